@@ -88,7 +88,9 @@ def environment(name: str, user: str, job: Job, role: TaskRole, options: Mapping
         if "ssh" in ports:
             values["PAI_CONTAINER_SSH_PORT"] = str(ports["ssh"][0])
     found: list[Json] = [{"name": key, "value": value} for key, value in values.items()]
-    found += [_field("NVIDIA_VISIBLE_DEVICES", f"metadata.annotations['{ISOLATION}']")]
+    # Cells without a device are numbered, too: NVIDIA's runtime would hand out the devices of those numbers.
+    devices = _field("NVIDIA_VISIBLE_DEVICES", f"metadata.annotations['{ISOLATION}']")
+    found += [devices if role.resources.gpu else {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}]
     found += [_field(key, "status.podIP") for key in ("PAI_CURRENT_CONTAINER_IP", "PAI_CONTAINER_HOST_IP")]
     return [*found, {"name": "PAI_JOB_OBJECT", "value": name}]
 

@@ -76,7 +76,9 @@ def opened(desired: Desired, folder: Path, timeout: float = TIMEOUT) -> Iterator
     """A site with connections and a private folder, for as long as the block lasts."""
     with (
         private_folder() as private,
-        AnsibleSession(desired.inventory(), folder, JoinCredentials().variables) as session,
+        AnsibleSession(
+            desired.inventory(), folder, {**JoinCredentials().variables, **desired.deployment.mirror_passwords}
+        ) as session,
     ):
         yield Site(desired, session, private, timeout)
 

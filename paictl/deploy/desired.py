@@ -125,7 +125,10 @@ class Desired:
             found["/usr/local/lib/paictl/paictl_address.py"] = _file("paictl_address.py")
             found["/etc/systemd/system/paictl-address.service"] = _file("paictl-address.service")
             found["/etc/paictl/address.json"] = _address(deployment, machine)
-        return [{"path": path, "content": text, "mode": "0644"} for path, text in sorted(found.items())]
+        return [
+            {"path": path, "content": content, "mode": "0600" if path.endswith("/hosts.toml") else "0644"}
+            for path, content in sorted(found.items())
+        ]
 
     def units(self, machine: Machine) -> list[str]:
         """Units that run from the beginning, beside containerd and kubelet."""
@@ -196,10 +199,7 @@ def _text(name: str) -> str:
 
 
 def _file(name: str, **words: str) -> str:
-    found = _text(name)
-    for word, value in words.items():
-        found = found.replace(f"@{word}@", value)
-    return found
+    return _replaced(_text(name), {f"@{word}@": value for word, value in words.items()})
 
 
 def _oom(deployment: Deployment) -> str:
@@ -214,19 +214,29 @@ def _address(deployment: Deployment, machine: Machine) -> str:
 
 
 def _mirrors(deployment: Deployment) -> dict[str, str]:
-    """containerd's hosts.toml for each registry that has mirrors, or is spoken to without TLS."""
+    """containerd's hosts.toml for each registry that has mirrors, or is spoken to without TLS.
+
+    Passwords in addresses are variables of Ansible: the inventory is kept in the run folder.
+    """
     settings = deployment.settings
+    hidden = {f":{quote}@": f":{{{{ {name} }}}}@" for name, quote in deployment.mirror_passwords.items()}
     found = {}
     for registry in dict.fromkeys((*settings.mirrors, *settings.insecure)):
         plain = registry in settings.insecure
         own = f"{'http' if plain else 'https'}://{_server(registry)}"
         lines = [MARK, f"server = {json.dumps(own)}"]
         lines += [
-            f'\n[host.{json.dumps(url)}]\n  capabilities = ["pull", "resolve"]'
+            f'\n[host.{json.dumps(_replaced(url, hidden))}]\n  capabilities = ["pull", "resolve"]'
             for url in settings.mirrors.get(registry, ())
         ]
         found[f"/etc/containerd/certs.d/{registry}/hosts.toml"] = "\n".join(lines) + "\n"
     return found
+
+
+def _replaced(text: str, words: Mapping[str, str]) -> str:
+    for word, other in words.items():
+        text = text.replace(word, other)
+    return text
 
 
 def _server(registry: str) -> str:

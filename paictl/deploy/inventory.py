@@ -6,6 +6,7 @@ import ipaddress
 from collections.abc import Iterable, Iterator
 from dataclasses import field
 from enum import StrEnum
+from urllib.parse import urlsplit
 
 from paictl.config.making.generate import GenerateInputs, inventory_of
 from paictl.config.reading.kinds import FileKind
@@ -72,7 +73,14 @@ class Deployment:
     @property
     def secrets(self) -> frozenset[str]:
         """What must not be seen anywhere."""
-        return frozenset({self.login.password} - {""})
+        return frozenset({self.login.password, *self.mirror_passwords.values()} - {""})
+
+    @property
+    def mirror_passwords(self) -> dict[str, str]:
+        """Passwords in addresses of mirrors, by the variable that stands for each in files of the hosts."""
+        urls = (url for mirrors in self.settings.mirrors.values() for url in mirrors)
+        found = dict.fromkeys(password for url in urls if (password := urlsplit(url).password))
+        return {f"paictl_mirror_password_{number}": password for number, password in enumerate(found)}
 
 
 def deployment_of(inputs: GenerateInputs) -> Deployment:

@@ -80,10 +80,16 @@ def work(module):
     note = "printf '%s\\n' '{0}' >{1}.new && mv {1}.new {1}".format(cluster, DONE)
     command = "kubeadm %s --config '%s' && %s" % (params["action"], params["config"], note)
     problem = start(command, params["seconds"])
-    os.unlink(params["config"])
+    for path in (params["config"], DISCOVERY):
+        if os.path.exists(path):
+            os.unlink(path)
     if problem or not ended(cluster):
         module.fail_json(msg="kubeadm %s: %s" % (params["action"], problem or last_words()),
                          hint="%s on this machine has all of it; apply again when it is mended" % LOG)  # fmt: skip
+    if params["action"] == "init":  # kubeadm leaves a token that lets machines in for a day; joins make their own
+        chosen = "--field-selector=type=bootstrap.kubernetes.io/token"
+        run(["kubectl", "-n", "kube-system", "delete", "secrets", chosen],
+            environment={"KUBECONFIG": "/etc/kubernetes/admin.conf"})  # fmt: skip
 
 
 def main():

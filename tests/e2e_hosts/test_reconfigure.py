@@ -163,6 +163,31 @@ def test_a_second_deployment_at_the_same_time_is_kept_out(site: Site) -> None:
         site.write()
 
 
+def test_a_mirror_s_password_is_on_the_hosts_for_root_only(site: Site) -> None:
+    after = changed(site, registry_mirrors={"docker.io": ["https://bo:kelp-41@m.example"]})
+    hosts = [machine.root / "etc/containerd/certs.d/docker.io/hosts.toml" for machine in site.lab.machines()]
+    try:
+        assert apply(after).returncode == 0
+        for path in hosts:
+            assert "https://bo:kelp-41@m.example" in path.read_text()
+            assert path.stat().st_mode & 0o777 == 0o600
+        kept = [path for path in (site.folder / "home/.local/state").rglob("*") if path.is_file()]
+        assert len(kept) > 10
+        assert [str(path) for path in kept if b"kelp-41" in path.read_bytes()] == []
+        assert plan(after) == []
+    finally:
+        site.write()
+    assert apply(site).returncode == 0
+    assert [path for path in hosts if path.exists()] == []
+
+
+def test_nothing_that_lets_machines_in_is_left(site: Site) -> None:
+    assert "bootstrap-token" not in kubectl(site, "-n", "kube-system", "get", "secrets", "-o", "name")
+    for machine in site.lab.machines():
+        assert not (machine.root / "run/paictl/discovery.conf").exists()
+        assert machine.execute(["sh", "-c", "ls /run/paictl || true"]).stdout.split() == []
+
+
 @pytest.mark.parametrize(
     ("section", "key"),
     [({"network": "none"}, "network"), ({"image_repository": "mirror.example/k8s"}, "image_repository"),

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from paictl.controller.runtime import FOLDER, MOST_ADDRESSES, options_of, runtime_script
+from paictl.controller.runtime import FOLDER, MOST_ADDRESSES, environment, options_of, runtime_script
 from paictl.workload.job import Job
 
 JOB: dict[str, Any] = {
@@ -76,3 +76,16 @@ def test_all_processes_hear_that_they_are_to_end_and_may_save(shell: str, runtim
             process.kill()  # and with it all that it has started
     assert said == "saved\n"
     assert process.returncode == (3 if "exit 3" in commands else 143)
+
+
+@pytest.mark.parametrize("gpu", [0, 1])
+def test_a_task_without_gpus_is_handed_no_device(shell: str, gpu: int) -> None:
+    """Its cells are numbered, too: it once had the device of the number of a core."""
+    del shell
+    asked = {"cpu": 1, "memoryMB": 100, "gpu": gpu}
+    given = {**JOB, "taskRoles": {"train": {**JOB["taskRoles"]["train"], "resourcePerInstance": asked}}}
+    job = Job.from_mapping(given)
+    found = environment("one", "ann", job, job.roles[0], {"train": options_of(given, "train")})
+    devices = next(one for one in found if one["name"] == "NVIDIA_VISIBLE_DEVICES")
+    assert (devices.get("value") == "void") is (gpu == 0)
+    assert ("valueFrom" in devices) is (gpu == 1)
