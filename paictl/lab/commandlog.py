@@ -21,6 +21,12 @@ FILE: Final = "commands.jsonl"
 VERB: Final = 3
 """So many words (``paictl job submit``) begin every command line, and keep their order."""
 
+OUTPUT_CUT: Final = frozenset({141, -13})
+"""Exit codes of a command whose reader went away (``| head``, a pager that was left): 128 + SIGPIPE, and its death by
+the signal as Python counts it. The command was typed, and the student has seen as much as they wanted."""
+INTERRUPTED: Final = 130
+"""Ended by Ctrl-C: neither done nor refused."""
+
 
 @frozen
 class TypedCommand:

@@ -97,7 +97,22 @@ def text(subject: Message, aspect: str, pattern: str, seen: str) -> Mismatch:
     """A pattern must be found in `seen`; of several lines that with the pattern is shown, else the first."""
     found = re.search(pattern, seen)
     line = next((one for one in seen.splitlines() if re.search(pattern, one)), seen.partition("\n")[0]).strip()
-    return Mismatch(found is not None, subject, aspect, quoted(pattern), quoted(line) if line else NOTHING)
+    return Mismatch(
+        found is not None,
+        subject,
+        aspect,
+        quoted(plain(pattern)) if plain(pattern) else NOTHING,
+        quoted(line) if line else NOTHING,
+    )
+
+
+def plain(pattern: str) -> str:
+    """A regular expression of a manifest as a student reads it: what is looked for, with … where anything may stand.
+
+    Manifests keep to ``.*``, anchors and escapes (a test says so): others have no plain reading.
+    """
+    words = re.sub(r"^\^|(?<!\\)\$$", "", pattern)
+    return re.sub(r"\\(.)", r"\1", re.sub(r"(?<!\\)\.[*+]", " … ", words)).strip()
 
 
 def quoted(words: str) -> Message:

@@ -16,7 +16,7 @@ from paictl.lab import commandlog
 from paictl.lab.actions import Runner, prepare
 from paictl.lab.backups import Backups
 from paictl.lab.checks import CheckVerdict, judge
-from paictl.lab.commandlog import VERB, TypedCommand, covered, printing_only, wall_clock
+from paictl.lab.commandlog import INTERRUPTED, OUTPUT_CUT, VERB, TypedCommand, covered, printing_only, wall_clock
 from paictl.lab.errors import LabError
 from paictl.lab.manifest import Act, BilingualText, Check, Lab, Step
 from paictl.lab.observation import Observation
@@ -268,9 +268,9 @@ class Session:
         return stopped
 
     def last_refusal(self) -> TypedCommand | None:
-        """The last command if it did not do its work; one that was interrupted was not refused."""
+        """The last command if it did not do its work; one that was interrupted or piped to ``head`` was not refused."""
         typed = commandlog.read(self.workspace.folder)
-        harmless = (ExitCode.OK, ExitCode.NEGATIVE, ExitCode.INTERRUPTED)
+        harmless = {ExitCode.OK, ExitCode.NEGATIVE, INTERRUPTED, *OUTPUT_CUT}
         return typed[-1] if typed and typed[-1].exit not in harmless else None
 
     def play(

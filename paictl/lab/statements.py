@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from paictl.cluster.interface import Event, JobView
-from paictl.lab.commandlog import TypedCommand, means
-from paictl.lab.findings import NOTHING, YES_OR_NO, Mismatch, exact, number, quoted, span, text
+from paictl.lab.commandlog import INTERRUPTED, OUTPUT_CUT, TypedCommand, means
+from paictl.lab.findings import NOTHING, YES_OR_NO, Mismatch, bounds, exact, number, plain, quoted, span, text
 from paictl.lab.messages import Message, joined, literal, message
 from paictl.lab.observation import Observation
 
@@ -155,7 +155,7 @@ def _event_text(says: Says) -> Message:
     if "on" in says:
         parts.append(message("on-node", name=says["on"]))
     if "detail" in says:
-        parts.append(quoted(says["detail"]))
+        parts.append(quoted(plain(says["detail"])))
     return joined("join.words", parts)
 
 
@@ -229,7 +229,7 @@ def _holds(subject: Message, says: Says, written: str) -> Iterator[Mismatch]:
     for key, wanted in (("text", True), ("no-text", False)):
         if key in says:
             there = re.search(says[key], written, re.MULTILINE) is not None
-            expected = message("holds" if wanted else "holds-not", what=quoted(says[key]))
+            expected = message("holds" if wanted else "holds-not", what=quoted(plain(says[key])))
             yield Mismatch(there is wanted, subject, "", expected, message("holds-it" if there else "holds-it-not"))
 
 
@@ -293,25 +293,29 @@ def cluster(seen: Observation, says: Says) -> Iterator[Mismatch]:
 
 def typed(seen: Observation, says: Says) -> Iterator[Mismatch]:
     """A command that did its work."""
-    subject, found = message("command", line=says["command"]), matching(seen.typed, says["command"])
+    subject, found = message("command", line=_shown(says["command"])), matching(seen.typed, says["command"])
     if not found:
         yield Mismatch(False, subject, "", message("was-typed"), message("not-typed"))
         return
-    codes = [one.exit for one in found]
+    ended = [one.exit for one in found if one.exit != INTERRUPTED]
+    if not ended:
+        yield Mismatch(False, subject, "", message("was-typed"), message("was-interrupted"))
+        return
     wanted = says.get("exit", 0)
+    codes = [bounds(wanted)[0] if code in OUTPUT_CUT else code for code in ended]
     best = next((code for code in codes if number(subject, "", wanted, code).ok), codes[-1])
     yield number(subject, "exit code", wanted, best)
 
 
 def refused(seen: Observation, says: Says) -> Iterator[Mismatch]:
     """A command that was refused, and why."""
-    subject = message("command", line=says["command"])
+    subject = message("command", line=_shown(says["command"]))
     messages = [f"{one.message}; {one.hint}" for one in matching(seen.typed, says["command"]) if one.message]
     meant = next((said for said in messages if re.search(says["reason"], said)), "")
     if meant or messages:
         yield text(subject, "was refused", says["reason"], meant or messages[-1])
     else:
-        yield Mismatch(False, subject, "was refused", quoted(says["reason"]), message("not-refused"))
+        yield Mismatch(False, subject, "was refused", quoted(plain(says["reason"])), message("not-refused"))
 
 
 def file(seen: Observation, says: Says) -> Iterator[Mismatch]:
@@ -352,3 +356,8 @@ def predicted(seen: Observation, says: Says) -> Iterator[Mismatch]:
 def matching(typed: Iterable[TypedCommand], pattern: str) -> list[TypedCommand]:
     """The commands that a pattern of a manifest means."""
     return [one for one in typed if means(pattern, one.line)]
+
+
+def _shown(pattern: str) -> str:
+    """A pattern of command lines as a student reads it."""
+    return pattern.replace("*", "…")

@@ -118,13 +118,15 @@ def hint(lab: LabWord = None, lang: LangOption = None) -> None:
     """Give a hint for the present step; ask again for a plainer one."""
 
     session, words = begun(lab), speaks(lang)
-    step = present_step(session)
+    session.observe()
+    step = session.current_step() or present_step(session)
+    at = session.lab.step_ids.index(step.id) + 1
     given = session.hint(step)
     if given is None:
-        tell("no-hint", words, lab=session.lab.number)
+        tell("no-hint", words, step=at, lab=session.lab.number)
         return
     number, text = given
-    tell("hint", words, number=number, of=len(step.hints), text=text.of(words).strip())
+    tell("hint", words, step=at, number=number, of=len(step.hints), text=text.of(words).strip())
     if number == len(step.hints):
         tell("last-hint", words)
 

@@ -11,12 +11,13 @@ from paictl.cli.command import without_globals
 from paictl.cluster.interface import ConflictError
 from paictl.errors import ExitCode, PaictlError
 from paictl.lab import commandlog
-from paictl.lab.commandlog import TypedCommand, spelled
+from paictl.lab.commandlog import TypedCommand, covered, spelled
 from paictl.lab.errors import LabError
 from paictl.lab.fitting import session_for
 from paictl.lab.language import language_of
 from paictl.lab.manifest import find_lab
 from paictl.lab.messages import say
+from paictl.lab.session import Session
 from paictl.lab.workspace import Workspace, present_workspace
 
 
@@ -50,11 +51,18 @@ def _note(workspace: Workspace, words: Sequence[str], code: int, error: PaictlEr
         return  # whoever presses Ctrl-C wants the prompt back; what was shown is ticked off after the next command
     session = session_for(find_lab(workspace.lab_id), workspace.folder.parent)
     if isinstance(error, ConflictError) and words[:2] == ["job", "submit"]:
-        step = session.reading()
-        number = session.lab.step_ids.index(step.id) + 1 if step else len(session.lab.steps)
-        console.info(f"lab: {say('taken', lang, step=number)}")
+        console.info(f"lab: {_taken(session, spelled(words), lang)}")
     for check in session.settle():
         console.info(f"lab: ✓ {check.says.of(lang)}")
+
+
+def _taken(session: Session, line: str, lang: str) -> str:
+    """What to say to a student who submits a job that is there: where its step is done, that nothing is wrong."""
+    lab = session.lab
+    step = next((step for step in lab.steps if covered(line, step.commands)), session.reading())
+    if step is None or session.is_done(step, session.progress):
+        return say("taken-well", lang)
+    return say("taken", lang, step=lab.step_ids.index(step.id) + 1)
 
 
 def _is_elsewhere(word: str, files: Path) -> bool:

@@ -12,6 +12,7 @@ from paictl.cli.command import App
 from paictl.cli.lab.language import speaks
 from paictl.cli.lab.sessions import LabWord, begun, session_of
 from paictl.cli.lab.shown import show_step
+from paictl.lab import commandlog
 from paictl.lab.messages import say
 from paictl.lab.workspace import Workspace
 
@@ -28,7 +29,7 @@ app = App()
 def reset(
     lab: LabWord = None,
     step: Annotated[str | None, typer.Option("--step", help="Back to the beginning of this step only.")] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask, though checks have passed.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask, though something was done.")] = False,
 ) -> None:
     """Begin a lab anew, or go back to a step: cluster, files and progress go, answers stay; a backup is kept."""
 
@@ -39,7 +40,7 @@ def reset(
         backup = session.reset_to(chosen)
         console.info(say("step-as-new", words, lab=number, step=session.lab.step_ids.index(chosen.id) + 1))
     else:
-        if passed:
+        if passed or (session.workspace.started and commandlog.read(session.workspace.folder)):
             asked = say("reset-asks", words, lab=number, title=session.lab.title.of(words), passed=passed,
                         of=len(session.lab.checks))  # fmt: skip
             confirm(asked, number, yes=yes)

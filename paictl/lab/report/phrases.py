@@ -47,7 +47,11 @@ def help_text(experiment: Experiment, lang: str) -> str:
         "help-resets": len(experiment["resets"]),
     }
     said = [word("help-played", lang)] if experiment["played"] else []
-    said += [word(key, lang, number=number) for key, number in numbers.items() if number]
+    single = {key: f"{key}.one" for key in ("help-hints", "help-resets")}
+    said += [
+        word(single.get(key, key) if number == 1 else key, lang, number=number)
+        for key, number in numbers.items() if number
+    ]  # fmt: skip
     return word("join", lang).join(said) or word("help-none", lang)
 
 

@@ -287,10 +287,7 @@ def test_a_name_that_is_taken_leads_to_reset(paictl: Paictl) -> None:
     paictl("job", "submit", "job-2.yaml", "--vc", "default")
     again = paictl("job", "submit", "job-2.yaml")
     assert again.code == 2
-    assert (
-        "lab: the checks look for that job; if it went wrong, go back to where this step begins: paictl lab reset"
-        in again.err
-    )
+    assert "to submit it anew under its name, go back to where its step begins: paictl lab reset --step 1" in again.err
 
 
 def test_what_the_last_command_said_is_said_again(in_shell: Path, paictl: Paictl) -> None:
@@ -354,3 +351,27 @@ def test_a_service_that_the_lab_stops_is_not_to_be_started(
     assert "paictl service start -n hivedscheduler" not in out, "this step wants it stopped"
     paictl("lab", "skip", "--reason", "wrong order")
     assert "paictl service start -n hivedscheduler" in paictl("lab", "verify").out, "the next one wants it to run"
+
+
+@pytest.mark.usefixtures("in_shell")
+def test_a_second_try_of_what_is_done_is_not_scolded(paictl: Paictl) -> None:
+    paictl("job", "submit", "job-2.yaml")
+    again = paictl("job", "submit", "job-2.yaml")
+    assert "its step is done" in again.err
+    assert "reset" not in again.err.partition("lab:")[2]
+
+
+@pytest.mark.usefixtures("in_shell")
+def test_reset_asks_as_soon_as_something_was_typed(paictl: Paictl) -> None:
+    paictl("job", "list")
+    refused = paictl("lab", "reset", "--no-input")
+    assert refused.code == 2
+    assert "0 of 5 checks have passed" in refused.err
+    assert paictl("lab", "verify").code == 1, "the lab is still there"
+
+
+@pytest.mark.usefixtures("in_shell")
+def test_hints_are_those_of_the_step_one_is_at(paictl: Paictl) -> None:
+    assert "step 1, hint 1" in paictl("lab", "hint").out
+    paictl("job", "submit", "job-2.yaml", "--priority", "prod")
+    assert "step 2" in paictl("lab", "hint").out, "the check of step 1 has passed"

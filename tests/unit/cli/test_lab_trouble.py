@@ -13,7 +13,7 @@ def test_a_cluster_that_was_taken_down_leads_to_reset(paictl: Paictl, in_shell: 
     assert "paictl lab reset" in paictl("cluster", "down", "-y").err
     assert "paictl lab reset 02" in paictl("job", "list").err
     assert "paictl lab reset" in paictl("lab", "verify").err
-    assert paictl("lab", "reset").code == paictl("lab", "start").code == 0
+    assert paictl("lab", "reset", "-y").code == paictl("lab", "start").code == 0
     assert (in_shell / "files" / "job-2.yaml").is_file()
 
 

@@ -218,8 +218,8 @@ def test_what_the_textbook_asks_for_and_how_much_help_it_took_are_in_it(begin: B
     session.skip("overfill", "no time")
     author = Author("Ann", "Ann, Bob", "Docker was too old", "GPUs are expensive")
     text = rendered(make_report(session.root, author, "en"), form)
-    for said in ("Ann, Bob", "Docker was too old", "GPUs are expensive", "1 solved by paictl", "1 skipped", "1 hints",
-                 "1 resets", "from step overfill"):  # fmt: skip
+    for said in ("Ann, Bob", "Docker was too old", "GPUs are expensive", "1 solved by paictl", "1 skipped", "1 hint",
+                 "1 reset", "from step overfill"):  # fmt: skip
         assert said in text, said
     assert re.search(r"\d\d:\d\d:\d\d (</span> )?paictl job submit job-2.yaml", text.replace("</span>", ""))
 

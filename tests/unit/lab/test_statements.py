@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,7 +11,8 @@ from paictl.config.reading.schema import load_schema
 from paictl.lab import commandlog
 from paictl.lab.actions import Runner
 from paictl.lab.checks import KINDS, findings
-from paictl.lab.manifest import Statement
+from paictl.lab.findings import plain
+from paictl.lab.manifest import Statement, all_labs
 from paictl.lab.observation import Observation
 from paictl.lab.session import Session
 from tests.unit.lab.conftest import Begin
@@ -30,7 +32,7 @@ def played(session: Session, runner: Runner) -> Observation:
     with session.file.changing() as progress:
         progress.lab(session.lab.id).predictions["told"] = "it waits"
     (session.workspace.files / "runs.csv").write_text(RUNS)
-    (session.workspace.files / "hosts.csv").write_text('# ours\n\n"a", 10.0.0.1\n')
+    (session.workspace.files / "master.csv").write_text('# ours\n\n"a", 10.0.0.1\n')
     (session.workspace.files / "config.yaml").write_text('"user": me\npassword:\n')
     return session.observation()
 
@@ -89,7 +91,7 @@ YES_AND_NO: list[tuple[str, Any, Any, str]] = [
     ("promise", {"vc": "vc1", "devices": 1}, {"vc": "vc1", "devices": 2}, "1"),
     ("promise", {"vc": "vc1", "shares-with": "default"}, {"vc": "vc1", "apart-from": "default"}, "worker1, worker2"),
     ("placement", {"job": "job-2", "promised-to": "vc1"}, {"job": "job-2", "promised-to": "vc9"}, "worker1"),
-    ("file", {"name": "hosts.csv", "hosts": {"a": "10.0.0.1"}}, {"name": "hosts.csv", "hosts": {"b": "10.0.0.1"}},
+    ("file", {"name": "master.csv", "hosts": {"a": "10.0.0.1"}}, {"name": "master.csv", "hosts": {"b": "10.0.0.1"}},
      "not hold"),
     ("file", {"name": "config.yaml", "key": "user"}, {"name": "config.yaml", "key": "password"}, "not hold"),
     ("promise", {"vc": "vc9", "absent": True}, {"vc": "vc9", "devices": 1}, "no such virtual cluster"),
@@ -104,7 +106,7 @@ YES_AND_NO: list[tuple[str, Any, Any, str]] = [
      {"command": "paictl job submit *", "reason": "can never run"}, "there is a job"),
     ("refused", {"command": "paictl job submit job-2.yaml", "reason": "another name"},
      {"command": "paictl job explain *", "reason": "x"}, "not refused yet"),
-    ("file", {"name": "job-1.yaml"}, {"name": "master.csv"}, "no such file"),
+    ("file", {"name": "job-1.yaml"}, {"name": "hosts.csv"}, "no such file"),
     ("file", {"name": "job-1.yaml", "text": "^name: job-1$"}, {"name": "job-1.yaml", "text": "^nothing"},
      "does not hold it"),
     ("file", {"name": "job-1.yaml", "no-text": "^nothing"}, {"name": "job-1.yaml", "no-text": "^name"}, "holds it"),
@@ -160,3 +162,36 @@ def test_findings_are_said_in_both_languages(begin: Begin, language: str) -> Non
             assert observed.strip()
             if language == "zh" and kind not in ("typed", "refused"):  # these hold command lines
                 assert not any(word in f" {expected} {observed} " for word in (" job ", " at least ", " nothing "))
+
+
+def test_no_student_reads_a_regular_expression() -> None:
+    assert plain(r"^docker_image_tag:") == "docker_image_tag:"
+    assert plain(r"master1,10\.0\.0\.1$") == "master1,10.0.0.1"
+    assert plain("rest-server.*is stopped") == "rest-server … is stopped"
+    for lab in all_labs():
+        stated = [*(one for check in lab.checks for one in check.expect)]
+        for statement in stated:
+            for words in _patterns(statement.says):
+                assert not set("^$[]|\\?+*{}") & set(plain(words)), f"{lab.id}: {words!r} has no plain reading"
+
+
+def _patterns(says: Any) -> Iterator[str]:
+    rows = says if isinstance(says, list) else [says]
+    for row in rows:
+        row = row.get("event", row)
+        yield from (row[key] for key in ("text", "no-text", "reason", "detail") if key in row)
+
+
+@pytest.mark.parametrize(
+    ("codes", "is_typed"),
+    [([141], True), ([-13], True), ([130], False), ([2], False), ([2, 141], True), ([130, 0], True)],
+)
+def test_a_pipe_or_pager_does_not_undo_a_command_and_ctrl_c_is_no_refusal(
+    begin: Begin, codes: list[int], is_typed: bool
+) -> None:
+    session, _ = begin("03")
+    for code in codes:
+        commandlog.append(session.workspace.folder, commandlog.TypedCommand("paictl job list", code))
+    (said,) = findings(session.observation(), [Statement("typed", {"command": "paictl job list"})])
+    assert said.ok is is_typed
+    assert (session.last_refusal() is None) is (codes[-1] != 2)
