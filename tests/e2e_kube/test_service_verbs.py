@@ -131,10 +131,10 @@ def test_a_policy_that_is_gone_is_told_and_certificates_are_kept(shell: Shell, a
     shell.done("service", "restart", "-n", "hivedscheduler", "--cluster-id", "pai")
     assert api.get(policy)["spec"]["validationActions"] == ["Deny"]
     assert api.get(kept)["data"] == before
-    api.patch(kept, {"data": {"client_crt": ""}})
+    api.patch(kept, {"data": {"client_crt": "eA=="}})
     assert shell.listed()["hivedscheduler"]["changed"] is True, "they are due"
     shell.done("service", "refresh", "--cluster-id", "pai", "--take-over")
-    assert api.get(kept)["data"]["client_crt"] not in ("", before["client_crt"])
+    assert api.get(kept)["data"]["client_crt"] not in ("eA==", before["client_crt"])
     assert api.get(kept)["data"]["ca_crt"] == before["ca_crt"]
 
 
