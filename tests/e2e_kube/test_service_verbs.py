@@ -120,6 +120,24 @@ def test_an_edit_by_hand_is_told_and_undone(shell: Shell, api: KubeApi) -> None:
     shell.done("service", "status", "-n", "hivedscheduler")
 
 
+def test_a_policy_that_is_gone_is_told_and_certificates_are_kept(shell: Shell, api: KubeApi) -> None:
+    kept = "/api/v1/namespaces/paictl-system/secrets/hivedscheduler-ca"
+    policy = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings/hivedscheduler-devices"
+    before = api.get(kept)["data"]
+    api.call("DELETE", policy)
+    code, _, err = shell.tried("service", "status", "-n", "hivedscheduler")
+    assert code == 1
+    assert "ValidatingAdmissionPolicyBinding hivedscheduler-devices: is gone" in err
+    shell.done("service", "restart", "-n", "hivedscheduler", "--cluster-id", "pai")
+    assert api.get(policy)["spec"]["validationActions"] == ["Deny"]
+    assert api.get(kept)["data"] == before
+    api.patch(kept, {"data": {"client_crt": "eA=="}})
+    assert shell.listed()["hivedscheduler"]["changed"] is True, "they are due"
+    shell.done("service", "refresh", "--cluster-id", "pai", "--take-over")
+    assert api.get(kept)["data"]["client_crt"] not in ("eA==", before["client_crt"])
+    assert api.get(kept)["data"]["ca_crt"] == before["ca_crt"]
+
+
 def test_ctrl_c_while_it_waits_leaves_what_is_applied_and_a_second_start_goes_on(
     shell: Shell, plane: ControlPlane, api: KubeApi
 ) -> None:

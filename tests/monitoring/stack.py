@@ -54,6 +54,7 @@ class Stack:
         routes = [{"receiver": "hook", "group_wait": "0s", "group_interval": "1s"}]
         own = {
             "prometheus": {"scrape_interval": 1},
+            "hivedscheduler": {"tls": False},  # as the rig starts it
             "node-exporter": {"port": self.ports["node-exporter"]},
             "alert-manager": {
                 "port": self.ports["alertmanager"], "customized-routes": {"routes": routes},

@@ -102,6 +102,12 @@ def renewed(known: CertificateSet | None, name: str, now: float) -> CertificateS
         return CertificateSet(**texts)
 
 
+def renewal_is_due(known: CertificateSet, name: str, now: float) -> bool:
+    """Whether `renewed` would make new certificates."""
+    with tempfile.TemporaryDirectory(prefix="paictl-certificates-") as temporary:
+        return not _is_good(Path(temporary), known, name, now)
+
+
 def kept_in(path: Path, name: str, now: float) -> CertificateSet:
     """The certificates that a file (mode 0600) keeps, made or renewed if need be. Raises `PaictlError`."""
     try:

@@ -122,6 +122,37 @@ def test_pods_say_what_they_need_and_whether_they_work(catalogue: Catalogue) -> 
                 assert {"livenessProbe", "readinessProbe"} <= container.keys(), name
 
 
+def test_a_network_policy_lets_in_only_who_has_business_there(catalogue: Catalogue) -> None:
+    """For each pod but those in the host's network, which no policy reaches; Prometheus may see what it scrapes."""
+    for case, services in catalogue.items():
+        policies = {
+            one.body["spec"]["podSelector"]["matchLabels"][APP]: one.body["spec"]
+            for rendered in services.values()
+            for one in rendered
+            if one.kind == "NetworkPolicy"
+        }
+        for _, body in objects(services, *KINDS_WITH_PODS):
+            template = body["spec"]["template"]
+            name = template["metadata"]["labels"][APP]
+            if template["spec"].get("hostNetwork"):
+                assert name not in policies
+                continue
+            there = {port["containerPort"] for one in containers(template["spec"]) for port in one.get("ports", ())}
+            rules = policies[name].get("ingress", [])
+            assert {port["port"] for rule in rules for port in rule["ports"]} <= there, (case, name)
+            everyone = [rule for rule in rules if "from" not in rule]
+            assert not everyone or name in ("rest-server", "prometheus", "alert-manager", "grafana"), (case, name)
+    scraped = {"hivedscheduler-extender", "frameworkcontroller", "alert-manager", "job-exporter"}
+    lab = {
+        one.body["spec"]["podSelector"]["matchLabels"][APP]: str(one.body["spec"].get("ingress"))
+        for rendered in catalogue["preset lab"].values()
+        for one in rendered
+        if one.kind == "NetworkPolicy"
+    }
+    assert {name for name, rules in lab.items() if "'prometheus'" in rules} >= scraped & lab.keys()
+    assert "'hivedscheduler'" in lab["hivedscheduler-extender"], "kube-scheduler"
+
+
 def test_the_host_is_opened_only_to_those_who_look_at_it(catalogue: Catalogue) -> None:
     for name, spec in all_pods(catalogue):
         if spec.get("hostNetwork") or spec.get("hostPID"):
@@ -214,6 +245,7 @@ def test_a_private_registry_gives_all_images_and_its_password_to_the_accounts(ca
 # --- rights
 
 READ = {"get", "list", "watch"}
+APP = "app.kubernetes.io/name"
 WRITES_OF_THE_CLUSTER = {
     ("hivedscheduler", "", "pods"), ("hivedscheduler", "", "pods/binding"), ("hivedscheduler", "", "pods/eviction"),
     ("hivedscheduler", "", "pods/status"), ("hivedscheduler", "", "events"),

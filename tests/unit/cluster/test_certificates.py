@@ -16,6 +16,7 @@ from paictl.cluster.manifests.certificates import (
     CertificateSet,
     certificate_set,
     kept_in,
+    renewal_is_due,
     renewed,
 )
 from paictl.errors import PaictlError
@@ -31,6 +32,7 @@ def made() -> CertificateSet:
 
 def test_good_ones_are_kept(made: CertificateSet) -> None:
     assert renewed(made, NAME, time.time() + 0.6 * DAYS * DAY) == made
+    assert [renewal_is_due(made, NAME, time.time() + share * DAYS * DAY) for share in (0.6, 0.7)] == [False, True]
 
 
 def test_less_than_a_third_of_the_life_renews_what_the_same_authority_signs(made: CertificateSet) -> None:

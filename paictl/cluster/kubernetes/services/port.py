@@ -21,10 +21,18 @@ from paictl.cluster.kubernetes.services.record import Held, Item, Records, Servi
 from paictl.cluster.kubernetes.services.workloads import RUNNING, Observer, ending
 from paictl.cluster.kubernetes.store import VersionStore
 from paictl.cluster.kubernetes.times import read_time
-from paictl.cluster.manifests.certificates import KEPT, CertificateSet, certificate_set, extender_host, renewed
+from paictl.cluster.manifests.certificates import (
+    KEPT,
+    CertificateSet,
+    certificate_set,
+    extender_host,
+    renewal_is_due,
+    renewed,
+)
 from paictl.cluster.manifests.context import Renderer, RenderInputs, lacking
 from paictl.cluster.manifests.templating import TemplateError
 from paictl.cluster.values import ClusterError, ConfigVersion, ServiceView, UnreachableError
+from paictl.errors import PaictlError
 from paictl.i18n import text
 from paictl.remote.kube.client import Json, KubeClient
 from paictl.remote.kube.objects import find, path_of
@@ -90,7 +98,7 @@ class KubeServices:
             bodies = [one.body for one in renderer.sealed(record.service)]
         except TemplateError:  # whoever refreshes it is told
             return True, ()
-        changed = record.digest != digest_of(bodies, __version__)
+        changed = record.digest != digest_of(bodies, __version__) or self._renewal_is_due(record.service, renderer)
         if not changed:
             return False, ()
         wanted = {Item.of(one) for one in self._marked(bodies, record.service, "", "")}
@@ -265,8 +273,20 @@ class KubeServices:
         """The certificates of a service that has some: those of the cluster, renewed if they end soon."""
         if name != _CERTIFIED or not self._renderer(version).settings(name).get("tls"):
             return None
-        now = self._client.date or datetime.now(UTC)
-        return renewed(self._kept_certificates(), extender_host(NAMESPACE), now.timestamp())
+        return renewed(self._kept_certificates(), extender_host(NAMESPACE), self._seconds())
+
+    def _renewal_is_due(self, name: str, renderer: Renderer) -> bool:
+        """Whether a service would get new certificates; what cannot be looked at is told to whoever refreshes it."""
+        if name != _CERTIFIED or not renderer.settings(name).get("tls"):
+            return False
+        try:
+            known = self._kept_certificates()
+            return known is None or renewal_is_due(known, extender_host(NAMESPACE), self._seconds())
+        except PaictlError:
+            return False
+
+    def _seconds(self) -> float:
+        return (self._client.date or datetime.now(UTC)).timestamp()
 
     def _kept_certificates(self) -> CertificateSet | None:
         data = (find(self._client, path_of(NAMESPACE, "secrets", KEPT)) or {}).get("data") or {}

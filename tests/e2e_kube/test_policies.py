@@ -1,0 +1,155 @@
+"""Admission policies on a real API server: in a guarded namespace devices are had by asking for them only."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.e2e_kube.accounts import SPACE, install, printed
+from tests.e2e_kube.kubeapi import INFO, ISOLATION, ApiError, Json, KubeApi
+
+GUARDED, OPEN = "guarded", "unguarded"
+FIELD = {"valueFrom": {"fieldRef": {"fieldPath": f"metadata.annotations['{ISOLATION}']"}}}
+VISIBLE = "NVIDIA_VISIBLE_DEVICES"
+
+
+def base(**spec: Any) -> Json:
+    return {
+        "metadata": {"generateName": "p-", "labels": {}, "annotations": {}},
+        "spec": {"containers": [{"name": "c", "image": "none"}], "schedulerName": "nobody", **spec},
+    }
+
+
+def asking(**spec: Any) -> Json:
+    pod = base(**spec)
+    pod["metadata"]["labels"] = {"paictl.io/virtual-cluster": "A"}
+    return pod
+
+
+def container(**fields: Any) -> Json:
+    return {"name": "d", "image": "none", **fields}
+
+
+def host(path: str) -> Json:
+    return asking(volumes=[{"name": "v", "hostPath": {"path": path}}])
+
+
+def annotated(key: str) -> Json:
+    pod = asking()
+    pod["metadata"]["annotations"] = {key: "0,1"}
+    return pod
+
+
+def limits(amount: str) -> Json:
+    return {"resources": {"limits": {amount: "1"}}}
+
+
+OURS = {"name": VISIBLE, **FIELD}
+REFUSED: list[tuple[str, Json]] = [
+    ("leave it out, or take it from", base(containers=[container(env=[{"name": VISIBLE, "value": "all"}])])),
+    ("leave it out, or take it from", asking(initContainers=[container(env=[{"name": VISIBLE, "value": "0"}])])),
+    ("leave it out, or take it from", asking(containers=[container(env=[OURS, {"name": VISIBLE, "value": "0"}])])),
+    ("leave it out, or take it from", asking(containers=[container(env=[
+        {"name": VISIBLE, "valueFrom": {"fieldRef": {"fieldPath": "metadata.annotations['mine']"}}}
+    ])])),
+    *(("use emptyDir with medium Memory", host(path)) for path in (
+        "/dev", "/dev/nvidia0", "/dev/", "//dev", "/./dev/nvidiactl", "/", "/var/run/cdi", "/run/cdi/x", "/var/run",
+        "/etc/cdi", "/etc", "/var", "/run",
+    )),
+    ("leave out securityContext.privileged", asking(containers=[container(securityContext={"privileged": True})])),
+    ("leave out securityContext.privileged", asking(initContainers=[container(securityContext={"privileged": True})])),
+    ("or leave out runtimeClassName", base(runtimeClassName="nvidia")),
+    ("or leave out runtimeClassName", base(runtimeClassName="nvidia-cdi")),
+    ("with the name of yours", base(containers=[container(**limits("nvidia.com/gpu"))])),
+    ("with the name of yours", base(initContainers=[container(**limits("amd.com/gpu"))])),
+    ("is written by the scheduler", annotated(ISOLATION)),
+    ("is written by the scheduler", annotated(INFO)),
+]  # fmt: skip
+TAKEN: list[Json] = [
+    base(),
+    asking(containers=[container(env=[OURS, {"name": "A", "value": "b"}], **limits("nvidia.com/gpu"))]),
+    asking(runtimeClassName="nvidia", containers=[container(securityContext={"privileged": False})]),
+    *(host(path) for path in ("/devices", "/data", "/etc/cdirom", "/var/lib/x", "/home/dev")),
+]
+
+
+@pytest.fixture(scope="module")
+def spaces(api: KubeApi) -> Iterator[KubeApi]:
+    with contextlib.suppress(ApiError):
+        api.call("POST", "/api/v1/namespaces", {"metadata": {"name": SPACE}})
+    kinds = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+    made = install(api, [one for one in printed() if one["kind"] in kinds])
+    classes = "/apis/node.k8s.io/v1/runtimeclasses"
+    for name in ("nvidia", "nvidia-cdi"):
+        with contextlib.suppress(ApiError):
+            api.call("POST", classes, {"metadata": {"name": name}, "handler": "nvidia"})
+    for name, labels in ((GUARDED, {"paictl.io/cells": "enabled"}), (OPEN, {})):
+        with contextlib.suppress(ApiError):
+            api.call("POST", "/api/v1/namespaces", {"metadata": {"name": name, "labels": labels}})
+    _await_force(api)
+    yield api
+    for one in made:
+        kind = f"{one['kind'].lower().replace('policy', 'polic')}{'ies' if one['kind'].endswith('Policy') else 's'}"
+        kind = {"validatingadmissionpolicbindings": "validatingadmissionpolicybindings"}.get(kind, kind)
+        api.call("DELETE", f"/apis/admissionregistration.k8s.io/v1/{kind}/{one['metadata']['name']}")
+    for name in ("nvidia", "nvidia-cdi"):
+        api.call("DELETE", f"{classes}/{name}")
+
+
+def create(api: KubeApi, pod: Json, space: str = GUARDED) -> Json:
+    made: Json = api.call("POST", f"/api/v1/namespaces/{space}/pods", copy.deepcopy(pod))
+    return made
+
+
+def _await_force(api: KubeApi) -> None:
+    """A policy is in force a moment after it was made."""
+    end = time.monotonic() + 30
+    for _, pod in (REFUSED[0], REFUSED[-1]):
+        while True:
+            try:
+                create(api, pod)
+            except ApiError:
+                break
+            assert time.monotonic() < end, "the policies are not in force"
+            time.sleep(0.2)
+
+
+@pytest.mark.parametrize(("words", "pod"), REFUSED)
+def test_a_pod_that_takes_devices_is_refused_and_told_what_to_write(spaces: KubeApi, words: str, pod: Json) -> None:
+    with pytest.raises(ApiError) as error:
+        create(spaces, pod)
+    assert error.value.status in (403, 422)
+    assert words in str(error.value)
+
+
+@pytest.mark.parametrize("pod", TAKEN)
+def test_any_other_pod_is_taken(spaces: KubeApi, pod: Json) -> None:
+    assert create(spaces, pod)["metadata"]["uid"]
+
+
+@pytest.mark.parametrize("pod", [pod for _, pod in REFUSED])
+def test_other_namespaces_are_left_alone(spaces: KubeApi, pod: Json) -> None:
+    assert create(spaces, pod, OPEN)["metadata"]["uid"]
+
+
+def test_annotations_of_the_scheduler_are_changed_by_nobody_else(spaces: KubeApi) -> None:
+    """A container that is started again would read its devices from what its owner has written."""
+    made = create(spaces, asking())
+    path = f"/api/v1/namespaces/{GUARDED}/pods/{made['metadata']['name']}"
+    for key in (ISOLATION, INFO):
+        with pytest.raises(ApiError, match="is written by the scheduler"):
+            spaces.patch(path, {"metadata": {"annotations": {key: "0,1,2,3"}}})
+    spaces.patch(path, {"metadata": {"annotations": {"mine": "x"}}})
+
+
+def test_a_debugging_container_is_held_to_the_same(spaces: KubeApi) -> None:
+    made = create(spaces, asking())
+    path = f"/api/v1/namespaces/{GUARDED}/pods/{made['metadata']['name']}/ephemeralcontainers"
+    added = container(env=[{"name": VISIBLE, "value": "all"}])
+    with pytest.raises(ApiError, match="leave it out, or take it from"):
+        spaces.call("PATCH", path, {"spec": {"ephemeralContainers": [added]}}, "application/strategic-merge-patch+json")
