@@ -88,6 +88,8 @@ class ExtenderCore:
         self.nodes: dict[str, NodeStatus] = {}
         self.usage = NodeUsage()
         """What all pods request, by node, those of other schedulers too."""
+        self.departed: set[str] = set()
+        """Groups of which a pod has come and gone: those that are left need not wait for it."""
         self.bad: dict[str, str] = {}
         """Bad nodes of the configuration, and why."""
         self.book = Book(Engine(spec))
@@ -266,7 +268,10 @@ class ExtenderCore:
         with self.guarded():
             self._before.pop(uid, None)
             self.usage.remove(uid)
-            if self.table.forget(uid) is None and uid not in self.book.pods:
+            entry = self.table.forget(uid)
+            if entry is not None and entry.reading is not None:
+                self.departed.add(entry.reading.request.group)
+            if entry is None and uid not in self.book.pods:
                 return
             if self.is_open:
                 self.record_outcomes(self.book.gone(uid, self.wall()))

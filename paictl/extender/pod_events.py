@@ -67,6 +67,11 @@ def place_excluded(pod: PodRef, node: str, why: str) -> PodEvent:
     )
 
 
+def incomplete(pod: PodRef, why: str) -> PodEvent:
+    """Others of a pod's gang have never been created."""
+    return PodEvent(pod, "GroupIncomplete", why, warning=True)
+
+
 def released(pod: PodRef, node: str, seconds: float) -> PodEvent:
     """Devices were taken for a pod in vain."""
     message = f"its place on node {node} was given up: no binding came within {seconds:g} s"
