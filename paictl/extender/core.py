@@ -19,7 +19,7 @@ from paictl.cells.spec import ClusterSpec
 from paictl.cluster.pods.feasibility import lacks_room, pod_demand, requests_of
 from paictl.cluster.pods.labels import Rules
 from paictl.cluster.pods.nodes import NodeStatus, why_bad
-from paictl.cluster.pods.reading import asks, read_info
+from paictl.cluster.pods.reading import asks, is_launcher, read_info
 from paictl.cluster.pods.recovering import promised
 from paictl.cluster.pods.usage import NodeUsage
 from paictl.extender import pod_events
@@ -228,7 +228,7 @@ class ExtenderCore:
                 self._runs(entry, pod)
                 return
             entry.demand, entry.lacks_room = pod_demand(pod), lacks_room(pod)
-            if entry.problem is not None and not entry.deleting:
+            if entry.problem is not None and not entry.deleting and not is_launcher(pod, entry.problem):
                 self.record(pod_events.unreadable(entry.ref, entry.problem))
 
     def _runs(self, entry: PodEntry, pod: Mapping[str, Any]) -> None:
@@ -247,6 +247,8 @@ class ExtenderCore:
             if info.node != node:
                 raise RequestError(entry.ref.key, BIND_INFO, f"it says node {info.node}, but the pod runs on {node}")
         except RequestError as error:
+            if is_launcher(pod, error):
+                return
             self.record(pod_events.unaccounted(entry.ref, error))
             return
         assert entry.reading is not None  # noqa: S101 - no problem was found

@@ -39,7 +39,7 @@ def objects(choices: Choices, version: str) -> list[Json]:
             raise PaictlError(f"the {what} {name!r} is none: lower case letters, digits, - and . are allowed")
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": choices.namespace}}
     found: list[Json] = [namespace, *(one.body for one in Renderer(_inputs(choices, version)).render("hivedscheduler"))]
-    for one in found:
+    for one in found[1:]:  # the namespace is shared with other services, and `service start` labels it
         about = one["metadata"]
         name = "hivedscheduler-extender" if about["name"].startswith("hivedscheduler-extender") else "hivedscheduler"
         labels = {"app.kubernetes.io/name": name, "app.kubernetes.io/version": version, **_LABELS}
