@@ -25,6 +25,8 @@ class JobSituation(StrEnum):
     """It asks for what the scheduler's configuration does not have; `JobExplanation.reason` says for what."""
     STARTING = "starting"
     """Its pods have their devices; containers are on the way, or `JobExplanation.reason` says what holds them up."""
+    NOT_OFFERED = "not offered"
+    """Cells are free, and kube-scheduler finds no node for another reason, which `JobExplanation.reason` says."""
     NO_ROOM = "no room"
     """The scheduler has looked; `JobExplanation.scheduler` says what it found."""
 

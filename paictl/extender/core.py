@@ -19,7 +19,7 @@ from paictl.cells.spec import ClusterSpec
 from paictl.cluster.pods.feasibility import lacks_room, pod_demand, requests_of
 from paictl.cluster.pods.labels import Rules
 from paictl.cluster.pods.nodes import NodeStatus, why_bad
-from paictl.cluster.pods.reading import asks, read_info
+from paictl.cluster.pods.reading import asks, is_launcher, read_info
 from paictl.cluster.pods.recovering import promised
 from paictl.cluster.pods.usage import NodeUsage
 from paictl.extender import pod_events
@@ -92,6 +92,8 @@ class ExtenderCore:
         self.nodes: dict[str, NodeStatus] = {}
         self.usage = NodeUsage()
         """What all pods request, by node, those of other schedulers too."""
+        self.departed: set[str] = set()
+        """Groups of which a pod has come and gone: those that are left need not wait for it."""
         self.bad: dict[str, str] = {}
         """Bad nodes of the configuration, and why."""
         self.book = Book(Engine(spec))
@@ -258,7 +260,7 @@ class ExtenderCore:
                 return
             self._release_changed(entry)
             entry.demand, entry.lacks_room = pod_demand(pod), lacks_room(pod)
-            if entry.problem is not None and not entry.deleting:
+            if entry.problem is not None and not entry.deleting and not is_launcher(pod, entry.problem):
                 self.record(pod_events.unreadable(entry.ref, entry.problem))
 
     def _release_changed(self, entry: PodEntry) -> None:
@@ -287,6 +289,8 @@ class ExtenderCore:
             if info.node != node:
                 raise RequestError(entry.ref.key, BIND_INFO, f"it says node {info.node}, but the pod runs on {node}")
         except RequestError as error:
+            if is_launcher(pod, error):
+                return
             self.record(pod_events.unaccounted(entry.ref, error))
             return
         assert entry.reading is not None  # noqa: S101 - no problem was found
@@ -308,7 +312,10 @@ class ExtenderCore:
         with self.guarded():
             self._before.pop(uid, None)
             self.usage.remove(uid)
-            if self.table.forget(uid) is None and uid not in self.book.pods:
+            entry = self.table.forget(uid)
+            if entry is not None and entry.reading is not None:
+                self.departed.add(entry.reading.request.group)
+            if entry is None and uid not in self.book.pods:
                 return
             if self.is_open:
                 self.record_outcomes(self.book.gone(uid, self.wall()))

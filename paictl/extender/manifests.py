@@ -49,7 +49,7 @@ def objects(choices: Choices, version: str, certificates: CertificateSet | None 
         namespace,
         *(one.body for one in Renderer(_inputs(choices, version, certificates)).render("hivedscheduler")),
     ]
-    for one in found:
+    for one in found[1:]:  # the namespace is shared with other services, and `service start` labels it
         about = one["metadata"]
         name = "hivedscheduler-extender" if about["name"].startswith("hivedscheduler-extender") else "hivedscheduler"
         labels = {"app.kubernetes.io/name": name, "app.kubernetes.io/version": version, **_LABELS}

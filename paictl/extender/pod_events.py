@@ -67,6 +67,11 @@ def place_excluded(pod: PodRef, node: str, why: str) -> PodEvent:
     )
 
 
+def incomplete(pod: PodRef, why: str) -> PodEvent:
+    """Others of a pod's gang have never been created."""
+    return PodEvent(pod, "GroupIncomplete", why, warning=True)
+
+
 def released(pod: PodRef, node: str, seconds: float) -> PodEvent:
     """Devices were taken for a pod in vain."""
     message = f"its place on node {node} was given up: no binding came within {seconds:g} s"
@@ -138,7 +143,7 @@ def _of_group(
 ) -> Iterator[PodEvent]:
     had = _guaranteed(before) if before is not None else recovered and _was_promised(after, book)
     if had and not _guaranteed(after) and after.priority >= 0:
-        yield from (PodEvent(ref, "GuaranteeLost", _lost(after), warning=True) for ref in _pods(after, table))
+        yield from (PodEvent(ref, "GuaranteeLost", _lost(after, book), warning=True) for ref in _pods(after, table))
     elif before is not None and before.virtual is None and after.virtual is not None and before.preemptor is not None:
         message = f"group {after.name} has its guarantee of VC {after.vc} again"
         yield from (PodEvent(ref, "GuaranteeRegained", message) for ref in _pods(after, table))
@@ -149,8 +154,10 @@ def _guaranteed(group: Group) -> bool:
     return group.virtual is not None and group.info is None
 
 
-def _lost(group: Group) -> str:
-    if group.preemptor:
+def _lost(group: Group, book: Book) -> str:
+    if group.vc not in book.engine.state.vcs:
+        how = f"as opportunistic: VC {group.vc} is not in the present configuration"
+    elif group.preemptor and group.preemptor != group.name:  # a recovery names the group itself
         how = f"as opportunistic: group {group.preemptor} took its cells"
     elif group.virtual is None:
         how = f"as opportunistic: VC {group.vc} has no cells for it in the present configuration"

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from paictl.cluster.pods import feasibility
-from paictl.scheduler.decision import Bind, Phase, Placement, Preempt
+from paictl.scheduler.decision import Bind, Phase, Placement, Preempt, Wait
 from paictl.scheduler.groups import GroupState
 
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ def suggested(
 ) -> frozenset[str] | None:
     """The nodes that count as suggested: those that kube-scheduler offers, and those that a preemption would free.
 
-    More than `offered` only where that makes a preemption possible after which the pod fits. None (the pod takes any
-    node) stays None.
+    More than `offered` only where that makes a preemption possible after which the pod fits; a lazy one, too, which
+    takes the guarantee of a group on such a node and an offered node for the pod. None (any node) stays None.
     """
     engine = core.book.engine
     if offered is None or request.ignore_suggested or not core.options.own_preemption or entry.demand is None:
@@ -45,7 +45,7 @@ def suggested(
         fitting = {node for node in place if _usable(core, entry, node, _victims_on(core, group.leaves(), node))}
         if place.keys() <= offered | fitting:
             return offered | fitting
-    elif isinstance(engine.plan(request, offered), Bind | Preempt) or not isinstance(engine.plan(request), Preempt):
+    elif isinstance(engine.plan(request, offered), Bind | Preempt) or isinstance(engine.plan(request), Wait):
         return offered
     return _widened(core, entry, request, offered)
 
@@ -86,8 +86,8 @@ def _unfit(core: ExtenderCore, entry: PodEntry, decision: object, offered: Colle
     if isinstance(decision, Preempt) and decision.placement is not None:
         going = {uid for _, uids in decision.victims for uid in uids}
         return _misfits(core, entry, decision.placement, going) or None
-    if isinstance(decision, Bind):  # nobody would go, and kube-scheduler does not offer all of it
-        return frozenset(_nodes(core, decision.placement.physical)) - frozenset(offered)
+    if isinstance(decision, Bind):  # nobody goes: a lazy group perhaps loses its guarantee, and runs on elsewhere
+        return frozenset(_nodes(core, decision.placement.physical)) - frozenset(offered) or None
     return frozenset()
 
 

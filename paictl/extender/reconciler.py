@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from paictl.errors import PaictlError
-from paictl.extender import filtering, housekeeping, pod_events
+from paictl.extender import filtering, gangs, housekeeping, pod_events
 from paictl.extender.binder import MARGIN
 from paictl.extender.core import ExtenderCore, NotServingError
 from paictl.extender.wire import PodRef
@@ -60,6 +60,9 @@ class Reconciler:
         self._attempts: dict[str, _Attempt] = {}
         self._nominated: set[str] = set()
         self._swept = 0.0
+        self._counted = 0.0
+        self._vacant: dict[str, float] = {}
+        """Since when the place of a preempting group has been free."""
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="reconciler", daemon=True)
 
@@ -100,10 +103,22 @@ class Reconciler:
         for ref in housekeeping.to_requeue(self.core):
             if not pods.annotate(self.client, (ref.namespace, ref.name, ref.uid), {REQUEUE: f"{time.time():.3f}"}):
                 self._check(ref)
+        self._give_back()
+        if self._swept - self._counted >= gangs.PATIENCE / 6:
+            self._counted = self._swept
+            gangs.tell_missing(self.core)
         for ref in housekeeping.unheard(self.core):
             began = time.perf_counter()
             filtering.preempt_unasked(self.core, ref)
             self._stop.wait(time.perf_counter() - began)  # questions have at least half of the time
+
+    def _give_back(self) -> None:
+        """Places that a preemption has freed and that nobody has come for."""
+        now, found = self.clock(), gangs.vacant(self.core)
+        self._vacant = {name: self._vacant.get(name, now) for name in found}
+        for name, since in self._vacant.items():
+            if now - since > self.core.options.deadline:
+                gangs.give_back(self.core, name)
 
     def _check(self, ref: PodRef) -> None:
         """A pod whose binding is overdue, or that may be gone: only the API server knows."""

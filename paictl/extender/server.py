@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -65,6 +65,8 @@ class Api:
     """Why this process neither answers nor could take over."""
     guard: Guard | None = None
     """Who may ask what; None: anyone anything, as with HiveD."""
+    warnings: Callable[[], Sequence[str]] = tuple
+    """What is wrong although it answers."""
     _views: views.ViewCache = field(default_factory=views.ViewCache)
     _throttle: Throttle = field(default_factory=Throttle)
     _bodies: Bodies = field(default_factory=Bodies)
@@ -245,7 +247,8 @@ class Api:
     async def _readyz(self, _request: Request) -> Response:
         term = self.term()
         problem = term if isinstance(term, str) else term.problem
-        return Response(problem or "ok", 503 if problem else 200, media_type="text/plain")
+        text = problem or "\n".join(("ok", *self.warnings()))
+        return Response(text, 503 if problem else 200, media_type="text/plain")
 
     async def _availablez(self, _request: Request) -> Response:
         problem = self.unfit()

@@ -81,6 +81,8 @@ class ExtenderService:
         """Why the process has to end."""
         self._refused = ""
         """Digest of a configuration that was not taken."""
+        self._fault = ""
+        """What is wrong with it."""
         lease = settings.lease if settings.elect else None
         self.leadership = Leadership(client, lease, self.begin, self.end, settings.terms)
         self.routing = Routing(client, settings.pod, self._answering) if settings.pod is not None else None
@@ -188,7 +190,7 @@ class ExtenderService:
         """How HTTP is served. Raises `PaictlError` if the certificate or its key cannot be used."""
         settings = self.settings
         guard = None if settings.client_authority is None else Guard(Reviewer(self.client).refusal)
-        app = Api(self.term, self.metrics, self.client.context, self.unfit, guard).app()
+        app = Api(self.term, self.metrics, self.client.context, self.unfit, guard, self.warnings).app()
         try:
             return serving(
                 app, settings.host, settings.port, settings.certificate, settings.key, settings.client_authority
@@ -218,6 +220,13 @@ class ExtenderService:
                 return
             self._reread()
 
+    def warnings(self) -> list[str]:
+        """What is wrong although this process answers; one line each."""
+        found = [f"{what}: {' '.join(problem.split())}" for what, problem in self._troubles().items() if problem]
+        if self._refused and digest_of(self.settings.config) == self._refused:
+            found.append(f"the changed configuration is not taken: {' '.join(self._fault.split())}")
+        return found
+
     def _troubles(self) -> dict[str, str]:
         """What keeps this process from its work; empty texts where nothing does."""
         term = self.current
@@ -243,7 +252,8 @@ class ExtenderService:
             found = configuration.read(self.settings.config)
         except PaictlError as error:
             self._refused = digest
-            self.log(f"the changed configuration is not taken: {getattr(error, 'report', '') or error}")
+            self._fault = f"{getattr(error, 'report', '') or error}"
+            self.log(f"the changed configuration is not taken: {self._fault}")
             return
         if found.text == self.read.text:  # another service's part of services-configuration.yaml
             self.read = found

@@ -58,6 +58,10 @@ class PodEntry:
     cached: CachedDecision | None = None
     asked: float = 0.0
     """When kube-scheduler last asked about it; before it has, when the pod was first heard of."""
+    met: float = 0.0
+    """When it was first heard of."""
+    missing: str = ""
+    """What it was told last about pods of its gang that have not come."""
     was_asked: bool = False
     """Whether kube-scheduler has asked this process about it."""
     demand: PodDemand | None = None
@@ -112,7 +116,7 @@ class PodTable:
         ref = pod_ref(pod)
         entry = self.by_uid.get(ref.uid)
         if entry is None:
-            entry = self.by_uid[ref.uid] = PodEntry(ref, asked=now)
+            entry = self.by_uid[ref.uid] = PodEntry(ref, asked=now, met=now)
             self._uid[ref.key] = ref.uid
         source = source_of(pod)
         if entry.source != source:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from paictl.cluster.cells import chain_pictures, vc_pictures
 from paictl.cluster.interface import JobState, JobView, MachineSpec, NodeCondition, NodeRole, NodeView
 from paictl.cluster.picture import Picture
-from paictl.extender import reclaim
+from paictl.extender import gangs, reclaim
 from paictl.scheduler import inspect, inspection
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.explain import PodVerdict, explain, render, to_data
@@ -109,8 +109,11 @@ def explain_pod(core: ExtenderCore, namespace: str, name: str) -> Json:
             assert entry.problem is not None  # noqa: S101 - one of the two
             return data | {"situation": "refused", "text": [f"Pod {entry.ref.key} cannot be read: {entry.problem}"]}
         known = core.book.pods.get(entry.ref.uid)
+        incomplete = gangs.missing(core, entry)
+        note = [f"  It {incomplete}."] if incomplete else []
         if known is not None and known.info is not None:
-            return data | _running(core, entry)
+            running = _running(core, entry)
+            return data | running | {"text": [*running["text"], *note]}
         try:
             if (refusal := core.refusal(entry)) is not None:
                 raise refusal
@@ -121,7 +124,7 @@ def explain_pod(core: ExtenderCore, namespace: str, name: str) -> Json:
         return data | {
             "situation": kind,
             "group": entry.reading.request.group,
-            "text": list(render(found)),
+            "text": [*render(found), *note],
             "explanation": to_data(found),
         }
 

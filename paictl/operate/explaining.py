@@ -52,6 +52,13 @@ def _plain(found: JobExplanation) -> tuple[Text, Text | None]:
                 text("job {job} has its devices, but cannot start: {reason}", job=found.job, reason=found.reason),
                 text("stop it and submit it again with what is right: paictl job stop {job}", job=found.job),
             )  # fmt: skip
+        case JobSituation.NOT_OFFERED:
+            return (
+                text("job {job} waits although devices are free for it: kube-scheduler says {reason}",
+                     job=found.job, reason=found.reason),
+                text("submit it again for what its nodes have, or let an administrator add it: paictl job stop {job}",
+                     job=found.job),
+            )  # fmt: skip
         case JobSituation.STARTING:
             return text("job {job} has its devices, and its containers are being started", job=found.job), None
         case JobSituation.NO_SCHEDULER | JobSituation.NO_ROOM:

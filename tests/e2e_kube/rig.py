@@ -19,6 +19,8 @@ from tests.e2e_kube.accounts import EXTENDER, PAICTL, RESTRICTED, SCHEDULER, SPA
 from tests.e2e_kube.controlplane import HOST, ControlPlane, Program, answers, free_ports, kubeconfig
 from tests.e2e_kube.kubeapi import ApiError, Json, KubeApi
 
+PLUGIN = "nvidia.com/gpu"
+
 
 class Rig:
     """One extender (or more, with an election) and one kube-scheduler that asks the first of them."""
@@ -138,12 +140,15 @@ def rig(
 
 
 def add_nodes(api: KubeApi, config: Mapping[str, Any], *, plugin: bool) -> None:
-    """The nodes of a configuration that are not there yet."""
-    known = {node["metadata"]["name"] for node in api.get("/api/v1/nodes")["items"]}
+    """The nodes of a configuration that are not there yet; those that are get the devices that it promises."""
+    known = {node["metadata"]["name"]: node["status"]["allocatable"] for node in api.get("/api/v1/nodes")["items"]}
     by_size: dict[int, list[str]] = {}
     for name, devices in nodes_of(config).items():
         if name not in known:
             by_size.setdefault(devices, []).append(name)
+        elif plugin and known[name].get(PLUGIN) != str(devices):
+            amount = {PLUGIN: str(devices)}
+            api.patch(f"/api/v1/nodes/{name}/status", {"status": {"capacity": amount, "allocatable": amount}})
     for devices, names in by_size.items():
         api.add_nodes(names, **({"nvidia_com__gpu": str(devices)} if plugin else {}))
 

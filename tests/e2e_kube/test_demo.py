@@ -13,7 +13,7 @@ from tests.conftest import ROOT
 from tests.e2e_kube.churn import faults
 from tests.e2e_kube.controlplane import ControlPlane, answers
 from tests.e2e_kube.kubeapi import Json, KubeApi, devices, hived_pod, until
-from tests.e2e_kube.rig import Rig, nodes_of, rig
+from tests.e2e_kube.rig import Rig, add_nodes, rig
 
 SCENES: dict[str, Any] = yaml.safe_load((ROOT / "tests" / "data" / "scenes.yaml").read_text())
 PRIORITY = {"prod": 100, "test": 0, "oppo": -1}
@@ -31,8 +31,11 @@ def load(config: int) -> dict[str, Any]:
     return found
 
 
-def pods_of(name: str) -> list[Json]:
-    """The pods of a job as OpenPAI annotates them; without a gang each pod is a group of its own."""
+def pods_of(name: str, *, plugin: bool) -> list[Json]:
+    """The pods of a job as OpenPAI annotates them; without a gang each pod is a group of its own.
+
+    With `plugin` they ask the device plugin's resource instead of the marker, and count the suggested nodes.
+    """
     job, found = SCENES["jobs"][name], []
     for role, asked in job["roles"].items():
         spec: dict[str, Any] = {
@@ -47,23 +50,27 @@ def pods_of(name: str) -> list[Json]:
             members = [{"podNumber": asked["pods"], "leafCellNumber": asked["gpus"]}]
             spec["affinityGroup"] = {"name": f"{name}/{role}", "members": members}
         about = {"labels": {"job": name}}
-        found += [hived_pod(f"{name}-{role}-{i}", spec, metadata=about) for i in range(asked["pods"])]
+        for i in range(asked["pods"]):
+            pod = hived_pod(f"{name}-{role}-{i}", spec | {"ignoreK8sSuggestedNodes": not plugin}, metadata=about)
+            if plugin:
+                pod["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": asked["gpus"]}}
+            found.append(pod)
     return found
 
 
 class Stage:
     """A cluster whose configuration changes from scene to scene, and to which jobs are submitted."""
 
-    def __init__(self, up: Rig, api: KubeApi) -> None:
+    def __init__(self, up: Rig, api: KubeApi, *, plugin: bool) -> None:
         self.up = up
         self.api = api
+        self.plugin = plugin
 
     def scene(self, config: dict[str, Any], *, keep: bool = False) -> None:
         """Another configuration; the extender takes it by itself."""
         if not keep:
             self.api.delete_all()
-        known = {node["metadata"]["name"] for node in self.api.get("/api/v1/nodes")["items"]}
-        self.api.add_nodes(sorted(nodes_of(config).keys() - known))
+        add_nodes(self.api, config, plugin=self.plugin)
         self.api.await_nodes(len(self.api.get("/api/v1/nodes")["items"]))
         text = yaml.safe_dump(config, sort_keys=False)
         if text == self.up.config.read_text():
@@ -78,7 +85,7 @@ class Stage:
         return float(next(line for line in lines if line.startswith("paictl_extender_terms_total")).split()[1])
 
     def submit(self, name: str) -> list[str]:
-        pods = pods_of(name)
+        pods = pods_of(name, plugin=self.plugin)
         for pod in pods:
             self.api.create(pod)
         return [pod["metadata"]["name"] for pod in pods]
@@ -121,7 +128,11 @@ class Stage:
         assert not any(map(self.api.node_of, names))
 
     def _told(self, name: str) -> None:
-        until(lambda: "pod waits" in self.api.plight([name]), 40, lambda: self.api.plight([name]))
+        def told() -> bool:
+            plight = self.api.plight([name])
+            return "pod waits" in plight or (self.plugin and "Insufficient nvidia.com/gpu" in plight)
+
+        until(told, 40, lambda: self.api.plight([name]))
 
     def gone(self, names: list[str]) -> None:
         """All of them were evicted, and told for whom."""
@@ -146,10 +157,14 @@ class _Any(dict[str, set[int]]):
         return set(range(16))
 
 
-@pytest.fixture(scope="module")
-def stage(plane: ControlPlane, api: KubeApi, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    with rig(plane, api, LAB6, tmp_path_factory.mktemp("demo")) as made:
-        yield Stage(made, api)
+@pytest.fixture(scope="module", params=["marker", "plugin"])
+def stage(
+    request: pytest.FixtureRequest, plane: ControlPlane, api: KubeApi, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Stage]:
+    """Both ways of asking: HiveD's marker resource, and a device plugin's, for which kube-scheduler has a filter."""
+    plugin = request.param == "plugin"
+    with rig(plane, api, LAB6, tmp_path_factory.mktemp("demo"), plugin=plugin) as made:
+        yield Stage(made, api, plugin=plugin)
 
 
 @pytest.mark.versions

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,7 @@ from paictl.cluster.timeline import timeline
 from paictl.cluster.values import Event, JobRequest, JobState
 from paictl.cluster.whywaits import explained
 from paictl.errors import PaictlError
+from paictl.scheduler.explain import PodVerdict
 from paictl.scheduler.inspection import inspect
 from paictl.scheduler.wire import pod_name, read_request
 from paictl.workload.lifecycle import RunState
@@ -132,7 +133,21 @@ def explain_job(scene: ClusterSnapshot, configuration: ConfigSnapshot, pai: PaiJ
         return replace(known, situation=JobSituation.STARTING, reason=reasons[0] if reasons else "")
     request = requests[0] if requests else _request(pai, waiting[0].role, status.attempt)
     groups = scene.groups(found).get(pai.key, [])
-    return explained(known, found.engine, request, groups or [request.group])
+    answer = explained(known, found.engine, request, groups or [request.group])
+    if answer.scheduler is not None and answer.scheduler.decision is PodVerdict.BIND:
+        refusal = _refusal(pod for pod in scene.seen.get(pai.name, ()) if pod.place in places and not pod.node)
+        if refusal:
+            return replace(known, situation=JobSituation.NOT_OFFERED, reason=refusal)
+    return answer
+
+
+def _refusal(pods: Iterable[PodSeen]) -> str:
+    """What kube-scheduler said last of pods for which there are devices.
+
+    Empty where it has said nothing, or repeats what the extender answered before the devices were free.
+    """
+    reasons = [pod.reason for pod in pods if pod.phase == "Pending" and " nodes are available" in pod.reason]
+    return next((reason for reason in reasons if "pod waits" not in reason), "")
 
 
 def _request(pai: PaiJob, role: str, attempt: int) -> PodRequest:

@@ -38,6 +38,8 @@ EVERY_VC: Final = "*"
 JOBSET: Final = "jobset.sigs.k8s.io/jobset-name"
 _JOBSET_UID: Final = "jobset.sigs.k8s.io/jobset-uid"
 KUBEFLOW: Final = "training.kubeflow.org/job-name"
+NO_DEVICES: Final = "resources.limits"
+"""The field at fault where a pod asks for no devices."""
 _OPPORTUNISTIC: Final = "opportunistic"
 _WORDS: Final = {"true": True, "false": False}
 
@@ -146,7 +148,7 @@ def _leaves(
             how = f"limits of {resource}: {devices}" + (f", {each} to a leaf cell" if each > 1 else "")
             return ceil(devices / each), how
     raise RequestError(
-        name, "resources.limits", f"no container asks for devices ({', '.join(rules.devices[:3])}, ...); "
+        name, NO_DEVICES, f"no container asks for devices ({', '.join(rules.devices[:3])}, ...); "
         f"say how many leaf cells by {LEAF_CELLS}",
     )  # fmt: skip
 

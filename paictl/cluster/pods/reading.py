@@ -8,7 +8,17 @@ from typing import Any, Final
 import orjson
 import yaml
 
-from paictl.cluster.pods.labels import GROUP_SIZE, KEYS, LEAF_CELLS, VC, Reading, Rules, pod_limit, read_labels
+from paictl.cluster.pods.labels import (
+    GROUP_SIZE,
+    KEYS,
+    LEAF_CELLS,
+    NO_DEVICES,
+    VC,
+    Reading,
+    Rules,
+    pod_limit,
+    read_labels,
+)
 from paictl.scheduler.decision import BindInfo
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.wire import BIND_INFO, ENABLE, SCHEDULING_SPEC, parse_bind_info, parse_request
@@ -50,6 +60,11 @@ def asks(pod: Mapping[str, Any]) -> bool:
         or (isinstance(labels, dict) and VC in labels)
         or pod_limit(pod, ENABLE) > 0
     )
+
+
+def is_launcher(pod: Mapping[str, Any], problem: RequestError) -> bool:
+    """Whether a pod cannot be read only because it has no devices: it belongs to no gang and needs none."""
+    return problem.field == NO_DEVICES and pod_limit(pod, ENABLE) == 0
 
 
 def source_of(pod: Mapping[str, Any]) -> tuple[object, ...]:

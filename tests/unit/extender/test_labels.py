@@ -9,7 +9,8 @@ import pytest
 from paictl.cluster.pods.labels import Rules
 from paictl.cluster.pods.reading import asks, read_pod
 from paictl.scheduler.errors import RequestError
-from paictl.scheduler.wire import SCHEDULING_SPEC
+from paictl.scheduler.wire import ENABLE, SCHEDULING_SPEC
+from tests.unit.extender.harness import Harness, pod
 
 Json = dict[str, Any]
 UID = "0a1b2c3d-4e5f-6789-abcd-ef0123456789"
@@ -141,3 +142,16 @@ def test_an_annotation_outranks_labels_and_the_marker_alone_is_not_enough() -> N
     assert asks(marked)
     with pytest.raises(RequestError, match="neither this annotation nor a label"):
         read_pod(marked, "u", "n", Rules())
+
+
+def test_a_launcher_without_devices_gets_no_event(harness: Harness) -> None:
+    labels = {"paictl.io/virtual-cluster": "A"}
+    launcher = pod("launcher", None, labels=labels)
+    harness.core.pod_changed(launcher)
+    launcher["spec"]["nodeName"] = "n0"
+    harness.core.pod_changed(launcher)
+    assert harness.recorded == []
+    marked = pod("marked", None, labels=labels)
+    marked["spec"]["containers"][0]["resources"] = {"limits": {ENABLE: 1}}
+    harness.core.pod_changed(marked)
+    assert harness.reasons_of("marked") == ["Unreadable"], "it asks for the scheduler"

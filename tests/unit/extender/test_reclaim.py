@@ -195,7 +195,7 @@ def test_a_node_that_kube_scheduler_does_not_offer_afterwards_is_not_freed_again
 @pytest.mark.parametrize("threshold", [False, True])
 def test_a_pod_is_never_bound_by_force_to_a_node_that_would_not_take_it(cluster: Cluster, threshold: bool) -> None:
     """A kubelet would reject it (OutOfcpu) and its job would fail; it is bound once the CPU is free."""
-    foreign = {"metadata": {"name": "s", "namespace": "x", "uid": "s"}, "spec": {
+    foreign: Json = {"metadata": {"name": "s", "namespace": "x", "uid": "s"}, "spec": {
         "containers": [{"resources": {"requests": {"cpu": "12"}}}],
     }}  # fmt: skip
     own = cluster.create(pod("own", "A", cpu=8))
@@ -235,3 +235,31 @@ def test_what_the_pod_itself_says_holds_for_a_forced_binding(own: Json, of_node:
         assert not cluster.ask(made, ["elsewhere"]).names
     assert cluster.forced == []
     assert "PlaceExcluded" in cluster.reasons_of("own")
+
+
+def test_a_freed_place_that_kube_scheduler_never_asks_about_is_given_back(cluster: Cluster) -> None:
+    for i in range(4):
+        cluster.submit(pod(f"lent-{i}", "A", "opportunistic"))
+    guaranteed = pod("own", "B", "100")
+    cluster.submit(guaranteed)
+    assert len(cluster.reclaim()) == 1
+    (freed,) = cluster.offered(guaranteed)
+    for _ in range(130):
+        cluster.now += 0.5
+        cluster.reconciler._give_back()
+    assert "ReservationReleased" in cluster.reasons_of("own")
+    assert cluster.submit(pod("other", "B", "5")) == freed, "somebody else may have it"
+    cluster.reclaim()
+    assert "default/other" in cluster.server.pods, "and is not evicted for it"
+
+
+def test_a_lazy_pod_on_a_taken_node_loses_its_guarantee_and_runs_on(cluster: Cluster) -> None:
+    for i in range(3):
+        lazy = pod(f"lazy-{i}", "A", "1")
+        lazy["metadata"]["labels"]["paictl.io/lazy-preemption"] = "true"
+        assert cluster.submit(lazy)
+    high = pod("high", "A", "9")
+    (free,) = cluster.offered(high)
+    assert cluster.submit(high) == free
+    assert cluster.reclaim() == []
+    assert "GuaranteeLost" in [one.reason for one in cluster.recorded]

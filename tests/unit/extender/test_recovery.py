@@ -124,3 +124,14 @@ def test_an_eviction_whose_event_died_with_the_process_is_told_by_the_next(harne
     for i in range(3):
         harness.delete(f"low-{i}")
     assert harness.run(high) in NODES
+
+
+def test_a_virtual_cluster_that_is_gone_is_the_reason_of_a_lost_guarantee(harness: Harness) -> None:
+    """A recovery puts the group's own name in the place of who took its cells."""
+    made = gang("b", 1, 4, "B")[0]
+    harness.run(made)
+    harness.begin(spec(virtualClusters={"A": CONFIG["virtualClusters"]["A"]}))
+    harness.open(NODES)
+    (lost,) = [one.message for one in harness.recorded if one.reason == "GuaranteeLost"]
+    assert "VC B is not in the present configuration" in lost
+    assert "took its cells" not in lost

@@ -211,3 +211,20 @@ def test_another_extender_without_an_election_is_said(file: Path, harness: Harne
         until(lambda: said[-1] == f"two extenders: {harness.core.rival}")
     finally:
         made.stop()
+
+
+def test_what_is_wrong_with_the_configuration_is_said_although_it_answers(file: Path) -> None:
+    client: Any = Cluster()
+    made = ExtenderService(client, ExtenderSettings(file, events=False), lambda _line: None)
+    assert made.warnings() == []
+    good = file.read_text()
+    file.write_text("virtualClusters: 7\n")
+    made._reread()
+    (said,) = made.warnings()
+    assert "the changed configuration is not taken" in said
+    file.unlink()
+    (said,) = made.warnings()
+    assert f"{file} cannot be read; what it said before stays" in said
+    file.write_text(good)
+    made._reread()
+    assert made.warnings() == []
