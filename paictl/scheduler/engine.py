@@ -268,6 +268,8 @@ class Engine:
         group = recovery.adopt(state, request, placement.physical, levels, now)
         if placement.virtual is not None and group.virtual is None:  # somebody took its quota in between
             raise self._stale(request)
+        if decision.version != self.version and not transitions.only_planned(state, decision):
+            raise self._stale(request)
         return group
 
     def _preempt(self, decision: Preempt, now: float | None) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from paictl.cells.ids import PhysicalCell, VirtualCell
+    from paictl.scheduler.decision import Bind
     from paictl.scheduler.request import PodRequest
     from paictl.scheduler.state import State
 
@@ -182,3 +183,23 @@ def _users(state: State, leaves: Iterable[PhysicalCell]) -> list[Group]:
     """The groups that use some leaves, by name."""
     user, by_name = state.occupancy.user, state.groups.by_name
     return [by_name[name] for name in sorted({user[leaf] for leaf in leaves if leaf in user})]
+
+
+def only_planned(state: State, decision: Bind) -> bool:
+    """Whether the transaction so far has changed no other group than the plan of `decision` said, and in no other way.
+
+    A plan may be older than the state: what it wanted to preempt lazily may be gone, its name taken by a group that
+    does not allow it, and its virtual cells taken by a group of which the plan knew nothing.
+    """
+    groups, own = state.groups, {decision.request.group}
+    changed = {name: before for name, before in groups.touched.items() if groups.by_name.get(name) is not before}
+    if changed.keys() - own != {*decision.lazy, *decision.cancel} - own:
+        return False
+    needed = {cell for pods in decision.placement.virtual or () for row in pods for cell in row}
+    for name in decision.lazy:
+        before = changed[name]
+        if before is None or not before.lazy_preemption or before.virtual is None:
+            return False
+        if needed.isdisjoint(cell for pods in before.virtual for row in pods for cell in row):
+            return False
+    return True

@@ -10,6 +10,7 @@ import re
 _SOUNDS = re.compile(
     r"passw|passphrase|pwd|secret|token|credential|bearer|webhook(-url)?$|(?:^|-)auth$|^extra-receivers$"
     r"|(api|access|account|auth|private|encryption|signing)-?key"
+    r"|(?:^|(?:ssh|ssl|tls|shared|master|storage|license|subscription)-?)key$|connection-?string|(?:^|-)sas$"
 )
 """What is searched for in a key in lower case, with ``-`` for ``_``."""
 

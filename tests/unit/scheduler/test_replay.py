@@ -217,3 +217,17 @@ def test_a_stale_bind_is_refused_instead_of_losing_its_guarantee() -> None:
     answer = player.run({"op": "add_allocated", "uid": "p"})
     assert (answer["r"], "the cluster has changed since" in answer["message"]) == ("error", True)
     assert player.engine.state.digest() == before
+
+
+def test_a_stale_bind_takes_no_guarantee_that_its_plan_did_not_see() -> None:
+    player = Replayer(ClusterSpec.from_mapping(config(A={"NODE": 1})), check=lambda engine: validate(engine.state))
+    player.run(OPERATIONS[0])
+    spec = {"virtualCluster": "A", "priority": 10, "leafCellNumber": 4, "ignoreK8sSuggestedNodes": False}
+    other = {**spec, "priority": 0, "lazyPreemptionEnable": False}
+    pod = {"uid": "p", "name": "p", "spec": spec}
+    assert player.run({"op": "schedule", "pod": pod, "suggested": ["n2"]})["r"] == "bind"
+    bound = player.run({"op": "filter", "pod": {"uid": "q", "name": "q", "spec": other}, "suggested": ["n1"]})
+    assert bound["r"] == "bind"
+    before = player.engine.state.digest()
+    assert player.run({"op": "add_allocated", "uid": "p"})["r"] == "error"
+    assert player.engine.state.digest() == before

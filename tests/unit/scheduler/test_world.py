@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from paictl.scheduler.decision import Bind, Phase, Wait
+from paictl.scheduler.errors import RequestError
 from paictl.scheduler.events import NodeHealth, PodGone
 from paictl.scheduler.invariants import validate
 from paictl.scheduler.journal import Journal
@@ -108,3 +109,46 @@ def test_observe_completes_or_rolls_back(seed: int, monkeypatch: pytest.MonkeyPa
             world.running.pop(uid, None)
             assert_rolls_back(engine, partial(engine.observe, PodGone(uid)), step, monkeypatch)
         validate(engine.state)
+
+
+def changes(outcomes: list[Any], own: str) -> dict[str, str]:
+    """What became of other groups: whether they lost their guarantee, or what else."""
+    found = {}
+    for change in outcomes:
+        before, after = change.before, change.after
+        if change.name != own:
+            lost = before and after and before.virtual and not after.virtual
+            found[change.name] = "lazy" if lost else "cancelled" if after is None else "changed"
+    return found
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_an_old_decision_does_to_others_what_was_planned_or_is_refused(seed: int) -> None:
+    numbers = random.Random(seed)  # noqa: S311 (a test, not a secret)
+    world = World(numbers.randrange, check_plans=False)
+    for _ in range(25):
+        for _ in range(numbers.randrange(4)):
+            world.step()
+        request = world.new_request()
+        suggested = None if numbers.random() < 0.5 else [name for name in world.nodes if numbers.random() < 0.5]
+        decision = world.engine.plan(request, suggested)
+        if not isinstance(decision, Bind):
+            continue
+        engine, info = world.engine, world.engine.bind_info(decision)
+        for _ in range(numbers.randrange(1, 6)):
+            world.step()
+        if world.engine is not engine:  # restarted: nobody applies a decision of another engine
+            continue
+        before = world.engine.state.digest()
+        names = set(world.engine.state.groups.by_name)
+        try:
+            outcomes = world.engine.apply(decision)
+        except RequestError:
+            assert world.engine.state.digest() == before
+            continue
+        wanted = dict.fromkeys(decision.lazy, "lazy") | dict.fromkeys(decision.cancel, "cancelled")
+        assert changes(outcomes, request.group) == wanted
+        assert set(wanted) <= names
+        world.check_guarantees(outcomes)
+        world.running[request.uid] = (request, info)
+        validate(world.engine.state)

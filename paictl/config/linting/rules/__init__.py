@@ -52,7 +52,7 @@ TABLE: dict[str, str] = {
         unresolved_template role_name colliding_roles gang_retries unreachable_completion resource_amount crit_priority
         sku_and_pin mixed_affinity_group unknown_scheduled_role ignored_sku_number clear_password blank_command
         shared_memory port_label prerequisite_form role_outside_gang opportunistic_pin unused_prerequisite
-        unknown_plugin_role misplaced_wish misspelt_extra too_many_tasks large_commands
+        unknown_plugin_role misplaced_wish misspelt_extra too_many_tasks large_commands without_effect
     """,
     "services": """
         empty_section port_collision schedule_ports certificate_file default_secret placeholder incomplete_mail

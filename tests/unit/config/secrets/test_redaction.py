@@ -88,13 +88,25 @@ def test_a_secret_number_is_not_quoted_where_no_schema_knows_it() -> None:
 KEYS = [
     *("api-key", "apikey", "apiKey", "access_key", "private-key", "account_key", "encryptionKey", "passphrase"),
     *("credential", "credentials", "bearer", "auth", "webhook-url", "slack_webhook", "password", "passwd", "smbpwd"),
-    *("clientSecret", "token"),
+    *(
+        "clientSecret",
+        "token",
+        "key",
+        "KEY",
+        "ssh_key",
+        "tlsKey",
+        "shared-key",
+        "master_key",
+        "connectionString",
+        "sas",
+    ),
 ]
 
 
 @pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize("key", KEYS)
-def test_whatever_push_seals_no_report_and_no_diff_shows(key: str, form: str) -> None:
+def test_whatever_push_seals_no_report_and_no_diff_shows(key: str, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("paictl.config.secrets.sealing.COST", (4, 1, 1))
     text = f"user: op\npassword: Sesame-9\n{key}: TOPSECRET-2\nhost_daemon_port_start: '40000'\n"
     loaded = load_memory({"config.yaml": text.encode()})
     report = validate(loaded)
@@ -116,4 +128,9 @@ def test_a_password_in_an_address_is_no_more_shown_than_sealed(key: str) -> None
     "key", ["author", "authentication", "secret-name", "ssh_key_file_path", "token-ttl", "keyboard"]
 )
 def test_what_only_resembles_a_secret_is_shown(key: str) -> None:
+    assert redacted(f"{key}: shown") == f"{key}: shown"
+
+
+@pytest.mark.parametrize("key", ["monkey", "keyboard", "key-name", "ssh_key_path", "keys-file", "ssas"])
+def test_a_key_that_only_contains_such_a_word_is_shown(key: str) -> None:
     assert redacted(f"{key}: shown") == f"{key}: shown"

