@@ -13,6 +13,7 @@ from typing import Any, Final
 import yaml
 
 from paictl.cluster.interface import ConflictError, JobRequest, Port
+from paictl.cluster.jobpages import JobQuery, KeepsJobData, page_of
 from paictl.config.reading.problem import Problem
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
@@ -31,6 +32,8 @@ from paictl.workload.job import PRIORITIES
 
 SIZE: Final = 512 * 1024
 """Bytes of a job that somebody writes in a browser."""
+_NUMBERED: Final = re.compile(r"-[0-9]{1,6}\Z")
+"""What a clone has got at the end of its name."""
 _NUMBER: Final = re.compile(r"[0-9]{1,9}")
 
 
@@ -121,9 +124,43 @@ def _request(call: Call, written: str, found: Checked) -> JobRequest:
 
 
 def form(call: Call) -> Answer:
-    """The empty page."""
+    """The page: empty, or with ``?clone=USER~NAME`` the YAML of a job under another name.
+
+    ``priority`` is the class that the clone shall have.
+    """
     vcs = granted(call)
-    return _page(call, SubmitForm(vc=vcs[0] if vcs else ""), "", None)
+    empty = SubmitForm(vc=vcs[0] if vcs else "")
+    key = call.query.get("clone", "")
+    return _page(call, empty, "", None) if not key else _page(call, empty, _cloned(call, key), None)
+
+
+def _cloned(call: Call, key: str) -> str:
+    """What a job was submitted with, under a name that is free. Raises `ApiError` for a job of another user."""
+    user, _, name = key.partition("~")
+    if user != call.me.name and not call.me.admin:
+        raise ApiError(403, "ForbiddenUserError", text("this is for {user} and for administrators", user=user[:64]))
+    if not isinstance(call.cluster, KeepsJobData):
+        raise ApiError(404, "NoJobConfigError", text("this cluster does not keep what was submitted"))
+    data = dict(call.cluster.job_data(call.cluster.job(key).key))
+    data["name"] = _free_name(call, name)
+    priority = call.query.get("priority", "")
+    if priority in PRIORITIES:
+        extras = _mapping(data.get("extras"))
+        data["extras"] = {**extras, "hivedScheduler": {**_mapping(extras.get("hivedScheduler")),
+                                                       "jobPriorityClass": priority}}  # fmt: skip
+    return str(yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=1000))
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _free_name(call: Call, name: str) -> str:
+    """The name with the next number that none of the caller's jobs has."""
+    stem = _NUMBERED.sub("", name)
+    query = JobQuery(frozenset({call.me.name}), keyword=stem, limit=1000)
+    taken = {job.key.partition("~")[2] for job in page_of(call.cluster, query).jobs}
+    return next(free for number in range(2, len(taken) + 3) if (free := f"{stem}-{number}") not in taken)
 
 
 def written(call: Call) -> Answer:

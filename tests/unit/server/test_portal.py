@@ -249,3 +249,21 @@ def test_the_home_says_how_the_cluster_and_ones_own_jobs_are(server: Server, ann
     bob = Browser(server, server.session("bob")).get("/")
     assert "ann~" not in bob
     assert "首页" in ann.get("/", language="zh")
+
+
+def test_a_job_that_waits_has_its_ways_out_as_buttons_and_a_clone_has_a_free_name(server: Server, ann: Browser) -> None:
+    for name in ("one", "two"):
+        assert submit(ann, name=name).status == 303
+    waiting = ann.get("/jobs/ann/two")
+    assert "Stop ann~one" in waiting
+    offered = html.unescape(re.findall(r'id="way-\d+" href="([^"]+)"', waiting)[0])
+    assert offered == "/submit?clone=ann~two&priority=oppo"
+    typed = html.unescape(re.findall(r"<textarea name=\"yaml\"[^>]*>(.*?)</textarea>", ann.get(offered), re.DOTALL)[0])
+    assert "name: two-2" in typed
+    assert "jobPriorityClass: oppo" in typed
+    again = ann.post("/submit", "/submit", {"yaml": typed, "wish": "submit"})
+    assert (again.status, again.header("location")) == (303, "/jobs/ann/two-2")
+    assert "name: two-3" in ann.get("/submit?clone=ann~two-2")
+    assert server.ask("GET", "/submit?clone=ann~two", cookie=server.session("bob")).status == 403
+    ann.post("/jobs/ann/two", "/jobs/ann/one/stop", {})
+    assert server.cluster.job("ann~two").state is JobState.RUNNING
