@@ -50,7 +50,11 @@ class LockHolder:
 
 def holder(command: str, now: datetime) -> LockHolder:
     """This process as a holder."""
-    who = f"{getpass.getuser()}@{socket.gethostname()}"
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # in a container the user may have a number alone
+        user = str(os.getuid())
+    who = f"{user}@{socket.gethostname()}"
     since = now.strftime("%Y-%m-%dT%H:%M:%SZ")
     return LockHolder(secrets.token_hex(8), who, command, since, _box(), _process(os.getpid()))
 

@@ -14,6 +14,7 @@ from paictl.cli.config.push import show_plan, showing_contested
 from paictl.cli.console import spoken
 from paictl.cli.leaving import say_left
 from paictl.cli.progress import Display
+from paictl.cluster.interface import ConflictError
 from paictl.cluster.targets import open_target
 from paictl.errors import ExitCode
 from paictl.frozen import frozen
@@ -62,7 +63,7 @@ def deploy_services(desired: Desired, files: Sequence[str], done: Applied, wish:
     if make_configuration(files, done.facts, where):
         console.info(spoken("configuration written to {where}: look at it, change it, push it again", where=where))
     cluster = open_target(settings.cluster)
-    _push(cluster, where, yes=wish.yes)
+    push_folder(cluster, where, named=wish.folder is not None, yes=wish.yes)
     with Display("services") as display:
         request = ServiceRequest(Action.START, wish.names, () if wish.names else wish.skip)
         started = start_services(cluster, request, display, console.info, Patience(deadline=wish.timeout))
@@ -75,10 +76,21 @@ def deploy_services(desired: Desired, files: Sequence[str], done: Applied, wish:
         raise typer.Exit(ExitCode.PARTIAL if len(errors) < len(outcomes) else errors[0].exit_code)
 
 
-def _push(cluster: Cluster, where: Path, *, yes: bool) -> None:
-    """Store the configuration of a folder; another one than the cluster has is shown, and needs a yes."""
-    with showing_reports(), showing_contested():
-        made = plan_configuration(cluster, where)
+def push_folder(cluster: Cluster, where: Path, *, named: bool, yes: bool) -> None:
+    """Store the configuration of a folder; another one than the cluster has is shown, and needs a yes.
+
+    Where the cluster has a newer one, a folder that was `named` is refused, and one that nobody named is left alone.
+    """
+    try:
+        with showing_reports():
+            made = plan_configuration(cluster, where)
+    except ConflictError:
+        if named:
+            with showing_contested():
+                raise
+        key = "cluster {cluster} keeps its configuration, which did not come from {where}; to push that: {command}"
+        console.info(spoken(key, cluster=cluster.name, where=where, command=f"paictl config push -p {where}"))
+        return
     if not made.changes:
         console.info(spoken("the cluster has this configuration already"))
         return

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from paictl.cli.config.push import HARM
+from paictl.cli.deploy.services import push_folder
 from paictl.cluster.interface import ConflictError
 from paictl.cluster.scheduling import JobImpact
 from paictl.cluster.targets import open_target
@@ -258,7 +259,9 @@ def test_a_file_with_nothing_but_comments_is_no_configuration(paictl: Paictl, tm
 # --- the end of `deploy apply`
 
 
-def test_a_deployment_replaces_no_newer_configuration(paictl: Paictl, tmp_path: Path) -> None:
+def test_a_deployment_replaces_no_newer_configuration(
+    paictl: Paictl, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """`apply -p DIR` once pushed an old folder over what others had pushed meanwhile."""
     mine, yours = pull(paictl, tmp_path / "mine"), pull(paictl, tmp_path / "yours")
     edit(yours, "memory: 32768Mi", "memory: 31000Mi")
@@ -271,10 +274,17 @@ def test_a_deployment_replaces_no_newer_configuration(paictl: Paictl, tmp_path: 
     with pytest.raises(ConflictError, match="it is not known whether these files are newer") as caught:
         plan_configuration(cluster, mine)
     assert "paictl config push -p DIR" in str(caught.value.hint)
+    with pytest.raises(ConflictError):
+        push_folder(cluster, mine, named=True, yes=True)
+    push_folder(cluster, mine, named=False, yes=True)
+    assert "keeps its configuration" in capsys.readouterr().err
+    assert versions(paictl) == 2
     assert "31000Mi" in stored(paictl, tmp_path)
 
 
-def test_a_deployment_pushes_from_the_newest_and_its_readers_load_it(paictl: Paictl, tmp_path: Path) -> None:
+def test_a_deployment_pushes_from_the_newest_and_its_readers_load_it(
+    paictl: Paictl, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     mine = pull(paictl, tmp_path / "mine")
     edit(mine, "memory: 32768Mi", "memory: 30000Mi")
     cluster = open_target("local")
@@ -283,4 +293,6 @@ def test_a_deployment_pushes_from_the_newest_and_its_readers_load_it(paictl: Pai
     assert store_configuration(cluster, made, mine) == 2
     assert [one.loaded for one in open_target("local").services() if one.name == "hivedscheduler"] == [2]
     edit(mine, "memory: 30000Mi", "memory: 29000Mi")
-    assert store_configuration(cluster, plan_configuration(cluster, mine), mine) == 3
+    push_folder(open_target("local"), mine, named=False, yes=True)
+    assert "29000Mi" in capsys.readouterr().out, "what it changes is shown"
+    assert versions(paictl) == 3

@@ -36,7 +36,7 @@ def test_nobody_is_kept_out_without_a_lock() -> None:
 
 
 def test_another_machine_s_lock_keeps_out_and_says_who_where_and_since_when() -> None:
-    other = replace(holder("deploy upgrade", NOW), who="alice@box-1", box="box-1 0a 1")
+    other = replace(holder("deploy upgrade", NOW), who="alice@box-1", box="box-1 0a 1", process="1 a 1")
     with pytest.raises(DeployError) as caught:
         refuse_locked(site(other))
     assert "alice@box-1 has been running deploy upgrade on this cluster since 2026-09-01T12:00:00Z" in str(caught.value)

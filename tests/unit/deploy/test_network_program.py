@@ -107,6 +107,13 @@ def test_what_was_routed_away_or_deleted_is_put_back(ip: Ip) -> None:
     assert "src 10.200.1.1" in ip("route", "show", "10.200.1.0/24")
 
 
+def test_no_route_is_wanted_to_a_network_that_pods_here_are_in() -> None:
+    program = load("files/paictl_network.py")
+    nodes = {"h2": ("10.77.0.12", "10.200.2.0/24"), "h3": ("10.77.0.13", "10.200.1.0/24")}
+    assert program.wanted_routes(nodes, "h2", {"10.200.1.0/24": "10.200.1.1"}) == {}
+    assert program.wanted_routes(nodes, "h2") == {"10.200.1.0/24": "10.77.0.13"}
+
+
 def test_networks_of_the_bridge_are_read_from_what_ip_says() -> None:
     program = load("files/paictl_network.py")
     said = "5: cni0    inet 10.200.1.1/24 brd 10.200.1.255 scope global cni0\\       valid_lft forever"
