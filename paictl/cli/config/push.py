@@ -46,6 +46,7 @@ PUSH_EPILOG = """
 """
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would change and change nothing.")]
+Table = Annotated[bool, typer.Option("--table", help="Show keys and values in a table, not the lines that change.")]
 Drop = Annotated[
     list[str] | None,
     typer.Option("--drop", metavar="KEY.PATH", help="A key (or FILE) that the cluster is to lose; others stay."),
@@ -82,6 +83,7 @@ def push(
     cluster_id: ClusterId = None,
     yes: Yes = False,
     dry_run: DryRun = False,
+    table: Table = False,
     state: StateOption = None,
 ) -> None:
     """Check configuration files, merge them into those of the cluster, and store the result as a new version."""
@@ -92,7 +94,7 @@ def push(
     if not made.changes:
         console.info(f"cluster {cluster.name} has this configuration already")
         return
-    show_plan(made)
+    show_plan(made, table=table)
     if dry_run:
         return
     confirm(f"cluster {cluster.name} gets a new configuration", cluster.name, yes=yes or cluster_id is not None)
@@ -128,18 +130,21 @@ def _show_contested(error: StaleFilesError) -> None:
     write_table(("FILE", "KEY", "BASE", "CLUSTER", "YOURS"), rows)
 
 
-def show_plan(made: PushPlan) -> None:
-    """Show what a push changes, for whom, and what is most likely a mistake."""
-    for note in made.notes:
-        console.info(f"note: {note}")
-    write_differences(made.differences)
-    for name, key in made.kept:
-        console.info(f"kept: {name} {key} (only the cluster has it; remove it with --drop {key})")
+def show_plan(made: PushPlan, *, table: bool = False) -> None:
+    """Show what a push means: who gains and loses, for which jobs, what is most likely a mistake; then what changes."""
     for vc in made.vcs:
         console.info(f"virtual cluster {vc.name}: {_vc_words(vc)}")
     for harm, jobs in _by_harm(made).items():
         console.warning(counted(*HARM[harm], count=len(jobs), jobs=listed(jobs)))
+    for note in made.notes:
+        console.info(f"note: {note}")
+    for name, key in made.kept:
+        console.info(f"kept: {name} {key} (only the cluster has it; remove it with --drop {key})")
     warn(made.warnings, "paictl config validate DIR")
+    if table:
+        write_differences(made.differences)
+    else:
+        write_lines(made.differences)
 
 
 HARM: Final = {
@@ -182,6 +187,19 @@ def _vc_words(vc: VcChange) -> str:
 
 def _devices(number: int) -> str:
     return "1 device" if number == 1 else f"{number} devices"
+
+
+_LINE_STYLES: Final = {"+++": "bold", "---": "bold", "@": "cyan", "+": "green", "-": "red"}
+"""Style of a line of a unified diff by how it begins, the longest beginning first."""
+
+
+def write_lines(differences: Sequence[FileDifference]) -> None:
+    """Show what differs as a unified diff, in colour on a terminal."""
+    console.write_segments(
+        ((next((style for begins, style in _LINE_STYLES.items() if line.startswith(begins)), ""), line),)
+        for file in differences
+        for line in file.lines
+    )
 
 
 def write_differences(differences: Sequence[FileDifference]) -> None:
@@ -263,7 +281,12 @@ def history(output: OutputOption = Output.TABLE, state: StateOption = None) -> N
 
 
 def rollback(
-    number: Number, cluster_id: ClusterId = None, yes: Yes = False, dry_run: DryRun = False, state: StateOption = None
+    number: Number,
+    cluster_id: ClusterId = None,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    table: Table = False,
+    state: StateOption = None,
 ) -> None:
     """Store an older version again as the newest; keys that came after it are gone."""
     cluster = open_cluster(state)
@@ -272,7 +295,7 @@ def rollback(
     if not made.changes:
         console.info(f"cluster {cluster.name} has this configuration already")
         return
-    show_plan(made)
+    show_plan(made, table=table)
     if dry_run:
         return
     question = f"cluster {cluster.name} goes back to version {number}"
@@ -292,7 +315,7 @@ def diff_with_cluster(folder: str, output: Output, state: Path | None, *, unifie
     elif not made.changes:
         write("no difference: the cluster has what the folder has")
     elif unified:
-        write("\n".join(line for file in made.differences for line in file.lines))
+        write_lines(made.differences)
     else:
         write_differences(made.differences)
     if output is Output.TABLE:

@@ -141,8 +141,9 @@ class _Run:
         for document in bundle.documents:
             for rule in filter(chosen, rules_on(document)):
                 yield from self.made(rule, rule.check(document))
-        # Half of a broken file says nothing about the others: what is missing in it may stand behind the mistake.
-        readable = Bundle(bundle.name, tuple(document for document in bundle.documents if not document.fatal))
+        # Half of a broken file says nothing about the others: what is missing in it may stand behind the mistake, or
+        # under the second of two equal keys.
+        readable = Bundle(bundle.name, tuple(document for document in bundle.documents if document.whole))
         for across in filter(chosen, rules_across({document.kind for document in readable.documents})):
             yield from self.made(across, across.check(readable))
 

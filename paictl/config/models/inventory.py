@@ -9,10 +9,11 @@ from collections.abc import Collection, Iterator
 from paictl.config.models.hived import HivedConfig, hived
 from paictl.config.models.hived_cells import Cell
 from paictl.config.models.hived_types import MOST_NAMES, DeclaredChain
-from paictl.config.models.hosts import HostList, HostRow, host_list
+from paictl.config.models.hosts import HostList, HostRow, address_of, host_list
 from paictl.config.models.layout import Layout, LayoutSku, MachineEntry, layout_of
 from paictl.config.reading.document import Bundle, Document
 from paictl.config.reading.kinds import FileKind
+from paictl.config.reading.nodes import Node, ScalarNode, SequenceNode
 from paictl.frozen import frozen
 from paictl.words import nearest
 
@@ -61,6 +62,38 @@ def machines_by_name(layout: Layout) -> dict[str, MachineEntry]:
         if machine.key:
             found.setdefault(machine.key, machine)
     return found
+
+
+def outvoted(bundle: Bundle) -> dict[str, MachineEntry]:
+    """Machines that the layout alone calls otherwise, by the name that both the host lists and the cells have."""
+    found, cells = layout_in(bundle), hived_in(bundle)
+    if found is None or cells is None:
+        return {}
+    nodes = {name.lower() for name in cells.node_names}
+    names = machines_by_name(found[1])
+    by_address = {address_of(machine.address.text): machine for machine in found[1].machines if machine.address}
+    renamed: dict[str, MachineEntry] = {}
+    for listed in listed_hosts(bundle):
+        machine = by_address.get(address_of(listed.host.address.stripped))
+        if machine is None or machine.name is None or listed.host.key in names:
+            continue
+        twice = names.get(machine.key) is not machine
+        if listed.host.key in nodes and (twice or machine.key not in nodes):
+            renamed[listed.host.key] = machine
+    return renamed
+
+
+def named_in_cells(cells: HivedConfig) -> set[str]:
+    """All words in physicalCells in lower case: a machine among them has a place there, however badly written."""
+    words: set[str] = set()
+    waiting: list[Node] = [cells.physical.sequence("physicalCells")]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ScalarNode):
+            words.add(node.text.lower())
+        else:
+            waiting.extend(node.items if isinstance(node, SequenceNode) else (entry.value for entry in node))
+    return words
 
 
 def misspelt_host(name: str, known: Collection[str]) -> str | None:

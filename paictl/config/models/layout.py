@@ -11,6 +11,7 @@ from paictl.config.reading.document import Document
 from paictl.config.reading.nodes import MappingNode, ScalarNode
 from paictl.frozen import frozen
 from paictl.units import Quantity, parse_quantity
+from paictl.words import nearest
 
 ROLES = ("pai-master", "pai-worker", "pai-storage")
 
@@ -86,6 +87,11 @@ class MachineEntry:
         """The `"true"` that gives the machine a role (also one that lacks its quotes, which SHP102 reports)."""
         value = self.spec.scalar(role)
         return value if value is not None and (value.value is True or value.text.lower() == "true") else None
+
+    def misspells(self, role: str) -> bool:
+        """Whether a key of the machine is most likely meant as that role (SHP104 reports it)."""
+        unknown = [entry.name.replace("_", "-") for entry in self.spec if entry.name not in ROLES]
+        return any(nearest(name, ROLES) == role for name in unknown)
 
 
 @frozen

@@ -43,6 +43,11 @@ class Document:
         return self.source.root.path
 
     @property
+    def whole(self) -> bool:
+        """Whether all that the file holds was read: reading did not break off, and no key hides another."""
+        return not self.fatal and all(issue.kind.name != "DUPLICATE_KEY" for issue in self.issues)
+
+    @property
     def top(self) -> MappingNode:
         """The root as a mapping; empty where it is something else."""
         return self.root if isinstance(self.root, MappingNode) else MappingNode(self.source, 0, 0)

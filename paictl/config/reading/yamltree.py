@@ -13,11 +13,11 @@ from enum import Enum, auto
 from typing import Any
 
 import yaml
-from yaml.reader import Reader
 
 from paictl.config.reading.nodes import Entry, MappingNode, Node, ScalarNode, SequenceNode
 from paictl.config.reading.source import Located, Source, Span
 from paictl.config.reading.values import resolve
+from paictl.config.reading.yamlerrors import ScanFailure, explained, unreadable
 from paictl.frozen import frozen
 
 MAX_DEPTH = 64
@@ -60,6 +60,7 @@ class ReadIssue:
     at: Located
     detail: str = ""
     other: Located | None = None
+    hint: str = ""
 
 
 @frozen
@@ -77,24 +78,10 @@ def parse_yaml(source: Source) -> YamlTree:
     try:
         builder.run()
     except yaml.MarkedYAMLError as error:
-        at = _error_span(source, error)
-        odd = _odd_space(source, at.start)
-        late = builder.closed_late(at.start)
-        if _indents_with_tab(source, at.start):
-            builder.note(IssueKind.TAB, at)
-        elif odd is not None:
-            builder.note(IssueKind.SYNTAX, odd, f"U+{ord(source.text[odd.start]):04X} looks like a space and is none")
-        elif _never_ends(error):
-            builder.note(IssueKind.SYNTAX, at, "the quotation mark here is never closed")
-        elif late is not None:
-            at = Span(source, late.start, late.start + 1)
-            line = source.position(late.end - 1)[0]
-            builder.note(IssueKind.SYNTAX, at, f"the quotation mark here is closed in line {line} only")
-        else:
-            builder.note(IssueKind.SYNTAX, at, _reason(error))
+        builder.note_failure(explained(source, error, builder.quoted))
         return YamlTree(builder.root, tuple(builder.issues), fatal=True)
     except yaml.YAMLError as error:
-        builder.note(IssueKind.SYNTAX, *_unreadable(source, error))
+        builder.note(IssueKind.SYNTAX, *unreadable(source, error))
         return YamlTree(None, tuple(builder.issues), fatal=True)
     except _GiveUpError:
         return YamlTree(None, tuple(builder.issues), fatal=True)
@@ -167,12 +154,10 @@ class _Builder:
             self.root = None
             self.note(IssueKind.EMPTY, Span(self.source, 0, 0))
 
-    def closed_late(self, offset: int) -> ScalarNode | None:
-        """The quoted text over several lines after which the scanner gave up at once, in the line where it ends."""
-        last = self.quoted
-        if last is None or last.end > offset or "\n" not in self.source.text[last.start : last.end]:
-            return None
-        return None if "\n" in self.source.text[last.end : offset] else last
+    def note_failure(self, failure: ScanFailure) -> None:
+        """Note why the scanner gave up."""
+        kind = IssueKind.TAB if failure.tab else IssueKind.SYNTAX
+        self.issues.append(ReadIssue(kind, failure.at, failure.message, hint=failure.hint))
 
     def scalar(self, event: yaml.ScalarEvent) -> None:
         start, end = _offsets(event)
@@ -347,47 +332,3 @@ def _events(text: str) -> Iterator[yaml.Event]:
             yield loader.get_event()
     finally:
         loader.dispose()
-
-
-# --- what the scanner says --------------------------------------------------------------------------------------------
-
-
-def _indents_with_tab(source: Source, offset: int) -> bool:
-    """Whether the scanner stumbled over a tab in the indentation, the usual reason for an error nobody understands."""
-    line = source.text.rfind("\n", 0, offset) + 1
-    return source.text[offset : offset + 1] == "\t" and not source.text[line:offset].strip(" \t")
-
-
-_ODD_SPACE = re.compile("[\u00a0\u1680\u2000-\u200b\u202f\u205f\u3000]")
-
-
-def _odd_space(source: Source, offset: int) -> Span | None:
-    """A character in the line where the scanner gave up, or in the one before, that only looks like a space."""
-    before = source.text.rfind("\n", 0, max(source.text.rfind("\n", 0, offset), 0)) + 1
-    end = source.text.find("\n", offset)
-    match = _ODD_SPACE.search(source.text, before, end if end >= 0 else len(source.text))
-    return Span(source, match.start(), match.end()) if match else None
-
-
-def _never_ends(error: yaml.MarkedYAMLError) -> bool:
-    return error.context == "while scanning a quoted scalar" and "end of stream" in (error.problem or "")
-
-
-def _error_span(source: Source, error: yaml.MarkedYAMLError) -> Span:
-    begun = _never_ends(error) or error.context == "while scanning a simple key"  # said where it is noticed: too late
-    mark = (error.context_mark if begun else None) or error.problem_mark or error.context_mark
-    offset = min(mark.index, max(len(source.text) - 1, 0)) if mark else 0
-    return Span(source, offset, min(offset + 1, len(source.text)))
-
-
-def _reason(error: yaml.MarkedYAMLError) -> str:
-    parts = [part for part in (error.context, error.problem) if part]
-    return ": ".join(parts) or "not valid YAML"
-
-
-def _unreadable(source: Source, error: yaml.YAMLError) -> tuple[Span, str]:
-    """The first character that YAML forbids; libyaml counts in bytes, so the place is looked up again."""
-    match = Reader.NON_PRINTABLE.search(source.text)
-    if match is None:
-        return Span(source, 0, 0), str(error).splitlines()[0]
-    return Span(source, match.start(), match.end()), f"the character U+{ord(match.group()):04X} is not allowed in YAML"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -171,10 +172,31 @@ def test_diff_and_a_dry_run_agree_and_files_that_are_absent_stay(paictl: Paictl,
     (folder / SERVICES).write_text(text, encoding="utf-8")
     assert paictl("config", "diff", str(folder)).code == 0
     (folder / SERVICES).write_text(text.replace("vc1:", "vision:"), encoding="utf-8")
-    shown, dry = paictl("config", "diff", str(folder)), paictl("config", "push", "-p", str(folder), "--dry-run")
-    assert (shown.code, dry.code) == (1, 0)
-    assert shown.out == dry.out
-    assert "layout.yaml" not in shown.out
+    words = ("config", "push", "-p", str(folder), "--dry-run")
+    for dry, of_diff in (((), ("--unified",)), (("--table",), ())):
+        shown, pushed = paictl("config", "diff", str(folder), *of_diff), paictl(*words, *dry)
+        assert (shown.code, pushed.code) == (1, 0)
+        assert shown.out == pushed.out
+        assert "layout.yaml" not in shown.out
+
+
+def test_a_push_says_first_who_gains_and_loses_and_then_which_lines(
+    paictl: Paictl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = pull(paictl, tmp_path / "mine")
+    edit(folder, "vc1:", "vision:")
+    monkeypatch.setattr("sys.stderr", sys.stdout)
+    lines = push(paictl, folder, "--dry-run").out.splitlines()
+    words = [number for number, line in enumerate(lines) if line.startswith("virtual cluster v")]
+    assert len(words) == 2
+    assert max(words) < lines.index(f"--- {SERVICES} (old)")
+    assert any(line.startswith("-") and line.endswith("vc1:") for line in lines)
+    assert any(line.startswith("+") and line.endswith("vision:") for line in lines)
+    assert not any("\x1b" in line for line in lines)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert "\x1b[32m" in push(paictl, folder, "--dry-run").out
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b" not in push(paictl, folder, "--dry-run").out
 
 
 # --- names and fragments

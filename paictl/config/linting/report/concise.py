@@ -1,4 +1,4 @@
-"""``file:line:column: ID severity message``, one problem a line, as editors and grep read it."""
+"""``file:line:column: ID severity message (hint: ...)``, one problem a line, as editors and grep read it."""
 
 from __future__ import annotations
 
@@ -12,4 +12,6 @@ from paictl.config.reading.text import printable
 def concise(report: Report) -> Iterator[Line]:
     """One line a problem; nothing at all where nothing was found."""
     for problem in report.problems:
-        yield (("", f"{printable(str(problem.place))}: {problem.rule} {problem.severity.value} {problem.message}"),)
+        hint = f" (hint: {problem.hint})" if problem.hint else ""
+        said = f"{problem.rule} {problem.severity.value} {problem.message}{hint}"
+        yield (("", f"{printable(str(problem.place))}: {said}"),)

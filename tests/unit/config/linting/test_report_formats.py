@@ -77,6 +77,7 @@ def test_concise_is_one_line_a_problem() -> None:
     assert len(lines) == len(report.problems) == 3
     assert lines[0].startswith("hivedscheduler.yaml:3:49: SHP101 error physicalCluster.cellTypes.NODE.childCellNumber")
     assert all(re.match(r"[^:]+:\d+:\d+: [A-Z]{3}\d{3} (error|warning|info) .", line) for line in lines)
+    assert lines[0].endswith(f"(hint: {report.problems[0].hint})")
     assert rendered("concise", problems_in(GOOD)) == ""
 
 

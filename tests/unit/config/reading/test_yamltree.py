@@ -127,7 +127,7 @@ def test_a_scalar_stands_where_its_value_does(text: str, expected: str) -> None:
 
 def test_a_value_after_letters_outside_ascii_has_its_place_in_characters() -> None:
     assert troubles("é: 中\nö: \x01\n") == [("SYNTAX", "2:4")]
-    assert troubles("é: 中\nö: b: c\n") == [("SYNTAX", "2:5")]
+    assert troubles("é: 中\nö: b: c\n") == [("SYNTAX", "2:4")]
     assert troubles("a: \ufffe\n") == [("SYNTAX", "1:4")]
 
 
@@ -138,7 +138,7 @@ def test_a_value_after_letters_outside_ascii_has_its_place_in_characters() -> No
         ("a:\n  b: 1\n  \tc: 2\n", [("TAB", "3:3")]),
         ("a: |\n \tfine\nb: [\n", [("TAB", "2:2")]),
         ("a: 'x\n\tfine'\nb: ]\n", [("SYNTAX", "3:4")]),
-        ("a: {\n\tb: 1}\nc: d: e\n", [("SYNTAX", "3:5")]),
+        ("a: {\n\tb: 1}\nc: d: e\n", [("SYNTAX", "3:4")]),
         ("a: [1,\n\t2]\n", []),
     ],
 )
@@ -279,7 +279,15 @@ def test_a_lone_exclamation_mark_is_read_as_pyyaml_reads_it(text: str) -> None:
         ('user: "openpai\npassword: x\n', "1:7", "never closed"),
         ("a: 1\nb:\u00a02\nc: 3\n", "2:3", "U+00A0"),
         ('user: "openpai\npassword: "secret"\n', "1:7", "closed in line 2 only"),
-        ("- hostname: a\n  hostip:10.0.0.1\n  type: x\n", "2:3", "could not find expected ':'"),
+        ("- hostname: a\n  hostip:10.0.0.1\n  type: x\n", "2:9", "a space is missing"),
+        ("user admin\npassword: x\n", "1:1", "a colon is missing after 'user'"),
+        ("a: 1\nlist\n- b\n", "2:1", "a colon is missing after 'list'"),
+        ("a: 1\n  b: 2\n", "2:3", "deeper than line 1"),
+        ("a: b: c\n", "1:4", "holds a colon"),
+        ("a: {b: 1\nc: 2\n", "1:4", "is not closed"),
+        ("a: ['1' '2']\n", "1:9", "a comma is missing"),
+        ("a:\n    b: 1\n  c: 2\n", "3:3", "fits no line above"),
+        ("a: |\nb: 1\n  c: 2\n d: 1\n", "3:3", "deeper than line 2"),
     ],
 )
 def test_the_place_of_a_mistake_is_where_it_was_made(text: str, place: str, words: str) -> None:

@@ -28,6 +28,8 @@ Fails with::
 
 from __future__ import annotations
 
+from collections import Counter
+
 from paictl.config.linting.rule import ERROR, Bundle, Finding, Findings, rule
 from paictl.config.models.hosts import abridged, address_of
 from paictl.config.models.inventory import layout_in, listed_hosts, machines_by_name
@@ -35,14 +37,23 @@ from paictl.config.models.inventory import layout_in, listed_hosts, machines_by_
 
 @rule("XRF905", "address-differs", ERROR)
 def check(bundle: Bundle) -> Findings:
-    """Each listed host whose machine in the layout has another address."""
+    """Each listed host whose machine in the layout has another address.
+
+    Not where one of the files says it of two machines, or two things of one: LAY413, CSV212 and CSV213 say so.
+    """
     found = layout_in(bundle)
     machines = machines_by_name(found[1]) if found else {}
-    for listed in listed_hosts(bundle):
+    listed_ones = list(listed_hosts(bundle))
+    names = Counter(listed.host.key for listed in listed_ones)
+    here = Counter(address_of(listed.host.address.stripped) for listed in listed_ones)
+    there = Counter(address_of(machine.address.text) for machine in machines.values() if machine.address)
+    for listed in listed_ones:
         host = listed.host
         machine = machines.get(host.key)
         address = address_of(host.address.stripped)
         other = address_of(machine.address.text) if machine and machine.address else None
+        if names[host.key] > 1 or here[address] > 1 or there[other] > 1:
+            continue
         if found and address and other and address != other:
             message = f"{abridged(host.name.stripped)} has the address {address} here and {other} in {found[0].path}"
             yield Finding(host.address, message, "correct the wrong one")

@@ -72,8 +72,15 @@ def check(bundle: Bundle) -> Findings:
             if role.sku is None:
                 continue
             if role.sku.text not in everywhere:
-                hint = suggested(role.sku, everywhere, f"name one of: {listed(everywhere)}")
-                yield Finding(role.sku, f"the cluster has no device type {role.sku.text!r}", *hint)
+                chain = one.cluster.types.chain(role.sku.text) if role.sku.text in one.cluster.types.by_name else None
+                otherwise = f"name one of: {listed(everywhere)}"
+                hint, edits = suggested(role.sku, everywhere, otherwise)
+                if chain is not None and chain.leaf_type in everywhere:
+                    hint, edits = f"{role.sku.text} is a cell type: name its device, {chain.leaf_type}", ()
+                yield Finding(role.sku, f"the cluster has no device type {role.sku.text!r}", hint, edits)
             elif one.clear and not one.job.opportunistic and role.sku.text not in one.sku_names:
                 message = f"virtual cluster {one.vc_name!r} has no devices of type {role.sku.text!r}"
-                yield Finding(role.sku, message, f"name one of: {listed(sorted(one.sku_names))}")
+                hint = f"name one of: {listed(sorted(one.sku_names))}"
+                if one.job.virtual_cluster is None:
+                    hint = f"{hint}; or name another virtual cluster in defaults.virtualCluster, which is missing"
+                yield Finding(role.sku, message, hint)

@@ -69,7 +69,12 @@ def check(bundle: Bundle) -> Findings:
         at = one.job.virtual_cluster
         otherwise = f"name one in defaults.virtualCluster: {listed(names)}"
         message = f"there is no virtual cluster {one.vc_name!r}"
-        if at is not None:
+        lower = next((name for name in names if at is not None and name.lower() == at.text.lower()), None)
+        if at is not None and lower is not None and lower != lower.lower() and at.text == at.text.lower():
+            yield Finding(
+                at, f"{message}, but {lower!r}", "names of virtual clusters have no capital letters: correct it there"
+            )
+        elif at is not None:
             yield Finding(at, message, *suggested(at, names, otherwise))
         else:
             place = one.job.top.key("name") or one.job.top

@@ -51,6 +51,8 @@ def check(bundle: Bundle) -> Findings:
     cells = hived_in(bundle)
     worst: dict[int, Finding] = {}
     for kind in node_kinds(bundle):
+        if kind.sku.device_count and kind.leaves > kind.sku.device_count:
+            continue  # too many devices (XRF909), and their resources with them
         spec = cells.skus.mapping(kind.chain.leaf_type) if cells else None
         for finding in _over(spec, kind) if spec else ():
             worst.setdefault(finding.at.start, finding)

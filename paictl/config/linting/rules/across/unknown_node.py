@@ -42,7 +42,7 @@ from __future__ import annotations
 from paictl.config.linting.repairs import renamed
 from paictl.config.linting.rule import ERROR, Bundle, Finding, Findings, rule
 from paictl.config.models.hosts import abridged
-from paictl.config.models.inventory import hived_in, hosts_in, layout_in, misspelt_host
+from paictl.config.models.inventory import hived_in, hosts_in, layout_in, misspelt_host, outvoted
 from paictl.config.reading.kinds import FileKind
 
 
@@ -58,7 +58,10 @@ def check(bundle: Bundle) -> Findings:
         first = next(iter(wrong.values()))
         yield Finding(first, f"none of the {len(wrong)} nodes is in {where}", "these two files are not of one cluster")
         return
+    renamed_there = outvoted(bundle)
     for name, at in wrong.items():
+        if name.lower() in renamed_there:
+            continue  # the host lists have it, too: the layout is wrong (XRF903)
         if name.lower() in others:
             yield Finding(at, f"node {abridged(name)} is no worker in {where}", 'give it pai-worker: "true" there')
         else:

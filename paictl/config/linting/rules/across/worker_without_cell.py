@@ -41,12 +41,12 @@ Fails with::
 from __future__ import annotations
 
 from paictl.config.linting.rule import WARNING, Bundle, Finding, Findings, rule
-from paictl.config.models.inventory import hived_in, layout_in, misspelt_host
+from paictl.config.models.inventory import hived_in, layout_in, misspelt_host, named_in_cells, outvoted
 
 
 @rule("XRF908", "worker-without-cell", WARNING)
 def check(bundle: Bundle) -> Findings:
-    """Each worker that no node of HiveD is called after; silent where no node is (XRF907)."""
+    """Each worker that no cell of HiveD is called after; silent where no node is (XRF907)."""
     found, cells = layout_in(bundle), hived_in(bundle)
     if found is None or cells is None:
         return
@@ -56,8 +56,15 @@ def check(bundle: Bundle) -> Findings:
     unknown = nodes - known
     if not nodes & known:
         return
-    for machine in workers:
+    missing = [machine for machine in workers if machine.key not in nodes]
+    written = named_in_cells(cells) if missing else set()
+    renamed = [id(machine) for machine in outvoted(bundle).values()]
+    if len(missing) == sum(cells.node_names.values()) - len(cells.node_names):
+        return  # as many nodes stand twice (HVD510): most likely in the place of these
+    for machine in missing:
         at = machine.name
-        if at is not None and machine.key not in nodes and misspelt_host(machine.key, unknown) is None:
+        if machine.key in written or id(machine) in renamed:
+            continue  # a cell that is not a node, or a name that another rule reports
+        if at is not None and misspelt_host(machine.key, unknown) is None:
             message = f"{machine.words} is in no cell, so that no job runs on it"
             yield Finding(at, message, "add it to physicalCells, or remove it")

@@ -38,8 +38,10 @@ from paictl.config.reading.nodes import ScalarNode, SequenceNode
 
 @rule("HVD519", "unclaimed-pinned-cell", WARNING)
 def check(document: Document) -> Findings:
-    """Each pinned cell that is named nowhere, not even in the wrong place (HVD522)."""
+    """Each pinned cell that is named nowhere, not even in the wrong place (HVD522) or by a wrong id (HVD518)."""
     model = hived(document)
+    if "virtualClusters" not in document.top or any(p.pin_id and p.pin_id not in model.pins for p in model.promises):
+        return  # most likely that is what names it: SHP103, SHP104 or HVD518
     misplaced = set(_misplaced(model))
     for name, cell in model.pins.items():
         if cell not in model.claimed and name not in misplaced and cell.pin is not None:

@@ -28,6 +28,8 @@ Fails with::
 
 from __future__ import annotations
 
+import re
+
 from paictl.config.linting.repairs import renamed_part
 from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.models.hived import hived
@@ -52,5 +54,8 @@ def _finding(fault: PathFault, chains: list[str]) -> Finding:
         hint = f"write {fault.expected}" if fault.expected else "start with the type of the top cell that is meant"
         return Finding(fault.at, message, hint, edits)
     shown = ", ".join(chains[:8]) + (", …" if len(chains) > 8 else "")
+    dotted = re.sub(r"[/:>]+", ".", fault.word)
+    if dotted.partition(".")[0] in chains:
+        return Finding(fault.at, f"no top cell is of the type {fault.word!r}", f"separate the types by dots: {dotted}")
     hint = f"did you mean {fault.expected!r}?" if fault.expected else f"start with one of: {shown}"
     return Finding(fault.at, f"no top cell is of the type {fault.word!r}", hint, edits)

@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from paictl.config.linting.repairs import renamed
 from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
-from paictl.config.models.hived import hived
+from paictl.config.models.hived import HivedConfig, hived
 
 
 @rule("HVD518", "unknown-pinned-id", ERROR)
@@ -47,4 +47,15 @@ def check(document: Document) -> Findings:
             edits = () if theirs else renamed(promise.at, promise.meant)
             yield Finding(promise.at, message, f"did you mean {promise.meant!r}?", edits)
         else:
-            yield Finding(promise.at, message, "give it to the physical cell that is meant, as its pinnedCellId")
+            yield Finding(promise.at, message, _hint(model, promise.pin_id))
+
+
+def _hint(model: HivedConfig, name: str) -> str:
+    """What to write: the pin of the cell of that address, the one pin that is free, or a new one."""
+    by_address = [cell.pin.text for cell in model.pins.values() if cell.address and cell.name == name and cell.pin]
+    free = [pin for pin, cell in model.pins.items() if cell not in model.claimed]
+    if by_address:
+        return f"did you mean {by_address[0]!r}, the pinnedCellId of the cell {name}?"
+    if len(free) == 1:
+        return f"did you mean {free[0]!r}, which no virtual cluster names?"
+    return "give it to the physical cell that is meant, as its pinnedCellId"

@@ -36,6 +36,6 @@ def check(document: Document) -> Findings:
     if is_legacy(document):
         return
     for machine in layout_of(document).machines:
-        if not any(machine.has(role) for role in ROLES):
+        if not any(machine.has(role) or machine.misspells(role) for role in ROLES):
             hint = 'add pai-worker: "true", or remove the machine'
             yield Finding(machine.place, f"{machine.words} has no role", hint)

@@ -36,5 +36,7 @@ def check(document: Document) -> Findings:
     """No pai-worker; the finding stands at the list."""
     layout = layout_of(document)
     if layout.machines and not any(layout.with_role("pai-worker")):
+        if any(machine.misspells("pai-worker") for machine in layout.machines):
+            return
         at = document.top.key("machine-list") or document.beginning
         yield Finding(at, "no machine is a worker, so that no job can run", 'give machines pai-worker: "true"')

@@ -35,7 +35,7 @@ def check(document: Document) -> Findings:
     """No pai-master (at the list), or each one behind the first."""
     masters = [(machine, machine.has("pai-master")) for machine in layout_of(document).machines]
     found = [(machine, at) for machine, at in masters if at is not None]
-    if masters and not found:
+    if masters and not found and not any(machine.misspells("pai-master") for machine, _ in masters):
         at = document.top.key("machine-list") or document.beginning
         yield Finding(at, "no machine is the master", 'give one machine pai-master: "true"')
     for machine, flag in found[1:]:

@@ -45,4 +45,15 @@ def check(document: Document) -> Findings:
         near = nearest(at.text, layout.skus)
         message = f"{machine.words} is of the SKU {abridged(at.text)}, which machine-sku does not define"
         edits = renamed(at, near) if near else ()
-        yield Finding(at, message, f"did you mean {near!r}?" if near else "define it in machine-sku", edits)
+        unused = [
+            name
+            for name in layout.skus
+            if all(other.sku is None or other.sku.text != name for other in layout.machines)
+        ]
+        if near:
+            hint = f"did you mean {near!r}?"
+        elif len(unused) == 1:
+            hint = f"define it in machine-sku, or did you mean {unused[0]!r}, which no machine is of?"
+        else:
+            hint = "define it in machine-sku"
+        yield Finding(at, message, hint, edits)

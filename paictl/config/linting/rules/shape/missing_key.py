@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from paictl.config.linting.rule import ERROR, Document, Finding, Findings, Located, Span, rule
 from paictl.config.linting.rules.shape.words import MOST_COMPARED, dotted, meant, of_keyword
-from paictl.config.reading.nodes import MappingNode
+from paictl.config.reading.nodes import MappingNode, ScalarNode
 from paictl.config.reading.schema import Violation
 
 
@@ -38,12 +38,29 @@ def check(document: Document) -> Findings:
         missing = str(violation.missing)
         if _misspelt(violation, missing) or _excused(violation):
             continue
+        misplaced = _one_too_deep(violation, missing)
+        if misplaced is not None:
+            holder, key = misplaced
+            message = f"{missing!r} stands inside {holder!r}, and belongs beside it"
+            yield Finding(key, message, f"indent {missing}, and all below it, as {holder} is")
+            continue
         described = violation.schema.get("properties", {}).get(missing, {}).get("description")
         yield Finding(
             _place(violation),
             f"{dotted(violation.path)} lacks the key {missing!r}",
             f"add {missing}: {described.rstrip('.')}" if described else f"add {missing}",
         )
+
+
+def _one_too_deep(violation: Violation, missing: str) -> tuple[str, ScalarNode] | None:
+    """The key beside which the missing one belongs but inside which it stands, and where it is."""
+    for entry in violation.node if isinstance(violation.node, MappingNode) else ():
+        key = entry.value.key(missing) if isinstance(entry.value, MappingNode) else None
+        if key is not None and missing not in violation.schema.get("properties", {}).get(entry.name, {}).get(
+            "properties", {}
+        ):
+            return entry.name, key
+    return None
 
 
 def _misspelt(violation: Violation, missing: str) -> bool:

@@ -41,9 +41,11 @@ def check(document: Document) -> Findings:
         values = {str(value).lower() if isinstance(value, bool) else str(value): value for value in reversed(allowed)}
         names = list(reversed(values))
         near = nearest(node.text, names) if isinstance(node, ScalarNode) else None
+        listed = ", ".join(names)
+        wanted, which = (f"one of: {listed}", f"none of: {listed}") if len(names) > 1 else (listed, f"not {listed}")
         yield Finding(
             node,
-            f"{dotted(violation.path)} is {shown(node)}, which is none of: {', '.join(names)}",
-            f"did you mean {near!r}?" if near else f"write one of: {', '.join(names)}",
+            f"{dotted(violation.path)} is {shown(node)}, which is {which}",
+            f"did you mean {near!r}?" if near else f"write {wanted}",
             (Edit(node, written(values[near])),) if near and isinstance(node, ScalarNode) and node.plain else (),
         )

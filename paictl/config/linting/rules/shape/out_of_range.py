@@ -49,8 +49,16 @@ def check(document: Document) -> Findings:
         yield Finding(
             violation.node,
             f"{dotted(violation.path)} must be {_limit(violation)}",
-            violation.schema.get("description", "correct the value").rstrip("."),
+            _advice(violation),
         )
+
+
+def _advice(violation: Violation) -> str:
+    if violation.keyword == "minimum":
+        return f"write {violation.wanted} or more"
+    if violation.keyword == "maximum":
+        return f"write {violation.wanted} or less"
+    return str(violation.schema.get("description", "correct the value")).rstrip(".")
 
 
 def _limit(violation: Violation) -> str:

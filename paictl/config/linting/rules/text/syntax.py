@@ -26,6 +26,7 @@ Fails with::
 from __future__ import annotations
 
 from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
+from paictl.config.reading.yamlerrors import HINT
 from paictl.config.reading.yamltree import IssueKind
 
 
@@ -37,5 +38,5 @@ def check(document: Document) -> Findings:
             yield Finding(
                 issue.at,
                 f"not valid YAML: {issue.detail}",
-                "look at this line and the one before: indentation, colon, brackets, quotes",
+                issue.hint or HINT,
             )
