@@ -14,9 +14,8 @@ from paictl.cluster.interface import ClusterError, ConflictError, Scheduling, Un
 from paictl.config.secrets.sealing import is_seal
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
-from paictl.i18n import text
+from paictl.i18n import did_you_mean, text
 from paictl.operate.users import passwords
-from paictl.words import did_you_mean
 
 NAME: Final = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9_.-]{1,64}")
 """What a user can be called, as in OpenPAI; never what a path would mean otherwise."""

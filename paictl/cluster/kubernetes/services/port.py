@@ -23,11 +23,10 @@ from paictl.cluster.kubernetes.times import read_time
 from paictl.cluster.manifests.context import Renderer, RenderInputs, lacking
 from paictl.cluster.manifests.templating import TemplateError
 from paictl.cluster.values import ClusterError, ConfigVersion, ServiceView, UnreachableError
-from paictl.i18n import text
+from paictl.i18n import did_you_mean, text
 from paictl.remote.kube.client import Json, KubeClient
 from paictl.resources import resource_folder
 from paictl.units import rfc3339
-from paictl.words import did_you_mean
 
 _WAITED_FOR: Final = frozenset(group for group, _ in RUNNING)
 
