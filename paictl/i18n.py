@@ -14,6 +14,8 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Any, Final
 
+from paictl.words import nearest
+
 LANGUAGES: Final = ("en", "zh")
 VARIABLE: Final = "PAICTL_LANG"
 
@@ -63,6 +65,12 @@ def _made(key: str, many: str | None, values: dict[str, Any]) -> Text:
     made = Text(template.format(**values))
     made.key, made.many, made.values = key, many, values
     return made
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> Text | None:
+    """`did you mean X?` for the nearest known word, else None; one letter in three may be wrong, as in `K8O`."""
+    near = nearest(word, known, 0.6)
+    return text("did you mean {near!r}?", near=near) if near else None
 
 
 def in_language(said: str, language: str) -> str:

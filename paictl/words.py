@@ -18,12 +18,6 @@ def nearest(word: str, known: Iterable[str], cutoff: float = 0.75) -> str | None
     return plain[close[0]] if close else None
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str | None:
-    """`did you mean X?` for the nearest known word, else None; one letter in three may be wrong, as in `K8O`."""
-    near = nearest(word, known, 0.6)
-    return f"did you mean {near!r}?" if near else None
-
-
 def listed(names: Iterable[str], most: int = 8) -> str:
     """Names for a message, not more of them than anybody reads."""
     every = list(names)

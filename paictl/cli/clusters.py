@@ -75,7 +75,7 @@ def _way_to_lab() -> str:
         session = session_of(None)
     except PaictlError:
         return ""
-    number, lang = session.lab.number, language_of(labs_folder())
+    number, lang = session.lab.number, language_of(labs_folder(), lab=session.lab.id)
     if lab_of_shell():
         return say("way.anew" if session.workspace.started else "way.begin", lang, lab=number)
     return say("way.elsewhere", lang, lab=number) if session.workspace.started else ""

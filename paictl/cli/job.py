@@ -25,12 +25,11 @@ from paictl.cli.command import App
 from paictl.cli.console import Output, said, spoken, write, write_data, write_table
 from paictl.cluster.interface import Cluster, HandClock, Jobs, JobState, JobView
 from paictl.errors import ExitCode, PaictlError
-from paictl.i18n import counted, text
+from paictl.i18n import counted, did_you_mean, text
 from paictl.operate import jobs as operate
 from paictl.operate.jobs import Filter, SubmitPorts, find_job
 from paictl.operate.jobs import list_jobs as chosen
 from paictl.units import span_text
-from paictl.words import did_you_mean
 
 app = App(help="Submit jobs, follow them, understand why they wait.")
 

@@ -22,9 +22,8 @@ from typing import Any
 
 from paictl.cli.values import choices_of
 from paictl.errors import PaictlError
-from paictl.i18n import text
+from paictl.i18n import did_you_mean, text
 from paictl.places import config_folder
-from paictl.words import did_you_mean
 
 EVERYWHERE: Mapping[str, type] = {"output": str, "lang": str, "state": str, "color": bool}
 """Keys for all commands that have such an option, and what their values are."""

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from paictl.cluster.values import ClusterError, ConflictError, JobState, TaskPlace
-from paictl.i18n import text
-from paictl.words import did_you_mean, listed
+from paictl.i18n import did_you_mean, text
+from paictl.words import listed
 from paictl.workload.lifecycle import RunState
 
 MOST_COMPARED: Final = 400

@@ -15,9 +15,8 @@ from paictl.cluster.interface import ClusterError
 from paictl.cluster.registry import LOCAL, Pinned, read_registry
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
-from paictl.i18n import text
+from paictl.i18n import did_you_mean, text
 from paictl.places import state_folder
-from paictl.words import did_you_mean
 
 if TYPE_CHECKING:
     from paictl.cluster.interface import Cluster

@@ -1,7 +1,7 @@
-"""In which language a student is spoken to: one for a whole session, however many labs it has.
+"""In which language a student is spoken to.
 
-The first that says something wins: the command line (``--lang``), ``PAICTL_LANG``, what was chosen with
-``paictl lab language`` (or with ``--lang`` when a lab was begun), a configuration file, the locale.
+The first that says something wins: the command line (``--lang``), ``PAICTL_LANG``, what ``lab start --lang`` chose for
+this lab, what ``paictl lab language`` chose for all of them, a configuration file, the locale.
 """
 
 from __future__ import annotations
@@ -13,36 +13,48 @@ from pathlib import Path
 from typing import Final
 
 from paictl.lab.errors import LabError
+from paictl.lab.folders import lab_of_shell
 from paictl.lab.messages import LANGUAGES
 from paictl.lab.progress import ProgressFile
 
 VARIABLE: Final = "PAICTL_LANG"
 
 
-def language_of(root: Path, given: str | None = None, configured: object = None) -> str:
+def language_of(root: Path, given: str | None = None, configured: object = None, *, lab: str = "") -> str:
     """The language for a student whose labs are in a folder.
 
-    `given` is what the command line asks for, `configured` what a configuration file says.
+    `given` is what the command line asks for, `configured` what a configuration file says. `lab` is the id of the lab
+    that is spoken of; without it, the lab of this shell, or else the one begun last.
     """
     if given is not None:
         return given
-    wanted = _known(os.environ.get(VARIABLE, "")) or _chosen(root)
+    wanted = _known(os.environ.get(VARIABLE, "")) or _chosen(root, lab or lab_of_shell())
     return wanted or _known(str(configured or "")) or _known(_locale()) or "en"
 
 
 def choose(root: Path, language: str) -> None:
-    """Keep a language for everything that follows; raises `LabError` for one that there is none of."""
+    """Keep a language for all labs from now on; raises `LabError` for one that there is none of."""
     if language not in LANGUAGES:
         raise LabError("no-such-language", language=language, languages=", ".join(LANGUAGES))
     with ProgressFile(root).changing() as progress:
         progress.language = language
+        for lab in progress.labs.values():
+            lab.language = ""
 
 
-def _chosen(root: Path) -> str:
+def choose_for(root: Path, lab: str, language: str) -> None:
+    """Keep a language for one lab, whatever the others speak."""
+    with ProgressFile(root).changing() as progress:
+        progress.lab(lab).language = language
+
+
+def _chosen(root: Path, lab: str | None) -> str:
     try:
-        return ProgressFile(root).read().language
+        progress = ProgressFile(root).read()
     except LabError:  # the file is damaged, which another command will say
         return ""
+    own = progress.labs.get(lab or progress.current)
+    return (own.language if own else "") or progress.language
 
 
 def _known(name: str) -> str:

@@ -64,12 +64,14 @@ class LabProgress:
     predictions: dict[str, str] = field(default_factory=dict)
     """Step → what the student foretold before doing it."""
     resets: list[Reset] = field(default_factory=list)
+    language: str = ""
+    """What ``lab start --lang`` chose for this lab, empty for the student's own."""
     played: bool = False
     """Whether `lab run` typed the commands."""
 
     def after_reset(self, reset: Reset) -> LabProgress:
         """What stays when the lab is begun anew: answers, and how much help it took."""
-        return LabProgress(answers=self.answers, hints=self.hints, resets=[*self.resets, reset])
+        return LabProgress(answers=self.answers, hints=self.hints, language=self.language, resets=[*self.resets, reset])
 
 
 @dataclass(slots=True)

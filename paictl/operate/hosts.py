@@ -7,9 +7,8 @@ from fnmatch import fnmatchcase
 
 from paictl.cluster.interface import Nodes
 from paictl.errors import PaictlError
-from paictl.i18n import text
+from paictl.i18n import did_you_mean, text
 from paictl.remote.inventory import Host, Inventory, Login
-from paictl.words import did_you_mean
 
 
 def hosts_of_cluster(cluster: Nodes, login: Login, user: str, port: int = 22) -> Inventory:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from paictl.cluster.interface import ClusterError, JobRequest, Jobs, JobState, JobView, Scheduling
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
-from paictl.i18n import text
-from paictl.words import did_you_mean
+from paictl.i18n import did_you_mean, text
 
 if TYPE_CHECKING:
     from paictl.config.reading.problem import Problem

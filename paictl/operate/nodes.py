@@ -11,8 +11,7 @@ from paictl.cluster.interface import ClusterError, MachineSpec, NodeChange, Node
 from paictl.config.making.skus import parse_sku
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
-from paictl.i18n import text
-from paictl.words import did_you_mean
+from paictl.i18n import did_you_mean, text
 
 
 @frozen

@@ -12,10 +12,9 @@ from paictl.config.reading.load import load_file
 from paictl.config.reading.nodes import MappingNode
 from paictl.config.reading.source import place_of
 from paictl.frozen import frozen
-from paictl.i18n import text
+from paictl.i18n import did_you_mean, text
 from paictl.resources import resource_folder
 from paictl.service.order import ServiceError, start_order
-from paictl.words import did_you_mean
 
 FILE_NAME = "service.yaml"
 

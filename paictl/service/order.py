@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 from heapq import heapify, heappop, heappush
 
 from paictl.errors import PaictlError
-from paictl.words import did_you_mean
+from paictl.i18n import did_you_mean
 
 Graph = Mapping[str, Collection[str]]
 

@@ -11,12 +11,11 @@ from typing import Final
 
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
-from paictl.i18n import text
+from paictl.i18n import did_you_mean, text
 from paictl.sim.dice import Dice
 from paictl.sim.job import Deadline, DeadlineKind, Job, Share, in_order
 from paictl.sim.traces.profiles import SKEW
 from paictl.units import Millis
-from paictl.words import did_you_mean
 
 SECOND: Final = 1_000
 MINUTE: Final = 60_000

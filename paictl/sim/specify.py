@@ -28,8 +28,8 @@ from paictl.config.reading.document import Document
 from paictl.config.reading.kinds import FileKind
 from paictl.config.reading.load import Loaded, is_folder, load
 from paictl.config.reading.nodes import to_data
+from paictl.i18n import did_you_mean
 from paictl.sim.cluster import ClusterShape, ClusterShapeError, Node, mixed
-from paictl.words import did_you_mean
 
 _COUNT: Final = re.compile(r"(?:(?P<type>[^=,\s]+)=)?(?P<nodes>\d{1,9})x(?P<devices>\d{1,9})", re.ASCII)
 _HINT: Final = "write 15x4 (nodes x devices), V100=2x4,P100=4x4, or the path of a file"

@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from paictl.frozen import frozen
+from paictl.i18n import text
 from paictl.scheduler.decision import Bind
 from paictl.scheduler.engine import Engine
 from paictl.scheduler.events import NodeHealth
@@ -65,35 +66,47 @@ class Refusal:
     def message(self) -> str:
         """One line: who needs what, where, and what is there."""
         best = self.shortages[0]
-        owner = "the cluster" if self.opportunistic else f"virtual cluster {self.vc}"
-        needs = f"{best.needed} leaf cells"
-        has = f"{owner}, {best.view.label}, has {best.available}"
+        values: dict[str, object] = {
+            "subject": self.subject,
+            "needed": best.needed,
+            "owner": text("the cluster") if self.opportunistic else text("virtual cluster {vc}", vc=self.vc),
+            "where": best.view.label,
+            "available": best.available,
+        }
         match self.cause:
             case Cause.POD_TOO_LARGE:
-                text = f"a pod of {self.subject} needs {needs} in one node, the largest node of {has}"
+                why = text(
+                    "a pod of {subject} needs {needed} leaf cells in one node, the largest node of {owner}, {where}, "
+                    "has {available}",
+                    **values,
+                )
             case Cause.GROUP_TOO_LARGE:
-                text = f"{self.subject} needs {needs} at once, {has}"
+                why = text("{subject} needs {needed} leaf cells at once, {owner}, {where}, has {available}", **values)
             case Cause.JOB_TOO_LARGE:
-                text = f"{self.subject} needs {needs} at once, {owner} has {best.available} for it"
+                why = text("{subject} needs {needed} leaf cells at once, {owner} has {available} for it", **values)
             case Cause.DOES_NOT_PACK:
-                text = f"{self.subject} needs {needs}, {has}, but not in nodes that its pods fit into"
+                why = text(
+                    "{subject} needs {needed} leaf cells, {owner}, {where}, has {available}, but not in nodes that its "
+                    "pods fit into",
+                    **values,
+                )
         others = len(self.shortages) - 1
-        return f"{text}; nor does it fit elsewhere ({others} more)" if others else text
+        return text("{why}; nor does it fit elsewhere ({others} more)", why=why, others=others) if others else why
 
     @property
     def hint(self) -> str:
         """What the user can do."""
         match self.cause:
             case Cause.POD_TOO_LARGE | Cause.DOES_NOT_PACK:
-                return "use smaller tasks, or more of them"
+                return text("use smaller tasks, or more of them")
             case Cause.GROUP_TOO_LARGE | Cause.JOB_TOO_LARGE if self.opportunistic:
-                return "use fewer instances, or gangAllocation: false"
+                return text("use fewer instances, or gangAllocation: false")
             case _:
-                return "use fewer instances, gangAllocation: false, another virtual cluster, or the class oppo"
+                return text("use fewer instances, gangAllocation: false, another virtual cluster, or the class oppo")
 
     def error(self) -> JobError:
         """The refusal as an error, to be raised."""
-        return JobError("taskRoles", f"can never run: {self.message}", hint=self.hint)
+        return JobError("taskRoles", text("can never run: {why}", why=self.message), hint=self.hint)
 
 
 class Judge:
@@ -167,7 +180,14 @@ class Judge:
                 largest = max(inside, key=lambda view: view.leaves)
                 shortage = Shortage(largest, Cause.JOB_TOO_LARGE, needed, available)
                 roles = tuple(dict.fromkeys(pod.role for pod in plan.pods))
-                return Refusal(Cause.JOB_TOO_LARGE, plan.vc, plan.priority < 0, f"job {plan.job}", (shortage,), roles)
+                return Refusal(
+                    Cause.JOB_TOO_LARGE,
+                    plan.vc,
+                    plan.priority < 0,
+                    text("job {name}", name=plan.job),
+                    (shortage,),
+                    roles,
+                )
         return None
 
 
@@ -210,4 +230,5 @@ def _shortage(group: GroupPlan, view: View) -> Shortage | None:
 
 def _subject(plan: JobPlan, group: GroupPlan) -> str:
     """A single pod by its name, a group by its own."""
-    return f"job {plan.job}" if group.single else f"group {group.name.rpartition('/')[2]} of job {plan.job}"
+    job = text("job {name}", name=plan.job)
+    return job if group.single else text("group {group} of {job}", group=group.name.rpartition("/")[2], job=job)

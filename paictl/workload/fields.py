@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from paictl.errors import PaictlError
-from paictl.words import did_you_mean
+from paictl.i18n import text
 from paictl.words import listed as shortened
+from paictl.words import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,9 +25,9 @@ class JobError(PaictlError):
 def suggestion(word: str, known: Iterable[str], label: str) -> str:
     """A hint for a name that is not known: the nearest one, and all of them; `label` says what they are."""
     names = list(known)
-    near = did_you_mean(word, names)
-    listed = f"{label}: {shortened(names) or 'none'}"
-    return f"{near} {listed}" if near else listed
+    near = nearest(word, names, 0.6)
+    shown = text("{label}: {names}", label=text(label), names=shortened(names) or text("none"))
+    return text("did you mean {near!r}? {shown}", near=near, shown=shown) if near else shown
 
 
 class Fields:

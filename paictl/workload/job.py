@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from paictl.frozen import frozen
+from paictl.i18n import text
 from paictl.workload.fields import Fields, JobError, kind, suggestion
 from paictl.workload.template import MOST_EXPANDED, Leftover, Values, masked, too_large
 
@@ -152,7 +153,9 @@ def _priority_class(hived: Fields) -> str:
     name = hived.text("jobPriorityClass", DEFAULT_PRIORITY_CLASS)
     if name not in PRIORITIES:
         raise hived.error(
-            "jobPriorityClass", f"no priority class {name}", hint=suggestion(name, PRIORITIES, "priority classes")
+            "jobPriorityClass",
+            text("no priority class {name}", name=name),
+            hint=suggestion(name, PRIORITIES, "priority classes"),
         )
     return name
 

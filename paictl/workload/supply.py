@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from paictl.cells.chain import Chain, build_chains, pinned_levels, preassigned_levels
 from paictl.frozen import frozen
+from paictl.i18n import text
 from paictl.workload.fields import JobError, suggestion
 from paictl.workload.sku import Sku, read_skus
 
@@ -45,7 +46,9 @@ class View:
     @property
     def label(self) -> str:
         """How messages call it."""
-        return f"chain {self.chain}" if self.pinned_id is None else f"pinned cell {self.pinned_id}"
+        if self.pinned_id is None:
+            return text("chain {name}", name=self.chain)
+        return text("pinned cell {name}", name=self.pinned_id)
 
 
 @frozen
@@ -82,7 +85,7 @@ class Supply:
         """All views of a VC; raises `JobError` if there is no such VC."""
         if name not in self.vcs:
             hint = suggestion(name, self.vcs, "virtual clusters")
-            raise JobError("defaults.virtualCluster", f"no virtual cluster {name}", hint=hint)
+            raise JobError("defaults.virtualCluster", text("no virtual cluster {vc}", vc=name), hint=hint)
         return self.vcs[name]
 
     def views(self, vc: str, *, opportunistic: bool) -> tuple[View, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from paictl.frozen import frozen
+from paictl.i18n import text
 from paictl.workload.fields import JobError, suggestion
 from paictl.workload.sku import Sku, lacking, smallest
 from paictl.workload.supply import Supply, leaf_types
@@ -104,13 +105,19 @@ def _named(job: Job, supply: Supply, roles: Sequence[TaskRole], sku_type: str) -
     path = _wish(next(role for role in roles if role.wishes.sku_type is not None), "skuType")
     present = leaf_types(supply.chains)
     if sku_type not in present:
-        raise JobError(path, f"unknown skuType {sku_type}", hint=suggestion(sku_type, present, "SKUs of the cluster"))
+        raise JobError(
+            path,
+            text("unknown skuType {name}", name=sku_type),
+            hint=suggestion(sku_type, present, "SKUs of the cluster"),
+        )
     if sku_type not in supply.skus:
         raise _undeclared((sku_type,))
     own = leaf_types(supply.views(job.vc, opportunistic=job.opportunistic))
     if sku_type not in own:
         hint = suggestion(sku_type, own, "its SKUs")
-        raise JobError(path, f"virtual cluster {job.vc} has no cells of skuType {sku_type}", hint=hint)
+        raise JobError(
+            path, text("virtual cluster {vc} has no cells of skuType {name}", vc=job.vc, name=sku_type), hint=hint
+        )
     return _sufficient(sku_type, supply.skus[sku_type], roles)
 
 

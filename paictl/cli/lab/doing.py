@@ -40,7 +40,7 @@ def skip(
         raise LabError("needs-reason")
     chosen = name or present_step(session).id
     session.skip(chosen, reason.strip())
-    console.info(say("skip-done", speaks(), name=chosen))
+    console.info(say("skip-done", speaks(None, session), name=chosen))
 
 
 @app.command()
@@ -51,7 +51,8 @@ def solve(
 ) -> None:
     """Do the present step for you, and show how; at the end, good answers to the questions."""
 
-    session, words = begun(lab), speaks(lang)
+    session = begun(lab)
+    words = speaks(lang, session)
     session.observe()
 
     def runner(command: str) -> TypedCommand:
@@ -84,9 +85,9 @@ def answer(
 
     session = session_of(lab)
     before = session.answer(number, words)
-    console.info(say("noted", speaks(), lab=session.lab.number, number=number))
+    console.info(say("noted", speaks(None, session), lab=session.lab.number, number=number))
     if before and before != words.strip():
-        console.info(say("replaced", speaks(), answer=before))
+        console.info(say("replaced", speaks(None, session), answer=before))
 
 
 @app.command(epilog='paictl lab predict 2 "it waits"')
@@ -100,9 +101,9 @@ def predict(
     session = begun(lab)
     chosen = session.step_named(step)
     before = session.predict(chosen, words)
-    console.info(say("foretold", speaks(), lab=session.lab.number, step=chosen.id))
+    console.info(say("foretold", speaks(None, session), lab=session.lab.number, step=chosen.id))
     if before and before != words.strip():
-        console.info(say("replaced", speaks(), answer=before))
+        console.info(say("replaced", speaks(None, session), answer=before))
 
 
 @app.command(

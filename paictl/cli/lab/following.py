@@ -31,7 +31,7 @@ from paictl.cli.settings import settings
 from paictl.errors import ExitCode
 from paictl.lab.folders import labs_folder
 from paictl.lab.judging import CheckStatus, judged
-from paictl.lab.language import choose
+from paictl.lab.language import choose_for
 from paictl.lab.messages import say
 from paictl.lab.session import Session
 
@@ -60,9 +60,10 @@ def start(
 
     With --cluster NAME it runs on a cluster that was added by that name, if nobody works there.
     """
+    session = starting.to_start(lab)
     if lang is not None:
-        choose(labs_folder(), lang.value)
-    words, session = speaks(lang), starting.to_start(lab)
+        choose_for(labs_folder(), session.lab.id, lang.value)
+    words = speaks(lang, session)
     if session.workspace.started:
         starting.go_on(session, words)
     else:
@@ -73,7 +74,8 @@ def start(
 def next_step(lab: LabWord = None, lang: LangOption = None) -> None:
     """Show the next step; where this one is not done yet, what is missing."""
 
-    session, words = begun(lab), speaks(lang)
+    session = begun(lab)
+    words = speaks(lang, session)
     results = judged(session)
     step = session.current_step()
     if step is None:
@@ -99,7 +101,8 @@ def next_step(lab: LabWord = None, lang: LangOption = None) -> None:
 def status(lab: LabWord = None, lang: LangOption = None) -> None:
     """Show how far you are in a lab: steps, checks, questions."""
 
-    session, words = begun(lab), speaks(lang)
+    session = begun(lab)
+    words = speaks(lang, session)
     results, done = judged(session), session.progress
     heading(f"{session.lab.number} {session.lab.title.of(words)}")
     show_site(session, words)
@@ -117,7 +120,8 @@ def status(lab: LabWord = None, lang: LangOption = None) -> None:
 def hint(lab: LabWord = None, lang: LangOption = None) -> None:
     """Give a hint for the present step; ask again for a plainer one."""
 
-    session, words = begun(lab), speaks(lang)
+    session = begun(lab)
+    words = speaks(lang, session)
     session.observe()
     step = session.current_step() or present_step(session)
     at = session.lab.step_ids.index(step.id) + 1
@@ -147,7 +151,8 @@ def verify(
 
     Exit code 1 until every check passed or was skipped.
     """
-    session, words = begun(lab), speaks(lang)
+    session = begun(lab)
+    words = speaks(lang, session)
     seen = -1
     while True:
         now = session.observation()

@@ -27,7 +27,7 @@ def after_command(words: Sequence[str], code: int, error: PaictlError | None) ->
     workspace = present_workspace()
     if workspace is None or plain[:1] == ["lab"] or not plain:
         return
-    lang = language_of(workspace.folder.parent)
+    lang = language_of(workspace.folder.parent, lab=workspace.lab_id)
     try:
         _note(workspace, plain, code, error, lang)
     except PaictlError as problem:

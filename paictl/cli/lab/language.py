@@ -13,6 +13,7 @@ from paictl.cli.userconfig import setting
 from paictl.lab.errors import LabError
 from paictl.lab.folders import labs_folder
 from paictl.lab.language import language_of
+from paictl.lab.session import Session
 
 
 class Language(StrEnum):
@@ -50,11 +51,14 @@ class InLanguage(LazyGroup):
         try:
             return super().invoke(ctx)
         except LabError as error:
-            settings.language = speaks(ctx.meta.get(ASKED))
-            raise error.in_language(speaks(ctx.meta.get(ASKED))) from None
+            settings.language = ctx.meta.get(ASKED) or settings.language or "en"
+            raise error.in_language(settings.language) from None
 
 
-def speaks(given: str | None = None) -> str:
-    """The language in which a command speaks: as asked, else as the student chose."""
+def speaks(given: str | None = None, session: Session | None = None) -> str:
+    """The language in which a command speaks of a lab: as asked, else as the student chose for it.
 
-    return language_of(labs_folder(), given, setting("lang"))
+    What the command line says after this (errors, remarks of the cluster) is said in the same language.
+    """
+    settings.language = language_of(labs_folder(), given, setting("lang"), lab=session.lab.id if session else "")
+    return settings.language

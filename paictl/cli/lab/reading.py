@@ -40,7 +40,7 @@ def show(
 ) -> None:
     """Show the text of a lab, to read before, beside or after it; in a pager on a terminal."""
     session = session_of(lab)
-    text = session.lab.text_file(speaks(lang)).read_text(encoding="utf-8").rstrip()
+    text = session.lab.text_file(speaks(lang, session)).read_text(encoding="utf-8").rstrip()
     if explain:
         text = _explanation(text)
     if sys.stdout.isatty():

@@ -33,7 +33,8 @@ def reset(
 ) -> None:
     """Begin a lab anew, or go back to a step: cluster, files and progress go, answers stay; a backup is kept."""
 
-    words, session = speaks(), session_of(lab)
+    session = session_of(lab)
+    words = speaks(None, session)
     number, passed = session.lab.number, len(session.progress.passed)
     if step is not None:
         chosen = begun(lab).step_named(step)
@@ -57,6 +58,7 @@ def reset(
 def restore(lab: LabWord = None) -> None:
     """Get back what the last reset of a lab took; what is there now is put aside in turn."""
 
-    words, session = speaks(), session_of(lab)
+    session = session_of(lab)
+    words = speaks(None, session)
     source = session.restore()
     console.info(say("restored", words, lab=session.lab.number, folder=source.name))

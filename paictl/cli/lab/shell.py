@@ -65,7 +65,7 @@ def _kept_cluster() -> str:
 
 def _env_note(session: Session) -> str:
 
-    return say("in-env", speaks(), lab=session.lab.number)
+    return say("in-env", speaks(None, session), lab=session.lab.number)
 
 
 def _leave() -> None:
@@ -85,7 +85,8 @@ def _leave() -> None:
 def open_shell(lab: LabWord = None, lang: LangOption = None) -> None:
     """Open a shell in which paictl works on the lab's cluster; leave it with exit. A lab that was not begun begins."""
 
-    session, words = session_of(lab), speaks(lang)
+    session = session_of(lab)
+    words = speaks(lang, session)
     here, there = in_lab_shell() and in_lab(session), session.workspace.folder.resolve()
     if in_lab_shell() and not here:  # one in another would take two exits to leave
         raise LabError("in-other-shell", lab=session.lab.number, other=lab_of_shell()[:2])

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from paictl.cluster.interface import ClusterError, UnreachableError
 from paictl.frozen import frozen
+from paictl.i18n import did_you_mean
 from paictl.units import Millis
-from paictl.words import did_you_mean
 
 CONFIGURATION: Final = "cluster-configuration"
 """Holds what was pushed; without it no other service can start."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from paictl.config.models.images import FILE_NAME
-from paictl.words import did_you_mean
+from paictl.i18n import did_you_mean
 
 _PUBLIC: Final = ("", "public", "docker.io")
 """Domains that OpenPAI's settings write for Docker Hub."""

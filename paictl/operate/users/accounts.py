@@ -15,9 +15,8 @@ from paictl.cluster.jobpages import JobQuery, page_of
 from paictl.config.secrets.sealing import is_seal
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
-from paictl.i18n import counted, text
+from paictl.i18n import counted, did_you_mean, text
 from paictl.operate.users import passwords
-from paictl.words import did_you_mean
 
 NAME: Final = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9_.-]{1,64}")
 """What a user can be called, as in OpenPAI; never what a path would mean otherwise."""

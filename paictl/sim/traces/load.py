@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from paictl.i18n import text
+from paictl.i18n import did_you_mean, text
 from paictl.sim.job import BadRow, Job, Trace
 from paictl.sim.traces.base import FileHead, Format
 from paictl.sim.traces.chronus import CHRONUS
@@ -21,7 +21,6 @@ from paictl.sim.traces.source import TraceError, TraceFile, source
 from paictl.sim.traces.synergy import SYNERGY
 from paictl.sim.traces.tiresias import MURI, TIRESIAS
 from paictl.units import Millis
-from paictl.words import did_you_mean
 
 FORMATS: Final[tuple[Format, ...]] = (
     NATIVE, LISTED, CHRONUS, MURI, ITP, TIRESIAS, PHILLY, PCS, PHILLY_LOG, POLLUX, SC17, GAVEL, SYNERGY,

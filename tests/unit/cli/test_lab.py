@@ -375,3 +375,27 @@ def test_hints_are_those_of_the_step_one_is_at(paictl: Paictl) -> None:
     assert "step 1, hint 1" in paictl("lab", "hint").out
     paictl("job", "submit", "job-2.yaml", "--priority", "prod")
     assert "step 2" in paictl("lab", "hint").out, "the check of step 1 has passed"
+
+
+@pytest.mark.usefixtures("home")
+def test_the_language_of_one_lab_is_not_that_of_another(paictl: Paictl) -> None:
+    paictl("lab", "start", "2")
+    assert "目标" in paictl("lab", "start", "4", "--lang", "zh").out
+    assert "step 1" in paictl("lab", "next", "2").out
+    assert "第 1 步" in paictl("lab", "next", "4").out
+    paictl("lab", "language", "en")
+    assert "step 1" in paictl("lab", "next", "4").out, "what is chosen for all holds for all"
+
+
+def test_a_refusal_in_a_chinese_lab_is_chinese(home: Path, paictl: Paictl, monkeypatch: pytest.MonkeyPatch) -> None:
+    paictl("lab", "start", "2", "--lang", "zh")
+    ground = home / "state" / "labs" / "02_vc_safety"
+    monkeypatch.setenv("PAICTL_STATE", str(ground))
+    monkeypatch.chdir(ground / "files")
+    unknown = paictl("job", "submit", "job-2.yaml", "--vc", "vc12").err
+    assert "没有虚拟集群 vc12" in unknown
+    assert "你是否想写 'vc1'？虚拟集群：default, vc1" in unknown
+    too_big = paictl("job", "submit", "job-big.yaml").err
+    assert "永远无法运行：" in too_big
+    assert "leaf cells" not in too_big
+    assert "其他地方也放不下" in too_big or "虚拟集群 vc1" in too_big

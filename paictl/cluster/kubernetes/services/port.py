@@ -33,12 +33,11 @@ from paictl.cluster.manifests.context import Renderer, RenderInputs, lacking
 from paictl.cluster.manifests.templating import TemplateError
 from paictl.cluster.values import ClusterError, ConfigVersion, ServiceView, UnreachableError
 from paictl.errors import PaictlError
-from paictl.i18n import text
+from paictl.i18n import did_you_mean, text
 from paictl.remote.kube.client import Json, KubeClient
 from paictl.remote.kube.objects import find, path_of
 from paictl.resources import resource_folder
 from paictl.units import rfc3339
-from paictl.words import did_you_mean
 
 _CERTIFIED: Final = "hivedscheduler"
 """The service whose programs show each other certificates."""
