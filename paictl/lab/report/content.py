@@ -51,10 +51,18 @@ def make_report(root: Path, author: Author, language: str) -> Report:
         **{key: value.strip() for key, value in asdict(author).items()},
         "language": language,
         "made": datetime.now().astimezone().isoformat(timespec="seconds"),
-        "environment": environment(),
+        "environment": {**environment(), **_cluster_facts(sessions)},
         "experiments": [_experiment(session, language) for session in sessions],
     }
     return {**report, "digest": digest_of(report)}
+
+
+def _cluster_facts(sessions: list[Session]) -> dict[str, str]:
+    """The rows of the textbook's table that are about clusters, by the key of the report's words; empty: not known."""
+    hosts = {node.machine.name: node.machine.address for session in sessions for node in session.observation().nodes}
+    jobs = sum(len(session.observation().jobs) for session in sessions)
+    named = ", ".join(f"{name} {address}".strip() for name, address in sorted(hosts.items()))
+    return {"hosts": named, "driver": "", "cuda": "", "runtime": "", "openpai": "", "jobs": str(jobs)}
 
 
 def _experiment(session: Session, language: str) -> dict[str, Any]:

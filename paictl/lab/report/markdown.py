@@ -39,7 +39,7 @@ def _report(report: Mapping[str, Any]) -> Iterator[str]:
     yield f"- {labelled(word('digest', lang), lang)}`{report['digest']}` ({word('check', lang)})"
     yield from ("", f"## {word('environment', lang)}", "", "| | |", "| --- | --- |")
     for key, value in report["environment"].items():
-        shown = value or (word("no-gpu", lang) if key == "gpu" else "-")
+        shown = value or word("no-gpu" if key == "gpu" else "not-known", lang)
         yield f"| {word(key, lang)} | {_cell(shown)} |"
     for key in ("problems", "remarks"):
         yield from ("", f"## {word(key, lang)}", "")

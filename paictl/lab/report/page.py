@@ -67,7 +67,7 @@ def _body(report: Mapping[str, Any], lang: str) -> Iterator[str]:
     )
     yield f'<h2>{escape(word("environment", lang))}</h2><table class="facts">'
     for key, value in report["environment"].items():
-        shown = value or (word("no-gpu", lang) if key == "gpu" else "-")
+        shown = value or word("no-gpu" if key == "gpu" else "not-known", lang)
         yield f"<tr><th>{escape(word(key, lang))}</th><td>{escape(shown)}</td></tr>"
     yield "</table>"
     for key in ("problems", "remarks"):

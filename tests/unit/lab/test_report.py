@@ -14,6 +14,7 @@ from paictl.lab import commandlog
 from paictl.lab.report.consistency import copies, inconsistencies, other_owner, owners_of, strange_owners
 from paictl.lab.report.content import Author, Report, clock_of, digest_of, make_report
 from paictl.lab.report.files import FORMS, check_file, check_form, rendered
+from paictl.lab.report.markdown import markdown
 from paictl.lab.report.phrases import finding_text
 from paictl.lab.report.timeline import drawn, lines_of, svg
 from tests.unit.lab.conftest import Begin
@@ -236,3 +237,12 @@ def test_a_run_that_took_no_time_is_a_mark_of_its_own(begin: Begin) -> None:
     assert picture.count("<polygon") == 1
     assert "<rect" not in picture
     assert drawn(lines, 300_000, clock)[0] == "job-2 |│" + " " * 59 + "|"
+
+
+def test_the_textbooks_table_is_filled_from_the_cluster(begin: Begin) -> None:
+    session, runner = begin("02")
+    commandlog.append(session.workspace.folder, runner("paictl job submit job-2.yaml"))
+    report = make_report(session.root, Author("Ann"), "en")
+    assert "worker1 10.0.1.1" in report["environment"]["hosts"]
+    assert report["environment"]["jobs"] == "1"
+    assert "| CUDA | not known here |" in markdown(report)
