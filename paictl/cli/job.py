@@ -32,7 +32,13 @@ from paictl.operate.jobs import list_jobs as chosen
 from paictl.units import span_text
 from paictl.words import did_you_mean
 
-app = App(help="Submit jobs, follow them, understand why they wait.")
+EXAMPLES = """
+    paictl job submit job.yaml
+    paictl job list
+    paictl job explain train
+"""
+
+app = App(help="Submit jobs, follow them, understand why they wait.", epilog=EXAMPLES)
 
 UserOption = Annotated[str | None, typer.Option("--user", help="Whose job it is (default: you).")]
 JobName = Annotated[

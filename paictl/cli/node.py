@@ -17,7 +17,13 @@ from paictl.errors import PaictlError
 from paictl.operate.nodes import add_worker, change_nodes, find_node
 from paictl.units import rfc3339, span_text
 
-app = App(help="List and change the nodes of a cluster.")
+EXAMPLES = """
+    paictl node list
+    paictl node cordon worker1
+    paictl node show worker1
+"""
+
+app = App(help="List and change the nodes of a cluster.", epilog=EXAMPLES)
 app.command("run", epilog=nodehosts.RUN_EPILOG)(nodehosts.run)
 app.command("copy", epilog=nodehosts.COPY_EPILOG)(nodehosts.copy)
 app.command("ssh", epilog="paictl node ssh worker1 -m master.csv -w worker.csv -c config.yaml")(nodehosts.ssh)

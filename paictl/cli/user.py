@@ -16,7 +16,13 @@ from paictl.cluster.accounts import Account
 from paictl.errors import PaictlError
 from paictl.i18n import text
 
-app = App(help="Users of the REST server and the portal, and what they may do.")
+EXAMPLES = """
+    paictl user list
+    paictl user add ann
+    paictl user grant ann --vc vc1
+"""
+
+app = App(help="Users of the REST server and the portal, and what they may do.", epilog=EXAMPLES)
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of a user.")]
 Vcs = Annotated[list[str] | None, typer.Option("--vc", metavar="VC", help="Virtual cluster that is granted.")]

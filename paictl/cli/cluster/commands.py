@@ -15,7 +15,13 @@ from paictl.cluster.interface import HandClock, Port
 from paictl.operate.status import Summary, summary
 from paictl.units import rfc3339, span_text
 
-app = App(help="Clusters: choose one, its status, one on this machine.")
+EXAMPLES = """
+    paictl cluster up
+    paictl cluster status
+    paictl cluster view
+"""
+
+app = App(help="Clusters: choose one, its status, one on this machine.", epilog=EXAMPLES)
 app.command(epilog=view.EPILOG)(view.view)
 app.command(epilog=embedded.UP_EPILOG)(embedded.up)
 app.command("list")(known.list_clusters)

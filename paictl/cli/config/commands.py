@@ -22,7 +22,13 @@ from paictl.config.reading.schema import SCHEMA_NAMES, load_schema, schema_file,
 from paictl.errors import PaictlError
 from paictl.files import write_together
 
-app = App(help="Validate, generate and compare configuration files.")
+EXAMPLES = """
+    paictl config validate cluster/
+    paictl config pull -o cluster/
+    paictl config push -p cluster/ --dry-run
+"""
+
+app = App(help="Validate, generate and compare configuration files.", epilog=EXAMPLES)
 schema_app = App(help="The JSON Schemas of the files, for editors and other tools.")
 app.add_typer(schema_app, name="schema")
 app.command("validate", epilog=config_validate.EPILOG)(config_validate.validate)
