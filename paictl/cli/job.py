@@ -187,7 +187,7 @@ def job_data(job: JobView) -> dict[str, Any]:
     return data
 
 
-@app.command()
+@app.command(epilog="paictl job show train")
 def show(job: JobName, output: OutputOption = Output.TABLE, state: StateOption = None) -> None:
     """Show one job with its tasks: where they run, on which devices."""
     cluster = open_cluster(state)
@@ -227,7 +227,7 @@ def _find(cluster: Jobs, word: str) -> JobView:
     return find_job(cluster, word, _me())
 
 
-@app.command()
+@app.command(epilog="paictl job stop train")
 def stop(
     jobs: Annotated[list[str], typer.Argument(metavar="JOB...", autocompletion=names.jobs, help="Jobs.")],
     state: StateOption = None,
@@ -281,7 +281,7 @@ def logs(
     jobstreams.show_log(cluster, found, task, output, follow=follow and not imagined, lines=tail)
 
 
-@app.command()
+@app.command(epilog="paictl job events train")
 def events(job: JobName, output: OutputOption = Output.TABLE, state: StateOption = None) -> None:
     """Show the events of a job's life."""
     cluster = open_cluster(state)

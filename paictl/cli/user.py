@@ -29,7 +29,7 @@ Vcs = Annotated[list[str] | None, typer.Option("--vc", metavar="VC", help="Virtu
 Stdin = Annotated[bool, typer.Option("--password-stdin", help="Read the password from standard input.")]
 
 
-@app.command("list")
+@app.command("list", epilog="paictl user list -o json")
 def list_users(output: OutputOption = Output.TABLE, state: StateOption = None) -> None:
     """List the users: administrators, and the virtual clusters that were granted."""
     accounts = open_cluster(state).users.accounts()
@@ -118,7 +118,7 @@ def grant(
                     admin=account.admin)  # fmt: skip
 
 
-@app.command()
+@app.command(epilog="paictl user remove ann")
 def remove(name: Name, *, yes: Yes = False, state: StateOption = None) -> None:
     """Remove a user; jobs stay, and are the administrators' from then on."""
     from paictl.operate.users.accounts import find
