@@ -31,7 +31,13 @@ from paictl.operate.jobs import Filter, SubmitPorts, find_job
 from paictl.operate.jobs import list_jobs as chosen
 from paictl.units import span_text
 
-app = App(help="Submit jobs, follow them, understand why they wait.")
+EXAMPLES = """
+    paictl job submit job.yaml
+    paictl job list
+    paictl job explain train
+"""
+
+app = App(help="Submit jobs, follow them, understand why they wait.", epilog=EXAMPLES)
 
 UserOption = Annotated[str | None, typer.Option("--user", help="Whose job it is (default: you).")]
 JobName = Annotated[
@@ -181,7 +187,7 @@ def job_data(job: JobView) -> dict[str, Any]:
     return data
 
 
-@app.command()
+@app.command(epilog="paictl job show train")
 def show(job: JobName, output: OutputOption = Output.TABLE, state: StateOption = None) -> None:
     """Show one job with its tasks: where they run, on which devices."""
     cluster = open_cluster(state)
@@ -221,7 +227,7 @@ def _find(cluster: Jobs, word: str) -> JobView:
     return find_job(cluster, word, _me())
 
 
-@app.command()
+@app.command(epilog="paictl job stop train")
 def stop(
     jobs: Annotated[list[str], typer.Argument(metavar="JOB...", autocompletion=names.jobs, help="Jobs.")],
     state: StateOption = None,
@@ -275,7 +281,7 @@ def logs(
     jobstreams.show_log(cluster, found, task, output, follow=follow and not imagined, lines=tail)
 
 
-@app.command()
+@app.command(epilog="paictl job events train")
 def events(job: JobName, output: OutputOption = Output.TABLE, state: StateOption = None) -> None:
     """Show the events of a job's life."""
     cluster = open_cluster(state)

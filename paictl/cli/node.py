@@ -17,7 +17,13 @@ from paictl.errors import PaictlError
 from paictl.operate.nodes import add_worker, change_nodes, find_node
 from paictl.units import rfc3339, span_text
 
-app = App(help="List and change the nodes of a cluster.")
+EXAMPLES = """
+    paictl node list
+    paictl node cordon worker1
+    paictl node show worker1
+"""
+
+app = App(help="List and change the nodes of a cluster.", epilog=EXAMPLES)
 app.command("run", epilog=nodehosts.RUN_EPILOG)(nodehosts.run)
 app.command("copy", epilog=nodehosts.COPY_EPILOG)(nodehosts.copy)
 app.command("ssh", epilog="paictl node ssh worker1 -m master.csv -w worker.csv -c config.yaml")(nodehosts.ssh)
@@ -26,7 +32,7 @@ Name = Annotated[str, typer.Argument(autocompletion=names_of.nodes, help="Name o
 Names = Annotated[list[str], typer.Argument(autocompletion=names_of.nodes, help="Names of nodes.")]
 
 
-@app.command("list")
+@app.command("list", epilog="paictl node list")
 def list_nodes(output: OutputOption = Output.TABLE, state: StateOption = None) -> None:
     """List the nodes: role, condition, devices used."""
     cluster = open_cluster(state)
@@ -49,7 +55,7 @@ def list_nodes(output: OutputOption = Output.TABLE, state: StateOption = None) -
     write_table(("NAME", "ROLE", "CONDITION", "DEVICES", "ADDRESS", "SINCE"), rows)
 
 
-@app.command()
+@app.command(epilog="paictl node show worker1")
 def show(name: Name, output: OutputOption = Output.TABLE, state: StateOption = None) -> None:
     """Show one node and what runs there."""
     cluster = open_cluster(state)
@@ -87,25 +93,25 @@ def _data(node: NodeView) -> dict[str, object]:
     }
 
 
-@app.command()
+@app.command(epilog="paictl node cordon worker1")
 def cordon(names: Names, state: StateOption = None) -> None:
     """Let no new pods onto nodes; those that run there go on."""
     _change(names, "cordon", "cordoned", state)
 
 
-@app.command()
+@app.command(epilog="paictl node uncordon worker1")
 def uncordon(names: Names, state: StateOption = None) -> None:
     """Let pods onto nodes again."""
     _change(names, "uncordon", "uncordoned", state)
 
 
-@app.command()
+@app.command(epilog="paictl node fail worker1")
 def fail(names: Names, state: StateOption = None) -> None:
     """Let nodes fail, as if their hardware broke: pods there are lost if it does not heal within five minutes."""
     _change(names, "fail", "made to fail", state)
 
 
-@app.command()
+@app.command(epilog="paictl node heal worker1")
 def heal(names: Names, state: StateOption = None) -> None:
     """Let failed nodes come back."""
     _change(names, "heal", "healed", state)

@@ -40,7 +40,13 @@ from paictl.words import listed
 KEPT: Final = 100
 """Runs of services that are kept."""
 
-app = App(help="List, start, stop, restart, refresh and delete the services of a cluster.")
+EXAMPLES = """
+    paictl service list
+    paictl service start
+    paictl service restart -n rest-server
+"""
+
+app = App(help="List, start, stop, restart, refresh and delete the services of a cluster.", epilog=EXAMPLES)
 
 Names = Annotated[
     list[str] | None,

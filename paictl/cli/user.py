@@ -16,14 +16,20 @@ from paictl.cluster.accounts import Account
 from paictl.errors import PaictlError
 from paictl.i18n import text
 
-app = App(help="Users of the REST server and the portal, and what they may do.")
+EXAMPLES = """
+    paictl user list
+    paictl user add ann
+    paictl user grant ann --vc vc1
+"""
+
+app = App(help="Users of the REST server and the portal, and what they may do.", epilog=EXAMPLES)
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of a user.")]
 Vcs = Annotated[list[str] | None, typer.Option("--vc", metavar="VC", help="Virtual cluster that is granted.")]
 Stdin = Annotated[bool, typer.Option("--password-stdin", help="Read the password from standard input.")]
 
 
-@app.command("list")
+@app.command("list", epilog="paictl user list -o json")
 def list_users(output: OutputOption = Output.TABLE, state: StateOption = None) -> None:
     """List the users: administrators, and the virtual clusters that were granted."""
     accounts = open_cluster(state).users.accounts()
@@ -114,7 +120,7 @@ def grant(
                     admin=account.admin)  # fmt: skip
 
 
-@app.command()
+@app.command(epilog="paictl user remove ann")
 def remove(name: Name, *, yes: Yes = False, state: StateOption = None) -> None:
     """Remove a user; jobs stay, and are the administrators' from then on."""
     from paictl.operate.users.accounts import find

@@ -15,16 +15,22 @@ from paictl.cluster.interface import HandClock, Port
 from paictl.operate.status import Summary, summary
 from paictl.units import rfc3339, span_text
 
-app = App(help="Clusters: choose one, its status, one on this machine.")
+EXAMPLES = """
+    paictl cluster up
+    paictl cluster status
+    paictl cluster view
+"""
+
+app = App(help="Clusters: choose one, its status, one on this machine.", epilog=EXAMPLES)
 app.command(epilog=view.EPILOG)(view.view)
 app.command(epilog=embedded.UP_EPILOG)(embedded.up)
-app.command("list")(known.list_clusters)
-app.command()(known.use)
+app.command("list", epilog="paictl cluster list")(known.list_clusters)
+app.command(epilog="paictl cluster use lab")(known.use)
 app.command(epilog=known.ADD_EPILOG)(known.add)
-app.command()(known.remove)
+app.command(epilog="paictl cluster remove lab")(known.remove)
 
 
-@app.command()
+@app.command(epilog="paictl cluster status")
 def status(output: OutputOption = Output.TABLE, state: StateOption = None) -> None:
     """Show how the cluster is: time, nodes, services, jobs."""
     cluster = open_cluster(state)
@@ -86,7 +92,7 @@ app.command(
     paictl cluster tick --until-idle
 """
 )(embedded.tick)
-app.command()(embedded.speed)
+app.command(epilog="paictl cluster speed 60")(embedded.speed)
 
 
 @app.command(epilog="paictl cluster events --subject job/me~train")
@@ -99,4 +105,4 @@ def events(
     show_events(open_cluster(state), subject, output)
 
 
-app.command()(embedded.down)
+app.command(epilog="paictl cluster down")(embedded.down)

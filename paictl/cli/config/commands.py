@@ -22,19 +22,25 @@ from paictl.config.reading.schema import SCHEMA_NAMES, load_schema, schema_file,
 from paictl.errors import PaictlError
 from paictl.files import write_together
 
-app = App(help="Validate, generate and compare configuration files.")
+EXAMPLES = """
+    paictl config validate cluster/
+    paictl config pull -o cluster/
+    paictl config push -p cluster/ --dry-run
+"""
+
+app = App(help="Validate, generate and compare configuration files.", epilog=EXAMPLES)
 schema_app = App(help="The JSON Schemas of the files, for editors and other tools.")
 app.add_typer(schema_app, name="schema")
 app.command("validate", epilog=config_validate.EPILOG)(config_validate.validate)
 app.command("generate", epilog=config_generate.EPILOG)(config_generate.generate)
 app.command("capacity", epilog=config_capacity.CAPACITY_EPILOG)(config_capacity.capacity)
 app.command("diff", epilog=config_capacity.DIFF_EPILOG)(config_capacity.diff)
-app.command("get-id")(config_push.get_id)
+app.command("get-id", epilog="paictl config get-id")(config_push.get_id)
 app.command("push", epilog=config_push.PUSH_EPILOG)(config_push.push)
 app.command("plan", epilog="paictl config plan -p cluster/ -o change.json")(config_apply.plan)
 app.command("apply", epilog="paictl config apply change.json")(config_apply.apply)
 app.command("pull", epilog="paictl config pull -o cluster/")(config_push.pull)
-app.command("history")(config_push.history)
+app.command("history", epilog="paictl config history")(config_push.history)
 app.command("rollback", epilog="paictl config rollback 3 --dry-run")(config_push.rollback)
 
 

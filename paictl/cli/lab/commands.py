@@ -35,7 +35,14 @@ VERBS = {
 }
 """The verbs in the order of help, with what `paictl lab -h` says of each."""
 
-app = App(cls=InLanguage, lazy=VERBS)
+EXAMPLES = """
+    paictl lab list
+    paictl lab start 01
+    paictl lab next
+    paictl lab verify
+"""
+
+app = App(cls=InLanguage, lazy=VERBS, epilog=EXAMPLES)
 
 
 @app.callback()

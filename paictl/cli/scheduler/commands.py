@@ -25,7 +25,12 @@ from paictl.scheduler.explain.pod import PodHistory, PodSituation, report, repor
 from paictl.scheduler.invariants import validate as check
 from paictl.scheduler.replay import Replayer
 
-app = App(help="Ask the scheduler core: replay operations, explain waiting pods.")
+EXAMPLES = """
+    paictl scheduler replay --config hived.yaml operations.jsonl
+    paictl scheduler explain --config hived.yaml operations.jsonl train-0
+"""
+
+app = App(help="Ask the scheduler core: replay operations, explain waiting pods.", epilog=EXAMPLES)
 
 ConfigOption = Annotated[Path, typer.Option(help="HiveD configuration (YAML): physicalCluster and virtualClusters.")]
 OpsArgument = Annotated[

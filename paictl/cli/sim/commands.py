@@ -5,7 +5,13 @@ from __future__ import annotations
 from paictl.cli.command import App
 from paictl.cli.sim import compare, lists, run, what_if
 
-app = App(help="Simulate scheduling policies on traces of jobs.")
+EXAMPLES = """
+    paictl sim policies
+    paictl sim run tiny --policy fifo --cluster 2x4
+    paictl sim compare tiny --policy fifo --policy srtf --cluster 2x4
+"""
+
+app = App(help="Simulate scheduling policies on traces of jobs.", epilog=EXAMPLES)
 app.command("run", epilog=run.EPILOG)(run.run)
 app.command("compare", epilog=compare.EPILOG)(compare.compare)
 app.command("what-if", epilog=what_if.EPILOG)(what_if.what_if)

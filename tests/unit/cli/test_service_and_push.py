@@ -132,7 +132,7 @@ def test_a_push_stores_a_version_and_names_who_has_to_load_it(paictl: Paictl, pu
     assert "-      vc1:" in lines
     assert "+      vc2:" in lines
     done = paictl("config", "push", "-p", str(pulled), "-y")
-    assert "hivedscheduler.config.virtualClusters.vc1" in done.out
+    assert "-      vc1:" in done.out.splitlines()
     assert "version 2 stored" in done.err
     assert "paictl service refresh -n hivedscheduler -n rest-server" in done.err
     assert paictl("service", "refresh", "-n", "hivedscheduler", "rest-server").code == 0
@@ -177,7 +177,7 @@ def test_keys_that_only_the_cluster_has_stay_unless_dropped(paictl: Paictl, pull
     assert "kept: services-configuration.yaml rest-server.server-port" in done.err
     done = paictl("config", "push", "-p", str(pulled), "-y", "--drop", "rest-server.server-port")
     assert done.code == 0
-    assert "removed" in done.out
+    assert "-  server-port: 9187 # by hand" in done.out.splitlines()
 
 
 def test_rollback_stores_an_old_version_again(paictl: Paictl, pulled: Path) -> None:
