@@ -15,6 +15,8 @@ from paictl.cli import console
 from paictl.cli.clusters import Yes, confirm
 from paictl.cli.console import Output, spoken
 from paictl.cli.deploy.files import AcceptNew, BreakLock, Config, Masters, Workers, read_deployment
+from paictl.cli.deploy.services import configuration_folder
+from paictl.cli.deploy.showing import PhaseLines, show_changes, show_end, show_notes, show_unlisted
 from paictl.cluster.targets import open_target, pinned_now
 from paictl.errors import PaictlError
 from paictl.files import write_together
@@ -59,7 +61,6 @@ def plan(
     form: Annotated[Output, typer.Option("--format", "-f", help="Form of the result.")] = Output.TABLE,
 ) -> None:
     """Show what a deployment would change on which machine, and change nothing."""
-    from paictl.cli.deploy.showing import PhaseLines, show_changes, show_notes, show_unlisted
     from paictl.deploy.apply import make_plan, plan_data
 
     deployment = read_deployment(masters, workers, config)
@@ -119,7 +120,6 @@ def apply(
     form: Annotated[Output, typer.Option("--output", "-o", help="Form of the result.")] = Output.TABLE,
 ) -> None:
     """Make the machines a running cluster: Kubernetes, and all services on it."""
-    from paictl.cli.deploy.showing import PhaseLines, show_end, show_notes, show_unlisted
     from paictl.deploy.apply import apply as carry_out
     from paictl.deploy.apply import check_plan, plan_from
 
@@ -185,7 +185,6 @@ def _desired(deployment: Deployment, artifacts: str, *, accept_new: bool) -> Des
 
 def _judge(facts: Iterable[HostFacts], files: tuple[str, str, str], folder: Path | None) -> None:
     """Say what the services would lack on these machines, before anything is installed for them."""
-    from paictl.cli.deploy.services import configuration_folder
     from paictl.operate.deploying import judge_room
 
     for line in judge_room(files, facts, configuration_folder(folder)):

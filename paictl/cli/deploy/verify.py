@@ -10,6 +10,7 @@ from paictl.cli import console
 from paictl.cli.console import Output, said, spoken
 from paictl.cli.deploy.apply import ArtifactsOption
 from paictl.cli.deploy.files import Config, Masters, Workers, read_deployment
+from paictl.cli.deploy.showing import show_unlisted
 from paictl.cli.options import OutputOption
 from paictl.errors import ExitCode, PaictlError
 from paictl.i18n import text
@@ -34,7 +35,6 @@ def verify(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Try the cluster: pods on every node, names, service addresses, node to node, all devices of a node."""
-    from paictl.cli.deploy.showing import show_unlisted
     from paictl.deploy.apply import prepare
     from paictl.deploy.kubeconfig import context_name, default_kubeconfig
     from paictl.deploy.nodes import nodes_of

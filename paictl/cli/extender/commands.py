@@ -19,6 +19,7 @@ from paictl.cli.command import App
 from paictl.cli.console import Output
 from paictl.cli.options import OutputOption, address, namespaced
 from paictl.errors import PaictlError
+from paictl.places import state_folder
 from paictl.scheduler.errors import RequestError
 
 if TYPE_CHECKING:
@@ -182,7 +183,6 @@ def config_(
 def _certificates(choices: Choices) -> CertificateSet | None:
     """The certificates to print, from the file that keeps them; placeholders on a terminal, which people look at."""
     from paictl.cluster.manifests.certificates import extender_host, kept_in
-    from paictl.places import state_folder
 
     if not choices.tls:
         return None
