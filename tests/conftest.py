@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,20 @@ for _name in ("PAICTL_CLUSTER", "PAICTL_LANG", "PAICTL_OUTPUT", "FORCE_COLOR", "
 # A shell that begins the tests in the background has them ignore Ctrl-C, and all that they start with them.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say each reason for skipping once, with the number of tests; the reason says how to run them."""
+    reasons: Counter[str] = Counter()
+    for report in terminalreporter.getreports("skipped"):
+        detail = report.longrepr
+        reason = detail[2] if isinstance(detail, tuple) else str(detail)
+        reasons[str(reason).removeprefix("Skipped: ")] += 1
+    if reasons:
+        terminalreporter.section("skipped")
+        for reason, number in reasons.most_common():
+            terminalreporter.write_line(f"{number:5} skipped: {reason}")
+
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = Path(os.environ.get("PAICTL_SHARED", ROOT.parent / "shared"))

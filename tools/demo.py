@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -70,13 +71,15 @@ STEPS = (
 def main() -> int:
     """Run the steps; 0 if all ended as expected."""
     with tempfile.TemporaryDirectory() as folder:
+        # Commands note things beside the files that they read: let them do so in a copy.
+        shutil.copytree(ROOT / "examples", Path(folder, "examples"))
         environment = {**os.environ, "PAICTL_STATE": str(Path(folder, "state")), "PYTHONPATH": str(ROOT)}
         for number, step in enumerate(STEPS, 1):
             print(f"\n[{number}/{len(STEPS)}] {step.text}", flush=True)
             for command in step.commands:
                 print(f"$ paictl {command}", flush=True)
                 words = [sys.executable, "-m", "paictl", *shlex.split(command)]
-                code = subprocess.run(words, cwd=ROOT, env=environment, check=False).returncode
+                code = subprocess.run(words, cwd=folder, env=environment, check=False).returncode
                 expected = step.code if command == step.commands[-1] else 0
                 if code != expected:
                     print(f"demo: expected exit code {expected}, got {code}", file=sys.stderr)
