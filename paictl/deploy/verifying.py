@@ -14,7 +14,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Final
 
-from paictl.deploy.nodes import not_ready
+from paictl.deploy.inventory import Machine
+from paictl.deploy.nodes import nodes_of, not_ready
+from paictl.deploy.preflight.node_checks import addresses_of, unlisted
 from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.remote.kube.client import KubeClient, KubeError
@@ -71,6 +73,11 @@ def verify_cluster(client: KubeClient, trial: VerifyOptions, tell: Tell = lambda
     finally:
         client.request("DELETE", f"/api/v1/namespaces/{space}")
     return tuple(found)
+
+
+def nodes_not_listed(client: KubeClient, machines: Iterable[Machine]) -> tuple[str, ...]:
+    """The nodes of a cluster that no list names, as ``name,address``."""
+    return unlisted(machines, addresses_of(nodes_of(client).values()))
 
 
 class _Trying:

@@ -37,9 +37,7 @@ def verify(
     """Try the cluster: pods on every node, names, service addresses, node to node, all devices of a node."""
     from paictl.deploy.apply import prepare
     from paictl.deploy.kubeconfig import context_name, default_kubeconfig
-    from paictl.deploy.nodes import nodes_of
-    from paictl.deploy.preflight.node_checks import addresses_of, unlisted
-    from paictl.deploy.verifying import CheckState, VerifyOptions, data_of, image_for, verify_cluster
+    from paictl.deploy.verifying import CheckState, VerifyOptions, data_of, image_for, nodes_not_listed, verify_cluster
     from paictl.remote.kube.client import connect
 
     deployment = read_deployment(masters, workers, config)
@@ -55,7 +53,7 @@ def verify(
         raise PaictlError(
             text("no node of the cluster: {names}", names=names), hint="paictl deploy apply lets them join"
         )
-    show_unlisted(unlisted(deployment.machines, addresses_of(nodes_of(client).values())))
+    show_unlisted(nodes_not_listed(client, deployment.machines))
     bad = [one for one in findings if one.verdict is CheckState.FAILED]
     if output is not Output.TABLE:
         console.write_data(data_of(findings), output)
