@@ -258,8 +258,8 @@ class ExtenderCore:
                 entry.runs, entry.demand = True, None
                 self._runs(entry, pod)
                 return
-            self._release_changed(entry)
             entry.demand, entry.lacks_room = pod_demand(pod), lacks_room(pod)
+            self._release_changed(entry)
             if entry.problem is not None and not entry.deleting and not is_launcher(pod, entry.problem):
                 self.record(pod_events.unreadable(entry.ref, entry.problem))
 
@@ -270,6 +270,7 @@ class ExtenderCore:
             return
         if entry.reading is None or entry.reading.request != known.request:
             entry.assumed, entry.attempts, entry.cached = 0.0, 0, None
+            self.usage.remove(entry.ref.uid)
             self.record_outcomes(self.book.cancel(entry.ref.uid, self.wall()))
             self.work.set()
 
