@@ -177,7 +177,7 @@ def united(divided: Book) -> Book:
     divided.stop("job-1", "job-2", "job-3", "job-4")
     before = divided.runs("job-5")
     shown = divided.reconfigure(UNITED)
-    assert "virtual cluster default: 1 device before, 2 then" in shown
+    assert "virtual cluster default: 1 device now, 2 after" in shown
     assert lives(divided.pods("job-5")) == lives(before)
     return divided
 

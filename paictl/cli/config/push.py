@@ -182,7 +182,7 @@ def _vc_words(vc: VcChange) -> str:
         return f"removed, it had {_devices(vc.devices_before)}"
     if vc.devices_before == vc.devices_after:
         return f"{_devices(vc.devices_after)}, of other cells than before"
-    return f"{_devices(vc.devices_before)} before, {vc.devices_after} then"
+    return f"{_devices(vc.devices_before)} now, {vc.devices_after} after"
 
 
 def _devices(number: int) -> str:

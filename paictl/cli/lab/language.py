@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -13,7 +13,9 @@ from paictl.cli.userconfig import setting
 from paictl.lab.errors import LabError
 from paictl.lab.folders import labs_folder
 from paictl.lab.language import language_of
-from paictl.lab.session import Session
+
+if TYPE_CHECKING:
+    from paictl.lab.session import Session
 
 
 class Language(StrEnum):

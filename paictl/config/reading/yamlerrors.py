@@ -104,7 +104,7 @@ def _no_colon(source: Source, line: _Line) -> ScanFailure | None:
 
 def _written(match: re.Match[str]) -> str:
     """Key and value as they should be; a value may be a password, and is not repeated."""
-    return f"{match['key']}: ..." if match["value"] else f"{match['key']}:"
+    return f"{match['key']}: …" if match["value"] else f"{match['key']}:"
 
 
 def _two_values(source: Source, line: _Line, at: Span) -> ScanFailure | None:

@@ -21,7 +21,7 @@ h1 { font-size: 1.7rem } h2 { margin-top: 2.5rem; border-bottom: 1px solid var(-
 h3 { font-size: 1.05rem; margin: 1.4rem 0 .4rem }
 table { border-collapse: collapse; width: 100%; font-size: .9rem } td, th { border-bottom: 1px solid var(--line);
   padding: .25rem .6rem .25rem 0; text-align: left; vertical-align: top }
-.events td:nth-child(-n+2), .facts th { white-space: nowrap }
+.events td:nth-child(-n+2) { white-space: nowrap } .facts th { min-width: 7rem; max-width: 16rem }
 pre, code { font: .85rem/1.5 ui-monospace, monospace }
 pre { background: var(--soft); padding: .7rem; border-radius: 6px; white-space: pre-wrap }
 .refused, .wrong { color: var(--bad) }

@@ -72,9 +72,9 @@ def test_ends_then_arrivals_then_one_question() -> None:
     assert [moment.now for moment in policy.asked] == [0, 10_000, 15_000]
 
 
-def test_jobs_are_numbered_by_submission_and_id() -> None:
-    given = [job("j10", 0, 1, 1), job("j2", 0, 1, 1), job("z", 1, 1, 1), job("a", 2, 1, 1)]
-    assert [one.id for one in in_order(given)] == ["j2", "j10", "z", "a"]
+def test_jobs_are_numbered_by_submission_and_row() -> None:
+    given = [job("a", 2, 1, 1), job("j10", 0, 1, 1), job("j2", 0, 1, 1), job("z", 1, 1, 1)]
+    assert [one.id for one in in_order(given)] == ["j10", "j2", "z", "a"]
 
 
 def test_a_job_without_work_ends_when_it_starts() -> None:
