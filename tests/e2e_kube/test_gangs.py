@@ -6,6 +6,7 @@ import os
 import random
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -144,11 +145,20 @@ def _during_eviction(up: Rig, plane: ControlPlane, api: KubeApi, number: int) ->
         api.delete(f"urgent-{number}-{i}")
 
 
+def _starts(plane: ControlPlane) -> int:
+    return plane.programs["extender"].log.read_text().count("answering on")
+
+
+def _has_started(plane: ControlPlane, times: int) -> bool:
+    return _starts(plane) >= times
+
+
 def _during_recovery(up: Rig, plane: ControlPlane, api: KubeApi, number: int) -> None:
     """It dies again and again before it knows all pods."""
     _ready(up, plane)
-    for _ in range(3):
+    begun = _starts(plane)
+    for more in range(1, 4):
         _again(plane)
-        until(lambda: "answering on" in plane.programs["extender"].tail(3), 20, "it has begun")
+        until(partial(_has_started, plane, begun + more), 20, "it has begun")
     _ready(up, plane)
     assert api.pods() is not None, number

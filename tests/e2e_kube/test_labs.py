@@ -175,7 +175,7 @@ def test_lab_01_with_the_names_of_the_cluster_and_the_cluster_as_before(shell: S
     out = typed(shell, 'eval "$(@paictl lab env 1)"', "cat master.csv worker.csv", "@paictl lab status 1")
     assert "head,10.9.0.1\ngpu-a,10.9.0.2\ngpu-b,10.9.0.3\n" in out
     during = pulled(shell, "during-1")
-    assert "GPU-D-POOL" in during["services-configuration.yaml"]
+    assert "GPU-D-NODE-POOL" in during["services-configuration.yaml"]
     assert yaml.safe_load(during["layout.yaml"]) == yaml.safe_load(before["layout.yaml"])
     shell.done("lab", "reset", "1", "-y")
     assert pulled(shell, "after-1") == before
