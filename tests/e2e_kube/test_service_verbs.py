@@ -6,16 +6,22 @@ kwok runs the pods: what is started are Deployments, and pods that are Ready bec
 from __future__ import annotations
 
 import json
+import re
 import signal
+import textwrap
 from collections.abc import Iterator
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
+import yaml
 
 from paictl.cluster.presets import preset_files
 from paictl.plan.events import RunEnded
 from paictl.plan.folder import RunFolder
-from tests.e2e_kube.controlplane import ControlPlane
+from tests.conftest import ROOT
+from tests.e2e_kube.accounts import install, token
+from tests.e2e_kube.controlplane import ControlPlane, kubeconfig
 from tests.e2e_kube.kubeapi import KubeApi, until
 from tests.e2e_kube.shell import Shell
 
@@ -88,6 +94,43 @@ def test_the_textbooks_reconfiguration_as_it_is_written(shell: Shell, api: KubeA
     assert pod is not None
     assert (pod["metadata"]["uid"], pod["status"]["phase"]) == (uid, "Running")
     api.delete("bystander")
+
+
+def test_the_documented_roles_suffice_to_look_and_to_push(
+    shell: Shell, plane: ControlPlane, api: KubeApi, tmp_path: Path
+) -> None:
+    """The roles of docs/clusters.md, word for word, while services run."""
+    text = (ROOT / "docs" / "clusters.md").read_text(encoding="utf-8").split("\n## Rights\n", 1)[1]
+    blocks = re.findall(r"(?:^ {4}.*\n)+", text, re.MULTILINE)
+    roles = [role for block in blocks for role in yaml.safe_load_all(textwrap.dedent(block))]
+    about = {"name": "reader", "namespace": "paictl-system"}
+    install(api, [{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": about}, *roles, *map(bound, roles)])
+    conf = tmp_path / "reader.conf"
+    kubeconfig(conf, plane.server, plane.folder / "ca.crt", token(api, "reader"))
+    shell.done("cluster", "add", "narrow", "--kubeconfig", str(conf), "--context", "x")
+    here, files = ["--cluster", "narrow"], str(shell.folder)
+    for words in (
+        "cluster status",
+        "node list",
+        "config history",
+        "config get-id",
+        f"config pull -o {tmp_path}/pulled",
+    ):
+        shell.done(*words.split(), *here)
+    shell.tried("config", "diff", files, *here)
+    (shell.folder / FILE).write_text(preset_files("lab")[FILE] + "# pushed with few rights\n")
+    shell.done("config", "push", "-p", files, "-m", "service", "--cluster-id", "pai", *here)
+    shell.push({FILE: preset_files("lab")[FILE].replace("vc1:", "vc2:")})  # as the next test expects it
+
+
+def bound(role: dict[str, Any]) -> dict[str, Any]:
+    """The binding of a role to the account `reader`."""
+    subject = {"kind": "ServiceAccount", "name": "reader", "namespace": "paictl-system"}
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": role["kind"], "name": role["metadata"]["name"]}
+    return {
+        "apiVersion": role["apiVersion"], "kind": f"{role['kind']}Binding", "metadata": dict(role["metadata"]),
+        "roleRef": reference, "subjects": [subject],
+    }  # fmt: skip
 
 
 def test_a_refresh_names_who_changed_and_leaves_the_others_alone(shell: Shell, api: KubeApi) -> None:
