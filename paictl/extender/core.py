@@ -207,24 +207,28 @@ class ExtenderCore:
             uid = str(pod["metadata"].get("uid"))
             if self.table.has_gone(uid) or (uid not in self.table.by_uid and not asks(pod)):
                 return
-            entry, spec = self.table.meet(pod, self.clock()), pod.get("spec") or {}
+            entry = self.table.meet(pod, self.clock())
             entry.listed = True
             entry.deleting = bool(pod["metadata"].get("deletionTimestamp"))
-            entry.gated = bool(spec.get("schedulingGates"))
+            entry.gated = bool((pod.get("spec") or {}).get("schedulingGates"))
             if entry.deleting and not self.is_open:
                 untold = pod_events.evicted_before(entry.ref, pod)
                 if untold is not None:
                     self.record(untold)
-            if spec.get("nodeName"):
+            if node := self.place_of(pod):
                 entry.runs = True
-                self._runs(entry, pod)
+                self._runs(entry, pod, node)
             elif entry.problem is not None and not entry.deleting:
                 self.record(pod_events.unreadable(entry.ref, entry.problem))
 
-    def _runs(self, entry: PodEntry, pod: Mapping[str, Any]) -> None:
+    def place_of(self, pod: Mapping[str, Any]) -> str:
+        """The node whose devices a pod holds by what the API server says; empty if it holds none."""
+        return str((pod.get("spec") or {}).get("nodeName") or "")
+
+    def _runs(self, entry: PodEntry, pod: Mapping[str, Any], node: str) -> None:
         """A pod is bound; enter it where its annotation says."""
         noted = pod["metadata"].get("annotations") or {}
-        text, node = str(noted.get(BIND_INFO, "")), str(pod["spec"]["nodeName"])
+        text = str(noted.get(BIND_INFO, ""))
         if text and text == entry.confirmed:
             return
         entry.assumed, entry.attempts, entry.confirmed = 0.0, 0, text
