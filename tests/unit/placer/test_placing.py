@@ -210,9 +210,11 @@ def test_a_node_that_the_pod_excludes_is_never_chosen(placer: Placer) -> None:
     placer.core.site_changed(
         {"metadata": {"name": "n0"}, "spec": {"taints": [{"key": "k", "value": "v", "effect": "NoSchedule"}]}}
     )
-    placer.create(gang("b", 4, 4, priority=-1))
     placer.round()
     assert placer.node("a-0") == "n3"
+    placer.delete("a-0")
+    placer.create(gang("b", 4, 4, priority=-1))
+    placer.round()
     assert placer.node("b-0") == "", "four nodes are needed, and one repels"
 
 
