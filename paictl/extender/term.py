@@ -30,7 +30,11 @@ PODS: Final = {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}
 
 
 class LeaderTerm:
-    """From `start` to `stop`."""
+    """From `start` to `stop`. A door that carries decisions out in another way says by which parts."""
+
+    core_type: type[ExtenderCore] = ExtenderCore
+    binder_type: type[Binder] = Binder
+    reconciler_type: type[Reconciler] = Reconciler
 
     def __init__(
         self,
@@ -43,9 +47,9 @@ class LeaderTerm:
         delete_after: float | None = None,
         times: InformerTimes | None = None,
     ) -> None:
-        self.core = ExtenderCore(spec, options, record)
-        self.binder = Binder(client, self.core, remaining=remaining)
-        self.reconciler = Reconciler(client, self.core, remaining=remaining, delete_after=delete_after)
+        self.core = self.core_type(spec, options, record)
+        self.binder = self.binder_type(client, self.core, remaining=remaining)
+        self.reconciler = self.reconciler_type(client, self.core, remaining=remaining, delete_after=delete_after)
         self.nodes = Informer(client, "/api/v1/nodes", _NodeListener(self), times=times)
         self.pods = Informer(client, "/api/v1/pods", _PodListener(self), query=PODS, times=times)
         self.namespaces = (
@@ -81,6 +85,10 @@ class LeaderTerm:
                 self.core.open()
                 gc.freeze()  # what is known now stays: no answer has to wait until the collector has walked it
 
+    def node_seen(self, node: Json) -> None:
+        """A node object is like this now."""
+        self.core.node_changed(node_status(node, self.core.options.rules.devices))
+
     @property
     def problem(self) -> str:
         """Why questions cannot be answered; empty if they can."""
@@ -112,7 +120,7 @@ class _NodeListener:
 
     def changed(self, thing: Json) -> None:
         with suppress(NotServingError):  # a broken core has said so already
-            self.term.core.node_changed(node_status(thing, self.term.core.options.rules.devices))
+            self.term.node_seen(thing)
 
     def gone(self, key: str, uid: str) -> None:  # noqa: ARG002 - nodes have one name each
         with suppress(NotServingError):  # a broken core has said so already
