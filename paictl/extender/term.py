@@ -35,6 +35,8 @@ class LeaderTerm:
     core_type: type[ExtenderCore] = ExtenderCore
     binder_type: type[Binder] = Binder
     reconciler_type: type[Reconciler] = Reconciler
+    needs_namespaces = False
+    """Whether namespaces matter even where no grants are asked for."""
 
     def __init__(
         self,
@@ -54,7 +56,7 @@ class LeaderTerm:
         self.pods = Informer(client, "/api/v1/pods", _PodListener(self), query=PODS, times=times)
         self.namespaces = (
             Informer(client, "/api/v1/namespaces", _NamespaceListener(self), times=times)
-            if options.require_grants
+            if options.require_grants or self.needs_namespaces
             else None
         )
         self.remaining = remaining

@@ -8,12 +8,14 @@ from dataclasses import replace
 from typing import Any, Final
 
 from paictl.cluster.pods.reading import noted_on
+from paictl.extender import pod_events
 from paictl.extender.core import ExtenderCore
 from paictl.extender.pod_events import PodEvent
 from paictl.extender.table import PodEntry
 from paictl.extender.wire import PodRef
 from paictl.placer.sites import NodeTraits, site_of
 from paictl.remote.kube.client import Json
+from paictl.scheduler.errors import RequestError
 from paictl.scheduler.request import PodRequest
 from paictl.scheduler.wire import BIND_INFO
 
@@ -60,14 +62,65 @@ class PlacerCore(ExtenderCore):
         """Pods with our gate, by uid, as the API server has told them last."""
         self.pinned: dict[str, float] = {}
         """Pods that were pinned and are not bound, by uid, and since when."""
+        self.namespaces: set[str] = set()
+        """Namespaces that the admission policies guard."""
+        self.doubted: dict[str, Json] = {}
+        """Pods with a place that anybody may have written, by uid; they hold nothing."""
         self.sites: dict[str, NodeTraits] = {}
         self.reasons: dict[str, str] = {}
         """What a waiting pod was told last, by uid."""
         self._retries: dict[str, tuple[float, float]] = {}
 
     def place_of(self, pod: Mapping[str, Any]) -> str:
-        """The pod's node, or the node it is pinned to."""
-        return super().place_of(pod) or pinned_node(pod)
+        """The pod's node, or the node it is pinned to if nobody but the placer can have pinned it."""
+        return super().place_of(pod) or (pinned_node(pod) if self.is_guarded(pod) else "")
+
+    def is_guarded(self, pod: Mapping[str, Any]) -> bool:
+        """Whether the admission policies hold in a pod's namespace, so that only the placer writes its annotations."""
+        return str(pod["metadata"].get("namespace")) in self.namespaces
+
+    def namespace_changed(self, namespace: Mapping[str, Any]) -> None:
+        """A namespace is like this now; pods that were not believed are, as soon as it is guarded."""
+        super().namespace_changed(namespace)
+        with self.guarded():
+            name, labels = str(namespace["metadata"]["name"]), namespace["metadata"].get("labels") or {}
+            if labels.get(GATE) != "enabled":
+                self.namespaces.discard(name)
+            elif name not in self.namespaces:
+                self.namespaces.add(name)
+                for pod in [one for one in self.doubted.values() if one["metadata"].get("namespace") == name]:
+                    self.pod_changed(pod)
+        self.news.set()
+
+    def namespace_gone(self, name: str) -> None:
+        """A namespace is no longer there."""
+        super().namespace_gone(name)
+        with self.guarded():
+            self.namespaces.discard(name)
+
+    def open(self) -> None:
+        """Begin to place: all nodes, pods and namespaces have been told."""
+        super().open()
+        with self.guarded():
+            for uid in self.doubted:
+                self._tell_doubt(uid)
+
+    def _doubt(self, pod: Json) -> None:
+        """Do not count what a pod says about its devices where anybody may have written it."""
+        uid = str(pod["metadata"].get("uid"))
+        told = uid in self.doubted
+        self.doubted[uid] = pod
+        if self.is_open and not told:
+            self._tell_doubt(uid)
+
+    def _tell_doubt(self, uid: str) -> None:
+        ref, space = self.table.by_uid[uid].ref, self.doubted[uid]["metadata"].get("namespace")
+        why = f"namespace {space} does not have the label {GATE}=enabled, so anybody may have written it"
+        self.record(pod_events.unaccounted(ref, RequestError(ref.key, BIND_INFO, why)))
+
+    def _runs(self, entry: PodEntry, pod: Mapping[str, Any], node: str) -> None:
+        if self.is_guarded(pod) or BIND_INFO not in noted_on(pod):
+            super()._runs(entry, pod, node)
 
     def asks_for(self, entry: PodEntry, request: PodRequest) -> bool:
         """Whether a pod still asks for what was decided; which nodes count is the placer's own choice."""
@@ -82,12 +135,18 @@ class PlacerCore(ExtenderCore):
             uid = str(pod["metadata"].get("uid"))
             if uid not in self.table.by_uid:
                 return
+            if not self.is_guarded(pod) and (
+                pinned_node(pod) or (super().place_of(pod) and BIND_INFO in noted_on(pod))
+            ):
+                self._doubt(dict(pod))
+            else:
+                self.doubted.pop(uid, None)
             if GATE in gates_of(pod):
                 self.gated[uid] = dict(pod)
             else:
                 self.gated.pop(uid, None)
                 self.reasons.pop(uid, None)
-            if pinned_node(pod) and not super().place_of(pod):
+            if self.place_of(pod) and not super().place_of(pod):
                 self.pinned.setdefault(uid, self.clock())
             else:
                 self.pinned.pop(uid, None)
@@ -97,7 +156,7 @@ class PlacerCore(ExtenderCore):
         """A pod was deleted, or ended."""
         super().pod_gone(uid)
         with self.guarded():
-            for table in (self.gated, self.pinned, self.reasons, self._retries):
+            for table in (self.gated, self.pinned, self.doubted, self.reasons, self._retries):
                 table.pop(uid, None)
         self.news.set()
 

@@ -81,6 +81,10 @@ def _unready(core: PlacerCore, members: list[PodEntry]) -> str:
     """Why a gang cannot be placed yet whatever is free; empty if it can. A gang that has begun is finished."""
     reading = members[0].reading
     assert reading is not None  # noqa: S101 - see _gangs
+    for entry in members:
+        if not core.is_guarded(core.gated[entry.ref.uid]):
+            space = entry.ref.namespace
+            return f"pod waits: anybody could forge a place there: kubectl label namespace {space} {GATE}=enabled"
     others = sorted({gate for entry in members for gate in gates_of(core.gated[entry.ref.uid]) if gate != GATE})
     if others:
         return f"pod waits: its gang has other scheduling gates: {', '.join(others)}"

@@ -73,6 +73,7 @@ class PlacerTerm(LeaderTerm):
     core_type = PlacerCore
     binder_type = Pinner
     reconciler_type = PinReconciler
+    needs_namespaces = True
     core: PlacerCore
 
     def __init__(self, *args: Any, **named: Any) -> None:

@@ -87,6 +87,9 @@ def up(plane: ControlPlane, api: KubeApi, tmp_path_factory: pytest.TempPathFacto
         api.patch("/api/v1/namespaces/default", {"metadata": {"labels": {GATE: None}}})
         api.call("DELETE", "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings/paictl-cells-gate")
         api.call("DELETE", "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies/paictl-cells-gate")
+        for name in ("hivedscheduler-devices", "hivedscheduler-annotations"):
+            for kind in ("validatingadmissionpolicybindings", "validatingadmissionpolicies"):
+                api.call("DELETE", f"/apis/admissionregistration.k8s.io/v1/{kind}/{name}")
         api.delete_all()
         api.call("DELETE", "/api/v1/nodes")
 
@@ -190,6 +193,37 @@ def test_a_pin_that_kube_scheduler_refuses_is_told(up: Placer, api: KubeApi) -> 
     create(api, [pod])
     until(lambda: any(e["reason"] == "PinRefused" for e in api.events("big-0")), 30, lambda: api.plight(["big-0"]))
     assert 'paictl_placer_decisions_total{kind="pin refused"}' in up.text("/metrics")
+
+
+def test_a_forged_pin_is_refused_and_where_it_cannot_be_it_holds_nothing(up: Placer, api: KubeApi) -> None:
+    create(api, gang("real", 1, 4))
+    api.await_bound(["real-0"])
+    real = api.pod("real-0")
+    assert real is not None
+    noted = real["metadata"]["annotations"]
+    forged: Json = {
+        "metadata": {"name": "forged", "annotations": noted},
+        "spec": {
+            "containers": [{"name": "c", "image": "none"}], "affinity": real["spec"]["affinity"],
+            "schedulerName": "nobody",
+        },
+    }  # fmt: skip
+    api.delete("real-0")
+    until(lambda: up.get("/v1/inspect/affinitygroups/")["items"] is None, 20, "its devices are free")
+    with pytest.raises(ApiError, match="is written by the scheduler"):
+        api.call("POST", "/api/v1/namespaces/default/pods", forged)
+    create(api, gang("waits", 2, 4)[:1])
+    with pytest.raises(ApiError, match=r"is removed by the placer|is invalid"):
+        api.patch("/api/v1/namespaces/default/pods/waits-0", {"spec": {"schedulingGates": None}})
+    with contextlib.suppress(ApiError):
+        api.call("POST", "/api/v1/namespaces", {"metadata": {"name": "open-to-all"}})
+    api.call("POST", "/api/v1/namespaces/open-to-all/pods", forged)
+    try:
+        events = "/api/v1/namespaces/open-to-all/events"
+        until(lambda: any(e["reason"] == "DevicesUnknown" for e in api.get(events)["items"]), 20, "it is told")
+        assert up.get("/v1/inspect/affinitygroups/")["items"] is None, "nothing is held"
+    finally:
+        api.call("DELETE", "/api/v1/namespaces/open-to-all/pods/forged?gracePeriodSeconds=0")
 
 
 def test_kills_at_random_moments(up: Placer, plane: ControlPlane, api: KubeApi) -> None:

@@ -57,6 +57,7 @@ class Placer:
         self.server.locked = self.core.lock._is_owned  # type: ignore[attr-defined]
         self.pinner = Pinner(client, self.core, remaining=lambda: math.inf)
         self.reconciler = PinReconciler(client, self.core, remaining=lambda: math.inf, clock=lambda: self.now)
+        self.core.namespace_changed({"metadata": {"name": "default", "labels": {GATE: "enabled"}}})
         for name in NODES:
             self.core.site_changed({"metadata": {"name": name, "labels": {"name": name}}})
             self.core.node_changed(NodeStatus(name, ready=True, schedulable=True))
@@ -191,6 +192,37 @@ def test_an_annotation_on_a_gated_pod_is_not_believed(placer: Placer) -> None:
     liar[0]["metadata"]["annotations"][BIND_INFO] = text
     placer.create(liar)
     assert not placer.core.book.holds("uid-liar-0")
+
+
+@pytest.mark.parametrize("node_name", ["", "n0"])
+@pytest.mark.parametrize("later", [True, False])
+def test_a_pin_that_anybody_may_have_written_holds_nothing(placer: Placer, node_name: str, later: bool) -> None:
+    """Whoever creates a pod in a namespace without the policies can write what a pin looks like."""
+    placer.create(gang("a", 1, 4))
+    placer.round()
+    forged = placer.server.pods.pop("default/a-0")
+    placer.core.pod_gone(forged["metadata"]["uid"])
+    forged["metadata"] |= {"name": "liar", "namespace": "open", "uid": "uid-liar"}
+    if node_name:
+        forged["spec"]["nodeName"] = pinned_node(forged)
+    placer.server.pods["open/liar"] = forged
+    if later:
+        placer.tell()
+    else:
+        placer.begin()
+    assert not placer.core.book.holds("uid-liar")
+    assert placer.reasons("liar") == ["DevicesUnknown"]
+    placer.core.namespace_changed({"metadata": {"name": "open", "labels": {GATE: "enabled"}}})
+    assert placer.core.book.holds("uid-liar"), "it is counted once the policies guard it"
+
+
+def test_a_gated_pod_of_an_open_namespace_waits_and_is_told_the_label(placer: Placer) -> None:
+    (pod,) = gang("a", 1, 4)
+    pod["metadata"]["namespace"] = "open"
+    pod["spec"]["schedulingGates"] = [{"name": GATE}]
+    placer.core.pod_changed(pod)
+    assert place_round(placer.core) == []
+    assert "kubectl label namespace open paictl.io/cells=enabled" in placer.recorded[-1].message
 
 
 def test_a_refused_patch_is_sent_again(placer: Placer) -> None:
