@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+from paictl.cluster.pods.nodes import NodeStatus
 from paictl.cluster.pods.reading import noted_on
 from paictl.extender import pod_events
 from paictl.extender.core import ExtenderCore
 from paictl.extender.pod_events import PodEvent
 from paictl.extender.table import PodEntry
 from paictl.extender.wire import PodRef
-from paictl.placer.sites import NodeTraits, site_of
 from paictl.remote.kube.client import Json
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.request import PodRequest
@@ -52,7 +52,7 @@ def pinned_node(pod: Mapping[str, Any]) -> str:
 
 
 class PlacerCore(ExtenderCore):
-    """The extender's core, with the gated pods, the pins that wait for their binding, and the nodes' labels."""
+    """The extender's core, with the gated pods, the pins that wait for their binding, and the guarded namespaces."""
 
     def __init__(self, *args: Any, **named: Any) -> None:
         super().__init__(*args, **named)
@@ -66,7 +66,6 @@ class PlacerCore(ExtenderCore):
         """Namespaces that the admission policies guard."""
         self.doubted: dict[str, Json] = {}
         """Pods with a place that anybody may have written, by uid; they hold nothing."""
-        self.sites: dict[str, NodeTraits] = {}
         self.reasons: dict[str, str] = {}
         """What a waiting pod was told last, by uid."""
         self._retries: dict[str, tuple[float, float]] = {}
@@ -160,21 +159,14 @@ class PlacerCore(ExtenderCore):
                 table.pop(uid, None)
         self.news.set()
 
-    def site_changed(self, node: Json) -> None:
-        """A node's labels and taints are like this now."""
-        with self.guarded():
-            name, site = str(node["metadata"]["name"]), site_of(node)
-            if self.sites.get(name) != site:
-                self.sites[name] = site
-                for entry in self.table:
-                    entry.cached = None if entry.ref.uid in self.gated else entry.cached
+    def node_changed(self, node: NodeStatus) -> None:
+        """A node is like this now."""
+        super().node_changed(node)
         self.news.set()
 
     def node_gone(self, name: str) -> None:
         """A node is no longer there."""
         super().node_gone(name)
-        with self.guarded():
-            self.sites.pop(name, None)
         self.news.set()
 
     def gated_pod(self, uid: str) -> Json | None:

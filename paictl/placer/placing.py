@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import replace
 from typing import Final
 
-from paictl.extender import filtering
+from paictl.extender import filtering, reclaim
 from paictl.extender.binding import booked
 from paictl.extender.core import Binding
 from paictl.extender.pod_events import PodEvent
 from paictl.extender.table import CachedDecision, PodEntry
 from paictl.placer.core import GATE, PlacerCore, gates_of
-from paictl.placer.sites import is_choosy, refuses
 
 WAITING: Final = "Waiting"
 """Reason of the event that says why a pod keeps its gate."""
+
+ROUNDS: Final = 8
+"""Places that are tried for a gang: a node that is too small for its pods together is left out of the next."""
+SHOWN: Final = 3
+"""Nodes that a waiting pod is told of."""
 
 
 def place_round(core: PlacerCore) -> list[Binding]:
@@ -65,16 +70,36 @@ def _place(core: PlacerCore, members: list[PodEntry]) -> list[Binding]:
             _explain(core, entry, why)
         return []
     new = [entry for entry in members if not core.book.holds(entry.ref.uid)]
-    decided = [(entry, _decide(core, entry)) for entry in new]
-    if all(decision.node for _, decision in decided):
-        return _pins(core, members)
+    excluded: dict[str, str] = {}
+    for _ in range(ROUNDS):
+        decided = [(entry, _decide(core, entry, excluded)) for entry in new]
+        if not all(decision.node for _, decision in decided):
+            break
+        unfit = {decision.node: why for entry, decision in decided if (why := _misfit(core, entry, decision))}
+        if not unfit:
+            return _pins(core, members)
+        excluded |= unfit
+        _give_back(core, decided)
+    _give_back(core, decided)
     for entry, decision in decided:
-        if decision.node:  # some have a place and some have none: nobody goes
+        if decision.kind == "wait":
+            full = "; ".join(f"node {name} would not take it: {why}" for name, why in sorted(excluded.items())[:SHOWN])
+            _explain(core, entry, f"{decision.reason}; {full}" if full else decision.reason)
+    return []
+
+
+def _give_back(core: PlacerCore, decided: list[tuple[PodEntry, CachedDecision]]) -> None:
+    """Some have a place and some have none, or a node is too small for all of them: nobody goes."""
+    for entry, decision in decided:
+        if decision.node:
+            core.usage.remove(entry.ref.uid)
             core.record_outcomes(core.book.cancel(entry.ref.uid, core.wall()))
             entry.assumed, entry.cached = 0.0, None
-        elif decision.kind == "wait":
-            _explain(core, entry, decision.reason)
-    return []
+
+
+def _misfit(core: PlacerCore, entry: PodEntry, decision: CachedDecision) -> str:
+    """Why kube-scheduler would refuse the pin, the other pods of the gang counted; empty if it would not."""
+    return reclaim.obstacle_on(core, entry, decision.node)
 
 
 def _unready(core: PlacerCore, members: list[PodEntry]) -> str:
@@ -98,16 +123,13 @@ def _unready(core: PlacerCore, members: list[PodEntry]) -> str:
     return ""
 
 
-def _decide(core: PlacerCore, entry: PodEntry) -> CachedDecision:
-    """The book's decision; a pod goes to no node that its own selector, affinity or tolerations exclude."""
+def _decide(core: PlacerCore, entry: PodEntry, excluded: Container[str]) -> CachedDecision:
+    """The book's decision among the nodes that kube-scheduler's own filters would leave for the pod."""
     assert entry.reading is not None  # noqa: S101 - see _gangs
-    request, pod = entry.reading.request, core.gated[entry.ref.uid]
-    sites = list(core.sites.values())
-    names = list(core.sites)
-    if is_choosy(pod, sites):
-        names = [site.name for site in sites if not refuses(site, pod)]
-        if len(names) < len(sites):
-            request = replace(request, ignore_suggested=False)
+    request = entry.reading.request
+    names = [name for name in core.nodes if name not in excluded and not reclaim.obstacle_on(core, entry, name)]
+    if len(names) < len(core.nodes):
+        request = replace(request, ignore_suggested=False)
     return filtering.decide(core, entry, request, names)
 
 

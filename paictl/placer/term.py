@@ -90,12 +90,6 @@ class PlacerTerm(LeaderTerm):
         super().stop()
         self.core.news.set()
 
-    def node_seen(self, node: Json) -> None:
-        """A node object is like this now."""
-        self.core.site_changed(node)
-        super().node_seen(node)
-        self.core.news.set()
-
     def _run(self) -> None:
         while True:
             self.core.news.wait(PERIOD)

@@ -188,11 +188,23 @@ def test_the_policy_sets_the_gate_and_selectors_and_taints_hold(up: Placer, api:
 
 
 def test_a_pin_that_kube_scheduler_refuses_is_told(up: Placer, api: KubeApi) -> None:
-    (pod,) = gang("big", 1, 1)
-    pod["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1000"}}
+    term = {"labelSelector": {"matchLabels": {"no": "body"}}, "topologyKey": "kubernetes.io/hostname"}
+    near = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    (pod,) = gang("big", 1, 1, affinity=near)
     create(api, [pod])
     until(lambda: any(e["reason"] == "PinRefused" for e in api.events("big-0")), 30, lambda: api.plight(["big-0"]))
     assert 'paictl_placer_decisions_total{kind="pin refused"}' in up.text("/metrics")
+
+
+def test_a_pod_that_no_node_has_cpu_for_keeps_its_gate(up: Placer, api: KubeApi) -> None:
+    (pod,) = gang("huge", 1, 1)
+    pod["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1000000"}}
+    create(api, [pod])
+    until(lambda: any(e["reason"] == "Waiting" for e in api.events("huge-0")), 20, lambda: api.plight(["huge-0"]))
+    made = api.pod("huge-0")
+    assert made is not None
+    assert made["spec"]["schedulingGates"]
+    assert up.get("/v1/inspect/affinitygroups/")["items"] is None
 
 
 def test_a_forged_pin_is_refused_and_where_it_cannot_be_it_holds_nothing(up: Placer, api: KubeApi) -> None:

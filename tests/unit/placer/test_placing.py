@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from paictl.cluster.pods.labels import Rules
-from paictl.cluster.pods.nodes import NodeStatus
+from paictl.cluster.pods.nodes import node_status
 from paictl.extender.core import ExtenderOptions
 from paictl.extender.pod_events import PodEvent
 from paictl.placer.core import GATE, PlacerCore, pinned_node
@@ -20,6 +20,12 @@ from paictl.remote.kube.client import Json, KubeError
 from paictl.scheduler.wire import BIND_INFO, ISOLATION
 from tests.unit.extender.conftest import NODES, spec
 from tests.unit.extender.harness import FakeServer, gang
+
+
+def node(name: str, **spec: Any) -> Json:
+    """A Ready node with its name as a label, four cores and room for ten pods."""
+    status = {"conditions": [{"type": "Ready", "status": "True"}], "allocatable": {"cpu": "4", "pods": "10"}}
+    return {"metadata": {"name": name, "labels": {"name": name}}, "spec": spec, "status": status}
 
 
 class PatchingServer(FakeServer):
@@ -59,8 +65,7 @@ class Placer:
         self.reconciler = PinReconciler(client, self.core, remaining=lambda: math.inf, clock=lambda: self.now)
         self.core.namespace_changed({"metadata": {"name": "default", "labels": {GATE: "enabled"}}})
         for name in NODES:
-            self.core.site_changed({"metadata": {"name": name, "labels": {"name": name}}})
-            self.core.node_changed(NodeStatus(name, ready=True, schedulable=True))
+            self.core.node_changed(node_status(node(name)))
         self.tell()
         self.core.open()
 
@@ -239,15 +244,44 @@ def test_a_refused_patch_is_sent_again(placer: Placer) -> None:
 
 def test_a_node_that_the_pod_excludes_is_never_chosen(placer: Placer) -> None:
     placer.create(gang("a", 1, 1), nodeSelector={"name": "n3"})
-    placer.core.site_changed(
-        {"metadata": {"name": "n0"}, "spec": {"taints": [{"key": "k", "value": "v", "effect": "NoSchedule"}]}}
-    )
+    placer.core.node_changed(node_status(node("n0", taints=[{"key": "k", "value": "v", "effect": "NoSchedule"}])))
     placer.round()
     assert placer.node("a-0") == "n3"
     placer.delete("a-0")
     placer.create(gang("b", 4, 4, priority=-1))
     placer.round()
     assert placer.node("b-0") == "", "four nodes are needed, and one repels"
+
+
+def cores(amount: str) -> list[Json]:
+    return [{"name": "c", "resources": {"requests": {"cpu": amount}}}]
+
+
+def test_a_gang_whose_pods_do_not_fit_together_waits_whole_and_is_told(placer: Placer) -> None:
+    placer.create(gang("g", 2, 1), containers=cores("3"))
+    placer.round()
+    assert (placer.node("g-0"), placer.node("g-1")) == ("", "")
+    assert "Insufficient cpu" in placer.recorded[-1].message
+    assert not placer.core.book.pods, "nothing is held"
+
+
+def test_a_pod_that_no_node_has_cpu_for_waits_and_is_told(placer: Placer) -> None:
+    placer.create(gang("g", 1, 1), containers=cores("5"))
+    placer.round()
+    assert placer.node("g-0") == ""
+    assert placer.reasons("g-0") == ["Waiting"]
+
+
+def test_cpu_that_is_freed_lets_the_gang_go(placer: Placer) -> None:
+    for i in range(4):
+        placer.create(gang(f"a{i}", 1, 1), containers=cores("3"))
+    placer.round()
+    placer.create(gang("b", 1, 1), containers=cores("3"))
+    placer.round()
+    assert placer.node("b-0") == ""
+    placer.delete("a0-0")
+    placer.round()
+    assert placer.node("b-0")
 
 
 @pytest.mark.parametrize(("owner", "there"), [("Job", False), ("MyKind", True)])
