@@ -37,6 +37,7 @@ GROUPS = {
     "scheduler": Lazy("paictl.cli.scheduler.commands", "Replay and explain decisions of the HiveD scheduler."),
     "user": Lazy("paictl.cli.user", "Users of the REST server and the portal, and what they may do."),
     "serve": Lazy("paictl.cli.serve", "Serve the REST API and the portal of a cluster.", within=True),
+    "placer": Lazy("paictl.cli.placer.commands", "Place gated pods for any kube-scheduler, managed ones too."),
     "extender": Lazy("paictl.cli.extender.commands", "Serve a real kube-scheduler: HiveD's guarantees on Kubernetes."),
     "controller": Lazy("paictl.cli.controller.commands", "Run the jobs of a Kubernetes cluster."),
     "sim": Lazy("paictl.cli.sim.commands", "Simulate scheduling policies on traces of jobs."),

@@ -29,7 +29,7 @@ def booked(core: ExtenderCore, ref: PodRef) -> Binding | None:
     known, entry = core.book.pods.get(ref.uid), core.table.by_uid.get(ref.uid)
     if known is None or known.info is None or entry is None:
         return None
-    if entry.reading is None or entry.reading.request != known.request:  # its place was decided for something else
+    if not core.asks_for(entry, known.request):  # its place was decided for something else
         return None
     info = known.info
     return Binding(ref, info.node, {ISOLATION: isolation_text(info.devices), BIND_INFO: bind_info_text(info)})

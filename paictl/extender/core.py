@@ -33,6 +33,7 @@ from paictl.scheduler.decision import BindInfo
 from paictl.scheduler.engine import Engine
 from paictl.scheduler.errors import InvariantError, RequestError
 from paictl.scheduler.events import RunningPod
+from paictl.scheduler.request import PodRequest
 from paictl.scheduler.wire import BIND_INFO
 
 if TYPE_CHECKING:
@@ -242,42 +243,50 @@ class ExtenderCore:
             return
         with self.guarded():
             uid = str(pod["metadata"].get("uid"))
-            if not self.table.has_gone(uid) and (node := (pod.get("spec") or {}).get("nodeName")):
-                self.usage.place(uid, str(node), requests_of(pod))
+            if not self.table.has_gone(uid) and (node := self.place_of(pod)):
+                self.usage.place(uid, node, requests_of(pod))
             if self.table.has_gone(uid) or (uid not in self.table.by_uid and not asks(pod)):
                 return
-            entry, spec = self.table.meet(pod, self.clock()), pod.get("spec") or {}
+            entry = self.table.meet(pod, self.clock())
             entry.listed = True
             entry.deleting = bool(pod["metadata"].get("deletionTimestamp"))
-            entry.gated = bool(spec.get("schedulingGates"))
+            entry.gated = bool((pod.get("spec") or {}).get("schedulingGates"))
             if entry.deleting and not self.is_open:
                 untold = pod_events.evicted_before(entry.ref, pod)
                 if untold is not None:
                     self.record(untold)
-            if spec.get("nodeName"):
+            if node := self.place_of(pod):
                 entry.runs, entry.demand = True, None
-                self._runs(entry, pod)
+                self._runs(entry, pod, node)
                 return
             entry.demand, entry.lacks_room = pod_demand(pod), lacks_room(pod)
             self._release_changed(entry)
             if entry.problem is not None and not entry.deleting and not is_launcher(pod, entry.problem):
                 self.record(pod_events.unreadable(entry.ref, entry.problem))
 
+    def place_of(self, pod: Mapping[str, Any]) -> str:
+        """The node whose devices a pod holds by what the API server says; empty if it holds none."""
+        return str((pod.get("spec") or {}).get("nodeName") or "")
+
+    def asks_for(self, entry: PodEntry, request: PodRequest) -> bool:
+        """Whether a pod still asks for what was decided."""
+        return entry.reading is not None and entry.reading.request == request
+
     def _release_changed(self, entry: PodEntry) -> None:
         """Give back a place that was decided for something else than the pod asks for now, unless a binding is sent."""
         known = self.book.pods.get(entry.ref.uid)
         if known is None or not known.assumed or entry.binding:
             return
-        if entry.reading is None or entry.reading.request != known.request:
+        if not self.asks_for(entry, known.request):
             entry.assumed, entry.attempts, entry.cached = 0.0, 0, None
             self.usage.remove(entry.ref.uid)
             self.record_outcomes(self.book.cancel(entry.ref.uid, self.wall()))
             self.work.set()
 
-    def _runs(self, entry: PodEntry, pod: Mapping[str, Any]) -> None:
+    def _runs(self, entry: PodEntry, pod: Mapping[str, Any], node: str) -> None:
         """A pod is bound; enter it where its annotation says."""
         noted = pod["metadata"].get("annotations") or {}
-        text, node = str(noted.get(BIND_INFO, "")), str(pod["spec"]["nodeName"])
+        text = str(noted.get(BIND_INFO, ""))
         if text and text == entry.confirmed:
             return
         entry.assumed, entry.attempts, entry.confirmed = 0.0, 0, text

@@ -55,6 +55,13 @@ def preempt_unasked(core: ExtenderCore, ref: PodRef) -> bool:
         return preempts and _decided(core, entry, request, []).kind == "preempt"
 
 
+def decide(core: ExtenderCore, entry: PodEntry, request: PodRequest, names: list[str]) -> CachedDecision:
+    """The decision about a pod for a door that asks by itself; counted. The caller has the lock."""
+    decision = _decided(core, entry, request, names)
+    core.decisions[decision.kind] += 1
+    return decision
+
+
 def _decided(core: ExtenderCore, entry: PodEntry, request: PodRequest, names: list[str]) -> CachedDecision:
     """The decision, from memory if nothing has changed since the same question."""
     offered = None if request.ignore_suggested else frozenset(names)

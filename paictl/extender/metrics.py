@@ -32,11 +32,12 @@ REASONS: Final = 20
 class ExtenderMetrics:
     """Counts of one process; what belongs to a core is read from it when asked."""
 
-    def __init__(self, core: Callable[[], ExtenderCore | None]) -> None:
+    def __init__(self, core: Callable[[], ExtenderCore | None], prefix: str = "paictl_extender") -> None:
+        self.prefix = prefix
         self.registry = CollectorRegistry(auto_describe=False)
         self.core = core
         self.seconds = Histogram(
-            "paictl_extender_request_seconds", "Seconds from a whole request to its answer.", ("verb",),
+            f"{self.prefix}_request_seconds", "Seconds from a whole request to its answer.", ("verb",),
             registry=self.registry, buckets=BUCKETS,
         )  # fmt: skip
         self.errors: Counter[str] = Counter()
@@ -64,21 +65,21 @@ class ExtenderMetrics:
         """Called by the registry."""
         core = self.core()
         decisions = CounterMetricFamily(
-            "paictl_extender_decisions", "Answers to filter and preempt by kind.", labels=["kind"]
+            f"{self.prefix}_decisions", "Answers to filter and preempt by kind.", labels=["kind"]
         )
         for kind, number in sorted((self._decisions + (core.decisions if core else Counter())).items()):
             decisions.add_metric([kind], number)
         yield decisions
-        errors = CounterMetricFamily("paictl_extender_errors", "Requests answered with an error.", labels=["verb"])
+        errors = CounterMetricFamily(f"{self.prefix}_errors", "Requests answered with an error.", labels=["verb"])
         for verb, number in sorted(self.errors.items()):
             errors.add_metric([verb], number)
         yield errors
-        yield CounterMetricFamily("paictl_extender_evictions", "Victims asked to go.", value=self.evicted())
+        yield CounterMetricFamily(f"{self.prefix}_evictions", "Victims asked to go.", value=self.evicted())
         dropped, untold = self.events()
-        yield CounterMetricFamily("paictl_extender_events_dropped", "Events that nobody hears of.", value=dropped)
-        yield GaugeMetricFamily("paictl_extender_events_untold", "Events of pods still to be told.", value=untold)
-        yield CounterMetricFamily("paictl_extender_terms", "Times this process began to lead.", value=self.terms)
-        yield GaugeMetricFamily("paictl_extender_leader", "Whether this process leads.", value=core is not None)
+        yield CounterMetricFamily(f"{self.prefix}_events_dropped", "Events that nobody hears of.", value=dropped)
+        yield GaugeMetricFamily(f"{self.prefix}_events_untold", "Events of pods still to be told.", value=untold)
+        yield CounterMetricFamily(f"{self.prefix}_terms", "Times this process began to lead.", value=self.terms)
+        yield GaugeMetricFamily(f"{self.prefix}_leader", "Whether this process leads.", value=core is not None)
         if core is not None:
             yield from self._of_core(core)
 
@@ -91,28 +92,28 @@ class ExtenderMetrics:
             )
             pods = Counter("bound" if pod.bound else "assumed" for pod in core.book.pods.values() if pod.info)
             bad, nodes, risk = len(core.bad), len(core.nodes), _at_risk(core)
-        waiting = GaugeMetricFamily("paictl_extender_waiting_pods", "Pods that wait, by reason.", labels=["reason"])
+        waiting = GaugeMetricFamily(f"{self.prefix}_waiting_pods", "Pods that wait, by reason.", labels=["reason"])
         common = reasons.most_common(REASONS)
         for reason, number in sorted(common):
             waiting.add_metric([reason], number)
         # always there, so that a sum over all reasons is 0 while nobody waits, and not nothing
         waiting.add_metric(["other"], reasons.total() - sum(number for _, number in common))
         yield waiting
-        held = GaugeMetricFamily("paictl_extender_pods", "Pods that hold devices.", labels=["state"])
+        held = GaugeMetricFamily(f"{self.prefix}_pods", "Pods that hold devices.", labels=["state"])
         for state in ("assumed", "bound"):
             held.add_metric([state], pods[state])
         yield held
-        yield GaugeMetricFamily("paictl_extender_nodes", "Nodes that the API server has.", value=nodes)
-        yield GaugeMetricFamily("paictl_extender_bad_nodes", "Bad nodes of the configuration.", value=bad)
+        yield GaugeMetricFamily(f"{self.prefix}_nodes", "Nodes that the API server has.", value=nodes)
+        yield GaugeMetricFamily(f"{self.prefix}_bad_nodes", "Bad nodes of the configuration.", value=bad)
         doomed = GaugeMetricFamily(
-            "paictl_extender_guarantees_at_risk", "Preassigned cells of a VC that only bad hardware can serve.",
+            f"{self.prefix}_guarantees_at_risk", "Preassigned cells of a VC that only bad hardware can serve.",
             labels=["vc"],
         )  # fmt: skip
         for vc, number in sorted(risk.items()):
             doomed.add_metric([vc], number)
         yield doomed
         family = GaugeMetricFamily(
-            "paictl_extender_cells", "Cells of virtual clusters by cell type, level and state.",
+            f"{self.prefix}_cells", "Cells of virtual clusters by cell type, level and state.",
             labels=["vc", "cell_type", "level", "state"],
         )  # fmt: skip
         cells = self._counted(core)

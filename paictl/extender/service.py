@@ -65,15 +65,24 @@ class ExtenderSettings:
 
 
 class ExtenderService:
-    """From `start` to `stop`; `run` does both around the HTTP server."""
+    """From `start` to `stop`; `run` does both around the HTTP server. Another door says by which parts."""
+
+    component = "hivedscheduler-extender"
+    """Who says the pods' events."""
+    prefix = "paictl_extender"
+    """Of the metrics."""
+    term_type: type[LeaderTerm] = LeaderTerm
+    api_type: type[Api] = Api
 
     def __init__(self, client: KubeClient, settings: ExtenderSettings, log: Callable[[str], None]) -> None:
         self.client = client
         self.settings = settings
         self.log = log
         self.read = configuration.read(settings.config)
-        self.events = EventRecorder(client, "hivedscheduler-extender", enabled=settings.events)
-        self.metrics = ExtenderMetrics(lambda: self.current.core if self.current and not self.current.problem else None)
+        self.events = EventRecorder(client, self.component, enabled=settings.events)
+        self.metrics = ExtenderMetrics(
+            lambda: self.current.core if self.current and not self.current.problem else None, self.prefix
+        )
         self.metrics.evicted = lambda: self._evicted + (self.current.reconciler.evicted if self.current else 0)
         self.metrics.events = lambda: (self.events.dropped, self.events.waiting)
         self.current: LeaderTerm | None = None
@@ -103,7 +112,7 @@ class ExtenderService:
                 rules=Rules(self.settings.devices, self.read.spec.sku_types),
                 require_grants=self.settings.require_grants,
             )
-            self.current = LeaderTerm(
+            self.current = self.term_type(
                 self.client, self.read.spec, options, self.record,
                 remaining=self.leadership.remaining, delete_after=self.settings.delete_after, times=self.settings.times,
             )  # fmt: skip
@@ -190,7 +199,7 @@ class ExtenderService:
         """How HTTP is served. Raises `PaictlError` if the certificate or its key cannot be used."""
         settings = self.settings
         guard = None if settings.client_authority is None else Guard(Reviewer(self.client).refusal)
-        app = Api(self.term, self.metrics, self.client.context, self.unfit, guard, self.warnings).app()
+        app = self.api_type(self.term, self.metrics, self.client.context, self.unfit, guard, self.warnings).app()
         try:
             return serving(
                 app, settings.host, settings.port, settings.certificate, settings.key, settings.client_authority

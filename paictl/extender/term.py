@@ -30,7 +30,13 @@ PODS: Final = {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}
 
 
 class LeaderTerm:
-    """From `start` to `stop`."""
+    """From `start` to `stop`. A door that carries decisions out in another way says by which parts."""
+
+    core_type: type[ExtenderCore] = ExtenderCore
+    binder_type: type[Binder] = Binder
+    reconciler_type: type[Reconciler] = Reconciler
+    needs_namespaces = False
+    """Whether namespaces matter even where no grants are asked for."""
 
     def __init__(
         self,
@@ -43,14 +49,14 @@ class LeaderTerm:
         delete_after: float | None = None,
         times: InformerTimes | None = None,
     ) -> None:
-        self.core = ExtenderCore(spec, options, record)
-        self.binder = Binder(client, self.core, remaining=remaining)
-        self.reconciler = Reconciler(client, self.core, remaining=remaining, delete_after=delete_after)
+        self.core = self.core_type(spec, options, record)
+        self.binder = self.binder_type(client, self.core, remaining=remaining)
+        self.reconciler = self.reconciler_type(client, self.core, remaining=remaining, delete_after=delete_after)
         self.nodes = Informer(client, "/api/v1/nodes", _NodeListener(self), times=times)
         self.pods = Informer(client, "/api/v1/pods", _PodListener(self), query=PODS, times=times)
         self.namespaces = (
             Informer(client, "/api/v1/namespaces", _NamespaceListener(self), times=times)
-            if options.require_grants
+            if options.require_grants or self.needs_namespaces
             else None
         )
         self.remaining = remaining
@@ -80,6 +86,10 @@ class LeaderTerm:
             if not self.core.is_open and all(one.ready.is_set() for one in self._informers()):
                 self.core.open()
                 gc.freeze()  # what is known now stays: no answer has to wait until the collector has walked it
+
+    def node_seen(self, node: Json) -> None:
+        """A node object is like this now."""
+        self.core.node_changed(node_status(node, self.core.options.rules.devices))
 
     @property
     def problem(self) -> str:
@@ -112,7 +122,7 @@ class _NodeListener:
 
     def changed(self, thing: Json) -> None:
         with suppress(NotServingError):  # a broken core has said so already
-            self.term.core.node_changed(node_status(thing, self.term.core.options.rules.devices))
+            self.term.node_seen(thing)
 
     def gone(self, key: str, uid: str) -> None:  # noqa: ARG002 - nodes have one name each
         with suppress(NotServingError):  # a broken core has said so already

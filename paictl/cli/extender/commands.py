@@ -97,7 +97,7 @@ def serve(
     from paictl.remote.kube.client import connect
 
     host, port = address(listen)
-    _check_certificate(tls_cert, tls_key, tls_client_ca)
+    check_certificate(tls_cert, tls_key, tls_client_ca)
     settings = ExtenderSettings(
         config=config, host=host, port=port, certificate=tls_cert, key=tls_key,
         client_authority=tls_client_ca, elect=leader_elect,
@@ -115,7 +115,8 @@ def serve(
     service.run()
 
 
-def _check_certificate(certificate: Path | None, key: Path | None, client_authority: Path | None) -> None:
+def check_certificate(certificate: Path | None, key: Path | None, client_authority: Path | None) -> None:
+    """Raise `PaictlError` unless the files that HTTPS needs are given together and exist."""
     if (certificate is None) != (key is None):
         raise PaictlError("--tls-cert and --tls-key belong together")
     if client_authority is not None and certificate is None:
@@ -177,10 +178,10 @@ def config_(
             "namespaces need a grant for the virtual clusters that their pods use: "
             "kubectl annotate namespace NAMESPACE 'paictl.io/virtual-clusters=VC1,VC2' (--no-require-grants: none)"
         )
-    console.write(manifests.to_yaml(manifests.objects(choices, __version__, _certificates(choices))).rstrip())
+    console.write(manifests.to_yaml(manifests.objects(choices, __version__, certificates(choices))).rstrip())
 
 
-def _certificates(choices: Choices) -> CertificateSet | None:
+def certificates(choices: Choices, door: str = "extender") -> CertificateSet | None:
     """The certificates to print, from the file that keeps them; placeholders on a terminal, which people look at."""
     from paictl.cluster.manifests.certificates import extender_host, kept_in
 
@@ -189,8 +190,8 @@ def _certificates(choices: Choices) -> CertificateSet | None:
     if sys.stdout.isatty():
         console.info("keys are not shown on a terminal: pipe this to `kubectl apply -f -`")
         return None
-    path = state_folder() / "extender" / f"{choices.namespace}.json"
-    found = kept_in(path, extender_host(choices.namespace), time.time())
+    path = state_folder() / door / f"{choices.namespace}.json"
+    found = kept_in(path, extender_host(choices.namespace, door), time.time())
     console.info(
         f"the output holds private keys, in Secrets for kubectl: keep it out of version control; kept in {path}"
     )

@@ -54,9 +54,9 @@ KEPT: Final = "hivedscheduler-ca"
 """Secret that keeps all of them in a cluster; no pod mounts it."""
 
 
-def extender_host(namespace: str) -> str:
-    """The name by which kube-scheduler reaches the extender."""
-    return f"hivedscheduler-extender.{namespace}.svc"
+def extender_host(namespace: str, door: str = "extender") -> str:
+    """The name of the Service by which kube-scheduler reaches the extender, and readers another door."""
+    return f"hivedscheduler-{door}.{namespace}.svc"
 
 
 PLACEHOLDER: Final = CertificateSet(*["not shown"] * 6)

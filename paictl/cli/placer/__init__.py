@@ -1,0 +1,4 @@
+"""`paictl placer`.
+
+It must never decide anything itself: `paictl.placer` does.
+"""

@@ -1,0 +1,145 @@
+"""`paictl placer`: HiveD's guarantees on a kube-scheduler that cannot be configured.
+
+Heavy imports happen inside the commands, so that ``paictl --help`` stays fast.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from paictl import __version__
+from paictl.cli import console
+from paictl.cli.command import App
+from paictl.cli.extender.commands import certificates, check_certificate
+from paictl.cli.options import address, namespaced
+from paictl.errors import PaictlError
+
+HELP = "Place pods that carry the scheduling gate paictl.io/cells, on any stock kube-scheduler."
+app = App(help=HELP)
+
+
+@app.callback()
+def placer() -> None:
+    """Run the placer, and print what a cluster needs for it."""
+
+
+@app.command(epilog="paictl placer serve --config hivedscheduler.yaml --kubeconfig ~/.kube/config")
+def serve(
+    config: Annotated[Path, typer.Option(help="services-configuration.yaml or hivedscheduler.yaml.")],
+    *,
+    kubeconfig: Annotated[Path | None, typer.Option(help="Cluster to talk to; in a pod, its own.")] = None,
+    context: Annotated[str | None, typer.Option(help="Context of the kubeconfig.")] = None,
+    listen: Annotated[
+        str, typer.Option(metavar="HOST:PORT", help="Where to serve health, metrics and explanations.")
+    ] = "0.0.0.0:30096",
+    tls_cert: Annotated[Path | None, typer.Option(help="Certificate (PEM) to answer with HTTPS.")] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="Its key (PEM).")] = None,
+    tls_client_ca: Annotated[
+        Path | None,
+        typer.Option(
+            help="Authority (PEM) of client certificates; who shows none needs a token. Without it anyone is answered."
+        ),
+    ] = None,
+    leader_elect: Annotated[bool, typer.Option("--leader-elect", help="One of several replicas places pods.")] = False,
+    lease: Annotated[
+        str, typer.Option(metavar="NAMESPACE/NAME", help="The Lease for it.")
+    ] = "paictl-system/hivedscheduler-placer",
+    pod: Annotated[
+        str, typer.Option(metavar="NAMESPACE/NAME", help="Pod to be labelled paictl.io/leader while it leads.")
+    ] = "",
+    delete_after: Annotated[
+        float | None,
+        typer.Option(metavar="SECONDS", min=0, help="Delete victims that a disruption budget protects for longer."),
+    ] = None,
+    pin_deadline: Annotated[
+        float, typer.Option(metavar="SECONDS", min=1, help="Report a pinned pod that is not bound by then.")
+    ] = 60.0,
+    device: Annotated[
+        list[str] | None, typer.Option("--device", metavar="RESOURCE", help="Resource that counts as devices.")
+    ] = None,
+    require_grants: Annotated[
+        bool,
+        typer.Option(
+            "--require-grants/--no-require-grants",
+            help="Refuse pods of namespaces that were not granted their virtual cluster.",
+        ),
+    ] = False,
+    dump: Annotated[Path | None, typer.Option(help="Folder for the state if an invariant breaks.")] = None,
+) -> None:
+    """Place gated pods gang by gang, and preempt by eviction.
+
+    The exit code is 0 after a clean end, 1 if the configuration does not validate, 2 if the process cannot continue,
+    4 if there is no cluster.
+    """
+    from paictl.extender.service import ExtenderSettings
+    from paictl.placer.service import PlacerService
+    from paictl.remote.kube.client import connect
+
+    host, port = address(listen)
+    check_certificate(tls_cert, tls_key, tls_client_ca)
+    settings = ExtenderSettings(
+        config=config, host=host, port=port, elect=leader_elect, lease=namespaced("--lease", lease),
+        pod=namespaced("--pod", pod) if pod else None, delete_after=delete_after, deadline=pin_deadline,
+        certificate=tls_cert, key=tls_key, client_authority=tls_client_ca, require_grants=require_grants, dump=dump,
+    )  # fmt: skip
+    if device:
+        settings = replace(settings, devices=tuple(device))
+    try:
+        service = PlacerService(connect(kubeconfig, context), settings, console.info)
+    except PaictlError as error:
+        if report := getattr(error, "report", ""):
+            console.info(report)
+        raise
+    console.info(f"placing pods of {service.client.where}, answering on {listen}")
+    service.run()
+
+
+@app.command("config", epilog="paictl placer config --config hivedscheduler.yaml | kubectl apply -f -")
+def config_(
+    *,
+    namespace: Annotated[str, typer.Option(help="Where the placer runs.")] = "paictl-system",
+    image: Annotated[str, typer.Option(help="Image of the placer; paictl:VERSION by default.")] = "",
+    replicas: Annotated[int, typer.Option(min=1, help="Replicas of the placer.")] = 2,
+    config: Annotated[
+        Path | None, typer.Option(help="services-configuration.yaml or hivedscheduler.yaml to put into the ConfigMap.")
+    ] = None,
+    delete_after: Annotated[float | None, typer.Option(metavar="SECONDS", min=0, help="As for serve.")] = None,
+    require_grants: Annotated[
+        bool,
+        typer.Option(
+            "--require-grants/--no-require-grants",
+            help="Whether a namespace needs a grant for each virtual cluster that its pods use.",
+        ),
+    ] = True,
+    tls: Annotated[
+        bool, typer.Option("--tls/--no-tls", help="Whether the placer serves HTTPS and asks readers for a token.")
+    ] = True,
+    policy: Annotated[
+        bool, typer.Option(help="Print the MutatingAdmissionPolicy that sets the gate (Kubernetes 1.36 and newer).")
+    ] = True,
+) -> None:
+    """Print all manifests of the placer, for kubectl apply.
+
+    On Kubernetes 1.35 there is no v1 MutatingAdmissionPolicy: use --no-policy, and set the gate in each pod.
+    """
+    from paictl.extender.configuration import FindingsError, read
+    from paictl.extender.manifests import Choices, to_yaml
+    from paictl.placer import manifests
+
+    text = ""
+    if config is not None:
+        try:
+            text = read(config).text
+        except FindingsError as error:
+            console.info(error.report)
+            raise
+    choices = Choices(
+        namespace=namespace, image=image, replicas=replicas, hived_config=text, delete_after=delete_after,
+        require_grants=require_grants, tls=tls,
+    )  # fmt: skip
+    kept = certificates(choices, "placer")
+    console.write(to_yaml(manifests.objects(choices, __version__, kept, policy=policy)).rstrip())

@@ -1,0 +1,89 @@
+"""The one PATCH that lets kube-scheduler take a gated pod to its node, and how a pinned pod is recognised."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from paictl.cluster.pods.reading import noted_on
+from paictl.errors import PaictlError
+from paictl.extender.binder import GONE, Binder
+from paictl.extender.core import Binding
+from paictl.placer.core import GATE, PlacerCore, gates_of, pinned_node
+from paictl.remote.kube import pods
+from paictl.remote.kube.client import MERGE, Json, KubeError
+from paictl.scheduler.wire import BIND_INFO
+
+_ATTEMPTS: Final = 3
+"""Times that a pod which changes meanwhile is read again before the next round has to try."""
+
+
+def pin_patch(pod: Mapping[str, Any], node: str, annotations: Mapping[str, str]) -> Json:
+    """A merge patch: no gate, these annotations, and every term of the pod's own node affinity narrowed to the node.
+
+    It names uid and version of the pod: lists are replaced as a whole, and a term added meanwhile must not be lost.
+    """
+    own = ((pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}).get(
+        "requiredDuringSchedulingIgnoredDuringExecution"
+    )
+    terms = (own or {}).get("nodeSelectorTerms") or [{}]
+    field = {"key": "metadata.name", "operator": "In", "values": [node]}
+    narrowed = [
+        {**term, "matchFields": [*(one for one in term.get("matchFields") or () if one != field), field]}
+        for term in terms
+    ]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": narrowed}}
+    about = pod["metadata"]
+    return {
+        "metadata": {
+            "uid": about["uid"],
+            **({"resourceVersion": about["resourceVersion"]} if "resourceVersion" in about else {}),
+            "annotations": dict(annotations),
+        },
+        "spec": {"schedulingGates": None, "affinity": {"nodeAffinity": required}},
+    }
+
+
+class Pinner(Binder):
+    """Pins pods while this process leads, in the same workers and with the same care at a term's end as bindings."""
+
+    core: PlacerCore
+
+    def _attempt(self, binding: Binding, seconds: float) -> str:
+        ref = binding.ref
+        pod = self.core.gated_pod(ref.uid)
+        try:
+            for _ in range(_ATTEMPTS):
+                if pod is None:
+                    pod = pods.get(self.client, ref.namespace, ref.name)
+                if pod is None or pod["metadata"].get("uid") != ref.uid:
+                    return GONE
+                if pinned_node(pod) == binding.node and noted_on(pod).get(BIND_INFO) == binding.annotations[BIND_INFO]:
+                    return ""
+                if gates_of(pod) != [GATE]:
+                    return f"pod {ref.key} has other scheduling gates now: {', '.join(gates_of(pod)) or 'none'}"
+                if self._patched(pod, binding, seconds):
+                    return ""
+                pod = None
+        except PaictlError as error:
+            return error.message
+        return f"pod {ref.key} keeps changing"
+
+    def _patched(self, pod: Json, binding: Binding, seconds: float) -> bool:
+        """Send the patch; False if the pod has changed since it was read. Raises `KubeError`."""
+        ref, body = binding.ref, pin_patch(pod, binding.node, binding.annotations)
+        try:
+            path = pods.pod_path(ref.namespace, ref.name)
+            self.client.request("PATCH", path, body, kind=MERGE, timeout=min(pods.BIND, seconds))
+        except KubeError as error:
+            if error.status not in (404, 409):
+                raise
+            return False
+        return True
+
+    def send(self, binding: Binding) -> str:
+        """Pin a pod and say how it went; what is refused is tried again later, and the pod is told."""
+        error = super().send(binding)
+        if error and error != GONE:
+            self.core.pin_failed(binding.ref, error)
+        return error

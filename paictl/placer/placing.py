@@ -1,0 +1,151 @@
+"""One round of placing: gangs by priority and arrival, each whole or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from dataclasses import replace
+from typing import Final
+
+from paictl.extender import filtering, reclaim
+from paictl.extender.binding import booked
+from paictl.extender.core import Binding
+from paictl.extender.pod_events import PodEvent
+from paictl.extender.table import CachedDecision, PodEntry
+from paictl.placer.core import GATE, PlacerCore, gates_of
+
+WAITING: Final = "Waiting"
+"""Reason of the event that says why a pod keeps its gate."""
+
+ROUNDS: Final = 8
+"""Places that are tried for a gang: a node that is too small for its pods together is left out of the next."""
+SHOWN: Final = 3
+"""Nodes that a waiting pod is told of."""
+
+
+def place_round(core: PlacerCore) -> list[Binding]:
+    """Place what can be placed now; the pins to be written. Raises `NotServingError`."""
+    pins: list[Binding] = []
+    with core.sharing() as give_way:
+        if not core.is_open:
+            return []
+        for members in _gangs(core):
+            waiting = [entry for entry in members if _waits(core, entry)]  # some may have gone since
+            if waiting:
+                pins += _place(core, waiting)
+            give_way()
+    return pins
+
+
+def _waits(core: PlacerCore, entry: PodEntry) -> bool:
+    known = entry.ref.uid in core.gated and core.table.by_uid.get(entry.ref.uid) is entry
+    return known and entry.reading is not None and not entry.deleting and not entry.runs and not entry.binding
+
+
+def _gangs(core: PlacerCore) -> list[list[PodEntry]]:
+    """Gated pods by gang, the most urgent gang first."""
+    found: dict[str, list[PodEntry]] = {}
+    for uid in core.gated:
+        entry = core.table.by_uid.get(uid)
+        if entry is not None and entry.reading is not None and _waits(core, entry):
+            found.setdefault(entry.reading.request.group, []).append(entry)
+    for members in found.values():
+        members.sort(key=lambda entry: entry.ref.key)
+    return sorted(found.values(), key=lambda members: _urgency(core, members))
+
+
+def _urgency(core: PlacerCore, members: list[PodEntry]) -> tuple[int, str, str]:
+    """The higher priority first, then whose first pod was created first."""
+    created = min(str(core.gated[entry.ref.uid]["metadata"].get("creationTimestamp", "")) for entry in members)
+    reading = members[0].reading
+    assert reading is not None  # noqa: S101 - see _gangs
+    return -reading.request.priority, created, reading.request.group
+
+
+def _place(core: PlacerCore, members: list[PodEntry]) -> list[Binding]:
+    """Decide about a gang: pins for all of its members that wait, or for none."""
+    why = _unready(core, members)
+    if why:
+        for entry in members:  # of no version: another member changes the answer, and not the engine
+            entry.cached = CachedDecision(-1, "wait", why)
+            _explain(core, entry, why)
+        return []
+    new = [entry for entry in members if not core.book.holds(entry.ref.uid)]
+    excluded: dict[str, str] = {}
+    for _ in range(ROUNDS):
+        decided = [(entry, _decide(core, entry, excluded)) for entry in new]
+        if not all(decision.node for _, decision in decided):
+            break
+        unfit = {decision.node: why for entry, decision in decided if (why := _misfit(core, entry, decision))}
+        if not unfit:
+            return _pins(core, members)
+        excluded |= unfit
+        _give_back(core, decided)
+    _give_back(core, decided)
+    for entry, decision in decided:
+        if decision.kind == "wait":
+            full = "; ".join(f"node {name} would not take it: {why}" for name, why in sorted(excluded.items())[:SHOWN])
+            _explain(core, entry, f"{decision.reason}; {full}" if full else decision.reason)
+    return []
+
+
+def _give_back(core: PlacerCore, decided: list[tuple[PodEntry, CachedDecision]]) -> None:
+    """Some have a place and some have none, or a node is too small for all of them: nobody goes."""
+    for entry, decision in decided:
+        if decision.node:
+            core.usage.remove(entry.ref.uid)
+            core.record_outcomes(core.book.cancel(entry.ref.uid, core.wall()))
+            entry.assumed, entry.cached = 0.0, None
+
+
+def _misfit(core: PlacerCore, entry: PodEntry, decision: CachedDecision) -> str:
+    """Why kube-scheduler would refuse the pin, the other pods of the gang counted; empty if it would not."""
+    return reclaim.obstacle_on(core, entry, decision.node)
+
+
+def _unready(core: PlacerCore, members: list[PodEntry]) -> str:
+    """Why a gang cannot be placed yet whatever is free; empty if it can. A gang that has begun is finished."""
+    reading = members[0].reading
+    assert reading is not None  # noqa: S101 - see _gangs
+    for entry in members:
+        if not core.is_guarded(core.gated[entry.ref.uid]):
+            space = entry.ref.namespace
+            return f"pod waits: anybody could forge a place there: kubectl label namespace {space} {GATE}=enabled"
+    others = sorted({gate for entry in members for gate in gates_of(core.gated[entry.ref.uid]) if gate != GATE})
+    if others:
+        return f"pod waits: its gang has other scheduling gates: {', '.join(others)}"
+    group = core.book.engine.state.groups.by_name.get(reading.request.group)
+    placed = {uid for row in group.pods for uid in row if uid} if group is not None else set()
+    if placed - {entry.ref.uid for entry in members}:
+        return ""
+    size = sum(pods for _, pods in reading.request.members)
+    if len(members) < size:
+        return f"pod waits for its gang: {len(members)} of {size} pods of {reading.request.group} are there"
+    return ""
+
+
+def _decide(core: PlacerCore, entry: PodEntry, excluded: Container[str]) -> CachedDecision:
+    """The book's decision among the nodes that kube-scheduler's own filters would leave for the pod."""
+    assert entry.reading is not None  # noqa: S101 - see _gangs
+    request = entry.reading.request
+    names = [name for name in core.nodes if name not in excluded and not reclaim.obstacle_on(core, entry, name)]
+    if len(names) < len(core.nodes):
+        request = replace(request, ignore_suggested=False)
+    return filtering.decide(core, entry, request, names)
+
+
+def _pins(core: PlacerCore, members: list[PodEntry]) -> list[Binding]:
+    pins = []
+    for entry in members:
+        binding = booked(core, entry.ref)
+        if binding is not None and core.may_pin(entry):
+            entry.binding = True
+            entry.assumed = entry.assumed or core.clock()
+            pins.append(binding)
+    return pins
+
+
+def _explain(core: PlacerCore, entry: PodEntry, reason: str) -> None:
+    """Say why a pod waits, once for each reason."""
+    if core.reasons.get(entry.ref.uid) != reason:
+        core.reasons[entry.ref.uid] = reason
+        core.record(PodEvent(entry.ref, WAITING, reason))

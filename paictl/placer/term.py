@@ -1,0 +1,105 @@
+"""A term of the placer: the extender's, with pins for bindings and a thread that decides without being asked."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, Final
+
+from paictl.errors import PaictlError
+from paictl.extender.binder import MARGIN
+from paictl.extender.core import NotServingError
+from paictl.extender.pod_events import PodEvent
+from paictl.extender.reconciler import PERIOD, Reconciler
+from paictl.extender.term import LeaderTerm
+from paictl.extender.wire import PodRef
+from paictl.placer.core import PlacerCore
+from paictl.placer.pins import Pinner
+from paictl.placer.placing import place_round
+from paictl.remote.kube import pods
+from paictl.remote.kube.client import Json
+from paictl.scheduler.book import Preemption
+
+RECREATING: Final = frozenset({"Job", "ReplicaSet", "ReplicationController", "StatefulSet"})
+"""Controllers that make a new pod, with the gate on it, when theirs is deleted."""
+
+
+class PinReconciler(Reconciler):
+    """Evictions as the extender's, and pins that kube-scheduler refuses."""
+
+    core: PlacerCore
+
+    def _nominate(self, preemption: Preemption) -> None:
+        """A gated pod needs no nomination: it is pinned when its victims have gone."""
+
+    def _sweep(self) -> None:
+        super()._sweep()
+        for ref in self.core.stuck():
+            self._settle_pin(ref)
+
+    def _settle_pin(self, ref: PodRef) -> None:
+        """A pin cannot be widened: a pod that is made again is deleted, another is told."""
+        pod = pods.get(self.client, ref.namespace, ref.name)
+        if pod is None or pod["metadata"].get("uid") != ref.uid:
+            self.core.pod_gone(ref.uid)
+            return
+        self.core.pod_changed(pod)
+        why = _unschedulable(pod)
+        if pod["spec"].get("nodeName") or not why or not self._may_act():
+            return
+        self.core.pin_refused(ref)
+        owner = next((one for one in pod["metadata"].get("ownerReferences") or () if one.get("controller")), None)
+        message = f"kube-scheduler refuses the node that it is pinned to: {why}"
+        if owner is not None and owner.get("kind") in RECREATING:
+            message += f"; deleted, so that {owner['kind']} {owner['name']} makes a new one"
+            if not pods.delete(self.client, ref.namespace, ref.name, ref.uid):
+                self.core.pod_gone(ref.uid)
+                return
+        else:
+            message += "; delete the pod and create it again to have it placed elsewhere"
+        self.core.record(PodEvent(ref, "PinRefused", message, warning=True))
+
+
+def _unschedulable(pod: Json) -> str:
+    """What kube-scheduler says against a pod; empty if it says nothing."""
+    for one in (pod.get("status") or {}).get("conditions") or ():
+        if one.get("type") == "PodScheduled" and one.get("status") == "False" and one.get("reason") == "Unschedulable":
+            return str(one.get("message") or "no reason given")
+    return ""
+
+
+class PlacerTerm(LeaderTerm):
+    """From `start` to `stop`."""
+
+    core_type = PlacerCore
+    binder_type = Pinner
+    reconciler_type = PinReconciler
+    needs_namespaces = True
+    core: PlacerCore
+
+    def __init__(self, *args: Any, **named: Any) -> None:
+        super().__init__(*args, **named)
+        self._thread = threading.Thread(target=self._run, name="placing", daemon=True)
+
+    def start(self) -> None:
+        """List nodes and pods, and place as soon as both are known."""
+        super().start()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Place nothing more."""
+        super().stop()
+        self.core.news.set()
+
+    def _run(self) -> None:
+        while True:
+            self.core.news.wait(PERIOD)
+            if self.ended:
+                return
+            self.core.news.clear()
+            if self.remaining() <= MARGIN:
+                continue
+            try:
+                for pin in place_round(self.core):
+                    self.binder.bind_soon(pin)
+            except (NotServingError, PaictlError):
+                self.core.news.wait(PERIOD)

@@ -1,0 +1,274 @@
+"""The placer beside a stock kube-scheduler: nothing of that is configured but its kubeconfig."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+import subprocess
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+
+from paictl.placer.core import GATE
+from tests.conftest import ROOT
+from tests.e2e_kube.accounts import PAICTL, RESTRICTED, SPACE, install, token
+from tests.e2e_kube.controlplane import HOST, ControlPlane, Program, answers, free_ports, kubeconfig
+from tests.e2e_kube.kubeapi import ApiError, Json, KubeApi, devices, hived_pod, until
+from tests.e2e_kube.rig import Rig
+
+NAMES = [f"gate-{i}" for i in range(4)]
+CONFIG: dict[str, Any] = {
+    "physicalCluster": {
+        "cellTypes": {
+            "SWITCH": {"childCellType": "GPU", "childCellNumber": 2},
+            "NODE": {"childCellType": "SWITCH", "childCellNumber": 2, "isNodeLevel": True},
+            "RACK": {"childCellType": "NODE", "childCellNumber": 4},
+        },
+        "physicalCells": [{"cellType": "RACK", "cellChildren": [{"cellAddress": name} for name in NAMES]}],
+    },
+    "virtualClusters": {
+        "A": {"virtualCells": [{"cellType": "RACK.NODE", "cellNumber": 3}]},
+        "B": {"virtualCells": [{"cellType": "RACK.NODE", "cellNumber": 1}]},
+    },
+}
+STOCK = {
+    "apiVersion": "kubescheduler.config.k8s.io/v1",
+    "kind": "KubeSchedulerConfiguration",
+    "clientConnection": {"kubeconfig": "@KUBECONFIG@"},
+    "leaderElection": {"leaderElect": False},
+}
+PLACER = "hivedscheduler-placer"
+
+
+class Placer(Rig):
+    """One placer (or more, with an election) with the rights of the printed manifests, and a stock kube-scheduler."""
+
+    def install(self, *words: str) -> None:
+        """Apply what `paictl placer config` prints."""
+        with contextlib.suppress(ApiError):  # it is there already
+            self.api.call("POST", "/api/v1/namespaces", {"metadata": {"name": SPACE, "labels": RESTRICTED}})
+        command = [*PAICTL, "placer", "config", "--config", str(self.config), *words]
+        text = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT).stdout
+        self.objects = install(self.api, yaml.safe_load_all(text))
+        kubeconfig(self.conf(PLACER), self.plane.server, self.plane.folder / "ca.crt", token(self.api, PLACER))
+
+    def start(self, *words: str, port: int | None = None, name: str = "placer", wait: bool = True) -> Program:
+        """Start a placer."""
+        at = port or self.port
+        command = [
+            *PAICTL, "placer", "serve", "--config", str(self.config), "--kubeconfig", str(self.conf(PLACER)),
+            "--context", "x", "--listen", f"{HOST}:{at}", "--dump", str(self.folder), *words,
+        ]  # fmt: skip
+        program = self.plane.run(name, command)
+        if wait:
+            program.wait_until(lambda: answers(f"http://{HOST}:{at}/readyz"))
+        return program
+
+
+@pytest.fixture(scope="module")
+def up(plane: ControlPlane, api: KubeApi, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Placer]:
+    made = Placer(plane, api, CONFIG, tmp_path_factory.mktemp("placer"))
+    try:
+        made.install()
+        api.patch("/api/v1/namespaces/default", {"metadata": {"labels": {GATE: "enabled"}}})
+        api.add_nodes(NAMES)
+        api.await_nodes(len(api.get("/api/v1/nodes")["items"]))
+        plane.start_scheduler(json.dumps(STOCK))
+        made.start("--pin-deadline", "5")
+        yield made
+    finally:
+        for name in ("kube-scheduler", "placer"):
+            if name in plane.programs:
+                plane.programs[name].stop()
+        api.patch("/api/v1/namespaces/default", {"metadata": {"labels": {GATE: None}}})
+        api.call("DELETE", "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings/paictl-cells-gate")
+        api.call("DELETE", "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies/paictl-cells-gate")
+        for name in ("hivedscheduler-devices", "hivedscheduler-annotations"):
+            for kind in ("validatingadmissionpolicybindings", "validatingadmissionpolicies"):
+                api.call("DELETE", f"/apis/admissionregistration.k8s.io/v1/{kind}/{name}")
+        api.delete_all()
+        api.call("DELETE", "/api/v1/nodes")
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left(api: KubeApi) -> Iterator[None]:
+    yield
+    api.delete_all()
+
+
+def gang(name: str, pods: int, leaves: int, vc: str = "A", priority: int = 0, **more: Any) -> list[Json]:
+    """Pods of the default scheduler with our gate; without the marker, which no node has."""
+    spec = {
+        "virtualCluster": vc, "priority": priority, "leafCellNumber": leaves,
+        "affinityGroup": {"name": f"default/{name}", "members": [{"podNumber": pods, "leafCellNumber": leaves}]},
+    }  # fmt: skip
+    gates = [{"name": GATE}]
+    made = [
+        hived_pod(f"{name}-{i}", spec, scheduler="default-scheduler", schedulingGates=gates, **more)
+        for i in range(pods)
+    ]
+    for pod in made:
+        pod["spec"]["containers"][0]["resources"] = {}
+    return made
+
+
+def create(api: KubeApi, pods: list[Json]) -> list[str]:
+    return [api.create(pod)["metadata"]["name"] for pod in pods]
+
+
+def check_devices(api: KubeApi) -> None:
+    """No device of a node is held twice, by pods that are pinned or bound."""
+    held: set[tuple[str, int]] = set()
+    for pod in api.pods():
+        if pod["spec"].get("schedulingGates"):
+            continue
+        (term,) = pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][
+            "nodeSelectorTerms"
+        ]
+        node = term["matchFields"][0]["values"][0]
+        assert pod["spec"].get("nodeName") in (None, node)
+        mine = {(node, device) for device in devices(pod)}
+        assert not mine & held, f"{pod['metadata']['name']} has devices that another pod has"
+        held |= mine
+
+
+def test_a_pod_a_gang_and_one_that_waits(up: Placer, api: KubeApi) -> None:
+    single = create(api, gang("single", 1, 4, "B"))
+    eight = create(api, gang("eight", 8, 1))
+    api.await_bound(single + eight)
+    check_devices(api)
+    waits = create(api, gang("waits", 3, 4))
+    until(lambda: any(e["reason"] == "Waiting" for e in api.events("waits-0")), 20, lambda: api.plight(waits))
+    assert up.get("/v1/explain/pods/default/waits-0")["situation"] == "waiting"
+    assert not any(api.node_of(name) for name in waits)
+    for name in eight:
+        api.delete(name)
+    api.await_bound(waits)
+    check_devices(api)
+
+
+@pytest.mark.usefixtures("up")
+def test_a_vc_is_safe_and_opportunistic_gangs_give_way(api: KubeApi) -> None:
+    """B's node is promised to B: what A has lent there is taken back, gang by gang."""
+    lent = create(api, gang("lent", 4, 4, priority=-1))
+    api.await_bound(lent)
+    api.await_bound(create(api, gang("own", 1, 4, "B", 5)))
+    assert all(api.pod(name) is None for name in lent)
+    api.await_bound(create(api, gang("full", 3, 4)))
+    create(api, gang("more", 1, 4))
+    until(lambda: api.events("more-0"), 20, "it is told why it waits")
+    assert not api.node_of("more-0")
+    check_devices(api)
+
+
+def test_the_policy_sets_the_gate_and_selectors_and_taints_hold(up: Placer, api: KubeApi) -> None:
+    (pod,) = gang("chosen", 1, 1, nodeSelector={"kubernetes.io/hostname": "gate-3"})
+    del pod["spec"]["schedulingGates"]
+
+    def gated() -> bool:
+        with contextlib.suppress(ApiError):
+            made = api.call("POST", "/api/v1/namespaces/default/pods?dryRun=All", pod)
+            return bool(made["spec"].get("schedulingGates") == [{"name": GATE}])
+        return False
+
+    until(gated, 30, "the policy is in force")
+    assert api.await_bound(create(api, [pod]))["chosen-0"]["spec"]["nodeName"] == "gate-3"
+    taint = {"key": "k", "value": "v", "effect": "NoSchedule"}
+    api.patch("/api/v1/nodes/gate-0", {"spec": {"taints": [taint]}})
+    try:
+        found = api.await_bound(create(api, gang("rest", 2, 4)))
+        assert "gate-0" not in {one["spec"]["nodeName"] for one in found.values()}
+    finally:
+        api.patch("/api/v1/nodes/gate-0", {"spec": {"taints": None}})
+    assert "paictl_placer_leader 1.0" in up.text("/metrics")
+
+
+def test_a_pin_that_kube_scheduler_refuses_is_told(up: Placer, api: KubeApi) -> None:
+    term = {"labelSelector": {"matchLabels": {"no": "body"}}, "topologyKey": "kubernetes.io/hostname"}
+    near = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    (pod,) = gang("big", 1, 1, affinity=near)
+    create(api, [pod])
+    until(lambda: any(e["reason"] == "PinRefused" for e in api.events("big-0")), 30, lambda: api.plight(["big-0"]))
+    assert 'paictl_placer_decisions_total{kind="pin refused"}' in up.text("/metrics")
+
+
+def test_a_pod_that_no_node_has_cpu_for_keeps_its_gate(up: Placer, api: KubeApi) -> None:
+    (pod,) = gang("huge", 1, 1)
+    pod["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1000000"}}
+    create(api, [pod])
+    until(lambda: any(e["reason"] == "Waiting" for e in api.events("huge-0")), 20, lambda: api.plight(["huge-0"]))
+    made = api.pod("huge-0")
+    assert made is not None
+    assert made["spec"]["schedulingGates"]
+    assert up.get("/v1/inspect/affinitygroups/")["items"] is None
+
+
+def test_a_forged_pin_is_refused_and_where_it_cannot_be_it_holds_nothing(up: Placer, api: KubeApi) -> None:
+    create(api, gang("real", 1, 4))
+    api.await_bound(["real-0"])
+    real = api.pod("real-0")
+    assert real is not None
+    noted = real["metadata"]["annotations"]
+    forged: Json = {
+        "metadata": {"name": "forged", "annotations": noted},
+        "spec": {
+            "containers": [{"name": "c", "image": "none"}], "affinity": real["spec"]["affinity"],
+            "schedulerName": "nobody",
+        },
+    }  # fmt: skip
+    api.delete("real-0")
+    until(lambda: up.get("/v1/inspect/affinitygroups/")["items"] is None, 20, "its devices are free")
+    with pytest.raises(ApiError, match="is written by the scheduler"):
+        api.call("POST", "/api/v1/namespaces/default/pods", forged)
+    create(api, gang("waits", 2, 4)[:1])
+    with pytest.raises(ApiError, match=r"is removed by the placer|is invalid"):
+        api.patch("/api/v1/namespaces/default/pods/waits-0", {"spec": {"schedulingGates": None}})
+    with contextlib.suppress(ApiError):
+        api.call("POST", "/api/v1/namespaces", {"metadata": {"name": "open-to-all"}})
+    api.call("POST", "/api/v1/namespaces/open-to-all/pods", forged)
+    try:
+        events = "/api/v1/namespaces/open-to-all/events"
+        until(lambda: any(e["reason"] == "DevicesUnknown" for e in api.get(events)["items"]), 20, "it is told")
+        assert up.get("/v1/inspect/affinitygroups/")["items"] is None, "nothing is held"
+    finally:
+        api.call("DELETE", "/api/v1/namespaces/open-to-all/pods/forged?gracePeriodSeconds=0")
+
+
+def test_kills_at_random_moments(up: Placer, plane: ControlPlane, api: KubeApi) -> None:
+    """Twenty times: no device twice, every gang whole in the end, nothing held for pods that are gone."""
+    dice = random.Random(3)  # noqa: S311
+    for number in range(20):
+        names = create(api, gang(f"k{number}", 6, 1))
+        time.sleep(dice.random() * 0.4)
+        plane.programs["placer"].kill()
+        check_devices(api)
+        plane.programs["placer"].start()
+        if number % 2:
+            api.await_bound(names, 60)
+            check_devices(api)
+            for name in (*names, *(f"k{number - 1}-{i}" for i in range(6))):
+                api.delete(name)
+    until(lambda: answers(f"{up.url}/readyz"), 60, lambda: plane.programs["placer"].tail())
+    until(lambda: up.get("/v1/inspect/affinitygroups/")["items"] is None, 60, "nothing is left over")
+
+
+def test_another_leader_takes_over(up: Placer, plane: ControlPlane, api: KubeApi) -> None:
+    plane.programs["placer"].stop()
+    ports = free_ports(2)
+    try:
+        up.start("--leader-elect", port=ports[0], name="placer-0")
+        up.start("--leader-elect", port=ports[1], name="placer-1", wait=False)
+        first = create(api, gang("before", 2, 4))
+        api.await_bound(first)
+        plane.programs["placer-0"].kill()
+        second = create(api, gang("after", 1, 4))
+        api.await_bound(second, 60)
+        check_devices(api)
+    finally:
+        for name in ("placer-0", "placer-1"):
+            plane.programs[name].stop()
+        up.start()

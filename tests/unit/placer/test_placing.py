@@ -1,0 +1,316 @@
+"""The placer on a played API server: what is pinned, when, whole gangs, restarts, refusals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from paictl.cluster.pods.labels import Rules
+from paictl.cluster.pods.nodes import node_status
+from paictl.extender.core import ExtenderOptions
+from paictl.extender.pod_events import PodEvent
+from paictl.placer.core import GATE, PlacerCore, pinned_node
+from paictl.placer.pins import Pinner, pin_patch
+from paictl.placer.placing import place_round
+from paictl.placer.term import PinReconciler
+from paictl.remote.kube.client import Json, KubeError
+from paictl.scheduler.wire import BIND_INFO, ISOLATION
+from tests.unit.extender.conftest import NODES, spec
+from tests.unit.extender.harness import FakeServer, gang
+
+
+def node(name: str, **spec: Any) -> Json:
+    """A Ready node with its name as a label, four cores and room for ten pods."""
+    status = {"conditions": [{"type": "Ready", "status": "True"}], "allocatable": {"cpu": "4", "pods": "10"}}
+    return {"metadata": {"name": name, "labels": {"name": name}}, "spec": spec, "status": status}
+
+
+class PatchingServer(FakeServer):
+    """Takes the patch of a pod as the API server does: lists are replaced as a whole."""
+
+    def request(self, method: str, path: str, body: Any = None, **named: object) -> Json:
+        found = super().request(method, path, body, **named)
+        if method == "DELETE":
+            del self.pods["/".join((path.split("/")[4], path.split("/")[6]))]
+        if method == "PATCH" and "spec" in body:
+            name = found["metadata"]["name"]
+            if (error := self.refuse.get(f"pin {name}")) is not None:
+                raise error
+            found["spec"].pop("schedulingGates")
+            found["spec"]["affinity"] = body["spec"]["affinity"]
+        return found
+
+
+class Placer:
+    """A placer without threads."""
+
+    def __init__(self) -> None:
+        self.server = PatchingServer()
+        self.now = 1000.0
+        self.begin()
+
+    def begin(self) -> None:
+        """A new process."""
+        self.recorded: list[PodEvent] = []
+        rules = Rules(skus=spec().sku_types)
+        self.core = PlacerCore(
+            spec(), ExtenderOptions(rules=rules), self.recorded.append, wall=lambda: self.now, clock=lambda: self.now
+        )
+        client: Any = self.server
+        self.server.locked = self.core.lock._is_owned  # type: ignore[attr-defined]
+        self.pinner = Pinner(client, self.core, remaining=lambda: math.inf)
+        self.reconciler = PinReconciler(client, self.core, remaining=lambda: math.inf, clock=lambda: self.now)
+        self.core.namespace_changed({"metadata": {"name": "default", "labels": {GATE: "enabled"}}})
+        for name in NODES:
+            self.core.node_changed(node_status(node(name)))
+        self.tell()
+        self.core.open()
+
+    def tell(self) -> None:
+        """What the informer says."""
+        for one in self.server.pods.values():
+            self.core.pod_changed(one)
+
+    def create(self, pods: Iterable[Json], **changes: Any) -> None:
+        for one in pods:
+            one["spec"] |= {"schedulingGates": [{"name": GATE}], **changes}
+            self.server.pods[f"default/{one['metadata']['name']}"] = one
+        self.tell()
+
+    def round(self, most: int = 1000) -> None:
+        """Place, and write so many of the pins before the process would die."""
+        for pin in place_round(self.core)[:most]:
+            self.pinner.send(pin)
+        self.tell()
+
+    def node(self, name: str) -> str:
+        return pinned_node(self.server.pods[f"default/{name}"])
+
+    def reasons(self, name: str) -> list[str]:
+        return [one.reason for one in self.recorded if one.pod.name == name]
+
+    def delete(self, name: str) -> None:
+        self.core.pod_gone(self.server.pods.pop(f"default/{name}")["metadata"]["uid"])
+
+
+@pytest.fixture
+def placer() -> Placer:
+    return Placer()
+
+
+def test_a_pod_gets_its_devices_and_its_node_in_one_patch(placer: Placer) -> None:
+    own = [{"matchExpressions": [{"key": "name", "operator": "In", "values": ["n1", "n2"]}]}]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": own}}
+    placer.create(gang("a", 1, 2), affinity={"nodeAffinity": required})
+    placer.round()
+    made = placer.server.pods["default/a-0"]
+    node = placer.node("a-0")
+    assert node in ("n1", "n2")
+    (term,) = made["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][
+        "nodeSelectorTerms"
+    ]
+    assert term["matchExpressions"] == own[0]["matchExpressions"]
+    assert term["matchFields"] == [{"key": "metadata.name", "operator": "In", "values": [node]}]
+    assert len(made["metadata"]["annotations"][ISOLATION].split(",")) == 2
+    assert [call for call in placer.server.calls if "PATCH" in call] == ["PATCH pod a-0"]
+
+
+def test_a_gang_waits_until_all_members_are_there(placer: Placer) -> None:
+    first, second = gang("g", 2, 4)
+    placer.create([first])
+    placer.round()
+    assert placer.node("g-0") == ""
+    assert "1 of 2 pods" in placer.recorded[-1].message
+    placer.create([second])
+    placer.round()
+    assert {placer.node("g-0"), placer.node("g-1")} <= set(NODES)
+
+
+def test_a_gang_that_does_not_fit_waits_whole(placer: Placer) -> None:
+    placer.create(gang("runs", 2, 4))
+    placer.round()
+    placer.create(gang("waits", 2, 4))
+    placer.round()
+    assert [placer.node(f"waits-{i}") for i in range(2)] == ["", ""]
+    assert placer.reasons("waits-0") == ["Waiting"]
+    placer.delete("runs-0")
+    placer.delete("runs-1")
+    placer.round()
+    assert all(placer.node(f"waits-{i}") for i in range(2))
+
+
+def test_the_higher_priority_comes_first(placer: Placer) -> None:
+    placer.create(gang("low", 3, 4))
+    placer.create(gang("high", 3, 4, priority=7))
+    placer.round()
+    assert placer.node("high-0")
+    assert not placer.node("low-0")
+
+
+def test_victims_are_evicted_before_the_pin(placer: Placer) -> None:
+    placer.create(gang("low", 4, 4, priority=-1))
+    placer.round()
+    placer.create(gang("high", 2, 4, priority=5))
+    placer.round()
+    assert placer.node("high-0") == ""
+    placer.reconciler.reconcile()
+    evicted = [name for name in placer.server.calls if name.startswith("POST eviction")]
+    assert len(evicted) == 4, "the whole gang goes"
+    for i in range(4):
+        placer.delete(f"low-{i}")
+    placer.round()
+    assert placer.node("high-0")
+    assert placer.node("high-1")
+
+
+@pytest.mark.parametrize("written", range(9))
+def test_a_process_killed_between_two_pins_leaves_no_gang_in_part(placer: Placer, written: int) -> None:
+    """The next one counts pinned pods that kube-scheduler has not bound, and finishes the gang beside a rival."""
+    placer.create(gang("g", 8, 1))
+    placer.round(written)
+    placer.create(gang("other", 3, 4, priority=0, vc="A"))
+    placer.begin()
+    placer.round()
+    held = [placer.server.pods[f"default/g-{i}"] for i in range(8)]
+    places = [(pinned_node(one), one["metadata"]["annotations"].get(ISOLATION)) for one in held]
+    assert all(node for node, _ in places), places
+    assert len(set(places)) == 8, "no device twice"
+    assert not placer.node("other-0")
+
+
+def test_a_pinned_pod_that_is_not_bound_holds_its_devices(placer: Placer) -> None:
+    placer.create(gang("a", 3, 4))
+    placer.round()
+    before = placer.core.book.engine.state.digest()
+    placer.begin()
+    assert placer.core.book.engine.state.digest() == before
+
+
+def test_an_annotation_on_a_gated_pod_is_not_believed(placer: Placer) -> None:
+    placer.create(gang("a", 1, 4))
+    placer.round()
+    text = placer.server.pods["default/a-0"]["metadata"]["annotations"][BIND_INFO]
+    liar = gang("liar", 1, 4)
+    liar[0]["metadata"]["annotations"][BIND_INFO] = text
+    placer.create(liar)
+    assert not placer.core.book.holds("uid-liar-0")
+
+
+@pytest.mark.parametrize("node_name", ["", "n0"])
+@pytest.mark.parametrize("later", [True, False])
+def test_a_pin_that_anybody_may_have_written_holds_nothing(placer: Placer, node_name: str, later: bool) -> None:
+    """Whoever creates a pod in a namespace without the policies can write what a pin looks like."""
+    placer.create(gang("a", 1, 4))
+    placer.round()
+    forged = placer.server.pods.pop("default/a-0")
+    placer.core.pod_gone(forged["metadata"]["uid"])
+    forged["metadata"] |= {"name": "liar", "namespace": "open", "uid": "uid-liar"}
+    if node_name:
+        forged["spec"]["nodeName"] = pinned_node(forged)
+    placer.server.pods["open/liar"] = forged
+    if later:
+        placer.tell()
+    else:
+        placer.begin()
+    assert not placer.core.book.holds("uid-liar")
+    assert placer.reasons("liar") == ["DevicesUnknown"]
+    placer.core.namespace_changed({"metadata": {"name": "open", "labels": {GATE: "enabled"}}})
+    assert placer.core.book.holds("uid-liar"), "it is counted once the policies guard it"
+
+
+def test_a_gated_pod_of_an_open_namespace_waits_and_is_told_the_label(placer: Placer) -> None:
+    (pod,) = gang("a", 1, 4)
+    pod["metadata"]["namespace"] = "open"
+    pod["spec"]["schedulingGates"] = [{"name": GATE}]
+    placer.core.pod_changed(pod)
+    assert place_round(placer.core) == []
+    assert "kubectl label namespace open paictl.io/cells=enabled" in placer.recorded[-1].message
+
+
+def test_a_refused_patch_is_sent_again(placer: Placer) -> None:
+    placer.create(gang("g", 2, 4))
+    placer.server.refuse["pin g-1"] = KubeError("a webhook says no", status=400)
+    placer.round()
+    assert (bool(placer.node("g-0")), placer.node("g-1")) == (True, "")
+    assert "a webhook says no" in placer.recorded[-1].message
+    placer.server.refuse.clear()
+    placer.now += 2
+    placer.round()
+    assert placer.node("g-1") not in ("", placer.node("g-0"))
+
+
+def test_a_node_that_the_pod_excludes_is_never_chosen(placer: Placer) -> None:
+    placer.create(gang("a", 1, 1), nodeSelector={"name": "n3"})
+    placer.core.node_changed(node_status(node("n0", taints=[{"key": "k", "value": "v", "effect": "NoSchedule"}])))
+    placer.round()
+    assert placer.node("a-0") == "n3"
+    placer.delete("a-0")
+    placer.create(gang("b", 4, 4, priority=-1))
+    placer.round()
+    assert placer.node("b-0") == "", "four nodes are needed, and one repels"
+
+
+def cores(amount: str) -> list[Json]:
+    return [{"name": "c", "resources": {"requests": {"cpu": amount}}}]
+
+
+def test_a_gang_whose_pods_do_not_fit_together_waits_whole_and_is_told(placer: Placer) -> None:
+    placer.create(gang("g", 2, 1), containers=cores("3"))
+    placer.round()
+    assert (placer.node("g-0"), placer.node("g-1")) == ("", "")
+    assert "Insufficient cpu" in placer.recorded[-1].message
+    assert not any(placer.core.book.holds(f"uid-g-{i}") for i in range(2)), "nothing is held"
+
+
+def test_a_pod_that_no_node_has_cpu_for_waits_and_is_told(placer: Placer) -> None:
+    placer.create(gang("g", 1, 1), containers=cores("5"))
+    placer.round()
+    assert placer.node("g-0") == ""
+    assert placer.reasons("g-0") == ["Waiting"]
+
+
+def test_cpu_that_is_freed_lets_the_gang_go(placer: Placer) -> None:
+    for i in range(3):
+        placer.create(gang(f"a{i}", 1, 1), containers=cores("3"))
+    placer.round()
+    placer.create(gang("b", 1, 1), containers=cores("3"))
+    placer.round()
+    assert placer.node("b-0") == ""
+    placer.delete("a0-0")
+    placer.round()
+    assert placer.node("b-0")
+
+
+@pytest.mark.parametrize(("owner", "there"), [("Job", False), ("MyKind", True)])
+def test_a_pin_that_is_refused_is_told_and_counted(placer: Placer, owner: str, there: bool) -> None:
+    placer.create(gang("a", 1, 4))
+    placer.round()
+    made = placer.server.pods["default/a-0"]
+    made["metadata"]["ownerReferences"] = [{"kind": owner, "name": "o", "controller": True}]
+    made["status"]["conditions"] = [
+        {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "Insufficient cpu"}
+    ]
+    placer.tell()
+    placer.reconciler.reconcile()
+    assert placer.reasons("a-0") == []
+    placer.now += 61
+    placer.reconciler.reconcile()
+    assert placer.reasons("a-0") == ["PinRefused"]
+    assert "Insufficient cpu" in placer.recorded[-1].message
+    assert placer.core.decisions["pin refused"] == 1
+    assert ("default/a-0" in placer.server.pods) is there
+
+
+def test_terms_of_the_user_are_alternatives_and_each_is_narrowed() -> None:
+    terms = [{"matchExpressions": [{"key": str(i), "operator": "Exists"}]} for i in range(2)]
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
+    pod = {"metadata": {"uid": "u"}, "spec": {"affinity": affinity}}
+    body = pin_patch(pod, "n1", {})
+    found = body["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert [term["matchExpressions"] for term in found["nodeSelectorTerms"]] == [
+        one["matchExpressions"] for one in terms
+    ]
+    assert all(term["matchFields"][0]["values"] == ["n1"] for term in found["nodeSelectorTerms"])
