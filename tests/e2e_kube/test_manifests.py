@@ -295,7 +295,8 @@ def test_a_protected_victim_goes_at_last_and_room_is_kept_until_then(api: KubeAp
     api.call("POST", CLASSES, polite)
     try:
         until(lambda: api.get(f"{BUDGETS}/shield").get("status", {}).get("currentHealthy") == 2, 30, "it counts")
-        api.create(_hungry(gang("urgent", 1, 4, "A", 10)[0], priorityClassName="polite"))
+        urgent = _hungry(gang("urgent", 1, 4, "A", 10)[0], priorityClassName="polite")
+        until(lambda: _admitted(api, urgent), 20, "the API server knows the class")
         until(lambda: _nominated(api, "urgent-0") == "told-0", 20, "nominated")
         until(lambda: _count(api, "urgent-0", "PreemptionHindered") == 1, 20, "the preemptor is told")
         plain = {"containers": [{"name": "c", "image": "none"}], "schedulerName": "hivedscheduler"}
@@ -318,6 +319,17 @@ def _hungry(pod: Json, **more: object) -> Json:
     container.setdefault("resources", {}).setdefault("limits", {})["cpu"] = "90"
     pod["spec"] |= more
     return pod
+
+
+def _admitted(api: KubeApi, pod: Json) -> bool:
+    """Create a pod; False while the admission plugin's cache does not have its PriorityClass yet."""
+    try:
+        api.create(pod)
+    except ApiError as error:
+        if "no PriorityClass" not in str(error):
+            raise
+        return False
+    return True
 
 
 def _nominated(api: KubeApi, name: str) -> str:
@@ -349,7 +361,7 @@ def test_a_namespace_without_a_grant_waits_until_it_has_one(up: Rig, api: KubeAp
         return json.dumps(pod["status"]) if pod else ""
 
     until(lambda: "was not granted virtual cluster A" in said(), 20, said)
-    assert any(one["reason"] == "Refused" for one in api.events("visitor-0", "stranger"))
+    until(lambda: any(one["reason"] == "Refused" for one in api.events("visitor-0", "stranger")), 20, "an event")
     api.patch("/api/v1/namespaces/stranger", {"metadata": {"annotations": {GRANTED: "A"}}})
 
     def node() -> str:
