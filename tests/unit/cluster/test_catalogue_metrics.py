@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterator, Mapping
 
 from paictl.cluster.kubernetes.names import NAMESPACE
+from paictl.extender.service import ExtenderService
+from paictl.placer.service import PlacerService
 from tests.conftest import ROOT
 from tests.unit.cluster.catalogue import (
     KINDS_WITH_PODS,
@@ -30,6 +32,9 @@ OTHERS = frozenset(
 WORDS = frozenset("by without on ignoring group_left group_right and or unless bool offset le".split())  # noqa: SIM905
 
 
+PREFIXES = (ExtenderService.prefix, PlacerService.prefix)
+
+
 def own_metrics() -> Mapping[str, frozenset[str]]:
     """Our metrics as Prometheus knows them, with their labels, read from where they are made."""
     found: dict[str, frozenset[str]] = {}
@@ -37,22 +42,30 @@ def own_metrics() -> Mapping[str, frozenset[str]]:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or not node.args:
                 continue
-            name = node.args[0]
-            if not isinstance(name, ast.Constant) or not isinstance(name.value, str):
-                continue
-            if not name.value.startswith("paictl_"):
-                continue
-            written = next((one.value for one in node.keywords if one.arg == "labels"), None)
-            written = node.args[2] if node.func.id == "Histogram" else written
-            labels = frozenset(ast.literal_eval(written)) if written is not None else frozenset()
-            match node.func.id:
-                case "CounterMetricFamily":
-                    found[f"{name.value}_total"] = labels
-                case "Histogram":
-                    found[f"{name.value}_bucket"] = labels | {"le"}
-                case _:
-                    found[name.value] = labels
+            for name in _metric_names(node.args[0]):
+                written = next((one.value for one in node.keywords if one.arg == "labels"), None)
+                written = node.args[2] if node.func.id == "Histogram" else written
+                labels = frozenset(ast.literal_eval(written)) if written is not None else frozenset()
+                match node.func.id:
+                    case "CounterMetricFamily":
+                        found[f"{name}_total"] = labels
+                    case "Histogram":
+                        found[f"{name}_bucket"] = labels | {"le"}
+                    case _:
+                        found[name] = labels
     return found
+
+
+def _metric_names(written: ast.expr) -> list[str]:
+    """The names that an argument stands for: a text, or one that begins with the prefix of extender and placer."""
+    match written:
+        case ast.Constant(value=str(name)) if name.startswith("paictl_"):
+            return [name]
+        case ast.JoinedStr(
+            values=[ast.FormattedValue(value=ast.Attribute(attr="prefix")), ast.Constant(value=str(end))]
+        ):
+            return [f"{prefix}{end}" for prefix in PREFIXES]
+    return []
 
 
 def names_in(expression: str) -> set[str]:
