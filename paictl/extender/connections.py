@@ -129,7 +129,10 @@ class PatientProtocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         """The first byte of a request: the rest of its head has to come soon."""
+        known = self.is_known
         super().on_message_begin()
+        if known:  # or kube-scheduler's own connection would be a stranger's until each next body is there whole
+            vouch(self._more_of_scope())
         if self.transport.get_extra_info("peercert"):  # verified in the handshake, or there would be none
             self.scope["extensions"] = {CLIENT: {}}
         self._more_of_scope()[bodies.BEGAN] = self.loop.time()
