@@ -59,6 +59,8 @@ class ExtenderOptions:
     rules: Rules = field(default_factory=Rules)
     require_grants: bool = False
     """Whether a namespace has to have been granted the virtual clusters that its pods use."""
+    gang_deadline: float | None = None
+    """Seconds after the last new pod of a gang after which it gives its place back if others have not come."""
     longest_grace: float = 300.0
     """Seconds that a victim has for its end at most: its own grace period may be years."""
 

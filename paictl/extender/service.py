@@ -56,6 +56,7 @@ class ExtenderSettings:
     own_preemption: bool = True
     delete_after: float | None = None
     longest_grace: float = 300.0
+    gang_deadline: float | None = None
     deadline: float = 60.0
     devices: tuple[str, ...] = DEVICES
     require_grants: bool = False
@@ -113,6 +114,7 @@ class ExtenderService:
                 rules=Rules(self.settings.devices, self.read.spec.sku_types),
                 require_grants=self.settings.require_grants,
                 longest_grace=self.settings.longest_grace,
+                gang_deadline=self.settings.gang_deadline,
             )
             self.current = self.term_type(
                 self.client, self.read.spec, options, self.record,
