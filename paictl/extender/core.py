@@ -16,6 +16,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final
 
 from paictl.cells.spec import ClusterSpec
+from paictl.cluster.devices.pod_claims import ClaimOptions, PodClaims
 from paictl.cluster.pods.feasibility import lacks_room, pod_demand, requests_of
 from paictl.cluster.pods.labels import Rules
 from paictl.cluster.pods.nodes import NodeStatus, why_bad
@@ -59,6 +60,8 @@ class ExtenderOptions:
     rules: Rules = field(default_factory=Rules)
     require_grants: bool = False
     """Whether a namespace has to have been granted the virtual clusters that its pods use."""
+    claims: ClaimOptions | None = None
+    """Which ResourceClaims get the devices of cells; None: the environment alone says which devices a pod has."""
 
 
 @frozen
@@ -68,6 +71,8 @@ class Binding:
     ref: PodRef
     node: str
     annotations: Mapping[str, str]
+    devices: tuple[int, ...] = ()
+    """Indexes of the leaf cells, within the node."""
 
 
 class ExtenderCore:
@@ -112,6 +117,8 @@ class ExtenderCore:
         self._before: dict[str, tuple[PodEntry, BindInfo]] = {}
         """Pods that run, seen before the core was opened."""
         self.promised = promised(self.book.engine.state)
+        self.claims: PodClaims | None = None
+        """What is known of claims, where they are written."""
 
     # --- opening
 
@@ -173,6 +180,8 @@ class ExtenderCore:
                 if entry.reading is not None
             ]
             outcomes = self.book.recover(running, self.wall())
+            for entry, info in self._before.values():
+                self.check_claims(entry.ref, info)
             self._before.clear()
             self.is_open = True
             for event in pod_events.of_recovery(outcomes, self.table, self.book):
@@ -316,6 +325,15 @@ class ExtenderCore:
         self.record_outcomes(
             self.book.observe_bound(RunningPod(entry.reading.request, info), self.wall()), recovered=True
         )
+
+    def check_claims(self, ref: PodRef, info: BindInfo) -> None:
+        """Tell a placed pod whose claims hold other devices than its annotation names."""
+        if self.claims is not None and (why := self.claims.disagreement(ref.uid, info.node, info.devices)):
+            self.record(pod_events.disagreeing(ref, why))
+
+    def claims_changed(self) -> None:
+        """Something is new about slices or claims."""
+        self.work.set()
 
     def pod_gone(self, uid: str) -> None:
         """A pod was deleted, or ended."""

@@ -55,6 +55,11 @@ def unaccounted(pod: PodRef, error: RequestError) -> PodEvent:
     )  # fmt: skip
 
 
+def disagreeing(pod: PodRef, why: str) -> PodEvent:
+    """A pod's claims hold other devices than its annotation names."""
+    return PodEvent(pod, "DevicesDisagree", f"{why}; delete the pod to have it placed again", warning=True)
+
+
 def forced(pod: PodRef, node: str) -> PodEvent:
     """The extender binds a pod by itself."""
     return PodEvent(pod, "ForceBind", f"bound to node {node} although kube-scheduler does not offer it or did not bind")
