@@ -76,7 +76,9 @@ class _Listener:
 
 def summary(core: ExtenderCore) -> str:
     """What contradicts the configuration, the first few findings; empty if nothing does or nothing is known yet."""
-    found = core.claims.directory.findings() if core.claims is not None and core.is_open else []
+    if core.claims is None or not core.is_open:
+        return ""
+    found = [*core.claims.directory.findings(), *core.claims.directory.tainted()]
     more = f" (and {len(found) - SHOWN} more)" if len(found) > SHOWN else ""
     return "; ".join(found[:SHOWN]) + more
 

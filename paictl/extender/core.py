@@ -119,6 +119,8 @@ class ExtenderCore:
         self.promised = promised(self.book.engine.state)
         self.claims: PodClaims | None = None
         """What is known of claims, where they are written."""
+        self.bad_devices: dict[str, Mapping[int, str]] = {}
+        """Devices of the configuration that no new pod gets, by node and index, and why."""
 
     # --- opening
 
@@ -172,6 +174,8 @@ class ExtenderCore:
     def open(self) -> None:
         """Begin to answer: all nodes and pods have been told, and nodes come in the order of the configuration."""
         with self.guarded():
+            for name in self.promised:  # devices first: what is shown to a VC as bad then has the same virtual cell
+                self._judge_devices(name)
             for name in self.promised:
                 self._judge(name)
             running = [
@@ -217,6 +221,26 @@ class ExtenderCore:
         if self.book.health.get(name) is not (not reason):
             self.record_outcomes(self.book.report(name, not reason, self.wall()))
             self.work.set()
+
+    def devices_changed(self, name: str) -> None:
+        """What a driver says about a node's devices has changed."""
+        with self.guarded():
+            if self.is_open:
+                self._judge_devices(name)
+                self.work.set()
+
+    def _judge_devices(self, name: str) -> None:
+        """Tell the engine which devices of a node have turned good or bad, and the pods that have them."""
+        if self.claims is None or name not in self.promised:
+            return
+        before, now = self.bad_devices.pop(name, {}), self.claims.bad_on(name)
+        if now:
+            self.bad_devices[name] = now
+        for index in sorted(before.keys() ^ now.keys()):
+            self.record_outcomes(self.book.report_device(name, index, index not in now, self.wall()))
+        for index in sorted(now.keys() - before.keys()):
+            for event in pod_events.on_bad_device(self.book, self.table, name, index, now[index]):
+                self.record(event)
 
     def namespace_changed(self, namespace: Mapping[str, Any]) -> None:
         """A namespace is like this now."""

@@ -65,6 +65,7 @@ class LeaderTerm:
         if options.claims is not None:
             promised = claims.promised_indexes(self.core.book.engine.state)
             self.core.claims = PodClaims(client, options.claims, promised, self.core.wall)
+            self.core.claims.directory.changed = self._devices_changed
             self.claim_informers = claims.informers(
                 client, self.core.claims, self.core.claims_changed, self._claims_listed, times
             )
@@ -81,6 +82,10 @@ class LeaderTerm:
     def _informers(self) -> tuple[Informer, ...]:
         spaces = () if self.namespaces is None else (self.namespaces,)
         return (*spaces, *self.claim_informers, self.nodes, self.pods)
+
+    def _devices_changed(self, node: str) -> None:
+        with suppress(NotServingError):  # a broken core has said so already
+            self.core.devices_changed(node)
 
     def _claims_listed(self) -> None:
         with suppress(NotServingError):  # a broken core has said so already

@@ -159,6 +159,11 @@ class PlacerCore(ExtenderCore):
                 table.pop(uid, None)
         self.news.set()
 
+    def devices_changed(self, name: str) -> None:
+        """What a driver says about a node's devices has changed."""
+        super().devices_changed(name)
+        self.news.set()
+
     def node_changed(self, node: NodeStatus) -> None:
         """A node is like this now."""
         super().node_changed(node)

@@ -75,6 +75,7 @@ def _place(core: PlacerCore, members: list[PodEntry]) -> list[Binding]:
     if pending:
         _hold(core, members, pending, young=core.clock() - CLAIMS_TAKE)
         return []
+    _leave_bad_devices(core, members)
     new = [entry for entry in members if not core.book.holds(entry.ref.uid)]
     excluded: dict[str, str] = {}
     for _ in range(ROUNDS):
@@ -92,6 +93,16 @@ def _place(core: PlacerCore, members: list[PodEntry]) -> list[Binding]:
             full = "; ".join(f"node {name} would not take it: {why}" for name, why in sorted(excluded.items())[:SHOWN])
             _explain(core, entry, f"{decision.reason}; {full}" if full else decision.reason)
     return []
+
+
+def _leave_bad_devices(core: PlacerCore, members: list[PodEntry]) -> None:
+    """Give the place of a gang back if a device of it has turned bad before any of its pods was pinned."""
+    held = [(entry, known.info) for entry in members if (known := core.book.pods.get(entry.ref.uid)) and known.info]
+    if not any(index in core.bad_devices.get(info.node, ()) for _, info in held for index in info.devices):
+        return
+    group = core.book.engine.state.groups.by_name[core.book.pods[held[0][0].ref.uid].request.group]
+    if {uid for row in group.pods for uid in row if uid} <= {entry.ref.uid for entry in members}:
+        _give_back(core, [(entry, CachedDecision(-1, "bind", node=info.node)) for entry, info in held])
 
 
 def _give_back(core: PlacerCore, decided: list[tuple[PodEntry, CachedDecision]]) -> None:

@@ -180,6 +180,43 @@ def test_kills_between_any_two_writes(up: Placer, plane: ControlPlane, api: Kube
     until(lambda: up.get("/v1/inspect/affinitygroups/")["items"] is None, 60, "nothing is left over")
 
 
+def test_a_bad_device_leaves_the_others_in_use_and_heals(up: Placer, api: KubeApi) -> None:
+    """A device that is tainted while it is used: its pod runs on, the other three are used, nobody gets it after it."""
+    (used,) = api.await_bound(create(api, with_claims(api, gang("used", 1, 1, "B"), 1))).values()
+    node, (bad,) = used["spec"]["nodeName"], devices(used)
+    publish(api, node, taints={bad: "NoSchedule"})
+    try:
+        until(lambda: any(e["reason"] == "DeviceBad" for e in api.events("used-0")), 20, lambda: api.plight(["used-0"]))
+        rest = api.await_bound(create(api, with_claims(api, gang("rest", 3, 1, "B"), 1)))
+        assert {(pod["spec"]["nodeName"], *devices(pod)) for pod in rest.values()} == {
+            (node, index) for index in range(4) if index != bad
+        }
+        assert "paictl_placer_bad_devices 1.0" in up.text("/metrics")
+        api.delete("used-0")
+        create(api, with_claims(api, gang("next", 1, 1, "B"), 1))
+        _await_reason(api, "next-0", "needs a bad node")
+        assert "is tainted test/fault=xid:NoSchedule" in up.text("/readyz?verbose")
+    finally:
+        publish(api, node)
+    assert devices(api.await_bound(["next-0"])["next-0"]) == [bad]
+    check_claims(api)
+
+
+def test_a_device_that_is_missing_moves_no_other(up: Placer, api: KubeApi) -> None:
+    (first,) = api.await_bound(create(api, with_claims(api, gang("first", 1, 1, "B"), 1))).values()
+    node = first["spec"]["nodeName"]
+    publish(api, node, without=(1,))
+    try:
+        until(lambda: "paictl_placer_bad_devices 1.0" in up.text("/metrics"), 20, "it is noticed")
+        rest = api.await_bound(create(api, with_claims(api, gang("rest", 2, 1, "B"), 1)))
+        assert {index for pod in (first, *rest.values()) for index in devices(pod)} == {0, 2, 3}
+        check_claims(api)
+        said = up.text("/readyz?verbose")
+        assert f"node {node}, driver {DRIVER}: 3 devices, but the cells promise 4: no device for 1" in said
+    finally:
+        publish(api, node)
+
+
 @pytest.mark.usefixtures("up")
 def test_claims_that_do_not_fit_the_request_wait_with_the_reason(api: KubeApi) -> None:
     (few,) = with_claims(api, gang("few", 1, 2), 1)

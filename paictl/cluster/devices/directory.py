@@ -84,6 +84,16 @@ class DeviceDirectory:
         """What contradicts the configuration, in its order."""
         return [finding for node in self.promised for finding in self.of(node).findings]
 
+    def tainted(self) -> list[str]:
+        """Devices of the configuration that a taint keeps pods from, in its order."""
+        maps = (self.of(node) for node in self.promised)
+        return [
+            f"node {known.node}, driver {known.devices[index].driver}: {why}"
+            for known in maps
+            for index, why in known.bad.items()
+            if index in known.devices
+        ]
+
     def keep_record(self, client: KubeClient, node: str, timeout: float) -> None:
         """Record the indexes of a node's devices, before the first is allocated. Raises `KubeError`."""
         record = self.of(node).record

@@ -112,6 +112,15 @@ class PodClaims:
         said = ", ".join(sorted(name for _, _, name in held)) or "nothing"
         return f"its annotation names {_named(indexes)} of node {node}, but its claims hold {said}"
 
+    def bad_on(self, node: str) -> Mapping[int, str]:
+        """Indexes of the leaf cells of a node that no pod can have now, and why.
+
+        Where pods may also learn their devices from the environment, a node without any device is not judged: its
+        driver may not run there on purpose.
+        """
+        known = self.directory.of(node)
+        return known.bad if known.devices or self.options.required else {}
+
     def idle(self) -> list[ResourceClaim]:
         """Claims on cells that hold devices and that no pod uses: an allocation before its pin, or one given up."""
         return [
