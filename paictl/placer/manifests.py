@@ -14,6 +14,7 @@ from paictl.cluster.pods.labels import VC
 from paictl.extender import manifests
 from paictl.extender.manifests import Choices
 from paictl.frozen import frozen
+from paictl.placer.claim_policies import claim_policies
 from paictl.placer.core import GATE
 from paictl.scheduler.wire import SCHEDULING_SPEC
 
@@ -78,7 +79,8 @@ def objects(
                 if "configMap" in volume:
                     volume["configMap"]["name"] = NAME
     guards = [one for one in made if one["kind"].startswith("ValidatingAdmissionPolicy")]  # they name both accounts
-    return [*found, *guards, *(gate_policy() if policy else ())]
+    own = claim_policies(claims.options.classes) if claims is not None else []
+    return [*found, *guards, *own, *(gate_policy() if policy else ())]
 
 
 def _is_needed(one: Json) -> bool:

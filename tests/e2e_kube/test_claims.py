@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from paictl.placer.claim_policies import CLAIMS as CLAIMS_POLICY
+from paictl.placer.claim_policies import PODS, TEMPLATES
 from paictl.placer.core import GATE
 from tests.e2e_kube.controlplane import ControlPlane, answers
 from tests.e2e_kube.kubeapi import ApiError, Json, KubeApi, devices, until
@@ -120,7 +122,7 @@ def up(plane: ControlPlane, api: KubeApi, tmp_path_factory: pytest.TempPathFacto
             if name in plane.programs:
                 plane.programs[name].stop()
         api.patch("/api/v1/namespaces/default", {"metadata": {"labels": {GATE: None}}})
-        for name in ("hivedscheduler-devices", "hivedscheduler-annotations"):
+        for name in ("hivedscheduler-devices", "hivedscheduler-annotations", CLAIMS_POLICY, TEMPLATES, PODS):
             for kind in ("validatingadmissionpolicybindings", "validatingadmissionpolicies"):
                 api.call("DELETE", f"/apis/admissionregistration.k8s.io/v1/{kind}/{name}")
         for kind in ("mutatingadmissionpolicybindings", "mutatingadmissionpolicies"):
@@ -225,6 +227,45 @@ def test_claims_that_do_not_fit_the_request_wait_with_the_reason(api: KubeApi) -
     _await_reason(api, "few-0", "asks for 2 leaf cells, but its claims for 1 devices")
     _await_reason(api, "none-0", "has no claim")
     assert not held(api)
+
+
+def _refused(api: KubeApi, path: str, body: Json) -> str:
+    """Why the API server refuses an object; a policy takes a moment to be in force."""
+    said = ""
+
+    def refused() -> bool:
+        nonlocal said
+        try:
+            api.call("POST", f"{path}?dryRun=All", body)
+        except ApiError as error:
+            said = str(error)
+        return bool(said)
+
+    until(refused, 30, f"{body['metadata']['name']} is refused")
+    return said
+
+
+@pytest.mark.usefixtures("up")
+def test_no_way_around_the_cells(api: KubeApi) -> None:
+    """Claims that choose devices by themselves, and pods that would have kube-scheduler choose."""
+    wanted = {"cel": {"expression": 'device.attributes["x"].uuid == "GPU-1"'}}
+    for part, exactly in (("selectors", {"selectors": [wanted]}), ("allocationMode", {"allocationMode": "All"})):
+        request = {"name": "gpus", "exactly": {"deviceClassName": DRIVER, **exactly}}
+        body = {"metadata": {"name": "own"}, "spec": {"spec": {"devices": {"requests": [request]}}}}
+        assert f"names devices by {part}" in _refused(api, f"{API}/namespaces/default/resourceclaimtemplates", body)
+    request = {"name": "gpus", "exactly": {"deviceClassName": DRIVER, "count": 1}}
+    claim = {"metadata": {"name": "own"}, "spec": {"devices": {"requests": [request]}}}
+    assert "use a ResourceClaimTemplate" in _refused(api, CLAIMS, claim)
+    (pod,) = with_claims(api, gang("around", 1, 1), 1)
+    del pod["spec"]["schedulingGates"]
+    pod["metadata"]["annotations"] = {}
+    assert "needs the scheduling gate paictl.io/cells" in _refused(api, "/api/v1/namespaces/default/pods", pod)
+    nic = {"metadata": {"name": "nic"}, "spec": {"devices": {"requests": [_nic()]}}}
+    api.call("POST", f"{CLAIMS}?dryRun=All", nic)
+
+
+def _nic() -> Json:
+    return {"name": "nic", "exactly": {"deviceClassName": "nic.example.com", "selectors": []}}
 
 
 def _await_reason(api: KubeApi, name: str, words: str) -> None:
