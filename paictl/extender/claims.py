@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Final
+from contextlib import suppress
+from typing import Final
 
 from paictl.cluster.devices.claims import ResourceClaim, read_claim
 from paictl.cluster.devices.pod_claims import PodClaims
 from paictl.cluster.devices.writing import API
+from paictl.extender.core import ExtenderCore, NotServingError
 from paictl.remote.kube.client import Json, KubeClient
 from paictl.remote.kube.informer import Informer, InformerTimes
 from paictl.scheduler.state import State
-
-if TYPE_CHECKING:
-    from paictl.extender.core import ExtenderCore
-
 
 SHOWN: Final = 3
 """Findings in one line."""
@@ -33,13 +31,19 @@ def promised_indexes(state: State) -> dict[str, tuple[int, ...]]:
 def informers(
     client: KubeClient,
     claims: PodClaims,
-    changed: Callable[[], None],
+    changed: Callable[[str], None],
     synced: Callable[[], None],
     times: InformerTimes | None,
 ) -> tuple[Informer, Informer]:
     """Those that keep slices and claims up to date; `changed` is called after news, `synced` after each list."""
+
+    def claim_changed(body: Json) -> str:
+        claim = read_claim(body)
+        claims.ledger.change(claim)
+        return claim.owner
+
     slices = _Listener(claims.directory.slice_changed, lambda key, _uid: claims.directory.slice_gone(key), changed)
-    known = _Listener(lambda body: claims.ledger.change(read_claim(body)), claims.ledger.remove, changed)
+    known = _Listener(claim_changed, claims.ledger.remove, changed)
     made = (
         Informer(client, f"{API}/resourceslices", slices, times=times),
         Informer(client, f"{API}/resourceclaims", known, times=times),
@@ -53,7 +57,7 @@ class _Listener:
     """Hands news on."""
 
     def __init__(
-        self, change: Callable[[Json], None], remove: Callable[[str, str], None], changed: Callable[[], None]
+        self, change: Callable[[Json], str | None], remove: Callable[[str, str], None], changed: Callable[[str], None]
     ) -> None:
         self._change = change
         self._remove = remove
@@ -62,12 +66,14 @@ class _Listener:
         self.on_list: Callable[[], None] = lambda: None
 
     def changed(self, thing: Json) -> None:
-        self._change(thing)
-        self._changed()
+        pod = self._change(thing)
+        with suppress(NotServingError):  # a broken core has said so already
+            self._changed(pod or "")
 
     def gone(self, key: str, uid: str) -> None:
         self._remove(key, uid)
-        self._changed()
+        with suppress(NotServingError):  # a broken core has said so already
+            self._changed("")
 
     def synced(self) -> None:
         self.ready.set()
@@ -83,7 +89,7 @@ def summary(core: ExtenderCore) -> str:
     return "; ".join(found[:SHOWN]) + more
 
 
-def given_up(core: ExtenderCore, waits: Callable[[str], bool]) -> list[ResourceClaim]:
+def given_up(core: ExtenderCore) -> list[ResourceClaim]:
     """Allocated claims of pods that wait and have no place for these devices any more.
 
     Each pod counts as being bound until `settled`, so that no place is decided for it meanwhile.
@@ -92,9 +98,9 @@ def given_up(core: ExtenderCore, waits: Callable[[str], bool]) -> list[ResourceC
         return []
     found = []
     with core.guarded():
-        for claim in core.claims.idle() if core.is_open else ():
+        for claim in core.claims.held() if core.is_open else ():
             entry, known = core.table.by_uid.get(claim.owner), core.book.pods.get(claim.owner)
-            if entry is None or entry.binding or not waits(claim.owner):
+            if entry is None or entry.binding or not core.waits_for_devices(entry):
                 continue
             if known is None or known.info is None or not core.claims.fits(claim, known.info.node, known.info.devices):
                 entry.binding = True

@@ -16,7 +16,8 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final
 
 from paictl.cells.spec import ClusterSpec
-from paictl.cluster.devices.pod_claims import ClaimOptions, PodClaims
+from paictl.cluster.devices.claims import claiming_part
+from paictl.cluster.devices.pod_claims import ClaimOptions, ClaimPendingError, PodClaims
 from paictl.cluster.pods.feasibility import lacks_room, pod_demand, requests_of
 from paictl.cluster.pods.labels import Rules
 from paictl.cluster.pods.nodes import NodeStatus, why_bad
@@ -60,6 +61,8 @@ class ExtenderOptions:
     rules: Rules = field(default_factory=Rules)
     require_grants: bool = False
     """Whether a namespace has to have been granted the virtual clusters that its pods use."""
+    no_claims: str = ""
+    """Why claims cannot be allocated although they should: pods that have some wait."""
     claims: ClaimOptions | None = None
     """Which ResourceClaims get the devices of cells; None: the environment alone says which devices a pod has."""
 
@@ -119,6 +122,8 @@ class ExtenderCore:
         self.promised = promised(self.book.engine.state)
         self.claims: PodClaims | None = None
         """What is known of claims, where they are written."""
+        self.claiming: dict[str, Mapping[str, Any]] = {}
+        """Pods that name claims, by uid; what names the claims is all that is kept of them."""
         self.bad_devices: dict[str, Mapping[int, str]] = {}
         """Devices of the configuration that no new pod gets, by node and index, and why."""
 
@@ -284,6 +289,8 @@ class ExtenderCore:
             entry.listed = True
             entry.deleting = bool(pod["metadata"].get("deletionTimestamp"))
             entry.gated = bool((pod.get("spec") or {}).get("schedulingGates"))
+            if (self.claims is not None or self.options.no_claims) and (pod.get("spec") or {}).get("resourceClaims"):
+                self._note_claims(entry, claiming_part(pod))
             if entry.deleting and not self.is_open:
                 untold = pod_events.evicted_before(entry.ref, pod)
                 if untold is not None:
@@ -296,6 +303,13 @@ class ExtenderCore:
             self._release_changed(entry)
             if entry.problem is not None and not entry.deleting and not is_launcher(pod, entry.problem):
                 self.record(pod_events.unreadable(entry.ref, entry.problem))
+
+    def _note_claims(self, entry: PodEntry, claiming: Mapping[str, Any]) -> None:
+        """A pod names these claims now: one that waited for them may be placed."""
+        if self.claiming.get(entry.ref.uid) != claiming:
+            self.claiming[entry.ref.uid] = claiming
+            entry.cached = None
+            self.work.set()
 
     def place_of(self, pod: Mapping[str, Any]) -> str:
         """The node whose devices a pod holds by what the API server says; empty if it holds none."""
@@ -355,15 +369,34 @@ class ExtenderCore:
         if self.claims is not None and (why := self.claims.disagreement(ref.uid, info.node, info.devices)):
             self.record(pod_events.disagreeing(ref, why))
 
-    def claims_changed(self) -> None:
-        """Something is new about slices or claims."""
+    def claims_changed(self, pod: str = "") -> None:
+        """Something is new about slices, or about the claims of a pod (uid)."""
+        with self.guarded():
+            entry = self.table.by_uid.get(pod)
+            if entry is not None:
+                entry.cached = None
         self.work.set()
+
+    def waits_for_devices(self, entry: PodEntry) -> bool:
+        """Whether nothing runs yet on the devices of a pod's claims, so that they may be taken back."""
+        return not entry.runs
+
+    def claim_obstacle(self, entry: PodEntry) -> str:
+        """Why a pod's claims could not be allocated whatever is free; empty if they could, or it has none."""
+        pod = self.claiming.get(entry.ref.uid, {"metadata": {"uid": entry.ref.uid}})
+        if self.claims is None or entry.reading is None:
+            return self.options.no_claims if entry.ref.uid in self.claiming else ""
+        try:
+            return self.claims.obstacle(pod, entry.reading.request.leaf_number)
+        except ClaimPendingError as error:
+            return error.message
 
     def pod_gone(self, uid: str) -> None:
         """A pod was deleted, or ended."""
         with self.guarded():
             self._before.pop(uid, None)
             self.usage.remove(uid)
+            self.claiming.pop(uid, None)
             entry = self.table.forget(uid)
             if entry is not None and entry.reading is not None:
                 self.departed.add(entry.reading.request.group)

@@ -95,6 +95,8 @@ class ExtenderService:
         self.read = configuration.read(settings.config)
         self.claims, why = support.chosen(client, settings.device_mode, settings.claims)
         log(why)
+        wanted = settings.device_mode is not DeviceMode.ENVIRONMENT
+        self._no_claims = why if wanted and self.claims is None else ""
         self.events = EventRecorder(client, self.component, enabled=settings.events)
         self.metrics = ExtenderMetrics(
             lambda: self.current.core if self.current and not self.current.problem else None, self.prefix
@@ -128,6 +130,7 @@ class ExtenderService:
                 rules=Rules(self.settings.devices, self.read.spec.sku_types),
                 require_grants=self.settings.require_grants,
                 claims=self.claims,
+                no_claims=self._no_claims,
             )
             self.current = self.term_type(
                 self.client, self.read.spec, options, self.record,

@@ -37,6 +37,8 @@ class LeaderTerm:
     core_type: type[ExtenderCore] = ExtenderCore
     binder_type: type[Binder] = Binder
     reconciler_type: type[Reconciler] = Reconciler
+    binds = True
+    """Whether it binds pods itself, and so reserves their claims for them."""
     needs_namespaces = False
     """Whether namespaces matter even where no grants are asked for."""
 
@@ -64,7 +66,7 @@ class LeaderTerm:
         self.claim_informers: tuple[Informer, ...] = ()
         if options.claims is not None:
             promised = claims.promised_indexes(self.core.book.engine.state)
-            self.core.claims = PodClaims(client, options.claims, promised, self.core.wall)
+            self.core.claims = PodClaims(client, options.claims, promised, self.core.wall, reserves=self.binds)
             self.core.claims.directory.changed = self._devices_changed
             self.claim_informers = claims.informers(
                 client, self.core.claims, self.core.claims_changed, self._claims_listed, times

@@ -174,14 +174,14 @@ class PlacerCore(ExtenderCore):
         super().node_gone(name)
         self.news.set()
 
-    def claims_changed(self) -> None:
-        """Something is new about slices or claims."""
-        super().claims_changed()
+    def claims_changed(self, pod: str = "") -> None:
+        """Something is new about slices, or about the claims of a pod (uid)."""
+        super().claims_changed(pod)
         self.news.set()
 
-    def is_gated(self, uid: str) -> bool:
-        """Whether a pod still carries our gate."""
-        return uid in self.gated
+    def waits_for_devices(self, entry: PodEntry) -> bool:
+        """Whether a pod still carries our gate, so that the devices of its claims may be taken back."""
+        return entry.ref.uid in self.gated
 
     def gated_pod(self, uid: str) -> Json | None:
         """A gated pod as the API server has told it last."""

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import Any, Final
 
-from paictl.cluster.devices import support
-from paictl.cluster.devices.pod_claims import ClaimOptions
-from paictl.cluster.devices.support import DeviceMode
 from paictl.cluster.manifests.certificates import CertificateSet
 from paictl.cluster.pods.labels import VC
 from paictl.extender import manifests
 from paictl.extender.manifests import Choices
-from paictl.frozen import frozen
-from paictl.placer.claim_policies import claim_policies
 from paictl.placer.core import GATE
 from paictl.scheduler.wire import SCHEDULING_SPEC
 
@@ -31,32 +25,8 @@ _RULES: Final = (
 )
 
 
-@frozen
-class ClaimArguments:
-    """How the placer is told to write claims."""
-
-    mode: DeviceMode
-    options: ClaimOptions
-
-    def words(self) -> list[str]:
-        """The arguments of ``placer serve``."""
-        classes = (f"--device-class={name}" for name in self.options.classes)
-        return [f"--devices={self.mode}", *classes, *(f"--device-driver={name}" for name in self.options.drivers)]
-
-
-def claim_arguments(mode: str, classes: Sequence[str] | None, drivers: Sequence[str] | None) -> ClaimArguments | None:
-    """How the placer is told, None if it writes no claims. Raises `PaictlError` for an invalid mode."""
-    chosen, options = support.read_options(mode, classes, drivers)
-    return None if chosen is DeviceMode.ENVIRONMENT else ClaimArguments(chosen, options)
-
-
 def objects(
-    choices: Choices,
-    version: str,
-    certificates: CertificateSet | None = None,
-    *,
-    policy: bool = True,
-    claims: ClaimArguments | None = None,
+    choices: Choices, version: str, certificates: CertificateSet | None = None, *, policy: bool = True
 ) -> list[Json]:
     """All objects, in an order in which they can be applied. Raises `PaictlError` for an invalid name."""
     made = manifests.objects(choices, version, certificates)
@@ -68,19 +38,16 @@ def objects(
         elif one["kind"] == "ClusterRole" and one["metadata"]["name"] == NAME:
             one["rules"] = [rule for rule in one["rules"] if set(rule["resources"]) not in _UNUSED]
             one["rules"] = [rule for rule in one["rules"] if rule["verbs"] != ["delete"]] + list(_RULES)
-            one["rules"] += support.rules() if claims is not None else []
         elif one["kind"] == "Deployment":
             spec = one["spec"]["template"]["spec"]
             (container,) = spec["containers"]
             container["name"] = "placer"
             container["command"] = ["placer" if word == "extender" else word for word in container["command"]]
-            container["command"] += claims.words() if claims is not None else []
             for volume in spec["volumes"]:
                 if "configMap" in volume:
                     volume["configMap"]["name"] = NAME
     guards = [one for one in made if one["kind"].startswith("ValidatingAdmissionPolicy")]  # they name both accounts
-    own = claim_policies(claims.options.classes) if claims is not None else []
-    return [*found, *guards, *own, *(gate_policy() if policy else ())]
+    return [*found, *guards, *(gate_policy() if policy else ())]
 
 
 def _is_needed(one: Json) -> bool:

@@ -7,7 +7,6 @@ from collections.abc import Container
 from dataclasses import replace
 from typing import Final
 
-from paictl.cluster.devices.pod_claims import ClaimPendingError
 from paictl.extender import filtering, reclaim
 from paictl.extender.binding import booked
 from paictl.extender.core import Binding
@@ -142,14 +141,8 @@ def _unready(core: PlacerCore, members: list[PodEntry]) -> str:
 
 def _pending(core: PlacerCore, members: list[PodEntry]) -> str:
     """Why the claims of a gang cannot be allocated: not made yet, or not for what the pods ask; empty if they can."""
-    for entry in members if core.claims is not None else ():
-        assert core.claims is not None  # noqa: S101 - see above
-        assert entry.reading is not None  # noqa: S101 - see _gangs
-        try:
-            why = core.claims.obstacle(core.gated[entry.ref.uid], entry.reading.request.leaf_number)
-        except ClaimPendingError as error:
-            why = error.message
-        if why:
+    for entry in members:
+        if why := core.claim_obstacle(entry):
             return why if len(members) == 1 else f"pod {entry.ref.name}: {why}"
     return ""
 

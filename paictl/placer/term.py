@@ -7,7 +7,6 @@ from typing import Any, Final
 
 from paictl.cluster.devices.pod_claims import PodClaims
 from paictl.errors import PaictlError
-from paictl.extender import claims
 from paictl.extender.binder import MARGIN
 from paictl.extender.core import NotServingError
 from paictl.extender.pod_events import PodEvent
@@ -38,17 +37,10 @@ class PinReconciler(Reconciler):
         for ref in self.core.stuck():
             self._settle_pin(ref)
         if self.core.claims is not None:
-            self._settle_claims(self.core.claims)
+            self._allocate_again(self.core.claims)
 
-    def _settle_claims(self, known: PodClaims) -> None:
-        """Take back what was allocated for a place that was given up, and allocate again what a pinned pod has lost."""
-        found = claims.given_up(self.core, self.core.is_gated)
-        try:
-            for claim in found:
-                if self._may_act():
-                    known.writer.take_back(claim, pods.BIND)
-        finally:
-            claims.settled(self.core, found)
+    def _allocate_again(self, known: PodClaims) -> None:
+        """Allocate what a pinned pod has lost."""
         for lost in self.core.unclaimed():
             pod = pods.get(self.client, lost.ref.namespace, lost.ref.name)
             if pod is not None and pod["metadata"].get("uid") == lost.ref.uid and self._may_act():
@@ -92,6 +84,7 @@ class PlacerTerm(LeaderTerm):
     binder_type = Pinner
     reconciler_type = PinReconciler
     needs_namespaces = True
+    binds = False
     core: PlacerCore
 
     def __init__(self, *args: Any, **named: Any) -> None:

@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 
-from paictl.placer.claim_policies import CLAIMS as CLAIMS_POLICY
-from paictl.placer.claim_policies import PODS, TEMPLATES
 from paictl.placer.core import GATE
 from tests.e2e_kube.controlplane import ControlPlane, answers
 from tests.e2e_kube.kubeapi import ApiError, Json, KubeApi, devices, until
@@ -21,6 +19,9 @@ from tests.e2e_kube.test_placer import CONFIG, NAMES, STOCK, Placer, create, gan
 DRIVER = "gpu.example.com"
 API = "/apis/resource.k8s.io/v1"
 CLAIMS = f"{API}/namespaces/default/resourceclaims"
+POLICIES = [
+    f"hivedscheduler-{name}" for name in ("devices", "annotations", "claims", "claim-templates", "claiming-pods")
+]
 WORDS = ("--devices", "claims", "--device-class", DRIVER, "--device-driver", DRIVER)
 
 
@@ -122,7 +123,7 @@ def up(plane: ControlPlane, api: KubeApi, tmp_path_factory: pytest.TempPathFacto
             if name in plane.programs:
                 plane.programs[name].stop()
         api.patch("/api/v1/namespaces/default", {"metadata": {"labels": {GATE: None}}})
-        for name in ("hivedscheduler-devices", "hivedscheduler-annotations", CLAIMS_POLICY, TEMPLATES, PODS):
+        for name in POLICIES:
             for kind in ("validatingadmissionpolicybindings", "validatingadmissionpolicies"):
                 api.call("DELETE", f"/apis/admissionregistration.k8s.io/v1/{kind}/{name}")
         for kind in ("mutatingadmissionpolicybindings", "mutatingadmissionpolicies"):
@@ -259,7 +260,7 @@ def test_no_way_around_the_cells(api: KubeApi) -> None:
     (pod,) = with_claims(api, gang("around", 1, 1), 1)
     del pod["spec"]["schedulingGates"]
     pod["metadata"]["annotations"] = {}
-    assert "needs the scheduling gate paictl.io/cells" in _refused(api, "/api/v1/namespaces/default/pods", pod)
+    assert "a pod with resourceClaims needs the label" in _refused(api, "/api/v1/namespaces/default/pods", pod)
     nic = {"metadata": {"name": "nic"}, "spec": {"devices": {"requests": [_nic()]}}}
     api.call("POST", f"{CLAIMS}?dryRun=All", nic)
 

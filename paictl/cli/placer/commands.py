@@ -156,8 +156,8 @@ def config_(
             raise
     choices = Choices(
         namespace=namespace, image=image, replicas=replicas, hived_config=text, delete_after=delete_after,
-        require_grants=require_grants, tls=tls,
+        require_grants=require_grants, tls=tls, devices=devices,
+        device_classes=tuple(device_class or ()), device_drivers=tuple(device_driver or ()),
     )  # fmt: skip
     kept = certificates(choices, "placer")
-    claims = manifests.claim_arguments(devices, device_class, device_driver)
-    console.write(to_yaml(manifests.objects(choices, __version__, kept, policy=policy, claims=claims)).rstrip())
+    console.write(to_yaml(manifests.objects(choices, __version__, kept, policy=policy)).rstrip())

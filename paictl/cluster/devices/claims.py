@@ -119,6 +119,16 @@ def claim_names(pod: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
+def claiming_part(pod: Mapping[str, Any]) -> Json:
+    """What of a pod names it and its claims."""
+    about, spec, status = pod["metadata"], pod.get("spec") or {}, pod.get("status") or {}
+    return {
+        "metadata": {key: about.get(key) for key in ("namespace", "name", "uid")},
+        "spec": {"resourceClaims": spec.get("resourceClaims")},
+        "status": {"resourceClaimStatuses": status.get("resourceClaimStatuses")},
+    }
+
+
 def check_requests(claims: Sequence[ResourceClaim], pod_uid: str, number: int, classes: Collection[str]) -> None:
     """Whether a pod's claims on devices of ours fit the number of leaf cells that it asks for.
 

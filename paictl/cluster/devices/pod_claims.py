@@ -39,12 +39,14 @@ class PodClaims:
         options: ClaimOptions,
         promised: Mapping[str, Sequence[int]],
         wall: Callable[[], float],
+        *,
+        reserves: bool = False,
     ) -> None:
         self.client = client
         self.options = options
         self.directory = DeviceDirectory(promised, options.drivers)
         self.ledger = ClaimLedger()
-        self.writer = ClaimWriter(client, self.ledger, wall)
+        self.writer = ClaimWriter(client, self.ledger, wall, reserves=reserves)
 
     def obstacle(self, pod: Mapping[str, Any], number: int) -> str:
         """Why a pod with so many leaf cells cannot be placed whatever is free; empty if it can.
@@ -85,7 +87,7 @@ class PodClaims:
             assigned = assign(mine, self._devices(node, indexes), self.options.classes)
             self.directory.keep_record(self.client, node, timeout)
             for claim, results in assigned:
-                self.writer.allocate(claim, results, node, timeout)
+                self.writer.allocate(claim, results, node, pod, timeout)
         except PaictlError as error:
             return error.message
         return ""
@@ -121,12 +123,15 @@ class PodClaims:
         known = self.directory.of(node)
         return known.bad if known.devices or self.options.required else {}
 
-    def idle(self) -> list[ResourceClaim]:
-        """Claims on cells that hold devices and that no pod uses: an allocation before its pin, or one given up."""
+    def held(self) -> list[ResourceClaim]:
+        """Claims on cells that hold devices for one pod alone: an allocation that is used, about to be, or given up."""
         return [
             claim
             for claim in self.ledger.allocated()
-            if claim.owner and not claim.reserved and not claim.deleting and claim.asks(self.options.classes)
+            if claim.owner
+            and set(claim.reserved) <= {claim.owner}
+            and not claim.deleting
+            and claim.asks(self.options.classes)
         ]
 
     def fits(self, claim: ResourceClaim, node: str, indexes: Sequence[int]) -> bool:

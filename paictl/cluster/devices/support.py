@@ -51,11 +51,6 @@ def read_options(
     return chosen, ClaimOptions(tuple(classes or CLASSES), tuple(drivers or DRIVERS), required)
 
 
-def rules() -> list[dict[str, list[str]]]:
-    """The rights as rules of a ClusterRole."""
-    return [{"apiGroups": [group], "resources": [resource], "verbs": list(verbs)} for group, resource, verbs in RIGHTS]
-
-
 def missing(client: KubeClient, options: ClaimOptions) -> list[str]:
     """What the cluster lacks for claims, empty if it has all. Raises `NoAnswerError`, `KubeError`."""
     minor = _minor(client)

@@ -7,8 +7,8 @@ allocated, which the next attempt completes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 from urllib.parse import quote
 
 from paictl.cluster.devices.claims import FINALIZER, ClaimError, ResourceClaim, Result, allocation_body, read_claim
@@ -29,35 +29,46 @@ def claim_path(namespace: str, name: str, part: str = "") -> str:
 class ClaimWriter:
     """Writes for one process that leads. Safe to use from many threads."""
 
-    def __init__(self, client: KubeClient, ledger: ClaimLedger, wall: Callable[[], float]) -> None:
+    def __init__(
+        self, client: KubeClient, ledger: ClaimLedger, wall: Callable[[], float], *, reserves: bool = False
+    ) -> None:
         self.client = client
+        self.reserves = reserves
+        """Whether it reserves a claim for its pod as well, because it binds the pod itself; kube-scheduler does not."""
         self.ledger = ledger
         self.wall = wall
 
-    def allocate(self, claim: ResourceClaim, results: Sequence[Result], node: str, timeout: float) -> None:
-        """Make a claim hold these devices and no others.
+    def allocate(
+        self, claim: ResourceClaim, results: Sequence[Result], node: str, pod: Mapping[str, Any], timeout: float
+    ) -> None:
+        """Make a claim of a pod hold these devices and no others.
 
         Raises `ClaimError` if another claim has one of them, or this one is in use with others; `KubeError`.
         """
         if problem := self.ledger.promise(claim, results):
             raise ClaimError(problem)
         try:
-            self._allocate(claim, tuple(results), node, timeout)
+            self._allocate(claim, tuple(results), node, pod, timeout)
         finally:
             self.ledger.settle(claim, results)
 
-    def _allocate(self, claim: ResourceClaim, results: tuple[Result, ...], node: str, timeout: float) -> None:
+    def _allocate(
+        self, claim: ResourceClaim, results: tuple[Result, ...], node: str, pod: Mapping[str, Any], timeout: float
+    ) -> None:
         uid = claim.uid
         for _ in range(_ATTEMPTS):
             if claim.deleting or claim.uid != uid:
                 raise ClaimError(f"claim {claim.key} is being deleted")
             if claim.results is not None and claim.results != results:
                 self._check_unused(claim)
-                changed = self._write_status(claim, None, timeout)
+                changed = self._free(claim, timeout)
             elif claim.results is None and not claim.protected:
                 changed = self._write_finalizers(claim, (*claim.finalizers, FINALIZER), timeout)
             elif claim.results is None:
-                changed = self._write_status(claim, allocation_body(results, node, self.wall()), timeout)
+                status = {"allocation": allocation_body(results, node, self.wall()), **self._reservation(pod)}
+                changed = self._write_status(claim, status, timeout)
+            elif self.reserves and pod["metadata"]["uid"] not in claim.reserved:
+                changed = self._write_status(claim, self._reservation(pod), timeout)
             else:
                 return
             claim = changed or self._read(claim, timeout)
@@ -72,7 +83,7 @@ class ClaimWriter:
         """
         self._check_unused(claim)
         if claim.results is not None:
-            changed = self._write_status(claim, None, timeout)
+            changed = self._free(claim, timeout)
             if changed is None:
                 return
             claim = changed
@@ -81,12 +92,22 @@ class ClaimWriter:
             self._write_finalizers(claim, rest, timeout)
 
     def _check_unused(self, claim: ResourceClaim) -> None:
-        if claim.reserved:
+        if set(claim.reserved) - ({claim.owner} if self.reserves else set()):
             held = ", ".join(result.device[2] for result in claim.results or ())
             raise ClaimError(f"claim {claim.key} holds other devices ({held}) and is in use")
 
-    def _write_status(self, claim: ResourceClaim, allocation: Json | None, timeout: float) -> ResourceClaim | None:
-        return self._patch(claim, "status", {"status": {"allocation": allocation}}, timeout)
+    def _reservation(self, pod: Mapping[str, Any]) -> Json:
+        about = pod["metadata"]
+        user = {"resource": "pods", "name": about["name"], "uid": about["uid"]}
+        return {"reservedFor": [user]} if self.reserves else {}
+
+    def _free(self, claim: ResourceClaim, timeout: float) -> ResourceClaim | None:
+        return self._write_status(
+            claim, {"allocation": None, **({"reservedFor": None} if self.reserves else {})}, timeout
+        )
+
+    def _write_status(self, claim: ResourceClaim, status: Json, timeout: float) -> ResourceClaim | None:
+        return self._patch(claim, "status", {"status": status}, timeout)
 
     def _write_finalizers(
         self, claim: ResourceClaim, finalizers: Sequence[str], timeout: float

@@ -78,7 +78,7 @@ def test_killed_between_any_two_writes_no_device_is_held_twice(seed: int) -> Non
                 places[f"p{at}"] = node, [free[node].pop() for _ in range(count)]
         server.left = dice.choice([-1, -1, *range(6)])
         try:
-            for claim in process.idle():
+            for claim in process.held():
                 if claim.owner not in places or not process.fits(claim, *places[claim.owner]):
                     process.writer.take_back(claim, 5)
             for name, (node, indexes) in sorted(places.items()):
@@ -91,7 +91,7 @@ def test_killed_between_any_two_writes_no_device_is_held_twice(seed: int) -> Non
         assert not process.ledger.doubled()
         assert set(process.ledger.allocated()) == {read_claim(server.claims[name]) for name in set(held.values())}
     server.left = -1
-    for claim in process.idle():
+    for claim in process.held():
         process.writer.take_back(claim, 5)
     for body in server.claims.values():
         if body["status"].get("allocation") is None and body["metadata"].get("finalizers"):
@@ -117,7 +117,6 @@ def test_a_claim_in_use_is_not_touched(server: PlayedServer) -> None:
     process.write(pod("p", "a"), "w1", (0,), 5)
     claim["status"]["reservedFor"] = [{"uid": "p", "name": "p", "resource": "pods"}]
     process = begin(server)
-    assert process.idle() == []
     assert "holds other devices (gpu-3) and is in use" in process.write(pod("p", "a"), "w1", (1,), 5)
     with pytest.raises(ClaimError, match="in use"):
         process.writer.take_back(read_claim(claim), 5)
