@@ -59,6 +59,7 @@ class ExtenderSettings:
     """Namespace and name of the pod that this is; it carries the leader's label while it leads."""
     own_preemption: bool = True
     delete_after: float | None = None
+    longest_grace: float = 300.0
     deadline: float = 60.0
     devices: tuple[str, ...] = DEVICES
     require_grants: bool = False
@@ -131,6 +132,7 @@ class ExtenderService:
                 require_grants=self.settings.require_grants,
                 claims=self.claims,
                 no_claims=self._no_claims,
+                longest_grace=self.settings.longest_grace,
             )
             self.current = self.term_type(
                 self.client, self.read.spec, options, self.record,

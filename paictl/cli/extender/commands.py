@@ -71,6 +71,10 @@ def serve(
         float | None,
         typer.Option(metavar="SECONDS", min=0, help="Delete victims that a disruption budget protects for longer."),
     ] = None,
+    longest_grace: Annotated[
+        float,
+        typer.Option(metavar="SECONDS", min=1, help="Give victims no more time for their end, whatever they ask for."),
+    ] = 300.0,
     bind_deadline: Annotated[
         float, typer.Option(metavar="SECONDS", min=1, help="Give devices back if no binding came by then.")
     ] = 60.0,
@@ -113,7 +117,7 @@ def serve(
         lease=namespaced("--lease", lease), pod=namespaced("--pod", pod) if pod else None,
         own_preemption=preemption is Evictor.EXTENDER, delete_after=delete_after,
         deadline=bind_deadline, devices=tuple(device) if device else DEVICES, dump=dump,
-        require_grants=require_grants,
+        require_grants=require_grants, longest_grace=longest_grace,
     ).with_devices(devices, device_class, device_driver)  # fmt: skip
     try:
         service = ExtenderService(connect(kubeconfig, context), settings, console.info)
@@ -147,7 +151,7 @@ def config_(
         Path | None, typer.Option(help="services-configuration.yaml or hivedscheduler.yaml to put into the ConfigMap.")
     ] = None,
     delete_after: Annotated[
-        float | None, typer.Option(metavar="SECONDS", min=0, help="As for serve; adds the permission to delete pods.")
+        float | None, typer.Option(metavar="SECONDS", min=0, help="As for serve; default 600, inf for never.")
     ] = None,
     require_grants: Annotated[
         bool,
