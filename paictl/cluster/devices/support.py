@@ -17,6 +17,9 @@ CLASSES: Final = ("gpu.nvidia.com",)
 """DeviceClasses of claims on cells, if no other is named."""
 GRANULAR: Final = 36
 """Minor version of Kubernetes 1 from which an allocation needs the right to ``resourceclaims/binding`` as well."""
+DOORS: Final = ("hivedscheduler-placer", "hivedscheduler-extender")
+"""Deployments that may write allocations."""
+OPTIONS: Final = ("devices", "device-class", "device-driver")
 _REVIEWS: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 RIGHTS: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
     (GROUP, "resourceslices", ("list", "watch")),
@@ -51,16 +54,39 @@ def read_options(
     return chosen, ClaimOptions(tuple(classes or CLASSES), tuple(drivers or DRIVERS), required)
 
 
+def described(client: KubeClient, namespace: str) -> str:
+    """How pods of a cluster get their devices, by what its extender or placer was told, and why; empty without either.
+
+    Raises `NoAnswerError`, `KubeError` but for what does not exist or may not be read.
+    """
+    for door in DOORS:
+        try:
+            found = client.get(f"/apis/apps/v1/namespaces/{namespace}/deployments/{door}")
+        except KubeError as error:
+            if error.status not in (403, 404):
+                raise
+            continue
+        words = [
+            str(word) for one in found["spec"]["template"]["spec"]["containers"] for word in one.get("command", ())
+        ]
+        said = {name: [word.partition("=")[2] for word in words if word.startswith(f"--{name}=")] for name in OPTIONS}
+        mode, options = read_options(
+            (said["devices"] or ["environment"])[0], said["device-class"], said["device-driver"]
+        )
+        lacks = _facts(client, options)
+        if mode is DeviceMode.ENVIRONMENT:
+            instead = f"claims are not possible: {'; '.join(lacks)}" if lacks else "claims are possible: --devices auto"
+            return f"environment, as {door} is configured; {instead}"
+        if lacks:
+            return f"environment, although {door} is configured for {mode}: {'; '.join(lacks)}"
+        return f"claims on DeviceClass {', '.join(options.classes)}, written by {door}"
+    return ""
+
+
 def missing(client: KubeClient, options: ClaimOptions) -> list[str]:
     """What the cluster lacks for claims, empty if it has all. Raises `NoAnswerError`, `KubeError`."""
-    minor = _minor(client)
-    try:
-        client.get(API)
-    except KubeError as error:
-        if error.status != 404:
-            raise
-        return [f"the API {GROUP}/v1 is not served (Kubernetes 1.{minor}): use Kubernetes 1.34 or newer"]
-    return [*_missing_rights(client, minor), *_missing_driver(client, options)]
+    facts = _facts(client, options)
+    return [*_missing_rights(client, _minor(client)), *facts]
 
 
 def chosen(client: KubeClient, mode: DeviceMode, options: ClaimOptions) -> tuple[ClaimOptions | None, str]:
@@ -76,6 +102,17 @@ def chosen(client: KubeClient, mode: DeviceMode, options: ClaimOptions) -> tuple
     if mode is DeviceMode.AUTO:
         return None, f"devices: environment, because {'; '.join(lacks)}"
     raise PaictlError("this cluster cannot have devices by claims", where=client.where, hint="; ".join(lacks))
+
+
+def _facts(client: KubeClient, options: ClaimOptions) -> list[str]:
+    """What is missing whoever asks: the API, a class, a driver."""
+    try:
+        client.get(API)
+    except KubeError as error:
+        if error.status != 404:
+            raise
+        return [f"the API {GROUP}/v1 is not served (Kubernetes 1.{_minor(client)}): use Kubernetes 1.34 or newer"]
+    return list(_missing_driver(client, options))
 
 
 def _minor(client: KubeClient) -> int:

@@ -21,10 +21,16 @@ class Cluster:
         self.minor = minor
         self.missing = missing
         self.forbidden = forbidden
+        self.door = "/none"
+        self.command: list[str] = []
 
     def get(self, path: str, **_: object) -> Json:
         if path == "/version":
             return {"minor": self.minor}
+        if "/deployments/" in path:
+            if not path.endswith(self.door):
+                raise KubeError("not found", status=404)
+            return {"spec": {"template": {"spec": {"containers": [{"command": self.command}]}}}}
         if self.missing and path.endswith(self.missing):
             if path.endswith("resourceslices"):
                 return {"items": []}
@@ -75,3 +81,24 @@ def test_an_invalid_way_says_which_there_are() -> None:
         support.read_options("gpu")
     assert raised.value.hint == "use environment, claims, auto"
     assert support.read_options("claims")[0] is DeviceMode.CLAIMS
+
+
+@pytest.mark.parametrize(
+    ("words", "missing", "said"),
+    [
+        ([], "", "environment, as hivedscheduler-extender is configured; claims are possible: --devices auto"),
+        ([], "resourceslices", "claims are not possible: no node has ResourceSlices of"),
+        (["--devices=auto"], "", "claims on DeviceClass gpu.nvidia.com, written by hivedscheduler-extender"),
+        (
+            ["--devices=auto", "--device-class=x"],
+            "/x",
+            "although hivedscheduler-extender is configured for auto: there is",
+        ),
+    ],
+)
+def test_a_cluster_says_how_its_pods_get_their_devices_and_why(words: list[str], missing: str, said: str) -> None:
+    cluster = Cluster(missing=missing)
+    client: Any = cluster
+    assert support.described(client, "paictl-system") == "", "nothing was set up"
+    cluster.door, cluster.command = "hivedscheduler-extender", ["paictl", "extender", "serve", *words]
+    assert said in support.described(client, "paictl-system")
