@@ -111,6 +111,8 @@ class Job:
     fate: TraceStatus = TraceStatus.PASSED
     dies_after: Millis | None = None
     """Work after which it is killed or fails, if that is before it is done."""
+    limit: Millis | None = None
+    """The run time that its user allows it; None: the user gave no limit."""
     facts: Mapping[str, float] = field(default_factory=lambda: NO_RATES)
     """Numbers that one policy alone needs, by name (`loss.b0`, `utility`, …); write the names in the policy's file."""
 

@@ -19,7 +19,7 @@ _OPTIONAL = (
     "deadline_misses", "weighted_miss", "slo_jct", "best_effort_jct", "admitted", "admitted_misses",
 )  # fmt: skip
 """Figures that are left out where they do not apply."""
-_COUNTED = ("conflicts", "stranded")
+COUNTED = ("conflicts", "stranded", "promises_broken", "over_limit", "backfilled")
 """Counters of policies that stand beside the figures."""
 
 
@@ -79,7 +79,7 @@ def run_data(run: RunResult, trace: Trace, found: Figures, *, reproducible: bool
         "devices": run.devices,
         "seed": run.seed,
         **figure,
-        **{name: run.counters[name] for name in _COUNTED if name in run.counters},
+        **{name: run.counters[name] for name in COUNTED if name in run.counters},
         **_causes(run.counters),
         "counters": dict(sorted(run.counters.items())),
         "tenants": [asdict(row) for row in by_tenant(run)],

@@ -55,6 +55,11 @@ class JobView:
         """Fewest and most devices; None if only `gpus` will do."""
         return self._state.job.elastic
 
+    @property
+    def limit(self) -> Millis | None:
+        """Run-time limit given by its user; None if there is none."""
+        return self._state.job.limit
+
     # --- what anybody can observe
 
     @property

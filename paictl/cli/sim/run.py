@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -25,6 +26,9 @@ from paictl.cli.sim.shared import (
     write_figures,
     write_results,
 )
+
+if TYPE_CHECKING:
+    from paictl.sim.run import RunResult
 
 EPILOG = """
 paictl sim run tiny --policy fifo --cluster 2x4
@@ -48,7 +52,7 @@ def run(
 ) -> None:
     """Play a trace of jobs under a policy and report what it came to; times are seconds in data and CSV."""
     from paictl.sim.policies.table import parse
-    from paictl.sim.report import compared, events_jsonl, run_data
+    from paictl.sim.report import COUNTED, compared, events_jsonl, run_data
     from paictl.sim.simulate import simulate
     from paictl.sim.specify import cluster_named
 
@@ -78,14 +82,12 @@ def run(
     write("")
     write_figures([policy], given.figures)
     _write_tenants(result)
-    _write_counters(run_data(result, found, given.figures[0]))
+    _write_counters(run_data(result, found, given.figures[0]), COUNTED)
 
 
-def _write_tenants(result: object) -> None:
+def _write_tenants(result: RunResult) -> None:
     from paictl.sim.metrics import by_tenant
-    from paictl.sim.run import RunResult
 
-    assert isinstance(result, RunResult)  # noqa: S101 - narrows the type
     rows = by_tenant(result)
     if len(rows) < 2:
         return
@@ -100,7 +102,7 @@ def _write_tenants(result: object) -> None:
     )  # fmt: skip
 
 
-def _write_counters(data: dict[str, Any]) -> None:
+def _write_counters(data: dict[str, Any], counters: Sequence[str]) -> None:
     """What only some policies count."""
     causes = data.get("delay_causes", {})
     names = sorted({cause for row in causes.values() for cause in row})
@@ -110,7 +112,7 @@ def _write_counters(data: dict[str, Any]) -> None:
             ("DELAY OF", *(name.upper() for name in names)),
             ((of, *(span(row.get(name, 0.0)) for name in names)) for of, row in causes.items()),
         )
-    rows = [(name, number(data[name])) for name in ("conflicts", "stranded") if name in data]
+    rows = [(name, number(data[name])) for name in counters if name in data]
     if rows:
         write("")
         write_table(("COUNTED", ""), rows)

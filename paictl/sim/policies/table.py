@@ -16,6 +16,8 @@ from paictl.words import listed
 POLICIES: Mapping[str, str] = {
     "fifo": "fifo:Fifo",
     "backfill": "backfill:Backfill",
+    "easy": "easy:Easy",
+    "conservative": "conservative:Conservative",
     "sjf": "sjf:Sjf",
     "optimus": "optimus:Optimus",
     "srtf": "srtf:Srtf",

@@ -133,6 +133,7 @@ COLUMNS: Final = (
     TraceColumn("iterations", "iterations", partial(whole, least=0)),
     TraceColumn("fate", "fate", partial(_one_of, TraceStatus)),
     TraceColumn("dies_after", "dies_after", _time, _seconds),
+    TraceColumn("limit", "limit", partial(_time, least=1), _seconds),
     TraceColumn("facts", "facts", _rates, _joined),
 )  # fmt: skip
 """Every field of `Job` once; a test holds it to that."""
