@@ -64,7 +64,7 @@ INNER: dict[str, tuple[frozenset[str], ...]] = {
             "loop dice trace programs pagewords",
             "job",
             "traces cluster knowledge",
-            "generate specify run state",
+            "generate inflate specify run state",
             "rates view timeline occupancy",
             "actions",
             "interface",

@@ -92,6 +92,8 @@ def warnings(runs: Sequence[RunResult], figures: Sequence[Figures], *, discrimin
             said += _alike([runs[place] for place in mine], [figures[place] for place in mine])
         said += _impossible(runs[mine[0]])
     for run, found in zip(runs, figures, strict=True):
+        if "allocation_ratio" in run.counters:
+            continue  # jobs that never leave, and those for which there was no room: the figures are about that
         stuck = sum(outcome.ending in (Ending.UNFINISHED, Ending.STOPPED) for outcome in run.outcomes)
         if stuck:
             said.append(

@@ -24,6 +24,8 @@ class RunRequest:
     policy: str
     cluster: ClusterShape
     seed: int = 0
+    inflate: float | None = None
+    """See `simulate`."""
 
 
 FEW: Final = 100
@@ -49,7 +51,7 @@ def play(
     if workers < 2:
         found = []
         for one in wanted:
-            found.append(simulate(jobs, one.cluster, one.policy, seed=one.seed))
+            found.append(simulate(jobs, one.cluster, one.policy, seed=one.seed, inflate=one.inflate))
             if done:
                 done(len(found))
         return found
@@ -80,7 +82,7 @@ def _begin(jobs: Sequence[Job]) -> None:
 
 def _one(wanted: RunRequest) -> RunResult:
     try:
-        return simulate(_jobs, wanted.cluster, wanted.policy, seed=wanted.seed)
+        return simulate(_jobs, wanted.cluster, wanted.policy, seed=wanted.seed, inflate=wanted.inflate)
     except PaictlError as error:
         # as one that can be sent: those with arguments of their own cannot be made again on the other side
         raise PaictlError(error.message, where=error.where, hint=error.hint) from None

@@ -18,7 +18,7 @@ class JobView:
     `number` is its place in the order of (submission, row of the trace): the last word of every tie.
     """
 
-    __slots__ = ("_state", "gpus", "number", "pod", "priority", "submit", "user", "vc")
+    __slots__ = ("_state", "gpu_milli", "gpus", "number", "pod", "priority", "submit", "user", "vc")
 
     def __init__(self, state: JobProgress) -> None:
         job = state.job
@@ -26,6 +26,8 @@ class JobView:
         self.number = state.number
         self.gpus = job.gpus
         """Devices it asks for."""
+        self.gpu_milli = job.gpu_milli
+        """Thousandths of each device; only policies that place shares need to look."""
         self.pod = job.pod
         """Devices that must be on one node, 0 where that is left to the placement."""
         self.submit = job.submit
@@ -49,6 +51,21 @@ class JobView:
     def gpu_type(self) -> str | None:
         """The only device type it may run on."""
         return self._state.job.gpu_type
+
+    @property
+    def gpu_types(self) -> tuple[str, ...]:
+        """The device types of which it may run on any, where these are several."""
+        return self._state.job.gpu_types
+
+    @property
+    def cpu_milli(self) -> int:
+        """Thousandths of a core of one node."""
+        return self._state.job.cpu_milli
+
+    @property
+    def memory_mib(self) -> int:
+        """Memory of one node."""
+        return self._state.job.memory_mib
 
     @property
     def elastic(self) -> tuple[int, int] | None:

@@ -12,6 +12,7 @@ from paictl.cli.sim.promises import compare_promises
 from paictl.cli.sim.shared import (
     FormatOption,
     HtmlOption,
+    InflateOption,
     JobsOption,
     PoliciesOption,
     ReproducibleOption,
@@ -54,6 +55,7 @@ def compare(
     seeds: Annotated[
         list[int] | None, typer.Option("--seed", min=0, help="For policies that draw; repeatable.")
     ] = None,
+    inflate: InflateOption = None,
     processes: Annotated[
         int | None, typer.Option("--processes", min=1, max=256, help="How many runs at a time; one a processor.")
     ] = None,
@@ -85,7 +87,7 @@ def compare(
         parse(policy)
     specs = [cluster_named(cluster) for cluster in dict.fromkeys(clusters)]
     wanted = [
-        RunRequest(policy, spec, seed)
+        RunRequest(policy, spec, seed, inflate)
         for spec in specs for policy in dict.fromkeys(policies) for seed in dict.fromkeys(seeds or [0])
     ]  # fmt: skip
     given = _played(trace, kind, wanted, processes)

@@ -15,6 +15,7 @@ from paictl.cli.sim.shared import (
     ClusterOption,
     FormatOption,
     HtmlOption,
+    InflateOption,
     JobsOption,
     PolicyOption,
     ReproducibleOption,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 EPILOG = """
 paictl sim run tiny --policy fifo --cluster 2x4
+paictl sim run pods.csv --policy fgd --cluster nodes.csv --inflate 1.3
 paictl sim run trace.csv --policy las:queues=3250/7200 --cluster 15x4 -o json --jobs jobs.csv --html page.html
 """
 
@@ -42,6 +44,7 @@ def run(
     cluster: ClusterOption,
     kind: FormatOption = None,
     seed: SeedOption = 0,
+    inflate: InflateOption = None,
     jobs: JobsOption = None,
     events: Annotated[
         Path | None, typer.Option("--events", metavar="FILE.jsonl", help="Write a line for each event there.")
@@ -61,7 +64,7 @@ def run(
     with progress(f"reading {trace}"):
         found = read_trace(trace, kind)
     with progress(f"playing {len(found.jobs):,} jobs under {policy}"):
-        result = simulate(found.jobs, spec, policy, seed=seed, log=events is not None)
+        result = simulate(found.jobs, spec, policy, seed=seed, inflate=inflate, log=events is not None)
         given = compared(found, [result])
     more = {events: "".join(events_jsonl(result))} if events else {}
     title = i18n.text("{trace} under {policy}", trace=trace, policy=policy)

@@ -48,6 +48,16 @@ FormatOption = Annotated[
     ),
 ]
 SeedOption = Annotated[int, typer.Option("--seed", min=0, help="For policies that draw.")]
+InflateOption = Annotated[
+    float | None,
+    typer.Option(
+        "--inflate",
+        min=0.01,
+        max=100,
+        metavar="RATIO",
+        help="Play so many random jobs of the trace, drawn by the seed, that they ask for that part of the cluster.",
+    ),
+]
 JobsOption = Annotated[Path | None, typer.Option("--jobs", metavar="FILE.csv", help="Write a row for each job there.")]
 HtmlOption = Annotated[
     Path | None, typer.Option("--html", metavar="FILE", help="Write a page with charts, to be opened offline.")

@@ -37,6 +37,12 @@ POLICIES: Mapping[str, str] = {
     "gavel": "gavel:Gavel",
     "antman": "antman:AntMan",
     "chronus": "chronus:Chronus",
+    "fgd": "fgd:Fgd",
+    "random": "packing:RandomFit",
+    "bestfit": "packing:TightestFit",
+    "dotprod": "packing:DotProduct",
+    "gpupacking": "packing:GpuPacking",
+    "gpuclustering": "packing:GpuClustering",
     "edf": "edf:Edf",
     "edf-infeasible-last": "edf:EdfInfeasibleLast",
 }
