@@ -21,6 +21,9 @@ An example starts with a comment that names its file (a second such comment star
 a file is told by name and content. ``# name.yaml (escaped)`` says that the text holds Python escapes (``\\t``,
 ``\\xff``) for bytes that a docstring cannot hold.
 
+A rule that gives no passing example has that of its module, or else of its family's package: most faults are shown as a
+change of the same few files.
+
 ``Fails with::`` instead gives, for each file that differs from the passing example, what to take out (``-``) and to put
 in (``+``), like a diff: other lines say where, and ``@@`` begins another place further down.
 """
@@ -48,15 +51,24 @@ _BLOCK = re.compile(r"^(Passes|Fails|Fails with)::\n", re.MULTILINE)
 _FILE = re.compile(r"^# ([\w.-]+\.(?:ya?ml|csv))( \(escaped\))?$", re.MULTILINE)
 
 
-def parse_manual(doc: str) -> Manual:
-    """Split a rule's docstring into summary, reason and examples."""
-    parts = _BLOCK.split(doc)
-    summary, _, why = parts[0].strip().partition("\n\n")
-    blocks = {title: dict(_files(block)) for title, block in zip(parts[1::2], parts[2::2], strict=True)}
-    passes = blocks["Passes"]
+def parse_manual(doc: str, *above: str) -> Manual:
+    """Split a rule's docstring into summary, reason and examples.
+
+    `above` are the docstrings of its module and package: the first of them with a passing example lends it. Raises
+    StopIteration if there is none at all.
+    """
+    summary, _, why = _BLOCK.split(doc)[0].strip().partition("\n\n")
+    blocks = _blocks(doc)
+    passes = next(found["Passes"] for found in (blocks, *map(_blocks, above)) if "Passes" in found)
     edits = blocks.get("Fails with", {})
     fails = blocks.get("Fails") or {head: _edited(lines, edits.get(head, [])) for head, lines in passes.items()}
     return Manual(" ".join(summary.split()), _reason(why), _example(passes), _example(fails))
+
+
+def _blocks(doc: str) -> dict[str, dict[str, list[str]]]:
+    """Title of a block of examples → naming comment of each file → the lines below it."""
+    parts = _BLOCK.split(doc)
+    return {title: dict(_files(block)) for title, block in zip(parts[1::2], parts[2::2], strict=True)}
 
 
 def _reason(why: str) -> str:

@@ -1,13 +1,13 @@
 """What a rule is: the names that a module of `rules` needs, and nothing else.
 
-A rule is a module of its own with one decorated function. Its docstring *is* its manual (`manual` reads it)::
+A rule is one decorated function. Its docstring *is* its manual (`manual` reads it)::
 
     @rule("HVD513", "bad-device-index", ERROR)
-    def check(document: Document) -> Findings:
-        \"\"\"Each address of a leaf cell that is not a whole number from 0 on.\"\"\"
+    def bad_device_index(document: Document) -> Findings:
+        \"\"\"The address of a device is not its index in the node. …\"\"\"
 
 A rule that takes a `Bundle` looks at files that belong together, one that takes a `Document` at one. `rules.TABLE`
-lists them all.
+lists the modules.
 """
 
 from __future__ import annotations
@@ -61,10 +61,13 @@ class Rule(Generic[Subject]):
     @cached_property
     def manual(self) -> Manual:
         """The documentation of the rule."""
-        text = inspect.getdoc(sys.modules[self.check.__module__])
+        text = inspect.getdoc(self.check)
         if text is None:  # python -OO
             raise PaictlError("the documentation of the rules is not there", hint="run Python without -OO")
-        return parse_manual(text)
+        module = self.check.__module__
+        return parse_manual(
+            text, *(inspect.getdoc(sys.modules[name]) or "" for name in (module, module.rpartition(".")[0]))
+        )
 
 
 def rule(

@@ -1,0 +1,302 @@
+"""Jobs and groups against the virtual clusters that they name."""
+
+from __future__ import annotations
+
+from paictl.config.linting.rule import ERROR, Bundle, Document, Finding, Findings, rule
+from paictl.config.linting.rules.shape.words import suggested
+from paictl.config.models.job_demand import submissions
+from paictl.config.models.services import services_of
+from paictl.config.reading.kinds import FileKind
+from paictl.words import listed
+
+
+@rule("XRF951", "job-unknown-vc", ERROR)
+def job_vc(bundle: Bundle) -> Findings:
+    """A job is for a virtual cluster that the hivedscheduler configuration does not have.
+
+    Why: nobody checks it at submission; the pods wait for a scheduler that does not exist. A job that names none is for
+    `default`.
+
+    Passes::
+
+        # hivedscheduler.yaml
+        physicalCluster:
+          skuTypes:
+            V100: {gpu: 1, cpu: 8, memory: 65536Mi}
+            T4: {gpu: 1, cpu: 4, memory: 32768Mi}
+          cellTypes:
+            V100-NODE: {childCellType: V100, childCellNumber: 4, isNodeLevel: true}
+            V100-POOL: {childCellType: V100-NODE, childCellNumber: 3}
+            T4-NODE: {childCellType: T4, childCellNumber: 2, isNodeLevel: true}
+          physicalCells:
+          - cellType: V100-POOL
+            cellChildren:
+            - {cellAddress: v1}
+            - {cellAddress: v2}
+            - {cellAddress: v3, pinnedCellId: box}
+          - {cellType: T4-NODE, cellAddress: t1}
+        virtualClusters:
+          vision:
+            virtualCells:
+            - {cellType: V100-POOL.V100-NODE, cellNumber: 2}
+            pinnedCells:
+            - {pinnedCellId: box}
+          default:
+            virtualCells:
+            - {cellType: T4-NODE, cellNumber: 1}
+
+        # job.yaml
+        protocolVersion: 2
+        name: mnist
+        type: job
+        prerequisites:
+        - {name: image, type: dockerimage, uri: openpai/standard:python_3.6-pytorch_1.2.0-gpu}
+        taskRoles:
+          train:
+            dockerImage: image
+            resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
+            commands: [python3 train.py]
+        defaults: {virtualCluster: vision}
+
+    Fails with::
+
+        # job.yaml
+        -defaults: {virtualCluster: vision}
+        +defaults: {virtualCluster: visoin}
+    """
+    # Every job whose VC is unknown.
+    for one in submissions(bundle):
+        if one.vc is not None:
+            continue
+        names = [vc.name for vc in one.cluster.vcs]
+        at = one.job.virtual_cluster
+        otherwise = f"name one in defaults.virtualCluster: {listed(names)}"
+        message = f"there is no virtual cluster {one.vc_name!r}"
+        lower = next((name for name in names if at is not None and name.lower() == at.text.lower()), None)
+        if at is not None and lower is not None and lower != lower.lower() and at.text == at.text.lower():
+            yield Finding(
+                at, f"{message}, but {lower!r}", "names of virtual clusters have no capital letters: correct it there"
+            )
+        elif at is not None:
+            yield Finding(at, message, *suggested(at, names, otherwise))
+        else:
+            place = one.job.top.key("name") or one.job.top
+            yield Finding(place, f"{message}, which a job without one is for", otherwise)
+
+
+@rule("XRF952", "job-unknown-sku", ERROR)
+def job_sku(bundle: Bundle) -> Findings:
+    """A job wants a device type that the cluster, or its virtual cluster, does not have.
+
+    Why: the server answers with an internal error that names nothing, or the pods wait for ever. Opportunistic jobs may
+    use types of other virtual clusters.
+
+    Passes::
+
+        # hivedscheduler.yaml
+        physicalCluster:
+          skuTypes:
+            V100: {gpu: 1, cpu: 8, memory: 65536Mi}
+            T4: {gpu: 1, cpu: 4, memory: 32768Mi}
+          cellTypes:
+            V100-NODE: {childCellType: V100, childCellNumber: 4, isNodeLevel: true}
+            V100-POOL: {childCellType: V100-NODE, childCellNumber: 3}
+            T4-NODE: {childCellType: T4, childCellNumber: 2, isNodeLevel: true}
+          physicalCells:
+          - cellType: V100-POOL
+            cellChildren:
+            - {cellAddress: v1}
+            - {cellAddress: v2}
+            - {cellAddress: v3, pinnedCellId: box}
+          - {cellType: T4-NODE, cellAddress: t1}
+        virtualClusters:
+          vision:
+            virtualCells:
+            - {cellType: V100-POOL.V100-NODE, cellNumber: 2}
+            pinnedCells:
+            - {pinnedCellId: box}
+          default:
+            virtualCells:
+            - {cellType: T4-NODE, cellNumber: 1}
+
+        # job.yaml
+        protocolVersion: 2
+        name: mnist
+        type: job
+        prerequisites:
+        - {name: image, type: dockerimage, uri: openpai/standard:python_3.6-pytorch_1.2.0-gpu}
+        taskRoles:
+          train:
+            dockerImage: image
+            resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
+            commands: [python3 train.py]
+        defaults: {virtualCluster: vision}
+        extras:
+          hivedScheduler:
+            taskRoles:
+              train: {skuType: V100}
+
+    Fails with::
+
+        # job.yaml
+        -      train: {skuType: V100}
+        +      train: {skuType: V1000}
+    """
+    # Every skuType that is nowhere, or not where the job runs.
+    for one in submissions(bundle):
+        everywhere = [*dict.fromkeys((*one.cluster.skus.entries, *one.cluster.types.leaves))]
+        for role in one.job.roles.values():
+            if role.sku is None:
+                continue
+            if role.sku.text not in everywhere:
+                chain = one.cluster.types.chain(role.sku.text) if role.sku.text in one.cluster.types.by_name else None
+                otherwise = f"name one of: {listed(everywhere)}"
+                hint, edits = suggested(role.sku, everywhere, otherwise)
+                if chain is not None and chain.leaf_type in everywhere:
+                    hint, edits = f"{role.sku.text} is a cell type: name its device, {chain.leaf_type}", ()
+                yield Finding(role.sku, f"the cluster has no device type {role.sku.text!r}", hint, edits)
+            elif one.clear and not one.job.opportunistic and role.sku.text not in one.sku_names:
+                message = f"virtual cluster {one.vc_name!r} has no devices of type {role.sku.text!r}"
+                hint = f"name one of: {listed(sorted(one.sku_names))}"
+                if one.job.virtual_cluster is None:
+                    hint = f"{hint}; or name another virtual cluster in defaults.virtualCluster, which is missing"
+                yield Finding(role.sku, message, hint)
+
+
+@rule("XRF953", "job-unknown-pin", ERROR)
+def job_pin(bundle: Bundle) -> Findings:
+    """A job wants a pinned cell that its virtual cluster does not have.
+
+    Why: HiveD refuses the pods one by one, after the job was accepted.
+
+    Passes::
+
+        # hivedscheduler.yaml
+        physicalCluster:
+          skuTypes:
+            V100: {gpu: 1, cpu: 8, memory: 65536Mi}
+            T4: {gpu: 1, cpu: 4, memory: 32768Mi}
+          cellTypes:
+            V100-NODE: {childCellType: V100, childCellNumber: 4, isNodeLevel: true}
+            V100-POOL: {childCellType: V100-NODE, childCellNumber: 3}
+            T4-NODE: {childCellType: T4, childCellNumber: 2, isNodeLevel: true}
+          physicalCells:
+          - cellType: V100-POOL
+            cellChildren:
+            - {cellAddress: v1}
+            - {cellAddress: v2}
+            - {cellAddress: v3, pinnedCellId: box}
+          - {cellType: T4-NODE, cellAddress: t1}
+        virtualClusters:
+          vision:
+            virtualCells:
+            - {cellType: V100-POOL.V100-NODE, cellNumber: 2}
+            pinnedCells:
+            - {pinnedCellId: box}
+          default:
+            virtualCells:
+            - {cellType: T4-NODE, cellNumber: 1}
+
+        # job.yaml
+        protocolVersion: 2
+        name: mnist
+        type: job
+        prerequisites:
+        - {name: image, type: dockerimage, uri: openpai/standard:python_3.6-pytorch_1.2.0-gpu}
+        taskRoles:
+          train:
+            dockerImage: image
+            resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
+            commands: [python3 train.py]
+        defaults: {virtualCluster: vision}
+        extras:
+          hivedScheduler:
+            taskRoles:
+              train: {pinnedCellId: box}
+
+    Fails with::
+
+        # job.yaml
+        -      train: {pinnedCellId: box}
+        +      train: {pinnedCellId: boxes}
+    """
+    # Every pinnedCellId that the job's VC does not list.
+    for one in submissions(bundle):
+        pins = [promise.pin_id for promise in (one.vc.promises if one.vc else ()) if promise.pin_id]
+        for role in one.job.roles.values():
+            if one.vc is None or role.pin is None or role.pin.text in pins or one.job.opportunistic:
+                continue
+            otherwise = f"name one of: {listed(pins)}" if pins else "the virtual cluster has no pinned cells"
+            message = f"virtual cluster {one.vc_name!r} has no pinned cell {role.pin.text!r}"
+            yield Finding(role.pin, message, *suggested(role.pin, pins, otherwise))
+
+
+@rule("XRF957", "group-unknown-vc", ERROR)
+def group_vc(bundle: Bundle) -> Findings:
+    """A group may use a virtual cluster that the hivedscheduler configuration does not have.
+
+    Why: when it starts, the server strips unknown virtual clusters from groups, then deletes groups without any, and
+    takes their users out of them: a typo, or a renamed virtual cluster, destroys grants.
+
+    Passes::
+
+        # services-configuration.yaml
+        rest-server:
+          default-pai-admin-username: root-of-pai
+          default-pai-admin-password: not-a-default-1
+        authentication:
+          group-manager:
+            group-data-source: basic
+            admin-group: {groupname: admins, extension: {acls: {admin: true}}}
+            default-group: {groupname: everybody, extension: {acls: {virtualClusters: [default]}}}
+            grouplist:
+            - groupname: researchers
+              extension: {acls: {virtualClusters: [vision]}}
+        hivedscheduler:
+          config: |
+            physicalCluster:
+              skuTypes:
+                V100: {gpu: 1, cpu: 8, memory: 65536Mi}
+                T4: {gpu: 1, cpu: 4, memory: 32768Mi}
+              cellTypes:
+                V100-NODE: {childCellType: V100, childCellNumber: 4, isNodeLevel: true}
+                V100-POOL: {childCellType: V100-NODE, childCellNumber: 3}
+                T4-NODE: {childCellType: T4, childCellNumber: 2, isNodeLevel: true}
+              physicalCells:
+              - cellType: V100-POOL
+                cellChildren:
+                - {cellAddress: v1}
+                - {cellAddress: v2}
+                - {cellAddress: v3, pinnedCellId: box}
+              - {cellType: T4-NODE, cellAddress: t1}
+            virtualClusters:
+              vision:
+                virtualCells:
+                - {cellType: V100-POOL.V100-NODE, cellNumber: 2}
+                pinnedCells:
+                - {pinnedCellId: box}
+              default:
+                virtualCells:
+                - {cellType: T4-NODE, cellNumber: 1}
+
+    Fails with::
+
+        # services-configuration.yaml
+        -      extension: {acls: {virtualClusters: [vision]}}
+        +      extension: {acls: {virtualClusters: [vison]}}
+    """
+    # Every VC in the acls of a group that the configuration beside it does not promise anything.
+    for document in bundle.of(FileKind.SERVICES):
+        known = _virtual_clusters(document, bundle)
+        for group in services_of(document).groups if known else ():
+            for name in group.acls.sequence("virtualClusters").scalars():
+                if name.text not in known:
+                    message = f"group {group.name.text!r} may use {name.text!r}, but there is no such virtual cluster"
+                    yield Finding(name, message, *suggested(name, known, f"name one of: {listed(known)}"))
+
+
+def _virtual_clusters(document: Document, bundle: Bundle) -> list[str]:
+    """Names of the VCs in the configuration that the settings hold, else in the only one of the bundle."""
+    inside = next((one for one in bundle.of(FileKind.HIVED) if one.host is document), None)
+    found = inside or bundle.only(FileKind.HIVED)
+    return [] if found is None else [entry.name for entry in found.top.mapping("virtualClusters")]

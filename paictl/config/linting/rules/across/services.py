@@ -1,0 +1,160 @@
+"""Service descriptions against each other and against their folders.
+
+Passes::
+
+    # cluster-configuration.service.yaml
+    cluster-type: [k8s]
+    template-list: [start.sh]
+    start-script: start.sh
+    stop-script: stop.sh
+    delete-script: delete.sh
+    refresh-script: refresh.sh
+
+    # pylon.service.yaml
+    cluster-type: [k8s]
+    prerequisite: [cluster-configuration]
+    template-list: [pylon.yaml, start.sh]
+    start-script: start.sh
+    stop-script: stop.sh
+    delete-script: delete.sh
+    refresh-script: refresh.sh
+    deploy-rules:
+    - in: pai-master
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path, PurePath
+
+from paictl.config.linting.rule import ERROR, WARNING, Bundle, Document, Finding, Findings, rule
+from paictl.config.linting.rules.shape.words import suggested
+from paictl.config.models.service import FILE_NAME, ServiceFile, service_of, services_by_name
+from paictl.config.reading.kinds import FileKind
+
+_HINT = "remove it, or add the description of that service"
+
+
+@rule("XRF961", "service-unknown-prerequisite", WARNING)
+def service_prerequisite(bundle: Bundle) -> Findings:
+    """A service needs one that is not among the descriptions given together.
+
+    Why: the deployment passes over a prerequisite that it does not know, without a word; the order that the line was
+    written for is gone, as with `drivers`, which OpenPAI dropped.
+
+    Fails with::
+
+        # pylon.service.yaml
+        -prerequisite: [cluster-configuration]
+        +prerequisite: [cluster-configuration, drivers]
+    """
+    services = services_by_name(bundle)
+    for service in services.values():
+        for name in service.prerequisites:
+            if name.text and name.text not in services:
+                message = f"service {service.name!r} needs {name.text!r}, which is not described here"
+                yield Finding(name, message, *suggested(name, services, _HINT))
+
+
+@rule("XRF962", "service-cycle", ERROR)
+def service_cycle(bundle: Bundle) -> Findings:
+    """Services need each other in a circle.
+
+    Why: prerequisites are started first, without end: the deployment ends with a RecursionError that names none of
+    them.
+
+    Fails with::
+
+        # cluster-configuration.service.yaml
+         refresh-script: refresh.sh
+        +prerequisite: [pylon]
+    """
+    # One finding a circle, at the prerequisite that closes it.
+    services = services_by_name(bundle)
+    done: set[str] = set()
+    for name in services:
+        if name not in done:
+            yield from _circles(name, services, done)
+
+
+def _circles(start: str, services: dict[str, ServiceFile], done: set[str]) -> Findings:
+    """The circles among what a service needs; `path` is the way there, `done` what has been looked at."""
+    path = {start: iter(services[start].prerequisites)}
+    while path:
+        here, rest = next(reversed(path.items()))
+        needed = next((one for one in rest if one.text in services and one.text != here and one.text not in done), None)
+        if needed is None:
+            del path[here]
+            done.add(here)
+        elif needed.text in path:
+            names = list(path)
+            circle = [*names[names.index(needed.text) :], needed.text]
+            yield Finding(needed, f"services need each other: {' → '.join(circle)}", "remove one of these lines")
+        else:
+            path[needed.text] = iter(services[needed.text].prerequisites)
+
+
+@rule("XRF963", "service-missing-file", ERROR)
+def service_file(bundle: Bundle) -> Findings:
+    """A service names a script or template that is not in its folder.
+
+    Why: nobody looks before the file is used: the deployment stops in the middle, with bash's exit code 127 or a Python
+    error. A script may also be made from a template of the list. A description alone in its folder is not judged.
+
+    Passes::
+
+        # service.yaml
+        cluster-type: [k8s]
+        prerequisite: [cluster-configuration]
+        template-list: [pylon.yaml, start.sh]
+        start-script: start.sh
+        stop-script: stop.sh
+        delete-script: delete.sh
+        refresh-script: refresh.sh
+        deploy-rules:
+        - in: pai-master
+
+    Fails::
+
+        # service.yaml
+        cluster-type: [k8s]
+        prerequisite: [cluster-configuration]
+        template-list: [pylon.yaml, start.sh]
+        start-script: start.sh
+        stop-script: stop.sh
+        delete-script: delete.sh
+        refresh-script: refresh.sh
+        deploy-rules:
+        - in: pai-master
+
+        # pylon-config.yaml
+        kind: ConfigMap
+    """
+    # Every script and template of a service.yaml that stands beside other files and is none of them.
+    for document in bundle.of(FileKind.SERVICE):
+        folder = _folder(document, bundle) if PurePath(document.path).name == FILE_NAME else None
+        if folder is None:
+            continue
+        service = service_of(document)
+        made = {item.text for item in service.templates}
+        for key, script in service.scripts.items():
+            if script.text not in made and not folder(script.text):
+                yield Finding(
+                    script,
+                    f"{key} {script.text!r} is not in the service's folder",
+                    "add the file, or correct the key's value",
+                )
+        for item in service.templates:
+            if not item.text.endswith(".template") and not folder(f"{item.text}.template"):
+                message = f"{item.text}.template is not in the service's folder"
+                yield Finding(item, message, "add the file, or remove the entry")
+
+
+def _folder(document: Document, bundle: Bundle) -> Callable[[str], bool] | None:
+    """Whether a path is a file of the document's folder; None where the folder holds nothing else."""
+    here = Path(document.path)
+    if here.is_file():
+        beside = [path.name for path in here.parent.iterdir() if path != here]
+        return (lambda name: (here.parent / name).is_file()) if beside else None
+    names = {one.path for one in bundle.documents if PurePath(one.path).parent == here.parent} - {document.path}
+    return (lambda name: str(here.parent / name) in names) if names else None

@@ -1,0 +1,185 @@
+"""The children that a physical cell lists, down to its devices.
+
+Passes::
+
+    # hivedscheduler.yaml
+    physicalCluster:
+      cellTypes:
+        NODE: {childCellType: GPU, childCellNumber: 2, isNodeLevel: true}
+      physicalCells:
+      - cellType: NODE
+        cellAddress: worker1
+        cellChildren:
+        - {cellAddress: 0}
+        - {cellAddress: 1}
+    virtualClusters:
+      default:
+        virtualCells:
+        - {cellType: NODE, cellNumber: 1}
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from paictl.cells.spec import LEAF_LEVEL
+from paictl.config.linting.repairs import renamed
+from paictl.config.linting.rule import ERROR, Document, Edit, Finding, Findings, rule
+from paictl.config.models.hived import hived
+from paictl.config.models.hived_cells import MOST_DEVICES, Cell, Device, device_index, devices
+from paictl.config.models.hived_types import CellTypes, name_under
+from paictl.config.reading.source import place_of
+
+
+@rule("HVD513", "bad-device-index", ERROR)
+def bad_device_index(document: Document) -> Findings:
+    """The address of a device is not its index in the node.
+
+    Why: HiveD hands the address of a leaf cell to the container runtime as device index, and stops at start if it is no
+    number.
+
+    Fails with::
+
+        # hivedscheduler.yaml
+        -    - {cellAddress: 1}
+        +    - {cellAddress: gpu1}
+    """
+    # Each address of a leaf cell that is not a whole number from 0 on.
+    for cell in hived(document).cells:
+        if cell.level != LEAF_LEVEL or cell.address is None or isinstance(cell.address.value, bool):
+            continue
+        if device_index(cell) is None:
+            message = f"{cell.address.text!r} is the address of a {cell.type} device, which must be its index"
+            yield Finding(cell.address, message, "write a whole number from 0 on, as nvidia-smi shows it")
+
+
+@rule("HVD514", "repeated-device-index", ERROR)
+def repeated_device_index(document: Document) -> Findings:
+    """A device stands twice in its node.
+
+    Why: HiveD gives the same device to two jobs. Mind the defaults: a leaf cell without address gets its position,
+    which an explicit address beside it may have taken.
+
+    Fails with::
+
+        # hivedscheduler.yaml
+        -    - {cellAddress: 1}
+        +    - {cellAddress: 0}
+    """
+    # Each device whose index an earlier device of the node has.
+    for node in hived(document).nodes:
+        if not node.children or node.chain.leaves[node.level] > MOST_DEVICES:
+            continue
+        seen: dict[int, Device] = {}
+        for device in devices(node):
+            if device.number is None:
+                continue
+            first = seen.setdefault(device.number, device)
+            if first is not device:
+                line = place_of(first.at).line
+                message = f"device {device.number} of node {node.name} stands twice, first in line {line}"
+                yield Finding(device.at, message, "give each device of the node an index of its own")
+
+
+@rule("HVD515", "children-count", ERROR)
+def children_count(document: Document) -> Findings:
+    """A cell lists more or fewer children than its type has.
+
+    Why: HiveD accepts it and computes quotas from the type or from the first cell of a level, so that virtual clusters
+    are promised cells that do not exist.
+
+    Passes::
+
+        # hivedscheduler.yaml
+        physicalCluster:
+          cellTypes:
+            NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
+            RACK: {childCellType: NODE, childCellNumber: 2}
+          physicalCells:
+          - cellType: RACK
+            cellChildren:
+            - {cellAddress: worker1}
+            - {cellAddress: worker2}
+        virtualClusters:
+          default:
+            virtualCells:
+            - {cellType: RACK.NODE, cellNumber: 2}
+
+    Fails with::
+
+        # hivedscheduler.yaml
+        -    - {cellAddress: worker2}
+        @@
+        -    - {cellType: RACK.NODE, cellNumber: 2}
+        +    - {cellType: RACK.NODE, cellNumber: 1}
+    """
+    # Each cell whose list of children has another length; where all cells of a type agree, their type.
+    model = hived(document)
+    listed: dict[str, list[Cell]] = defaultdict(list)
+    for cell in model.cells:
+        if cell.listed and cell.chain.countable:
+            listed[cell.type].append(cell)
+    for cells in listed.values():
+        wanted = cells[0].chain.fanout[cells[0].level]
+        lengths = {cell.listed for cell in cells}
+        if len(cells) > 1 and len(lengths) == 1 and wanted not in lengths and cells[0].level > LEAF_LEVEL:
+            yield from _type_is_wrong(model.types, cells)
+        else:
+            yield from (_cell_is_wrong(cell, wanted) for cell in cells if cell.listed != wanted)
+
+
+def _type_is_wrong(types: CellTypes, cells: list[Cell]) -> Findings:
+    name, count = cells[0].type, cells[0].listed
+    at = types.by_name[name].spec.scalar("childCellNumber")
+    if at is not None:
+        message = f"childCellNumber of {name} is {at.text}, but all {len(cells)} {name} cells list {count} children"
+        yield Finding(at, message, f"write {count}, or correct the cells", (Edit(at, str(count)),))
+
+
+def _cell_is_wrong(cell: Cell, wanted: int) -> Finding:
+    at = cell.spec.key("cellChildren") or cell.place
+    if cell.level == LEAF_LEVEL:
+        return Finding(at, f"{cell.type} is a device type, whose cells have no children", "remove cellChildren")
+    noun, verb = "child" if wanted == 1 else "children", "is" if cell.listed == 1 else "are"
+    message = f"a {cell.type} cell has {wanted} {noun}, {cell.listed} {verb} listed"
+    if cell.listed < wanted:
+        return Finding(at, message, "list all of them, or define a cell type for such smaller cells")
+    return Finding(at, message, f"remove {cell.listed - wanted} of them, or correct childCellNumber of {cell.type}")
+
+
+@rule("HVD516", "other-cell-type", ERROR)
+def other_cell_type(document: Document) -> Findings:
+    """A child is said to be of another type than its parent's type gives it.
+
+    Why: HiveD then builds a cell of mixed types, in which promises cannot be found.
+
+    Passes::
+
+        # hivedscheduler.yaml
+        physicalCluster:
+          cellTypes:
+            NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
+            RACK: {childCellType: NODE, childCellNumber: 2}
+          physicalCells:
+          - cellType: RACK
+            cellChildren:
+            - {cellAddress: worker1}
+            - {cellAddress: worker2}
+        virtualClusters:
+          default:
+            virtualCells:
+            - {cellType: RACK.NODE, cellNumber: 2}
+
+    Fails with::
+
+        # hivedscheduler.yaml
+        -    - {cellAddress: worker2}
+        +    - {cellType: GPU, cellAddress: worker2}
+    """
+    # Each cellType of a child that is not the childCellType of its parent's type.
+    for cell in hived(document).cells:
+        at = name_under(cell.spec, "cellType")
+        if cell.parent is not None and at is not None and at.text != cell.type:
+            message = f"the children of a {cell.parent.type} cell are {cell.type} cells, not {at.text}"
+            edits = renamed(at, cell.type)
+            yield Finding(at, message, f"write {cell.type}, or leave cellType out", edits)

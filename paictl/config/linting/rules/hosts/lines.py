@@ -1,0 +1,174 @@
+"""The lines of a host list and their two fields."""
+
+from __future__ import annotations
+
+import re
+
+from paictl.config.linting.rule import ERROR, WARNING, Document, Edit, Finding, Findings, Severity, Span, rule
+from paictl.config.models.hosts import address_of, host_list, name_fault
+from paictl.config.reading.csvtable import Row
+
+
+@rule("CSV201", "field-count", ERROR)
+def field_count(document: Document) -> Findings:
+    """A line of a host list has not exactly two fields.
+
+    Why: OpenPAI takes the first field as host name and the second as address. With one field it stops with an
+    IndexError; further fields it ignores without a word.
+
+    Fails::
+
+        # worker.csv
+        pai-worker-1,10.1.1.1
+        pai-worker-2 10.1.1.2
+    """
+    # Each line with another number of fields; only a warning where there are more, which the tools ignore.
+    header = host_list(document).header
+    for row in document.rows:
+        if row.comment or row is header or len(row.fields) in (0, 2):
+            continue
+        if len(row.fields) > 2:
+            at = Span(row.source, row.fields[2].start - 1, row.end)
+            message = f"{len(row.fields)} fields; what follows the second is ignored"
+            yield Finding(at, message, "write hostname,address and nothing else", (Edit(at, ""),), Severity.WARNING)
+        else:
+            yield _lone(row)
+
+
+def _lone(row: Row) -> Finding:
+    """One field: most often the two stand there with something else between them."""
+    field = row.fields[0]
+    message = f"only one field, {field.stripped!r}, where a host name and an address belong"
+    parts = re.split(r"[;\s]+", field.stripped)
+    if len(parts) == 2 and name_fault(parts[0].lower()) is None and address_of(parts[1]):
+        fixed = ",".join(parts)
+        return Finding(row, message, f"separate the two by a comma: {fixed}", (Edit(row, fixed),))
+    return Finding(row, message, "write hostname,address")
+
+
+@rule("CSV202", "header-line", ERROR)
+def header_line(document: Document) -> Findings:
+    """A host list starts with a line of headings.
+
+    Why: host lists have no headings: OpenPAI takes the line for a machine, and the deployment waits for a host called
+    `hostname`.
+
+    Fails with::
+
+        # worker.csv
+        +hostname,ip
+         pai-worker-1,10.1.1.1
+    """
+    # The line of headings, if the first line is one.
+    header = host_list(document).header
+    if header is not None:
+        message = "a line of headings, which is read as a host"
+        yield Finding(header, message, "remove the line", (Edit(header.whole, ""),))
+
+
+@rule("CSV203", "blank-line", ERROR)
+def blank_line(document: Document) -> Findings:
+    """A host list has a blank line.
+
+    Why: OpenPAI's generator takes two fields of every line and stops with an IndexError at a blank one, without naming
+    file or line.
+
+    Fails with::
+
+        # worker.csv
+         pai-worker-1,10.1.1.1
+        +
+    """
+    for row in document.rows:
+        if row.blank:
+            yield Finding(row, "blank line, at which the old tools crash", "remove it", (Edit(row.whole, ""),))
+
+
+@rule("CSV204", "comment-line", ERROR)
+def comment_line(document: Document) -> Findings:
+    """A host list has a comment.
+
+    Why: host lists know no comments: a line that starts with `#` is read as a machine whose name starts with `#`, or
+    ends in an IndexError if it has no comma.
+
+    Fails::
+
+        # worker.csv
+        pai-worker-1,10.1.1.1
+        # broken since May: pai-worker-2,10.1.1.2
+    """
+    # Each line that starts with `#`, those for paictl itself included: the old tools read them no better.
+    for row in document.rows:
+        if row.comment:
+            yield Finding(row, "a comment, which is read as a host", "remove the line, or keep the note elsewhere")
+
+
+@rule("CSV205", "spaces-around-field", WARNING)
+def spaces_around_field(document: Document) -> Findings:
+    """A field of a host list has spaces around it.
+
+    Why: the spaces become part of the name or address: two spellings of one host are two hosts, and scripts that cut at
+    the comma look for a host that is not there.
+
+    Fails::
+
+        # worker.csv
+        pai-worker-1,10.1.1.1
+        pai-worker-2, 10.1.1.2
+    """
+    # Each field with white space before or behind it.
+    for row in document.rows:
+        if row.comment:
+            continue
+        for field in row.fields[:2]:
+            if field.text != field.stripped or field.written != field.written.strip():
+                hint = f"remove them: {field.stripped}"
+                yield Finding(field, f"spaces around {field.stripped!r}", hint, (Edit(field, field.stripped),))
+
+
+@rule("CSV206", "quoted-field", WARNING)
+def quoted_field(document: Document) -> Findings:
+    """A field of a host list stands in quotes.
+
+    Why: OpenPAI's Python reads the quotes away, its shell scripts do not. A quote that is never closed swallows the
+    lines after it.
+
+    Fails::
+
+        # worker.csv
+        pai-worker-1,10.1.1.1
+        "pai-worker-2","10.1.1.2"
+    """
+    # Each field with quotes; an error where they do not come in pairs.
+    for row in document.rows:
+        if row.comment:
+            continue
+        for field in row.fields[:2]:
+            if field.written.count('"') % 2:
+                message = 'a quote (") that is never closed, so that the following lines count as this field'
+                yield Finding(field, message, "remove the quote", severity=Severity.ERROR)
+            elif '"' in field.written:
+                hint = f"write it without: {field.stripped}"
+                edits = (Edit(field, field.stripped),) if '"' not in field.text else ()
+                yield Finding(field, f"{field.stripped!r} stands in quotes", hint, edits)
+
+
+@rule("CSV207", "swapped-fields", ERROR)
+def swapped_fields(document: Document) -> Findings:
+    """A line of a host list gives the address first and the name behind it.
+
+    Why: OpenPAI takes the first field as the name; a machine named after its address joins Kubernetes under that name,
+    and HiveD never finds it.
+
+    Fails::
+
+        # worker.csv
+        pai-worker-1,10.1.1.1
+        10.1.1.2,pai-worker-2
+    """
+    # Each line whose fields make sense the other way round.
+    for row in host_list(document).swapped:
+        address, name = row.fields[:2]
+        fixed = f"{name.stripped},{address.stripped}"
+        edits = (Edit(Span(row.source, address.start, name.end), fixed),)
+        yield Finding(row, "the address stands before the host name", f"write {fixed}", edits)

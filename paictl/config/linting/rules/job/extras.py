@@ -1,0 +1,160 @@
+"""Plugins and other extras that nobody reads, or not as they stand there.
+
+Passes::
+
+    # job.yaml
+    protocolVersion: 2
+    name: mnist
+    type: job
+    prerequisites:
+    - {name: image, type: dockerimage, uri: openpai/standard:python_3.6-pytorch_1.2.0-gpu}
+    taskRoles:
+      train:
+        dockerImage: image
+        resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
+        commands: [python3 train.py]
+    extras: {gangAllocation: false}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from paictl.config.linting.rule import WARNING, Document, Finding, Findings, rule
+from paictl.config.linting.rules.job.wishes import OF_JOB, OF_ROLE
+from paictl.config.linting.rules.shape.words import suggested
+from paictl.config.models.job import JobSpec, job_of
+from paictl.config.reading.nodes import Entry
+from paictl.words import listed, nearest
+
+
+@rule("JOB625", "unknown-plugin-role", WARNING)
+def unknown_plugin_role(document: Document) -> Findings:
+    """A runtime plugin is meant for a task role that the job does not have.
+
+    Why: the runtime compares names and passes over the plugin without a word.
+
+    Passes::
+
+        # job.yaml
+        protocolVersion: 2
+        name: mnist
+        type: job
+        prerequisites:
+        - {name: image, type: dockerimage, uri: openpai/standard:python_3.6-pytorch_1.2.0-gpu}
+        taskRoles:
+          train:
+            dockerImage: image
+            resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
+            commands: [python3 train.py]
+        extras:
+          com.microsoft.pai.runtimeplugin:
+          - plugin: ssh  # paictl: ignore=JOB630
+            parameters: {jobssh: true}
+            taskRoles: [train]
+
+    Fails with::
+
+        # job.yaml
+        -    taskRoles: [train]
+        +    taskRoles: [trian]
+    """
+    # Every name under taskRoles of a plugin that is no task role.
+    job = job_of(document)
+    for plugin in job.top.mapping("extras").sequence("com.microsoft.pai.runtimeplugin").mappings():
+        for name in plugin.sequence("taskRoles").scalars():
+            if job.roles and name.text not in job.roles:
+                message = f"the plugin is meant for {name.text!r}, which is no task role"
+                yield Finding(name, message, *suggested(name, job.roles, f"name one of: {listed(job.roles)}"))
+
+
+KNOWN = (
+    "com.microsoft.pai.runtimeplugin",
+    "gangAllocation",
+    "hivedScheduler",
+    "jobStatusChangeNotification",
+    "storages",
+    "submitFrom",
+)
+
+
+CUTOFF = 0.85
+"""How much must be alike: a key of one's own is no mistake."""
+
+
+@rule("JOB627", "misspelt-extra", WARNING)
+def misspelt_extra(document: Document) -> Findings:
+    """A key of `extras` is nearly, but not quite, one that OpenPAI reads.
+
+    Why: `extras` may hold keys of your own, so a mistyped one passes as such and its wish is lost without a word.
+
+    Fails with::
+
+        # job.yaml
+        -extras: {gangAllocation: false}
+        +extras: {gangallocation: false}
+    """
+    # Every key of `extras` that is close to a known one.
+    for entry in job_of(document).top.mapping("extras"):
+        meant = None if entry.name in KNOWN else nearest(entry.name, KNOWN, CUTOFF)
+        if meant is not None:
+            yield Finding(entry.key, f"extras has a key {entry.name!r}, which nobody reads", f"did you mean {meant!r}?")
+
+
+PLUGINS: Final = "com.microsoft.pai.runtimeplugin"
+
+
+_INSTEAD_OF_PLUGIN: Final = {
+    "ssh": "start an SSH server in commands, on a port of resourcePerInstance.ports",
+    "tensorboard": "start TensorBoard in commands, on a port of resourcePerInstance.ports",
+    "teamwise_storage": "fetch data and save results in commands",
+    "cmd": "put the command into commands of the task role, or preCommands of a deployment",
+}
+
+
+_INSTEAD_OF_EXTRA: Final = {
+    "storages": "fetch data and save results in commands",
+    "jobStatusChangeNotification": "remove it, and follow the job with: paictl job list",
+    "retainContainers": "remove it, and save what you want to keep in commands",
+}
+
+
+_READ: Final = frozenset({"hivedScheduler", "gangAllocation", "submitFrom"})
+"""Extras that mean something here, or that only say which program wrote the job."""
+
+
+@rule("JOB630", "field-without-effect", WARNING)
+def without_effect(document: Document) -> Findings:
+    """A field of the job has no effect on a cluster of paictl.
+
+    Why: jobs written for OpenPAI name things that its runtime and its other services do there and nothing does here.
+    The job is submitted and runs without them: no SSH, no TensorBoard, no storage mounted, no mail.
+
+    Fails with::
+
+        # job.yaml
+        -extras: {gangAllocation: false}
+        +extras:
+        +  storages: [nfs]
+    """
+    # Every plugin of the runtime and every key of `extras` that nothing reads.
+    for entry in _unread(job_of(document)):
+        if entry.name != PLUGINS:
+            hint = _INSTEAD_OF_EXTRA.get(entry.name, "remove it, or keep it as a note of your own")
+            yield Finding(entry.key, f"extras.{entry.name} has no effect here", hint)
+    for plugin in job_of(document).top.mapping("extras").sequence(PLUGINS).mappings():
+        name = plugin.text("plugin")
+        if name is not None:
+            hint = _INSTEAD_OF_PLUGIN.get(name.text, "remove it, and do in commands what it did")
+            yield Finding(name, f"the runtime plugin {name.text!r} has no effect here", hint)
+
+
+def _unread(job: JobSpec) -> Iterator[Entry]:
+    """Keys of `extras` that nothing reads, but for those that other rules lead to the right place or spelling."""
+    for entry in job.top.mapping("extras"):
+        elsewhere = entry.name in (*OF_JOB, *OF_ROLE)
+        if entry.name in _READ or elsewhere:
+            continue
+        if entry.name in KNOWN or nearest(entry.name, KNOWN, CUTOFF) is None:
+            yield entry

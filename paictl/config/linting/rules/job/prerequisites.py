@@ -1,0 +1,313 @@
+"""Prerequisites and deployments: defined once, used, and found where they are named."""
+
+from __future__ import annotations
+
+from paictl.config.linting.rule import ERROR, INFO, WARNING, Document, Edit, Finding, Findings, rule
+from paictl.config.linting.rules.shape.words import suggested
+from paictl.config.models.job import REFERENCES, JobRole, JobSpec, Prerequisite, job_of
+from paictl.config.reading.nodes import ScalarNode, SequenceNode
+from paictl.config.reading.source import place_of
+from paictl.words import listed
+
+
+@rule("JOB601", "unknown-prerequisite", ERROR)
+def unknown_prerequisite(document: Document) -> Findings:
+    """A task role refers to a prerequisite that the job does not have.
+
+    Why: the server refuses the job. A name also has to be of the right type: an image under `data` is not found.
+
+    Fails with::
+
+        # job.yaml
+        -    dockerImage: image
+        +    dockerImage: imgae
+    """
+    # Every dockerImage, data, output, script and entry of prerequisites that names nothing of its type.
+    job = job_of(document)
+    for role in job.roles.values():
+        for key, kind in REFERENCES.items():
+            name = role.node.text(key)
+            if name is not None:
+                yield from _missing(job, role, name, kind)
+        for name in role.node.sequence("prerequisites").scalars():
+            yield from _missing(job, role, name, None)
+
+
+def _missing(job: JobSpec, role: JobRole, name: ScalarNode, kind: str | None) -> Findings:
+    """The finding about one reference; `kind` None stands for any type."""
+    same_name = job.named.get(name.text, [])
+    if any(kind in (None, one.type) or not one.known for one in same_name):
+        return
+    wanted = f"prerequisite of type {kind}" if kind else "prerequisite"
+    message = f"task role {role.name!r} refers to {name.text!r}, but there is no {wanted} of that name"
+    if same_name:
+        yield Finding(name, message, f"{name.text!r} is of type {same_name[0].type}: correct it, or name another one")
+        return
+    known = (one.name.text for one in job.prerequisites if kind in (None, one.type))
+    yield Finding(name, message, *suggested(name, known, "add it to prerequisites, or name one that is there"))
+
+
+@rule("JOB602", "unknown-deployment", ERROR)
+def unknown_deployment(document: Document) -> Findings:
+    """The default deployment is none of the job's deployments.
+
+    Why: the server refuses the job.
+
+    Passes::
+
+        # job.yaml
+        protocolVersion: 2
+        name: mnist
+        type: job
+        prerequisites:
+        - {name: image, type: dockerimage, uri: openpai/standard:python_3.6-pytorch_1.2.0-gpu}
+        taskRoles:
+          train:
+            dockerImage: image
+            resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
+            commands: [python3 train.py]
+        deployments:
+        - name: quick
+          taskRoles:
+            train: {preCommands: [sleep 1]}
+        defaults: {deployment: quick}
+
+    Fails with::
+
+        # job.yaml
+        -defaults: {deployment: quick}
+        +defaults: {deployment: quik}
+    """
+    # The name under defaults.deployment, if nothing bears it.
+    job = job_of(document)
+    wanted = job.top.mapping("defaults").text("deployment")
+    names = [name.text for name, _ in job.deployments]
+    if wanted is None or wanted.text in names:
+        return
+    otherwise = f"name one of: {listed(names)}" if names else "remove the key, or add the deployment"
+    yield Finding(wanted, f"there is no deployment {wanted.text!r}", *suggested(wanted, names, otherwise))
+
+
+@rule("JOB603", "unknown-deployment-role", WARNING)
+def unknown_deployment_role(document: Document) -> Findings:
+    """A deployment has commands for a task role that the job does not have.
+
+    Why: the server passes over them without a word, so that the commands never run.
+
+    Passes::
+
+        # job.yaml
+        protocolVersion: 2
+        name: mnist
+        type: job
+        prerequisites:
+        - {name: image, type: dockerimage, uri: openpai/standard:python_3.6-pytorch_1.2.0-gpu}
+        taskRoles:
+          train:
+            dockerImage: image
+            resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
+            commands: [python3 train.py]
+        deployments:
+        - name: quick
+          taskRoles:
+            train: {preCommands: [sleep 1]}
+        defaults: {deployment: quick}
+
+    Fails with::
+
+        # job.yaml
+        -    train: {preCommands: [sleep 1]}
+        +    trian: {preCommands: [sleep 1]}
+    """
+    # Every key under deployments[].taskRoles that is no task role.
+    job = job_of(document)
+    for name, deployment in job.deployments:
+        around = deployment.mapping("taskRoles")
+        free = [role for role in job.roles if role not in around]
+        for entry in around:
+            if job.roles and entry.name not in job.roles:
+                message = f"deployment {name.text!r} has commands for {entry.name!r}, which is no task role"
+                otherwise = f"name one of: {listed(job.roles)}"
+                yield Finding(entry.key, message, *suggested(entry.key, free, otherwise))
+
+
+@rule("JOB604", "duplicate-prerequisite", ERROR)
+def duplicate_prerequisite(document: Document) -> Findings:
+    """Two prerequisites have the same type and name.
+
+    Why: the server refuses the job. The same name for two types is allowed.
+
+    Fails with::
+
+        # job.yaml
+         - {name: image, type: dockerimage, uri: openpai/standard:python_3.6-pytorch_1.2.0-gpu}
+        +- {name: image, type: dockerimage, uri: openpai/standard:python_3.6-cntk_2.7-gpu}
+    """
+    # Every prerequisite after the first of its type and name.
+    first: dict[tuple[str, str], Prerequisite] = {}
+    for one in job_of(document).prerequisites:
+        if not one.known:
+            continue
+        earlier = first.setdefault((one.type, one.name.text), one)
+        if earlier is not one:
+            line = place_of(earlier.name).line
+            message = f"prerequisite {one.name.text!r} of type {one.type} stands twice, first in line {line}"
+            yield Finding(one.name, message, "rename or remove one of the two")
+
+
+@rule("JOB605", "duplicate-deployment", ERROR)
+def duplicate_deployment(document: Document) -> Findings:
+    """Two deployments have the same name.
+
+    Why: the server refuses the job.
+
+    Passes::
+
+        # job.yaml
+        protocolVersion: 2
+        name: mnist
+        type: job
+        prerequisites:
+        - {name: image, type: dockerimage, uri: openpai/standard:python_3.6-pytorch_1.2.0-gpu}
+        taskRoles:
+          train:
+            dockerImage: image
+            resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
+            commands: [python3 train.py]
+        deployments:
+        - name: quick
+          taskRoles:
+            train: {preCommands: [sleep 1]}
+        defaults: {deployment: quick}
+
+    Fails with::
+
+        # job.yaml
+           taskRoles:
+        +    train: {postCommands: [sleep 9]}
+        +- name: quick
+        +  taskRoles:
+    """
+    # Every deployment after the first of its name.
+    first: dict[str, ScalarNode] = {}
+    for name, _ in job_of(document).deployments:
+        earlier = first.setdefault(name.text, name)
+        if earlier is not name:
+            line = place_of(earlier).line
+            yield Finding(name, f"deployment {name.text!r} stands twice, first in line {line}", "rename one of the two")
+
+
+@rule("JOB621", "prerequisite-form", ERROR)
+def prerequisite_form(document: Document) -> Findings:
+    """A prerequisite does not have what its type needs.
+
+    Why: an image, a script and an output have one `uri`, data has a list of them, and only images have `auth`; the
+    server refuses other shapes. Newer releases let plugins do without `uri`.
+
+    Passes::
+
+        # job.yaml
+        protocolVersion: 2
+        name: mnist
+        type: job
+        prerequisites:
+        - {name: image, type: dockerimage, uri: openpai/standard:python_3.6-pytorch_1.2.0-gpu}
+        - {name: cifar, type: data, uri: [https://example.com/cifar.tar.gz]}
+        taskRoles:
+          train:
+            data: cifar
+            dockerImage: image
+            resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
+            commands: [python3 train.py]
+
+    Fails with::
+
+        # job.yaml
+        -- {name: cifar, type: data, uri: [https://example.com/cifar.tar.gz]}
+        +- {name: cifar, type: data, uri: https://example.com/cifar.tar.gz}
+        @@
+        -    data: cifar
+    """
+    # Every uri that is missing or of the other shape, and auth where nobody logs in.
+    for one in job_of(document).prerequisites:
+        if not one.known:
+            continue
+        name, uri = f"prerequisite {one.name.text!r}", one.node.get("uri")
+        if uri is None and "plugin" not in one.node:
+            yield Finding(one.name, f"{name} of type {one.type} lacks the key 'uri'", "add uri: where it is")
+        elif isinstance(uri, ScalarNode) and uri.value is not None and one.type == "data":
+            edits = (Edit(uri, f"[{uri.source.text[uri.start : uri.end]}]"),) if uri.style not in ("|", ">") else ()
+            yield Finding(uri, f"uri of {name} must be a list, because it is data", "put it in brackets", edits)
+        elif isinstance(uri, SequenceNode) and one.type != "data":
+            yield Finding(uri, f"uri of {name} must be one string, not a list", f"a {one.type} has one address")
+        if "auth" in one.node and one.type != "dockerimage":
+            message = f"{name} of type {one.type} has 'auth', which only images have"
+            yield Finding(one.node.key("auth") or one.name, message, "remove it")
+
+
+@rule("JOB624", "unused-prerequisite", INFO)
+def unused_prerequisite(document: Document) -> Findings:
+    """No task role uses a prerequisite.
+
+    Why: it costs nothing, but often a reference was forgotten.
+
+    Fails with::
+
+        # job.yaml
+         - {name: image, type: dockerimage, uri: openpai/standard:python_3.6-pytorch_1.2.0-gpu}
+        +- {name: cifar, type: data, uri: [https://example.com/cifar.tar.gz]}
+    """
+    # Every prerequisite that nothing names, unless a reference of its type is wrong: it may have meant this one.
+    job = job_of(document)
+    used = {name.text for one in job.prerequisites for name in one.node.sequence("require").scalars()}
+    for role in job.roles.values():
+        used.update(name.text for name in role.node.sequence("prerequisites").scalars())
+    for key, kind in REFERENCES.items():
+        names = {name.text for role in job.roles.values() if (name := role.node.text(key))}
+        there = {one.name.text: one for one in job.prerequisites if one.type == kind}
+        if names - there.keys() or used - job.named.keys():
+            continue
+        for word, one in there.items():
+            if word not in names | used:
+                hint = f"write {key}: {word} in a task role, or remove it"
+                yield Finding(one.name, f"no task role uses the prerequisite {word!r}", hint)
+
+
+@rule("JOB617", "clear-password", WARNING)
+def clear_password(document: Document) -> Findings:
+    """The password of an image registry stands in the job in clear.
+
+    Why: everybody who may see the job sees its file. Values of `secrets` are kept apart and masked.
+
+    Passes::
+
+        # job.yaml
+        secrets: {registry: opensesame}
+        protocolVersion: 2
+        name: mnist
+        type: job
+        prerequisites:
+        - name: image
+          type: dockerimage
+          uri: registry.internal/team/pytorch
+          auth: {username: me, password: <% $secrets.registry %>}
+        taskRoles:
+          train:
+            dockerImage: image
+            resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
+            commands: [python3 train.py]
+
+    Fails with::
+
+        # job.yaml
+        -secrets: {registry: opensesame}
+        @@
+        -  auth: {username: me, password: <% $secrets.registry %>}
+        +  auth: {username: me, password: opensesame}
+    """
+    # Every password of a registry that is no template.
+    for one in job_of(document).prerequisites:
+        password = one.node.mapping("auth").scalar("password")
+        if password is not None and password.text.strip() and "<%" not in password.text:
+            message = f"the registry password of {one.name.text!r} stands here in clear"
+            yield Finding(password, message, "move it to secrets and write <% $secrets.name %> here")

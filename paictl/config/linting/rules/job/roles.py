@@ -1,0 +1,270 @@
+"""Task roles: their names, sizes, ports and ends."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from paictl.config.linting.rule import ERROR, WARNING, Document, Finding, Findings, Severity, rule
+from paictl.config.models.job import RESOURCES, JobRole, job_of, pod_name_part
+
+_WEB_PAGE = "the web page"
+
+
+_READERS = {
+    "the server": re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*\Z"),
+    "HiveD": re.compile(r"[A-Za-z0-9._~]+\Z"),
+    _WEB_PAGE: re.compile(r"[a-z0-9]{1,63}\Z"),
+}
+
+
+_HINT = "use lower-case letters and digits, e.g. worker1"
+
+
+@rule("JOB607", "role-name", ERROR)
+def role_name(document: Document) -> Findings:
+    """The name of a task role is one that the server, HiveD or the web page refuses.
+
+    Why: the three disagree. The server takes letters, digits and `_`, not beginning with a digit; what HiveD is told
+    takes `.` and `~` as well; the web page's editor takes lower-case letters and digits only. `worker1` is fine
+    everywhere.
+
+    Fails with::
+
+        # job.yaml
+        -  train:
+        +  train-1:
+    """
+    # Every task role that somebody refuses; only the web page's taste is no error.
+    for role in job_of(document).roles.values():
+        refusers = [reader for reader, pattern in _READERS.items() if not pattern.match(role.name)]
+        if not pod_name_part(role.name):
+            yield Finding(role.key, f"nothing of task role {role.name!r} is left in names of pods", _HINT)
+        elif refusers:
+            milder = Severity.INFO if refusers == [_WEB_PAGE] else None
+            yield Finding(
+                role.key, f"task role {role.name!r} is refused by {' and '.join(refusers)}", _HINT, (), milder
+            )
+
+
+@rule("JOB608", "colliding-roles", ERROR)
+def colliding_roles(document: Document) -> Findings:
+    """Two task roles become the same name in Kubernetes.
+
+    Why: names are lower-cased and everything but letters and digits is dropped, so that `ps_1` and `PS1` share the
+    names of their pods; nobody checks it.
+
+    Fails with::
+
+        # job.yaml
+        -  train:
+        +  ps_1:
+        @@
+             commands: [python3 train.py]
+        +  PS1:
+        +    dockerImage: image
+        +    resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
+        +    commands: [python3 train.py]
+    """
+    # Every task role after the first of its shortened name.
+    first: dict[str, JobRole] = {}
+    for role in job_of(document).roles.values():
+        short = pod_name_part(role.name)
+        earlier = first.setdefault(short, role)
+        if short and earlier is not role:
+            message = f"task roles {earlier.name!r} and {role.name!r} both become {short!r} in names of pods"
+            yield Finding(role.key, message, "rename one of the two")
+
+
+@rule("JOB609", "gang-retries", WARNING)
+def gang_retries(document: Document) -> Findings:
+    """A task role has retries of single tasks, but the job is a gang.
+
+    Why: with gang allocation, the default, all tasks start and end together, and `taskRetryCount` has no effect; only
+    `jobRetryCount` starts the job again.
+
+    Passes::
+
+        # job.yaml
+        protocolVersion: 2
+        name: mnist
+        type: job
+        prerequisites:
+        - {name: image, type: dockerimage, uri: openpai/standard:python_3.6-pytorch_1.2.0-gpu}
+        taskRoles:
+          train:
+            taskRetryCount: 3
+            dockerImage: image
+            resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
+            commands: [python3 train.py]
+        extras: {gangAllocation: false}
+
+    Fails with::
+
+        # job.yaml
+        -extras: {gangAllocation: false}
+    """
+    # Every taskRetryCount other than 0 unless gangAllocation is false.
+    job = job_of(document)
+    if not job.gang:
+        return
+    for role in job.roles.values():
+        if role.node.integer("taskRetryCount"):
+            message = f"taskRetryCount of task role {role.name!r} has no effect in a gang"
+            at = role.node.get("taskRetryCount") or role.key
+            yield Finding(at, message, "set extras.gangAllocation to false, or use jobRetryCount")
+
+
+@rule("JOB610", "unreachable-completion", WARNING)
+def unreachable_completion(document: Document) -> Findings:
+    """A completion asks for more tasks than the role has.
+
+    Why: with `minFailedInstances` above `instances` failed tasks never fail the job. With `minSucceededInstances` above
+    it the job simply waits for all tasks, as it does without the key.
+
+    Fails with::
+
+        # job.yaml
+           train:
+        +    instances: 2
+        +    completion: {minFailedInstances: 3}
+    """
+    # Every minFailedInstances and minSucceededInstances above the number of instances.
+    for role in job_of(document).roles.values():
+        completion = role.node.mapping("completion")
+        for key, milder in (("minFailedInstances", None), ("minSucceededInstances", Severity.INFO)):
+            number = completion.integer(key)
+            if number is not None and number > role.instances:
+                message = f"{key} is {number}, but task role {role.name!r} has only {role.instances}"
+                at = completion.get(key) or role.key
+                yield Finding(at, message, f"write at most {role.instances}, or -1", severity=milder)
+
+
+@rule("JOB611", "resource-amount", ERROR)
+def resource_amount(document: Document) -> Findings:
+    """A task asks for a negative amount, or for no CPU or memory.
+
+    Why: the server takes any integer. A task that asks for nothing at all gets 0 devices, which HiveD answers with a
+    panic; a task without memory is killed as soon as it allocates any.
+
+    Fails with::
+
+        # job.yaml
+        -    resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
+        +    resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: -1}
+    """
+    # Every negative amount, and zero where a task cannot live with it.
+    for role in job_of(document).roles.values():
+        amounts = {key: role.resources.integer(key) for key in RESOURCES}
+        if all(amount == 0 for amount in amounts.values()):
+            key_of_all = role.node.key("resourcePerInstance") or role.key
+            yield Finding(key_of_all, f"task role {role.name!r} asks for nothing at all", "write what one task needs")
+            continue
+        for key, amount in amounts.items():
+            at = role.resources.get(key) or role.key
+            if amount is not None and amount < 0:
+                message = f"{key} of task role {role.name!r} is negative"
+                yield Finding(at, message, "write 0 or more" if key == "gpu" else "write 1 or more")
+            elif amount == 0 and key != "gpu":
+                message = f"task role {role.name!r} asks for no {key}"
+                yield Finding(at, message, "write what one task needs", severity=Severity.WARNING)
+
+
+@rule("JOB619", "shared-memory", WARNING)
+def shared_memory(document: Document) -> Findings:
+    """The shared memory of a task is zero, negative, or more than its memory.
+
+    Why: shared memory counts as memory of the task: a task that fills it is killed before it comes to the end.
+
+    Fails with::
+
+        # job.yaml
+           train:
+        +    extraContainerOptions: {shmMB: 16384}
+    """
+    # Every shmMB that cannot be used.
+    for role in job_of(document).roles.values():
+        options = role.node.mapping("extraContainerOptions")
+        shared, memory = options.integer("shmMB"), role.resources.integer("memoryMB")
+        at = options.get("shmMB") or role.key
+        if shared is not None and shared <= 0:
+            yield Finding(at, f"shmMB of task role {role.name!r} is {shared}", "write 1 or more, or leave it out: 512")
+        elif shared is not None and memory is not None and 0 < memory < shared:
+            message = f"task role {role.name!r} has {shared} MiB of shared memory, but only {memory} MiB of memory"
+            yield Finding(at, message, "lower shmMB, or raise memoryMB")
+
+
+_LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*\Z")
+
+
+_GIVEN = ("ssh", "http")
+
+
+@rule("JOB620", "port-label", ERROR)
+def port_label(document: Document) -> Findings:
+    """A port label or a number of ports is one that the server refuses, or that it overwrites.
+
+    Why: a label becomes part of a variable's name (`PAI_PORT_LIST_…`): letters, digits and `_`, not beginning with a
+    digit. Every task gets a port for `ssh` and one for `http`, whatever the job says about them.
+
+    Passes::
+
+        # job.yaml
+        protocolVersion: 2
+        name: mnist
+        type: job
+        prerequisites:
+        - {name: image, type: dockerimage, uri: openpai/standard:python_3.6-pytorch_1.2.0-gpu}
+        taskRoles:
+          train:
+            dockerImage: image
+            resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1, ports: {tensorboard: 1}}
+            commands: [python3 train.py]
+
+    Fails with::
+
+        # job.yaml
+        -    resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1, ports: {tensorboard: 1}}
+        +    resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1, ports: {tensor-board: 1}}
+    """
+    # Every label and number under resourcePerInstance.ports.
+    for role in job_of(document).roles.values():
+        ports = role.resources.mapping("ports")
+        for entry in ports:
+            number = ports.integer(entry.name)
+            if not _LABEL.match(entry.name):
+                message = f"port label {entry.name!r} must be made of letters, digits and _"
+                yield Finding(entry.key, message, "rename it, e.g. to tensorboard")
+            elif number is not None and number < 1:
+                message = f"task role {role.name!r} asks for {number} ports {entry.name!r}"
+                yield Finding(entry.value, message, "write 1 or more, or remove the label")
+            elif entry.name in _GIVEN and number not in (None, 1):
+                message = f"every task gets exactly one port {entry.name!r}, whatever stands here"
+                yield Finding(entry.key, message, "use another label", severity=Severity.WARNING)
+
+
+MOST_PODS: Final = 150_000
+"""Pods of the largest cluster that Kubernetes is made for."""
+
+
+@rule("JOB628", "too-many-tasks", ERROR)
+def too_many_tasks(document: Document) -> Findings:
+    """A job has more tasks than any cluster can hold.
+
+    Why: every task is a pod, and Kubernetes is made for at most 150,000 pods (kubernetes.io, "Considerations for large
+    clusters"). Such a number is a slip of the finger, and the server that takes the job has to make a pod of each.
+
+    Fails with::
+
+        # job.yaml
+           train:
+        +    instances: 1000000000000
+    """
+    # The largest role of a job whose roles together have too many tasks.
+    roles = job_of(document).roles.values()
+    tasks = sum(role.instances for role in roles)
+    if tasks > MOST_PODS:
+        largest = max(roles, key=lambda role: role.instances)
+        message = f"the job has {tasks:,} tasks, and no cluster holds more than {MOST_PODS:,} pods"
+        at = largest.node.get("instances") or largest.key
+        yield Finding(at, message, "use fewer instances, or several jobs")

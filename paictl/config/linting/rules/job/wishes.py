@@ -1,0 +1,341 @@
+"""What a job asks of the scheduler: `extras.hivedScheduler`.
+
+Passes::
+
+    # job.yaml
+    protocolVersion: 2
+    name: mnist
+    type: job
+    prerequisites:
+    - {name: image, type: dockerimage, uri: openpai/standard:python_3.6-pytorch_1.2.0-gpu}
+    taskRoles:
+      train:
+        dockerImage: image
+        resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
+        commands: [python3 train.py]
+    extras:
+      hivedScheduler:
+        taskRoles:
+          train: {skuType: V100}
+"""
+
+from __future__ import annotations
+
+from paictl.config.linting.rule import ERROR, WARNING, Document, Finding, Findings, Severity, rule
+from paictl.config.linting.rules.shape.words import suggested
+from paictl.config.models.job import JobRole, job_of
+from paictl.words import listed
+
+
+@rule("JOB612", "crit-priority", WARNING)
+def crit_priority(document: Document) -> Findings:
+    """The priority class is `crit`, which OpenPAI's own server refuses.
+
+    Why: OpenPAI knows a number for `crit` (120) but its schema lets only prod, test and oppo through. paictl takes it.
+
+    Passes::
+
+        # job.yaml
+        protocolVersion: 2
+        name: mnist
+        type: job
+        prerequisites:
+        - {name: image, type: dockerimage, uri: openpai/standard:python_3.6-pytorch_1.2.0-gpu}
+        taskRoles:
+          train:
+            dockerImage: image
+            resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
+            commands: [python3 train.py]
+        extras:
+          hivedScheduler:
+            jobPriorityClass: prod
+
+    Fails with::
+
+        # job.yaml
+        -    jobPriorityClass: prod
+        +    jobPriorityClass: crit
+    """
+    # The priority class, if it is crit.
+    priority = job_of(document).hived.text("jobPriorityClass")
+    if priority is not None and priority.text == "crit":
+        message = "OpenPAI's server refuses the priority class crit; only paictl runs it"
+        yield Finding(priority, message, "write prod, unless the job is for paictl only")
+
+
+@rule("JOB613", "sku-and-pin", ERROR)
+def sku_and_pin(document: Document) -> Findings:
+    """A task role wants both a device type and a pinned cell.
+
+    Why: a pinned cell has a type already; the server refuses the job.
+
+    Passes::
+
+        # job.yaml
+        protocolVersion: 2
+        name: mnist
+        type: job
+        prerequisites:
+        - {name: image, type: dockerimage, uri: openpai/standard:python_3.6-pytorch_1.2.0-gpu}
+        taskRoles:
+          train:
+            dockerImage: image
+            resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
+            commands: [python3 train.py]
+        extras:
+          hivedScheduler:
+            taskRoles:
+              train: {pinnedCellId: box}
+
+    Fails with::
+
+        # job.yaml
+        -      train: {pinnedCellId: box}
+        +      train: {skuType: V100, pinnedCellId: box}
+    """
+    # Every role with skuType and pinnedCellId.
+    for role in job_of(document).roles.values():
+        if role.sku is not None and role.pin is not None:
+            message = f"task role {role.name!r} has both skuType and pinnedCellId"
+            yield Finding(role.wishes.key("pinnedCellId") or role.pin, message, "remove one of the two")
+
+
+@rule("JOB614", "mixed-affinity-group", ERROR)
+def mixed_affinity_group(document: Document) -> Findings:
+    """Task roles of one affinity group want different device types or pinned cells.
+
+    Why: HiveD places a group as a whole, in one chain of cells; the server refuses the job.
+
+    Passes::
+
+        # job.yaml
+        protocolVersion: 2
+        name: mnist
+        type: job
+        prerequisites:
+        - {name: image, type: dockerimage, uri: openpai/standard:python_3.6-pytorch_1.2.0-gpu}
+        taskRoles:
+          train:
+            dockerImage: image
+            resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
+            commands: [python3 train.py]
+          ps:
+            dockerImage: image
+            resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
+            commands: [python3 train.py]
+        extras:
+          hivedScheduler:
+            taskRoles:
+              train: {skuType: V100, affinityGroupName: all}
+              ps: {skuType: V100, affinityGroupName: all}
+
+    Fails with::
+
+        # job.yaml
+        -      ps: {skuType: V100, affinityGroupName: all}
+        +      ps: {skuType: T4, affinityGroupName: all}
+    """
+    # Every role whose wishes differ from those of its group's first role.
+    first: dict[str, JobRole] = {}
+    for role in job_of(document).roles.values():
+        if role.group is None:
+            continue
+        leader = first.setdefault(role.group.text, role)
+        if _wish(leader) != _wish(role):
+            message = f"{role.name!r} wants {_words(role)}, but {leader.name!r} of the same group {_words(leader)}"
+            yield Finding(role.sku or role.pin or role.group, message, "give all roles of a group the same wish")
+
+
+def _wish(role: JobRole) -> tuple[str | None, str | None]:
+    return (role.sku.text if role.sku else None, role.pin.text if role.pin else None)
+
+
+def _words(role: JobRole) -> str:
+    sku, pin = _wish(role)
+    return " and ".join([f"type {sku}"] * bool(sku) + [f"pinned cell {pin}"] * bool(pin)) or "no type"
+
+
+@rule("JOB615", "unknown-scheduled-role", ERROR)
+def unknown_scheduled_role(document: Document) -> Findings:
+    """`extras.hivedScheduler` speaks of a task role that the job does not have.
+
+    Why: the server refuses the job.
+
+    Fails with::
+
+        # job.yaml
+        -      train: {skuType: V100}
+        +      trian: {skuType: V100}
+    """
+    # Every key under extras.hivedScheduler.taskRoles that is no task role.
+    job = job_of(document)
+    wishes = job.hived.mapping("taskRoles")
+    free = [role for role in job.roles if role not in wishes]
+    for entry in wishes:
+        if job.roles and entry.name not in job.roles:
+            message = f"extras.hivedScheduler speaks of {entry.name!r}, which is no task role"
+            yield Finding(entry.key, message, *suggested(entry.key, free, f"name one of: {listed(job.roles)}"))
+
+
+@rule("JOB616", "ignored-sku-number", WARNING)
+def ignored_sku_number(document: Document) -> Findings:
+    """The number of devices that a task role asks of HiveD is not used.
+
+    Why: the server computes it from `resourcePerInstance` and the resources of the device type, and overwrites
+    `skuNumber`; `skuNum` it does not read at all. A number equal to `gpu` changes nothing and is only mentioned.
+
+    Fails with::
+
+        # job.yaml
+        -      train: {skuType: V100}
+        +      train: {skuType: V100, skuNumber: 4}
+    """
+    for role in job_of(document).roles.values():
+        for key in ("skuNumber", "skuNum"):
+            number = role.wishes.integer(key)
+            if number is not None:
+                same = number == role.resources.integer("gpu")
+                message = f"{key} of task role {role.name!r} is not used: the number follows from resourcePerInstance"
+                at = role.wishes.key(key) or role.key
+                yield Finding(at, message, "remove it", severity=Severity.INFO if same else None)
+
+
+@rule("JOB622", "role-outside-gang", WARNING)
+def role_outside_gang(document: Document) -> Findings:
+    """Some task roles of a gang are in affinity groups and others are not.
+
+    Why: as soon as one role names a group, HiveD forms no group over the whole job: each task of a role without a group
+    is placed alone, and runs before the others have their devices.
+
+    Passes::
+
+        # job.yaml
+        protocolVersion: 2
+        name: mnist
+        type: job
+        prerequisites:
+        - {name: image, type: dockerimage, uri: openpai/standard:python_3.6-pytorch_1.2.0-gpu}
+        taskRoles:
+          train:
+            dockerImage: image
+            resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
+            commands: [python3 train.py]
+          ps:
+            dockerImage: image
+            resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
+            commands: [python3 train.py]
+        extras:
+          hivedScheduler:
+            taskRoles:
+              train: {affinityGroupName: all}
+              ps: {affinityGroupName: all}
+
+    Fails with::
+
+        # job.yaml
+        -      ps: {affinityGroupName: all}
+    """
+    # Every role without a group beside roles with one, unless the job is no gang.
+    job = job_of(document)
+    grouped = [role for role in job.roles.values() if role.group is not None]
+    if not job.gang or not grouped:
+        return
+    for role in job.roles.values():
+        if role.group is None:
+            message = f"task role {role.name!r} is in no affinity group, so that its tasks do not wait for the gang"
+            group = grouped[0].group.text if grouped[0].group else ""
+            yield Finding(role.key, message, f"give it affinityGroupName: {group}, or set gangAllocation to false")
+
+
+@rule("JOB623", "opportunistic-pin", ERROR)
+def opportunistic_pin(document: Document) -> Findings:
+    """An opportunistic job wants a pinned cell.
+
+    Why: opportunistic jobs run outside the quota of their VC, and a pinned cell is part of it; HiveD refuses the pods.
+
+    Passes::
+
+        # job.yaml
+        protocolVersion: 2
+        name: mnist
+        type: job
+        prerequisites:
+        - {name: image, type: dockerimage, uri: openpai/standard:python_3.6-pytorch_1.2.0-gpu}
+        taskRoles:
+          train:
+            dockerImage: image
+            resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
+            commands: [python3 train.py]
+        extras:
+          hivedScheduler:
+            jobPriorityClass: oppo
+            taskRoles:
+              train: {skuType: V100}
+
+    Fails with::
+
+        # job.yaml
+        -      train: {skuType: V100}
+        +      train: {pinnedCellId: box}
+    """
+    # Every pinnedCellId in a job of class oppo.
+    job = job_of(document)
+    if job.opportunistic:
+        for role in job.roles.values():
+            if role.pin is not None:
+                message = f"task role {role.name!r} of an opportunistic job cannot run in pinned cell {role.pin.text!r}"
+                yield Finding(role.pin, message, "remove pinnedCellId, or write jobPriorityClass: test")
+
+
+FLAGS = ("lazyPreemptionEnable", "gangReleaseEnable", "ignoreK8sSuggestedNodes")
+
+
+OF_JOB = ("jobPriorityClass", *FLAGS, "taskRoles")
+
+
+OF_ROLE = ("skuType", "pinnedCellId", "affinityGroupName")
+
+
+@rule("JOB626", "misplaced-wish", WARNING)
+def misplaced_wish(document: Document) -> Findings:
+    """A key for the scheduler stands where nobody reads it.
+
+    Why: OpenPAI carries `extras` along unread, and reads flags such as lazyPreemptionEnable for the whole job only,
+    beside taskRoles. Elsewhere the wish is lost without a word: the job is killed where it should have kept its
+    devices.
+
+    Passes::
+
+        # job.yaml
+        protocolVersion: 2
+        name: mnist
+        type: job
+        prerequisites:
+        - {name: image, type: dockerimage, uri: openpai/standard:python_3.6-pytorch_1.2.0-gpu}
+        taskRoles:
+          train:
+            dockerImage: image
+            resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
+            commands: [python3 train.py]
+        extras:
+          hivedScheduler: {lazyPreemptionEnable: true}
+
+    Fails with::
+
+        # job.yaml
+        -  hivedScheduler: {lazyPreemptionEnable: true}
+        +  lazyPreemptionEnable: true
+    """
+    # Every key of `extras` that means something only in `extras.hivedScheduler`, and flags of the job in a role.
+    job = job_of(document)
+    extras = job.top.mapping("extras")
+    for key, place in [(key, "") for key in OF_JOB] + [(key, ".taskRoles.ROLE") for key in OF_ROLE]:
+        at = extras.key(key)
+        if at is not None:
+            yield Finding(at, f"{key} has no effect in extras", f"move it to extras.hivedScheduler{place}")
+    for role in job.roles.values():
+        for key in FLAGS:
+            at = role.wishes.key(key)
+            if at is not None:
+                message = f"{key} has no effect in a task role, but for the whole job"
+                yield Finding(at, message, "move it to extras.hivedScheduler, beside taskRoles")

@@ -1,0 +1,124 @@
+"""Rules about guided labs: what would make a lab unusable, or a check hollow.
+
+Passes::
+
+    # lab.yaml
+    lab: 20_example
+    title: {en: Example, zh: 例子}
+    goal: {en: See a job run., zh: 看到作业运行。}
+    needs: {preset: lab}
+    steps:
+    - id: submit
+      text: {en: Submit a job., zh: 提交作业。}
+      commands: [paictl job submit job.yaml]
+    checks:
+    - id: runs
+      after: submit
+      says: {en: The job runs., zh: 作业在运行。}
+      look: paictl job list
+      expect:
+      - job: {name: job, state: Running}
+    near-misses:
+    - id: nothing
+      says: {en: Nothing was submitted., zh: 没有提交作业。}
+      fails: [runs]
+      steps: {submit: {commands: []}}
+    questions: []
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
+from paictl.config.models.lab import Ids, ids_in
+from paictl.config.reading.nodes import ScalarNode
+from paictl.words import nearest
+
+
+@rule("LAB901", "unknown-lab-id", ERROR)
+def unknown_lab_id(document: Document) -> Findings:
+    """A lab refers to a step or check that it does not have.
+
+    Why: the check would never be judged, or the mistake never be played, and nobody would notice.
+
+    Fails with::
+
+        # lab.yaml
+        -  after: submit
+        +  after: submitted
+    """
+    # Every reference to a step or check that is not there.
+    steps, checks = ids_in(document, "steps"), ids_in(document, "checks")
+    for what, name, known in _references(document, steps, checks):
+        if name.text not in known:
+            near = nearest(name.text, known)
+            yield Finding(name, f"there is no {what} {name.text!r}", f"did you mean {near!r}?" if near else None)
+
+
+def _references(document: Document, steps: Ids, checks: Ids) -> Iterator[tuple[str, ScalarNode, Ids]]:
+    for one in document.top.sequence("checks").mappings():
+        if (after := one.text("after")) is not None:
+            yield "step", after, steps
+    for one in document.top.sequence("near-misses").mappings():
+        for name in one.sequence("fails").scalars():
+            yield "check", name, checks
+        for entry in one.mapping("steps"):
+            yield "step", entry.key, steps
+        for name in one.sequence("order").scalars():
+            yield "step", name, steps
+
+
+@rule("LAB902", "repeated-lab-id", ERROR)
+def repeated_lab_id(document: Document) -> Findings:
+    """Two steps, checks or mistakes of a lab have the same id.
+
+    Why: what a student has done is kept by id, so one of the two would count for both.
+
+    Fails with::
+
+        # lab.yaml
+           - job: {name: job, state: Running}
+        +- id: runs
+        +  after: submit
+        +  says: {en: The job is of vc1., zh: 作业属于 vc1。}
+        +  look: paictl job list
+        +  expect:
+        +  - job: {name: job, vc: vc1}
+    """
+    # Every id that was given before in the same list.
+    for part in ("steps", "checks", "near-misses"):
+        seen: set[str] = set()
+        for one in document.top.sequence(part).mappings():
+            name = one.text("id")
+            if name is not None and name.text in seen:
+                yield Finding(name, f"the id {name.text!r} stands twice in {part}", "give each its own")
+            elif name is not None:
+                seen.add(name.text)
+
+
+@rule("LAB903", "hollow-check", ERROR)
+def hollow_check(document: Document) -> Findings:
+    """No mistake makes a check fail.
+
+    Why: a check that nobody has seen fail may be true of everything. Name at least one near miss under which it fails;
+    the self-test plays it.
+
+    Fails with::
+
+        # lab.yaml
+           - job: {name: job, state: Running}
+        +- id: in-vc1
+        +  after: submit
+        +  says: {en: The job is of vc1., zh: 作业属于 vc1。}
+        +  look: paictl job list
+        +  expect:
+        +  - job: {name: job, vc: vc1}
+    """
+    # Every check that no near miss names.
+    misses = document.top.sequence("near-misses").mappings()
+    named = {name.text for miss in misses for name in miss.sequence("fails").scalars()}
+    for one in document.top.sequence("checks").mappings():
+        name = one.text("id")
+        if name is not None and name.text not in named:
+            yield Finding(name, f"no near miss makes the check {name.text!r} fail", "describe one under near-misses")

@@ -1,1 +1,0 @@
-"""Rules about service descriptions: what the deployment would stumble over."""

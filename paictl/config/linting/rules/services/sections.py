@@ -1,0 +1,276 @@
+"""Sections of the services configuration: known, complete, and read as they stand there."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+
+from paictl.config.linting.rule import ERROR, INFO, WARNING, Document, Finding, Findings, rule
+from paictl.config.linting.rules.shape.words import dotted, suggested
+from paictl.config.models.images import load_images
+from paictl.config.models.services import GONE, NEAR_NAMES, STANDARD_NAME, UserGroup, described_keys, services_of
+from paictl.config.reading.nodes import MappingNode, ScalarNode
+from paictl.config.reading.source import place_of
+
+
+@rule("SVC701", "empty-section", ERROR)
+def empty_section(document: Document) -> Findings:
+    """A section is there but has nothing in it.
+
+    Why: OpenPAI lays the section over the service's defaults; with nothing there it stops with a TypeError that names
+    no file. A section that is left out is fine.
+
+    Fails with::
+
+        # services-configuration.yaml
+           default-pai-admin-password: not-a-default-1
+        +grafana:
+    """
+    # Every section without a value; legacy ones have a rule of their own.
+    for path, entry, schema in described_keys(document):
+        if len(path) > 1:
+            continue
+        empty = isinstance(entry.value, ScalarNode) and entry.value.tag == "null"
+        if empty and "deprecationMessage" not in schema:
+            message = f"section {entry.name!r} is empty, on which OpenPAI stops with a TypeError"
+            yield Finding(entry.key, message, "remove the line, or write settings below it")
+
+
+@rule("SVC709", "legacy-service-setting", WARNING)
+def legacy_service_setting(document: Document) -> Findings:
+    """A section or key belongs to an old release of OpenPAI.
+
+    Why: releases since v1.0 ignore it without a word, or keep it for one more release only.
+
+    Passes::
+
+        # services-configuration.yaml
+        rest-server:
+          default-pai-admin-username: root-of-pai
+          default-pai-admin-password: not-a-default-1
+        grafana: {port: 3000}
+
+    Fails with::
+
+        # services-configuration.yaml
+        -grafana: {port: 3000}
+        +grafana: {grafana-port: 3000}
+    """
+    # Every key that the schema marks as deprecated, with what to do instead.
+    for path, entry, schema in described_keys(document):
+        advice = schema.get("deprecationMessage")
+        if advice:
+            what = "section" if len(path) == 1 else "key"
+            yield Finding(entry.key, f"{what} {dotted(path)} is legacy", advice)
+
+
+@rule("SVC710", "no-hived-config", WARNING)
+def no_hived_config(document: Document) -> Findings:
+    """There is a section for HiveD, but no configuration in it.
+
+    Why: OpenPAI then leaves HiveD out and uses the default scheduler, which knows neither virtual clusters nor
+    topology.
+
+    Passes::
+
+        # services-configuration.yaml
+        rest-server:
+          default-pai-admin-username: root-of-pai
+          default-pai-admin-password: not-a-default-1
+        hivedscheduler:
+          config: |
+            physicalCluster:
+              skuTypes: {V100: {gpu: 1, cpu: 8, memory: 65536Mi}}
+              cellTypes:
+                NODE: {childCellType: V100, childCellNumber: 4, isNodeLevel: true}
+              physicalCells:
+              - {cellType: NODE, cellAddress: worker1}
+            virtualClusters:
+              default:
+                virtualCells:
+                - {cellType: NODE, cellNumber: 1}
+
+    Fails::
+
+        # services-configuration.yaml
+        rest-server:
+          default-pai-admin-username: root-of-pai
+          default-pai-admin-password: not-a-default-1
+        hivedscheduler:
+          config: ""
+    """
+    # The section, if its config is missing or blank.
+    section = document.top.get("hivedscheduler")
+    if not isinstance(section, MappingNode):
+        return
+    config = section.get("config")
+    if config is None or (isinstance(config, ScalarNode) and (config.tag == "null" or not config.text.strip())):
+        at = section.key("config") or document.top.key("hivedscheduler") or section
+        message = "hivedscheduler has no config, so that the default scheduler is used"
+        yield Finding(at, message, "write the configuration below config: |, or remove the section")
+
+
+@rule("SVC711", "duplicate-group", ERROR)
+def duplicate_group(document: Document) -> Findings:
+    """Two groups have the same name.
+
+    Why: OpenPAI makes each group that is not there yet; the second of a name is passed over, with what it may do.
+
+    Passes::
+
+        # services-configuration.yaml
+        rest-server:
+          default-pai-admin-username: root-of-pai
+          default-pai-admin-password: not-a-default-1
+        authentication:
+          OIDC: false
+          group-manager:
+            group-data-source: basic
+            admin-group: {groupname: admins, extension: {acls: {admin: true}}}
+            default-group: {groupname: everybody, extension: {acls: {admin: false}}}
+
+    Fails with::
+
+        # services-configuration.yaml
+             default-group: {groupname: everybody, extension: {acls: {admin: false}}}
+        +    grouplist:
+        +    - groupname: vision
+        +    - groupname: vision
+    """
+    # Every group after the first of its name.
+    first: dict[str, UserGroup] = {}
+    for group in services_of(document).groups:
+        earlier = first.setdefault(group.name.text, group)
+        if earlier is not group:
+            line = place_of(earlier.name).line
+            message = f"group {group.name.text!r} stands twice, first in line {line} ({earlier.place})"
+            yield Finding(group.name, message, "rename one of the two")
+
+
+_NESTED = {
+    ("authentication", "group-manager"): ("group-data-source", "admin-group", "default-group"),
+    ("prometheus-pushgateway", "metrics-cleaner"): ("job-time-to-live", "clean-interval"),
+}
+"""Nested defaults that services read without asking whether they are there."""
+
+
+@rule("SVC713", "dropped-defaults", ERROR)
+def dropped_defaults(document: Document) -> Findings:
+    """A nested key is written in part, and the rest of its defaults is lost.
+
+    Why: except for `cluster` and `alert-manager`, OpenPAI merges only the first level: a `group-manager` with nothing
+    but a `grouplist` has no administrators' group any more.
+
+    Passes::
+
+        # services-configuration.yaml
+        rest-server:
+          default-pai-admin-username: root-of-pai
+          default-pai-admin-password: not-a-default-1
+        authentication:
+          OIDC: false
+          group-manager:
+            group-data-source: basic
+            admin-group: {groupname: admins, extension: {acls: {admin: true}}}
+            default-group: {groupname: everybody, extension: {acls: {admin: false}}}
+
+    Fails::
+
+        # services-configuration.yaml
+        rest-server:
+          default-pai-admin-username: root-of-pai
+          default-pai-admin-password: not-a-default-1
+        authentication:
+          group-manager:
+            grouplist:
+            - groupname: vision
+    """
+    # Every nested mapping that lacks keys which its default has.
+    for (section, key), needed in _NESTED.items():
+        nested = document.top.mapping(section).get(key)
+        if not isinstance(nested, MappingNode):
+            continue
+        missing = [name for name in needed if name not in nested]
+        if missing:
+            at = document.top.mapping(section).key(key) or nested
+            message = f"{section}.{key} replaces its default as a whole and lacks {', '.join(missing)}"
+            yield Finding(at, message, "write these keys too")
+
+
+@rule("SVC717", "other-file-name", WARNING)
+def other_file_name(document: Document) -> Findings:
+    """A file of service settings has a name that only resembles the one that is read.
+
+    Why: textbooks write service-configuration.yaml; OpenPAI reads services-configuration.yaml. Under the other name the
+    file stands beside the real one, and nobody can tell which of the two is in force.
+
+    Fails::
+
+        # service-configuration.yaml
+        rest-server:
+          default-pai-admin-username: root-of-pai
+          default-pai-admin-password: not-a-default-1
+    """
+    name = PurePath(document.path).name
+    if name in NEAR_NAMES:
+        yield Finding(document.beginning, f"OpenPAI does not read {name}", f"rename it to {STANDARD_NAME}")
+
+
+@rule("SVC718", "service-gone", INFO)
+def service_gone(document: Document) -> Findings:
+    """A section of a service of OpenPAI that paictl does not have.
+
+    Why: what it did is done by others now, so that its settings have no effect. They are kept and do no harm; the
+    services that took its place are named.
+
+    Passes::
+
+        # services-configuration.yaml
+        rest-server:
+          default-pai-admin-username: root-of-pai
+          default-pai-admin-password: not-a-default-1
+        webportal: {server-port: 9286}
+
+    Fails with::
+
+        # services-configuration.yaml
+        -webportal: {server-port: 9286}
+        +pylon: {port: 80}
+    """
+    # Every section of a service that was given up, with what took its place.
+    for entry in document.top:
+        instead = GONE.get(entry.key.text)
+        if instead:
+            yield Finding(entry.key, f"section {entry.key.text} has no effect: paictl has no such service", instead)
+
+
+@rule("SVC719", "unknown-image", WARNING)
+def unknown_image(document: Document) -> Findings:
+    """An image is named that none of paictl's services uses.
+
+    Why: services ask for their images by the names of `templates/images.yaml`, so a reference under another name is
+    never used: the service starts with the image that comes with paictl.
+
+    Passes::
+
+        # services-configuration.yaml
+        rest-server:
+          default-pai-admin-username: root-of-pai
+          default-pai-admin-password: not-a-default-1
+        images:
+          node-exporter: registry.example/monitoring/node-exporter:v1.10.2
+
+    Fails with::
+
+        # services-configuration.yaml
+        -  node-exporter: registry.example/monitoring/node-exporter:v1.10.2
+        +  node-exprter: registry.example/monitoring/node-exporter:v1.10.2
+    """
+    # Every name in the section of images that is in no template.
+    named = document.top.mapping("images")
+    if not named:
+        return
+    known = load_images()
+    for entry in named:
+        if entry.key.text not in known:
+            hint = suggested(entry.key, known, f"the names are: {', '.join(known)}")
+            yield Finding(entry.key, f"no service uses an image {entry.key.text!r}", *hint)
