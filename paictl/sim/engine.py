@@ -76,6 +76,11 @@ class Simulation:
         self._least: int | None = None
         """The work that was left when there had been so many of them."""
 
+    @property
+    def arrived(self) -> int:
+        """How many jobs have come so far."""
+        return self._number
+
     # --- time
 
     def run(self) -> None:

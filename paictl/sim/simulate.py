@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
 from paictl.errors import PaictlError
 from paictl.i18n import text
@@ -19,6 +20,9 @@ from paictl.sim.policies.parameters import ParameterError, as_data
 from paictl.sim.policies.table import parse
 from paictl.sim.run import JobOutcome, LogEntry, RunResult
 
+LOOK: Final = 500
+"""Decisions between two looks at how far a run is."""
+
 
 def simulate(
     jobs: Sequence[Job],
@@ -29,13 +33,15 @@ def simulate(
     inflate: float | None = None,
     log: bool = False,
     check: Callable[[Simulation], None] | None = None,
+    part: Callable[[float], None] | None = None,
 ) -> RunResult:
     """Play jobs (in any order) under `name:key=value,…`.
 
     Same jobs, cluster, policy and seed: the same result, but for `wall_seconds`. `inflate`: play so many random jobs of
     the trace that they ask for that part of the cluster (`inflate.inflated`). `log`: keep every event. `check` is
-    called with the engine after every instant. Raises `ParameterError` for a policy that cannot be, `PolicyError` where
-    a policy has a defect.
+    called with the engine after every instant, `part` now and then with the part of the jobs that is played.
+
+    Raises `ParameterError` for a policy that cannot be, `PolicyError` where a policy has a defect.
     """
     kind, parameters = parse(policy)
     cluster = Cluster(spec)
@@ -50,6 +56,8 @@ def simulate(
     made = kind(parameters, Setup(cluster, seed, history, requests, tenants))
     entries: list[LogEntry] | None = [] if log else None
     outcomes: dict[str, JobOutcome] = {}
+    if part is not None:
+        check = _watched(check, part, outcomes, len(ordered))
     engine = Simulation(
         cluster, made, ordered, lambda outcome: outcomes.__setitem__(outcome.id, outcome), log=entries, check=check
     )
@@ -79,6 +87,26 @@ def simulate(
         log=tuple(entries or ()),
         wall_seconds=wall,
     )
+
+
+def _watched(
+    check: Callable[[Simulation], None] | None,
+    part: Callable[[float], None],
+    outcomes: Mapping[str, JobOutcome],
+    number: int,
+) -> Callable[[Simulation], None]:
+    """A check that now and then says how far it is: jobs that came and jobs that left, of all."""
+    seen = 0
+
+    def watch(engine: Simulation) -> None:
+        nonlocal seen
+        if check is not None:
+            check(engine)
+        seen += 1
+        if seen % LOOK == 0:
+            part((engine.arrived + len(outcomes)) / max(1, 2 * number))
+
+    return watch
 
 
 def _whole(jobs: Sequence[Job], policy: str) -> Sequence[Job]:

@@ -16,7 +16,9 @@ from paictl.cli.sim.shared import (
     JobsOption,
     PoliciesOption,
     ReproducibleOption,
+    ResumeOption,
     TraceArgument,
+    estimating,
     number,
     read_trace,
     span,
@@ -24,6 +26,7 @@ from paictl.cli.sim.shared import (
     write_results,
 )
 from paictl.errors import PaictlError
+from paictl.i18n import text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,6 +59,7 @@ def compare(
         list[int] | None, typer.Option("--seed", min=0, help="For policies that draw; repeatable.")
     ] = None,
     inflate: InflateOption = None,
+    resume: ResumeOption = False,
     processes: Annotated[
         int | None, typer.Option("--processes", min=1, max=256, help="How many runs at a time; one a processor.")
     ] = None,
@@ -90,7 +94,7 @@ def compare(
         RunRequest(policy, spec, seed, inflate)
         for spec in specs for policy in dict.fromkeys(policies) for seed in dict.fromkeys(seeds or [0])
     ]  # fmt: skip
-    given = _played(trace, kind, wanted, processes)
+    given = _played(trace, kind, wanted, processes, resume=resume)
     runs = given.runs
     write_results(given, f"{trace}: {', '.join(label(run, runs) for run in runs)}", jobs=jobs, html=html)
     if output is Output.TABLE:
@@ -99,18 +103,20 @@ def compare(
         write_data(compared_data(given, reproducible=reproducible), output)
 
 
-def _played(trace: str, kind: str | None, wanted: Sequence[RunRequest], processes: int | None) -> Compared:
-    """The runs of a trace, said how far they are."""
-    from paictl.sim.parallel import play
+def _played(
+    trace: str, kind: str | None, wanted: Sequence[RunRequest], processes: int | None, *, resume: bool
+) -> Compared:
+    """The runs of a trace; says how far they are."""
+    from paictl.sim.parallel import KeptRuns, play
     from paictl.sim.report import compared
 
     with progressing(f"reading {trace}") as say:
         found = read_trace(trace, kind)
-        say(f"playing {len(found.jobs):,} jobs: 0 of {len(wanted)} runs")
+        words = text("playing {count:,} jobs {runs} times", count=len(found.jobs), runs=len(wanted))
+        say(words)
         runs = play(
-            found.jobs, wanted, processes=processes,
-            done=lambda number: say(f"playing {len(found.jobs):,} jobs: {number} of {len(wanted)} runs"),
-        )  # fmt: skip
+            found.jobs, wanted, processes=processes, part=estimating(say, words), kept=KeptRuns(found, resume=resume)
+        )
         return compared(found, runs)
 
 

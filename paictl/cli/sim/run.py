@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from paictl import i18n
-from paictl.cli.console import Output, progress, spoken, write, write_data, write_table
+from paictl.cli.console import Output, progress, progressing, spoken, write, write_data, write_table
 from paictl.cli.options import OutputOption
 from paictl.cli.sim.shared import (
     ClusterOption,
@@ -21,15 +21,13 @@ from paictl.cli.sim.shared import (
     ReproducibleOption,
     SeedOption,
     TraceArgument,
+    estimating,
     number,
     read_trace,
     span,
     write_figures,
     write_results,
 )
-
-if TYPE_CHECKING:
-    from paictl.sim.run import RunResult
 
 EPILOG = """
 paictl sim run tiny --policy fifo --cluster 2x4
@@ -63,8 +61,10 @@ def run(
     spec = cluster_named(cluster)
     with progress(f"reading {trace}"):
         found = read_trace(trace, kind)
-    with progress(f"playing {len(found.jobs):,} jobs under {policy}"):
-        result = simulate(found.jobs, spec, policy, seed=seed, inflate=inflate, log=events is not None)
+    words = i18n.text("playing {count:,} jobs under {policy}", count=len(found.jobs), policy=policy)
+    with progressing(words) as say:
+        part = estimating(say, words)
+        result = simulate(found.jobs, spec, policy, seed=seed, inflate=inflate, log=events is not None, part=part)
         given = compared(found, [result])
     more = {events: "".join(events_jsonl(result))} if events else {}
     title = i18n.text("{trace} under {policy}", trace=trace, policy=policy)
@@ -84,22 +84,20 @@ def run(
     )
     write("")
     write_figures([policy], given.figures)
-    _write_tenants(result)
-    _write_counters(run_data(result, found, given.figures[0]), COUNTED)
+    data = run_data(result, found, given.figures[0])
+    _write_tenants(data["tenants"])
+    _write_counters(data, COUNTED)
 
 
-def _write_tenants(result: RunResult) -> None:
-    from paictl.sim.metrics import by_tenant
-
-    rows = by_tenant(result)
+def _write_tenants(rows: Sequence[dict[str, Any]]) -> None:
     if len(rows) < 2:
         return
     write("")
     write_table(
         ("TENANT", "JOBS", "MEAN WAIT", "MEAN JCT", "P95 JCT", "DEVICE HOURS"),
         (
-            (row.name or "-", f"{row.jobs:,}", span(row.mean_waiting), span(row.mean_jct), span(row.p95_jct),
-             f"{row.service / 3600:,.1f}")
+            (row["name"] or "-", f"{row['jobs']:,}", span(row["mean_waiting"]), span(row["mean_jct"]),
+             span(row["p95_jct"]), f"{row['service'] / 3600:,.1f}")
             for row in rows
         ),
     )  # fmt: skip
