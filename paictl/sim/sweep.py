@@ -65,7 +65,8 @@ def _values(given: str, policy: str) -> list[str]:
     if ".." not in given:
         return [given]
     try:
-        low, high, step = (Decimal(part) for part in (*given.split(".."), "1")[:3])
+        low, high, *steps = (Decimal(part) for part in given.split(".."))
+        (step,) = steps or (Decimal(1),)
         if not (low.is_finite() and high.is_finite() and step.is_finite() and low <= high and step > 0):
             raise ValueError(given)
     except (InvalidOperation, ValueError):
