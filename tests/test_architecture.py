@@ -73,7 +73,7 @@ INNER: dict[str, tuple[frozenset[str], ...]] = {
             "policies",
             "simulate",
             "metrics kept",
-            "parallel survey promises",
+            "parallel survey promises sizing",
             "sweep",
             "plot",
             "compare",

@@ -17,6 +17,7 @@ from paictl.cli.sim.shared import (
     PoliciesOption,
     ReproducibleOption,
     ResumeOption,
+    SeedsOption,
     TraceArgument,
     estimating,
     number,
@@ -55,9 +56,7 @@ def compare(
     ] = None,
     each_job: Annotated[bool, typer.Option("--each-job", help="With --config: show where each job ran.")] = False,
     kind: FormatOption = None,
-    seeds: Annotated[
-        list[int] | None, typer.Option("--seed", min=0, help="For policies that draw; repeatable.")
-    ] = None,
+    seeds: SeedsOption = None,
     inflate: InflateOption = None,
     resume: ResumeOption = False,
     processes: Annotated[
@@ -82,18 +81,10 @@ def compare(
         raise PaictlError(
             "a comparison needs policies and a cluster", hint="--policy fifo --policy srtf --cluster 15x4"
         )
-    from paictl.sim.parallel import RunRequest
-    from paictl.sim.policies.table import parse
     from paictl.sim.report import compared_data, label
-    from paictl.sim.specify import cluster_named
+    from paictl.sim.sweep import planned
 
-    for policy in policies:
-        parse(policy)
-    specs = [cluster_named(cluster) for cluster in dict.fromkeys(clusters)]
-    wanted = [
-        RunRequest(policy, spec, seed, inflate)
-        for spec in specs for policy in dict.fromkeys(policies) for seed in dict.fromkeys(seeds or [0])
-    ]  # fmt: skip
+    wanted = planned(policies, clusters, seeds or [], inflate)
     given = _played(trace, kind, wanted, processes, resume=resume)
     runs = given.runs
     write_results(given, f"{trace}: {', '.join(label(run, runs) for run in runs)}", jobs=jobs, html=html)

@@ -59,6 +59,9 @@ InflateOption = Annotated[
         help="Play so many random jobs of the trace, drawn by the seed, that they ask for that part of the cluster.",
     ),
 ]
+SeedsOption = Annotated[
+    list[str] | None, typer.Option("--seed", metavar="N|A..B", help="For policies that draw; repeatable.")
+]
 ResumeOption = Annotated[
     bool,
     typer.Option("--resume", help="Resume after Ctrl-C: runs that were finished and took over a second are kept."),

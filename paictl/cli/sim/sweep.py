@@ -15,6 +15,7 @@ from paictl.cli.sim.shared import (
     InflateOption,
     PoliciesOption,
     ResumeOption,
+    SeedsOption,
     estimating,
     read_trace,
     share,
@@ -46,9 +47,7 @@ def sweep(
         list[str] | None, typer.Option("--cluster", metavar="SPEC", help="As for run; repeatable.")
     ] = None,
     kind: FormatOption = None,
-    seeds: Annotated[
-        list[str] | None, typer.Option("--seed", metavar="N|A..B", help="For policies that draw; repeatable.")
-    ] = None,
+    seeds: SeedsOption = None,
     inflate: InflateOption = None,
     resume: ResumeOption = False,
     processes: Annotated[
@@ -65,23 +64,25 @@ def sweep(
     KEY=A..B sweeps a parameter by 1, KEY=A..B..STEP by a step, KEY=X|Y over values. Every policy, cluster and trace is
     checked before the first run begins. Each setting is compared with the first one by the same traces and seeds.
     """
-    from paictl.sim.plot import sweep_svg
-    from paictl.sim.sweep import planned, settings, sweep_csv, sweep_data, swept
+    from paictl.sim import plot as drawing
+    from paictl.sim import sweep as sweeping
 
     if not policies or not clusters:
         raise PaictlError("a sweep needs policies and a cluster", hint="--policy 'las:knob=1..8' --cluster 15x4")
-    wanted = planned(policies, clusters, seeds or [], inflate)
+    wanted = sweeping.planned(policies, clusters, seeds or [], inflate)
     with progressing(text("reading {count} traces", count=len(traces))) as say:
         found = [read_trace(trace, kind) for trace in dict.fromkeys(traces)]
         words = text("{count:,} runs", count=len(found) * len(wanted))
         say(words)
-        runs = swept(found, wanted, resume=resume, processes=processes, part=estimating(say, words))
-    made = settings(runs)
-    write_files({**({table: sweep_csv(runs)} if table else {}), **({plot: sweep_svg(made)} if plot else {})})
+        runs = sweeping.swept(found, wanted, resume=resume, processes=processes, part=estimating(say, words))
+    made = sweeping.settings(runs)
+    write_files(
+        {**({table: sweeping.sweep_csv(runs)} if table else {}), **({plot: drawing.sweep_svg(made)} if plot else {})}
+    )
     if output is Output.TABLE:
         _write(made, len(runs))
     else:
-        write_data(sweep_data(runs), output)
+        write_data(sweeping.sweep_data(runs), output)
 
 
 def _write(made: Sequence[Setting], runs: int) -> None:
