@@ -120,7 +120,10 @@ def compared_data(given: Compared, *, reproducible: bool = False) -> dict[str, A
             {"label": name, **run_data(run, given.trace, found, reproducible=reproducible)}
             for name, run, found in zip(labels, given.runs, given.figures, strict=True)
         ],
-        "pairs": [{**asdict(one), "first": labels[one.first], "second": labels[one.second]} for one in given.pairs],
+        "pairs": [
+            {**asdict(one), "significant": one.significant, "first": labels[one.first], "second": labels[one.second]}
+            for one in given.pairs
+        ],
         "warnings": list(given.warnings),
     }
 

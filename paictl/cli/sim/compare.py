@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from paictl.cli.console import Output, progressing, spoken, write, write_data, write_table
+from paictl.cli.console import Output, info, progressing, spoken, write, write_data, write_table
 from paictl.cli.options import OutputOption
 from paictl.cli.sim.promises import compare_promises
 from paictl.cli.sim.shared import (
@@ -134,6 +134,14 @@ def _write(given: Compared) -> None:
     write_figures(labels, given.figures)
     if not given.pairs:
         return
+    for one in given.pairs:
+        if one.significant is False:
+            info(
+                text(
+                    "{second} against {first}: the mean difference may be chance (95 % interval {low} to {high})",
+                    second=labels[one.second], first=labels[one.first], low=span(one.low), high=span(one.high),
+                )
+            )  # fmt: skip
     write("")
     write_table(
         ("JOB BY JOB", "AGAINST", "BETTER", "BY", "WORSE", "BY", "SAME", "MEAN DIFFERENCE"),
