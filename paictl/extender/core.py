@@ -19,7 +19,7 @@ from paictl.cells.spec import ClusterSpec
 from paictl.cluster.pods.feasibility import lacks_room, pod_demand, requests_of
 from paictl.cluster.pods.labels import Rules
 from paictl.cluster.pods.nodes import NodeStatus, why_bad
-from paictl.cluster.pods.reading import asks, is_launcher, read_info
+from paictl.cluster.pods.reading import asks, ending, is_launcher, read_info
 from paictl.cluster.pods.recovering import promised
 from paictl.cluster.pods.usage import NodeUsage
 from paictl.extender import pod_events
@@ -59,6 +59,10 @@ class ExtenderOptions:
     rules: Rules = field(default_factory=Rules)
     require_grants: bool = False
     """Whether a namespace has to have been granted the virtual clusters that its pods use."""
+    gang_deadline: float | None = None
+    """Seconds after the last new pod of a gang after which it gives its place back if others have not come."""
+    longest_grace: float = 300.0
+    """Seconds that a victim has for its end at most: its own grace period may be years."""
 
 
 @frozen
@@ -234,7 +238,10 @@ class ExtenderCore:
             return entry.problem
         if not self.options.require_grants:
             return None
-        return self.grants.refusal(entry.ref.key, entry.ref.namespace, entry.reading.request.vc)
+        request = entry.reading.request
+        return self.grants.refusal(entry.ref.key, entry.ref.namespace, request.vc) or self.grants.foreign_group(
+            entry.ref.key, entry.ref.namespace, request.group
+        )
 
     def pod_changed(self, pod: Mapping[str, Any]) -> None:
         """A pod is like this now."""
@@ -250,6 +257,7 @@ class ExtenderCore:
             entry = self.table.meet(pod, self.clock())
             entry.listed = True
             entry.deleting = bool(pod["metadata"].get("deletionTimestamp"))
+            entry.grace, entry.leaves_by = ending(pod)
             entry.gated = bool((pod.get("spec") or {}).get("schedulingGates"))
             if entry.deleting and not self.is_open:
                 untold = pod_events.evicted_before(entry.ref, pod)
@@ -289,6 +297,9 @@ class ExtenderCore:
         text = str(noted.get(BIND_INFO, ""))
         if text and text == entry.confirmed:
             return
+        if entry.confirmed and (self.book.holds(entry.ref.uid) or entry.ref.uid in self._before):
+            self.record(pod_events.place_rewritten(entry.ref))  # whoever owns a pod can write to its annotations
+            return
         entry.assumed, entry.attempts, entry.confirmed = 0.0, 0, text
         try:
             info = read_info(pod, entry.ref.key)
@@ -298,6 +309,8 @@ class ExtenderCore:
                 raise RequestError(entry.ref.key, BIND_INFO, "the pod was bound without it, by somebody else")
             if info.node != node:
                 raise RequestError(entry.ref.key, BIND_INFO, f"it says node {info.node}, but the pod runs on {node}")
+            if self.is_open and not self.book.holds(entry.ref.uid) and (refusal := self.refusal(entry)) is not None:
+                raise refusal  # a pod can be made with a node and an annotation of anybody's choice
         except RequestError as error:
             if is_launcher(pod, error):
                 return

@@ -36,6 +36,16 @@ class Grants:
             self._of[namespace] = names
         return before != names
 
+    def foreign_group(self, pod: str, namespace: str, group: str) -> RequestError | None:
+        """Why a pod may not name its group so: it would take the name of another namespace's group, or join it."""
+        owner, slash, _ = group.partition("/")
+        if not slash or owner == namespace or owner not in self._of:
+            return None
+        return RequestError(
+            pod, "affinityGroup.name",
+            f"the name {group} belongs to groups of namespace {owner}: begin it with {namespace}/",
+        )  # fmt: skip
+
     def refusal(self, pod: str, namespace: str, vc: str) -> RequestError | None:
         """Why a pod (``namespace/name``) may not use a virtual cluster; None if it may."""
         names = self._of.get(namespace, ())

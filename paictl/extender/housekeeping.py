@@ -13,6 +13,7 @@ from paictl.extender.core import ExtenderCore
 from paictl.extender.filtering import is_current
 from paictl.extender.table import CachedDecision, PodEntry
 from paictl.extender.wire import PodRef
+from paictl.frozen import frozen
 from paictl.scheduler.book import Preemption
 from paictl.scheduler.decision import Bind, Preempt
 from paictl.scheduler.errors import RequestError
@@ -78,14 +79,33 @@ def gangs(core: ExtenderCore, preemption: Preemption) -> list[tuple[str, ...]]:
         return [tuple(uids) for uids in found.values()]
 
 
-def victim(core: ExtenderCore, group: str, uid: str) -> tuple[PodRef, Group, str] | None:
-    """A pod that a group's preemption still needs to go: the pod, the group, the pod's node; None if it need not."""
+@frozen
+class Victim:
+    """A pod that has to go for a group."""
+
+    pod: PodRef
+    group: Group
+    """The group that needs its devices."""
+    node: str
+    grace: int | None
+    """Seconds that it gets for its end; None: those that it asks for."""
+
+
+def victim(core: ExtenderCore, group: str, uid: str) -> Victim | None:
+    """A pod that a group's preemption still needs to be told to go; None if there is no need.
+
+    One that is being deleted goes by itself, unless its own grace period keeps it for longer than anyone may wait.
+    """
     with core.guarded():
         groups = core.book.engine.state.groups
         preemptor, slot, entry = groups.by_name.get(group), groups.slots.get(uid), core.table.by_uid.get(uid)
         if preemptor is None or preemptor.state is not GroupState.PREEMPTING or slot is None or entry is None:
             return None
-        return None if entry.deleting else (entry.ref, preemptor, slot[2])
+        longest = core.options.longest_grace
+        if entry.deleting and entry.leaves_by <= core.wall() + longest:
+            return None
+        grace = int(longest) if entry.deleting or entry.grace > longest else None
+        return Victim(entry.ref, preemptor, slot[2], grace)
 
 
 def places(core: ExtenderCore, preemption: Preemption) -> list[tuple[PodRef, str]]:

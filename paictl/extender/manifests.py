@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any, Final
 
@@ -31,6 +32,7 @@ class Choices:
     hived_config: str = ""
     """Text of a hivedscheduler configuration."""
     delete_after: float | None = None
+    """Seconds; None: the default of the service; infinity: never."""
     require_grants: bool = True
     tls: bool = True
     """Whether kube-scheduler and the extender show each other certificates."""
@@ -62,7 +64,7 @@ def _inputs(choices: Choices, version: str, certificates: CertificateSet | None)
     section: Json = {"scheduler-name": choices.scheduler_name, "replicas": choices.replicas}
     section |= {"require-grants": choices.require_grants, "tls": choices.tls}
     if choices.delete_after is not None:
-        section["delete-after"] = f"{choices.delete_after:g}"
+        section["delete-after"] = "never" if math.isinf(choices.delete_after) else f"{choices.delete_after:g}"
     if choices.hived_config.strip():
         section["config"] = choices.hived_config
     images = {"kube-scheduler": choices.kube_image, "paictl": choices.image}

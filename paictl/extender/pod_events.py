@@ -12,7 +12,7 @@ from paictl.scheduler.errors import RequestError
 from paictl.scheduler.events import GroupChange, Ignored, PodRecovered
 from paictl.scheduler.groups import Group
 from paictl.scheduler.request import PodRequest
-from paictl.scheduler.wire import PREEMPTED_FOR
+from paictl.scheduler.wire import BIND_INFO, PREEMPTED_FOR
 
 if TYPE_CHECKING:
     from paictl.extender.table import PodTable
@@ -72,6 +72,11 @@ def incomplete(pod: PodRef, why: str) -> PodEvent:
     return PodEvent(pod, "GroupIncomplete", why, warning=True)
 
 
+def place_given_back(pod: PodRef, why: str) -> PodEvent:
+    """A pod is evicted because the others of its gang never came."""
+    return PodEvent(pod, "GroupGivenBack", f"evicted, so that others can use the devices: {why}", warning=True)
+
+
 def released(pod: PodRef, node: str, seconds: float) -> PodEvent:
     """Devices were taken for a pod in vain."""
     message = f"its place on node {node} was given up: no binding came within {seconds:g} s"
@@ -106,6 +111,12 @@ def evicted_before(pod: PodRef, seen: Mapping[str, Any]) -> PodEvent | None:
     if not group or not any(one.get("reason") == "EvictionByEvictionAPI" for one in conditions):
         return None
     return PodEvent(pod, "Preempted", f"evicted: group {group} needs the devices of its group", warning=True, once=True)
+
+
+def place_rewritten(pod: PodRef) -> PodEvent:
+    """Somebody has changed the annotation by which a pod holds its devices."""
+    message = f"the annotation {BIND_INFO} was changed after the pod was bound: it keeps the devices that it was given"
+    return PodEvent(pod, "PlacementRewritten", message, warning=True)
 
 
 def hindered(pod: PodRef, victim: str, why: str) -> PodEvent:

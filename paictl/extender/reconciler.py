@@ -12,12 +12,12 @@ from paictl.errors import PaictlError
 from paictl.extender import filtering, gangs, housekeeping, pod_events
 from paictl.extender.binder import MARGIN
 from paictl.extender.core import ExtenderCore, NotServingError
+from paictl.extender.housekeeping import Victim
 from paictl.extender.wire import PodRef
 from paictl.remote.kube import budgets, pods
 from paictl.remote.kube.client import KubeClient
 from paictl.remote.kube.pods import Eviction
 from paictl.scheduler.book import Preemption
-from paictl.scheduler.groups import Group
 from paictl.scheduler.wire import PREEMPTED_FOR
 
 PERIOD: Final = 0.5
@@ -107,10 +107,25 @@ class Reconciler:
         if self._swept - self._counted >= gangs.PATIENCE / 6:
             self._counted = self._swept
             gangs.tell_missing(self.core)
+            for ref, why in gangs.late(self.core):
+                self._end_late(ref, why)
         for ref in housekeeping.unheard(self.core):
             began = time.perf_counter()
             filtering.preempt_unasked(self.core, ref)
             self._stop.wait(time.perf_counter() - began)  # questions have at least half of the time
+
+    def _end_late(self, ref: PodRef, why: str) -> None:
+        """Evict a pod of a gang that will not be whole."""
+        if not self._may_act():
+            return
+        answer, refusal = pods.evict(self.client, ref.namespace, ref.name, ref.uid)
+        match answer:
+            case Eviction.TAKEN:
+                self.core.record(pod_events.place_given_back(ref, why))
+            case Eviction.REFUSED:
+                self.core.record(pod_events.hindered(ref, ref.key, refusal))
+            case Eviction.GONE:
+                self._check(ref)
 
     def _give_back(self) -> None:
         """Places that a preemption has freed and that nobody has come for."""
@@ -150,15 +165,16 @@ class Reconciler:
         victims = [victim for victim in found if victim is not None]
         if not victims or not self._may_act():
             return
-        tried = [self._attempts.setdefault(ref.uid, _Attempt(now, now)) for ref, _, _ in victims]
+        tried = [self._attempts.setdefault(one.pod.uid, _Attempt(now, now)) for one in victims]
         overrule = self.delete_after is not None and now - min(one.first for one in tried) >= self.delete_after
-        hindered = {} if overrule else self._protected([ref for ref, _, _ in victims])
+        hindered = {} if overrule else self._protected([one.pod for one in victims])
         for ref, why in hindered.items():
             self._tell_hindered(preemption, ref, why)
-        for one, (ref, group, node) in zip(tried, victims, strict=True):
+        for attempt, victim in zip(tried, victims, strict=True):
             if not hindered and self._may_act():
-                self._evict(preemption, ref, group, node, overrule=overrule)
-            one.due, one.pause = self.clock() + one.pause, min(2 * one.pause, BETWEEN_EVICTIONS[1])
+                self._evict(preemption, victim, overrule=overrule)
+            attempt.due = self.clock() + attempt.pause
+            attempt.pause = min(2 * attempt.pause, BETWEEN_EVICTIONS[1])
 
     def _may_act(self) -> bool:
         return not self._stop.is_set() and self.remaining() > MARGIN
@@ -178,17 +194,18 @@ class Reconciler:
             if entry is not None:
                 self.core.record(pod_events.hindered(entry.ref, victim.key, why))
 
-    def _evict(self, preemption: Preemption, ref: PodRef, group: Group, node: str, *, overrule: bool) -> None:
+    def _evict(self, preemption: Preemption, victim: Victim, *, overrule: bool) -> None:
+        ref, group = victim.pod, victim.group
         pods.annotate(self.client, (ref.namespace, ref.name, ref.uid), {PREEMPTED_FOR: group.name})
-        answer, why = pods.evict(self.client, ref.namespace, ref.name, ref.uid)
+        answer, why = pods.evict(self.client, ref.namespace, ref.name, ref.uid, grace=victim.grace)
         if answer is Eviction.REFUSED and overrule:
             self.core.record(pod_events.overruled(ref, group.name, why))
-            pods.delete(self.client, ref.namespace, ref.name, ref.uid)
+            pods.delete(self.client, ref.namespace, ref.name, ref.uid, victim.grace)
             answer = Eviction.TAKEN
         match answer:
             case Eviction.TAKEN:
                 self.evicted += 1
-                self.core.record(pod_events.preempted(ref, group, node))
+                self.core.record(pod_events.preempted(ref, group, victim.node))
             case Eviction.REFUSED:
                 self._tell_hindered(preemption, ref, why)
             case Eviction.GONE:

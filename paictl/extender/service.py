@@ -55,6 +55,8 @@ class ExtenderSettings:
     """Namespace and name of the pod that this is; it carries the leader's label while it leads."""
     own_preemption: bool = True
     delete_after: float | None = None
+    longest_grace: float = 300.0
+    gang_deadline: float | None = None
     deadline: float = 60.0
     devices: tuple[str, ...] = DEVICES
     require_grants: bool = False
@@ -111,6 +113,8 @@ class ExtenderService:
                 deadline=self.settings.deadline,
                 rules=Rules(self.settings.devices, self.read.spec.sku_types),
                 require_grants=self.settings.require_grants,
+                longest_grace=self.settings.longest_grace,
+                gang_deadline=self.settings.gang_deadline,
             )
             self.current = self.term_type(
                 self.client, self.read.spec, options, self.record,

@@ -83,6 +83,10 @@ class PodEntry:
     listed: bool = False
     """Whether the informer has told of it; one that was only fetched may be gone without any news."""
     deleting: bool = False
+    grace: float = 0.0
+    """Seconds that its specification gives it for its end."""
+    leaves_by: float = 0.0
+    """When it is to have ended at the latest, as Unix time, once it is being deleted."""
     gated: bool = False
     """Whether it has scheduling gates: nobody is to schedule it yet."""
     runs: bool = False

@@ -67,8 +67,11 @@ REFUSED: list[tuple[str, Json]] = [
     ("or leave out runtimeClassName", base(runtimeClassName="nvidia-cdi")),
     ("with the name of yours", base(containers=[container(**limits("nvidia.com/gpu"))])),
     ("with the name of yours", base(initContainers=[container(**limits("amd.com/gpu"))])),
-    ("is written by the scheduler", annotated(ISOLATION)),
-    ("is written by the scheduler", annotated(INFO)),
+    *(FORGED := [
+        ("is written by the scheduler", annotated(ISOLATION)),
+        ("is written by the scheduler", annotated(INFO)),
+        ("the scheduler chooses the node", asking(nodeName="n0")),
+    ]),
 ]  # fmt: skip
 TAKEN: list[Json] = [
     base(),
@@ -132,15 +135,40 @@ def test_any_other_pod_is_taken(spaces: KubeApi, pod: Json) -> None:
     assert create(spaces, pod)["metadata"]["uid"]
 
 
-@pytest.mark.parametrize("pod", [pod for _, pod in REFUSED])
+@pytest.mark.parametrize("pod", [pod for _, pod in REFUSED[: -len(FORGED)]])
 def test_other_namespaces_are_left_alone(spaces: KubeApi, pod: Json) -> None:
     assert create(spaces, pod, OPEN)["metadata"]["uid"]
 
 
-def test_annotations_of_the_scheduler_are_changed_by_nobody_else(spaces: KubeApi) -> None:
+@pytest.mark.parametrize(("words", "pod"), FORGED)
+def test_in_no_namespace_can_a_place_be_invented(spaces: KubeApi, words: str, pod: Json) -> None:
+    """The scheduler would take it for one of its own decisions, at the cost of whoever has these devices."""
+    with pytest.raises(ApiError, match=words):
+        create(spaces, pod, OPEN)
+
+
+@pytest.mark.parametrize("space", [GUARDED, OPEN])
+def test_what_a_running_pod_asked_for_stays(spaces: KubeApi, space: str) -> None:
+    made = create(spaces, asking(), space)
+    path = f"/api/v1/namespaces/{space}/pods/{made['metadata']['name']}"
+    spaces.patch(path, {"metadata": {"labels": {"paictl.io/priority": "1"}}})
+    binding = {"metadata": {"name": made["metadata"]["name"]}, "target": {"kind": "Node", "name": "n0"}}
+    spaces.call("POST", f"{path}/binding", binding)
+    for change in (
+        {"labels": {"paictl.io/virtual-cluster": "B"}},
+        {"labels": {"paictl.io/priority": None}},
+        {"annotations": {"hivedscheduler.microsoft.com/pod-scheduling-spec": "{}"}},
+    ):
+        with pytest.raises(ApiError, match="make a new pod"):
+            spaces.patch(path, {"metadata": change})
+    spaces.patch(path, {"metadata": {"labels": {"mine": "x"}}})
+
+
+@pytest.mark.parametrize("space", [GUARDED, OPEN])
+def test_annotations_of_the_scheduler_are_changed_by_nobody_else(spaces: KubeApi, space: str) -> None:
     """A container that is started again would read its devices from what its owner has written."""
-    made = create(spaces, asking())
-    path = f"/api/v1/namespaces/{GUARDED}/pods/{made['metadata']['name']}"
+    made = create(spaces, asking(), space)
+    path = f"/api/v1/namespaces/{space}/pods/{made['metadata']['name']}"
     for key in (ISOLATION, INFO):
         with pytest.raises(ApiError, match="is written by the scheduler"):
             spaces.patch(path, {"metadata": {"annotations": {key: "0,1,2,3"}}})

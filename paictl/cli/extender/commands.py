@@ -71,6 +71,14 @@ def serve(
         float | None,
         typer.Option(metavar="SECONDS", min=0, help="Delete victims that a disruption budget protects for longer."),
     ] = None,
+    longest_grace: Annotated[
+        float,
+        typer.Option(metavar="SECONDS", min=1, help="Give victims no more time for their end, whatever they ask for."),
+    ] = 300.0,
+    gang_deadline: Annotated[
+        float | None,
+        typer.Option(metavar="SECONDS", min=1, help="Evict the pods of a gang if the others have not come by then."),
+    ] = None,
     bind_deadline: Annotated[
         float, typer.Option(metavar="SECONDS", min=1, help="Give devices back if no binding came by then.")
     ] = 60.0,
@@ -104,7 +112,8 @@ def serve(
         lease=namespaced("--lease", lease), pod=namespaced("--pod", pod) if pod else None,
         own_preemption=preemption is Evictor.EXTENDER, delete_after=delete_after,
         deadline=bind_deadline, devices=tuple(device) if device else DEVICES, dump=dump,
-        require_grants=require_grants,
+        require_grants=require_grants, longest_grace=longest_grace,
+        gang_deadline=gang_deadline,
     )  # fmt: skip
     try:
         service = ExtenderService(connect(kubeconfig, context), settings, console.info)
@@ -138,7 +147,7 @@ def config_(
         Path | None, typer.Option(help="services-configuration.yaml or hivedscheduler.yaml to put into the ConfigMap.")
     ] = None,
     delete_after: Annotated[
-        float | None, typer.Option(metavar="SECONDS", min=0, help="As for serve; adds the permission to delete pods.")
+        float | None, typer.Option(metavar="SECONDS", min=0, help="As for serve; default 600, inf for never.")
     ] = None,
     require_grants: Annotated[
         bool,

@@ -55,6 +55,10 @@ def serve(
         float | None,
         typer.Option(metavar="SECONDS", min=0, help="Delete victims that a disruption budget protects for longer."),
     ] = None,
+    longest_grace: Annotated[
+        float,
+        typer.Option(metavar="SECONDS", min=1, help="Give victims no more time for their end, whatever they ask for."),
+    ] = 300.0,
     pin_deadline: Annotated[
         float, typer.Option(metavar="SECONDS", min=1, help="Report a pinned pod that is not bound by then.")
     ] = 60.0,
@@ -85,6 +89,7 @@ def serve(
         config=config, host=host, port=port, elect=leader_elect, lease=namespaced("--lease", lease),
         pod=namespaced("--pod", pod) if pod else None, delete_after=delete_after, deadline=pin_deadline,
         certificate=tls_cert, key=tls_key, client_authority=tls_client_ca, require_grants=require_grants, dump=dump,
+        longest_grace=longest_grace,
     )  # fmt: skip
     if device:
         settings = replace(settings, devices=tuple(device))
@@ -107,7 +112,9 @@ def config_(
     config: Annotated[
         Path | None, typer.Option(help="services-configuration.yaml or hivedscheduler.yaml to put into the ConfigMap.")
     ] = None,
-    delete_after: Annotated[float | None, typer.Option(metavar="SECONDS", min=0, help="As for serve.")] = None,
+    delete_after: Annotated[
+        float | None, typer.Option(metavar="SECONDS", min=0, help="As for serve; default 600, inf for never.")
+    ] = None,
     require_grants: Annotated[
         bool,
         typer.Option(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, Final
 
 import orjson
@@ -25,6 +26,8 @@ from paictl.scheduler.wire import BIND_INFO, ENABLE, SCHEDULING_SPEC, parse_bind
 
 MAX_TEXT: Final = 256 << 10
 """Characters of an annotation; the API server takes 256 KiB for all of a pod's."""
+DEFAULT_GRACE: Final = 30.0
+"""Seconds that Kubernetes gives a pod for its end if its specification does not say."""
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -60,6 +63,13 @@ def asks(pod: Mapping[str, Any]) -> bool:
         or (isinstance(labels, dict) and VC in labels)
         or pod_limit(pod, ENABLE) > 0
     )
+
+
+def ending(pod: Mapping[str, Any]) -> tuple[float, float]:
+    """The seconds that a pod's specification gives it for its end, and by when it has to end (0: it is not deleted)."""
+    grace, at = (pod.get("spec") or {}).get("terminationGracePeriodSeconds"), pod["metadata"].get("deletionTimestamp")
+    seconds = float(grace) if isinstance(grace, int) else DEFAULT_GRACE
+    return seconds, datetime.fromisoformat(str(at)).timestamp() if at else 0.0
 
 
 def is_launcher(pod: Mapping[str, Any], problem: RequestError) -> bool:

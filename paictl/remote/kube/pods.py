@@ -61,16 +61,20 @@ def bind(
     client.request("POST", pod_path(namespace, name, "binding"), body, timeout=timeout)
 
 
-def evict(client: KubeClient, namespace: str, name: str, uid: str, *, only_ask: bool = False) -> tuple[Eviction, str]:
+def evict(
+    client: KubeClient, namespace: str, name: str, uid: str, *, only_ask: bool = False, grace: int | None = None
+) -> tuple[Eviction, str]:
     """Ask for a pod's end by the Eviction API, which knows disruption budgets; with the server's words if refused.
 
-    `only_ask`: say what would be answered, and do nothing.
+    `only_ask`: say what would be answered, and do nothing. `grace`: seconds that the pod gets for its end; None: those
+    of its own specification.
     """
+    options = {"preconditions": {"uid": uid}} | ({"dryRun": ["All"]} if only_ask else {})
     body = {
         "apiVersion": "policy/v1",
         "kind": "Eviction",
         "metadata": {"name": name, "namespace": namespace},
-        "deleteOptions": {"preconditions": {"uid": uid}, **({"dryRun": ["All"]} if only_ask else {})},
+        "deleteOptions": options | ({} if grace is None else {"gracePeriodSeconds": grace}),
     }
     try:
         client.request("POST", pod_path(namespace, name, "eviction"), body)
@@ -83,10 +87,11 @@ def evict(client: KubeClient, namespace: str, name: str, uid: str, *, only_ask: 
     return Eviction.TAKEN, ""
 
 
-def delete(client: KubeClient, namespace: str, name: str, uid: str) -> bool:
-    """Delete a pod with its own grace period; whether it was there."""
+def delete(client: KubeClient, namespace: str, name: str, uid: str, grace: int | None = None) -> bool:
+    """Delete a pod with `grace` seconds for its end (None: its own grace period); whether it was there."""
+    seconds = {} if grace is None else {"gracePeriodSeconds": grace}
     try:
-        client.request("DELETE", pod_path(namespace, name), {"preconditions": {"uid": uid}})
+        client.request("DELETE", pod_path(namespace, name), {"preconditions": {"uid": uid}} | seconds)
     except KubeError as error:
         if error.status in (404, 409):
             return False

@@ -58,6 +58,7 @@ class FakeServer:
     def __init__(self) -> None:
         self.pods: dict[str, Json] = {}
         self.calls: list[str] = []
+        self._bodies: list[Json] = []
         self.locked: Callable[[], bool] = lambda: False
         self.refuse: dict[str, KubeError] = {}
         """Answers by the last part of the path (``binding``, ``eviction``), and by that and a pod's name."""
@@ -65,6 +66,10 @@ class FakeServer:
 
     def get(self, path: str, **_: object) -> Json:
         return self.request("GET", path)
+
+    def sent(self, call: str) -> list[Json]:
+        """The bodies of calls that begin so."""
+        return [body for made, body in zip(self.calls, self._bodies, strict=True) if made.startswith(call)]
 
     def list(self, path: str) -> Iterator[tuple[str, list[Json]]]:
         assert not self.locked(), "nobody waits for the network in the lock"
@@ -77,6 +82,7 @@ class FakeServer:
         namespace, name, part = parts[4], parts[6], parts[7] if len(parts) > 7 else ""
         only_asked = bool(body and body.get("deleteOptions", {}).get("dryRun"))
         self.calls.append(f"{'ASK' if only_asked else method} {part or 'pod'} {name}")
+        self._bodies.append(body or {})
         found = self.pods.get(f"{namespace}/{name}")
         if found is None:
             raise KubeError("not found", status=404, reason="NotFound")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import math
 from dataclasses import asdict
 from typing import Any
 
@@ -36,7 +37,7 @@ def test_everything_is_there_and_labelled() -> None:
 
 def test_permissions_are_no_more_than_what_is_done() -> None:
     """What `paictl.remote.kube` sends for the extender, verb by verb."""
-    rules = made()["ClusterRole", "hivedscheduler-extender"]["rules"]
+    rules = made(delete_after=math.inf)["ClusterRole", "hivedscheduler-extender"]["rules"]
     granted = {(resource, verb) for rule in rules for resource in rule["resources"] for verb in rule["verbs"]}
     assert granted == {
         ("nodes", "list"), ("nodes", "watch"), ("pods", "get"), ("pods", "list"), ("pods", "watch"), ("pods", "patch"),
@@ -49,7 +50,9 @@ def test_permissions_are_no_more_than_what_is_done() -> None:
         "ClusterRole", "hivedscheduler-extender"
     ]["rules"]
     command = more["Deployment", "hivedscheduler-extender"]["spec"]["template"]["spec"]["containers"][0]["command"]
-    assert command[-2:] == ["--delete-after", "60"]
+    assert command[-4:] == ["--delete-after", "60", "--longest-grace", "300"]
+    usual = made()["Deployment", "hivedscheduler-extender"]["spec"]["template"]["spec"]["containers"][0]["command"]
+    assert usual[-4:] == ["--delete-after", "600", "--longest-grace", "300"]
 
 
 def test_the_choices_reach_where_they_belong() -> None:

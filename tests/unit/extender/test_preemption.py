@@ -166,7 +166,7 @@ def test_what_a_budget_selects(selector: dict[str, object] | None, selected: boo
     [
         ({}, {}, True),
         ({"uid": "another"}, {}, False),
-        ({"deletionTimestamp": "2026-11-22T12:00:00Z"}, {}, False),
+        ({"deletionTimestamp": "1970-01-01T00:17:00Z"}, {}, False),
         ({}, {"phase": "Pending"}, False),
         ({}, {"conditions": [{"type": "PodScheduled", "status": "True"}]}, False),
         ({}, {"conditions": [{"type": "Ready", "status": "False"}]}, False),
@@ -240,7 +240,7 @@ def test_a_victim_that_is_ending_is_not_asked_again(harness: Harness) -> None:
     harness.reconciler.reconcile()
     (gone,) = harness.evictions()
     victim = next(one for one in harness.server.pods.values() if one["metadata"]["name"] == gone.rpartition(" ")[2])
-    harness.core.pod_changed({**victim, "metadata": victim["metadata"] | {"deletionTimestamp": "2026-11-22T00:00:00Z"}})
+    harness.core.pod_changed({**victim, "metadata": victim["metadata"] | {"deletionTimestamp": "1970-01-01T00:17:00Z"}})
     for _ in range(20):
         harness.now += 10
         harness.reconciler.reconcile()

@@ -106,7 +106,7 @@ def test_an_eviction_whose_event_died_with_the_process_is_told_by_the_next(harne
     assert len(harness.evictions()) == 3
     harness.recorded.clear()  # none of it was taken by the API server
     for made in low:
-        made["metadata"]["deletionTimestamp"] = "2026-11-22T12:00:00Z"
+        made["metadata"]["deletionTimestamp"] = "1970-01-01T00:17:00Z"
     for made in low[:2]:
         made["status"]["conditions"] = [{"type": "DisruptionTarget", "reason": "EvictionByEvictionAPI"}]
     harness.begin(spec())

@@ -1,0 +1,125 @@
+"""What one tenant can do to pods of its own, and what that must not do to others."""
+
+from __future__ import annotations
+
+import copy
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from paictl.cluster.pods.labels import GRANTED, Rules
+from paictl.extender.core import ExtenderOptions
+from paictl.remote.kube.client import Json
+from paictl.scheduler.wire import BIND_INFO, SCHEDULING_SPEC
+from tests.unit.extender.conftest import NODES, spec
+from tests.unit.extender.harness import Harness, gang, pod
+
+
+def graces(harness: Harness) -> list[object]:
+    """The seconds that each eviction gave, in order."""
+    return [body.get("deleteOptions", {}).get("gracePeriodSeconds") for body in harness.server.sent("POST eviction")]
+
+
+def lent(harness: Harness, grace: int) -> Json:
+    """An opportunistic pod on the devices of VC B."""
+    (made,) = gang("lent", 1, 4, "A", priority=-1)
+    made["spec"]["terminationGracePeriodSeconds"] = grace
+    for other in gang("own", 3, 4, "A"):
+        harness.run(other)
+    harness.run(made)
+    return made
+
+
+def test_a_grace_period_of_years_does_not_keep_lent_devices(harness: Harness) -> None:
+    lent(harness, 10**8)
+    harness.ask(gang("owner", 1, 4, "B")[0])
+    harness.reconciler.reconcile()
+    assert graces(harness) == [300]
+
+
+def test_an_ordinary_grace_period_is_left_to_the_pod(harness: Harness) -> None:
+    lent(harness, 120)
+    harness.ask(gang("owner", 1, 4, "B")[0])
+    harness.reconciler.reconcile()
+    assert graces(harness) == [None]
+
+
+@pytest.mark.parametrize(("seconds", "expected"), [(100, []), (10**7, [300])])
+def test_who_is_ending_by_its_own_will_and_takes_years_is_told_again(
+    harness: Harness, seconds: int, expected: list[int]
+) -> None:
+    """Its owner has deleted it before the devices were asked back."""
+    made = copy.deepcopy(lent(harness, 30))
+    at = datetime.fromtimestamp(harness.now + seconds, UTC)
+    made["metadata"]["deletionTimestamp"] = at.strftime("%Y-%m-%dT%H:%M:%SZ")
+    harness.core.pod_changed(made)
+    harness.ask(gang("owner", 1, 4, "B")[0])
+    harness.reconciler.reconcile()
+    assert graces(harness) == expected
+
+
+def rewritten(made: Json, devices: list[int], node: str, **asked: Any) -> Json:
+    """A running pod after its owner has written another place, and perhaps other wishes, into its annotations."""
+    out = copy.deepcopy(made)
+    noted = out["metadata"]["annotations"]
+    info = json.loads(noted[BIND_INFO])
+    info |= {"node": node, "leafCellIsolation": devices}
+    info["affinityGroupBindInfo"][0]["podPlacements"] = [
+        {"physicalNode": node, "physicalLeafCellIndices": devices, "preassignedCellTypes": ["NODE"] * len(devices)}
+    ]
+    noted[BIND_INFO] = json.dumps(info)
+    noted[SCHEDULING_SPEC] = json.dumps(json.loads(noted[SCHEDULING_SPEC]) | asked)
+    return out
+
+
+def test_a_place_that_is_rewritten_takes_no_devices_and_no_guarantee(harness: Harness) -> None:
+    """One pod in VC A; its owner claims the devices of B's, at the highest priority of all."""
+    (mine,) = gang("mine", 1, 4, "A")
+    (victim,) = gang("victim", 1, 4, "B")
+    where, other = harness.run(mine), harness.run(victim)
+    state = harness.core.book.engine.state
+    before = {uid: state.groups.slots[uid] for uid in ("uid-mine-0", "uid-victim-0")}
+    free = next(node for node in NODES if node not in (where, other))
+    for node in (other, free):
+        harness.core.pod_changed(rewritten(mine, [0, 1, 2, 3], node, virtualCluster="B", priority=1000))
+        assert {uid: state.groups.slots[uid] for uid in before} == before
+        assert state.groups.by_name["default/victim"].virtual is not None
+    assert harness.reasons_of("mine-0").count("PlacementRewritten") == 2
+
+
+def test_a_pod_made_with_a_node_and_an_annotation_needs_the_grant_too() -> None:
+    made_spec = spec()
+    harness = Harness(made_spec, ExtenderOptions(rules=Rules(skus=made_spec.sku_types), require_grants=True))
+    harness.core.namespace_changed({"metadata": {"name": "team-b", "annotations": {GRANTED: "B"}}})
+    harness.core.namespace_changed({"metadata": {"name": "default", "annotations": {GRANTED: "A"}}})
+    harness.open(NODES)
+    (mine,) = gang("mine", 1, 4, "A")
+    harness.run(mine)
+    forged = rewritten(mine, [0, 1, 2, 3], "n3", virtualCluster="B", priority=1000)
+    forged["metadata"] |= {"name": "forged", "uid": "uid-forged"}
+    forged["spec"]["nodeName"] = "n3"
+    spec_text = json.loads(forged["metadata"]["annotations"][SCHEDULING_SPEC])
+    spec_text["affinityGroup"]["name"] = "default/forged"
+    forged["metadata"]["annotations"][SCHEDULING_SPEC] = json.dumps(spec_text)
+    harness.core.pod_changed(forged)
+    assert not harness.core.book.holds("uid-forged")
+    assert "default/forged" not in harness.core.book.engine.state.groups.by_name
+
+
+def test_the_name_of_another_namespaces_group_is_refused() -> None:
+    """It would be taken before its owner comes, who would then be refused for ever."""
+    made_spec = spec()
+    harness = Harness(made_spec, ExtenderOptions(rules=Rules(skus=made_spec.sku_types), require_grants=True))
+    for name, vc in (("team-a", "A"), ("team-b", "B")):
+        harness.core.namespace_changed({"metadata": {"name": name, "annotations": {GRANTED: vc}}})
+    harness.open(NODES)
+    asked = {
+        "virtualCluster": "B", "priority": 0, "leafCellNumber": 4,
+        "affinityGroup": {"name": "team-a/train", "members": [{"podNumber": 1, "leafCellNumber": 4}]},
+    }  # fmt: skip
+    answer = harness.ask(pod("squatter", asked, namespace="team-b"))
+    assert "belongs to groups of namespace team-a: begin it with team-b/" in next(iter(answer.hopeless.values()))
+    asked["affinityGroup"] = asked["affinityGroup"] | {"name": "user~job/train"}  # type: ignore[operator]
+    assert harness.ask(pod("plain", asked, namespace="team-b")).names
