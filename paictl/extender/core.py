@@ -61,6 +61,8 @@ class ExtenderOptions:
     rules: Rules = field(default_factory=Rules)
     require_grants: bool = False
     """Whether a namespace has to have been granted the virtual clusters that its pods use."""
+    gang_deadline: float | None = None
+    """Seconds after the last new pod of a gang after which it gives its place back if others have not come."""
     no_claims: str = ""
     """Why claims cannot be allocated although they should: pods that have some wait."""
     claims: ClaimOptions | None = None

@@ -86,6 +86,11 @@ def incomplete(pod: PodRef, why: str) -> PodEvent:
     return PodEvent(pod, "GroupIncomplete", why, warning=True)
 
 
+def place_given_back(pod: PodRef, why: str) -> PodEvent:
+    """A pod is evicted because the others of its gang never came."""
+    return PodEvent(pod, "GroupGivenBack", f"evicted, so that others can use the devices: {why}", warning=True)
+
+
 def released(pod: PodRef, node: str, seconds: float) -> PodEvent:
     """Devices were taken for a pod in vain."""
     message = f"its place on node {node} was given up: no binding came within {seconds:g} s"

@@ -108,10 +108,25 @@ class Reconciler:
         if self._swept - self._counted >= gangs.PATIENCE / 6:
             self._counted = self._swept
             gangs.tell_missing(self.core)
+            for ref, why in gangs.late(self.core):
+                self._end_late(ref, why)
         for ref in housekeeping.unheard(self.core):
             began = time.perf_counter()
             filtering.preempt_unasked(self.core, ref)
             self._stop.wait(time.perf_counter() - began)  # questions have at least half of the time
+
+    def _end_late(self, ref: PodRef, why: str) -> None:
+        """Evict a pod of a gang that will not be whole."""
+        if not self._may_act():
+            return
+        answer, refusal = pods.evict(self.client, ref.namespace, ref.name, ref.uid)
+        match answer:
+            case Eviction.TAKEN:
+                self.core.record(pod_events.place_given_back(ref, why))
+            case Eviction.REFUSED:
+                self.core.record(pod_events.hindered(ref, ref.key, refusal))
+            case Eviction.GONE:
+                self._check(ref)
 
     def _give_back(self) -> None:
         """Places that a preemption has freed and that nobody has come for."""

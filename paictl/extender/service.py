@@ -60,6 +60,7 @@ class ExtenderSettings:
     own_preemption: bool = True
     delete_after: float | None = None
     longest_grace: float = 300.0
+    gang_deadline: float | None = None
     deadline: float = 60.0
     devices: tuple[str, ...] = DEVICES
     require_grants: bool = False
@@ -133,6 +134,7 @@ class ExtenderService:
                 claims=self.claims,
                 no_claims=self._no_claims,
                 longest_grace=self.settings.longest_grace,
+                gang_deadline=self.settings.gang_deadline,
             )
             self.current = self.term_type(
                 self.client, self.read.spec, options, self.record,
