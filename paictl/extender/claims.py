@@ -29,21 +29,23 @@ def promised_indexes(state: State) -> dict[str, tuple[int, ...]]:
 
 
 def informers(
-    client: KubeClient,
-    claims: PodClaims,
-    changed: Callable[[str], None],
-    synced: Callable[[], None],
-    times: InformerTimes | None,
+    client: KubeClient, core: ExtenderCore, claims: PodClaims, synced: Callable[[], None], times: InformerTimes | None
 ) -> tuple[Informer, Informer]:
-    """Those that keep slices and claims up to date; `changed` is called after news, `synced` after each list."""
+    """Those that keep slices and claims up to date and tell the core; `synced` is called after each list."""
 
-    def claim_changed(body: Json) -> str:
+    def claim_changed(body: Json) -> None:
         claim = read_claim(body)
+        nodes = claims.nodes_of(claims.ledger.get(claim.key)) | claims.nodes_of(claim)
         claims.ledger.change(claim)
-        return claim.owner
+        core.claims_changed(claim.owner, nodes)
 
-    slices = _Listener(claims.directory.slice_changed, lambda key, _uid: claims.directory.slice_gone(key), changed)
-    known = _Listener(claim_changed, claims.ledger.remove, changed)
+    def claim_gone(key: str, uid: str) -> None:
+        nodes = claims.nodes_of(claims.ledger.get(key))
+        claims.ledger.remove(key, uid)
+        core.claims_changed("", nodes)
+
+    slices = _Listener(claims.directory.slice_changed, lambda key, _uid: claims.directory.slice_gone(key))
+    known = _Listener(claim_changed, claim_gone)
     made = (
         Informer(client, f"{API}/resourceslices", slices, times=times),
         Informer(client, f"{API}/resourceclaims", known, times=times),
@@ -56,24 +58,19 @@ def informers(
 class _Listener:
     """Hands news on."""
 
-    def __init__(
-        self, change: Callable[[Json], str | None], remove: Callable[[str, str], None], changed: Callable[[str], None]
-    ) -> None:
+    def __init__(self, change: Callable[[Json], None], remove: Callable[[str, str], None]) -> None:
         self._change = change
         self._remove = remove
-        self._changed = changed
         self.ready = threading.Event()
         self.on_list: Callable[[], None] = lambda: None
 
     def changed(self, thing: Json) -> None:
-        pod = self._change(thing)
         with suppress(NotServingError):  # a broken core has said so already
-            self._changed(pod or "")
+            self._change(thing)
 
     def gone(self, key: str, uid: str) -> None:
-        self._remove(key, uid)
         with suppress(NotServingError):  # a broken core has said so already
-            self._changed("")
+            self._remove(key, uid)
 
     def synced(self) -> None:
         self.ready.set()

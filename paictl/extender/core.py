@@ -242,7 +242,7 @@ class ExtenderCore:
         """Tell the engine which devices of a node have turned good or bad, and the pods that have them."""
         if self.claims is None or name not in self.promised:
             return
-        before, now = self.bad_devices.pop(name, {}), self.claims.bad_on(name)
+        before, now = self.bad_devices.pop(name, {}), self.claims.bad_on(name, self._has_request)
         if now:
             self.bad_devices[name] = now
         for index in sorted(before.keys() ^ now.keys()):
@@ -250,6 +250,11 @@ class ExtenderCore:
         for index in sorted(now.keys() - before.keys()):
             for event in pod_events.on_bad_device(self.book, self.table, name, index, now[index]):
                 self.record(event)
+
+    def _has_request(self, uid: str) -> bool:
+        """Whether a pod is one of those that we place, or was until a moment ago."""
+        entry = self.table.by_uid.get(uid)
+        return self.table.has_gone(uid) or (entry is not None and entry.reading is not None)
 
     def namespace_changed(self, namespace: Mapping[str, Any]) -> None:
         """A namespace is like this now."""
@@ -382,12 +387,15 @@ class ExtenderCore:
         if self.claims is not None and (why := self.claims.disagreement(ref.uid, info.node, info.devices)):
             self.record(pod_events.disagreeing(ref, why))
 
-    def claims_changed(self, pod: str = "") -> None:
-        """Something is new about slices, or about the claims of a pod (uid)."""
+    def claims_changed(self, pod: str = "", nodes: Iterable[str] = ()) -> None:
+        """Something is new about the claims of a pod (uid; empty: of nobody's) that hold devices of these nodes."""
         with self.guarded():
             entry = self.table.by_uid.get(pod)
             if entry is not None:
                 entry.cached = None
+            for node in nodes if self.is_open else ():
+                if node in self.bad_devices or not self._has_request(pod):
+                    self._judge_devices(node)
         self.work.set()
 
     def waits_for_devices(self, entry: PodEntry) -> bool:

@@ -68,9 +68,7 @@ class LeaderTerm:
             promised = claims.promised_indexes(self.core.book.engine.state)
             self.core.claims = PodClaims(client, options.claims, promised, self.core.wall, reserves=self.binds)
             self.core.claims.directory.changed = self._devices_changed
-            self.claim_informers = claims.informers(
-                client, self.core.claims, self.core.claims_changed, self._claims_listed, times
-            )
+            self.claim_informers = claims.informers(client, self.core, self.core.claims, self._claims_listed, times)
         self.remaining = remaining
         self._opening = threading.Lock()
         self.ended = False

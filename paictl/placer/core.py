@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -174,9 +174,9 @@ class PlacerCore(ExtenderCore):
         super().node_gone(name)
         self.news.set()
 
-    def claims_changed(self, pod: str = "") -> None:
-        """Something is new about slices, or about the claims of a pod (uid)."""
-        super().claims_changed(pod)
+    def claims_changed(self, pod: str = "", nodes: Iterable[str] = ()) -> None:
+        """Something is new about the claims of a pod (uid; empty: of nobody's) that hold devices of these nodes."""
+        super().claims_changed(pod, nodes)
         self.news.set()
 
     def waits_for_devices(self, entry: PodEntry) -> bool:

@@ -7,7 +7,6 @@ import json
 import random
 import time
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -51,12 +50,12 @@ def name_of(index: int) -> str:
     return f"gpu-{3 - index}"
 
 
-def template(api: KubeApi, count: int, name: str = "", **exactly: Any) -> str:
-    made = name or f"gpus-{count}"
-    request = {"name": "gpus", "exactly": {"deviceClassName": DRIVER, "count": count, **exactly}}
+def template(api: KubeApi, count: int, namespace: str = "default") -> str:
+    made = f"gpus-{count}"
+    request = {"name": "gpus", "exactly": {"deviceClassName": DRIVER, "count": count}}
     body = {"metadata": {"name": made}, "spec": {"spec": {"devices": {"requests": [request]}}}}
     with contextlib.suppress(ApiError):  # it is there already
-        api.call("POST", f"{API}/namespaces/default/resourceclaimtemplates", body)
+        api.call("POST", f"{API}/namespaces/{namespace}/resourceclaimtemplates", body)
     return made
 
 
@@ -218,6 +217,30 @@ def test_a_device_that_is_missing_moves_no_other(up: Placer, api: KubeApi) -> No
         assert f"node {node}, driver {DRIVER}: 3 devices, but the cells promise 4: no device for 1" in said
     finally:
         publish(api, node)
+
+
+def test_a_device_that_another_namespace_took_is_bad_until_it_is_free(up: Placer, api: KubeApi) -> None:
+    """Where no policy guards, kube-scheduler allocates by itself: nobody is promised that device meanwhile."""
+    with contextlib.suppress(ApiError):
+        api.call("POST", "/api/v1/namespaces", {"metadata": {"name": "unguarded"}})
+    template(api, 1, namespace="unguarded")
+    container = {"name": "c", "image": "none", "resources": {"claims": [{"name": "cells"}]}}
+    spec = {
+        "containers": [container], "terminationGracePeriodSeconds": 0,
+        "resourceClaims": [{"name": "cells", "resourceClaimTemplateName": "gpus-1"}],
+    }  # fmt: skip
+    path = "/api/v1/namespaces/unguarded/pods"
+    api.call("POST", path, {"metadata": {"name": "thief"}, "spec": spec})
+    try:
+        until(lambda: "paictl_placer_bad_devices 1.0" in up.text("/metrics"), 20, "it is noticed")
+        node = api.get(f"{path}/thief")["spec"]["nodeName"]
+        create(api, with_claims(api, gang("most", 15, 1, priority=-1), 1))
+        bound = api.await_bound([f"most-{i}" for i in range(15)])
+        assert sum(pod["spec"]["nodeName"] == node for pod in bound.values()) == 3
+        check_claims(api)
+    finally:
+        api.call("DELETE", f"{path}/thief?gracePeriodSeconds=0")
+    until(lambda: "paictl_placer_bad_devices 0.0" in up.text("/metrics"), 20, "it is free")
 
 
 @pytest.mark.usefixtures("up")

@@ -25,6 +25,8 @@ class DeviceDirectory:
         self._lock = threading.Lock()
         self._slices: dict[str, Slice] = {}
         self._by_node: dict[str, dict[str, Slice]] = {}
+        self._pools: dict[tuple[str, str], str] = {}
+        """Node of each driver's pool that was ever there."""
         self._records: dict[str, str] = {}
         self._maps: dict[str, DeviceMap] = {}
 
@@ -37,6 +39,7 @@ class DeviceDirectory:
             if found is not None and found.driver in self.drivers:
                 self._slices[name] = found
                 self._by_node.setdefault(found.node, {})[name] = found
+                self._pools[found.driver, found.pool] = found.node
                 self._maps.pop(found.node, None)
                 touched.add(found.node)
         self._tell(touched)
@@ -79,6 +82,11 @@ class DeviceDirectory:
                 known = device_map(node, slices, self.promised.get(node, ()), record, self.drivers)
                 self._maps[node] = known
             return known
+
+    def node_of(self, driver: str, pool: str) -> str:
+        """The node of a pool; empty if it belongs to none or to another driver."""
+        with self._lock:
+            return self._pools.get((driver, pool), "")
 
     def findings(self) -> list[str]:
         """What contradicts the configuration, in its order."""

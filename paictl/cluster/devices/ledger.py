@@ -76,6 +76,11 @@ class ClaimLedger:
             keys = {key for holders in self._holders.values() for key in holders}
             return [self._claims[key] for key in sorted(keys)]
 
+    def holders(self, device: Key) -> list[ResourceClaim]:
+        """The claims to which a device is allocated."""
+        with self._lock:
+            return [self._claims[key] for key in sorted(self._holders.get(device, ()))]
+
     def doubled(self) -> list[tuple[Key, tuple[str, ...]]]:
         """Devices that several claims hold, which must never be, and those claims."""
         with self._lock:

@@ -114,14 +114,26 @@ class PodClaims:
         said = ", ".join(sorted(name for _, _, name in held)) or "nothing"
         return f"its annotation names {_named(indexes)} of node {node}, but its claims hold {said}"
 
-    def bad_on(self, node: str) -> Mapping[int, str]:
+    def bad_on(self, node: str, is_ours: Callable[[str], bool]) -> Mapping[int, str]:
         """Indexes of the leaf cells of a node that no pod can have now, and why.
 
-        Where pods may also learn their devices from the environment, a node without any device is not judged: its
-        driver may not run there on purpose.
+        Also those whose device kube-scheduler has given to a claim of a pod (uid) that is not ours. Where pods may also
+        learn their devices from the environment, a node without any device is not judged: its driver may not run there
+        on purpose.
         """
         known = self.directory.of(node)
-        return known.bad if known.devices or self.options.required else {}
+        taken = {
+            index: f"device {device.name} is held by claim {claim.key}, which asked for no cells"
+            for index, device in known.devices.items()
+            for claim in self.ledger.holders(device.key)
+            if index not in known.bad and not (claim.owner and is_ours(claim.owner))
+        }
+        return {**known.bad, **taken} if known.devices or self.options.required else {}
+
+    def nodes_of(self, claim: ResourceClaim | None) -> set[str]:
+        """The nodes whose devices a claim holds."""
+        devices = [result.device for result in claim.results or ()] if claim is not None else []
+        return {node for driver, pool, _ in devices if (node := self.directory.node_of(driver, pool))}
 
     def held(self) -> list[ResourceClaim]:
         """Claims on cells that hold devices for one pod alone: an allocation that is used, about to be, or given up."""
