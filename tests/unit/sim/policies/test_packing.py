@@ -213,7 +213,7 @@ class Careless(Packing):
 
     id, title, paper = "careless", "", ""
 
-    def scores(self, job: JobView, nodes: Numbers) -> Numbers:
+    def scores(self, job: JobView, nodes: Numbers) -> Numbers:  # noqa: ARG002 - as the base class
         return nodes
 
     def plan(self, moment: Trigger) -> None:
