@@ -8,11 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from paictl.sim.actions import PolicyError, Start, Trigger
 from paictl.sim.cluster import Cluster, ClusterShape, ClusterShapeError, Node
+from paictl.sim.engine import Simulation
 from paictl.sim.inflate import inflated
 from paictl.sim.invariants import Invariants
 from paictl.sim.job import Job, ResourceRequest, TraceJobError
+from paictl.sim.policies.base import Parameters, Setup
 from paictl.sim.policies.fgd import Fragmentation, typical
+from paictl.sim.policies.packing import Numbers, Packing
 from paictl.sim.policies.parameters import ParameterError
 from paictl.sim.run import Ending, RunResult
 from paictl.sim.simulate import simulate
@@ -20,6 +24,7 @@ from paictl.sim.specify import cluster_named
 from paictl.sim.traces.lines import LONGEST
 from paictl.sim.traces.load import load
 from paictl.sim.traces.source import TraceError
+from paictl.sim.view import JobView
 from paictl.units import Millis
 
 FOREVER = LONGEST // 1000
@@ -195,3 +200,29 @@ def test_pods_and_nodes_of_openb_are_read(tmp_path: Path) -> None:
     with pytest.raises(ClusterShapeError, match="gpu is 'many', not a number") as caught:
         cluster_named(str(tmp_path / "nodes.csv"))
     assert caught.value.where == f"{tmp_path / 'nodes.csv'}:5"
+
+
+def test_a_request_for_more_devices_than_are_whole_can_use_none() -> None:
+    pair = Fragmentation([ResourceRequest(1000, 1000, 2, ())])
+    assert pair.of("x", pair.step(64_000), (1000, 400)) == 1400
+    assert pair.of("x", pair.step(64_000), (1000, 1000, 400)) == 400
+
+
+class Careless(Packing):
+    """Gives every job the first device."""
+
+    id, title, paper = "careless", "", ""
+
+    def scores(self, job: JobView, nodes: Numbers) -> Numbers:  # noqa: ARG002 - as the base class
+        return nodes
+
+    def plan(self, moment: Trigger) -> None:
+        for job in moment.arrived:
+            self.act(Start(job, (0,)))
+
+
+@pytest.mark.parametrize("milli", [401, 1000])
+def test_the_engine_lets_no_share_be_given_twice(milli: int) -> None:
+    jobs, spec = [pod("a", 0, 600), pod("b", 1, 400), pod("c", 2, milli)], nodes(1)
+    with pytest.raises(PolicyError, match="device 0 is not free for job c"):
+        Simulation(Cluster(spec), Careless(Parameters(), Setup(Cluster(spec))), jobs, lambda _: None).run()

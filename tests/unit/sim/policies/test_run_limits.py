@@ -26,6 +26,8 @@ def starts(result: RunResult) -> dict[str, float]:
 
 EXTRA = [job("A", 0, 2, 10, 10), job("B", 1, 3, 10, 10), job("C", 2, 4, 5, 5), job("D", 3, 1, 20, 20)]
 IN_TIME = [*EXTRA[:3], job("D", 3, 2, 7, 7), job("E", 4, 1, 30, 30)]
+BESIDE = [*EXTRA[:2], job("D", 3, 1, 20, 20), job("E", 3, 1, 20, 20)]
+"""Of two long jobs that come at once only one may have the device that B does not need."""
 EARLY = [job("A", 0, 3, 4, 10), job("B", 1, 4, 5, 5), job("C", 2, 1, 8, 8), job("D", 3, 1, 5, 5)]
 
 CASES = [
@@ -33,6 +35,7 @@ CASES = [
     (EXTRA, "conservative", {"A": 0, "B": 10, "C": 20, "D": 25}),
     (IN_TIME, "easy", {"A": 0, "B": 10, "C": 20, "D": 3, "E": 25}),
     (IN_TIME, "conservative", {"A": 0, "B": 10, "C": 20, "D": 3, "E": 25}),
+    (BESIDE, "easy", {"A": 0, "B": 10, "D": 3, "E": 20}),
     (EARLY, "easy", {"A": 0, "B": 10, "C": 2, "D": 4}),
     (EARLY, "conservative", {"A": 0, "B": 10, "C": 2, "D": 4}),
 ]
