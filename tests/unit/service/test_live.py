@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from paictl.cluster.interface import ClusterError, ConfigVersion, ServiceView
+from paictl.cluster.interface import ClusterError, ConfigVersion, Protection, ServiceView
 from paictl.config.pushing.compare import compare_files
 from paictl.operate.services import prepare
 from paictl.plan.events import Event, PhaseSaid
@@ -47,6 +47,9 @@ class FakeServices:
         return ServiceView(name, name in self.running, name in self.running, NOON, "stopped")
 
     def drift(self, name: str) -> Sequence[str]:
+        return ()
+
+    def protections(self) -> Sequence[Protection]:
         return ()
 
     def lacking(self) -> Mapping[str, Sequence[str]]:
