@@ -111,7 +111,10 @@ def prepare(cluster: LiveServicePorts, request: ServiceRequest) -> Prepared:
     """
     catalogue = load_catalogue()
     views = cluster.services(closely=request.action not in (Action.STOP, Action.DELETE))
-    unchanged = [view.name for view in views if view.changed is False]
+    unchanged = [
+        view.name for view in views
+        if view.changed is False and not (request.take_over and cluster.drift(view.name))
+    ]  # fmt: skip
     left: tuple[LeftOut, ...] = ()
     if request.action is Action.START and not request.names:
         left = left_out(cluster.lacking(), catalogue, request.skip, [view.name for view in views if view.running])
