@@ -201,6 +201,15 @@ class JobRequest:
 
 
 @frozen
+class Protection:
+    """Something that protects tenants from each other, and whether it is in force; `message` says why not."""
+
+    name: str
+    in_force: bool
+    message: str = ""
+
+
+@frozen
 class ServiceView:
     """A service: `ready` says whether it does its work, `reason` why not; configuration by version."""
 

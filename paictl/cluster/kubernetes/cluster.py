@@ -37,6 +37,7 @@ from paictl.cluster.values import (
     NodeChange,
     NodeView,
     Port,
+    Protection,
     ServiceView,
     TaskPlace,
     UnreachableError,
@@ -278,6 +279,10 @@ class KubernetesCluster:
     def drift(self, name: str) -> Sequence[str]:
         """What somebody has changed about the objects of a service by hand."""
         return self._services.drift(name)
+
+    def protections(self) -> Sequence[Protection]:
+        """What protects tenants from each other, and whether it is in force."""
+        return self._services.protections()
 
     def lacking(self) -> Mapping[str, Sequence[str]]:
         """Images that services need and the machines cannot get, as whoever has deployed them has noted."""
