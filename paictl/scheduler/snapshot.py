@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-FORMAT: Final = "paictl-scheduler-state/1"
+FORMAT: Final = "paictl-scheduler-state/2"
 
 
 class SnapshotError(PaictlError, ValueError):

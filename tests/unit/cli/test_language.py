@@ -130,6 +130,7 @@ def test_the_file_of_the_user_chooses_it_too(paictl: Paictl, monkeypatch: pytest
         ("job submit x.yaml --priority best", "错误：没有优先级 'best'"),
     ],
 )
+@pytest.mark.usefixtures("home")
 def test_what_goes_wrong_outside_labs_is_said_in_chinese(
     paictl: Paictl, monkeypatch: pytest.MonkeyPatch, words: str, said: str
 ) -> None:

@@ -180,7 +180,7 @@ def test_any_bug_leaves_a_dump_that_replay_takes_up(
 
 
 @pytest.mark.parametrize(
-    "text", ["{", "{}", "3", '{"engine": 3}', '{"engine": {"format": "paictl-scheduler-state/1"}}', "[" * 100_000]
+    "text", ["{", "{}", "3", '{"engine": 3}', '{"engine": {"format": "paictl-scheduler-state/2"}}', "[" * 100_000]
 )
 def test_a_file_that_is_no_dump_is_refused(config: Path, paictl: Paictl, text: str) -> None:
     dump = config.parent / "dump.json"

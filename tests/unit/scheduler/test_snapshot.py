@@ -156,7 +156,7 @@ def test_another_order_of_cell_types_is_the_same_specification() -> None:
     assert restore(replace(world.spec, cell_types=kinds), data).state.digest() == data["digest"]
 
 
-@pytest.mark.parametrize("broken", [{}, [], {"format": "other"}, {"format": "paictl-scheduler-state/1"}, None, "x"])
+@pytest.mark.parametrize("broken", [{}, [], {"format": "other"}, {"format": "paictl-scheduler-state/2"}, None, "x"])
 def test_what_is_no_snapshot_is_refused(broken: Any) -> None:
     with pytest.raises(SnapshotError):
         restore(ClusterSpec.from_mapping(RACKS), broken)
