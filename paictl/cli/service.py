@@ -162,7 +162,8 @@ def status(
 def _condition_data(one: Condition) -> dict[str, Any]:
     readiness = one.readiness
     own = {**asdict(readiness), "state": readiness.state.value}
-    return {**own, **_details(one.view), "ready": readiness.ready, "drift": list(one.drift)}
+    return {**own, **_details(one.view), "ready": readiness.ready, "drift": list(one.drift),
+            "protections": [asdict(guard) for guard in one.protections]}  # fmt: skip
 
 
 def _say_changes(one: Condition) -> None:
@@ -172,8 +173,19 @@ def _say_changes(one: Condition) -> None:
         console.info(text("{name} was changed by hand: {line}", name=name, line=line))
     if one.drift:
         console.info(text("to undo it: paictl service refresh -n {name} --take-over", name=name))
+    _say_protections(one)
     if one.view is not None and one.view.running and one.view.changed:
         console.info(text("{name} is not what the configuration says now: paictl service refresh -n {name}", name=name))
+
+
+def _say_protections(one: Condition) -> None:
+    """What protects tenants from each other: what is in force in one line, what is not in one each."""
+    in_force = [guard.name for guard in one.protections if guard.in_force]
+    if in_force:
+        console.info(text("in force between tenants: {names}", names=", ".join(in_force)))
+    for guard in one.protections:
+        if not guard.in_force:
+            console.warning(text("not in force between tenants: {name}: {why}", name=guard.name, why=guard.message))
 
 
 @app.command(

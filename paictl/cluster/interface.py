@@ -42,6 +42,7 @@ from paictl.cluster.values import (
     NodeView,
     NotStartedError,
     Port,
+    Protection,
     ServiceView,
     TaskPlace,
     TaskView,
@@ -86,6 +87,7 @@ __all__ = [
     "OpenPaiLeft",
     "OpenPaiStore",
     "Port",
+    "Protection",
     "Scheduling",
     "ServiceView",
     "Services",
@@ -226,6 +228,9 @@ class Services(Protocol):
 
     def drift(self, name: str) -> Sequence[str]:
         """What somebody has changed about the objects of a service by hand: a line each, object and field."""
+
+    def protections(self) -> Sequence[Protection]:
+        """What protects tenants from each other, and whether it is in force; none without a scheduler."""
 
     def lacking(self) -> Mapping[str, Sequence[str]]:
         """By service the images that it needs and no machine can get; none where machines reach a registry."""

@@ -54,6 +54,8 @@ class About:
     kind: str
     where: str
     version: str = ""
+    devices: str = ""
+    """How pods get their devices, and why; empty if nothing was set up for it."""
 
 
 class NodeRole(StrEnum):
@@ -196,6 +198,15 @@ class JobRequest:
     vc: str | None = None
     priority: str | None = None
     duration: Millis | None = None
+
+
+@frozen
+class Protection:
+    """Something that protects tenants from each other, and whether it is in force; `message` says why not."""
+
+    name: str
+    in_force: bool
+    message: str = ""
 
 
 @frozen

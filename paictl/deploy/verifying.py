@@ -1,8 +1,8 @@
 """Whether a cluster does its work: pods on every node, names, service addresses, node to node, all devices of a node.
 
-A pod on each node serves; then a pod on each node asks: the API by its service's name, a service by its address, and
-the pod of every other node. What it found it writes as its last words (its termination message), so that nothing but
-the API is needed to learn it.
+A pod on each node serves; then a pod on each node asks: the API by its service's name, a service by its address, the
+pod of every other node, and one that a NetworkPolicy closes, which must not answer. What it found it writes as its last
+words (its termination message), so that nothing but the API is needed to learn it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Final
 
+from paictl.cluster.values import Protection
 from paictl.deploy.inventory import Machine
 from paictl.deploy.nodes import nodes_of, not_ready
 from paictl.deploy.preflight.node_checks import addresses_of, unlisted
@@ -23,6 +24,8 @@ from paictl.remote.kube.client import KubeClient, KubeError
 
 PORT: Final = 8080
 LABEL: Final = "paictl.io/verify"
+CLUSTER: Final = "-"
+"""Instead of a node, where a finding is about the whole cluster."""
 DEVICES: Final = ("nvidia.com/gpu", "amd.com/gpu")
 _POLL: Final = 0.4
 _MOST_PEERS: Final = 8
@@ -37,6 +40,8 @@ class CheckState(StrEnum):
     OK = "ok"
     FAILED = "failed"
     SKIPPED = "skipped"
+    WARNING = "warning"
+    """The cluster does its work, but does not protect its tenants from each other as it could."""
 
 
 @frozen
@@ -75,6 +80,14 @@ def verify_cluster(client: KubeClient, trial: VerifyOptions, tell: Tell = lambda
     return tuple(found)
 
 
+def isolation_findings(guards: Iterable[Protection]) -> tuple[NodeCheck, ...]:
+    """What protects tenants from each other, as findings about the whole cluster."""
+    return tuple(
+        NodeCheck(one.name, CLUSTER, CheckState.OK if one.in_force else CheckState.WARNING, one.message)
+        for one in guards
+    )
+
+
 def nodes_not_listed(client: KubeClient, machines: Iterable[Machine]) -> tuple[str, ...]:
     """The nodes of a cluster that no list names, as ``name,address``."""
     return unlisted(machines, addresses_of(nodes_of(client).values()))
@@ -93,13 +106,25 @@ class _Trying:
         self._tell(text("a pod on each of {count} nodes", count=len(names)))
         for number, name in enumerate(names):
             self._create(_pod(f"serve-{number}", name, self._trial.image, _SERVE, labels={"app": "serve"}))
-        pods = self._until([f"serve-{number}" for number in range(len(names))], lambda pod: bool(_ip(pod) and _up(pod)))
+        if names:
+            self._close_off(names[0])
+        served = [f"serve-{number}" for number in range(len(names))]
+        pods = self._until([*served, *([_CLOSED] if names else [])], lambda pod: bool(_ip(pod) and _up(pod)))
         found = [self._judged("pod", name, pods[f"serve-{number}"]) for number, name in enumerate(names)]
         serving = {name: _ip(pods[f"serve-{number}"]) for number, name in enumerate(names)
                    if found[number].verdict is CheckState.OK}  # fmt: skip
-        address = self._service()
+        address, closed = self._service(), pods.get(_CLOSED, {})
         self._tell("names, service addresses, node to node")
-        return [*found, *self._asking(serving, address), *self._devices(nodes)]
+        asked = self._asking(serving, address, _ip(closed) if _up(closed) else "")
+        return [*found, *asked, *self._devices(nodes)]
+
+    def _close_off(self, node: str) -> None:
+        """A server that a NetworkPolicy keeps everybody from: who reaches it shows that the network obeys none."""
+        policy = {"metadata": {"name": _CLOSED}, "spec": {
+            "podSelector": {"matchLabels": {"app": _CLOSED}}, "policyTypes": ["Ingress"]}}  # fmt: skip
+        path = f"/apis/networking.k8s.io/v1/namespaces/{self._space}/networkpolicies"
+        self._client.request("POST", path, policy)
+        self._create(_pod(_CLOSED, node, self._trial.image, _SERVE, labels={"app": _CLOSED}))
 
     def _wait_for_account(self) -> None:
         """A new namespace takes no pods before its service account is there."""
@@ -139,11 +164,11 @@ class _Trying:
             NodeCheck(check, node, CheckState.OK) if _up(pod) else NodeCheck(check, node, CheckState.FAILED, why(pod))
         )
 
-    def _asking(self, serving: Mapping[str, str], address: str) -> list[NodeCheck]:
+    def _asking(self, serving: Mapping[str, str], address: str, closed: str) -> list[NodeCheck]:
         names = list(serving)
         for number, name in enumerate(names):
             others = (names[number + 1 :] + names[:number])[:_MOST_PEERS]
-            command = ask_script(address, {other: serving[other] for other in others})
+            command = ask_script(address, {other: serving[other] for other in others}, closed)
             self._create(_pod(f"ask-{number}", name, self._trial.image, command))
         pods = self._until([f"ask-{number}" for number in range(len(names))], _over)
         return [
@@ -170,11 +195,16 @@ class _Trying:
 
 _SERVE: Final = f"exec httpd -f -p {PORT} -h /etc"
 """Every container has /etc/hostname; nothing else of the image is needed."""
+_CLOSED: Final = "closed"
+_ENFORCED: Final = "network-policies-enforced"
 _PROBE: Final = {"httpGet": {"path": "/hostname", "port": PORT}, "periodSeconds": 1, "timeoutSeconds": 3}
 
 
-def ask_script(address: str, peers: Mapping[str, str]) -> str:
-    """What a pod runs to try names, a service and its peers: a line ``check ok`` or ``check no`` for each."""
+def ask_script(address: str, peers: Mapping[str, str], closed: str = "") -> str:
+    """What a pod runs to try names, a service, its peers and a pod that must not answer: ``check ok`` or ``check no``.
+
+    The one that must not answer has to answer three times before it counts: rules reach a node a moment after the pod.
+    """
 
     def attempt(check: str, command: str) -> str:
         tries = f"for n in 1 2 3 4 5; do {command} >/dev/null 2>&1 && break; [ $n = 5 ] && exit 1; sleep 1; done"
@@ -185,12 +215,22 @@ def ask_script(address: str, peers: Mapping[str, str]) -> str:
         attempt("service", _asked(address, 80)),
     ]
     lines += [attempt(f"peer:{name}", _asked(ip, PORT)) for name, ip in peers.items()]
+    if closed:
+        open_still = " && sleep 1 && ".join([f"{_asked(closed, PORT)} >/dev/null 2>&1"] * 3)
+        lines.append(f"if {open_still}; then r='{_ENFORCED} no'; else r='{_ENFORCED} ok'; fi")
+        lines.append('echo "$r" >> /dev/termination-log')
     return "\n".join(lines)
 
 
 def _asked(address: str, port: int) -> str:
     """A command that asks a server by nc: wget of a static busybox does not survive without its C library."""
     return f"echo 'GET /hostname HTTP/1.0\n' | nc -w 3 {address} {port} | grep -q ' 200 '"
+
+
+_NOT_ENFORCED: Final = (
+    "the pod network obeys no NetworkPolicy: isolation rests on TLS and tokens alone, and pods of jobs reach each "
+    "other (docs/security.md)"
+)
 
 
 def answers(node: str, pod: Mapping[str, Any]) -> list[NodeCheck]:
@@ -202,6 +242,9 @@ def answers(node: str, pod: Mapping[str, Any]) -> list[NodeCheck]:
     for line in said.splitlines():
         check, _, verdict = line.rpartition(" ")
         name, _, peer = check.partition(":")
+        if name == _ENFORCED and verdict != "ok":
+            found.append(NodeCheck(check, node, CheckState.WARNING, text(_NOT_ENFORCED)))
+            continue
         words = {"dns": "the name of the API's service is not found", "service": "a service's address does not answer"}
         message = words.get(name) or text("the pod on {node} does not answer", node=peer) if verdict != "ok" else ""
         found.append(NodeCheck(check, node, CheckState.OK if verdict == "ok" else CheckState.FAILED, message))

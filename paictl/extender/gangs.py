@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from paictl.extender import pod_events
 from paictl.extender.core import ExtenderCore
 from paictl.extender.table import PodEntry
+from paictl.extender.wire import PodRef
 from paictl.scheduler.groups import Group, GroupState
 
 PATIENCE: Final = 60.0
@@ -21,7 +23,9 @@ def missing(core: ExtenderCore, entry: PodEntry) -> str:
     if entry.reading is None:
         return ""
     request = entry.reading.request
-    return _missing(core, [one for one in core.table if one.reading and one.reading.request.group == request.group])
+    why = _missing(core, [one for one in core.table if one.reading and one.reading.request.group == request.group])
+    deadline = core.options.gang_deadline
+    return f"{why}; its place is given back {deadline:g} s after the last of them came" if why and deadline else why
 
 
 def _missing(core: ExtenderCore, members: list[PodEntry]) -> str:
@@ -43,18 +47,42 @@ def tell_missing(core: ExtenderCore) -> None:
     with core.guarded():
         if not core.is_open:
             return
-        gangs: dict[str, list[PodEntry]] = {}
-        for entry in core.table:
-            if entry.reading is not None and sum(pods for _, pods in entry.reading.request.members) > 1:
-                gangs.setdefault(entry.reading.request.group, []).append(entry)
+        gangs = _gangs(core)
         core.departed &= gangs.keys()
-        before = core.clock() - PATIENCE
-        for members in gangs.values():
-            if max(one.met for one in members) < before and (why := _missing(core, members)):
-                for entry in members:
-                    if entry.missing != why:
-                        entry.missing = why
-                        core.record(pod_events.incomplete(entry.ref, why))
+        for entry, why in _incomplete(core, gangs, PATIENCE):
+            if entry.missing != why:
+                entry.missing = why
+                core.record(pod_events.incomplete(entry.ref, why))
+
+
+def late(core: ExtenderCore) -> list[tuple[PodRef, str]]:
+    """Pods that hold a gang's place without the others, which had until the deadline to come; and who is missing."""
+    with core.guarded():
+        deadline = core.options.gang_deadline
+        if not core.is_open or deadline is None:
+            return []
+        found = _incomplete(core, _gangs(core), deadline)
+        return [(entry.ref, why) for entry, why in found if entry.runs and not entry.deleting]
+
+
+def _gangs(core: ExtenderCore) -> dict[str, list[PodEntry]]:
+    """The pods of each gang of more than one, as far as they were seen."""
+    gangs: dict[str, list[PodEntry]] = {}
+    for entry in core.table:
+        if entry.reading is not None and sum(pods for _, pods in entry.reading.request.members) > 1:
+            gangs.setdefault(entry.reading.request.group, []).append(entry)
+    return gangs
+
+
+def _incomplete(
+    core: ExtenderCore, gangs: dict[str, list[PodEntry]], patience: float
+) -> Iterator[tuple[PodEntry, str]]:
+    """The pods of gangs to which no pod has come for so many seconds while some are missing, and who is missing."""
+    before = core.clock() - patience
+    for members in gangs.values():
+        if max(one.met for one in members) < before and (why := _missing(core, members)):
+            for entry in members:
+                yield entry, why
 
 
 def vacant(core: ExtenderCore) -> set[str]:

@@ -6,7 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Final
 
-from paictl.cluster.interface import HandClock, Services, ServiceView
+from paictl.cluster.interface import HandClock, Protection, Services, ServiceView
+from paictl.cluster.kubernetes.names import SCHEDULER
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import Text, text
@@ -72,6 +73,8 @@ class Condition:
     readiness: Readiness
     view: ServiceView | None
     drift: tuple[str, ...] = ()
+    protections: tuple[Protection, ...] = ()
+    """Of the scheduler only: what protects tenants from each other."""
 
     @property
     def good(self) -> bool:
@@ -91,7 +94,14 @@ def conditions(cluster: LiveServicePorts, request: ServiceRequest) -> list[Condi
     names, views = chosen_services(request, catalogue), {view.name: view for view in cluster.services(closely=True)}
     observed = observe(cluster, views.values())
     drift = {name: tuple(cluster.drift(name)) for name in names if name in views}
-    return [Condition(readiness_of(one, catalogue, observed), views.get(one), drift.get(one, ())) for one in names]
+    guards = tuple(cluster.protections()) if SCHEDULER in names and SCHEDULER in views else ()
+    return [
+        Condition(
+            readiness_of(name, catalogue, observed), views.get(name), drift.get(name, ()),
+            guards if name == SCHEDULER else (),
+        )
+        for name in names
+    ]  # fmt: skip
 
 
 def prepare(cluster: LiveServicePorts, request: ServiceRequest) -> Prepared:
@@ -101,7 +111,10 @@ def prepare(cluster: LiveServicePorts, request: ServiceRequest) -> Prepared:
     """
     catalogue = load_catalogue()
     views = cluster.services(closely=request.action not in (Action.STOP, Action.DELETE))
-    unchanged = [view.name for view in views if view.changed is False]
+    unchanged = [
+        view.name for view in views
+        if view.changed is False and not (request.take_over and cluster.drift(view.name))
+    ]  # fmt: skip
     left: tuple[LeftOut, ...] = ()
     if request.action is Action.START and not request.names:
         left = left_out(cluster.lacking(), catalogue, request.skip, [view.name for view in views if view.running])

@@ -187,6 +187,34 @@ def test_what_somebody_edits_is_drift_and_taking_it_back_has_to_be_wished(bench:
     assert services.drift("web") == ["ConfigMap paictl-system/web: is gone"]
 
 
+def test_what_somebody_adds_is_drift_and_is_taken_out_again(bench: Bench, api: KubeApi) -> None:
+    bench.start()
+    services, merge = bench.services(), "application/merge-patch+json"
+    strategic = "application/strategic-merge-patch+json"
+    main = api.get(f"{DEPLOYMENTS}/web")["spec"]["template"]["spec"]["containers"][0]["name"]
+    added = [{"name": name, "value": "bar"} for name in ("FOO", "LD_PRELOAD")]
+    spec = {"template": {"spec": {"containers": [{"name": main, "env": added}]}}}
+    api.call("PATCH", f"{DEPLOYMENTS}/web?fieldManager=kubectl-set", {"spec": spec}, strategic)
+    api.call("PATCH", f"{SPACE}/configmaps/web?fieldManager=kubectl-edit", {"data": {"a.b": "1"}}, merge)
+    api.call("PATCH", f"{SPACE}/secrets/web?fieldManager=kubectl-edit", {"data": {"mine": "YQ=="}}, merge)
+    about = {"metadata": {"annotations": {"example.org/note": "of an administrator"}}}
+    api.call("PATCH", f"{DEPLOYMENTS}/web?fieldManager=kubectl-annotate", about, merge)
+    lines = services.drift("web")
+    assert "ConfigMap paictl-system/web: data[a.b] was added by kubectl-edit" in lines
+    assert "Secret paictl-system/web: data.mine was added by kubectl-edit" in lines
+    named = " ".join(line for line in lines if line.startswith("Deployment"))
+    assert "added by kubectl-set" in named
+    assert "annotations" not in named
+    services.refresh_service("web", take_over=True)
+    assert services.drift("web") == []
+    assert set(bench.data("secrets")) == {"key"}
+    live = api.get(f"{DEPLOYMENTS}/web")
+    assert not {"FOO", "LD_PRELOAD"} & {
+        one["name"] for one in live["spec"]["template"]["spec"]["containers"][0].get("env", ())
+    }
+    assert live["metadata"]["annotations"]["example.org/note"]
+
+
 def test_stop_takes_away_what_runs_and_nothing_else(bench: Bench, api: KubeApi) -> None:
     bench.start()
     for _ in range(2):  # a level, not an edge

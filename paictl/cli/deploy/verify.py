@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -12,6 +13,8 @@ from paictl.cli.deploy.apply import ArtifactsOption
 from paictl.cli.deploy.files import Config, Masters, Workers, read_deployment
 from paictl.cli.deploy.showing import show_unlisted
 from paictl.cli.options import OutputOption
+from paictl.cluster.targets import open_target
+from paictl.cluster.values import Protection
 from paictl.errors import ExitCode, PaictlError
 from paictl.i18n import text
 
@@ -34,10 +37,19 @@ def verify(
     artifacts: ArtifactsOption = "",
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Try the cluster: pods on every node, names, service addresses, node to node, all devices of a node."""
+    """Try the cluster: pods on every node, names, service addresses, node to node, all devices of a node, isolation."""
     from paictl.deploy.apply import prepare
     from paictl.deploy.kubeconfig import context_name, default_kubeconfig
-    from paictl.deploy.verifying import CheckState, VerifyOptions, data_of, image_for, nodes_not_listed, verify_cluster
+    from paictl.deploy.verifying import (
+        CLUSTER,
+        CheckState,
+        VerifyOptions,
+        data_of,
+        image_for,
+        isolation_findings,
+        nodes_not_listed,
+        verify_cluster,
+    )
     from paictl.remote.kube.client import connect
 
     deployment = read_deployment(masters, workers, config)
@@ -47,7 +59,8 @@ def verify(
             image_for(one.reference for one in prepare(deployment, artifacts).images) or "docker.io/library/busybox:1"
         )
     findings = verify_cluster(client, VerifyOptions(image, seconds), console.detail)
-    missing = {one.name for one in deployment.machines} - {one.node for one in findings}
+    findings += isolation_findings(_protections(deployment.settings.cluster))
+    missing = {one.name for one in deployment.machines} - {one.node for one in findings if one.node != CLUSTER}
     if missing:
         names = ", ".join(sorted(missing))
         raise PaictlError(
@@ -70,3 +83,12 @@ def verify(
                    well=len(findings) - len(bad), count=len(findings), machines=len(deployment.machines))
         )  # fmt: skip
     raise typer.Exit(ExitCode.NEGATIVE if bad else ExitCode.OK)
+
+
+def _protections(cluster: str) -> Sequence[Protection]:
+    """What protects tenants of a cluster from each other; a dev box that did not deploy it does not know it by name."""
+    try:
+        return open_target(cluster).protections()
+    except PaictlError as error:
+        console.warning(spoken("whether tenants are protected from each other is unknown: {why}", why=str(error)))
+        return ()

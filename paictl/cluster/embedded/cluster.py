@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from paictl.cluster.embedded.commands import BringUp, Line, LoggedCommand
     from paictl.cluster.embedded.live import Live
     from paictl.cluster.embedded.users import EmbeddedUsers
-    from paictl.cluster.interface import DeviceTime, NodeView, ServiceView, TaskPlace
+    from paictl.cluster.interface import DeviceTime, NodeView, Protection, ServiceView, TaskPlace
     from paictl.cluster.jobpages import JobPage, JobQuery
     from paictl.cluster.picture import Picture
     from paictl.cluster.scheduling import Impact, JobExplanation
@@ -286,6 +286,10 @@ class EmbeddedCluster:
 
     def drift(self, name: str) -> Sequence[str]:  # noqa: ARG002 - whichever it is
         """Nothing, ever: nobody else can change anything."""
+        return ()
+
+    def protections(self) -> Sequence[Protection]:
+        """Nothing: there are no pods that could do harm."""
         return ()
 
     def lacking(self) -> Mapping[str, Sequence[str]]:

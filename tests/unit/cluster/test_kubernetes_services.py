@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from paictl.cluster.kubernetes.services.additions import additions, removal
 from paictl.cluster.kubernetes.services.applying import _refusal, workloads_first
 from paictl.cluster.kubernetes.services.drift import drift_of
 from paictl.cluster.kubernetes.services.here import note_images, noted_images
@@ -190,6 +191,73 @@ def test_drift_names_fields_and_keeps_secrets() -> None:
     assert drift_of(None, body, body) == ["Deployment s/x: is gone"]
     secret = {"kind": "Secret", "metadata": {"name": "x"}, "data": {"key": "b2xk"}}
     assert drift_of({**secret, "data": {"key": "bmV3"}}, secret, secret) == ["Secret x: data.key"]
+
+
+def owned(manager: str, fields: Json, **more: str) -> Json:
+    return {"manager": manager, "operation": "Update", "fieldsV1": fields, **more}
+
+
+def with_additions() -> Json:
+    """A Deployment of ours with two variables, a paused rollout and an annotation of others."""
+    named = {name: f'k:{{"name":"{name}"}}' for name in ("main", "OURS", "FOO", "BAR")}
+
+    def env(*names: str) -> Json:
+        main: Json = {"f:env": {".": {}, **{named[name]: {".": {}, "f:value": {}} for name in names}}}
+        return {"f:template": {"f:spec": {"f:containers": {named["main"]: main}}}}
+
+    theirs = {"f:metadata": {"f:annotations": {"f:x": {}}}, "f:spec": {"f:paused": {}, **env("FOO", "BAR")}}
+    managers = [
+        owned("paictl", {"f:spec": {"f:replicas": {}, **env("OURS")}}),
+        owned("kubectl-set", theirs),
+        owned("kube-controller-manager", {"f:spec": {"f:progressDeadlineSeconds": {}}}),
+        owned("tool", {"f:status": {"f:x": {}}}, subresource="status"),
+    ]
+    variables = [{"name": name, "value": "1"} for name in ("FOO", "OURS", "BAR")]
+    spec = {"replicas": 1, "paused": True, "progressDeadlineSeconds": 9,
+            "template": {"spec": {"containers": [{"name": "main", "env": variables}]}}}  # fmt: skip
+    about = {
+        "name": "x",
+        "namespace": "s",
+        "resourceVersion": "7",
+        "annotations": {"x": "1"},
+        "managedFields": managers,
+    }
+    return {"kind": "Deployment", "metadata": about, "spec": spec}
+
+
+def test_what_others_have_added_is_drift_with_who_did_it() -> None:
+    live = with_additions()
+    assert drift_of(live, live, live) == [
+        "Deployment s/x: spec.paused was added by kubectl-set",
+        "Deployment s/x: spec.template.spec.containers[main].env[FOO] was added by kubectl-set",
+        "Deployment s/x: spec.template.spec.containers[main].env[BAR] was added by kubectl-set",
+    ]
+    assert additions({**live, "kind": "Node"}) == []  # others have a share in it
+
+
+def test_text_of_a_secret_is_ours_although_it_is_kept_under_another_name() -> None:
+    managers = [owned("paictl", {"f:stringData": {"f:key": {}}}), owned("x", {"f:data": {".": {}, "f:mine": {}}})]
+    live: Json = {"kind": "Secret", "metadata": {"name": "x", "resourceVersion": "1", "managedFields": managers},
+                  "data": {"key": "YQ==", "mine": "YQ=="}}  # fmt: skip
+    assert drift_of(live, live, live) == ["Secret x: data.mine was added by x"]
+    assert [one["path"] for one in removal(live)] == ["/metadata/resourceVersion", "/data/mine"]
+
+
+def test_taking_additions_out_leaves_all_else_in_place() -> None:
+    live = with_additions()
+    first, *patch = removal(live)
+    assert first == {"op": "test", "path": "/metadata/resourceVersion", "value": "7"}
+    for step in patch:  # as RFC 6902 says: each on what the one before has left
+        *way, last = step["path"].split("/")[1:]
+        inner: Any = live
+        for key in way:
+            inner = inner[int(key)] if isinstance(inner, list) else inner[key]
+        del inner[int(last) if isinstance(inner, list) else last]
+    main = live["spec"]["template"]["spec"]["containers"][0]
+    assert [one["name"] for one in main["env"]] == ["OURS"]
+    assert set(live["spec"]) == {"replicas", "progressDeadlineSeconds", "template"}
+    assert additions(live) == []
+    assert removal(live) == []
 
 
 @given(st.recursive(st.none() | st.integers() | st.text(max_size=3), lambda inner: st.lists(inner, max_size=3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,7 +24,7 @@ from paictl.deploy.kubeconfig import access_to, forget, merge_into
 from paictl.deploy.nodes import AllReady
 from paictl.deploy.settings import DeploySettings, LoginSettings
 from paictl.deploy.site import DeployError, Site
-from paictl.deploy.verifying import answers, ask_script, device_finding
+from paictl.deploy.verifying import answers, ask_script, data_of, device_finding
 from paictl.errors import PaictlError
 
 M1, W1 = Machine("m1", "10.0.0.11", Role.MASTER), Machine("w1", "10.0.0.21", Role.WORKER)
@@ -219,6 +220,28 @@ def test_the_last_words_of_a_pod_that_asked() -> None:
     script = ask_script("10.96.0.7", {"w2": "10.200.1.3"})
     assert "nc -w 3 10.96.0.7 80 " in script
     assert "nc -w 3 10.200.1.3 8080 " in script
+
+
+@pytest.mark.parametrize(("answers_of_nc", "words"), [
+    ("HTTP/1.0 200 OK", "network-policies-enforced no"),
+    ("", "network-policies-enforced ok"),
+])  # fmt: skip
+def test_a_network_that_obeys_no_policy_is_told_by_a_pod_that_must_not_answer(
+    tmp_path: Path, answers_of_nc: str, words: str
+) -> None:
+    programs = {"nc": f"cat >/dev/null; echo '{answers_of_nc}'", "nslookup": "exit 0", "sleep": "exit 0"}
+    for name, body in programs.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{body}\n")
+        (tmp_path / name).chmod(0o755)
+    log = tmp_path / "log"
+    script = ask_script("10.96.0.7", {}, "10.200.1.9").replace("/dev/termination-log", str(log))
+    subprocess.run(["/bin/sh", "-c", script], check=True, env={"PATH": f"{tmp_path}:/usr/bin:/bin"})
+    said = log.read_text().splitlines()
+    assert said[-1] == words
+    found = answers("w1", ended(log.read_text()))[-1]
+    assert found.verdict == ("ok" if words.endswith("ok") else "warning")
+    assert ("isolation rests on TLS" in found.message) is words.endswith("no")
+    assert data_of([found])["ok"]  # the cluster does its work
 
 
 def test_devices_that_others_use_are_not_judged() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from paictl.extender.views import explain_pod
 from tests.unit.extender.harness import Harness, gang, pod
 
@@ -67,3 +69,29 @@ def test_nobody_is_missed_after_a_restart(harness: Harness) -> None:
     harness.open(harness.nodes or ["n0", "n1", "n2", "n3"])
     pass_time(harness, 90)
     assert messages(harness, "g-0") == []
+
+
+def test_a_gang_that_never_becomes_whole_gives_its_place_back(harness: Harness) -> None:
+    harness.core.options = replace(harness.core.options, gang_deadline=120)
+    made = gang("g", 3, 4)
+    come(harness, *made[:2])
+    assert any("given back 120 s after" in line for line in explain_pod(harness.core, "default", "g-0")["text"])
+    pass_time(harness, 110)
+    assert harness.evictions() == []
+    pass_time(harness, 30)
+    assert {call.split()[-1] for call in harness.evictions()} == {"g-0", "g-1"}
+    for one in made[:2]:
+        assert "GroupGivenBack" in harness.reasons_of(one["metadata"]["name"])
+        harness.delete(one["metadata"]["name"])
+    for other in gang("other", 3, 4):
+        harness.run(other)
+
+
+def test_a_gang_that_is_whole_in_time_keeps_its_place(harness: Harness) -> None:
+    harness.core.options = replace(harness.core.options, gang_deadline=120)
+    made = gang("g", 3, 4)
+    come(harness, *made[:2])
+    pass_time(harness, 100)
+    come(harness, made[2])
+    pass_time(harness, 300)
+    assert harness.evictions() == []

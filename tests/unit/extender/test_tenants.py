@@ -11,9 +11,10 @@ import pytest
 
 from paictl.cluster.pods.labels import GRANTED, Rules
 from paictl.extender.core import ExtenderOptions
+from paictl.remote.kube.client import Json
 from paictl.scheduler.wire import BIND_INFO, SCHEDULING_SPEC
 from tests.unit.extender.conftest import NODES, spec
-from tests.unit.extender.harness import Harness, Json, gang, pod
+from tests.unit.extender.harness import Harness, gang, pod
 
 
 def graces(harness: Harness) -> list[object]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from paictl.cluster.interface import ClusterError, ConfigVersion, ServiceView
+from paictl.cluster.interface import ClusterError, ConfigVersion, Protection, ServiceView
 from paictl.config.pushing.compare import compare_files
 from paictl.operate.services import prepare
 from paictl.plan.events import Event, PhaseSaid
@@ -34,6 +34,8 @@ class FakeServices:
         self.slow = dict(slow or {})
         self.calls: list[str] = []
         self.data: dict[str, tuple[str, ...]] = {}
+        self.edited: dict[str, tuple[str, ...]] = {}
+        self.changed: dict[str, bool] = {}
         self.without: dict[str, tuple[str, ...]] = {}
 
     def services(self, *, closely: bool = False) -> list[ServiceView]:
@@ -44,9 +46,16 @@ class FakeServices:
         if name in self.running and left:
             self.slow[name] = left - 1
             return ServiceView(name, True, False, NOON, f"pulls its image, {left} layers left")
-        return ServiceView(name, name in self.running, name in self.running, NOON, "stopped")
+        there = name in self.running
+        return ServiceView(name, there, there, NOON, "stopped", changed=self.changed.get(name))
 
     def drift(self, name: str) -> Sequence[str]:
+        return self.edited.get(name, ())
+
+    def configurations(self) -> Sequence[ConfigVersion]:
+        return ()
+
+    def protections(self) -> Sequence[Protection]:
         return ()
 
     def lacking(self) -> Mapping[str, Sequence[str]]:
@@ -280,3 +289,16 @@ def test_a_service_that_somebody_names_is_tried_and_nothing_else_heeds_images(re
     prepared = prepare(fake, request_)
     assert prepared.left == ()
     assert prepared.plan.request == request_
+
+
+@pytest.mark.parametrize(("take_over", "refreshed"), [(True, ["grafana"]), (False, [])])
+def test_what_was_edited_by_hand_is_refreshed_when_it_is_to_be_taken_over(
+    take_over: bool, refreshed: list[str]
+) -> None:
+    fake = FakeServices(running=["grafana", "prometheus"])
+    fake.changed = {"grafana": False, "prometheus": False}
+    fake.edited = {"grafana": ("Deployment paictl-system/grafana: spec.paused was added by kubectl",)}
+    request_ = ServiceRequest(Action.REFRESH, names=("grafana", "prometheus"), take_over=take_over)
+    plan = prepare(fake, request_).plan
+    assert [step.service for step in plan.steps] == refreshed
+    assert {one.service for one in plan.settled} == {"grafana", "prometheus"} - set(refreshed)

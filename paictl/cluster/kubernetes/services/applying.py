@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from paictl.cluster.kubernetes.names import INPUT_HASH, OURS, PART_OF, SERVICE
+from paictl.cluster.kubernetes.services.additions import removal
 from paictl.cluster.kubernetes.services.kinds import (
     NODE,
     WORKLOADS,
@@ -22,11 +23,12 @@ from paictl.cluster.kubernetes.services.tainting import taint, tainted, taints_o
 from paictl.cluster.values import ClusterError, ConflictError
 from paictl.i18n import text
 from paictl.remote.kube.client import Json, KubeClient, KubeError
-from paictl.remote.kube.objects import CONFLICT, NOT_FOUND, apply, delete, find
+from paictl.remote.kube.objects import CONFLICT, MANAGER, NOT_FOUND, apply, delete, find
 
 _CRD: Final = "CustomResourceDefinition"
 _ESTABLISHED: Final = 30.0
 """Seconds that a custom resource may take until it can be used."""
+_JSON_PATCH: Final = "application/json-patch+json"
 _SHOWN: Final = 5
 """Refused objects that a message names."""
 
@@ -104,6 +106,8 @@ class Applier:
                 live = apply(self._client, path, untainted(body), force=take_over)
                 if body["kind"] == NODE:
                     taint(self._client, path, live, taints_of(body))
+                elif take_over and (patch := removal(live)):
+                    self._client.request("PATCH", path, patch, query={"fieldManager": MANAGER}, kind=_JSON_PATCH)
             except KubeError as error:
                 if error.status >= 500:
                     raise

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+from paictl.cluster.kubernetes.services.additions import additions
 from paictl.cluster.kubernetes.services.kinds import label_of
 from paictl.remote.kube.client import Json
 
@@ -14,15 +15,22 @@ _SHOWN: Final = 40
 
 
 def drift_of(live: Json | None, wanted: Json, body: Json) -> list[str]:
-    """A line for each field of `live` that applying `body` makes that of `wanted`; values of secrets are not shown."""
+    """A line for each field of `live` that applying `body` makes that of `wanted`, and for each that others added.
+
+    Values of secrets are not shown.
+    """
     label = label_of(body)
     if live is None:
         return [f"{label}: is gone"]
     hidden = body["kind"] == "Secret"
-    return [
+    changed = [
         f"{label}: {path}" + ("" if hidden else f" is {_shown(now)}, applied was {_shown(then)}")
         for path, now, then in _changes(_bare(live), _bare(wanted), "")
     ]
+    added = additions(
+        {**wanted, "kind": body["kind"]}
+    )  # whoever changed a field of ours owns it until it is ours again
+    return [*changed, *(f"{label}: {one.shown} was added by {one.manager}" for one in added)]
 
 
 def _bare(body: Json) -> Json:

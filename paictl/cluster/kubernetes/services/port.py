@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from paictl import __version__
 from paictl.cluster.kubernetes.errors import told
+from paictl.cluster.kubernetes.isolation import protections
 from paictl.cluster.kubernetes.names import JOBS_NAMESPACE, NAMESPACE
 from paictl.cluster.kubernetes.services.applying import Applier, is_workload, workloads_first
 from paictl.cluster.kubernetes.services.data import DataKeeper, lasts
@@ -31,7 +32,7 @@ from paictl.cluster.manifests.certificates import (
 )
 from paictl.cluster.manifests.context import Renderer, RenderInputs, lacking
 from paictl.cluster.manifests.templating import TemplateError
-from paictl.cluster.values import ClusterError, ConfigVersion, ServiceView, UnreachableError
+from paictl.cluster.values import ClusterError, ConfigVersion, Protection, ServiceView, UnreachableError
 from paictl.errors import PaictlError
 from paictl.i18n import did_you_mean, text
 from paictl.remote.kube.client import Json, KubeClient
@@ -125,6 +126,11 @@ class KubeServices:
                 wanted = self._applier.dry(body) if live is not None else None
                 found += drift_of(live, wanted or {}, body)
             return found
+
+    def protections(self) -> Sequence[Protection]:
+        """What protects tenants from each other, and whether it is in force."""
+        with told():
+            return protections(self._client)
 
     def is_stopped(self, name: str) -> bool:
         """Whether somebody has stopped a service; one that was never started may run by other means."""

@@ -1,0 +1,113 @@
+"""What protects tenants from each other on a cluster, and whether it is in force: as the API server says, now.
+
+Nothing here tries anything: whether the pod network obeys its NetworkPolicies is found out by `deploy verify` only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Final
+
+from paictl.cluster.kubernetes.names import JOBS_NAMESPACE, NAMESPACE
+from paictl.cluster.values import Protection
+from paictl.i18n import text
+from paictl.remote.kube.client import Json, KubeClient, KubeError
+from paictl.remote.kube.objects import find
+
+GUARDED: Final = {"paictl.io/cells": "enabled"}
+"""The label of namespaces in which devices are had by asking for them only."""
+ENFORCE: Final = "pod-security.kubernetes.io/enforce"
+EXTENDER: Final = "hivedscheduler-extender"
+_ADMISSION: Final = "/apis/admissionregistration.k8s.io/v1"
+_POLICIES: Final = ("hivedscheduler-devices", "hivedscheduler-annotations")
+_FENCED: Final = (EXTENDER, "hivedscheduler")
+"""Whose pods a NetworkPolicy closes."""
+_FORBIDDEN: Final = 403
+_START: Final = "paictl service refresh -n hivedscheduler --take-over"
+
+
+def protections(client: KubeClient) -> tuple[Protection, ...]:
+    """What protects tenants from each other, each in force or not and why; empty where no extender is installed.
+
+    What may not be read counts as not in force, and says so. Raises `KubeError` if the API does not answer.
+    """
+    extender = _find(client, f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/{EXTENDER}")
+    if extender is None:
+        return ()
+    return (
+        *(_protection(name, partial(_policy, client, name)) for name in _POLICIES),
+        _protection("pod-security", lambda: _jobs_namespace(client)),
+        _protection("mutual-tls", lambda: _mutual_tls(extender)),
+        _protection("network-policies", lambda: _network_policies(client)),
+    )
+
+
+def _protection(name: str, lack: Callable[[], str]) -> Protection:
+    try:
+        why = lack()
+    except KubeError as error:
+        if error.status != _FORBIDDEN:
+            raise
+        why = text("you may not read it: {why}", why=error.message)
+    return Protection(name, not why, why)
+
+
+def _find(client: KubeClient, path: str) -> Json | None:
+    """An object; None if it is not there or nobody here may read it, as users without rights on the services."""
+    try:
+        return find(client, path)
+    except KubeError as error:
+        if error.status != _FORBIDDEN:
+            raise
+        return None
+
+
+def _policy(client: KubeClient, name: str) -> str:
+    """Why an admission policy refuses nothing; empty if it does."""
+    policy = find(client, f"{_ADMISSION}/validatingadmissionpolicies/{name}")
+    if policy is None:
+        return text("there is no such policy; set admission-policies: true, then {command}", command=_START)
+    if not (policy.get("spec") or {}).get("validations"):
+        return text("the policy has no validations: {command}", command=_START)
+    binding = find(client, f"{_ADMISSION}/validatingadmissionpolicybindings/{name}")
+    spec: Mapping[str, object] = (binding or {}).get("spec") or {}
+    if spec.get("policyName") != name:
+        return text("no binding puts the policy in force: {command}", command=_START)
+    actions = spec.get("validationActions")
+    if not isinstance(actions, list) or "Deny" not in actions:
+        return text("its binding does not deny, it only warns: {command}", command=_START)
+    return ""
+
+
+def _jobs_namespace(client: KubeClient) -> str:
+    """Why pods of jobs may do more than Pod Security's level baseline allows; empty if they may not."""
+    space = find(client, f"/api/v1/namespaces/{JOBS_NAMESPACE}")
+    if space is None:
+        return text("there is no namespace {name}", name=JOBS_NAMESPACE)
+    labels = space["metadata"].get("labels") or {}
+    if any(labels.get(key) != value for key, value in GUARDED.items()):
+        return text("namespace {name} lacks the label {label}: the policy on devices does not hold there",
+                    name=JOBS_NAMESPACE, label="paictl.io/cells=enabled")  # fmt: skip
+    level = labels.get(ENFORCE, "privileged")
+    if level not in ("baseline", "restricted"):
+        return text("namespace {name} enforces {level}, not baseline", name=JOBS_NAMESPACE, level=level)
+    return ""
+
+
+def _mutual_tls(extender: Json) -> str:
+    """Why the extender answers whoever reaches it; empty if only holders of a certificate."""
+    containers = extender["spec"]["template"]["spec"]["containers"]
+    words = [str(word) for one in containers for word in (*(one.get("command") or ()), *(one.get("args") or ()))]
+    if any(word.partition("=")[0] == "--tls-client-ca" for word in words):
+        return ""
+    return text("the extender asks callers for no certificate; set tls: true, then {command}", command=_START)
+
+
+def _network_policies(client: KubeClient) -> str:
+    """Which pods of the scheduler no NetworkPolicy closes; empty if all are."""
+    path = f"/apis/networking.k8s.io/v1/namespaces/{NAMESPACE}/networkpolicies"
+    missing = [name for name in _FENCED if find(client, f"{path}/{name}") is None]
+    if not missing:
+        return ""
+    return text("missing: {names}; {command}", names=", ".join(missing), command=_START)
