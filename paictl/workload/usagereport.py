@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
+from operator import attrgetter
 
 from paictl.frozen import frozen
 from paictl.units import Millis
@@ -46,26 +47,34 @@ def add_up(spans: Iterable[UsageSpan], by: Sequence[Dimension], start: Millis, e
 
     What is idle belongs to virtual cluster and SKU alone: other dimensions of its key are empty.
     """
+    key_of = _key_of(by)
     books: dict[tuple[str, ...], list[int]] = {}
+    idle: dict[tuple[str, str], int] = {}
     for span in spans:
         amount = span.within(start, end)
         if not amount:
             continue
-        of_promise = tuple(getattr(span, name) if name in _PROMISED_BY else "" for name in by)
-        if span.kind is UsageKind.PROMISED:
-            books.setdefault(of_promise, [0, 0, 0, 0])[3] += amount
-            continue
-        book = books.setdefault(tuple(getattr(span, name) for name in by), [0, 0, 0, 0])
-        guaranteed = span.kind is UsageKind.GUARANTEED
-        book[0 if guaranteed else 1] += amount
+        if span.kind is not UsageKind.OPPORTUNISTIC:  # every guaranteed device is one of the promised
+            owner = (span.vc, span.sku)
+            idle[owner] = idle.get(owner, 0) + (amount if span.kind is UsageKind.PROMISED else -amount)
+            if span.kind is UsageKind.PROMISED:
+                continue
+        book = books.setdefault(key_of(span), [0, 0, 0, 0])
+        book[0 if span.kind is UsageKind.GUARANTEED else 1] += amount
         if span.lost:
             book[2] += amount
-        if guaranteed:  # every guaranteed device is one of the promised
-            books.setdefault(of_promise, [0, 0, 0, 0])[3] -= amount
+    for (vc, sku), amount in idle.items():
+        owned = {Dimension.VC: vc, Dimension.SKU: sku}
+        books.setdefault(tuple(owned.get(name, "") for name in by), [0, 0, 0, 0])[3] += amount
     return [UsageRow(key, *book) for key, book in sorted(books.items()) if any(book)]
 
 
-_PROMISED_BY = frozenset({Dimension.VC, Dimension.SKU})
+def _key_of(by: Sequence[Dimension]) -> Callable[[UsageSpan], tuple[str, ...]]:
+    """What gives the key of a span: reports are made of hundreds of thousands."""
+    if not by:
+        return lambda _: ()
+    values = attrgetter(*by)
+    return values if len(by) > 1 else lambda span: (values(span),)
 
 
 def total(rows: Iterable[UsageRow]) -> UsageRow:

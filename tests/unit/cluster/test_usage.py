@@ -17,10 +17,13 @@ import pytest
 
 from paictl.cluster.embedded.cluster import EmbeddedCluster
 from paictl.cluster.embedded.store import FILE
-from paictl.cluster.interface import FOREVER, JobRequest, NodeChange, NodeRole
+from paictl.cluster.interface import FOREVER, JobRequest, NodeChange, NodeRole, UnsupportedError
+from paictl.cluster.kubernetes.cluster import KubernetesCluster
+from paictl.operate.usage import usage_report
 from paictl.units import Millis
 from paictl.workload.usagereport import Dimension, UsageRow, add_up, total
 from tests.unit.cluster.conftest import MINUTE, Bench, MakeBench
+from tests.unit.cluster.fakekube import FakeKube
 from tests.unit.cluster.occupancy import check_books
 from tests.unit.cluster.test_crash import forked
 from tests.unit.cluster.test_properties import second_files
@@ -147,6 +150,12 @@ def test_a_cluster_of_an_earlier_version_is_counted_from_now_on_with_what_runs(
     assert found.since == now
     assert minutes(rows[(runs,)]) == (6, 0, 0)
     assert ("ann~over",) not in rows
+
+
+def test_a_cluster_that_keeps_no_accounts_says_so_and_what_does() -> None:
+    with pytest.raises(UnsupportedError, match="keeps no accounts yet") as refused:
+        usage_report(KubernetesCluster(FakeKube(), "pai"), None, (Dimension.VC,))
+    assert "--cluster local" in str(refused.value.hint)
 
 
 def work_for_ever(lab: Bench, acknowledge: int, prefix: str) -> None:
