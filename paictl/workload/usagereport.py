@@ -73,8 +73,11 @@ def _key_of(by: Sequence[Dimension]) -> Callable[[UsageSpan], tuple[str, ...]]:
     """What gives the key of a span: reports are made of hundreds of thousands."""
     if not by:
         return lambda _: ()
-    values = attrgetter(*by)
-    return values if len(by) > 1 else lambda span: (values(span),)
+    if len(by) == 1:
+        single: Callable[[UsageSpan], str] = attrgetter(by[0])
+        return lambda span: (single(span),)
+    several: Callable[[UsageSpan], tuple[str, ...]] = attrgetter(*by)
+    return several
 
 
 def total(rows: Iterable[UsageRow]) -> UsageRow:
