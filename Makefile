@@ -72,9 +72,9 @@ bench-kube: $(STAMP)  ## the extender's figures, alone and on a real control pla
 fuzz: $(STAMP)  ## 20,000 mutated files; no input may give a traceback
 	@$(BIN)/python tools/fuzz_config.py --count 20000
 
-soak: $(STAMP)  ## 2 million random operations on the scheduler core, 500 runs of random commands on clusters; all invariants
+soak: $(STAMP)  ## 2 million random operations on the scheduler core, a million on the accounts, 500 runs of random commands on clusters
 	@$(BIN)/python tools/soak.py
-	@PAICTL_SOAK=500 $(BIN)/python -m pytest -q tests/unit/cluster/test_properties.py
+	@PAICTL_SOAK=500 $(BIN)/python -m pytest -q tests/unit/cluster/test_properties.py tests/unit/workload/test_usage.py
 
 example-reports: $(STAMP)  ## reports of all labs, in examples/lab-report
 	$(BIN)/python tools/example_report.py

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
 JOB = """\
 protocolVersion: 2
 name: {name}
@@ -45,6 +46,8 @@ Cost: TypeAlias = tuple[float, float]
 """Seconds on the wall and of the processor."""
 RUNNING = 500
 BULK = 10_000
+BOOKED = 100_000
+"""Jobs in the books of which a report is made."""
 
 
 def main() -> None:
@@ -90,6 +93,32 @@ def measured(bulk: int, repeats: int) -> Iterator[tuple[str, Cost, float | None]
         yield f"job submit --file LIST ({bulk} jobs), run to the end", seconds, 60.0
         yield f"job list, {bulk} jobs ended", run(state, "job", "list"), None
         yield f"job submit, {bulk} jobs ended", run(state, "job", "submit", str(one)), 0.6
+        fill_books(state, BOOKED)
+        words = ("usage", "report", "--by", "vc,user,job", "--sku", "-o", "csv")
+        yield f"usage report by job, {BOOKED} jobs", run(state, *words), 5.0
+
+
+def fill_books(state: Path, jobs: int) -> None:
+    """Book device time of jobs, two spans each, as if they had ended on a cluster."""
+    from paictl.cluster.embedded.cluster import EmbeddedCluster
+    from paictl.cluster.embedded.store import Store
+    from paictl.units import Millis, millis_between
+    from paictl.workload.usage import UsageKind, UsageSpan
+
+    cluster = EmbeddedCluster.at(state)
+    present = millis_between(cluster.epoch, cluster.now)
+    first = millis_between(cluster.epoch, cluster.now.replace(day=1, hour=0, minute=0, second=0, microsecond=0))
+    start, end = Millis(max(0, first)), present
+    middle = Millis((start + end) // 2)
+    spans = (
+        UsageSpan(kind, f"vc{1 + n % 8}", f"u{n % 200}", f"u{n % 200}~j{n}", "V100", 1 + n % 8, *times, lost=n % 9 == 0)
+        for n in range(jobs)
+        for kind, times in ((UsageKind.GUARANTEED, (start, middle)), (UsageKind.OPPORTUNISTIC, (middle, end)))
+    )
+    store = Store.open(state)
+    with store.writing():
+        store.append_usage(spans)
+    store.close()
 
 
 def job_list(work: Path, name: str, count: int, *, fits: bool = False) -> Path:

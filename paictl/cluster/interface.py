@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from paictl.cluster.picture import Picture
     from paictl.cluster.scheduling import Impact, JobExplanation
     from paictl.remote.pipes import Pipes
+    from paictl.workload.usage import UsageSpan
 
 __all__ = [
     "FOREVER",
@@ -66,6 +67,7 @@ __all__ = [
     "ConfigVersion",
     "Configuration",
     "ConflictError",
+    "DeviceTime",
     "Event",
     "EventKind",
     "HandClock",
@@ -75,6 +77,7 @@ __all__ = [
     "JobView",
     "Jobs",
     "MachineSpec",
+    "Metered",
     "NodeChange",
     "NodeCondition",
     "NodeRole",
@@ -322,6 +325,26 @@ class HandClock(Protocol):
 
     def tick(self, span: Millis | None) -> datetime:
         """Let a span pass, or (None) everything that will happen; the new instant."""
+
+
+@frozen
+class DeviceTime:
+    """Spans of device time that reach into the window from `start` to `end`, both in milliseconds since the epoch."""
+
+    spans: tuple[UsageSpan, ...]
+    start: Millis
+    end: Millis
+    """Not after the present."""
+    since: datetime
+    """What ended before was not counted."""
+
+
+@runtime_checkable
+class Metered(Protocol):
+    """A cluster that keeps account of its devices (`docs/usage.md`)."""
+
+    def usage(self, start: datetime, end: datetime) -> DeviceTime:
+        """The device time of a window, up to the present."""
 
 
 @frozen

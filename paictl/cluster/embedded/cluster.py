@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from paictl.cluster.embedded.commands import BringUp, Line, LoggedCommand
     from paictl.cluster.embedded.live import Live
     from paictl.cluster.embedded.users import EmbeddedUsers
-    from paictl.cluster.interface import NodeView, Protection, ServiceView, TaskPlace
+    from paictl.cluster.interface import DeviceTime, NodeView, Protection, ServiceView, TaskPlace
     from paictl.cluster.jobpages import JobPage, JobQuery
     from paictl.cluster.picture import Picture
     from paictl.cluster.scheduling import Impact, JobExplanation
@@ -224,6 +224,10 @@ class EmbeddedCluster:
                 epoch = self.epoch
                 return [happened.event(epoch) for happened in self._store.events(subject, after)]
         return self._live.events(subject, after)
+
+    def usage(self, start: datetime, end: datetime) -> DeviceTime:
+        """Spans of device time that reach into a window."""
+        return self._live.usage(start, end)
 
     # --- scheduling
 

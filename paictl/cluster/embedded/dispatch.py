@@ -104,6 +104,8 @@ class Dispatcher:
         self._numbers: dict[str, int] = {}
         self._joining: dict[str, None] = {}
         """Groups with waiting pods of which others run already: these have their places."""
+        self._reclassed: dict[str, bool] = {}
+        """Whether groups have a guarantee that lost theirs or got it back since the caller last asked."""
 
     @property
     def book(self) -> Book | None:
@@ -124,6 +126,40 @@ class Dispatcher:
         if self._make is not None and self._nodes is not None:
             return self._nodes
         return None if self.engine is None else self.engine.state.physical.nodes
+
+    # --- what device time is booked by
+
+    def guaranteed(self, group: str) -> bool:
+        """Whether a group holds its devices with a guarantee; not so if the scheduler does not know it."""
+        found = None if self.engine is None else self.engine.state.groups.by_name.get(group)
+        return found is not None and found.virtual is not None
+
+    def leaf_type(self, chain: str) -> str:
+        """The type of the devices of a chain; the chain's name if the scheduler does not know it."""
+        chains = () if self.engine is None else self.engine.state.physical.chains
+        return next((known.leaf_type for known in chains if known.name == chain), chain)
+
+    def promises(self) -> dict[tuple[str, str], int]:
+        """Devices that the scheduler's configuration promises, by virtual cluster and leaf type."""
+        promised: dict[tuple[str, str], int] = {}
+        if self.engine is not None:
+            tree = self.engine.state.virtual
+            for cell, top in tree.preassigned.items():
+                key = (top.vc, tree.chains[tree.chain[cell]].leaf_type)
+                promised[key] = promised.get(key, 0) + len(tree.shape(cell).leaves)
+        return promised
+
+    def take_reclassed(self) -> dict[str, bool]:
+        """Groups that lost their guarantee (False) or got it back since the last call."""
+        reclassed, self._reclassed = self._reclassed, {}
+        return reclassed
+
+    def _note_classes(self, outcomes: Iterable[Outcome]) -> None:
+        for outcome in outcomes:
+            match outcome:
+                case GroupChange(name, Group() as before, Group() as after):
+                    if (before.virtual is None) is not (after.virtual is None):
+                        self._reclassed[name] = after.virtual is not None
 
     # --- the queue
 
@@ -209,12 +245,14 @@ class Dispatcher:
         if self.book is None:
             return []
         outcomes = self.book.report(node, healthy, now)
+        self._note_classes(outcomes)
         self._reconsider()
         return outcomes
 
     def _heard(self, outcomes: list[Outcome]) -> list[Outcome]:
         """Give refused groups another chance for which a release matters."""
         assert self.engine is not None  # noqa: S101 - asked before
+        self._note_classes(outcomes)
         if self.engine.state.health.bad_nodes:
             self._reconsider()
         else:
@@ -271,6 +309,7 @@ class Dispatcher:
             answer = self.book.place(request, now=now)
         except RequestError:
             return []
+        self._note_classes(answer.outcomes)
         actions: list[Action] = list(_demotions(answer.outcomes))
         match answer:
             case Allocation(info=info):

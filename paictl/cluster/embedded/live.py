@@ -30,6 +30,7 @@ from paictl.cluster.embedded.world import World
 from paictl.cluster.interface import (
     ClusterError,
     ConfigVersion,
+    DeviceTime,
     Event,
     JobRequest,
     JobView,
@@ -38,7 +39,7 @@ from paictl.cluster.interface import (
 )
 from paictl.cluster.jobwords import name_taken, no_job
 from paictl.cluster.versions import moved_on
-from paictl.units import Millis, instant
+from paictl.units import Millis, instant, millis_between
 
 if TYPE_CHECKING:
     from paictl.cluster.interface import NodeView, ServiceView
@@ -207,6 +208,14 @@ class Live(WithPages, ImaginedPods):
             epoch = self.epoch
             return [happened.event(epoch) for happened in (*self._store.events(subject, after), *fresh)]
 
+    def usage(self, start: datetime, end: datetime) -> DeviceTime:
+        """Spans of device time that reach into a window."""
+        with self._world() as world:
+            epoch, ledger = self.epoch, world.usage
+            first, last = millis_between(epoch, start), Millis(min(millis_between(epoch, end), world.now))
+            spans = [*self._store.usage(first, last), *ledger.closed, *ledger.open_spans(world.now)]
+            return DeviceTime(tuple(spans), first, last, instant(epoch, ledger.since))
+
     # --- configuration and services
 
     def push(self, files: Mapping[str, str], message: str, base: int | None) -> ConfigVersion:
@@ -288,6 +297,7 @@ class Live(WithPages, ImaginedPods):
         if HistoryKind.CONFIGURATIONS in world.wiped:
             self._store.forget_configs()
         self._store.append_events(world.events)
+        self._store.append_usage(world.usage.closed)
         self._store.put_jobs(row_of(job, self.epoch) for job in world.ended)
         for version in world.pushed:
             self._store.put_config(version.number, version.at, version.message, version.files)

@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from paictl import i18n
@@ -24,6 +24,9 @@ from paictl.cluster.interface import ClusterError, ConflictError, EventKind, Unr
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.units import Millis
+
+if TYPE_CHECKING:
+    from paictl.workload.usage import UsageSpan
 
 FILE = "cluster.db"
 USERS_FILE = "users.db"
@@ -46,6 +49,13 @@ CREATE TABLE job (
 );
 CREATE TABLE config (number INTEGER PRIMARY KEY, at INTEGER NOT NULL, message TEXT NOT NULL, files TEXT NOT NULL);
 """
+_USAGE = """
+CREATE TABLE IF NOT EXISTS usage (
+    number INTEGER PRIMARY KEY, kind TEXT NOT NULL, vc TEXT NOT NULL, user TEXT NOT NULL, job TEXT NOT NULL,
+    sku TEXT NOT NULL, devices INTEGER NOT NULL, start INTEGER NOT NULL, "end" INTEGER NOT NULL, lost INTEGER NOT NULL
+)
+"""
+"""Closed spans of device time; made with the first of them, because clusters of earlier versions have no such table."""
 
 
 @frozen
@@ -220,6 +230,25 @@ class Store:
         query = f"SELECT * FROM event WHERE {where}number > ? ORDER BY number"  # noqa: S608 - constants only
         for number, at, kind, target, message, data in self._db.execute(query, (*values, after)):
             yield Happened(number, Millis(at), EventKind(kind), target, message, _parsed(data))
+
+    def append_usage(self, spans: Iterable[UsageSpan]) -> None:
+        """Add closed spans of device time to the books."""
+        rows = [(s.kind, s.vc, s.user, s.job, s.sku, s.devices, s.start, s.end, s.lost) for s in spans]
+        if rows:
+            self._db.execute(_USAGE)
+            self._db.executemany("INSERT INTO usage VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+
+    def usage(self, start: Millis, end: Millis) -> Iterator[UsageSpan]:
+        """Closed spans that reach into a window, in the order in which they were closed."""
+        from paictl.workload.usage import UsageKind, UsageSpan  # late: only reports of usage read them
+
+        if self._db.execute("SELECT 1 FROM sqlite_master WHERE name = 'usage'").fetchone() is None:
+            return
+        columns = 'kind, vc, user, job, sku, devices, start, "end", lost'
+        query = f'SELECT {columns} FROM usage WHERE "end" > ? AND start < ? ORDER BY number'  # noqa: S608
+        for kind, vc, user, job, sku, devices, since, until, lost in self._db.execute(query, (start, end)):
+            span = UsageSpan(UsageKind(kind), vc, user, job, sku, devices, Millis(since), Millis(until), bool(lost))
+            yield span
 
     def put_jobs(self, rows: Iterable[JobRow]) -> None:
         """Add or replace jobs."""

@@ -51,6 +51,7 @@ from paictl.sim.loop import EventLoop, EventPriority
 from paictl.units import Millis
 from paictl.workload import lifecycle
 from paictl.workload.lifecycle import PodChange, RunState, TaskRef, Transition
+from paictl.workload.usage import Holding, UsageLedger
 
 
 class World:
@@ -77,6 +78,8 @@ class World:
         self.backlog: list[Notice] = []
         """What the job controller will learn when it runs again."""
         self.numbers = {"event": 0, "job": 0}
+        self.usage = UsageLedger(self.now)
+        """Device time; its closed spans are the caller's to take away."""
 
     @property
     def now(self) -> Millis:
@@ -105,6 +108,8 @@ class World:
         while actions := self.dispatcher.next(self.now / 1000):
             for action in actions:
                 self._act(action)
+        for group, guaranteed in self.dispatcher.take_reclassed().items():
+            self.usage.change_class(group, self.now, guaranteed=guaranteed)
 
     def _act(self, action: Action) -> None:
         match action:
@@ -112,6 +117,7 @@ class World:
                 key, ref = self.pods[uid]
                 job = self.jobs[key]
                 job.runs[ref.role, ref.index] = Run(ref.incarnation, self.now, info)
+                self.book_pod(job, ref, job.runs[ref.role, ref.index])
                 devices = ",".join(map(str, info.devices))
                 self._say(
                     EventKind.STARTED, f"job/{key}", f"{_task(ref)} runs on {info.node}, devices {devices}", ref,
@@ -141,15 +147,25 @@ class World:
     def _pod_over(self, uid: str, what: PodChange, reason: str, **more: object) -> None:
         """A running pod has come to its end; its devices are free. `more` is what a machine may want to know."""
         key, ref = self.pods[uid]
-        self._forget_pod(key, ref, reason)
+        self._forget_pod(key, ref, reason, lost=what in (PodChange.PREEMPTED, PodChange.LOST))
         said = f"{_task(ref)}: {reason}" if reason else _task(ref)
         self._say(ENDS[what], f"job/{key}", said, ref, reason=reason, **more)
         self._notify(key, ref, what)
 
-    def _forget_pod(self, key: str, ref: TaskRef, reason: str) -> bool:
-        """A pod is gone; returns whether it ran."""
+    def book_pod(self, job: LiveJob, ref: TaskRef, run: Run) -> None:
+        """A pod's device time begins with its run."""
+        request, info = job.request(ref), run.info
+        sku, guaranteed = self.dispatcher.leaf_type(info.chain), self.dispatcher.guaranteed(request.group)
+        self.usage.place(
+            Holding(request.uid, request.group, job.job.vc, job.key, sku, len(info.devices),
+                    ((run.started, guaranteed),))
+        )  # fmt: skip
+
+    def _forget_pod(self, key: str, ref: TaskRef, reason: str, *, lost: bool) -> bool:
+        """A pod is gone, with `lost` before its work was done; returns whether it ran."""
         job = self.jobs[key]
         uid = job.pod(ref).uid
+        self.usage.release(uid, self.now, lost=lost)
         self.pods.pop(uid, None)
         self.dispatcher.remove(uid, self.now / 1000)
         run = job.runs.get((ref.role, ref.index))
@@ -182,7 +198,7 @@ class World:
         restarts = bool(step.start)
         reason = "the job starts again" if restarts else "the job is over"
         for ref in step.kill:
-            if self._forget_pod(job.key, ref, reason):
+            if self._forget_pod(job.key, ref, reason, lost=restarts):
                 self._say(
                     EventKind.KILLED, f"job/{job.key}", f"{_task(ref)}: {reason}", ref, reason=reason, restarts=restarts
                 )
@@ -366,6 +382,9 @@ class World:
     def _start_scheduler(self, configuration: ConfigSnapshot) -> None:
         """Rebuild the scheduler's state from the pods that run, whatever the configuration has become."""
         self.dispatcher.start(configuration.spec, *self.survivors())
+        self.usage.promise(self.now, self.dispatcher.promises())
+        for group in self.usage.groups():
+            self.usage.change_class(group, self.now, guaranteed=self.dispatcher.guaranteed(group))
 
     def survivors(self) -> tuple[list[str], list[RunningPod]]:
         """What a scheduler finds when it starts: healthy nodes, and the pods that run with their places."""

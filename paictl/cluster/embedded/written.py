@@ -16,6 +16,7 @@ from paictl.cluster.embedded.world import World
 from paictl.sim.loop import EventLoop, EventPriority
 from paictl.units import Millis
 from paictl.workload.lifecycle import PodChange, TaskRef
+from paictl.workload.usage import UsageLedger
 
 if TYPE_CHECKING:
     from paictl.scheduler.book import Book
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def dump(world: World) -> dict[str, Any]:
-    """The state of a world; its `ended` and `events` are the caller's to keep."""
+    """The state of a world; its `ended`, `events` and closed spans of usage are the caller's to keep."""
     engine = world.dispatcher.engine
     return {
         "name": world.name,
@@ -37,6 +38,7 @@ def dump(world: World) -> dict[str, Any]:
         "backlog": [_dump_notice(notice) for notice in world.backlog],
         "numbers": world.numbers,
         "waiting": world.dispatcher.dump(),
+        "usage": world.usage.dump(),
         "engine": None if engine is None else _dump_engine(engine),
         "nodes": None if engine is None else list(engine.state.physical.nodes),
     }
@@ -60,7 +62,20 @@ def load(data: Mapping[str, Any]) -> World:
         make = partial(_book, world.configs.get(loaded), data["engine"], *world.survivors())
         world.dispatcher.resume_later(make, data.get("nodes"))  # clusters of earlier versions do not say them
         world.dispatcher.refuse(data["waiting"]["refused"])
+    if "usage" in data:
+        world.usage = UsageLedger.load(data["usage"])
+    else:
+        _begin_usage(world)
     return world
+
+
+def _begin_usage(world: World) -> None:
+    """Open the books of a cluster of an earlier version, which had none, with the pods that run."""
+    world.usage = UsageLedger(world.now)
+    world.usage.promise(world.now, world.dispatcher.promises())
+    for job in world.jobs.values():
+        for ref, run in job.running():
+            world.book_pod(job, ref, run)
 
 
 def _dump_engine(engine: Engine) -> Mapping[str, Any]:

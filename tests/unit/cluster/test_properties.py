@@ -26,6 +26,7 @@ from paictl.units import Millis
 from paictl.workload.job import PRIORITIES
 from tests.unit.cluster.conftest import MINUTE, Bench
 from tests.unit.cluster.conftest import SERVICES as RUNNING
+from tests.unit.cluster.occupancy import check_books
 
 SMALL = ("lab", "dgx2", "three-tenants")
 CHANGES = tuple(NodeChange)
@@ -189,6 +190,10 @@ class Commands(RuleBasedStateMachine):
     @invariant()
     def what_was_written_down_is_what_the_world_shows(self) -> None:
         self.sees_the_same(computing(self.bench.again()))
+
+    @invariant()
+    def the_books_are_the_integral_of_occupancy(self) -> None:
+        check_books(self.cluster)
 
     def sees_the_same(self, other: EmbeddedCluster) -> None:
         written_down = self.bench.again()

@@ -1,0 +1,174 @@
+"""`paictl usage`: device hours by tenant, user, job and SKU."""
+
+from __future__ import annotations
+
+import csv
+import html
+import io
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from paictl.cli import console
+from paictl.cli.clusters import StateOption, open_cluster
+from paictl.cli.command import App
+from paictl.cli.console import Output, take_form, write, write_data, write_table
+from paictl.i18n import text
+from paictl.operate.usage import UsageReport, dimensions, usage_report
+from paictl.units import rfc3339
+from paictl.workload.usagereport import HOUR, UsageRow
+
+EXAMPLES = """
+    paictl usage report --by vc,user
+    paictl usage report --month 2026-10 --by vc --sku -o csv
+"""
+
+app = App(help="Device hours by tenant, user, job and SKU.", epilog=EXAMPLES)
+
+FIGURES = ("guaranteed", "opportunistic", "lost", "idle")
+_DECIMALS = 2
+
+
+class ReportForm(StrEnum):
+    """Forms of the report."""
+
+    TABLE = "table"
+    CSV = "csv"
+    JSON = "json"
+    HTML = "html"
+
+
+def _noted(form: ReportForm) -> ReportForm:
+    """Note for the rest of the command line that the result is data, so that an error is data, too."""
+    if form is ReportForm.JSON:
+        take_form(Output.JSON)
+    return form
+
+
+@app.callback()
+def usage() -> None:
+    """Keep `report` a command of its own, although it is the only one."""
+
+
+@app.command(epilog=EXAMPLES)
+def report(
+    month: Annotated[
+        str | None, typer.Option("--month", metavar="YYYY-MM", help="Month in UTC; the present one by default.")
+    ] = None,
+    by: Annotated[str, typer.Option("--by", metavar="WHAT,...", help="Add up by: vc, user, job, sku.")] = "vc",
+    sku: Annotated[bool, typer.Option("--sku", help="By SKU as well.")] = False,
+    vc: Annotated[str | None, typer.Option("--vc", metavar="VC", help="This virtual cluster only.")] = None,
+    form: Annotated[
+        ReportForm, typer.Option("--output", "-o", callback=_noted, help="Form of the report.", show_default=False)
+    ] = ReportForm.TABLE,
+    state: StateOption = None,
+) -> None:
+    """Report the device hours of a month: guaranteed, opportunistic, lost, and promised but idle."""
+    wanted = dimensions(f"{by},sku" if sku else by)
+    books = usage_report(open_cluster(state), month, wanted, vc)
+    if books.since is not None:
+        note = text("accounts are kept since {since}; what ended before is not counted", since=rfc3339(books.since))
+        console.info(note)
+    match form:
+        case ReportForm.TABLE:
+            lines = [*books.rows, books.total] if books.rows else []
+            write_table(_headings(books), [(*_key(books, row), *map(_hours, _figures(row))) for row in lines])
+        case ReportForm.JSON:
+            write_data(_data(books), Output.JSON)
+        case ReportForm.CSV:
+            write(_csv(books))
+        case ReportForm.HTML:
+            write(_page(books))
+
+
+def _headings(books: UsageReport) -> tuple[str, ...]:
+    return (*(name.upper() for name in books.by), *(name.upper() for name in FIGURES))
+
+
+def _key(books: UsageReport, row: UsageRow) -> list[str]:
+    """What a row is about; the total has no key."""
+    return [value or "-" for value in row.key] if row.key else ["total", *[""] * (len(books.by) - 1)]
+
+
+def _figures(row: UsageRow) -> tuple[int, ...]:
+    return row.guaranteed, row.opportunistic, row.lost, row.idle
+
+
+def _hours(amount: int) -> str:
+    return f"{amount / HOUR:,.{_DECIMALS}f}"
+
+
+def _data(books: UsageReport) -> dict[str, object]:
+    """The report with exact device-milliseconds."""
+    names = [f"{name}DeviceMs" for name in FIGURES]
+    return {
+        "cluster": books.cluster,
+        "month": books.month,
+        "start": rfc3339(books.start),
+        "end": rfc3339(books.end),
+        "since": books.since and rfc3339(books.since),
+        "by": [str(name) for name in books.by],
+        "rows": [
+            {**dict(zip(map(str, books.by), row.key, strict=True)), **dict(zip(names, _figures(row), strict=True))}
+            for row in books.rows
+        ],
+        "total": dict(zip(names, _figures(books.total), strict=True)),
+    }
+
+
+def _csv(books: UsageReport) -> str:
+    """A line for each row, without the total: hours for people, device-milliseconds to add up."""
+    out = io.StringIO()
+    lines = csv.writer(out, lineterminator="\n")
+    lines.writerow(
+        ["month", *books.by, *(f"{name}_hours" for name in FIGURES), *(f"{name}_device_ms" for name in FIGURES)]
+    )
+    for row in books.rows:
+        figures = _figures(row)
+        lines.writerow([books.month, *row.key, *(f"{amount / HOUR:.6f}" for amount in figures), *figures])
+    return out.getvalue().rstrip("\n")
+
+
+_STYLE = (
+    "body{font:15px system-ui,sans-serif;margin:2em auto;max-width:60em;padding:0 1em;color-scheme:light dark}"
+    "table{border-collapse:collapse;width:100%}th,td{padding:.35em .7em;text-align:left;border-bottom:1px solid #8884}"
+    ".n{text-align:right;font-variant-numeric:tabular-nums}tfoot td{font-weight:600}"
+)
+
+
+def _page(books: UsageReport) -> str:
+    """A page in one file, without script."""
+    title = f"Device hours of {books.cluster}, {books.month}"
+    heads = "".join(
+        f'<th scope="col"{_number(index, books)}>{html.escape(name)}</th>'
+        for index, name in enumerate((*books.by, *FIGURES))
+    )
+    span = f"{rfc3339(books.start)} to {rfc3339(books.end)}"
+    if books.since is not None:
+        span += f"; accounts are kept since {rfc3339(books.since)}"
+    return "\n".join(
+        [
+            '<!doctype html><html lang="en"><head><meta charset="utf-8">',
+            "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">",
+            '<meta name="viewport" content="width=device-width">',
+            f"<title>{html.escape(title)}</title><style>{_STYLE}</style></head><body>",
+            f"<h1>{html.escape(title)}</h1><p>{html.escape(span)}</p>",
+            f"<table><thead><tr>{heads}</tr></thead><tbody>",
+            *(_page_row(books, row) for row in books.rows),
+            f"</tbody><tfoot>{_page_row(books, books.total)}</tfoot></table></body></html>",
+        ]
+    )
+
+
+def _page_row(books: UsageReport, row: UsageRow) -> str:
+    def cells() -> Iterator[str]:
+        for index, value in enumerate((*_key(books, row), *map(_hours, _figures(row)))):
+            yield f"<td{_number(index, books)}>{html.escape(value)}</td>"
+
+    return f"<tr>{''.join(cells())}</tr>"
+
+
+def _number(index: int, books: UsageReport) -> str:
+    return ' class="n"' if index >= len(books.by) else ""

@@ -1,0 +1,94 @@
+"""Reports of device time: a month of a cluster's accounts, added up as somebody asks for it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from paictl.cluster.interface import Cluster, Metered, UnsupportedError
+from paictl.errors import PaictlError
+from paictl.frozen import frozen
+from paictl.i18n import text
+from paictl.units import instant
+from paictl.words import nearest
+from paictl.workload.usagereport import Dimension, UsageRow, add_up, total
+
+
+@frozen
+class UsageReport:
+    """The books of a month: `rows` by the dimensions in `by`, and their `total`, in device-milliseconds."""
+
+    cluster: str
+    month: str
+    start: datetime
+    end: datetime
+    """The end of the month, or the present in the month that is not over."""
+    by: tuple[Dimension, ...]
+    rows: tuple[UsageRow, ...]
+    total: UsageRow
+    since: datetime | None
+    """If the month began before accounts were kept: since when they are."""
+
+
+def usage_report(cluster: Cluster, month: str | None, by: Sequence[Dimension], vc: str | None = None) -> UsageReport:
+    """The accounts of a month (``2026-10``, the present one without) by some dimensions, of one tenant or of all.
+
+    Raises `UnsupportedError` for a cluster that keeps none, `PaictlError` for a month that is none or has not begun,
+    and for a virtual cluster that neither was promised nor used anything in it.
+    """
+    if not isinstance(cluster, Metered):
+        raise UnsupportedError(
+            "this kind of cluster keeps no accounts yet", hint="the cluster on this machine does: --cluster local"
+        )
+    now = cluster.now.astimezone(UTC)
+    start, end = month_span(month or f"{now:%Y-%m}")
+    if start > now:
+        raise PaictlError(
+            text("the month {month} has not begun", month=f"{start:%Y-%m}"), where="--month",
+            hint=text("on this cluster it is {now}", now=f"{now:%Y-%m-%d}"),
+        )  # fmt: skip
+    found = cluster.usage(start, end)
+    spans = found.spans
+    if vc is not None:
+        spans = tuple(span for span in spans if span.vc == vc)
+        if not spans:
+            raise _no_tenant(vc, sorted({span.vc for span in found.spans}))
+    rows = tuple(add_up(spans, by, found.start, found.end))
+    # Cut at the beginning of the cluster, nothing before it is missing.
+    missing = found.since > max(start, cluster.epoch)
+    return UsageReport(
+        cluster.name, f"{start:%Y-%m}", start, instant(cluster.epoch, found.end), tuple(by), rows, total(rows),
+        found.since if missing else None,
+    )  # fmt: skip
+
+
+def month_span(month: str) -> tuple[datetime, datetime]:
+    """The beginning of a month and of the next, in UTC; raises `PaictlError` for what is none."""
+    match = re.fullmatch(r"(\d{4})-(\d{2})", month, re.ASCII)
+    if match is None or not 1 <= int(match[2]) <= 12 or not 1 <= int(match[1]) < 9999:
+        raise PaictlError(
+            text("{month!r} is not a month", month=month), where="--month", hint="write it as 2026-10"
+        )  # fmt: skip
+    year, number = int(match[1]), int(match[2])
+    following = (year + 1, 1) if number == 12 else (year, number + 1)
+    return datetime(year, number, 1, tzinfo=UTC), datetime(*following, 1, tzinfo=UTC)
+
+
+def dimensions(words: str) -> tuple[Dimension, ...]:
+    """The dimensions in a text like ``vc,user``, each once; raises `PaictlError` for one that there is not."""
+    names = [word.strip().lower() for word in words.split(",")]
+    for name in names:
+        if name not in tuple(Dimension):
+            near = nearest(name, tuple(Dimension))
+            hint = text("did you mean {near!r}?", near=str(near)) if near else f"one of: {', '.join(Dimension)}"
+            raise PaictlError(text("usage cannot be added up by {name!r}", name=name), where="--by", hint=hint)
+    return tuple(dict.fromkeys(map(Dimension, names)))
+
+
+def _no_tenant(vc: str, known: Sequence[str]) -> PaictlError:
+    near = nearest(vc, known)
+    hint = text("did you mean {near!r}?", near=near) if near else f"one of: {', '.join(known) or '-'}"
+    return PaictlError(
+        text("virtual cluster {vc!r} has neither a promise nor use in this month", vc=vc), where="--vc", hint=hint
+    )
