@@ -190,7 +190,8 @@ def _cell_types(value: object, path: str) -> dict[str, CellTypeSpec]:
 def _physical_cell(value: object, path: str, default_type: str | None, depth: int = 1) -> PhysicalCellSpec:
     if depth > MAX_LEVELS:
         raise SpecError(path, f"cells are nested deeper than {MAX_LEVELS} levels")
-    fields = _mapping(value, path)
+    inner = default_type is not None  # of such a cell all can be left out: its type gives what it is
+    fields = _mapping({} if value is None and inner else value, path)
     address, pinned = fields.get("cellAddress"), fields.get("pinnedCellId")
     cell_type = fields.get("cellType")
     return PhysicalCellSpec(

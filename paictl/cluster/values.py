@@ -54,6 +54,8 @@ class About:
     kind: str
     where: str
     version: str = ""
+    devices: str = ""
+    """How pods get their devices, and why; empty if nothing was set up for it."""
 
 
 class NodeRole(StrEnum):

@@ -76,6 +76,10 @@ class Binder:
 
     def _attempt(self, binding: Binding, seconds: float) -> str:
         ref = binding.ref
+        if self.core.claims is not None and (claiming := self.core.claiming.get(ref.uid)) is not None:
+            why = self.core.claims.write(claiming, binding.node, binding.devices, min(pods.BIND, seconds))
+            if why:
+                return why
         try:
             pod = ref.namespace, ref.name, ref.uid
             pods.bind(self.client, pod, binding.node, binding.annotations, min(pods.BIND, seconds))

@@ -32,7 +32,8 @@ def booked(core: ExtenderCore, ref: PodRef) -> Binding | None:
     if not core.asks_for(entry, known.request):  # its place was decided for something else
         return None
     info = known.info
-    return Binding(ref, info.node, {ISOLATION: isolation_text(info.devices), BIND_INFO: bind_info_text(info)})
+    noted = {ISOLATION: isolation_text(info.devices), BIND_INFO: bind_info_text(info)}
+    return Binding(ref, info.node, noted, info.devices)
 
 
 def bound(core: ExtenderCore, binding: Binding) -> None:

@@ -16,6 +16,8 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final
 
 from paictl.cells.spec import ClusterSpec
+from paictl.cluster.devices.claims import claiming_part
+from paictl.cluster.devices.pod_claims import ClaimOptions, ClaimPendingError, PodClaims
 from paictl.cluster.pods.feasibility import lacks_room, pod_demand, requests_of
 from paictl.cluster.pods.labels import Rules
 from paictl.cluster.pods.nodes import NodeStatus, why_bad
@@ -61,6 +63,10 @@ class ExtenderOptions:
     """Whether a namespace has to have been granted the virtual clusters that its pods use."""
     gang_deadline: float | None = None
     """Seconds after the last new pod of a gang after which it gives its place back if others have not come."""
+    no_claims: str = ""
+    """Why claims cannot be allocated although they should: pods that have some wait."""
+    claims: ClaimOptions | None = None
+    """Which ResourceClaims get the devices of cells; None: the environment alone says which devices a pod has."""
     longest_grace: float = 300.0
     """Seconds that a victim has for its end at most: its own grace period may be years."""
 
@@ -72,6 +78,8 @@ class Binding:
     ref: PodRef
     node: str
     annotations: Mapping[str, str]
+    devices: tuple[int, ...] = ()
+    """Indexes of the leaf cells, within the node."""
 
 
 class ExtenderCore:
@@ -116,6 +124,12 @@ class ExtenderCore:
         self._before: dict[str, tuple[PodEntry, BindInfo]] = {}
         """Pods that run, seen before the core was opened."""
         self.promised = promised(self.book.engine.state)
+        self.claims: PodClaims | None = None
+        """What is known of claims, where they are written."""
+        self.claiming: dict[str, Mapping[str, Any]] = {}
+        """Pods that name claims, by uid; what names the claims is all that is kept of them."""
+        self.bad_devices: dict[str, Mapping[int, str]] = {}
+        """Devices of the configuration that no new pod gets, by node and index, and why."""
 
     # --- opening
 
@@ -169,6 +183,8 @@ class ExtenderCore:
     def open(self) -> None:
         """Begin to answer: all nodes and pods have been told, and nodes come in the order of the configuration."""
         with self.guarded():
+            for name in self.promised:  # devices first: what is shown to a VC as bad then has the same virtual cell
+                self._judge_devices(name)
             for name in self.promised:
                 self._judge(name)
             running = [
@@ -177,6 +193,8 @@ class ExtenderCore:
                 if entry.reading is not None
             ]
             outcomes = self.book.recover(running, self.wall())
+            for entry, info in self._before.values():
+                self.check_claims(entry.ref, info)
             self._before.clear()
             self.is_open = True
             for event in pod_events.of_recovery(outcomes, self.table, self.book):
@@ -212,6 +230,31 @@ class ExtenderCore:
         if self.book.health.get(name) is not (not reason):
             self.record_outcomes(self.book.report(name, not reason, self.wall()))
             self.work.set()
+
+    def devices_changed(self, name: str) -> None:
+        """What a driver says about a node's devices has changed."""
+        with self.guarded():
+            if self.is_open:
+                self._judge_devices(name)
+                self.work.set()
+
+    def _judge_devices(self, name: str) -> None:
+        """Tell the engine which devices of a node have turned good or bad, and the pods that have them."""
+        if self.claims is None or name not in self.promised:
+            return
+        before, now = self.bad_devices.pop(name, {}), self.claims.bad_on(name, self._has_request)
+        if now:
+            self.bad_devices[name] = now
+        for index in sorted(before.keys() ^ now.keys()):
+            self.record_outcomes(self.book.report_device(name, index, index not in now, self.wall()))
+        for index in sorted(now.keys() - before.keys()):
+            for event in pod_events.on_bad_device(self.book, self.table, name, index, now[index]):
+                self.record(event)
+
+    def _has_request(self, uid: str) -> bool:
+        """Whether a pod is one of those that we place, or was until a moment ago."""
+        entry = self.table.by_uid.get(uid)
+        return self.table.has_gone(uid) or (entry is not None and entry.reading is not None)
 
     def namespace_changed(self, namespace: Mapping[str, Any]) -> None:
         """A namespace is like this now."""
@@ -259,6 +302,8 @@ class ExtenderCore:
             entry.deleting = bool(pod["metadata"].get("deletionTimestamp"))
             entry.grace, entry.leaves_by = ending(pod)
             entry.gated = bool((pod.get("spec") or {}).get("schedulingGates"))
+            if (self.claims is not None or self.options.no_claims) and (pod.get("spec") or {}).get("resourceClaims"):
+                self._note_claims(entry, claiming_part(pod))
             if entry.deleting and not self.is_open:
                 untold = pod_events.evicted_before(entry.ref, pod)
                 if untold is not None:
@@ -271,6 +316,13 @@ class ExtenderCore:
             self._release_changed(entry)
             if entry.problem is not None and not entry.deleting and not is_launcher(pod, entry.problem):
                 self.record(pod_events.unreadable(entry.ref, entry.problem))
+
+    def _note_claims(self, entry: PodEntry, claiming: Mapping[str, Any]) -> None:
+        """A pod names these claims now: one that waited for them may be placed."""
+        if self.claiming.get(entry.ref.uid) != claiming:
+            self.claiming[entry.ref.uid] = claiming
+            entry.cached = None
+            self.work.set()
 
     def place_of(self, pod: Mapping[str, Any]) -> str:
         """The node whose devices a pod holds by what the API server says; empty if it holds none."""
@@ -330,11 +382,42 @@ class ExtenderCore:
             self.book.observe_bound(RunningPod(entry.reading.request, info), self.wall()), recovered=True
         )
 
+    def check_claims(self, ref: PodRef, info: BindInfo) -> None:
+        """Tell a placed pod whose claims hold other devices than its annotation names."""
+        if self.claims is not None and (why := self.claims.disagreement(ref.uid, info.node, info.devices)):
+            self.record(pod_events.disagreeing(ref, why))
+
+    def claims_changed(self, pod: str = "", nodes: Iterable[str] = ()) -> None:
+        """Something is new about the claims of a pod (uid; empty: of nobody's) that hold devices of these nodes."""
+        with self.guarded():
+            entry = self.table.by_uid.get(pod)
+            if entry is not None:
+                entry.cached = None
+            for node in nodes if self.is_open else ():
+                if node in self.bad_devices or not self._has_request(pod):
+                    self._judge_devices(node)
+        self.work.set()
+
+    def waits_for_devices(self, entry: PodEntry) -> bool:
+        """Whether nothing runs yet on the devices of a pod's claims, so that they may be taken back."""
+        return not entry.runs
+
+    def claim_obstacle(self, entry: PodEntry) -> str:
+        """Why a pod's claims could not be allocated whatever is free; empty if they could, or it has none."""
+        pod = self.claiming.get(entry.ref.uid, {"metadata": {"uid": entry.ref.uid}})
+        if self.claims is None or entry.reading is None:
+            return self.options.no_claims if entry.ref.uid in self.claiming else ""
+        try:
+            return self.claims.obstacle(pod, entry.reading.request.leaf_number)
+        except ClaimPendingError as error:
+            return error.message
+
     def pod_gone(self, uid: str) -> None:
         """A pod was deleted, or ended."""
         with self.guarded():
             self._before.pop(uid, None)
             self.usage.remove(uid)
+            self.claiming.pop(uid, None)
             entry = self.table.forget(uid)
             if entry is not None and entry.reading is not None:
                 self.departed.add(entry.reading.request.group)

@@ -71,6 +71,9 @@ def _decided(core: ExtenderCore, entry: PodEntry, request: PodRequest, names: li
     try:
         if (refusal := core.refusal(entry)) is not None:
             raise refusal
+        if why := core.claim_obstacle(entry):
+            entry.cached = CachedDecision(core.book.engine.version, "wait", why, "", offered)
+            return entry.cached
         if offered is None and core.options.own_preemption and (why := reclaim.place_obstacle(core, entry, request)):
             return _postponed(core, entry, why)
         found = _decide(core, request, reclaim.suggested(core, entry, request, offered))

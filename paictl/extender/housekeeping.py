@@ -172,7 +172,8 @@ def unheard(core: ExtenderCore) -> list[PodRef]:
 
 def _would_fit(core: ExtenderCore, entry: PodEntry) -> bool:
     """Whether kube-scheduler would hear something better than what it was told; if not, that stays good."""
-    if entry.reading is None or core.refusal(entry) is not None:  # it, or a grant, has changed since it was found
+    # it, its claims, or a grant, has changed since it was found
+    if entry.reading is None or core.claim_obstacle(entry) or core.refusal(entry) is not None:
         return False
     known, engine = entry.cached, core.book.engine
     try:

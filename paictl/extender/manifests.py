@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import yaml
 
+from paictl.cluster.devices import support
 from paictl.cluster.manifests.certificates import CertificateSet
 from paictl.cluster.manifests.context import Renderer, RenderInputs
 from paictl.config.models.services import STANDARD_NAME
@@ -36,12 +37,16 @@ class Choices:
     require_grants: bool = True
     tls: bool = True
     """Whether kube-scheduler and the extender show each other certificates."""
+    devices: str = "environment"
+    """How pods get their devices: ``environment``, ``claims`` or ``auto``."""
+    device_classes: tuple[str, ...] = ()
+    device_drivers: tuple[str, ...] = ()
 
 
 def objects(choices: Choices, version: str, certificates: CertificateSet | None = None) -> list[Json]:
     """All objects, in an order in which they can be applied; without certificates placeholders stand for them.
 
-    Raises `PaictlError` for a name that is none.
+    Raises `PaictlError` for an invalid name or way to get devices.
     """
     for what, name in (("scheduler name", choices.scheduler_name), ("namespace", choices.namespace)):
         if not _NAME.fullmatch(name):
@@ -63,6 +68,8 @@ def _inputs(choices: Choices, version: str, certificates: CertificateSet | None)
     """The choices as a configuration that says nothing else."""
     section: Json = {"scheduler-name": choices.scheduler_name, "replicas": choices.replicas}
     section |= {"require-grants": choices.require_grants, "tls": choices.tls}
+    section["devices"] = support.read_options(choices.devices)[0].value
+    section |= {"device-classes": list(choices.device_classes), "device-drivers": list(choices.device_drivers)}
     if choices.delete_after is not None:
         section["delete-after"] = "never" if math.isinf(choices.delete_after) else f"{choices.delete_after:g}"
     if choices.hived_config.strip():

@@ -92,6 +92,7 @@ class ExtenderMetrics:
             )
             pods = Counter("bound" if pod.bound else "assumed" for pod in core.book.pods.values() if pod.info)
             bad, nodes, risk = len(core.bad), len(core.nodes), _at_risk(core)
+            bad_devices = sum(map(len, core.bad_devices.values()))
         waiting = GaugeMetricFamily(f"{self.prefix}_waiting_pods", "Pods that wait, by reason.", labels=["reason"])
         common = reasons.most_common(REASONS)
         for reason, number in sorted(common):
@@ -105,6 +106,9 @@ class ExtenderMetrics:
         yield held
         yield GaugeMetricFamily(f"{self.prefix}_nodes", "Nodes that the API server has.", value=nodes)
         yield GaugeMetricFamily(f"{self.prefix}_bad_nodes", "Bad nodes of the configuration.", value=bad)
+        yield GaugeMetricFamily(
+            f"{self.prefix}_bad_devices", "Devices that no claim gets: missing or tainted.", value=bad_devices
+        )
         doomed = GaugeMetricFamily(
             f"{self.prefix}_guarantees_at_risk", "Preassigned cells of a VC that only bad hardware can serve.",
             labels=["vc"],

@@ -55,6 +55,20 @@ def unaccounted(pod: PodRef, error: RequestError) -> PodEvent:
     )  # fmt: skip
 
 
+def disagreeing(pod: PodRef, why: str) -> PodEvent:
+    """A pod's claims hold other devices than its annotation names."""
+    return PodEvent(pod, "DevicesDisagree", f"{why}; delete the pod to have it placed again", warning=True)
+
+
+def on_bad_device(book: Book, table: PodTable, node: str, index: int, why: str) -> Iterator[PodEvent]:
+    """To the pods that have a device which turns bad: they keep it, and nobody gets it after them."""
+    for uid, pod in book.pods.items():
+        entry = table.by_uid.get(uid)
+        if entry is not None and pod.info is not None and pod.info.node == node and index in pod.info.devices:
+            message = f"its device {index} of node {node} is bad: {why}; no other pod gets it until that is over"
+            yield PodEvent(entry.ref, "DeviceBad", message, warning=True)
+
+
 def forced(pod: PodRef, node: str) -> PodEvent:
     """The extender binds a pod by itself."""
     return PodEvent(pod, "ForceBind", f"bound to node {node} although kube-scheduler does not offer it or did not bind")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from paictl.errors import PaictlError
-from paictl.extender import filtering, gangs, housekeeping, pod_events
+from paictl.extender import claims, filtering, gangs, housekeeping, pod_events
 from paictl.extender.binder import MARGIN
 from paictl.extender.core import ExtenderCore, NotServingError
 from paictl.extender.housekeeping import Victim
@@ -104,6 +104,7 @@ class Reconciler:
             if not pods.annotate(self.client, (ref.namespace, ref.name, ref.uid), {REQUEUE: f"{time.time():.3f}"}):
                 self._check(ref)
         self._give_back()
+        self._take_back_claims()
         if self._swept - self._counted >= gangs.PATIENCE / 6:
             self._counted = self._swept
             gangs.tell_missing(self.core)
@@ -134,6 +135,18 @@ class Reconciler:
         for name, since in self._vacant.items():
             if now - since > self.core.options.deadline:
                 gangs.give_back(self.core, name)
+
+    def _take_back_claims(self) -> None:
+        """Devices that were allocated for a place which was given up."""
+        if self.core.claims is None:
+            return
+        found = claims.given_up(self.core)
+        try:
+            for claim in found:
+                if self._may_act():
+                    self.core.claims.writer.take_back(claim, pods.BIND)
+        finally:
+            claims.settled(self.core, found)
 
     def _check(self, ref: PodRef) -> None:
         """A pod whose binding is overdue, or that may be gone: only the API server knows."""

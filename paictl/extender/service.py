@@ -5,16 +5,20 @@ from __future__ import annotations
 import gc
 import sys
 import threading
-from collections.abc import Callable
-from dataclasses import field
+from collections.abc import Callable, Sequence
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Final
 
 import uvicorn
 
+from paictl.cluster.devices import support
+from paictl.cluster.devices.directory import DRIVERS
+from paictl.cluster.devices.pod_claims import ClaimOptions
+from paictl.cluster.devices.support import DeviceMode
 from paictl.cluster.pods.labels import DEVICES, Rules
 from paictl.errors import PaictlError
-from paictl.extender import configuration
+from paictl.extender import claims, configuration
 from paictl.extender.callers import Guard, Reviewer
 from paictl.extender.configuration import digest_of
 from paictl.extender.connections import serving
@@ -60,10 +64,20 @@ class ExtenderSettings:
     deadline: float = 60.0
     devices: tuple[str, ...] = DEVICES
     require_grants: bool = False
+    device_mode: DeviceMode = DeviceMode.ENVIRONMENT
+    claims: ClaimOptions = field(default_factory=lambda: ClaimOptions(support.CLASSES, DRIVERS))
+    """Which claims are on cells, unless the mode is `ENVIRONMENT`."""
     events: bool = True
     dump: Path | None = None
     times: InformerTimes = field(default_factory=InformerTimes)
     terms: LeaseTimes = field(default_factory=LeaseTimes)
+
+    def with_devices(
+        self, mode: str, classes: Sequence[str] | None = None, drivers: Sequence[str] | None = None
+    ) -> ExtenderSettings:
+        """These settings, with another way for pods to get their devices. Raises `PaictlError` for an invalid one."""
+        chosen, claims = support.read_options(mode, classes, drivers)
+        return replace(self, device_mode=chosen, claims=claims)
 
 
 class ExtenderService:
@@ -81,6 +95,10 @@ class ExtenderService:
         self.settings = settings
         self.log = log
         self.read = configuration.read(settings.config)
+        self.claims, why = support.chosen(client, settings.device_mode, settings.claims)
+        log(why)
+        wanted = settings.device_mode is not DeviceMode.ENVIRONMENT
+        self._no_claims = why if wanted and self.claims is None else ""
         self.events = EventRecorder(client, self.component, enabled=settings.events)
         self.metrics = ExtenderMetrics(
             lambda: self.current.core if self.current and not self.current.problem else None, self.prefix
@@ -113,6 +131,8 @@ class ExtenderService:
                 deadline=self.settings.deadline,
                 rules=Rules(self.settings.devices, self.read.spec.sku_types),
                 require_grants=self.settings.require_grants,
+                claims=self.claims,
+                no_claims=self._no_claims,
                 longest_grace=self.settings.longest_grace,
                 gang_deadline=self.settings.gang_deadline,
             )
@@ -252,6 +272,10 @@ class ExtenderService:
             "namespaces cannot be followed": (
                 _with_rights(term.namespaces.problem) if term is not None and term.namespaces is not None else ""
             ),
+            "claims cannot be followed": (
+                next((_with_rights(one.problem) for one in term.claim_informers if one.problem), "") if term else ""
+            ),
+            "devices": claims.summary(term.core) if term is not None else "",
             "two extenders": term.core.rival if term is not None and not self.settings.elect else "",
             "the configuration": f"{self.settings.config} cannot be read; what it said before stays" if gone else "",
         }

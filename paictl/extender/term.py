@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import Final
 
 from paictl.cells.spec import ClusterSpec
+from paictl.cluster.devices.pod_claims import PodClaims
 from paictl.cluster.pods.nodes import node_status
+from paictl.extender import claims
 from paictl.extender.binder import Binder
 from paictl.extender.core import ExtenderCore, ExtenderOptions, NotServingError
 from paictl.extender.pod_events import PodEvent
@@ -35,6 +37,8 @@ class LeaderTerm:
     core_type: type[ExtenderCore] = ExtenderCore
     binder_type: type[Binder] = Binder
     reconciler_type: type[Reconciler] = Reconciler
+    binds = True
+    """Whether it binds pods itself, and so reserves their claims for them."""
     needs_namespaces = False
     """Whether namespaces matter even where no grants are asked for."""
 
@@ -59,6 +63,12 @@ class LeaderTerm:
             if options.require_grants or self.needs_namespaces
             else None
         )
+        self.claim_informers: tuple[Informer, ...] = ()
+        if options.claims is not None:
+            promised = claims.promised_indexes(self.core.book.engine.state)
+            self.core.claims = PodClaims(client, options.claims, promised, self.core.wall, reserves=self.binds)
+            self.core.claims.directory.changed = self._devices_changed
+            self.claim_informers = claims.informers(client, self.core, self.core.claims, self._claims_listed, times)
         self.remaining = remaining
         self._opening = threading.Lock()
         self.ended = False
@@ -70,7 +80,16 @@ class LeaderTerm:
         self.reconciler.start()
 
     def _informers(self) -> tuple[Informer, ...]:
-        return (self.nodes, self.pods) if self.namespaces is None else (self.namespaces, self.nodes, self.pods)
+        spaces = () if self.namespaces is None else (self.namespaces,)
+        return (*spaces, *self.claim_informers, self.nodes, self.pods)
+
+    def _devices_changed(self, node: str) -> None:
+        with suppress(NotServingError):  # a broken core has said so already
+            self.core.devices_changed(node)
+
+    def _claims_listed(self) -> None:
+        with suppress(NotServingError):  # a broken core has said so already
+            self.synced()
 
     def stop(self) -> None:
         """Answer nothing more."""
@@ -89,6 +108,8 @@ class LeaderTerm:
 
     def node_seen(self, node: Json) -> None:
         """A node object is like this now."""
+        if self.core.claims is not None:
+            self.core.claims.directory.node_changed(node)
         self.core.node_changed(node_status(node, self.core.options.rules.devices))
 
     @property

@@ -32,12 +32,12 @@ class Summary:
 def summary(cluster: Cluster) -> Summary:
     """The summary of a cluster."""
     lacks = cluster.lacks
-    nodes = cluster.nodes()
+    nodes, about = cluster.nodes(), cluster.about()
     services = [] if Port.SERVICES in lacks else cluster.services()
     jobs = [] if Port.JOBS in lacks else cluster.jobs()
     return Summary(
         name=cluster.name,
-        about=cluster.about(),
+        about=about,
         now=cluster.now,
         epoch=cluster.epoch,
         nodes=dict(Counter(node.condition.value.lower() for node in nodes)),
@@ -45,7 +45,7 @@ def summary(cluster: Cluster) -> Summary:
         used=sum(node.used for node in nodes),
         services=dict(Counter("running" if service.running else "stopped" for service in services)),
         jobs=dict(Counter(job.state.value.lower() for job in jobs)),
-        remarks=tuple(remarks(nodes, services)),
+        remarks=(*([f"devices: {about.devices}"] if about.devices else ()), *remarks(nodes, services)),
         lacks=lacks,
     )
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
 from paictl.cluster.pods.nodes import NodeStatus
 from paictl.cluster.pods.reading import noted_on
 from paictl.extender import pod_events
-from paictl.extender.core import ExtenderCore
+from paictl.extender.core import Binding, ExtenderCore
 from paictl.extender.pod_events import PodEvent
 from paictl.extender.table import PodEntry
 from paictl.extender.wire import PodRef
@@ -147,8 +147,8 @@ class PlacerCore(ExtenderCore):
                 self.reasons.pop(uid, None)
             if self.place_of(pod) and not super().place_of(pod):
                 self.pinned.setdefault(uid, self.clock())
-            else:
-                self.pinned.pop(uid, None)
+            elif self.pinned.pop(uid, None) is not None and (known := self.book.pods.get(uid)) and known.info:
+                self.check_claims(self.table.by_uid[uid].ref, known.info)
         self.news.set()
 
     def pod_gone(self, uid: str) -> None:
@@ -157,6 +157,11 @@ class PlacerCore(ExtenderCore):
         with self.guarded():
             for table in (self.gated, self.pinned, self.doubted, self.reasons, self._retries):
                 table.pop(uid, None)
+        self.news.set()
+
+    def devices_changed(self, name: str) -> None:
+        """What a driver says about a node's devices has changed."""
+        super().devices_changed(name)
         self.news.set()
 
     def node_changed(self, node: NodeStatus) -> None:
@@ -168,6 +173,15 @@ class PlacerCore(ExtenderCore):
         """A node is no longer there."""
         super().node_gone(name)
         self.news.set()
+
+    def claims_changed(self, pod: str = "", nodes: Iterable[str] = ()) -> None:
+        """Something is new about the claims of a pod (uid; empty: of nobody's) that hold devices of these nodes."""
+        super().claims_changed(pod, nodes)
+        self.news.set()
+
+    def waits_for_devices(self, entry: PodEntry) -> bool:
+        """Whether a pod still carries our gate, so that the devices of its claims may be taken back."""
+        return entry.ref.uid in self.gated
 
     def gated_pod(self, uid: str) -> Json | None:
         """A gated pod as the API server has told it last."""
@@ -192,6 +206,19 @@ class PlacerCore(ExtenderCore):
             before = self.clock() - self.options.deadline
             found = (self.table.by_uid.get(uid) for uid, since in self.pinned.items() if since < before)
             return [entry.ref for entry in found if entry is not None and not entry.deleting]
+
+    def unclaimed(self) -> list[Binding]:
+        """Pods that are pinned and whose claims do not hold their devices: kube-scheduler frees the claims of a pod
+        that it cannot schedule, and would choose other devices at its next attempt."""
+        with self.guarded():
+            claims, found = self.claims, []
+            for uid in self.pinned if claims is not None else ():
+                entry, known = self.table.by_uid.get(uid), self.book.pods.get(uid)
+                if claims is None or entry is None or known is None or known.info is None or entry.deleting:
+                    continue
+                if claims.disagreement(uid, known.info.node, known.info.devices):
+                    found.append(Binding(entry.ref, known.info.node, {}, known.info.devices))
+            return found
 
     def pin_refused(self, ref: PodRef) -> None:
         """Count a pin that kube-scheduler refuses, and look at it again after another deadline."""

@@ -62,6 +62,10 @@ class Pinner(Binder):
                     return ""
                 if gates_of(pod) != [GATE]:
                     return f"pod {ref.key} has other scheduling gates now: {', '.join(gates_of(pod)) or 'none'}"
+                if self.core.claims is not None and (
+                    why := self.core.claims.write(pod, binding.node, binding.devices, min(pods.BIND, seconds))
+                ):
+                    return why
                 if self._patched(pod, binding, seconds):
                     return ""
                 pod = None

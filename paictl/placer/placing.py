@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Container
 from dataclasses import replace
 from typing import Final
@@ -16,6 +17,8 @@ from paictl.placer.core import GATE, PlacerCore, gates_of
 WAITING: Final = "Waiting"
 """Reason of the event that says why a pod keeps its gate."""
 
+CLAIMS_TAKE: Final = 2.0
+"""Seconds for which kube-controller-manager may take to make a pod's claims before the pod is told."""
 ROUNDS: Final = 8
 """Places that are tried for a gang: a node that is too small for its pods together is left out of the next."""
 SHOWN: Final = 3
@@ -65,10 +68,13 @@ def _place(core: PlacerCore, members: list[PodEntry]) -> list[Binding]:
     """Decide about a gang: pins for all of its members that wait, or for none."""
     why = _unready(core, members)
     if why:
-        for entry in members:  # of no version: another member changes the answer, and not the engine
-            entry.cached = CachedDecision(-1, "wait", why)
-            _explain(core, entry, why)
+        _hold(core, members, why)
         return []
+    pending = _pending(core, members)
+    if pending:
+        _hold(core, members, pending, young=core.clock() - CLAIMS_TAKE)
+        return []
+    _leave_bad_devices(core, members)
     new = [entry for entry in members if not core.book.holds(entry.ref.uid)]
     excluded: dict[str, str] = {}
     for _ in range(ROUNDS):
@@ -86,6 +92,16 @@ def _place(core: PlacerCore, members: list[PodEntry]) -> list[Binding]:
             full = "; ".join(f"node {name} would not take it: {why}" for name, why in sorted(excluded.items())[:SHOWN])
             _explain(core, entry, f"{decision.reason}; {full}" if full else decision.reason)
     return []
+
+
+def _leave_bad_devices(core: PlacerCore, members: list[PodEntry]) -> None:
+    """Give the place of a gang back if a device of it has turned bad before any of its pods was pinned."""
+    held = [(entry, known.info) for entry in members if (known := core.book.pods.get(entry.ref.uid)) and known.info]
+    if not any(index in core.bad_devices.get(info.node, ()) for _, info in held for index in info.devices):
+        return
+    group = core.book.engine.state.groups.by_name[core.book.pods[held[0][0].ref.uid].request.group]
+    if {uid for row in group.pods for uid in row if uid} <= {entry.ref.uid for entry in members}:
+        _give_back(core, [(entry, CachedDecision(-1, "bind", node=info.node)) for entry, info in held])
 
 
 def _give_back(core: PlacerCore, decided: list[tuple[PodEntry, CachedDecision]]) -> None:
@@ -123,6 +139,14 @@ def _unready(core: PlacerCore, members: list[PodEntry]) -> str:
     return ""
 
 
+def _pending(core: PlacerCore, members: list[PodEntry]) -> str:
+    """Why the claims of a gang cannot be allocated: not made yet, or not for what the pods ask; empty if they can."""
+    for entry in members:
+        if why := core.claim_obstacle(entry):
+            return why if len(members) == 1 else f"pod {entry.ref.name}: {why}"
+    return ""
+
+
 def _decide(core: PlacerCore, entry: PodEntry, excluded: Container[str]) -> CachedDecision:
     """The book's decision among the nodes that kube-scheduler's own filters would leave for the pod."""
     assert entry.reading is not None  # noqa: S101 - see _gangs
@@ -142,6 +166,14 @@ def _pins(core: PlacerCore, members: list[PodEntry]) -> list[Binding]:
             entry.assumed = entry.assumed or core.clock()
             pins.append(binding)
     return pins
+
+
+def _hold(core: PlacerCore, members: list[PodEntry], why: str, *, young: float = math.inf) -> None:
+    """Members wait whatever is free; those met after `young` are not told, as it may be over in a moment."""
+    for entry in members:  # of no version: another member changes the answer, and not the engine
+        entry.cached = CachedDecision(-1, "wait", why)
+        if entry.met <= young:
+            _explain(core, entry, why)
 
 
 def _explain(core: PlacerCore, entry: PodEntry, reason: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any, Final
 
+from paictl.cluster.devices.pod_claims import PodClaims
 from paictl.errors import PaictlError
 from paictl.extender.binder import MARGIN
 from paictl.extender.core import NotServingError
@@ -35,6 +36,15 @@ class PinReconciler(Reconciler):
         super()._sweep()
         for ref in self.core.stuck():
             self._settle_pin(ref)
+        if self.core.claims is not None:
+            self._allocate_again(self.core.claims)
+
+    def _allocate_again(self, known: PodClaims) -> None:
+        """Allocate what a pinned pod has lost."""
+        for lost in self.core.unclaimed():
+            pod = pods.get(self.client, lost.ref.namespace, lost.ref.name)
+            if pod is not None and pod["metadata"].get("uid") == lost.ref.uid and self._may_act():
+                known.write(pod, lost.node, lost.devices, pods.BIND)
 
     def _settle_pin(self, ref: PodRef) -> None:
         """A pin cannot be widened: a pod that is made again is deleted, another is told."""
@@ -74,6 +84,7 @@ class PlacerTerm(LeaderTerm):
     binder_type = Pinner
     reconciler_type = PinReconciler
     needs_namespaces = True
+    binds = False
     core: PlacerCore
 
     def __init__(self, *args: Any, **named: Any) -> None:

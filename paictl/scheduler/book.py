@@ -21,6 +21,7 @@ from paictl.scheduler.errors import RequestError
 from paictl.scheduler.events import (
     GroupChange,
     Ignored,
+    LeafHealth,
     NodeHealth,
     Outcome,
     PodGone,
@@ -109,6 +110,8 @@ class Book:
         self.pods: dict[str, BookedPod] = {}
         self.health: dict[str, bool] = {}
         """The last report about each node, those that the configuration does not have as well."""
+        self.bad_devices: set[tuple[str, int]] = set()
+        """Node and index of the devices that were last reported bad."""
 
     # --- nodes
 
@@ -116,6 +119,14 @@ class Book:
         """A node is ready and schedulable, or it is not (or gone)."""
         self.health[node] = healthy
         return self.engine.observe(NodeHealth(node, healthy), now)
+
+    def report_device(self, node: str, device: int, healthy: bool, now: float | None = None) -> list[Outcome]:
+        """A device of a node can be used, or it cannot, whatever was reported about its node."""
+        if healthy:
+            self.bad_devices.discard((node, device))
+        else:
+            self.bad_devices.add((node, device))
+        return self.engine.observe(LeafHealth(node, device, healthy), now)
 
     # --- decisions
 
@@ -260,7 +271,9 @@ class Book:
         """In the order of the configuration, whatever order the reports came in."""
         place = {name: number for number, name in enumerate(self.engine.state.physical.nodes)}
         known = sorted(self.health.items(), key=lambda one: place.get(one[0], len(place)))
-        return [one for name, healthy in known for one in self.engine.observe(NodeHealth(name, healthy))]
+        events = [LeafHealth(node, device, healthy=False) for node, device in sorted(self.bad_devices)]
+        outcomes = [one for event in events for one in self.engine.observe(event)]
+        return outcomes + [one for name, healthy in known for one in self.engine.observe(NodeHealth(name, healthy))]
 
     def recover(self, pods: Iterable[RunningPod], now: float | None = None) -> list[Outcome]:
         """Enter the pods that run, in any order.

@@ -6,7 +6,7 @@ have been merged). Source: HiveD paper §4, "buddy cell allocation".
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from paictl.cells.ids import NO_PARENT
 from paictl.scheduler.errors import InvariantError
@@ -17,26 +17,32 @@ if TYPE_CHECKING:
     from paictl.scheduler.journal import Journal
 
 
+PARTLY_BAD: Final = 1 << 32
+"""Added to the row of a cell in a node that is bad in part; more than any node has leaves."""
+
+
 class Buddy:
     """The free lists of all chains.
 
     `bits[chain][level]` is the set of ranks of free cells, `count` its size. `open[chain][level]` splits the set
-    by the number of leaves used opportunistically, without cells that are a single bad node: the order in
-    which `placement.mapping` wants them.
+    by the number of leaves used opportunistically, without cells that are a single dead node; those of a node that
+    is bad in part come after all others (`PARTLY_BAD`): the order in which `placement.mapping` wants them.
     """
 
-    __slots__ = ("bad", "bits", "count", "free", "journal", "open", "opportunistic", "tree")
+    __slots__ = ("bad", "bits", "count", "dead", "free", "journal", "open", "opportunistic", "tree")
 
     def __init__(
         self,
         tree: PhysicalTree,
         journal: Journal,
         bad: ByCell[PhysicalCell, int],
+        dead: ByCell[PhysicalCell, int],
         opportunistic: ByCell[PhysicalCell, int],
     ) -> None:
         self.tree = tree
         self.journal = journal
         self.bad = bad
+        self.dead = dead
         self.opportunistic = opportunistic
         self.free: ByCell[PhysicalCell, int] = journal.table("buddy.free", bytearray(len(tree)))
         """1 for a cell that is in a free list (not for the cells below it)."""
@@ -106,21 +112,24 @@ class Buddy:
             self._close(cell, before)
             self._open(cell, after)
 
-    def turned_bad(self, cell: PhysicalCell) -> None:
-        """A free cell turned bad (already marked)."""
-        if self._is_one_node(cell):
+    def unlist(self, cell: PhysicalCell) -> None:
+        """The flags of a cell are about to change."""
+        if self.free[cell] and self._usable(cell):
             self._close(cell, self.opportunistic[cell])
 
-    def turned_healthy(self, cell: PhysicalCell) -> None:
-        """A free cell turned healthy (already marked)."""
-        if self._is_one_node(cell):
+    def relist(self, cell: PhysicalCell) -> None:
+        """The flags of a cell have changed."""
+        if self.free[cell] and self._usable(cell):
             self._open(cell, self.opportunistic[cell])
 
     def _is_one_node(self, cell: PhysicalCell) -> bool:
         return self.tree.chains[self.tree.chain[cell]].nodes(self.tree.level[cell]) == 1
 
     def _usable(self, cell: PhysicalCell) -> bool:
-        return not self.bad[cell] or not self._is_one_node(cell)
+        return not self.dead[cell] or not self._is_one_node(cell)
+
+    def _row(self, cell: PhysicalCell, used: int) -> int:
+        return used + (PARTLY_BAD if self.bad[cell] and self._is_one_node(cell) else 0)
 
     def _add(self, cell: PhysicalCell) -> None:
         chain, level, journal = self.tree.chain[cell], self.tree.level[cell], self.journal
@@ -141,16 +150,16 @@ class Buddy:
             self._close(cell, self.opportunistic[cell])
 
     def _open(self, cell: PhysicalCell, used: int) -> None:
-        box = self.open[self.tree.chain[cell]][self.tree.level[cell]]
-        self.journal.put(box, used, box.get(used, 0) | 1 << self.tree.rank[cell])
+        box, row = self.open[self.tree.chain[cell]][self.tree.level[cell]], self._row(cell, used)
+        self.journal.put(box, row, box.get(row, 0) | 1 << self.tree.rank[cell])
 
     def _close(self, cell: PhysicalCell, used: int) -> None:
-        box = self.open[self.tree.chain[cell]][self.tree.level[cell]]
-        left = box[used] ^ 1 << self.tree.rank[cell]
+        box, row = self.open[self.tree.chain[cell]][self.tree.level[cell]], self._row(cell, used)
+        left = box[row] ^ 1 << self.tree.rank[cell]
         if left:
-            self.journal.put(box, used, left)
+            self.journal.put(box, row, left)
         else:
-            self.journal.drop(box, used)
+            self.journal.drop(box, row)
 
 
 def by_level(name: str, tree: PhysicalTree, journal: Journal, *, bits: bool = False) -> list[list[int]]:

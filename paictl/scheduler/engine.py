@@ -14,6 +14,7 @@ from paictl.scheduler.events import (
     Event,
     GroupChange,
     Ignored,
+    LeafHealth,
     NodeHealth,
     Outcome,
     PodGone,
@@ -128,6 +129,12 @@ class Engine:
                 return self._transaction(
                     lambda: (health.turn_healthy if healthy else health.turn_bad)(name), settle=False
                 )
+            case LeafHealth(name, device, healthy):
+                leaf = self._leaf(name, device)
+                if leaf is None:
+                    return [Ignored(event, f"node {name} has no device {device} in the configuration")]
+                health = self._state.health
+                return self._transaction(lambda: (health.heal if healthy else health.spoil)(leaf), settle=False)
             case PodGone(uid):
                 if uid not in self._state.groups.slots and uid not in self._state.groups.waiting:
                     return [Ignored(event, f"pod {uid} is not known")]
@@ -139,6 +146,11 @@ class Engine:
                 return self._transaction(lambda: self.state.groups.wait(uid, group))
             case PodRecovered(request, info):
                 return self._recover(event, request, info, now)
+
+    def _leaf(self, node: str, device: int) -> PhysicalCell | None:
+        tree = self._state.physical
+        leaves = (leaf for cell in tree.nodes.get(node, ()) for leaf in tree.leaves(cell))
+        return next((leaf for leaf in leaves if tree.device(leaf) == device), None)
 
     def recover(self, pods: Iterable[PodRecovered], now: float | None = None) -> list[Outcome]:
         """After a restart: take note of all pods that run. The order they come in does not matter."""

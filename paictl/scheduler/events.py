@@ -21,6 +21,15 @@ class NodeHealth:
 
 
 @frozen
+class LeafHealth:
+    """A device of a node can be used, or it cannot, whatever its node can."""
+
+    node: str
+    device: int
+    healthy: bool
+
+
+@frozen
 class PodGone:
     """A pod was deleted or ended, whether it ran or waited."""
 
@@ -43,7 +52,7 @@ class PodRecovered:
     info: BindInfo
 
 
-Event = NodeHealth | PodGone | PodWaits | PodRecovered
+Event = NodeHealth | LeafHealth | PodGone | PodWaits | PodRecovered
 
 
 @frozen

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from paictl.cells.ids import NO_PARENT, NO_VIRTUAL
 from paictl.cells.spec import LEAF_LEVEL
 from paictl.scheduler.binding import UNBOUND
+from paictl.scheduler.buddy import PARTLY_BAD
 from paictl.scheduler.decision import NO_LEAF, Slot
 from paictl.scheduler.errors import InvariantError
 from paictl.scheduler.groups import Group, GroupState
@@ -49,11 +50,17 @@ def _sums(tree: Tree[C], leaves: dict[C, int]) -> list[int]:
 
 
 def _health(state: State) -> Iterator[str]:
-    """A cell is bad iff one of its leaves is, and those are the leaves of the bad nodes."""
-    tree, bad = state.physical, state.counts.bad
-    leaves = {leaf: 1 for leaf in _leaves(tree) if tree.node_name(leaf) in state.health.bad_nodes}
+    """A cell is bad iff one of its leaves is, dead iff all are; bad are those of bad nodes and those reported bad."""
+    tree, bad, health = state.physical, state.counts.bad, state.health
+    leaves = {
+        leaf: 1 for leaf in _leaves(tree) if tree.node_name(leaf) in health.bad_nodes or leaf in health.bad_leaves
+    }
     total = _sums(tree, leaves)
     for cell in tree.cells():
+        if state.counts.dead[cell] != (total[cell] == len(tree.leaves(cell))):
+            yield f"{tree.address(cell)} is {'not ' if not state.counts.dead[cell] else ''}marked dead"
+        if health.dead_children[cell] != sum(state.counts.dead[child] for child in tree.children(cell)):
+            yield f"{tree.address(cell)} counts {health.dead_children[cell]} dead children"
         if bad[cell] != (total[cell] > 0):
             yield f"{tree.address(cell)} is marked {'bad' if bad[cell] else 'healthy'}"
         if state.health.bad_children[cell] != sum(bad[child] for child in tree.children(cell)):
@@ -221,8 +228,9 @@ def _buddy(state: State) -> Iterator[str]:
                 yield f"free cells of {chain.types[level]} are miscounted"
             usable: dict[int, int] = {}
             for cell in cells:
-                if not (state.counts.bad[cell] and chain.nodes(level) == 1):
-                    used = state.counts.opportunistic[cell]
+                if not (state.counts.dead[cell] and chain.nodes(level) == 1):
+                    partly_bad = state.counts.bad[cell] and chain.nodes(level) == 1
+                    used = state.counts.opportunistic[cell] + (PARTLY_BAD if partly_bad else 0)
                     usable[used] = usable.get(used, 0) | 1 << tree.rank[cell]
             if usable != buddy.open[index][level]:
                 yield f"usable free cells of {chain.types[level]} are wrong"
@@ -284,15 +292,18 @@ def _views(state: State) -> Iterator[str]:
     for index, view in enumerate(state.views.physical):
         rows: list[dict[int, int]] = [{} for _ in view.rows]
         for slot, cell in enumerate(view.cells):
-            if not counts.bad[cell]:
+            if not counts.dead[cell]:
                 _place(rows, slot, counts.opportunistic[cell], counts.guaranteed[cell])
-        if rows != view.rows:
+        bad = sum(1 << slot for slot, cell in enumerate(view.cells) if counts.bad[cell])
+        if rows != view.rows or view.bad[0] != bad:
             yield f"view of chain {tree.chains[index].name} is wrong"
     by_view: dict[int, tuple[VirtualIndex, list[dict[int, int]]]] = {}
     for twin, (own, slot) in state.views.nodes.items():
         rows = by_view.setdefault(id(own), (own, [{} for _ in own.rows]))[1]
         bound = state.binding.physical[twin]
-        if bound == UNBOUND or not counts.bad[bound]:
+        if bool(own.bad[0] >> slot & 1) != (bound != UNBOUND and bool(counts.bad[bound])):
+            yield f"{state.virtual.address(twin)} is wrongly {'' if own.bad[0] >> slot & 1 else 'not '}marked bad"
+        if bound == UNBOUND or not counts.dead[bound]:
             _place(rows, slot, counts.used[twin], len(state.virtual.shape(twin).leaves) - counts.used[twin])
     for own, rows in by_view.values():
         if rows != own.rows:

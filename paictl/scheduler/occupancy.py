@@ -132,8 +132,8 @@ class Occupancy:
                 self._count_physical((leaf,), priority, sign)
             return
         view = self.views.physical[tree.chain[node]]
-        healthy = not counts.bad[node]
-        if healthy:
+        listed = not counts.dead[node]
+        if listed:
             view.remove(tree.rank[node], counts.opportunistic[node], counts.guaranteed[node])
         free, set_item = self.buddy.free, self.journal.set_item
         for cell, number in rising(leaves, tree.parent):
@@ -141,7 +141,7 @@ class Occupancy:
             set_item(box, cell, before + sign * number)
             if opportunistic and free[cell]:
                 self.buddy.moved(cell, before, before + sign * number)
-        if healthy:
+        if listed:
             view.insert(tree.rank[node], counts.opportunistic[node], counts.guaranteed[node])
 
     def _count_virtual(self, leaves: Sequence[VirtualCell], priority: int, sign: int) -> None:
@@ -157,7 +157,7 @@ class Occupancy:
             if place is not None:
                 view, slot = place
                 size = len(tree.shape(cell).leaves)
-                listed = bound[cell] < 0 or not counts.bad[bound[cell]]
+                listed = bound[cell] < 0 or not counts.dead[bound[cell]]
                 if listed:
                     view.remove(slot, before, size - before)
                 view.count(slot, priority, sign * number)

@@ -44,7 +44,7 @@ class State:
             self.chains_by_type.setdefault(chain.leaf_type, []).append(index)
         self.counts = Counts(len(self.physical), len(self.virtual), journal)
         self.views = Views(self.physical, self.virtual, self.counts, journal)
-        self.buddy = Buddy(self.physical, journal, self.counts.bad, self.counts.opportunistic)
+        self.buddy = Buddy(self.physical, journal, self.counts.bad, self.counts.dead, self.counts.opportunistic)
         self.ledger = Ledger(self.physical, self.virtual, self.buddy, journal)
         self._check_quotas()
         self.binding = CellBinding(self.physical, self.virtual, journal, self.views)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Generic
 from paictl.cells.ids import C, VirtualCell
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from paictl.cells.ids import ByCell, ChainIndex, PhysicalCell
     from paictl.cells.tree import PhysicalTree, VirtualTree
@@ -20,35 +20,39 @@ if TYPE_CHECKING:
 
 
 class Counts:
-    """How many leaves below each cell are used, and which cells are bad.
+    """How many leaves below each cell are used, and which cells are bad, or bad throughout.
 
-    `opportunistic` and `guaranteed` are indexed by physical cell, `used` by virtual cell, `bad` by physical cell
-    (1 for bad). Written by `Occupancy` and `Health`, read by everyone.
+    `opportunistic` and `guaranteed` are indexed by physical cell, `used` by virtual cell, `bad` and
+    `dead` by physical cell (1 if a leaf, or every leaf below is bad). Written by `Occupancy` and `Health`, read by
+    everyone.
     """
 
-    __slots__ = ("bad", "guaranteed", "opportunistic", "used")
+    __slots__ = ("bad", "dead", "guaranteed", "opportunistic", "used")
 
     def __init__(self, physical: int, virtual: int, journal: Journal) -> None:
         self.opportunistic: ByCell[PhysicalCell, int] = journal.table("counts.opportunistic", [0] * physical)
         self.guaranteed: ByCell[PhysicalCell, int] = journal.table("counts.guaranteed", [0] * physical)
         self.used: ByCell[VirtualCell, int] = journal.table("counts.used", [0] * virtual)
         self.bad: ByCell[PhysicalCell, int] = journal.table("counts.bad", bytearray(physical))
+        self.dead: ByCell[PhysicalCell, int] = journal.table("counts.dead", bytearray(physical))
 
 
 class NodeIndex(Generic[C]):
-    """Healthy nodes of one view: ``rows[row][column]`` is the set of slots with these counts.
+    """Nodes of one view that are not dead: ``rows[row][column]`` is the set of slots with these counts.
 
     In a VC's view the row is the number of used leaves and the column of free ones. In a physical chain the row
     is the number of leaves used opportunistically and the column of those used by guaranteed groups. `leaves`
-    is the size of the largest node. Empty sets are not kept.
+    is the size of the largest node. Empty sets are not kept. The counts do not know which leaves are bad: `bad[0]`
+    is the set of slots of bad nodes, of which `exact` counts the leaves anew.
     """
 
-    __slots__ = ("cells", "journal", "leaves", "rows")
+    __slots__ = ("bad", "cells", "journal", "leaves", "rows")
 
     def __init__(self, name: str, cells: list[C], leaves: int, journal: Journal) -> None:
         self.cells: list[C] = cells
         self.leaves = leaves
         self.journal = journal
+        self.bad: list[int] = journal.table(f"views/{name}/bad", [0], bits=True)
         self.rows: list[dict[int, int]] = [
             journal.table(f"views/{name}/{row}", {}, bits=True) for row in range(leaves + 1)
         ]
@@ -60,6 +64,25 @@ class NodeIndex(Generic[C]):
     def remove(self, slot: int, row: int, column: int) -> None:
         """Take a node out."""
         _take(self.rows[row], column, slot, self.journal)
+
+    def mark(self, slot: int, *, bad: bool) -> None:
+        """A node has a bad leaf, or none any more."""
+        if bool(self.bad[0] >> slot & 1) != bad:
+            self.journal.set_item(self.bad, 0, self.bad[0] ^ 1 << slot)
+
+    def exact(self, steps: Iterable[dict[int, int]], room: Callable[[C], int]) -> Iterable[dict[int, int]]:
+        """Steps of a walk with the `room` of each bad node instead of what the counts say."""
+        return (self._exact(step, room) for step in steps) if self.bad[0] else steps
+
+    def _exact(self, step: dict[int, int], room: Callable[[C], int]) -> dict[int, int]:
+        bad = self.bad[0]
+        if not any(slots & bad for slots in step.values()):
+            return step
+        found = {free: slots & ~bad for free, slots in step.items() if slots & ~bad}
+        for slot in (slot for slots in step.values() for slot in members(slots & bad)):
+            free = room(self.cells[slot])
+            found[free] = found.get(free, 0) | 1 << slot
+        return found
 
 
 class PriorityView:
@@ -210,34 +233,57 @@ class Views:
         return found
 
     def bound(self, virtual: VirtualCell, cell: PhysicalCell) -> None:
-        """A virtual cell was bound: if to a bad cell, it is no longer a node to walk."""
-        if self.counts.bad[cell]:
+        """A virtual cell was bound: if to a dead cell, it is no longer a node to walk."""
+        self._mark(virtual, bad=bool(self.counts.bad[cell]))
+        if self.counts.dead[cell]:
             self._remove(virtual)
 
     def unbound(self, virtual: VirtualCell, cell: PhysicalCell) -> None:
         """A virtual cell was unbound: as far as its VC can see it is healthy again."""
-        if self.counts.bad[cell]:
+        self._mark(virtual, bad=False)
+        if self.counts.dead[cell]:
             self._insert(virtual)
 
     def turned_bad(self, cell: PhysicalCell, virtual: VirtualCell) -> None:
         """A physical cell turned bad; `virtual` is the cell bound to it (negative if none)."""
-        tree = self.physical_tree
-        if tree.level[cell] == tree.chains[tree.chain[cell]].node_level:
-            counts = self.counts
+        self._mark_both(cell, virtual, bad=True)
+
+    def turned_healthy(self, cell: PhysicalCell, virtual: VirtualCell) -> None:
+        """A physical cell turned healthy; `virtual` is the cell bound to it (negative if none)."""
+        self._mark_both(cell, virtual, bad=False)
+
+    def died(self, cell: PhysicalCell, virtual: VirtualCell) -> None:
+        """All leaves of a physical cell are bad now: it is no longer a node to walk."""
+        if self._is_node(cell):
+            counts, tree = self.counts, self.physical_tree
             view = self.physical[tree.chain[cell]]
             view.remove(tree.rank[cell], counts.opportunistic[cell], counts.guaranteed[cell])
         if virtual >= 0:
             self._remove(virtual)
 
-    def turned_healthy(self, cell: PhysicalCell, virtual: VirtualCell) -> None:
-        """A physical cell turned healthy; `virtual` is the cell bound to it (negative if none)."""
-        tree = self.physical_tree
-        if tree.level[cell] == tree.chains[tree.chain[cell]].node_level:
-            counts = self.counts
+    def revived(self, cell: PhysicalCell, virtual: VirtualCell) -> None:
+        """A leaf of a dead physical cell is healthy again."""
+        if self._is_node(cell):
+            counts, tree = self.counts, self.physical_tree
             view = self.physical[tree.chain[cell]]
             view.insert(tree.rank[cell], counts.opportunistic[cell], counts.guaranteed[cell])
         if virtual >= 0:
             self._insert(virtual)
+
+    def _is_node(self, cell: PhysicalCell) -> bool:
+        tree = self.physical_tree
+        return tree.level[cell] == tree.chains[tree.chain[cell]].node_level
+
+    def _mark_both(self, cell: PhysicalCell, virtual: VirtualCell, *, bad: bool) -> None:
+        if self._is_node(cell):
+            self.physical[self.physical_tree.chain[cell]].mark(self.physical_tree.rank[cell], bad=bad)
+        if virtual >= 0:
+            self._mark(virtual, bad=bad)
+
+    def _mark(self, virtual: VirtualCell, *, bad: bool) -> None:
+        place = self.nodes.get(virtual)
+        if place is not None:
+            place[0].mark(place[1], bad=bad)
 
     def _insert(self, virtual: VirtualCell) -> None:
         place = self.nodes.get(virtual)

@@ -27,6 +27,10 @@ class Node:
     """Levels inside, widest first, each with the devices of one group: (("socket", 4), ("pcie", 2))."""
     outer: tuple[tuple[str, str], ...] = ()
     """Levels around, nearest first, each with the name of the group: (("rack", "r1"), ("domain", "d1"))."""
+    cpu_milli: int = 0
+    """Thousandths of its cores; 0: more than anybody asks for."""
+    memory_mib: int = 0
+    """Its memory; 0: more than anybody asks for."""
 
 
 @frozen

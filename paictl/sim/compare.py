@@ -6,12 +6,22 @@ Means hide who pays. A pair is made of the jobs that completed under both; the o
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
+from math import sqrt
+from statistics import fmean, stdev
+from typing import Final
 
 from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.sim.metrics import Figures
 from paictl.sim.run import Ending, JobOutcome, RunResult
 
+BATCHES: Final = 20
+"""Stretches of a trace whose means count as independent."""
+LEAST: Final = 5 * BATCHES
+"""Jobs that are needed: means of fewer than five are not normal enough for Student's t."""
+_T_BATCHES: Final = 2.093
+"""97.5 % quantile of Student's t with 19 degrees of freedom."""
 ALIKE = 0.001
 """Part of the mean completion time by which runs must differ for a workload to tell policies apart."""
 
@@ -45,8 +55,16 @@ class Pair:
     """Mean time by which the worse ones were later."""
     mean_difference: float
     """Mean of second minus first over all pairs."""
+    low: float | None
+    """Bounds of its 95 % confidence interval, see `interval`; None where too few jobs are paired to tell."""
+    high: float | None
     largest_gain: float
     largest_loss: float
+
+    @property
+    def significant(self) -> bool | None:
+        """Whether the interval of the mean difference leaves 0 out; None if that cannot be told."""
+        return None if self.low is None or self.high is None else self.low > 0 or self.high < 0
 
 
 def differences(first: RunResult, second: RunResult) -> list[JobDifference]:
@@ -65,11 +83,28 @@ def pair(runs: Sequence[RunResult], first: int, second: int) -> Pair:
     changes = [one.change for one in differences(runs[first], runs[second])]
     gains = [-change for change in changes if change < 0]
     losses = [change for change in changes if change > 0]
+    low, high = interval(changes)
     ids = {outcome.id for run in (runs[first], runs[second]) for outcome in run.outcomes}
     return Pair(
         first, second, len(gains), len(losses), len(changes) - len(gains) - len(losses), len(ids) - len(changes),
-        _mean(gains), _mean(losses), _mean(changes), max(gains, default=0) / 1000, max(losses, default=0) / 1000,
+        _mean(gains), _mean(losses), _mean(changes), low, high,
+        max(gains, default=0) / 1000, max(losses, default=0) / 1000,
     )  # fmt: skip
+
+
+def interval(changes: Sequence[int]) -> tuple[float, float] | tuple[None, None]:
+    """The 95 % confidence interval of the mean of changes in the order of arrival, in seconds.
+
+    Jobs that wait together change together. So the mean of each of `BATCHES` stretches of the trace counts as one
+    observation (batch means), with Student's t for their number.
+    """
+    if len(changes) < LEAST:
+        return None, None
+    bounds = [len(changes) * place // BATCHES for place in range(BATCHES + 1)]
+    means = [_mean(changes[start:end]) for start, end in pairwise(bounds)]
+    half = _T_BATCHES * stdev(means) / sqrt(BATCHES)
+    middle = fmean(means)
+    return middle - half, middle + half
 
 
 def pairs(runs: Sequence[RunResult]) -> list[Pair]:
@@ -92,6 +127,8 @@ def warnings(runs: Sequence[RunResult], figures: Sequence[Figures], *, discrimin
             said += _alike([runs[place] for place in mine], [figures[place] for place in mine])
         said += _impossible(runs[mine[0]])
     for run, found in zip(runs, figures, strict=True):
+        if "allocation_ratio" in run.counters:
+            continue  # jobs that never leave, and those for which there was no room: the figures are about that
         stuck = sum(outcome.ending in (Ending.UNFINISHED, Ending.STOPPED) for outcome in run.outcomes)
         if stuck:
             said.append(

@@ -13,7 +13,7 @@ from typing import Final
 from paictl.sim.actions import Action, Colocate, Migrate, PolicyError, Preempt, Resize, Start, Stop, Trigger
 from paictl.sim.cluster import Cluster, Devices
 from paictl.sim.interface import Scheduler
-from paictl.sim.job import Job, TraceStatus
+from paictl.sim.job import WHOLE, Job, TraceStatus
 from paictl.sim.loop import EventLoop, EventPriority
 from paictl.sim.occupancy import FREE, occupancy
 from paictl.sim.run import Ending, JobOutcome, LogEntry
@@ -76,6 +76,11 @@ class Simulation:
         self._least: int | None = None
         """The work that was left when there had been so many of them."""
 
+    @property
+    def arrived(self) -> int:
+        """How many jobs have come so far."""
+        return self._number
+
     # --- time
 
     def run(self) -> None:
@@ -98,7 +103,7 @@ class Simulation:
             if self._barren and self._barren % BARREN == 0 and not self._progresses():
                 break
         for state in list(self.live.values()):
-            if state.devices:
+            if state.placed:
                 self._drop(state)
             self._leave(state, Ending.UNFINISHED)
 
@@ -171,6 +176,8 @@ class Simulation:
     def _impossible(self, job: Job) -> bool:
         least = job.gpus if job.elastic is None else min(job.gpus, job.elastic[0])
         types = self.cluster.types
+        if job.gpu_types:
+            return least > sum(types.get(kind, 0) for kind in job.gpu_types)
         if job.throughput:
             able = sum(number for kind, number in types.items() if job.throughput.get(kind, 0.0) > 0)
             if least > able:
@@ -208,7 +215,7 @@ class Simulation:
             number = state.number
             has = held.get(number, state.devices)
             for device in has:
-                change[device] = change.get(device, 0) - 1
+                change[device] = change.get(device, 0) - state.job.gpu_milli
             if isinstance(action, _TAKERS):
                 if not has and isinstance(action, Preempt):
                     raise PolicyError(f"job {action.job.id} does not run", where=type(action).__name__)
@@ -217,31 +224,47 @@ class Simulation:
                     stopped.add(number)
                 continue
             self._shape(action, state, has)
-            self._room(action, change, sharing=isinstance(action, Colocate) or (number in self._shared(has)))
+            self._room(
+                action,
+                change,
+                state.job.gpu_milli,
+                sharing=isinstance(action, Colocate) or (number in self._shared(has)),
+            )
             held[number] = action.devices
 
-    def _room(self, action: Start | Colocate | Migrate | Resize, change: dict[int, int], *, sharing: bool) -> None:
-        """Whether the devices are free by then, unless it may share them; `change` is how many more are on each."""
+    def _room(
+        self, action: Start | Colocate | Migrate | Resize, change: dict[int, int], milli: int, *, sharing: bool
+    ) -> None:
+        """Whether the devices have room by then, unless it may share them; `change`: thousandths more on each."""
         first = self.occupancy.first
         for device in action.devices:
-            change[device] = more = change.get(device, 0) + 1
-            if not sharing and more + (first[device] != FREE and len(self.occupancy.on(device))) > 1:
+            change[device] = more = change.get(device, 0) + milli
+            if not sharing and more + (first[device] != FREE and self.filled(device)) > WHOLE:
                 raise PolicyError(f"device {device} is not free for job {action.job.id}", where=type(action).__name__)
 
+    def filled(self, device: int) -> int:
+        """Thousandths of a device that its jobs need."""
+        return sum(self.live[number].job.gpu_milli for number in self.occupancy.on(device))
+
     def _shared(self, devices: Devices) -> set[int]:
-        """Jobs on devices that have several: they were co-located, and may stay so when they move or grow."""
-        return {job for device in devices if len(on := self.occupancy.on(device)) > 1 for job in on}
+        """Jobs on devices that have too many: they were co-located, and may stay so when they move or grow."""
+        full = [device for device in devices if len(self.occupancy.on(device)) > 1 and self.filled(device) > WHOLE]
+        return {job for device in full for job in self.occupancy.on(device)}
 
     def _shape(self, action: Start | Colocate | Migrate | Resize, state: JobProgress, has: Devices) -> None:
         """Whether a job can have that set of devices at all."""
         job, devices, what = state.job, action.devices, type(action).__name__
         number = len(devices)
+        if not job.gpus and not number:
+            return  # CPUs alone
         if not number or (number > 1 and any(a >= b for a, b in pairwise(devices))):
             raise PolicyError(f"devices of job {job.id} are not a rising list: {devices}", where=what)
         if devices[0] < 0 or devices[-1] >= self.cluster.size:
             raise PolicyError(f"the cluster has no such devices: {devices}", where=what)
         if job.gpu_type is not None and any(self.cluster.type_of[device] != job.gpu_type for device in devices):
             raise PolicyError(f"job {job.id} runs on {job.gpu_type} only", where=what)
+        if job.gpu_types and any(self.cluster.type_of[device] not in job.gpu_types for device in devices):
+            raise PolicyError(f"job {job.id} runs on {', '.join(job.gpu_types)} only", where=what)
         least, most = job.elastic or (1 if self.policy.transparent else job.gpus, job.gpus)
         if number != job.gpus and not least <= number <= most:
             raise PolicyError(f"job {job.id} runs on {job.gpus} devices, all or none, not on {number}", where=what)
@@ -273,7 +296,7 @@ class Simulation:
                     self.counters["resizes"] += 1
                     self._note("resize", state)
                 case Stop():
-                    if state.devices:
+                    if state.placed:
                         self._around(state, touched)
                         state.settle(self.now)
                         self._drop(state)
@@ -285,7 +308,7 @@ class Simulation:
 
     def _start(self, state: JobProgress, action: Start | Colocate, touched: dict[int, JobProgress]) -> None:
         state.limit = action.limit
-        if state.devices:
+        if state.placed:
             self._move(state, action.devices, 0, touched)
             self._note("colocate", state)
             return
@@ -296,6 +319,7 @@ class Simulation:
         state.begins = Millis(self.now + delay)
         state.held_since = self.now
         state.devices = action.devices
+        state.placed = True
         self.occupancy.put(state.number, action.devices)
         self._running += 1
         self._queued -= state.job.gpus
@@ -350,6 +374,7 @@ class Simulation:
         state.book(self.now)
         self.occupancy.leave(state.number, state.devices)
         state.devices = ()
+        state.placed = False
         state.rate = 0
         state.version += 1
         self._running -= 1

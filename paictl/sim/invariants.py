@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from paictl.sim.engine import Simulation
-from paictl.sim.job import Share
+from paictl.sim.job import WHOLE, Share
 from paictl.sim.state import ONE, JobProgress
 from paictl.units import Millis
 
@@ -50,7 +50,7 @@ class Invariants:
             found += [
                 f"device {device} has {len(on)} jobs"
                 for device in range(engine.cluster.size)
-                if len(on := engine.occupancy.on(device)) > 1
+                if len(on := engine.occupancy.on(device)) > 1 and engine.filled(device) > WHOLE
             ]
         for state in engine.live.values():
             fewest = 1 if engine.policy.transparent else state.job.gpus
@@ -88,7 +88,7 @@ class Invariants:
         found = []
         if not 0 <= left <= total:
             found.append(f"job {state.job.id} has {left} of {total} units left")
-        if not state.devices and state.rate:
+        if not state.placed and state.rate:
             found.append(f"job {state.job.id} makes progress without devices")
         if (before := self._done.get(state.number)) is not None:
             then, was, rate, lost = before

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import field
 from enum import StrEnum
+from typing import Final, NamedTuple
 
 from paictl import i18n
 from paictl.errors import PaictlError
@@ -19,6 +20,10 @@ from paictl.units import Millis
 NO_RATES: Mapping[str, float] = {}
 NO_SCALING: Mapping[int, float] = {}
 """One of each for all jobs; plain dicts, because a mapping proxy can neither be a default nor be sent to a process."""
+
+
+WHOLE: Final = 1000
+"""Thousandths of a device."""
 
 
 class TraceJobError(PaictlError, ValueError):
@@ -60,6 +65,17 @@ class Deadline:
     value: float = 1.0
 
 
+class ResourceRequest(NamedTuple):
+    """What a job asks a node for, memory aside."""
+
+    cpu_milli: int
+    gpu_milli: int
+    """Thousandths of each device; 0 without devices."""
+    gpus: int
+    types: tuple[str, ...]
+    """Device types of which it may run on any; none: on any at all."""
+
+
 @frozen
 class Job:
     """One job of a trace; raises `TraceJobError` if it cannot be. What is not known of a job has the default."""
@@ -72,6 +88,14 @@ class Job:
     user: str = ""
     vc: str = ""
     """The tenant."""
+    gpu_milli: int = 1000
+    """Thousandths of each device that it needs: fewer than 1000 is a share of one device, with others on the rest."""
+    cpu_milli: int = 0
+    """Thousandths of a core that it needs, all on one node."""
+    memory_mib: int = 0
+    """Memory of the node that it needs."""
+    gpu_types: tuple[str, ...] = ()
+    """Device types of which it may run on any, where these are several; none: see `gpu_type`."""
     pod: int = 0
     """Devices that must be on one node, each part of `gpus` alike; 0: whole nodes and, for the rest, a part of one."""
     model: str = ""
@@ -111,14 +135,27 @@ class Job:
     fate: TraceStatus = TraceStatus.PASSED
     dies_after: Millis | None = None
     """Work after which it is killed or fails, if that is before it is done."""
+    limit: Millis | None = None
+    """The run time that its user allows it; None: the user gave no limit."""
     facts: Mapping[str, float] = field(default_factory=lambda: NO_RATES)
     """Numbers that one policy alone needs, by name (`loss.b0`, `utility`, …); write the names in the policy's file."""
 
     def __post_init__(self) -> None:
-        if self.gpus < 1:
+        if self.gpus < (0 if self.cpu_milli > 0 else 1):
             raise TraceJobError(
                 i18n.text("a job needs at least 1 device, not {gpus}", gpus=self.gpus), where=f"job {self.id}"
             )
+        if not 1 <= self.gpu_milli <= WHOLE or (self.gpu_milli < WHOLE and self.gpus > 1):
+            raise TraceJobError(
+                i18n.text(
+                    "a share is 1 to 999 thousandths of one device, not {milli} of {gpus}",
+                    milli=self.gpu_milli,
+                    gpus=self.gpus,
+                ),
+                where=f"job {self.id}",
+            )
+        if self.cpu_milli < 0 or self.memory_mib < 0:
+            raise TraceJobError("its CPU and memory cannot be below 0", where=f"job {self.id}")
         if self.pod < 0 or (self.pod and self.gpus % self.pod):
             raise TraceJobError(
                 i18n.text("{gpus} devices are no whole number of pods of {pod}", gpus=self.gpus, pod=self.pod),
@@ -126,6 +163,17 @@ class Job:
             )
         if self.work < 0 or self.submit < 0:
             raise TraceJobError("its work and submission cannot be before 0", where=f"job {self.id}")
+
+    @property
+    def request(self) -> ResourceRequest:
+        """What it asks a node for."""
+        types = (self.gpu_type,) if self.gpu_type is not None else self.gpu_types
+        return ResourceRequest(self.cpu_milli, self.gpu_milli if self.gpus else 0, self.gpus, types)
+
+    @property
+    def milli(self) -> int:
+        """Thousandths of devices that it needs in all."""
+        return self.gpus * self.gpu_milli
 
     @property
     def true_work(self) -> Millis:

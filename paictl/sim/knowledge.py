@@ -12,6 +12,7 @@ class Knowledge(Enum):
 
     DURATION = "how long a job will run: work, remaining"
     DISTRIBUTION = "how GPU time is distributed over jobs, not of which job: Setup.history"
+    REQUESTS = "which requests jobs make and how often, not of which job: Setup.requests"
     THROUGHPUT = "rate on each device type: throughput, iterations"
     SCALING = "rate by number of devices: scaling"
     LOCALITY = "rate when it is spread: sensitivity, spread"

@@ -10,6 +10,7 @@ from dataclasses import asdict
 from typing import Any
 
 from paictl.frozen import frozen
+from paictl.i18n import text
 from paictl.sim.compare import Pair, pairs, warnings
 from paictl.sim.job import Trace
 from paictl.sim.metrics import Figures, by_tenant, figures
@@ -19,7 +20,10 @@ _OPTIONAL = (
     "deadline_misses", "weighted_miss", "slo_jct", "best_effort_jct", "admitted", "admitted_misses",
 )  # fmt: skip
 """Figures that are left out where they do not apply."""
-_COUNTED = ("conflicts", "stranded")
+COUNTED = (
+    "conflicts", "stranded", "promises_broken", "over_limit", "backfilled", "allocation_ratio", "dropped",
+)  # fmt: skip
+_CURVE = "allocation_curve."
 """Counters of policies that stand beside the figures."""
 
 
@@ -38,6 +42,9 @@ def compared(trace: Trace, runs: Sequence[RunResult], *, discriminating: bool = 
     """All that is said of runs of one trace; with `discriminating` also whether it can tell the policies apart."""
     found = tuple(figures(run) for run in runs)
     told = warnings(runs, found, discriminating=discriminating)
+    without = sum(not job.gpus for job in trace.jobs)
+    if without and any(len(run.outcomes) == len(trace.jobs) - without for run in runs):
+        told.append(text("{count} jobs without devices were left out: the policy places whole devices", count=without))
     return Compared(trace, tuple(runs), found, tuple(pairs(runs)), tuple(told))
 
 
@@ -79,12 +86,19 @@ def run_data(run: RunResult, trace: Trace, found: Figures, *, reproducible: bool
         "devices": run.devices,
         "seed": run.seed,
         **figure,
-        **{name: run.counters[name] for name in _COUNTED if name in run.counters},
+        **{name: run.counters[name] for name in COUNTED if name in run.counters},
         **_causes(run.counters),
-        "counters": dict(sorted(run.counters.items())),
+        **_curve(run.counters),
+        "counters": {name: value for name, value in sorted(run.counters.items()) if not name.startswith(_CURVE)},
         "tenants": [asdict(row) for row in by_tenant(run)],
         "wall_seconds": None if reproducible else run.wall_seconds,
     }  # fmt: skip
+
+
+def _curve(counters: Mapping[str, float]) -> dict[str, Any]:
+    """What was allocated by how much had been asked for, both in per cent, where a policy counts it."""
+    curve = {name.removeprefix(_CURVE): value for name, value in counters.items() if name.startswith(_CURVE)}
+    return {"allocation_curve": curve} if curve else {}
 
 
 def _causes(counters: Mapping[str, float]) -> dict[str, Any]:
@@ -106,7 +120,10 @@ def compared_data(given: Compared, *, reproducible: bool = False) -> dict[str, A
             {"label": name, **run_data(run, given.trace, found, reproducible=reproducible)}
             for name, run, found in zip(labels, given.runs, given.figures, strict=True)
         ],
-        "pairs": [{**asdict(one), "first": labels[one.first], "second": labels[one.second]} for one in given.pairs],
+        "pairs": [
+            {**asdict(one), "significant": one.significant, "first": labels[one.first], "second": labels[one.second]}
+            for one in given.pairs
+        ],
         "warnings": list(given.warnings),
     }
 

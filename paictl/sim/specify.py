@@ -8,7 +8,8 @@ Files are a machine layout (``layout.yaml``: its workers), a HiveD configuration
     quotas: {research: 24, product: 8}
 
 `inside` has the devices of one group of a level in a node, widest first; `around` the groups that the nodes are in,
-nearest first. Only `devices` is required.
+nearest first; `cpu_milli` and `memory_mib` what a node has for policies that place shares. Only `devices` is required.
+A ``.csv`` is a table of nodes as Alibaba publishes them, also inside an archive.
 """
 
 from __future__ import annotations
@@ -30,17 +31,24 @@ from paictl.config.reading.load import Loaded, is_folder, load
 from paictl.config.reading.nodes import to_data
 from paictl.i18n import did_you_mean
 from paictl.sim.cluster import ClusterShape, ClusterShapeError, Node, mixed
+from paictl.sim.job import BadRow
+from paictl.sim.traces import lines
+from paictl.sim.traces.source import TraceFile, source
 
 _COUNT: Final = re.compile(r"(?:(?P<type>[^=,\s]+)=)?(?P<nodes>\d{1,9})x(?P<devices>\d{1,9})", re.ASCII)
 _HINT: Final = "write 15x4 (nodes x devices), V100=2x4,P100=4x4, or the path of a file"
-_KEYS: Final = frozenset({"name", "nodes", "devices", "type", "inside", "around"})
+_KEYS: Final = frozenset({"name", "nodes", "devices", "type", "inside", "around", "cpu_milli", "memory_mib"})
+_TABLE_HINT: Final = "a table of nodes has the columns sn, cpu_milli, memory_mib, gpu, model"
 MOST: Final = 1_000_000
 """Devices of a cluster: a simulator that is asked for more was asked by mistake."""
 
 
 def cluster_named(text: str) -> ClusterShape:
     """The cluster that a SPEC says; raises `ClusterShapeError` (`PaictlError` of the file) with what to write."""
-    spec = _from_file(text) if text and (Path(text).is_file() or is_folder(text)) else _counted(text)
+    if text.endswith(".csv"):
+        spec = _from_table(source(text))
+    else:
+        spec = _from_file(text) if text and (Path(text).is_file() or is_folder(text)) else _counted(text)
     _limited(sum(node.devices for node in spec.nodes), text)
     return spec
 
@@ -83,6 +91,29 @@ def _from_file(text: str) -> ClusterShape:
     raise ClusterShapeError(
         "is no description of a cluster", where=text, hint=_HINT + " (layout, HiveD, or `cluster:`)"
     )
+
+
+# --- a table of nodes
+
+
+def _from_table(table: TraceFile) -> ClusterShape:
+    """Nodes of Alibaba's openb: ``sn,cpu_milli,memory_mib,gpu,model``; those without devices are left out."""
+    nodes = []
+    for row in lines.table(table, _table_row):
+        if isinstance(row, BadRow):
+            raise ClusterShapeError(row.message, where=f"{table.name}:{row.line}", hint=_TABLE_HINT)
+        if row[1].devices:
+            nodes.append(row[1])
+    if not nodes:
+        raise ClusterShapeError("no node of the table has devices", where=table.name, hint=_TABLE_HINT)
+    return ClusterShape(table.name, tuple(nodes))
+
+
+def _table_row(line: lines.Line) -> Node:
+    return Node(
+        line.text("sn"), line.whole("gpu", 0), line.get("model") or "gpu",
+        cpu_milli=line.whole("cpu_milli", 1), memory_mib=line.whole("memory_mib", 1),
+    )  # fmt: skip
 
 
 # --- HiveD
@@ -210,7 +241,8 @@ def _row(row: Any, place: int, where: str) -> list[Node]:
             )
     name, kind = str(row.get("name", f"node{place + 1}")), str(row.get("type", "gpu"))
     names = [name] if number == 1 else [f"{name}-{count}" for count in range(1, number + 1)]
-    return [Node(one, devices, kind, inside, around) for one in names]
+    cpu, memory = (_whole(row[key], f"{where}.{key}") if key in row else 0 for key in ("cpu_milli", "memory_mib"))
+    return [Node(one, devices, kind, inside, around, cpu, memory) for one in names]
 
 
 def _levels(row: Mapping[str, Any], key: str, where: str) -> list[tuple[Any, Any]]:

@@ -21,7 +21,8 @@ class JobProgress:
 
     __slots__ = (
         "begins", "devices", "end", "first_start", "held_since", "job", "left", "limit", "lost", "migrations",
-        "notes", "number", "plain", "preemptions", "ran", "rate", "resizes", "service", "version", "waiting_since",
+        "notes", "number", "placed", "plain", "preemptions", "ran", "rate", "resizes", "service", "version",
+        "waiting_since",
     )  # fmt: skip
 
     def __init__(self, job: Job, number: int) -> None:
@@ -38,6 +39,8 @@ class JobProgress:
         self.held_since = job.submit
         self.waiting_since = job.submit
         self.devices: Devices = ()
+        self.placed = False
+        """Whether it runs; a job of CPUs alone does so without devices."""
         self.first_start: Millis | None = None
         self.end: Millis | None = None
         self.ran = 0

@@ -18,7 +18,7 @@ class JobView:
     `number` is its place in the order of (submission, row of the trace): the last word of every tie.
     """
 
-    __slots__ = ("_state", "gpus", "number", "pod", "priority", "submit", "user", "vc")
+    __slots__ = ("_state", "gpu_milli", "gpus", "number", "pod", "priority", "submit", "user", "vc")
 
     def __init__(self, state: JobProgress) -> None:
         job = state.job
@@ -26,6 +26,8 @@ class JobView:
         self.number = state.number
         self.gpus = job.gpus
         """Devices it asks for."""
+        self.gpu_milli = job.gpu_milli
+        """Thousandths of each device; only policies that place shares need to look."""
         self.pod = job.pod
         """Devices that must be on one node, 0 where that is left to the placement."""
         self.submit = job.submit
@@ -51,9 +53,29 @@ class JobView:
         return self._state.job.gpu_type
 
     @property
+    def gpu_types(self) -> tuple[str, ...]:
+        """The device types of which it may run on any, where these are several."""
+        return self._state.job.gpu_types
+
+    @property
+    def cpu_milli(self) -> int:
+        """Thousandths of a core of one node."""
+        return self._state.job.cpu_milli
+
+    @property
+    def memory_mib(self) -> int:
+        """Memory of one node."""
+        return self._state.job.memory_mib
+
+    @property
     def elastic(self) -> tuple[int, int] | None:
         """Fewest and most devices; None if only `gpus` will do."""
         return self._state.job.elastic
+
+    @property
+    def limit(self) -> Millis | None:
+        """Run-time limit given by its user; None if there is none."""
+        return self._state.job.limit
 
     # --- what anybody can observe
 

@@ -80,6 +80,7 @@ def _data(found: Summary, pace: float | None) -> dict[str, Any]:
         "speed": "max" if pace is None else pace,
         "nodes": found.nodes,
         "devices": {"used": found.used, "total": found.devices},
+        "deviceMode": found.about.devices,
         "services": found.services,
         "jobs": found.jobs,
         "remarks": list(found.remarks),

@@ -92,6 +92,15 @@ def serve(
             help="Refuse pods of namespaces that were not granted their virtual cluster.",
         ),
     ] = False,
+    devices: Annotated[
+        str, typer.Option(metavar="MODE", help="How pods get their devices: environment, claims or auto.")
+    ] = "environment",
+    device_class: Annotated[
+        list[str] | None, typer.Option("--device-class", metavar="NAME", help="DeviceClass of claims on cells.")
+    ] = None,
+    device_driver: Annotated[
+        list[str] | None, typer.Option("--device-driver", metavar="NAME", help="Driver whose devices are leaf cells.")
+    ] = None,
     dump: Annotated[Path | None, typer.Option(help="Folder for the state if an invariant breaks.")] = None,
 ) -> None:
     """Answer kube-scheduler's filter, bind and preempt calls, and preempt gang by gang.
@@ -114,7 +123,7 @@ def serve(
         deadline=bind_deadline, devices=tuple(device) if device else DEVICES, dump=dump,
         require_grants=require_grants, longest_grace=longest_grace,
         gang_deadline=gang_deadline,
-    )  # fmt: skip
+    ).with_devices(devices, device_class, device_driver)  # fmt: skip
     try:
         service = ExtenderService(connect(kubeconfig, context), settings, console.info)
     except FindingsError as error:
@@ -160,6 +169,13 @@ def config_(
         bool,
         typer.Option("--tls/--no-tls", help="Whether kube-scheduler and the extender show each other certificates."),
     ] = True,
+    devices: Annotated[str, typer.Option(metavar="MODE", help="As for serve.")] = "environment",
+    device_class: Annotated[
+        list[str] | None, typer.Option("--device-class", metavar="NAME", help="As for serve.")
+    ] = None,
+    device_driver: Annotated[
+        list[str] | None, typer.Option("--device-driver", metavar="NAME", help="As for serve.")
+    ] = None,
     scheduler_only: Annotated[
         bool, typer.Option("--scheduler-only", help="Only the KubeSchedulerConfiguration.")
     ] = False,
@@ -177,8 +193,9 @@ def config_(
             console.info(error.report)
             raise
     choices = manifests.Choices(
-        scheduler_name, namespace, image, kube_image, replicas, text, delete_after, require_grants, tls
-    )
+        scheduler_name, namespace, image, kube_image, replicas, text, delete_after, require_grants, tls,
+        devices, tuple(device_class or ()), tuple(device_driver or ()),
+    )  # fmt: skip
     if scheduler_only:
         console.write(manifests.to_yaml([manifests.scheduler_configuration(choices)]).rstrip())
         return

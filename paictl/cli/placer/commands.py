@@ -72,6 +72,15 @@ def serve(
             help="Refuse pods of namespaces that were not granted their virtual cluster.",
         ),
     ] = False,
+    devices: Annotated[
+        str, typer.Option(metavar="MODE", help="How pods get their devices: environment, claims or auto.")
+    ] = "environment",
+    device_class: Annotated[
+        list[str] | None, typer.Option("--device-class", metavar="NAME", help="DeviceClass of claims on cells.")
+    ] = None,
+    device_driver: Annotated[
+        list[str] | None, typer.Option("--device-driver", metavar="NAME", help="Driver whose devices are leaf cells.")
+    ] = None,
     dump: Annotated[Path | None, typer.Option(help="Folder for the state if an invariant breaks.")] = None,
 ) -> None:
     """Place gated pods gang by gang, and preempt by eviction.
@@ -93,6 +102,7 @@ def serve(
     )  # fmt: skip
     if device:
         settings = replace(settings, devices=tuple(device))
+    settings = settings.with_devices(devices, device_class, device_driver)
     try:
         service = PlacerService(connect(kubeconfig, context), settings, console.info)
     except PaictlError as error:
@@ -125,6 +135,13 @@ def config_(
     tls: Annotated[
         bool, typer.Option("--tls/--no-tls", help="Whether the placer serves HTTPS and asks readers for a token.")
     ] = True,
+    devices: Annotated[str, typer.Option(metavar="MODE", help="As for serve.")] = "environment",
+    device_class: Annotated[
+        list[str] | None, typer.Option("--device-class", metavar="NAME", help="As for serve.")
+    ] = None,
+    device_driver: Annotated[
+        list[str] | None, typer.Option("--device-driver", metavar="NAME", help="As for serve.")
+    ] = None,
     policy: Annotated[
         bool, typer.Option(help="Print the MutatingAdmissionPolicy that sets the gate (Kubernetes 1.36 and newer).")
     ] = True,
@@ -146,7 +163,8 @@ def config_(
             raise
     choices = Choices(
         namespace=namespace, image=image, replicas=replicas, hived_config=text, delete_after=delete_after,
-        require_grants=require_grants, tls=tls,
+        require_grants=require_grants, tls=tls, devices=devices,
+        device_classes=tuple(device_class or ()), device_drivers=tuple(device_driver or ()),
     )  # fmt: skip
     kept = certificates(choices, "placer")
     console.write(to_yaml(manifests.objects(choices, __version__, kept, policy=policy)).rstrip())

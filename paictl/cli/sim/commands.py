@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from paictl.cli.command import App
-from paictl.cli.sim import compare, lists, run, what_if
+from paictl.cli.sim import compare, lists, run, size, sweep, what_if
 
 EXAMPLES = """
     paictl sim policies
@@ -14,6 +14,8 @@ EXAMPLES = """
 app = App(help="Simulate scheduling policies on traces of jobs.", epilog=EXAMPLES)
 app.command("run", epilog=run.EPILOG)(run.run)
 app.command("compare", epilog=compare.EPILOG)(compare.compare)
+app.command("sweep", epilog=sweep.EPILOG)(sweep.sweep)
+app.command("size", epilog=size.EPILOG)(size.size)
 app.command("what-if", epilog=what_if.EPILOG)(what_if.what_if)
 app.command("policies", epilog=lists.POLICIES_EPILOG)(lists.policies)
 app.command("traces", epilog=lists.TRACES_EPILOG)(lists.traces)

@@ -6,16 +6,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from paictl.cli.console import Output, progressing, spoken, write, write_data, write_table
+from paictl.cli.console import Output, info, progressing, spoken, write, write_data, write_table
 from paictl.cli.options import OutputOption
 from paictl.cli.sim.promises import compare_promises
 from paictl.cli.sim.shared import (
     FormatOption,
     HtmlOption,
+    InflateOption,
     JobsOption,
     PoliciesOption,
     ReproducibleOption,
+    ResumeOption,
+    SeedsOption,
     TraceArgument,
+    estimating,
     number,
     read_trace,
     span,
@@ -23,6 +27,7 @@ from paictl.cli.sim.shared import (
     write_results,
 )
 from paictl.errors import PaictlError
+from paictl.i18n import text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,9 +56,9 @@ def compare(
     ] = None,
     each_job: Annotated[bool, typer.Option("--each-job", help="With --config: show where each job ran.")] = False,
     kind: FormatOption = None,
-    seeds: Annotated[
-        list[int] | None, typer.Option("--seed", min=0, help="For policies that draw; repeatable.")
-    ] = None,
+    seeds: SeedsOption = None,
+    inflate: InflateOption = None,
+    resume: ResumeOption = False,
     processes: Annotated[
         int | None, typer.Option("--processes", min=1, max=256, help="How many runs at a time; one a processor.")
     ] = None,
@@ -76,19 +81,11 @@ def compare(
         raise PaictlError(
             "a comparison needs policies and a cluster", hint="--policy fifo --policy srtf --cluster 15x4"
         )
-    from paictl.sim.parallel import RunRequest
-    from paictl.sim.policies.table import parse
     from paictl.sim.report import compared_data, label
-    from paictl.sim.specify import cluster_named
+    from paictl.sim.sweep import planned
 
-    for policy in policies:
-        parse(policy)
-    specs = [cluster_named(cluster) for cluster in dict.fromkeys(clusters)]
-    wanted = [
-        RunRequest(policy, spec, seed)
-        for spec in specs for policy in dict.fromkeys(policies) for seed in dict.fromkeys(seeds or [0])
-    ]  # fmt: skip
-    given = _played(trace, kind, wanted, processes)
+    wanted = planned(policies, clusters, seeds or [], inflate)
+    given = _played(trace, kind, wanted, processes, resume=resume)
     runs = given.runs
     write_results(given, f"{trace}: {', '.join(label(run, runs) for run in runs)}", jobs=jobs, html=html)
     if output is Output.TABLE:
@@ -97,18 +94,20 @@ def compare(
         write_data(compared_data(given, reproducible=reproducible), output)
 
 
-def _played(trace: str, kind: str | None, wanted: Sequence[RunRequest], processes: int | None) -> Compared:
-    """The runs of a trace, said how far they are."""
-    from paictl.sim.parallel import play
+def _played(
+    trace: str, kind: str | None, wanted: Sequence[RunRequest], processes: int | None, *, resume: bool
+) -> Compared:
+    """The runs of a trace; says how far they are."""
+    from paictl.sim.parallel import KeptRuns, play
     from paictl.sim.report import compared
 
     with progressing(f"reading {trace}") as say:
         found = read_trace(trace, kind)
-        say(f"playing {len(found.jobs):,} jobs: 0 of {len(wanted)} runs")
+        words = text("playing {count:,} jobs {runs} times", count=len(found.jobs), runs=len(wanted))
+        say(words)
         runs = play(
-            found.jobs, wanted, processes=processes,
-            done=lambda number: say(f"playing {len(found.jobs):,} jobs: {number} of {len(wanted)} runs"),
-        )  # fmt: skip
+            found.jobs, wanted, processes=processes, part=estimating(say, words), kept=KeptRuns(found, resume=resume)
+        )
         return compared(found, runs)
 
 
@@ -135,6 +134,14 @@ def _write(given: Compared) -> None:
     write_figures(labels, given.figures)
     if not given.pairs:
         return
+    for one in given.pairs:
+        if one.significant is False:
+            info(
+                text(
+                    "{second} against {first}: the mean difference may be chance (95 % interval {low} to {high})",
+                    second=labels[one.second], first=labels[one.first], low=span(one.low), high=span(one.high),
+                )
+            )  # fmt: skip
     write("")
     write_table(
         ("JOB BY JOB", "AGAINST", "BETTER", "BY", "WORSE", "BY", "SAME", "MEAN DIFFERENCE"),

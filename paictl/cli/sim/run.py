@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from paictl import i18n
-from paictl.cli.console import Output, progress, spoken, write, write_data, write_table
+from paictl.cli.console import Output, progress, progressing, spoken, write, write_data, write_table
 from paictl.cli.options import OutputOption
 from paictl.cli.sim.shared import (
     ClusterOption,
     FormatOption,
     HtmlOption,
+    InflateOption,
     JobsOption,
     PolicyOption,
     ReproducibleOption,
     SeedOption,
     TraceArgument,
+    estimating,
     number,
     read_trace,
     span,
@@ -28,6 +31,7 @@ from paictl.cli.sim.shared import (
 
 EPILOG = """
 paictl sim run tiny --policy fifo --cluster 2x4
+paictl sim run pods.csv --policy fgd --cluster nodes.csv --inflate 1.3
 paictl sim run trace.csv --policy las:queues=3250/7200 --cluster 15x4 -o json --jobs jobs.csv --html page.html
 """
 
@@ -38,6 +42,7 @@ def run(
     cluster: ClusterOption,
     kind: FormatOption = None,
     seed: SeedOption = 0,
+    inflate: InflateOption = None,
     jobs: JobsOption = None,
     events: Annotated[
         Path | None, typer.Option("--events", metavar="FILE.jsonl", help="Write a line for each event there.")
@@ -48,7 +53,7 @@ def run(
 ) -> None:
     """Play a trace of jobs under a policy and report what it came to; times are seconds in data and CSV."""
     from paictl.sim.policies.table import parse
-    from paictl.sim.report import compared, events_jsonl, run_data
+    from paictl.sim.report import COUNTED, compared, events_jsonl, run_data
     from paictl.sim.simulate import simulate
     from paictl.sim.specify import cluster_named
 
@@ -56,8 +61,10 @@ def run(
     spec = cluster_named(cluster)
     with progress(f"reading {trace}"):
         found = read_trace(trace, kind)
-    with progress(f"playing {len(found.jobs):,} jobs under {policy}"):
-        result = simulate(found.jobs, spec, policy, seed=seed, log=events is not None)
+    words = i18n.text("playing {count:,} jobs under {policy}", count=len(found.jobs), policy=policy)
+    with progressing(words) as say:
+        part = estimating(say, words)
+        result = simulate(found.jobs, spec, policy, seed=seed, inflate=inflate, log=events is not None, part=part)
         given = compared(found, [result])
     more = {events: "".join(events_jsonl(result))} if events else {}
     title = i18n.text("{trace} under {policy}", trace=trace, policy=policy)
@@ -77,30 +84,26 @@ def run(
     )
     write("")
     write_figures([policy], given.figures)
-    _write_tenants(result)
-    _write_counters(run_data(result, found, given.figures[0]))
+    data = run_data(result, found, given.figures[0])
+    _write_tenants(data["tenants"])
+    _write_counters(data, COUNTED)
 
 
-def _write_tenants(result: object) -> None:
-    from paictl.sim.metrics import by_tenant
-    from paictl.sim.run import RunResult
-
-    assert isinstance(result, RunResult)  # noqa: S101 - narrows the type
-    rows = by_tenant(result)
+def _write_tenants(rows: Sequence[dict[str, Any]]) -> None:
     if len(rows) < 2:
         return
     write("")
     write_table(
         ("TENANT", "JOBS", "MEAN WAIT", "MEAN JCT", "P95 JCT", "DEVICE HOURS"),
         (
-            (row.name or "-", f"{row.jobs:,}", span(row.mean_waiting), span(row.mean_jct), span(row.p95_jct),
-             f"{row.service / 3600:,.1f}")
+            (row["name"] or "-", f"{row['jobs']:,}", span(row["mean_waiting"]), span(row["mean_jct"]),
+             span(row["p95_jct"]), f"{row['service'] / 3600:,.1f}")
             for row in rows
         ),
     )  # fmt: skip
 
 
-def _write_counters(data: dict[str, Any]) -> None:
+def _write_counters(data: dict[str, Any], counters: Sequence[str]) -> None:
     """What only some policies count."""
     causes = data.get("delay_causes", {})
     names = sorted({cause for row in causes.values() for cause in row})
@@ -110,7 +113,7 @@ def _write_counters(data: dict[str, Any]) -> None:
             ("DELAY OF", *(name.upper() for name in names)),
             ((of, *(span(row.get(name, 0.0)) for name in names)) for of, row in causes.items()),
         )
-    rows = [(name, number(data[name])) for name in ("conflicts", "stranded") if name in data]
+    rows = [(name, number(data[name])) for name in counters if name in data]
     if rows:
         write("")
         write_table(("COUNTED", ""), rows)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -48,6 +49,23 @@ FormatOption = Annotated[
     ),
 ]
 SeedOption = Annotated[int, typer.Option("--seed", min=0, help="For policies that draw.")]
+InflateOption = Annotated[
+    float | None,
+    typer.Option(
+        "--inflate",
+        min=0.01,
+        max=100,
+        metavar="RATIO",
+        help="Play so many random jobs of the trace, drawn by the seed, that they ask for that part of the cluster.",
+    ),
+]
+SeedsOption = Annotated[
+    list[str] | None, typer.Option("--seed", metavar="N|A..B", help="For policies that draw; repeatable.")
+]
+ResumeOption = Annotated[
+    bool,
+    typer.Option("--resume", help="Resume after Ctrl-C: runs that were finished and took over a second are kept."),
+]
 JobsOption = Annotated[Path | None, typer.Option("--jobs", metavar="FILE.csv", help="Write a row for each job there.")]
 HtmlOption = Annotated[
     Path | None, typer.Option("--html", metavar="FILE", help="Write a page with charts, to be opened offline.")
@@ -121,6 +139,20 @@ def write_results(
     if html:
         files[html] = page(given, title, language())
     write_files(files)
+
+
+def estimating(say: Callable[[str], None], words: str) -> Callable[[float], None]:
+    """Say how much is done, and after a second how long the rest will take at this pace."""
+    begun = time.monotonic()
+
+    def part(done: float) -> None:
+        passed = time.monotonic() - begun
+        if passed < 1 or done <= 0:
+            return
+        left = span(max(1, round(passed * (1 - done) / done)))
+        say(i18n.text("{words}: {done:.0%}, about {left} left", words=words, done=done, left=left))
+
+    return part
 
 
 def span(seconds: float | None) -> str:

@@ -11,12 +11,13 @@ from typing import Final
 from urllib.parse import quote
 
 from paictl.cluster.configured import ConfigSnapshot
+from paictl.cluster.devices.support import described
 from paictl.cluster.interface import OpenPaiLeft
 from paictl.cluster.kubernetes.errors import told
 from paictl.cluster.kubernetes.jobevents import events_of
 from paictl.cluster.kubernetes.jobs import JobStore
 from paictl.cluster.kubernetes.looking import SchedulingReader
-from paictl.cluster.kubernetes.names import API, CONTROLLER, SCHEDULER
+from paictl.cluster.kubernetes.names import API, CONTROLLER, NAMESPACE, SCHEDULER
 from paictl.cluster.kubernetes.nodes import view_of, views_of
 from paictl.cluster.kubernetes.pushing import Pusher
 from paictl.cluster.kubernetes.services.port import KubeServices
@@ -110,9 +111,10 @@ class KubernetesCluster:
         return {}
 
     def about(self) -> About:
-        """Server, context, and the version of Kubernetes."""
+        """Server, context, the version of Kubernetes, and how pods get their devices."""
         with told():
-            return About("kubernetes", self._client.where, str(self._client.get("/version").get("gitVersion", "")))
+            version = str(self._client.get("/version").get("gitVersion", ""))
+            return About("kubernetes", self._client.where, version, described(self._client, NAMESPACE))
 
     # --- nodes
 

@@ -62,7 +62,7 @@ def _least(scratch: Scratch, surveys: Sequence[ViewSurvey], leaves: dict[str, in
     """
     state, request = scratch.state, scratch.request
     counted = scratch.suggested is not None and not request.ignore_suggested
-    if counted or state.health.bad_nodes or state.occupancy.reserver or scratch.engine.spec.lazy_preemption_recovery:
+    if counted or any(state.counts.bad) or state.occupancy.reserver or scratch.engine.spec.lazy_preemption_recovery:
         return 0
     needed = sum(leaf_number * pods for leaf_number, pods in request.members)
     bounds = []

@@ -12,7 +12,7 @@ from paictl.cells.spec import SpecError, VirtualCellSpec
 from paictl.scheduler.annotate import bind_info
 from paictl.scheduler.decision import Bind, Placement
 from paictl.scheduler.engine import Engine
-from paictl.scheduler.events import NodeHealth, PodRecovered
+from paictl.scheduler.events import LeafHealth, NodeHealth, PodRecovered
 from paictl.scheduler.explain.data import Change, ChangeKind, QuotaIncrease
 from paictl.scheduler.explain.scratch import holder, outcome_of
 from paictl.scheduler.explain.survey import sizes_of, walk
@@ -168,6 +168,9 @@ def restarted(engine: Engine, spec: ClusterSpec) -> Engine:
     for name in engine.state.physical.nodes:
         if name not in bad:
             new.observe(NodeHealth(name, healthy=True))
+    old = engine.state.physical
+    for leaf in sorted(engine.state.health.bad_leaves):
+        new.observe(LeafHealth(old.node_name(leaf), old.device(leaf), healthy=False))
     groups = engine.state.groups
     for uid, (name, slot, _) in sorted(groups.slots.items()):
         group = groups.by_name[name]

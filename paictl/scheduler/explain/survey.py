@@ -11,6 +11,7 @@ from paictl.scheduler.binding import UNBOUND
 from paictl.scheduler.decision import Failure
 from paictl.scheduler.explain.data import LeafCounts, LevelCounts, NodeCounts, PodFit, PromiseUse, ViewReport
 from paictl.scheduler.explain.scratch import holder
+from paictl.scheduler.placement.search import is_bad
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -69,7 +70,7 @@ def survey(state: State, request: PodRequest, index: NodeIndex[Any], suggested: 
         found.sizes.append(size)
         found.cells.update(tree.shape(cell).levels)
         bound = state.binding.physical[cell] if request.guaranteed else cell
-        if bound != UNBOUND and state.counts.bad[bound]:
+        if bound != UNBOUND and state.counts.dead[bound]:
             doomed = request.guaranteed and _is_doomed(state, cell)
             found.leaves["doomed" if doomed else "bad"] += size
             found.nodes["bad"] += 1
@@ -94,18 +95,24 @@ def _look(state: State, request: PodRequest, cell: Any, found: ViewSurvey) -> No
     used = counts.used[cell] if request.guaranteed else _used(state, cell)
     size = len(tree.shape(cell).leaves)
     node = NodeUse(size, used, {})
-    found.leaves["free"] += size - used
-    if not used:
-        found.nodes["idle"] += 1
+    bad = {leaf for leaf in tree.leaves(cell) if is_bad(state, tree, leaf)} if is_bad(state, tree, cell) else set()
+    idle_bad = len(bad - priority.keys())
+    found.leaves["free"] += size - used - idle_bad
+    found.leaves["bad"] += idle_bad
+    node.room -= idle_bad
+    found.nodes["idle"] += not used
+    if not used and not bad:
         found.free.update(tree.shape(cell).levels)
         return node
     for below, level in zip(tree.subtree(cell), tree.shape(cell).levels, strict=True):
-        found.free[level] += not (counts.used[below] if request.guaranteed else _used(state, below))
+        used_below = counts.used[below] if request.guaranteed else _used(state, below)
+        found.free[level] += not used_below and not is_bad(state, tree, below)
     for leaf in tree.leaves(cell):
         if leaf not in priority:
             continue
         if request.guaranteed and priority[leaf] < request.priority:
             found.leaves["weaker"] += 1
+            node.room -= leaf in bad
             continue
         place = state.binding.physical[leaf] if request.guaranteed else leaf
         reserver = occupancy.reserver.get(place)
@@ -200,13 +207,21 @@ def _promises(state: State, request: PodRequest, found: ViewSurvey) -> tuple[Pro
     return tuple(out)
 
 
+def _idle_bad(state: State, node: PhysicalCell) -> int:
+    """Bad leaves of a physical node that nobody holds."""
+    if not state.counts.bad[node]:
+        return 0
+    held = state.occupancy.priority
+    return sum(state.counts.bad[leaf] and leaf not in held for leaf in state.physical.leaves(node))
+
+
 def _elsewhere(state: State, found: ViewSurvey) -> int:
     """Free leaves on healthy nodes of the chain that are not among the view's free ones."""
     chain, counts = state.physical.chains[found.chain], state.counts
     size = chain.leaves[chain.node_level]
     free = sum(
-        size - counts.opportunistic[node] - counts.guaranteed[node]
+        size - counts.opportunistic[node] - counts.guaranteed[node] - _idle_bad(state, node)
         for node in state.physical.at[found.chain][chain.node_level]
-        if not counts.bad[node]
+        if not counts.dead[node]
     )
     return max(0, free - found.leaves["free"])

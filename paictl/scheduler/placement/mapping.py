@@ -197,11 +197,13 @@ class _Mapper:
         counts, virtual, tree = self.state.counts, self.state.binding.virtual, self.tree
         usable = []
         for cell in cells:
-            if virtual[cell] != UNBOUND or (counts.bad[cell] and len(tree.node_ranks(cell)) == 1):
+            if virtual[cell] != UNBOUND or (counts.dead[cell] and len(tree.node_ranks(cell)) == 1):
                 continue
             if self.suggested is None or self.suggested.any(cell):
                 usable.append(cell)
         usable.sort(key=counts.opportunistic.__getitem__)  # stable: then by id
+        if any(counts.bad[cell] for cell in usable):  # in a node that is bad in part, after the others
+            usable.sort(key=lambda cell: bool(counts.bad[cell]) and len(tree.node_ranks(cell)) == 1)
         return usable
 
 

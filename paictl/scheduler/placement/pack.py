@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from paictl.cells.ids import C, PhysicalCell
-    from paictl.scheduler.views import NodeIndex, PriorityView, VirtualIndex
+    from paictl.scheduler.views import NodeIndex, PriorityView
 
 Step = dict[int, int]
 """Nodes of equal rank in the walk, as a set of slots by number of leaves free for the request."""
 
 
-def idle_steps(view: VirtualIndex) -> Iterator[Step]:
+def idle_steps(view: NodeIndex[C]) -> Iterator[Step]:
     """The walk in a VC's view if nobody may be preempted: most used leaves first."""
     return reversed(view.rows)
 

@@ -109,6 +109,13 @@ def _check_vc(state: State, request: PodRequest) -> None:
         raise RequestError(request.name, "virtualCluster", f"there is no VC {request.vc}")
 
 
+def is_bad(state: State, tree: Tree[Any], cell: Any) -> bool:
+    """Whether a physical cell is bad, or a virtual one bound to such a cell; of one that is not bound nobody knows."""
+    if tree is not state.physical:
+        cell = state.binding.physical[cell]
+    return cell != UNBOUND and bool(state.counts.bad[cell])
+
+
 class _Attempt:
     """One request, tried in one view after the other."""
 
@@ -122,7 +129,8 @@ class _Attempt:
         """A place in a physical chain."""
         state = self.state
         allowed = self.suggested.node if self.suggested else None
-        nodes = pack(opportunistic_steps(index), self.sizes, index.cells, allowed)
+        steps = index.exact(opportunistic_steps(index), lambda node: self._room(state.physical, node, OPPORTUNISTIC))
+        nodes = pack(steps, self.sizes, index.cells, allowed)
         if nodes is None:
             return Failure.CAPACITY
         placed = self._leaves(nodes, state.physical, state.occupancy.priority, OPPORTUNISTIC)
@@ -135,13 +143,15 @@ class _Attempt:
         nodes, needed = None, sum(self.sizes)
         free = index.free() if len(self.sizes) > 1 else needed  # a large gang is not walked in vain
         if free >= needed:
-            nodes = pack(idle_steps(index), self.sizes, index.cells, self._allowed())
+            steps = index.exact(idle_steps(index), lambda node: self._room(state.virtual, node, OPPORTUNISTIC))
+            nodes = pack(steps, self.sizes, index.cells, self._allowed())
         if nodes is None:
             priority = self.request.priority
             if not index.could_preempt(priority, needed):
                 return Failure.CAPACITY
             weaker = state.views.weaker(index, priority, state.occupancy.virtual_priority)
-            nodes = pack(preempting_steps(weaker), self.sizes, index.cells, self._allowed())
+            steps = index.exact(preempting_steps(weaker), lambda node: self._room(state.virtual, node, priority))
+            nodes = pack(steps, self.sizes, index.cells, self._allowed())
         if nodes is None:
             return Failure.CAPACITY
         virtual = self._leaves(nodes, state.virtual, state.occupancy.virtual_priority, priority)
@@ -164,6 +174,8 @@ class _Attempt:
                 left[node] = [i for i, leaf in enumerate(leaves) if leaf not in held]
                 if priority != OPPORTUNISTIC:
                     left[node] += [i for i, leaf in enumerate(leaves) if leaf in held and held[leaf] < priority]
+                if is_bad(self.state, tree, node):
+                    left[node] = [i for i in left[node] if not is_bad(self.state, tree, leaves[i])]
             sizes = tree.chains[tree.chain[node]].leaves[1 : tree.level[node] + 1]
             positions = choose(left[node], number, sizes)
             left[node] = [i for i in left[node] if i not in positions]
@@ -173,6 +185,13 @@ class _Attempt:
             out.append(tuple(picked[start : start + pods]))
             start += pods
         return tuple(out)
+
+    def _room(self, tree: Tree[Any], node: Any, priority: int) -> int:
+        """Leaves of a node that are not bad and that the request may have at this priority."""
+        occupancy = self.state.occupancy
+        held: dict[Any, int] = occupancy.priority if tree is self.state.physical else occupancy.virtual_priority
+        free = (leaf for leaf in tree.leaves(node) if leaf not in held or held[leaf] < priority)
+        return sum(not is_bad(self.state, tree, leaf) for leaf in free)
 
     def _map(self, virtual: Placed[VirtualCell]) -> Found | Failure:
         state = self.state
@@ -214,13 +233,15 @@ class _Attempt:
 
     def failed(self, label: str, index: NodeIndex[Any], failure: Failure) -> RejectedView:
         """The data of a failed attempt."""
+        guaranteed = self.request.guaranteed
+        tree: Tree[Any] = self.state.virtual if guaranteed else self.state.physical
+        steps = idle_steps(index) if guaranteed else opportunistic_steps(index)
         free = healthy = 0
-        for row, by_column in enumerate(index.rows):
-            for column, slots in by_column.items():
-                number = slots.bit_count()
-                healthy += number
-                free += number * (column if self.request.guaranteed else index.leaves - row - column)
-        if failure is Failure.CAPACITY and healthy < len(index.cells):
+        for step in index.exact(steps, lambda node: self._room(tree, node, OPPORTUNISTIC)):
+            for room, slots in step.items():
+                healthy += slots.bit_count()
+                free += slots.bit_count() * room
+        if failure is Failure.CAPACITY and (healthy < len(index.cells) or index.bad[0]):
             failure = Failure.BAD_NODE
         elif failure is Failure.CAPACITY and self.suggested is not None and free >= sum(self.sizes):
             failure = Failure.NOT_SUGGESTED

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from paictl.sim.cluster import Cluster, Devices
 from paictl.sim.placement.base import Placer
 from paictl.sim.view import JobView
@@ -44,6 +46,16 @@ class Count(Placer):
             while stack and len(devices) < number:
                 devices.append(stack.pop())
         self.free -= number
+        return tuple(sorted(devices))
+
+    def take_parts(self, parts: Mapping[str, int]) -> Devices:
+        """So many of each type; as many must be free."""
+        devices: list[int] = []
+        for kind, number in parts.items():
+            stack = self._free[kind]
+            devices += stack[-number:]
+            del stack[-number:]
+        self.free -= len(devices)
         return tuple(sorted(devices))
 
     def give(self, devices: Devices) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from fractions import Fraction
+from heapq import merge
+from itertools import islice
 
 from paictl.sim.cluster import Cluster, Devices
 from paictl.sim.placement.base import Placer
@@ -56,10 +58,10 @@ class Locality(Placer):
 
     def some(self, job: JobView, number: int, degree: int) -> Devices:
         """What there is of it at that degree, to be held; at most `number` - 1 devices are of use before all are."""
+        if not self.free:
+            return ()
         if degree == STRICT and number <= self._largest:
-            nodes = [node for node in range(len(self.cluster.nodes)) if self._allowed(job, node)]
-            best = max(nodes, key=lambda node: (len(self.book.free_on(node)), -node), default=None)
-            parts = [] if best is None else [(best, min(number, len(self.book.free_on(best))))]
+            parts = [(node, min(number, free)) for free, node in islice(self._by_free(job), 1)]
         else:
             groups = [self._parts(job, group, number) for group in self._nodes[degree]]
             parts = max(groups, key=lambda parts: sum(part for _, part in parts), default=[])
@@ -78,6 +80,8 @@ class Locality(Placer):
 
     def _by_occupancy(self, degree: int) -> Iterable[list[int]]:
         """Groups of servers, the emptiest first."""
+        if len(self._nodes[degree]) == 1:
+            return self._nodes[degree]
         free = [sum(len(self.book.free_on(node)) for node in group) for group in self._nodes[degree]]
         sizes = self._sizes[degree]
         order = sorted(range(len(free)), key=lambda number: (-Fraction(free[number], sizes[number]), number))
@@ -86,13 +90,26 @@ class Locality(Placer):
     def _parts(self, job: JobView, group: list[int], number: int) -> list[tuple[int, int]]:
         """From the servers of a group with most free devices on, as many as needed or there are."""
         parts = []
-        rows = [(-len(self.book.free_on(node)), node) for node in group if self._allowed(job, node)]
-        for free, node in sorted(rows):
-            if not number or not free:
+        everywhere = len(group) == len(self.cluster.nodes)
+        for free, node in self._by_free(job) if everywhere else self._by_free_in(job, group):
+            if not number:
                 break
-            parts.append((node, min(-free, number)))
+            parts.append((node, min(free, number)))
             number -= parts[-1][1]
         return parts
+
+    def _by_free(self, job: JobView) -> Iterator[tuple[int, int]]:
+        """(free devices, server) of all servers that have any, most first; the first server of several."""
+        pools = list(self.book.pools_for(job.gpu_type))
+        for free in range(self._largest, 0, -1):
+            rows = [pool.by_free[free] for pool in pools if free <= pool.size]
+            for node in rows[0] if len(rows) == 1 else merge(*rows):
+                yield free, node
+
+    def _by_free_in(self, job: JobView, group: list[int]) -> list[tuple[int, int]]:
+        """The same of the servers of a group."""
+        free = [(len(self.book.free_on(node)), node) for node in group if self._allowed(job, node)]
+        return sorted((row for row in free if row[0]), key=lambda row: (-row[0], row[1]))
 
     def _allowed(self, job: JobView, node: int) -> bool:
         return job.gpu_type is None or self.cluster.nodes[node].type == job.gpu_type

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Sequence
 from math import fsum
 
@@ -79,7 +80,19 @@ class AntMan(Policy):
         self._lead: dict[int, JobView] = {}
         """The guaranteed job on each device that has one."""
         self._guests: dict[int, list[JobView]] = {}
-        self._waiting: dict[str, list[JobView]] = {}
+        self._claims: dict[str, list[JobView]] = {}
+        """By tenant, in the order of arrival: those that may get a guarantee and have none, waiting or running."""
+        self._waiting: dict[str, dict[tuple[int, str | None], list[JobView]]] = {}
+        """By tenant, and by size and type: those that wait and may run without a guarantee, in the order of arrival."""
+        self._open = list(range(self.cluster.size))
+        """Devices without a guaranteed job, rising."""
+        self._loads = [0.0] * self.cluster.size
+        self._room: dict[str | None, list[tuple[float, int]]] = {None: []}
+        """(load, device) of those that are less busy than `busy`, the least busy first; by type, None: of any."""
+        for device, kind in enumerate(self.cluster.type_of):
+            for row in (self._room[None], self._room.setdefault(kind, [])):
+                if self.p.busy > 0:
+                    row.append((0.0, device))
         self._low: dict[int, JobView] = {}
         """Running without a guarantee, by number."""
         self._reserved: tuple[JobView, set[int]] | None = None
@@ -97,30 +110,39 @@ class AntMan(Policy):
             self._used[job.vc] -= job.gpus
             for device in devices:
                 del self._lead[device]
+                insort(self._open, device)
         else:
             self._low.pop(job.number, None)
+            self._withdraw(job)
             for device in devices:
                 self._guests[device].remove(job)
+        self._weigh(devices)
 
     def plan(self, moment: Trigger) -> None:
         """Guarantees first, in the order of arrival; then whoever can live on what is left."""
         for job in moment.arrived:
-            self._waiting.setdefault(job.vc, []).append(job)
+            lines = self._waiting.setdefault(job.vc, {})
+            if self._follows(job):
+                lines.setdefault((job.gpus, job.gpu_type), []).append(job)
+            if job.share is not Share.OPPORTUNISTIC:
+                self._claims.setdefault(job.vc, []).append(job)
         self._guarantee()
         self._follow()
 
     # --- guarantees
 
     def _guarantee(self) -> None:
-        blocked: set[str] = set()
-        wanted = [*self._low.values(), *(job for line in self._waiting.values() for job in line)]
-        for job in sorted(wanted, key=lambda one: one.number):
-            if job.share is Share.OPPORTUNISTIC or job.vc in blocked:
-                continue
+        firsts = {vc: claims[0] for vc, claims in self._claims.items() if claims}
+        while firsts:
+            job = min(firsts.values(), key=lambda one: one.number)
             if not self._lead_by(job):
-                blocked.add(job.vc)  # first in, first out within a tenant
+                del firsts[job.vc]  # first in, first out within a tenant
                 if len(self._lead) >= self.cluster.size or (not self._quota and self._reserved is not None):
                     break
+            elif claims := self._claims[job.vc]:
+                firsts[job.vc] = claims[0]
+            else:
+                del firsts[job.vc]
 
     def _lead_by(self, job: JobView) -> bool:
         """Make a job guaranteed: where it runs already, else on devices without a guaranteed job."""
@@ -133,7 +155,11 @@ class AntMan(Policy):
         if own and not any(device in self._lead or device in kept for device in own):
             devices = own
         else:
-            free = [device for device in self._fitting(job) if device not in self._lead and device not in kept]
+            kind, type_of = job.gpu_type, self.cluster.type_of
+            free = [
+                device for device in self._open
+                if device not in kept and (kind is None or type_of[device] == kind)
+            ]  # fmt: skip
             if len(free) < job.gpus:
                 self._reserve(job, free)
                 return False
@@ -141,10 +167,13 @@ class AntMan(Policy):
         if self._reserved is not None and self._reserved[0] is job:
             self._reserved = None
         self._leave_low(job)
+        self._withdraw(job)
         self._leading.add(job.number)
         self._used[job.vc] = self._used.get(job.vc, 0) + job.gpus
         for device in devices:
             self._lead[device] = job
+            del self._open[bisect_left(self._open, device)]
+        self._weigh(devices)
         self.hold(job, devices)
         self.act(Colocate(job, devices))
         return True
@@ -158,12 +187,14 @@ class AntMan(Policy):
             del self._low[job.number]
             for device in self.held(job):
                 self._guests[device].remove(job)
-        else:
-            self._waiting[job.vc].remove(job)
+            self._weigh(self.held(job))
+        elif self._follows(job):
+            _strike(self._waiting[job.vc][job.gpus, job.gpu_type], job)
 
-    def _fitting(self, job: JobView) -> Iterable[int]:
-        kind, type_of = job.gpu_type, self.cluster.type_of
-        return (device for device in range(self.cluster.size) if kind is None or type_of[device] == kind)
+    def _withdraw(self, job: JobView) -> None:
+        """It wants a guarantee no more."""
+        if job.share is not Share.OPPORTUNISTIC:
+            _strike(self._claims[job.vc], job)
 
     def _compact(self, free: Sequence[int], number: int) -> Devices:
         """On as few nodes as can be, then those with the fewest followers."""
@@ -191,28 +222,63 @@ class AntMan(Policy):
 
     # --- those who follow
 
+    def _follows(self, job: JobView) -> bool:
+        """Whether it may run without a guarantee."""
+        return self.p.auto or job.share is Share.OPPORTUNISTIC
+
     def _follow(self) -> None:
-        loads = {device: self._load(device) for device in range(self.cluster.size)}
-        for line in list(self._waiting.values()):
-            for job in list(line):
-                if not (self.p.auto or job.share is Share.OPPORTUNISTIC):
-                    continue
-                room = sorted((loads[device], device) for device in self._fitting(job) if loads[device] < self.p.busy)
-                if not room:
-                    break
-                if len(room) < job.gpus:
-                    continue
-                devices = tuple(sorted(device for _, device in room[: job.gpus]))
-                line.remove(job)
+        """Start those that wait, tenant by tenant, in the order of arrival, where there is room.
+
+        Room only shrinks meanwhile, so of the jobs of one size and type only the first can be the next.
+        """
+        for lines in self._waiting.values():
+            passed = -1
+            while (job := self._next(lines, passed)) is not None:
+                passed = job.number
+                devices = tuple(sorted(device for _, device in self._room[job.gpu_type][: job.gpus]))
+                _strike(lines[job.gpus, job.gpu_type], job)
                 self._low[job.number] = job
                 for device in devices:
                     self._guests.setdefault(device, []).append(job)
-                    loads[device] = self._load(device)
+                self._weigh(devices)
                 self.hold(job, devices)
                 self.act(Colocate(job, devices))
+
+    def _next(self, lines: dict[tuple[int, str | None], list[JobView]], passed: int) -> JobView | None:
+        """The first for which there is room; none behind one for whose type there is no room at all.
+
+        Those up to the number `passed` were looked at already: for them there was too little.
+        """
+        best: JobView | None = None
+        blocks = False
+        for (gpus, kind), line in lines.items():
+            room = len(self._room.get(kind, ()))
+            place = 0 if room else bisect_right(line, passed, key=lambda one: one.number)
+            if place < len(line) and (gpus <= room or not room) and (best is None or line[place].number < best.number):
+                best, blocks = line[place], not room
+        return None if blocks else best
+
+    def _weigh(self, devices: Iterable[int]) -> None:
+        """Look again how busy these are."""
+        for device in devices:
+            before, after = self._loads[device], self._load(device)
+            if before == after:
+                continue
+            self._loads[device] = after
+            for kind in (None, self.cluster.type_of[device]):
+                row = self._room[kind]
+                if before < self.p.busy:
+                    del row[bisect_left(row, (before, device))]
+                if after < self.p.busy:
+                    insort(row, (after, device))
 
     def _load(self, device: int) -> float:
         """How busy a device is: everything on it, at most 1."""
         lead = self._lead.get(device)
         busy = (0.0 if lead is None else lead.gpu_util) + fsum(job.gpu_util for job in self._guests.get(device, ()))
         return min(1.0, busy)
+
+
+def _strike(line: list[JobView], job: JobView) -> None:
+    """Take a job out of a line that is in the order of arrival."""
+    del line[bisect_left(line, job.number, key=lambda one: one.number)]

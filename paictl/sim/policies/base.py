@@ -11,6 +11,7 @@ from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.sim.actions import Action, Preempt, Start, Trigger
 from paictl.sim.cluster import Cluster, Devices
+from paictl.sim.job import ResourceRequest
 from paictl.sim.knowledge import NOTHING, Knowledge
 from paictl.sim.placement.base import Placer
 from paictl.sim.placement.table import PLACEMENTS
@@ -46,6 +47,8 @@ class Setup:
     history: Sequence[int] = ()
     """GPU time (device-milliseconds at the reference) of jobs like those that will come; given to those policies that
     declare DISTRIBUTION."""
+    requests: Sequence[ResourceRequest] = ()
+    """The requests of jobs like those that will come, one each; given to those policies that declare REQUESTS."""
     tenants: Mapping[str, int] = field(default_factory=dict)
     """The VCs of the trace, each with the GPU time of its jobs: what an administrator sets quotas by."""
 
@@ -66,6 +69,9 @@ class Policy(ABC):
     knows: frozenset[Knowledge] = NOTHING
     transparent: bool = False
     """Whether it can run any job on fewer devices than the job asked for."""
+    shares: bool = False
+    """Whether it places shares of devices, CPUs and memory. Under all others a share has a device of its own, and jobs
+    without devices are left out."""
     choices: tuple[str, ...] = ()
     """Where the paper leaves something open: what we do, and why."""
     Parameters: ClassVar[type[Any]] = Parameters

@@ -16,6 +16,8 @@ from paictl.words import listed
 POLICIES: Mapping[str, str] = {
     "fifo": "fifo:Fifo",
     "backfill": "backfill:Backfill",
+    "easy": "easy:Easy",
+    "conservative": "conservative:Conservative",
     "sjf": "sjf:Sjf",
     "optimus": "optimus:Optimus",
     "srtf": "srtf:Srtf",
@@ -35,6 +37,12 @@ POLICIES: Mapping[str, str] = {
     "gavel": "gavel:Gavel",
     "antman": "antman:AntMan",
     "chronus": "chronus:Chronus",
+    "fgd": "fgd:Fgd",
+    "random": "packing:RandomFit",
+    "bestfit": "packing:TightestFit",
+    "dotprod": "packing:DotProduct",
+    "gpupacking": "packing:GpuPacking",
+    "gpuclustering": "packing:GpuClustering",
     "edf": "edf:Edf",
     "edf-infeasible-last": "edf:EdfInfeasibleLast",
 }

@@ -80,6 +80,10 @@ class YarnCs(Policy):
         """By number, so in the order of arrival within a tenant."""
         self._running: dict[str, dict[int, JobView]] = defaultdict(dict)
         """By tenant, in the order of their starts."""
+        self._holding: set[int] = set()
+        """Numbers of those that hold devices, or would if there were any; only to be looked up and sorted."""
+        self._parts: dict[str, tuple[int, Fraction]] = {}
+        """By tenant: devices in use, and their part of its quota."""
         self._timers: list[tuple[Millis, int]] = []
         self._delays: dict[int, dict[str, int]] = defaultdict(dict)
         self._counts: dict[str, float] = defaultdict(float)
@@ -102,7 +106,7 @@ class YarnCs(Policy):
             self._waiting[job.number] = Waiting(job, since=self.now)
         trying = {job.number for job in moment.arrived} | set(self._due())
         if moment.ended:
-            trying |= {number for number, one in self._waiting.items() if one.holds}
+            trying |= self._holding
         for one in self._by_share(trying):
             self._try(one)
 
@@ -130,7 +134,11 @@ class YarnCs(Policy):
                 del lines[vc]
 
     def _part(self, vc: str) -> Fraction:
-        return Fraction(self.used[vc], max(1, self.quota.get(vc, 0)))
+        used = self.used[vc]
+        known = self._parts.get(vc)
+        if known is None or known[0] != used:
+            self._parts[vc] = known = used, Fraction(used, max(1, self.quota.get(vc, 0)))
+        return known[1]
 
     # --- one job
 
@@ -149,6 +157,7 @@ class YarnCs(Policy):
         self._blame(one)
         if not one.holds:
             one.holds = True
+            self._holding.add(job.number)
             self._until(one, self.p.hold)
         one.held = self.placement.some(job, job.gpus, self._degree(one)) if self.p.hold else ()
 
@@ -160,6 +169,7 @@ class YarnCs(Policy):
         job = one.job
         self._charge(one)
         del self._waiting[job.number]
+        self._holding.discard(job.number)
         first = next((other for other in self._waiting.values() if other.job.vc == job.vc), None)
         self._counts["starts"] += 1
         self._counts["out_of_order"] += first is not None and first.job.number < job.number
@@ -174,6 +184,7 @@ class YarnCs(Policy):
         if one.held:
             self.placement.give(one.held)
         one.held, one.holds = (), False
+        self._holding.discard(one.job.number)
         one.tries += 1
         self._until(one, self.p.backoff)
 

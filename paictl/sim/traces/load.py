@@ -14,6 +14,7 @@ from paictl.sim.traces.gavel import GAVEL
 from paictl.sim.traces.itp import ITP
 from paictl.sim.traces.listed import LISTED
 from paictl.sim.traces.native import NATIVE
+from paictl.sim.traces.openb import OPENB
 from paictl.sim.traces.philly import PCS, PHILLY, PHILLY_LOG
 from paictl.sim.traces.pollux import POLLUX
 from paictl.sim.traces.sc17 import SC17
@@ -23,7 +24,7 @@ from paictl.sim.traces.tiresias import MURI, TIRESIAS
 from paictl.units import Millis
 
 FORMATS: Final[tuple[Format, ...]] = (
-    NATIVE, LISTED, CHRONUS, MURI, ITP, TIRESIAS, PHILLY, PCS, PHILLY_LOG, POLLUX, SC17, GAVEL, SYNERGY,
+    NATIVE, LISTED, OPENB, CHRONUS, MURI, ITP, TIRESIAS, PHILLY, PCS, PHILLY_LOG, POLLUX, SC17, GAVEL, SYNERGY,
     HELIOS, ACME, PAI, SPOT,
 )  # fmt: skip
 """In the order in which they are tried: the particular ones before those that ask for less."""

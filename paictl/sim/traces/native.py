@@ -97,6 +97,10 @@ def _joined(given: Mapping[Any, float]) -> str:
     return ";".join(f"{key}={_exact(value)}" for key, value in given.items())
 
 
+def _names(text: str, _: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split("|") if part.strip())
+
+
 def _text(text: str, _: str) -> str:
     return text
 
@@ -108,10 +112,14 @@ def _time(text: str, what: str, least: int = 0) -> Millis:
 COLUMNS: Final = (
     TraceColumn("id", "id", _text, required=True),
     TraceColumn("submit", "submit", _time, _seconds, required=True),
-    TraceColumn("gpus", "gpus", partial(whole, least=1), required=True),
+    TraceColumn("gpus", "gpus", partial(whole, least=0), required=True),
     TraceColumn("duration", "work", _time, _seconds, required=True),
     TraceColumn("user", "user", _text),
     TraceColumn("vc", "vc", _text),
+    TraceColumn("gpu_milli", "gpu_milli", partial(whole, least=1)),
+    TraceColumn("cpu_milli", "cpu_milli", partial(whole, least=0)),
+    TraceColumn("memory_mib", "memory_mib", partial(whole, least=0)),
+    TraceColumn("gpu_types", "gpu_types", _names, "|".join),
     TraceColumn("pod", "pod", partial(whole, least=0)),
     TraceColumn("model", "model", _text),
     TraceColumn("priority", "priority", partial(whole, least=-(10**9))),
@@ -133,6 +141,7 @@ COLUMNS: Final = (
     TraceColumn("iterations", "iterations", partial(whole, least=0)),
     TraceColumn("fate", "fate", partial(_one_of, TraceStatus)),
     TraceColumn("dies_after", "dies_after", _time, _seconds),
+    TraceColumn("limit", "limit", partial(_time, least=1), _seconds),
     TraceColumn("facts", "facts", _rates, _joined),
 )  # fmt: skip
 """Every field of `Job` once; a test holds it to that."""

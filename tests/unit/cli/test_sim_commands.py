@@ -162,7 +162,7 @@ def test_bad_rows_are_reported_with_their_lines_and_counted(tmp_path: Path, caps
     captured = capsys.readouterr()
     assert json.loads(captured.out)["trace"]["bad_rows"] == 9
     assert f"{path}: 9 of 12 rows are no jobs and were left out" in captured.err
-    assert f"{path}:5: gpus is 0, less than 1" in captured.err
+    assert f"{path}:5: a job needs at least 1 device, not 0" in captured.err
     assert "and 4 more" in captured.err
     data = json.loads(out(capsys, "traces", path, "-o", "json"))
     assert [row["line"] for row in data["bad"]] == list(range(5, 14))

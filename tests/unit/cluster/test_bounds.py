@@ -49,6 +49,13 @@ def test_all_tasks_of_a_submission_and_of_the_cluster_are_counted(
     assert len(lab.cluster.jobs()) == 2
 
 
+def test_as_many_tasks_as_are_allowed_are_taken(bench: MakeBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = bench()
+    monkeypatch.setattr(taking, "MOST_WAITING", 10)
+    lab.cluster.submit([JobRequest("ann", lab.job(f"j{n}", "default", instances=5, gang=False)) for n in range(2)])
+    assert len(lab.cluster.jobs()) == 2
+
+
 def test_the_commands_of_all_jobs_of_a_submission_are_counted(
     bench: MakeBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

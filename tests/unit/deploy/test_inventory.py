@@ -87,15 +87,22 @@ THREE = "m1,10.77.0.11\nm2,10.77.0.12\nm3,10.77.0.13\n"
         (SETTINGS, THREE, "w1,10.77.0.14\n", "3 masters need one address for all"),
         (SETTINGS + "deploy: {api_address: 10.77.0.14}\n", THREE, "w1,10.77.0.14\n", "is the address of a machine"),
         (SETTINGS + "openpai_kube_network_plugin: weave\n", ONE, OTHER, "weave is not supported"),
-        (
-            SETTINGS + "openpai_kubespray_extra_var: {kube_pods_subnet: 10.210.0.0/24}\n",
-            ONE, OTHER, "has no /24 for each machine",
-        ),
     ],
 )  # fmt: skip
 def test_what_cannot_become_a_cluster(tmp_path: Path, settings: str, masters: str, workers: str, message: str) -> None:
     with pytest.raises(PaictlError, match=message):
         made(tmp_path, settings, masters, workers)
+
+
+@pytest.mark.parametrize(("prefix", "fits"), [(23, True), (24, False)])
+def test_each_machine_needs_a_24_of_its_own(tmp_path: Path, prefix: int, fits: bool) -> None:
+    """Two machines: a /23 is just enough."""
+    settings = SETTINGS + f"openpai_kubespray_extra_var: {{kube_pods_subnet: 10.210.0.0/{prefix}}}\n"
+    if fits:
+        assert len(made(tmp_path, settings, ONE, OTHER).machines) == 2
+        return
+    with pytest.raises(PaictlError, match="has no /24 for each machine"):
+        made(tmp_path, settings, ONE, OTHER)
 
 
 def test_three_masters_with_an_address_that_moves(tmp_path: Path) -> None:

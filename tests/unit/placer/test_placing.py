@@ -47,8 +47,10 @@ class PatchingServer(FakeServer):
 class Placer:
     """A placer without threads."""
 
+    server_type = PatchingServer
+
     def __init__(self) -> None:
-        self.server = PatchingServer()
+        self.server = self.server_type()
         self.now = 1000.0
         self.begin()
 
@@ -66,8 +68,12 @@ class Placer:
         self.core.namespace_changed({"metadata": {"name": "default", "labels": {GATE: "enabled"}}})
         for name in NODES:
             self.core.node_changed(node_status(node(name)))
+        self.prepare()
         self.tell()
         self.core.open()
+
+    def prepare(self) -> None:
+        """What a process knows beside nodes before it hears of pods."""
 
     def tell(self) -> None:
         """What the informer says."""

@@ -7,6 +7,8 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 import yaml
@@ -14,6 +16,8 @@ import yaml
 from paictl.errors import PaictlError
 from paictl.remote.kube.client import KubeClient, KubeError, connect
 
+MANY = 1203
+"""Objects of /many: two full pages, and a third one."""
 SEEN: list[str] = []
 """Targets of the requests as they stood on the wire."""
 SHOWN: list[str | None] = []
@@ -27,13 +31,25 @@ class _Server(BaseHTTPRequestHandler):
         SEEN.append(self.path)
         SHOWN.append(self.headers["Authorization"])
         moved = self.path.endswith("/moved")
-        data = json.dumps({"path": self.path}).encode()
-        self.send_response(302 if moved else 200)
+        status, found = self._page() if "/many" in self.path else (302 if moved else 200, {"path": self.path})
+        data = json.dumps(found).encode()
+        self.send_response(status)
         if moved:
             self.send_header("Location", "/elsewhere")
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         self.wfile.write(data)
+
+    def _page(self) -> tuple[int, dict[str, Any]]:
+        """Part of a list of `MANY` objects; a token of /many/expired is one that the server no longer knows."""
+        asked = urlsplit(self.path)
+        query = dict(parse_qsl(asked.query))
+        first = int(query.get("continue", 0))
+        if first and asked.path.endswith("/expired"):
+            return 410, {"kind": "Status", "code": 410, "reason": "Expired", "message": "the token is too old"}
+        after = min(first + int(query["limit"]), MANY)
+        about = {"resourceVersion": "7"} | ({"continue": str(after)} if after < MANY else {})
+        return 200, {"metadata": about, "items": [{"metadata": {"name": f"p{n}"}} for n in range(first, after)]}
 
     def log_message(self, *_: object) -> None:
         pass
@@ -97,3 +113,19 @@ def test_what_is_no_address_is_said_at_once(tmp_path: Path, server: str) -> None
         client(tmp_path, server)
     assert "clusters" in str(caught.value.hint)
     assert server.rstrip("/") in str(caught.value.where)
+
+
+def test_a_list_of_many_pages_is_read_to_its_end(tmp_path: Path, address: str) -> None:
+    pages = list(client(tmp_path, address).list("/many", {"labelSelector": "a=b"}))
+    assert [f"p{n}" for n in range(MANY)] == [item["metadata"]["name"] for _, items in pages for item in items]
+    assert {version for version, _ in pages} == {"7"}
+    assert len(SEEN) == 3
+    assert all("labelSelector=a%3Db" in path for path in SEEN), "each page is asked for the same objects"
+
+
+def test_a_list_whose_token_expires_is_an_error_and_not_half_a_list(tmp_path: Path, address: str) -> None:
+    pages = client(tmp_path, address).list("/many/expired")
+    assert len(next(pages)[1]) == 500
+    with pytest.raises(KubeError) as caught:
+        next(pages)
+    assert caught.value.status == 410

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from paictl.scheduler.decision import Bind, Failure, Phase, Preempt, Wait
 from paictl.scheduler.engine import Engine
 from paictl.scheduler.errors import RequestError
-from paictl.scheduler.events import GroupChange, NodeHealth, PodGone, PodRecovered
+from paictl.scheduler.events import GroupChange, LeafHealth, NodeHealth, PodGone, PodRecovered
 from paictl.scheduler.explain import explain
 from paictl.scheduler.invariants import validate
 from paictl.scheduler.placement.search import candidate_views
@@ -43,6 +43,7 @@ class World:
         self.engine = Engine.from_config(self.config)
         self.nodes = list(self.engine.state.physical.nodes)
         self.bad: set[str] = set()
+        self.bad_devices: set[tuple[str, int]] = set()
         self.reconfigured = False
         """Whether what runs was bound under another configuration."""
         self.running: dict[str, tuple[PodRequest, BindInfo]] = {}
@@ -57,7 +58,7 @@ class World:
 
     def step(self) -> None:
         """One random operation, then all invariants."""
-        kind = self.pick(20)
+        kind = self.pick(22)
         if kind < 12:
             self.schedule(self.new_request() if kind < 9 or not self.groups else self.next_request())
         elif kind < 15:
@@ -66,6 +67,8 @@ class World:
             self.flip_node()
         elif kind == 17:
             self.restart()
+        elif kind > 19:
+            self.flip_device()
         else:
             self.in_quota()
         validate(self.engine.state)
@@ -168,7 +171,7 @@ class World:
     def check_safety(self, request: PodRequest, suggested: list[str] | None, decision: Decision) -> None:
         """On healthy hardware a VC's own cells are all that counts: what fits into them has physical cells."""
         counted = suggested is not None and not request.ignore_suggested
-        if isinstance(decision, Wait) and not self.bad and not counted:
+        if isinstance(decision, Wait) and not self.bad and not self.bad_devices and not counted:
             assert {attempt.failure for attempt in decision.attempts} <= {Failure.CAPACITY}, f"{request}: {decision}"
 
     def check_place(self, request: PodRequest, suggested: list[str] | None, decision: Decision) -> None:
@@ -181,6 +184,8 @@ class World:
         assert len(leaves) == len(set(leaves)) == sum(size * pods for size, pods in request.members)
         nodes = {tree.node_name(leaf) for leaf in leaves}
         assert nodes.isdisjoint(self.bad), f"{request.group} would run on bad nodes"
+        devices = {(tree.node_name(leaf), tree.device(leaf)) for leaf in leaves}
+        assert devices.isdisjoint(self.bad_devices), f"{request.group} would run on bad devices"
         if suggested is not None and not request.ignore_suggested:
             assert nodes <= set(suggested), f"{request.group} would run on nodes that are not suggested"
 
@@ -220,6 +225,21 @@ class World:
         self.observe(NodeHealth(name, healthy=name not in self.bad))
         self.log.append(f"node {name} {'bad' if name in self.bad else 'healthy'}")
 
+    def flip_device(self) -> None:
+        """A device of a node turns bad, or (more often, if some are bad) can be used again."""
+        tree = self.engine.state.physical
+        known = [
+            (name, tree.device(leaf))
+            for name, cells in tree.nodes.items()
+            for cell in cells
+            for leaf in tree.leaves(cell)
+        ]
+        devices = sorted(self.bad_devices) if self.bad_devices and self.pick(3) else known
+        device = devices[self.pick(len(devices))]
+        self.bad_devices ^= {device}
+        self.observe(LeafHealth(*device, healthy=device not in self.bad_devices))
+        self.log.append(f"device {device} {'bad' if device in self.bad_devices else 'healthy'}")
+
     def restart(self) -> None:
         """Recover, in any order, with nodes first or last, and go on; at times with another configuration."""
         pods = [PodRecovered(request, info) for request, info in self.running.values()]
@@ -242,6 +262,8 @@ class World:
             case 0:
                 self.engine, self.config, self.reconfigured = other, config, True
                 self.nodes, self.bad = list(other.state.physical.nodes), bad
+                leaves = other.state.health.bad_leaves
+                self.bad_devices = {(other.state.physical.node_name(x), other.state.physical.device(x)) for x in leaves}
             case 1:
                 self.engine = early
             case _:
@@ -307,6 +329,8 @@ class World:
         """A new process, whatever its configuration, takes over what runs: it never raises nor breaks a promise."""
         engine = Engine.from_config(config)
         names = self.shuffled_names(engine)
+        for device in sorted(self.bad_devices, key=lambda known: (self.pick(1000), known)):
+            engine.observe(LeafHealth(*device, healthy=False))
         if pods_first:
             engine.recover(pods)
             validate(engine.state)
@@ -322,7 +346,7 @@ class World:
     def in_quota(self) -> None:
         """With healthy hardware, a request within free quota is never made to wait."""
         state = self.engine.state
-        if self.bad:
+        if self.bad or self.bad_devices:
             return
         free = [root for root, top in state.virtual.preassigned.items() if not state.counts.used[root]]
         if not free:

@@ -45,22 +45,28 @@ def is_clean(text: str) -> bool:
     return not any(problem.severity is Severity.ERROR or problem.rule == "SHP102" for problem in problems)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+CLEAN = [case for case in CASES if is_clean(case.files[NAME].decode())]
+TRIES = 400
+"""Mutations that are tried until one leaves a text without errors."""
+
+
+@pytest.mark.parametrize("case", CLEAN, ids=lambda case: case.name)
 def test_a_case_without_errors_can_be_built(case: Case) -> None:
-    text = case.files[NAME].decode()
-    if is_clean(text):
-        build(yaml.safe_load(text))
+    build(yaml.safe_load(case.files[NAME].decode()))
 
 
-@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.parametrize("seed", range(60))
 def test_a_mutant_without_errors_can_be_built(seed: int) -> None:
+    """Most mutations are errors: they are thrown away, until one is found that is none and changes something."""
     random_ = random.Random(seed)  # noqa: S311 - the same mutants every time
-    source = random_.choice([RACKS, *(case.files[NAME].decode() for case in CASES)])
-    data = yaml.safe_load(source)
-    mutate(data, random_)
-    text = yaml.safe_dump(data, sort_keys=False)
-    if is_clean(text):
-        build(yaml.safe_load(text))
+    source = yaml.safe_load(random_.choice([RACKS, *(case.files[NAME].decode() for case in CLEAN)]))
+    for _ in range(TRIES):
+        data = copy.deepcopy(source)
+        mutate(data, random_)
+        if data != source and is_clean(yaml.safe_dump(data, sort_keys=False)):
+            build(data)
+            return
+    pytest.fail("no mutation left a text without errors")
 
 
 def mutate(data: Any, random_: random.Random) -> None:

@@ -97,7 +97,7 @@ def test_native_rows_that_are_wrong_are_counted_with_their_line(tmp_path: Path) 
                                 deadlines=(Deadline(Millis(30_000), 1.0),))  # fmt: skip
     assert [(row.line, row.message) for row in trace.bad] == [
         (3, "submit is 'soon', not a number"),
-        (4, "gpus is 0, less than 1"),
+        (4, "a job needs at least 1 device, not 0"),
         (5, "duration is -5, less than nothing"),
         (7, "deadlines must rise in time"),
         (8, "share is 'best', not one of guaranteed, opportunistic"),

@@ -1,0 +1,121 @@
+"""`paictl sim size`: the smallest cluster that meets a target."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from paictl.cli.console import Output, info, progressing, said, spoken, write, write_data, write_table
+from paictl.cli.options import OutputOption
+from paictl.cli.sim.shared import FormatOption, SeedOption, TraceArgument, number, read_trace, span
+from paictl.errors import ExitCode
+from paictl.i18n import text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from paictl.sim.sizing import SizingAnswer, SizingTarget, SizingTrial
+
+EPILOG = """
+paictl sim size tiny --target 'p95 queueing <= 1h'
+paictl sim size tenants --target 'p95 queueing <= 1h' --target 'mean jct <= 4h' --policy srtf --node 8
+paictl sim size jobs.csv --target 'max waiting <= 1d' --cluster layout.yaml --node V100=8 --node A100=4 --price V100=9.8
+"""
+
+
+def size(
+    trace: TraceArgument,
+    targets: Annotated[
+        list[str],
+        typer.Option("--target", metavar="TEXT", help="'p95 queueing <= 1h'; repeatable, all of them must be met."),
+    ],
+    policy: Annotated[str, typer.Option("--policy", "-p", metavar="NAME[:KEY=VALUE,…]", help="As for run.")] = "fifo",
+    cluster: Annotated[
+        str | None, typer.Option("--cluster", metavar="SPEC", help="What there is already; left out: nothing.")
+    ] = None,
+    nodes: Annotated[
+        list[str] | None,
+        typer.Option("--node", metavar="[TYPE=]DEVICES", help="A kind of node to add (8); several: each on its own."),
+    ] = None,
+    prices: Annotated[
+        list[str] | None, typer.Option("--price", metavar="[TYPE=]AMOUNT", help="Of one such node for an hour.")
+    ] = None,
+    most: Annotated[int, typer.Option("--most", min=1, max=100_000, help="Nodes to try at most.")] = 4096,
+    kind: FormatOption = None,
+    seed: SeedOption = 0,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Find how many nodes (more) a trace needs to meet targets: the smallest number, and its price.
+
+    Targets are mean, median, p95, … or max of jct, queueing or waiting, or makespan. The exit code is 1 if no number
+    of nodes meets them.
+    """
+    from paictl.sim import sizing
+
+    goals, kinds, base = sizing.question(policy, targets, nodes or ["8"], prices or [], cluster)
+    with progressing(text("reading {trace}", trace=trace)) as say:
+        found = read_trace(trace, kind)
+
+        def tried(trial: SizingTrial) -> None:
+            say(text("{nodes:,} nodes: {met}", nodes=trial.nodes, met=text("enough") if trial.met else text("too few")))
+
+        answers = [
+            sizing.size(found.jobs, one, goals, policy, base=base, seed=seed, most=most, tried=tried) for one in kinds
+        ]
+    best = sizing.best(answers)
+    if output is Output.TABLE:
+        _write(answers, best, goals, cluster)
+    else:
+        write_data({"policy": policy, "cluster": cluster, "targets": [one.text for one in goals],
+                    "best": None if best is None else answers.index(best),
+                    "answers": [_answer(one) for one in answers]}, output)  # fmt: skip
+    if best is None:
+        raise typer.Exit(ExitCode.NEGATIVE)
+
+
+def _seconds(values: Sequence[float]) -> list[float | None]:
+    """NEVER is null."""
+    return [value / 1000 if value < 1e17 else None for value in values]
+
+
+def _answer(given: SizingAnswer) -> dict[str, Any]:
+    trials = [
+        {"nodes": one.nodes, "devices": one.devices, "values": _seconds(one.values), "met": one.met}
+        for one in given.trials
+    ]  # fmt: skip
+    return {
+        "type": given.offer.type, "devices_per_node": given.offer.devices, "price_per_node_hour": given.offer.price,
+        "nodes": None if given.found is None else given.found.nodes,
+        "devices": None if given.found is None else given.found.devices,
+        "price_per_hour": given.price, "reason": given.reason or None, "trials": trials,
+    }  # fmt: skip
+
+
+def _write(
+    answers: Sequence[SizingAnswer], best: SizingAnswer | None, goals: Sequence[SizingTarget], cluster: str | None
+) -> None:
+    for answer in answers:
+        name = f"{answer.offer.type}={answer.offer.devices}"
+        write_table(
+            (said("NODES OF {name}").format(name=name), "DEVICES", *(one.text.upper() for one in goals), "MET"),
+            (
+                (
+                    number(one.nodes),
+                    number(one.devices),
+                    *map(span, _seconds(one.values)),
+                    said("yes" if one.met else "no"),
+                )
+                for one in sorted(answer.trials, key=lambda one: one.nodes)
+            ),
+        )
+        if answer.reason:
+            info(answer.reason)
+        write("")
+    if best is None or best.found is None:
+        write(spoken("no number of nodes meets the targets"))
+        return
+    words = "{nodes:,} nodes of {devices} {type}" if cluster is None else "{nodes:,} nodes of {devices} {type} more"
+    write(said(words).format(nodes=best.found.nodes, devices=best.offer.devices, type=best.offer.type))
+    if best.price is not None:
+        write(spoken("{price:,.2f} an hour", price=best.price))

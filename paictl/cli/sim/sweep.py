@@ -1,0 +1,116 @@
+"""`paictl sim sweep`: many runs at once, with means and confidence intervals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from paictl.cli import names as names_of
+from paictl.cli.console import Output, progressing, said, spoken, write, write_data, write_table
+from paictl.cli.options import OutputOption
+from paictl.cli.sim.shared import (
+    FormatOption,
+    InflateOption,
+    PoliciesOption,
+    ResumeOption,
+    SeedsOption,
+    estimating,
+    read_trace,
+    share,
+    span,
+    write_files,
+)
+from paictl.errors import PaictlError
+from paictl.i18n import text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from paictl.sim.sweep import Estimate, Setting
+
+EPILOG = """
+paictl sim sweep tiny --policy 'las:knob=1..8' --cluster 2x4
+paictl sim sweep jan.csv feb.csv --policy fifo --policy 'easy:factor=1..5,limits=user' --cluster 15x4 --seed 1..10
+paictl sim sweep jan.csv --policy 'las:order=start|running' --cluster 15x4 --csv runs.csv --plot sweep.svg
+"""
+
+
+def sweep(
+    traces: Annotated[
+        list[str],
+        typer.Argument(metavar="TRACE...", autocompletion=names_of.traces, help="One or several, as for run."),
+    ],
+    policies: PoliciesOption = None,
+    clusters: Annotated[
+        list[str] | None, typer.Option("--cluster", metavar="SPEC", help="As for run; repeatable.")
+    ] = None,
+    kind: FormatOption = None,
+    seeds: SeedsOption = None,
+    inflate: InflateOption = None,
+    resume: ResumeOption = False,
+    processes: Annotated[
+        int | None, typer.Option("--processes", min=1, max=256, help="How many runs at a time; one a processor.")
+    ] = None,
+    table: Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write a row for each run there.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", metavar="FILE.svg", help="Write a plot of each metric there.")
+    ] = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Play traces under ranges of parameters and several seeds; report means with 95 % confidence intervals.
+
+    KEY=A..B sweeps a parameter by 1, KEY=A..B..STEP by a step, KEY=X|Y over values. Every policy, cluster and trace is
+    checked before the first run begins. Each setting is compared with the first one by the same traces and seeds.
+    """
+    from paictl.sim import plot as drawing
+    from paictl.sim import sweep as sweeping
+
+    if not policies or not clusters:
+        raise PaictlError("a sweep needs policies and a cluster", hint="--policy 'las:knob=1..8' --cluster 15x4")
+    wanted = sweeping.planned(policies, clusters, seeds or [], inflate)
+    with progressing(text("reading {count} traces", count=len(traces))) as say:
+        found = [read_trace(trace, kind) for trace in dict.fromkeys(traces)]
+        words = text("{count:,} runs", count=len(found) * len(wanted))
+        say(words)
+        runs = sweeping.swept(found, wanted, resume=resume, processes=processes, part=estimating(say, words))
+    made = sweeping.settings(runs)
+    write_files(
+        {**({table: sweeping.sweep_csv(runs)} if table else {}), **({plot: drawing.sweep_svg(made)} if plot else {})}
+    )
+    if output is Output.TABLE:
+        _write(made, len(runs))
+    else:
+        write_data(sweeping.sweep_data(runs), output)
+
+
+def _write(made: Sequence[Setting], runs: int) -> None:
+    write(spoken("{runs:,} runs; ± is the 95 % confidence interval over traces and seeds", runs=runs))
+    write("")
+    several = len({one.cluster for one in made}) > 1
+    columns = (("mean_jct", span), ("p95_jct", span), ("makespan", span), ("utilization", share))
+    write_table(
+        ("SETTING", "MEAN JCT", "P95 JCT", "MAKESPAN", "UTILIZATION", "MEAN JCT, TO THE FIRST", "SIGNIFICANT"),
+        (
+            (
+                f"{one.policy} on {one.cluster}" if several else one.policy,
+                *(_estimate(one.estimates.get(metric), show) for metric, show in columns),
+                _estimate(one.against.get("mean_jct"), span),
+                _significant(one.against.get("mean_jct")),
+            )
+            for one in made
+        ),
+    )
+
+
+def _estimate(given: Estimate | None, show: Callable[[float | None], str]) -> str:
+    if given is None:
+        return "-"
+    return show(given.mean) + (f" ± {show(given.high - given.mean)}" if given.high is not None else "")
+
+
+def _significant(given: Estimate | None) -> str:
+    if given is None or given.low is None:
+        return "-"
+    return said("yes" if given.certain else "no")

@@ -1,0 +1,160 @@
+"""The claims of a pod, from the question whether it can be placed to the allocation of the devices decided for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from paictl.cluster.devices.claims import ClaimError, ResourceClaim, assign, check_requests, claim_names
+from paictl.cluster.devices.directory import DeviceDirectory
+from paictl.cluster.devices.ledger import ClaimLedger
+from paictl.cluster.devices.slices import OfferedDevice
+from paictl.cluster.devices.writing import ClaimWriter
+from paictl.errors import PaictlError
+from paictl.frozen import frozen
+from paictl.remote.kube.client import KubeClient
+
+
+class ClaimPendingError(ClaimError):
+    """kube-controller-manager has not made a pod's claim yet, or nobody has told us of it."""
+
+
+@frozen
+class ClaimOptions:
+    """Which claims are on cells, and whether pods need one."""
+
+    classes: tuple[str, ...]
+    """DeviceClasses whose claims get the devices of cells."""
+    drivers: tuple[str, ...]
+    required: bool = False
+    """Whether a pod without such a claim waits; otherwise it learns its devices from the environment."""
+
+
+class PodClaims:
+    """What one door does about claims while it leads. Nothing here waits for a lock of the scheduler."""
+
+    def __init__(
+        self,
+        client: KubeClient,
+        options: ClaimOptions,
+        promised: Mapping[str, Sequence[int]],
+        wall: Callable[[], float],
+        *,
+        reserves: bool = False,
+    ) -> None:
+        self.client = client
+        self.options = options
+        self.directory = DeviceDirectory(promised, options.drivers)
+        self.ledger = ClaimLedger()
+        self.writer = ClaimWriter(client, self.ledger, wall, reserves=reserves)
+
+    def obstacle(self, pod: Mapping[str, Any], number: int) -> str:
+        """Why a pod with so many leaf cells cannot be placed whatever is free; empty if it can.
+
+        Raises `ClaimPendingError` while its claims are being made.
+        """
+        try:
+            mine = self._claims(pod)
+            if mine:
+                check_requests(mine, str(pod["metadata"]["uid"]), number, self.options.classes)
+            elif self.options.required:
+                classes = " or ".join(self.options.classes)
+                raise ClaimError(f"the pod has no claim on {number} devices of class {classes} in spec.resourceClaims")
+        except ClaimPendingError:
+            raise
+        except ClaimError as error:
+            return error.message
+        return ""
+
+    def _claims(self, pod: Mapping[str, Any]) -> list[ResourceClaim]:
+        """The claims of a pod on devices of cells. Raises `ClaimPendingError` if some are not known yet."""
+        found = []
+        for name, claim_name in claim_names(pod).items():
+            claim = self.ledger.get(f"{pod['metadata']['namespace']}/{claim_name}") if claim_name else None
+            if claim is None:
+                raise ClaimPendingError(f"pod waits for kube-controller-manager to make its claim {name}")
+            if claim.asks(self.options.classes):
+                found.append(claim)
+        return found
+
+    def write(self, pod: Mapping[str, Any], node: str, indexes: Sequence[int], timeout: float) -> str:
+        """Allocate the devices of these leaf cells to a pod's claims; why that failed, empty if it is done."""
+        try:
+            mine = self._claims(pod)
+            if not mine:
+                return ""
+            check_requests(mine, str(pod["metadata"]["uid"]), len(indexes), self.options.classes)
+            assigned = assign(mine, self._devices(node, indexes), self.options.classes)
+            self.directory.keep_record(self.client, node, timeout)
+            for claim, results in assigned:
+                self.writer.allocate(claim, results, node, pod, timeout)
+        except PaictlError as error:
+            return error.message
+        return ""
+
+    def _devices(self, node: str, indexes: Sequence[int]) -> list[OfferedDevice]:
+        known = self.directory.of(node)
+        for index in indexes:
+            if index in known.bad or index not in known.devices:
+                raise ClaimError(
+                    f"device {index} of node {node} cannot be used: {known.bad.get(index, 'there is none')}"
+                )
+        return [known.devices[index] for index in indexes]
+
+    def disagreement(self, uid: str, node: str, indexes: Sequence[int]) -> str:
+        """How a placed pod's claims differ from its annotation; empty if they agree or it has none."""
+        mine = [claim for claim in self.ledger.of_pod(uid) if claim.asks(self.options.classes)]
+        if not mine:
+            return ""
+        held = {result.device for claim in mine for result in claim.results or ()}
+        known = self.directory.of(node).devices
+        noted = {known[index].key for index in indexes if index in known}
+        if held == noted:
+            return ""
+        said = ", ".join(sorted(name for _, _, name in held)) or "nothing"
+        return f"its annotation names {_named(indexes)} of node {node}, but its claims hold {said}"
+
+    def bad_on(self, node: str, is_ours: Callable[[str], bool]) -> Mapping[int, str]:
+        """Indexes of the leaf cells of a node that no pod can have now, and why.
+
+        Also those whose device kube-scheduler has given to a claim of a pod (uid) that is not ours. Where pods may also
+        learn their devices from the environment, a node without any device is not judged: its driver may not run there
+        on purpose.
+        """
+        known = self.directory.of(node)
+        taken = {
+            index: f"device {device.name} is held by claim {claim.key}, which asked for no cells"
+            for index, device in known.devices.items()
+            for claim in self.ledger.holders(device.key)
+            if index not in known.bad and not (claim.owner and is_ours(claim.owner))
+        }
+        return {**known.bad, **taken} if known.devices or self.options.required else {}
+
+    def nodes_of(self, claim: ResourceClaim | None) -> set[str]:
+        """The nodes whose devices a claim holds."""
+        devices = [result.device for result in claim.results or ()] if claim is not None else []
+        return {node for driver, pool, _ in devices if (node := self.directory.node_of(driver, pool))}
+
+    def held(self) -> list[ResourceClaim]:
+        """Claims on cells that hold devices for one pod alone: an allocation that is used, about to be, or given up."""
+        return [
+            claim
+            for claim in self.ledger.allocated()
+            if claim.owner
+            and set(claim.reserved) <= {claim.owner}
+            and not claim.deleting
+            and claim.asks(self.options.classes)
+        ]
+
+    def fits(self, claim: ResourceClaim, node: str, indexes: Sequence[int]) -> bool:
+        """Whether a claim holds just what it should for its pod's place."""
+        mine = [one for one in self.ledger.of_pod(claim.owner) if one.asks(self.options.classes)]
+        try:
+            assigned = assign(mine, self._devices(node, indexes), self.options.classes)
+        except ClaimError:
+            return False
+        return any(one.key == claim.key and claim.results == results for one, results in assigned)
+
+
+def _named(indexes: Sequence[int]) -> str:
+    return f"device{'s' if len(indexes) > 1 else ''} {', '.join(map(str, indexes))}"

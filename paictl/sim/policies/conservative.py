@@ -1,0 +1,229 @@
+"""Conservative backfill: every waiting job has a reservation, and nobody may delay the reservation of another."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from collections import deque
+from collections.abc import Mapping
+from itertools import islice
+from typing import ClassVar, Literal
+
+from paictl.frozen import frozen
+from paictl.sim.actions import Start, Trigger
+from paictl.sim.placement.count import Count
+from paictl.sim.policies.base import Setup
+from paictl.sim.policies.limits import Limited, LimitParameters
+from paictl.sim.policies.parameters import parameter
+from paictl.sim.view import JobView
+from paictl.units import Millis
+
+Parts = Mapping[str, int]
+"""Devices by type."""
+
+
+class Profile:
+    """Free devices of each type over time, as planned: steps that begin at rising instants; the last one never ends."""
+
+    def __init__(self, total: Parts) -> None:
+        self._times = [0]
+        self._rows = {kind: [number] for kind, number in total.items()}
+
+    def pass_to(self, now: int) -> None:
+        """Forget what is over."""
+        place = bisect_right(self._times, now) - 1
+        del self._times[:place]
+        self._times[0] = now
+        for row in self._rows.values():
+            del row[:place]
+
+    def change(self, parts: Parts, start: int, end: int) -> None:
+        """So many more devices of each type (fewer: below 0) are free from `start` until `end`."""
+        first, last = self._cut(start), self._cut(end)
+        for kind, number in parts.items():
+            row = self._rows[kind]
+            for place in range(first, last):
+                row[place] += number
+
+    def earliest(self, kind: str | None, number: int, length: int) -> tuple[int, Parts]:
+        """When `number` devices are free for `length` milliseconds, of which types; there must be as many at all.
+
+        Without a type: all of one type, the one that has them first; of several only if none has so many.
+        """
+        kinds = [kind] if kind is not None else [one for one, row in self._rows.items() if row[-1] >= number]
+        if not kinds:
+            return self._mixed(number, length)
+        starts = [(self._start(one, number, length), place) for place, one in enumerate(kinds)]
+        start, place = min(starts)
+        return start, {kinds[place]: number}
+
+    def merge(self) -> None:
+        """Join steps that are alike."""
+        rows = list(self._rows.values())
+        same = [
+            place for place in range(1, len(self._times)) if all(row[place] == row[place - 1] for row in rows)
+        ]  # fmt: skip
+        for place in reversed(same):
+            del self._times[place]
+            for row in rows:
+                del row[place]
+
+    def _cut(self, at: int) -> int:
+        """The step that begins at an instant; it is made if there is none."""
+        place = bisect_left(self._times, at)
+        if place == len(self._times) or self._times[place] != at:
+            self._times.insert(place, at)
+            for row in self._rows.values():
+                row.insert(place, row[place - 1])
+        return place
+
+    def _start(self, kind: str, number: int, length: int) -> int:
+        times, row = self._times, self._rows[kind]
+        start: int | None = None
+        for place, free in enumerate(row):
+            if free < number:
+                start = None
+                continue
+            if start is None:
+                start = times[place]
+            if place + 1 == len(times) or times[place + 1] - start >= length:
+                return start
+        raise AssertionError("the last step has all devices")
+
+    def _mixed(self, number: int, length: int) -> tuple[int, Parts]:
+        """Of each type what is free throughout, types in their order."""
+        for place, start in enumerate(self._times):
+            last = bisect_left(self._times, start + length)
+            least = {kind: min(row[place:last]) for kind, row in self._rows.items()}
+            if sum(least.values()) >= number:
+                break
+        parts: dict[str, int] = {}
+        for kind, free in least.items():
+            if part := min(free, number):
+                parts[kind] = part
+                number -= part
+        return start, parts
+
+
+@frozen
+class ConservativeParameters(LimitParameters):
+    """It counts devices, and may stop reserving at some depth of the line."""
+
+    placement: Literal["count"] = parameter("count", "reservations count devices; which ones does not matter")
+    depth: int = parameter(0, "reserve only for so many of those that wait, the others follow in line; 0: for all")
+
+
+class Conservative(Limited):
+    """Each job is reserved the earliest interval of the length of its limit in which its devices are free throughout.
+
+    When a job ends before its limit, all reservations are tried again in the order of submission, and none gets later.
+    Example: `conservative:depth=500`.
+    """
+
+    id = "conservative"
+    title = "conservative backfill: a reservation for every job, by run-time limits"
+    paper = "Mu'alem and Feitelson, IEEE TPDS 12(6), 2001; Slurm's sched/backfill has the same with a depth"
+    choices = (
+        "the time that an early end takes grows with the square of the jobs that have reservations: use `depth` where "
+        "thousands wait",
+        "a job of any type is reserved devices of one type; of several only if none has as many",
+        "with `overrun=run` a job may run past its limit, and promises of others break",
+    )
+    Parameters: ClassVar[type[LimitParameters]] = ConservativeParameters
+
+    def __init__(self, parameters: ConservativeParameters, setup: Setup) -> None:
+        super().__init__(parameters, setup)
+        self._profile = Profile(self.cluster.types)
+        self._line: deque[JobView] = deque()
+        """Those that wait without a reservation."""
+        self._reserved: dict[int, tuple[JobView, int, Parts]] = {}
+        """By number, rising: (job, start, devices)."""
+        self._starts: list[tuple[int, int]] = []
+        """(start, number) of all reservations, rising."""
+        self._parts: dict[int, tuple[Parts, int]] = {}
+        """What those that run have of the profile, and until when."""
+
+    def schedule(self, moment: Trigger, freed: bool) -> None:
+        """Compress if devices are free early, reserve for those that came, start those whose time has come."""
+        self._profile.pass_to(self.now)
+        for job in moment.ended:
+            self._give_back(job)
+        if freed:
+            self._extend()
+            self._compress()
+        self._line += [job for job in moment.arrived if job.gpus <= self._most(job)]
+        self._fill()
+        while self._starts and self._starts[0][0] <= self.now:
+            _, number = self._starts.pop(0)
+            self._begin(number)
+            self._fill()
+
+    def wake(self) -> Millis | None:
+        """At the first limit or the first reservation."""
+        first = super().wake()
+        if self._starts:
+            start = Millis(self._starts[0][0])
+            first = start if first is None else min(first, start)
+        return first
+
+    def _most(self, job: JobView) -> int:
+        """The devices that it may run on; an elastic job may ask for more, and then waits for good."""
+        return self.cluster.size if job.gpu_type is None else self.cluster.types.get(job.gpu_type, 0)
+
+    def _fill(self) -> None:
+        """Reserve for those that wait, as far as the depth goes."""
+        depth = self.p.depth or len(self._line) + len(self._reserved)
+        for job in list(islice(self._line, max(0, depth - len(self._reserved)))):
+            self._line.popleft()
+            start, parts = self._profile.earliest(job.gpu_type, job.gpus, self.limit(job))
+            self._reserve(job, start, parts)
+            self.promise(job, start)
+
+    def _reserve(self, job: JobView, start: int, parts: Parts) -> None:
+        self._reserved[job.number] = job, start, parts
+        insort(self._starts, (start, job.number))
+        self._profile.change(_minus(parts), start, start + self.limit(job))
+
+    def _begin(self, number: int) -> None:
+        """Start a job whose reservation begins."""
+        job, start, parts = self._reserved.pop(number)
+        assert isinstance(self.placement, Count)  # noqa: S101 - the only placement there is
+        devices = self.placement.take_parts(parts)
+        self.hold(job, devices)
+        self.act(Start(job, devices))
+        self.began(job)
+        self._parts[number] = parts, start + self.limit(job)
+        if any(other < number for other in islice(self._reserved, 1)):
+            self.overtakes(job)
+
+    # --- early ends
+
+    def _give_back(self, job: JobView) -> None:
+        """What is left of its time is free."""
+        parts, end = self._parts.pop(job.number)
+        if end > self.now:
+            self._profile.change(parts, self.now, end)
+
+    def _extend(self) -> None:
+        """Those that run past their limits keep their devices for some time more."""
+        for end, number, _ in self.planned:
+            parts, before = self._parts[number]
+            if end > before:
+                self._profile.change(_minus(parts), max(before, self.now), end)
+                self._parts[number] = parts, end
+
+    def _compress(self) -> None:
+        """Try all reservations again, one by one in the order of submission; the others stay where they are."""
+        moved = {}
+        for number, (job, start, parts) in self._reserved.items():
+            end = start + self.limit(job)
+            self._profile.change(parts, max(start, self.now), end)
+            at, new = self._profile.earliest(job.gpu_type, job.gpus, self.limit(job))
+            self._profile.change(_minus(new), at, at + self.limit(job))
+            moved[number] = job, at, new
+        self._reserved = moved
+        self._starts = sorted((start, number) for number, (_, start, _) in moved.items())
+        self._profile.merge()
+
+
+def _minus(parts: Parts) -> Parts:
+    return {kind: -number for kind, number in parts.items()}

@@ -1,0 +1,165 @@
+"""Policies that plan with run-time limits: what `easy` and `conservative` share."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from bisect import bisect_left, insort
+from collections.abc import Mapping
+from math import ceil
+from typing import ClassVar, Final, Literal
+
+from paictl.frozen import frozen
+from paictl.sim.actions import Stop, Trigger
+from paictl.sim.dice import Dice
+from paictl.sim.knowledge import Knowledge
+from paictl.sim.policies.base import Parameters, Policy, Setup
+from paictl.sim.policies.parameters import Span, parameter
+from paictl.sim.view import JobView
+from paictl.units import Millis
+
+SHORTEST: Final = 1_000
+"""The shortest limit, in milliseconds."""
+GRACE: Final = 60_000
+"""How long a job that has passed its limit is expected to run on, at each decision (`overrun=run`)."""
+
+
+@frozen
+class LimitParameters(Parameters):
+    """Where limits come from, and what happens at a limit."""
+
+    limits: Literal["exact", "factor", "user", "max"] = parameter(
+        "exact",
+        "limit of a job whose trace has none: its duration, its duration times factor, times a factor drawn for each "
+        "job (1 to factor), or one limit for all",
+    )
+    factor: float = parameter(2.0, "for limits=factor and limits=user", least=0.01)
+    limit: Span = parameter(Span(86_400_000), "for limits=max", least=1)
+    overrun: Literal["end", "run"] = parameter("end", "a job that reaches its limit is ended, or runs on")
+
+
+class Limited(Policy):
+    """Keeps the planned end of each running job, ends jobs at their limits, and accounts for promised starts.
+
+    A promise is the first start time that a job was given. Times here are instants in milliseconds.
+    """
+
+    knows = frozenset({Knowledge.DURATION})
+    Parameters: ClassVar[type[LimitParameters]] = LimitParameters
+
+    def __init__(self, parameters: LimitParameters, setup: Setup) -> None:
+        super().__init__(parameters, setup)
+        self.planned: list[tuple[int, int, JobView]] = []
+        """(planned end, number, job) of those that run, rising."""
+        self._ends: dict[int, int] = {}
+        self._limits: dict[int, int] = {}
+        self._promises: dict[int, int] = {}
+        self._overtook: set[int] = set()
+        self._over: set[int] = set()
+        self._slack: list[int] = []
+
+    @abstractmethod
+    def schedule(self, moment: Trigger, freed: bool) -> None:
+        """Start jobs; `freed`: devices became free before a planned end, or a planned end moved."""
+
+    def plan(self, moment: Trigger) -> None:
+        """Take note of ends, end jobs at their limits, then schedule."""
+        freed = False
+        for job in moment.ended:
+            freed |= self.forget(job) > self.now
+        while self.planned and self.planned[0][0] <= self.now:
+            _, _, job = self.planned[0]
+            self._over.add(job.number)
+            self.forget(job)
+            if self.p.overrun == "end":
+                self.placement.give(self.held(job))
+                self.let_go(job)
+                self.act(Stop(job))
+            else:
+                self._expect(job, self.now + GRACE)
+                freed = True
+        self.schedule(moment, freed)
+
+    def wake(self) -> Millis | None:
+        """At the first limit."""
+        return Millis(self.planned[0][0]) if self.planned else None
+
+    # --- limits
+
+    def limit(self, job: JobView) -> int:
+        """How long it may run, in milliseconds; drawn or computed once."""
+        found = self._limits.get(job.number)
+        if found is None:
+            self._limits[job.number] = found = max(SHORTEST, self._limit(job))
+        return found
+
+    def _limit(self, job: JobView) -> int:
+        if job.limit is not None:
+            return job.limit
+        if self.p.limits == "max":
+            return int(self.p.limit)
+        duration: int = self.costs.profile + ceil(job.work / (1 - self.p.overhead))
+        if self.p.limits == "exact":
+            return duration
+        factor: float = self.p.factor
+        if self.p.limits == "user":
+            drawn = Dice(self.setup.seed, f"limit of {job.number}").fraction()
+            factor = 1 + (factor - 1) * float(drawn)
+        return round(duration * factor)
+
+    # --- who runs
+
+    def run(self, job: JobView) -> bool:
+        """Start it if there is a place; False, and nothing changes, if there is none."""
+        if not self.start(job):
+            return False
+        self.began(job)
+        return True
+
+    def began(self, job: JobView) -> None:
+        """It runs from now on, at most until its limit."""
+        self._expect(job, self.now + self.limit(job))
+        if (promise := self._promises.get(job.number)) is not None:
+            self._slack.append(self.now - promise)
+
+    def _expect(self, job: JobView, end: int) -> None:
+        self._ends[job.number] = end
+        insort(self.planned, (end, job.number, job))
+
+    def forget(self, job: JobView) -> int:
+        """It does not run any more; its planned end."""
+        end = self._ends.pop(job.number)
+        del self.planned[bisect_left(self.planned, (end, job.number, job))]
+        return end
+
+    # --- promises
+
+    def promise(self, job: JobView, start: int) -> None:
+        """Remember the first start time that a job was given."""
+        self._promises.setdefault(job.number, start)
+
+    def promised(self, job: JobView) -> bool:
+        """Whether it was given one."""
+        return job.number in self._promises
+
+    def overtakes(self, job: JobView) -> None:
+        """It starts before a job that was submitted earlier."""
+        self._overtook.add(job.number)
+
+    def notes(self, job: JobView, /) -> Mapping[str, float]:
+        """Beside a job: its limit and its first promise (seconds from the start of the trace), whether it overtook."""
+        noted = {"limit": self.limit(job) / 1000}
+        if (promise := self._promises.get(job.number)) is not None:
+            noted["promise"] = promise / 1000
+        return noted | {"backfilled": float(job.number in self._overtook)}
+
+    def counted(self) -> Mapping[str, float]:
+        """Promises made, broken and by how much (seconds, below 0: earlier), jobs over their limit, backfilled jobs."""
+        slack = self._slack
+        return {
+            "promises": len(self._promises),
+            "promises_broken": sum(late > 0 for late in slack),
+            "over_limit": len(self._over),
+            "backfilled": len(self._overtook),
+            "mean_slack": sum(slack) / len(slack) / 1000 if slack else 0.0,
+            "max_slack": max(slack, default=0) / 1000,
+        }

@@ -1,0 +1,305 @@
+"""Placing pods on shared devices: nodes with CPU, memory and devices of which jobs hold shares, and the five policies
+that FGD is compared with.
+
+A job is tried once, when it comes; if no node has room for it, it is dropped. Of the nodes that have room the one with
+the highest integer score is taken; ties go by a rank of the nodes that is drawn once a run.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from paictl.sim.actions import Start, Stop, Trigger
+from paictl.sim.cluster import Cluster, Devices
+from paictl.sim.dice import Dice
+from paictl.sim.job import WHOLE, Job
+from paictl.sim.placement.count import Count
+from paictl.sim.policies.base import Policy, Setup
+from paictl.sim.rates import Rates
+from paictl.sim.state import JobProgress
+from paictl.sim.traces.lines import LONGEST
+from paictl.sim.view import JobView
+
+Numbers = NDArray[np.int64]
+"""One for each node."""
+_PLENTY: Final = 1 << 40
+"""CPU and memory of a node that says nothing of them."""
+_PAPER: Final = "FGD (ATC'23) §6, baseline; simulator hkust-adsl/kubernetes-scheduler-simulator"
+
+
+class SharedNodes:
+    """What is left on each node: CPU, memory, and thousandths of each device."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        nodes = cluster.nodes
+        self.most = max(node.devices for node in nodes)
+        self.cpu: Numbers = np.array([node.cpu_milli or _PLENTY for node in nodes], dtype=np.int64)
+        self.memory: Numbers = np.array([node.memory_mib or _PLENTY for node in nodes], dtype=np.int64)
+        self.size: Numbers = np.array([node.devices for node in nodes], dtype=np.int64)
+        self.left: NDArray[np.int64] = np.full((len(nodes), self.most), -1, dtype=np.int64)
+        """Thousandths left of each device, -1 where a node has fewer."""
+        for number, node in enumerate(nodes):
+            self.left[number, : node.devices] = WHOLE
+        self.total: Numbers = self.size * WHOLE
+        """Thousandths left of all devices of each node."""
+        self.largest_cpu, self.largest = int(self.cpu.max()), self.most * WHOLE
+        self.version: Numbers = np.zeros(len(nodes), dtype=np.int64)
+        """Raised with each change of a node."""
+        self._kinds = {kind: np.array([node.type == kind for node in nodes]) for kind in cluster.types}
+
+    def feasible(self, job: JobView) -> Numbers:
+        """The nodes that have room, by number, rising."""
+        fits = (self.cpu >= job.cpu_milli) & (self.memory >= job.memory_mib)
+        if job.gpus:
+            fits &= (self.left >= job.gpu_milli).sum(axis=1) >= job.gpus
+            if types := job.gpu_types or (job.gpu_type and (job.gpu_type,)):
+                fits &= np.logical_or.reduce([self._kinds[kind] for kind in types if kind in self._kinds])
+        found: Numbers = np.flatnonzero(fits)
+        return found
+
+    def change(self, job: JobView, node: int, places: tuple[int, ...], sign: int) -> None:
+        """A job comes to devices of a node, counted from 0 (`sign` -1), or goes (1)."""
+        self.cpu[node] += sign * job.cpu_milli
+        self.memory[node] += sign * job.memory_mib
+        for place in places:
+            self.left[node, place] += sign * job.gpu_milli
+        self.total[node] += sign * job.gpu_milli * len(places)
+        self.version[node] += 1
+
+    def tightest(self, job: JobView, node: int) -> int:
+        """The device of a node with the least left that is enough for a share, the first of several."""
+        row = self.left[node]
+        return int(np.where(row >= job.gpu_milli, row, WHOLE + 1).argmin())
+
+
+class Undisturbed(Rates):
+    """Shares are walled off from each other: a job runs as fast as alone; one without an end stays for good."""
+
+    def rate(self, state: JobProgress, company: Sequence[JobProgress]) -> int:
+        """None for a job that never leaves."""
+        return 0 if state.job.work >= LONGEST else super().rate(state, company)
+
+    def together(self, job: Job, company: Any, devices: Devices) -> float:  # noqa: ARG002 - as the base class
+        """Nobody is slowed down."""
+        return 1.0
+
+
+class Packing(Policy):
+    """Places each job when it comes, on the feasible node of the highest score, or drops it."""
+
+    shares = True
+    choices = (
+        "ranks of nodes and all draws are from dice of our own: single runs differ from those of the published "
+        "simulator, means over seeds do not",
+        "a node that says nothing of CPU or memory has enough of both",
+        "jobs that end give back what they had; the published figures are about pods that never leave",
+    )  # fmt: skip
+
+    def __init__(self, parameters: Any, setup: Setup) -> None:
+        super().__init__(parameters, setup)
+        self.nodes = SharedNodes(self.cluster)
+        self.dice = Dice(setup.seed, "packing")
+        ranks = list(range(len(self.cluster.nodes)))
+        for last in range(len(ranks) - 1, 0, -1):
+            other = self.dice.below(last + 1)
+            ranks[last], ranks[other] = ranks[other], ranks[last]
+        self.ranks = np.array(ranks, dtype=np.int64)
+        self._places: dict[int, tuple[JobView, int, tuple[int, ...]]] = {}
+        self._arrived = self._allocated = self._dropped = 0
+        self._ratio = 0.0
+        self._curve: dict[int, list[float]] = {}
+
+    def make_placement(self) -> Count:
+        """Not used: places are shares."""
+        return Count(self.cluster)
+
+    def make_rates(self) -> Rates:
+        """Devices of a share do not slow it down."""
+        return Undisturbed(self.cluster, located=False, overhead=self.p.overhead)
+
+    # --- to be overridden
+
+    @abstractmethod
+    def scores(self, job: JobView, nodes: Numbers) -> Numbers:
+        """An integer score for each of these nodes, all of which have room."""
+
+    def choose(self, job: JobView, nodes: Numbers) -> int:
+        """One of the nodes."""
+        scores = self.scores(job, nodes)
+        best = nodes[scores == scores.max()]
+        return int(best[self.ranks[best].argmin()])
+
+    def place(self, job: JobView, node: int) -> int:
+        """The device of a node for a share, counted from 0."""
+        return self.nodes.tightest(job, node)
+
+    def settled(self, job: JobView, node: int, change: int) -> None:
+        """A job came to a node (1) or left it (-1)."""
+
+    # --- what happens
+
+    def plan(self, moment: Trigger) -> None:
+        """Give back what is over, then try who came."""
+        for job in moment.ended:
+            _, node, places = self._places.pop(job.number)
+            self._change(job, node, places, -1)
+        for job in moment.arrived:
+            milli = job.gpus * job.gpu_milli
+            self._arrived += milli
+            nodes = self.nodes.feasible(job)
+            if len(nodes):
+                node = self.choose(job, nodes)
+                places = self._devices(job, node)
+                self._change(job, node, places, 1)
+                self._places[job.number] = job, node, places
+                first = self.cluster.first[node]
+                self.act(Start(job, tuple(first + place for place in places)))
+            else:
+                self._dropped += 1
+                self.act(Stop(job))
+            self._note()
+
+    def _devices(self, job: JobView, node: int) -> tuple[int, ...]:
+        if not job.gpus:
+            return ()
+        if job.gpu_milli < WHOLE:
+            return (self.place(job, node),)
+        idle = np.flatnonzero(self.nodes.left[node] == WHOLE)
+        return tuple(int(place) for place in idle[: job.gpus])
+
+    def _change(self, job: JobView, node: int, places: tuple[int, ...], change: int) -> None:
+        self.nodes.change(job, node, places, -change)
+        self._allocated += change * job.gpu_milli * len(places)
+        self.settled(job, node, change)
+
+    def _note(self) -> None:
+        size = self.cluster.size * WHOLE
+        at = round(100 * self._arrived / size)
+        self._ratio = 100 * self._allocated / size
+        row = self._curve.setdefault(at, [0.0, 0])
+        row[0] += self._ratio
+        row[1] += 1
+
+    def counted(self) -> Mapping[str, float]:
+        """Allocated of all devices in per cent: when the last job had come, and by how much had been asked for."""
+        curve = {at: total / count for at, (total, count) in sorted(self._curve.items())}
+        return {
+            "allocation_ratio": self._ratio,
+            "dropped": self._dropped,
+            **{f"allocation_curve.{at}": value for at, value in curve.items()},
+        }
+
+
+class RandomFit(Packing):
+    """Each job goes to a random node that has room, a share to a random device of it. Example: `random`."""
+
+    id = "random"
+    title = "shares: any node that has room, at random"
+    paper = _PAPER
+
+    def scores(self, job: JobView, nodes: Numbers) -> Numbers:  # noqa: ARG002 - as the base class
+        """All alike."""
+        return np.zeros(len(nodes), dtype=np.int64)
+
+    def choose(self, job: JobView, nodes: Numbers) -> int:  # noqa: ARG002 - as the base class
+        """At random."""
+        return int(nodes[self.dice.below(len(nodes))])
+
+    def place(self, job: JobView, node: int) -> int:
+        """At random."""
+        fitting = np.flatnonzero(self.nodes.left[node] >= job.gpu_milli)
+        return int(fitting[self.dice.below(len(fitting))])
+
+
+class TightestFit(Packing):
+    """The node with the least CPU and devices left after placing. Example: `bestfit`."""
+
+    id = "bestfit"
+    title = "shares: the node with the least left"
+    paper = _PAPER
+
+    def scores(self, job: JobView, nodes: Numbers) -> Numbers:
+        """What is left, CPU and devices alike, by that of the largest node."""
+        book = self.nodes
+        cpu = (book.cpu[nodes] - job.cpu_milli) / book.largest_cpu
+        milli = (book.total[nodes] - job.gpus * job.gpu_milli) / book.largest
+        return np.floor(100 * (1 - 0.5 * cpu - 0.5 * milli)).astype(np.int64)
+
+
+class DotProduct(Packing):
+    """The node whose free CPU and devices have the smallest product with the request. Example: `dotprod`."""
+
+    id = "dotprod"
+    title = "shares: the node with the smallest product of what is left and what is asked for"
+    paper = _PAPER
+
+    def scores(self, job: JobView, nodes: Numbers) -> Numbers:
+        """The smaller the product, the better."""
+        book = self.nodes
+        cpu = book.cpu[nodes] * job.cpu_milli / book.largest_cpu**2
+        milli = book.total[nodes] * (job.gpus * job.gpu_milli) / book.largest**2
+        return np.floor(100 * (1 - 0.5 * (cpu + milli))).astype(np.int64)
+
+
+class GpuPacking(Packing):
+    """Devices in use first, then idle devices of nodes in use, then idle nodes. Example: `gpupacking`."""
+
+    id = "gpupacking"
+    title = "shares: devices in use before idle ones, nodes in use before idle ones"
+    paper = _PAPER
+
+    def scores(self, job: JobView, nodes: Numbers) -> Numbers:
+        """Below 34 for idle nodes, below 50 for idle devices, else the fuller the better."""
+        if not job.gpus:
+            return np.zeros(len(nodes), dtype=np.int64)
+        left = self.nodes.left[nodes]
+        idle = (left == WHOLE).sum(axis=1)
+        if job.gpu_milli == WHOLE:
+            used = np.full(len(nodes), max(50 - job.gpus, 33), dtype=np.int64)
+        else:
+            least = np.where(left >= job.gpu_milli, left, WHOLE + 1).min(axis=1)
+            partly = np.maximum(100 - least * 100 // WHOLE // 10, 50)
+            used = np.where(least == WHOLE, 49, partly)
+        return np.where(idle == self.nodes.size[nodes], np.maximum(33 - idle, idle), used)
+
+
+class GpuClustering(Packing):
+    """Nodes that hold jobs of the same number of devices only, then others. Example: `gpuclustering`."""
+
+    id = "gpuclustering"
+    title = "shares: jobs of one size together"
+    paper = _PAPER
+
+    def __init__(self, parameters: Any, setup: Setup) -> None:
+        super().__init__(parameters, setup)
+        self._guests = np.zeros(len(self.cluster.nodes), dtype=np.int64)
+        self._alike: dict[int, Numbers] = {}
+        """Jobs on each node by affinity: their number of devices, 0 for a share."""
+
+    def settled(self, job: JobView, node: int, change: int) -> None:
+        """Count those with devices."""
+        if job.gpus:
+            self._guests[node] += change
+            self._row(job)[node] += change
+
+    def _row(self, job: JobView) -> Numbers:
+        affinity = job.gpus if job.gpu_milli == WHOLE else 0
+        if affinity not in self._alike:
+            self._alike[affinity] = np.zeros(len(self.cluster.nodes), dtype=np.int64)
+        return self._alike[affinity]
+
+    def scores(self, job: JobView, nodes: Numbers) -> Numbers:
+        """75 for the same alone, 50 for the same and others, 25 for nobody; the fuller, up to 25 more."""
+        if not job.gpus:
+            return np.zeros(len(nodes), dtype=np.int64)
+        largest = self.nodes.largest
+        full = 25 * (largest - self.nodes.total[nodes]) // largest
+        alike, guests = self._row(job)[nodes], self._guests[nodes]
+        kind = np.where(alike > 0, np.where(alike == guests, 75, 50), np.where(guests == 0, 25, 0))
+        return np.asarray(full + kind, dtype=np.int64)

@@ -1,0 +1,231 @@
+"""The smallest cluster on which a trace meets a target: how many nodes (more) of a type, found by doubling and halving.
+
+More nodes can make a job wait longer under some policies, so what is found is a number of nodes that meets the
+target while one node fewer does not; a still smaller one that meets it by chance is not looked for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Final
+
+from paictl.frozen import frozen
+from paictl.i18n import text
+from paictl.sim.cluster import ClusterShape, Node, mixed
+from paictl.sim.job import Job
+from paictl.sim.metrics import percentile
+from paictl.sim.policies.parameters import ParameterError
+from paictl.sim.policies.table import parse
+from paictl.sim.run import FINISHED, JobOutcome, RunResult
+from paictl.sim.simulate import simulate
+from paictl.sim.specify import cluster_named
+from paictl.units import DurationError, parse_duration
+
+NEVER: Final = 10**18
+"""Milliseconds: the wait of a job that never starts, the completion time of one that never completes."""
+MOST: Final = 4096
+"""Nodes that are tried at most, unless more are allowed."""
+_TARGET: Final = re.compile(r"(?:(mean|median|max|p\d{1,2}(?:\.\d+)?)\s+)?(jct|queueing|waiting|makespan)\s*<=\s*(\S+)")
+_HINT: Final = "write 'p95 queueing <= 1h': mean, median, p95 or max of jct, queueing or waiting; or 'makespan <= 2d'"
+
+
+@frozen
+class SizingTarget:
+    """A bound on a figure."""
+
+    text: str
+    statistic: str
+    """`mean`, `max`, or `p50`, `p95`, …; empty for the makespan."""
+    quantity: str
+    bound: int
+    """Milliseconds."""
+
+    def value(self, run: RunResult) -> float:
+        """The figure in milliseconds; jobs that did not start (complete) have waited (taken) for ever."""
+        if self.quantity == "makespan":
+            return _makespan(run)
+        values = sorted(_quantity(self.quantity, outcome) for outcome in run.outcomes)
+        if self.statistic == "mean":
+            return sum(values) / len(values)
+        part = 1.0 if self.statistic == "max" else float(self.statistic[1:]) / 100
+        return percentile(values, part) or 0.0
+
+
+def _quantity(name: str, outcome: JobOutcome) -> int:
+    found = getattr(outcome, name) if outcome.ending in FINISHED else None
+    return NEVER if found is None else int(found)
+
+
+def _makespan(run: RunResult) -> float:
+    if any(outcome.ending not in FINISHED for outcome in run.outcomes):
+        return NEVER
+    return max(one.end or 0 for one in run.outcomes) - min(one.submit for one in run.outcomes)
+
+
+def target(written: str) -> SizingTarget:
+    """`p95 queueing <= 1h`, `mean jct <= 90m`, `makespan <= 2d`; raises `ParameterError`."""
+    found = _TARGET.fullmatch(written.strip().lower())
+    if found is None or (found[1] is None) != (found[2] == "makespan"):
+        raise ParameterError(text("{written!r} is not a target", written=written), where="--target", hint=_HINT)
+    try:
+        bound = round(parse_duration(found[3]) * 1000)
+    except DurationError:
+        raise ParameterError(
+            text("{written!r} is not a target", written=written), where="--target", hint=_HINT
+        ) from None
+    return SizingTarget(written.strip(), {"median": "p50", None: ""}.get(found[1], found[1]), found[2], bound)
+
+
+@frozen
+class NodeOffer:
+    """A kind of node that can be added."""
+
+    type: str
+    devices: int
+    price: float | None = None
+    """Of one node for an hour."""
+
+
+def offers(nodes: Sequence[str], prices: Sequence[str]) -> list[NodeOffer]:
+    """`8` or `V100=8`, and `V100=2.5` (or `2.5` where there is one kind); raises `ParameterError`."""
+    costs = {}
+    for written in prices:
+        kind, _, amount = written.rpartition("=")
+        if not re.fullmatch(r"\d+(\.\d+)?", amount, re.ASCII):
+            raise ParameterError(text("{written!r} is not a price", written=written), where="--price",
+                                 hint="write V100=2.5: one node for an hour")  # fmt: skip
+        costs[kind] = float(amount)
+    made = []
+    for written in nodes:
+        kind, _, devices = written.rpartition("=")
+        if not re.fullmatch(r"[1-9]\d{0,3}", devices, re.ASCII):
+            raise ParameterError(text("{written!r} is not a node", written=written), where="--node",
+                                 hint="write 8, or V100=8: type and devices")  # fmt: skip
+        made.append(NodeOffer(kind or "gpu", int(devices), costs.pop(kind, None)))
+    if costs:
+        raise ParameterError(
+            text("there is a price for {name!r} and no such node", name=next(iter(costs))), where="--price",
+            hint=text("nodes: {names}", names=", ".join(nodes)),
+        )  # fmt: skip
+    return made
+
+
+@frozen
+class SizingTrial:
+    """One number of nodes that was tried."""
+
+    nodes: int
+    """Added."""
+    devices: int
+    """Of the whole cluster."""
+    values: tuple[float, ...]
+    """Of each target, milliseconds."""
+    met: bool
+
+
+@frozen
+class SizingAnswer:
+    """What one kind of node comes to."""
+
+    offer: NodeOffer
+    trials: tuple[SizingTrial, ...]
+    """In the order in which they were tried."""
+    found: SizingTrial | None
+    """The smallest that meets all targets; None if none does."""
+    reason: str = ""
+    """Why there is none."""
+
+    @property
+    def price(self) -> float | None:
+        """For an hour of what has to be added."""
+        return None if self.found is None or self.offer.price is None else self.offer.price * self.found.nodes
+
+
+def grown(base: ClusterShape | None, offer: NodeOffer, nodes: int) -> ClusterShape:
+    """The cluster with so many nodes more."""
+    if base is None:
+        return mixed([(offer.type, nodes, offer.devices)])
+    added = tuple(Node(f"added-{number}", offer.devices, offer.type) for number in range(1, nodes + 1))
+    name = f"{base.text} + {nodes} x {offer.type}" if nodes else base.text
+    return replace(base, text=name, nodes=(*base.nodes, *added), hived=None if nodes else base.hived)
+
+
+def size(
+    jobs: Sequence[Job],
+    offer: NodeOffer,
+    targets: Sequence[SizingTarget],
+    policy: str,
+    *,
+    base: ClusterShape | None = None,
+    seed: int = 0,
+    most: int = MOST,
+    tried: Callable[[SizingTrial], None] | None = None,
+) -> SizingAnswer:
+    """Search for the fewest nodes of a kind; `tried` is called after each trial."""
+    trials: dict[int, SizingTrial] = {}
+    idle = False
+
+    def meets(nodes: int) -> bool:
+        nonlocal idle
+        shape = grown(base, offer, nodes)
+        run = simulate(jobs, shape, policy, seed=seed)
+        values = tuple(one.value(run) for one in targets)
+        met = all(value <= one.bound for value, one in zip(values, targets, strict=True))
+        idle = all(outcome.waiting == 0 for outcome in run.outcomes)
+        trials[nodes] = SizingTrial(nodes, run.devices, values, met)
+        if tried is not None:
+            tried(trials[nodes])
+        return met
+
+    low = -1 if base is not None else 0
+    for high in _doubling(0 if base is not None else 1, most):
+        if meets(high):
+            break
+        low = high
+        if idle:
+            reason = text("no job waits there any more: more nodes cannot help")
+            return SizingAnswer(offer, tuple(trials.values()), None, reason)
+    else:
+        return SizingAnswer(offer, tuple(trials.values()), None, text("not even with {most:,} nodes", most=most))
+    while high - low > 1:
+        middle = (low + high) // 2
+        if meets(middle):
+            high = middle
+        else:
+            low = middle
+    return SizingAnswer(offer, tuple(trials.values()), trials[high])
+
+
+def _doubling(first: int, most: int) -> Iterator[int]:
+    number = first
+    while number < most:
+        yield number
+        number = max(1, 2 * number)
+    yield most
+
+
+def best(answers: Sequence[SizingAnswer]) -> SizingAnswer | None:
+    """The cheapest where every one has a price, else the one with the fewest devices; None if there is none."""
+    met = [one for one in answers if one.found is not None]
+    if not met:
+        return None
+    if all(one.price is not None for one in met):
+        return min(met, key=lambda one: one.price or 0.0)
+    return min(met, key=lambda one: one.found.devices if one.found is not None else 0)
+
+
+def question(
+    policy: str, targets: Sequence[str], nodes: Sequence[str], prices: Sequence[str], cluster: str | None
+) -> tuple[list[SizingTarget], list[NodeOffer], ClusterShape | None]:
+    """What is asked, with all that is wrong with it raised before anything is played."""
+    parse(policy)
+    goals = [target(one) for one in targets]
+    kinds = offers(nodes, prices)
+    if len({(one.type, one.devices) for one in kinds}) < len(kinds):
+        raise ParameterError("the same node twice", where="--node", hint="give each kind once")
+    base = cluster_named(cluster) if cluster is not None else None
+    if base is not None and any(node.name == "added-1" for node in base.nodes):
+        raise ParameterError("it has a node named added-1 already", where=cluster, hint="rename it")
+    return goals, kinds, base

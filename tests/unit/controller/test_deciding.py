@@ -1,0 +1,61 @@
+"""When a job that has ended lets go of the cluster: nothing of it may still hold devices."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from paictl.cluster.kubernetes.paijob.names import ROLE, TASK, labels_of
+from paictl.cluster.kubernetes.paijob.record import JobRecord
+from paictl.cluster.kubernetes.paijob.seen import PodSeen, read_pod
+from paictl.controller.deciding import OVERDUE, closed, wanted
+from paictl.controller.observing import JobObjects
+from paictl.units import from_unix
+from paictl.workload.job import Job
+from paictl.workload.lifecycle import JobStatus, RunState
+
+NOW = from_unix(1_795_000_000)
+JOB = Job.from_mapping({
+    "protocolVersion": 2, "name": "j", "type": "job",
+    "prerequisites": [{"name": "i", "type": "dockerimage", "uri": "x"}],
+    "taskRoles": {"r": {
+        "instances": 1, "dockerImage": "i", "commands": ["true"],
+        "resourcePerInstance": {"cpu": 1, "memoryMB": 1, "gpu": 1},
+    }},
+})  # fmt: skip
+ENDED = JobRecord(JobStatus(RunState.SUCCEEDED, (), 0, 0), {}, 0, NOW, NOW, 0, "")
+
+
+def pod(phase: str, seconds: float | None) -> PodSeen:
+    """A pod of the job, which has to be gone in so many seconds (None: it is not deleted)."""
+    about: dict[str, Any] = {
+        "name": "p", "uid": "u", "namespace": "jobs",
+        "labels": labels_of("j", 0), "annotations": {ROLE: "r", TASK: "0"},
+    }  # fmt: skip
+    if seconds is not None:
+        about["deletionTimestamp"] = (NOW + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    found = read_pod({"metadata": about, "spec": {}, "status": {"phase": phase}})
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("phase", "seconds", "open_"),
+    [("Running", None, True), ("Running", 5, True), ("Succeeded", None, False), ("Pending", None, True)],
+)
+def test_a_job_is_closed_when_none_of_its_pods_holds_devices(phase: str, seconds: float | None, open_: bool) -> None:
+    seen = JobObjects({}, (pod(phase, seconds),))
+    asked = wanted("j", JOB, ENDED, seen, NOW)
+    assert closed(ENDED, asked).closed is not open_
+
+
+def test_the_next_look_is_after_the_pod_has_been_given_up() -> None:
+    """A look at the very instant would find it not yet overdue, and nobody would look again."""
+    seen = JobObjects({}, (pod("Running", 10),))
+    later = wanted("j", JOB, ENDED, seen, NOW).later
+    assert later is not None
+    assert later > (timedelta(seconds=10) + OVERDUE).total_seconds()
+    then = NOW + timedelta(seconds=later)
+    assert closed(ENDED, wanted("j", JOB, ENDED, seen, then)).closed

@@ -1,0 +1,172 @@
+"""Claims through the gates: allocated before the pin, taken back, allocated again, and devices that turn bad."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from paictl.cluster.devices.claims import FINALIZER, read_claim
+from paictl.cluster.devices.pod_claims import ClaimOptions, PodClaims
+from paictl.extender import claims as door
+from paictl.placer.core import GATE
+from paictl.placer.placing import place_round
+from paictl.remote.kube.client import Json, KubeError
+from tests.unit.cluster.devices.played import CLASS, PlayedServer
+from tests.unit.extender.conftest import NODES
+from tests.unit.extender.harness import gang
+from tests.unit.placer.test_placing import PatchingServer, Placer
+
+
+class ClaimingServer(PatchingServer):
+    """Pods as before; claims and nodes on a server of their own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.played = PlayedServer()
+
+    def request(self, method: str, path: str, body: Any = None, **named: object) -> Json:
+        if not path.startswith(("/apis/resource.k8s.io", "/api/v1/nodes")):
+            return super().request(method, path, body, **named)
+        assert not self.locked(), "nobody waits for the network in the lock"
+        return self.played.get(path) if method == "GET" else self.played.request(method, path, body)
+
+
+class ClaimingPlacer(Placer):
+    """A placer that allocates claims."""
+
+    server_type = ClaimingServer
+    server: ClaimingServer
+
+    def prepare(self) -> None:
+        client: Any = self.server
+        promised = door.promised_indexes(self.core.book.engine.state)
+        self.core.claims = PodClaims(client, ClaimOptions((CLASS,), (CLASS,)), promised, lambda: self.now)
+        self.core.claims.directory.changed = self.core.devices_changed
+        for name in NODES:
+            self.publish(name)
+
+    def publish(self, node: str, *tainted: int) -> None:
+        taint = [{"key": "fault", "effect": "NoSchedule"}]
+        devices = [{"name": f"gpu-{at}", "taints": taint if at in tainted else []} for at in range(4)]
+        spec = {"driver": CLASS, "nodeName": node, "pool": {"name": node}, "devices": devices}
+        assert self.core.claims is not None
+        self.core.claims.directory.slice_changed({"metadata": {"name": node}, "spec": spec})
+
+    def tell(self) -> None:
+        if self.core.claims is not None:
+            for claim in self.server.played.claims.values():
+                self.core.claims.ledger.change(read_claim(claim))
+        super().tell()
+
+    def create_claiming(self, pods: Sequence[Json], devices: int) -> None:
+        """Pods and, as kube-controller-manager makes them, their claims."""
+        for pod in pods:
+            about = pod["metadata"]
+            self.server.played.add(about["name"], about["uid"], devices)
+            pod["spec"]["resourceClaims"] = [{"name": "c", "resourceClaimTemplateName": "t"}]
+            made = [{"name": "c", "resourceClaimName": about["name"]}]
+            pod["status"] = {**pod.get("status", {}), "resourceClaimStatuses": made}
+        self.tell()
+        self.create(pods)
+
+    def held(self) -> set[tuple[str, str]]:
+        return {(node, device) for _, node, device in self.server.played.held()}
+
+    def reconcile(self) -> None:
+        self.now += 1
+        self.reconciler.reconcile()
+        self.tell()
+
+
+@pytest.fixture
+def placer() -> ClaimingPlacer:
+    return ClaimingPlacer()
+
+
+def test_devices_are_allocated_before_the_gate_goes(placer: ClaimingPlacer) -> None:
+    placer.create_claiming(gang("a", 1, 2), 2)
+    placer.server.refuse["pin a-0"] = KubeError("no", status=500)
+    placer.round()
+    assert len(placer.held()) == 2
+    assert placer.node("a-0") == "", "it is not pinned yet"
+    del placer.server.refuse["pin a-0"]
+    placer.now += 60
+    placer.round()
+    assert {node for node, _ in placer.held()} == {placer.node("a-0")}
+
+
+def test_what_was_allocated_before_a_kill_is_taken_back_or_used(placer: ClaimingPlacer) -> None:
+    placer.create_claiming(gang("a", 2, 2), 2)
+    placer.server.refuse |= {f"pin a-{at}": KubeError("no", status=500) for at in range(2)}
+    placer.round()
+    assert len(placer.held()) == 4
+    placer.begin()
+    placer.delete("a-1")  # the gang is not whole any more: nobody may keep devices for it
+    del placer.server.played.claims["default/a-1"]
+    placer.core.claims_changed()
+    placer.reconcile()
+    assert not placer.held()
+    assert FINALIZER not in placer.server.played.claims["default/a-0"]["metadata"]["finalizers"]
+
+
+def test_a_pinned_pod_that_loses_its_devices_gets_the_same_again(placer: ClaimingPlacer) -> None:
+    """kube-scheduler frees the claims of a pod that it cannot schedule."""
+    placer.create_claiming(gang("a", 1, 3), 3)
+    placer.round()
+    before = placer.held()
+    claim = placer.server.played.claims["default/a-0"]
+    del claim["status"]["allocation"]
+    claim["metadata"]["resourceVersion"] = "500"
+    placer.tell()
+    placer.reconcile()
+    assert placer.held() == before
+
+
+def test_a_place_whose_device_turns_bad_before_the_pin_is_given_up(placer: ClaimingPlacer) -> None:
+    placer.create_claiming(gang("a", 1, 4), 4)
+    (pin,) = place_round(placer.core)
+    placer.publish(pin.node, 3)
+    assert "cannot be used: device gpu-3 is tainted fault:NoSchedule" in placer.pinner.send(pin)
+    placer.now += 60
+    placer.tell()
+    placer.round()
+    assert placer.node("a-0") not in ("", pin.node)
+    assert {node for node, _ in placer.held()} == {placer.node("a-0")}
+
+
+def test_a_pod_keeps_a_device_that_turns_bad_and_is_told(placer: ClaimingPlacer) -> None:
+    placer.create_claiming(gang("a", 1, 1), 1)
+    placer.round()
+    node = placer.node("a-0")
+    (device,) = (int(name[-1]) for _, name in placer.held())
+    placer.publish(node, device)
+    assert "DeviceBad" in placer.reasons("a-0")
+    assert placer.core.bad_devices == {node: {device: f"device gpu-{device} is tainted fault:NoSchedule"}}
+    placer.create_claiming(gang("b", 1, 3), 3)
+    placer.round()
+    assert placer.node("b-0"), "the other three are used"
+    placer.publish(node)
+    assert not placer.core.bad_devices
+
+
+def test_claims_that_disagree_with_the_annotation_are_told_after_a_restart(placer: ClaimingPlacer) -> None:
+    placer.create_claiming(gang("a", 1, 1), 1)
+    placer.round()
+    (held,) = placer.server.played.claims["default/a-0"]["status"]["allocation"]["devices"]["results"]
+    held["device"] = f"gpu-{(int(held['device'][-1]) + 1) % 4}"
+    placer.server.pods["default/a-0"]["spec"]["nodeName"] = placer.node("a-0")
+    placer.begin()
+    assert "DevicesDisagree" in placer.reasons("a-0")
+
+
+def test_where_claims_cannot_be_had_a_pod_with_claims_waits(placer: ClaimingPlacer) -> None:
+    placer.core.claims = None
+    placer.core.options = replace(placer.core.options, no_claims="devices: environment, because there is no driver")
+    placer.create_claiming(gang("a", 1, 1), 1)
+    placer.now += 10
+    placer.round()
+    assert placer.server.pods["default/a-0"]["spec"]["schedulingGates"] == [{"name": GATE}]
+    assert any("there is no driver" in event.message for event in placer.recorded)

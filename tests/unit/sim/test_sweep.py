@@ -1,0 +1,192 @@
+"""Sweeps: what ranges stand for, means with intervals, what differs, what is kept for --resume."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from paictl.cli.main import run as paictl
+from paictl.sim.cluster import homogeneous
+from paictl.sim.kept import KeptRuns, RunRequest
+from paictl.sim.metrics import figures
+from paictl.sim.parallel import play
+from paictl.sim.plot import sweep_svg
+from paictl.sim.policies.parameters import ParameterError
+from paictl.sim.simulate import LOOK, simulate
+from paictl.sim.sweep import SweepRun, estimate, expanded, planned, seeds_of, settings, sweep_csv, sweep_data, swept
+from paictl.sim.traces.load import load
+
+BRANCHING = "easy:limits=user,factor=2..3"
+
+
+@pytest.mark.parametrize(
+    ("written", "policies"),
+    [
+        ("fifo", ["fifo"]),
+        ("las:knob=1..3", ["las:knob=1", "las:knob=2", "las:knob=3"]),
+        ("easy:factor=1..2..0.5", ["easy:factor=1", "easy:factor=1.5", "easy:factor=2"]),
+        (
+            "las:order=start|running,knob=1..2",
+            [
+                "las:order=start,knob=1",
+                "las:order=start,knob=2",
+                "las:order=running,knob=1",
+                "las:order=running,knob=2",
+            ],
+        ),
+        ("las:queues=3250/7200", ["las:queues=3250/7200"]),
+    ],
+)
+def test_ranges_stand_for_policies(written: str, policies: list[str]) -> None:
+    assert expanded(written) == policies
+
+
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        ("las:knob=1..", "'1..' is not a range"),
+        ("las:knob=5..1", "'5..1' is not a range"),
+        ("las:knob=1..2..0", "'1..2..0' is not a range"),
+        ("las:knob=1..2..1..1", "is not a range"),
+        ("las:knob=1..inf", "is not a range"),
+        ("las:knob=1..9999999", "more than 10,000 values"),
+        ("las:nob=1..2", "no parameter 'nob'"),
+        ("las:order=start|sideways", "'sideways' is not known"),
+        ("lass:knob=1..2", "no policy 'lass'"),
+    ],
+)
+def test_a_sweep_of_what_does_not_exist_is_refused(written: str, message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
+        planned([written], ["2x4"], [])
+
+
+def test_everything_is_checked_before_a_run_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("paictl.sim.sweep.play", None)
+    words = ["sim", "sweep", "tiny", "nowhere.csv", "--policy", "fifo", "--cluster", "2x4"]
+    assert paictl(words) == 2
+    assert paictl([*words[:3], *words[4:], "--policy", "srtf:x=1..2"]) == 2
+
+
+def test_seeds_are_numbers_and_ranges() -> None:
+    assert seeds_of(["3", "1..4"]) == [3, 1, 2, 4]
+    for wrong in ("", "a", "4..1", "1..x", "-1", "0..999999"):
+        with pytest.raises(ParameterError, match="not a seed"):
+            seeds_of([wrong])
+
+
+def test_the_interval_is_students() -> None:
+    found = estimate([1.0, 2.0, 3.0, 4.0])
+    assert found.low is not None
+    assert found.high is not None
+    assert (found.mean, found.count) == (2.5, 4)
+    assert found.high - found.mean == pytest.approx(3.182 * 1.2909944 / 2, rel=1e-6)
+    assert found.mean - found.low == pytest.approx(found.high - found.mean)
+    assert (found.certain, estimate([0.0, 10.0]).certain, estimate([5.0]).certain) == (True, False, False)
+
+
+def runs_of(*policies: str, seeds: str = "1..3") -> list[SweepRun]:
+    return swept([load("tenants"), load("tiny")], planned(policies, ["4x4"], [seeds]), processes=1)
+
+
+def test_a_setting_has_means_over_traces_and_seeds_and_differences_to_the_first() -> None:
+    runs = runs_of("fifo", BRANCHING)
+    fifo, two, three = settings(runs)
+    assert [one.policy for one in (fifo, two, three)] == ["fifo", *expanded(BRANCHING)]
+    assert fifo.estimates["mean_jct"].count == 2, "fifo draws nothing: three seeds of a trace are one replication"
+    assert fifo.against == {}
+    assert two.estimates["mean_jct"].count == three.estimates["mean_jct"].count > 2
+    means = {(one.trace, one.policy, one.seed): one.figures.mean_jct or 0 for one in runs}
+    differences = [means[trace, two.policy, seed] - means[trace, "fifo", seed] for trace, _, seed in means]
+    assert two.against["mean_jct"].mean < 0
+    assert min(differences) <= two.against["mean_jct"].mean <= max(differences)
+
+
+def test_what_draws_nothing_is_never_significant_on_one_trace() -> None:
+    runs = swept([load("tenants")], planned(["fifo", "srtf"], ["4x4"], ["1..5"]), processes=1)
+    difference = settings(runs)[1].against["mean_jct"]
+    assert (difference.count, difference.low, difference.certain) == (1, None, False)
+
+
+def test_results_as_json_csv_and_a_plot(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table, plot = tmp_path / "runs.csv", tmp_path / "plot.svg"
+    words = ["sim", "sweep", "tiny", "--policy", BRANCHING, "--cluster", "2x4", "--cluster", "1x4", "--seed", "1..2"]
+    assert paictl([*words, "--csv", str(table), "--plot", str(plot), "-o", "json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert [(one["policy"], one["cluster"]) for one in data["settings"]] == [
+        (policy, cluster) for cluster in ("2x4", "1x4") for policy in expanded(BRANCHING)
+    ]  # fmt: skip
+    assert len(data["runs"]) == 8
+    assert data["settings"][1]["against_first"]["mean_jct"].keys() >= {"mean", "low", "high", "significant"}
+    rows = list(csv.DictReader(io.StringIO(table.read_text(encoding="utf-8"))))
+    assert [(row["factor"], row["seed"]) for row in rows[:4]] == [("2", "1"), ("2", "2"), ("3", "1"), ("3", "2")]
+    assert float(rows[0]["mean_jct"]) == data["runs"][0]["mean_jct"]
+    root = ElementTree.fromstring(plot.read_text(encoding="utf-8"))  # noqa: S314 - our own
+    shown = [one.text for one in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert {"mean_jct", "makespan", "2x4", "1x4"} <= set(shown)
+    assert len(list(root.iter("{http://www.w3.org/2000/svg}circle"))) >= 4 * 8
+    assert paictl(words) == 0
+    assert "95 % confidence interval" in capsys.readouterr().out
+
+
+def test_a_plot_of_one_setting_without_differences_can_be_drawn() -> None:
+    runs = swept([load("tiny")], planned(["fifo"], ["2x4"], []), processes=1)
+    assert sweep_svg(settings(runs)).count("<circle") == len(settings(runs)[0].estimates)
+    assert sweep_data(runs)["settings"][0]["metrics"]["mean_jct"]["low"] is None
+    assert len(sweep_csv(runs).splitlines()) == 2
+
+
+# --- how far it is, and what is kept
+
+
+def test_how_far_a_run_is_rises_to_the_end() -> None:
+    seen: list[float] = []
+    jobs = load("tenants").jobs * 1
+    simulate(jobs, homogeneous(1, 8), "las:queues=60/300/900", part=seen.append)
+    assert len(seen) >= 1
+    assert seen == sorted(seen)
+    assert 0 < seen[-1] <= 1
+    assert LOOK > 0
+
+
+def test_an_interrupted_command_resumes_with_the_runs_that_are_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("paictl.sim.kept.WORTH", 0)
+    trace, wanted = load("tiny"), [RunRequest(name, homogeneous(2, 4)) for name in ("fifo", "srtf", "las")]
+    played: list[str] = []
+
+    def broken(jobs: object, spec: object, policy: str, **more: object) -> object:
+        played.append(policy)
+        if policy == "las" and played.count("las") == 1:
+            raise KeyboardInterrupt
+        return simulate(jobs, spec, policy, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("paictl.sim.parallel.simulate", broken)
+    with pytest.raises(KeyboardInterrupt):
+        play(trace.jobs, wanted, processes=1, kept=KeptRuns(trace, resume=False, folder=tmp_path))
+    assert len(list(tmp_path.iterdir())) == 2, "what is done is left"
+    again = play(trace.jobs, wanted, processes=1, kept=KeptRuns(trace, resume=True, folder=tmp_path))
+    assert played == ["fifo", "srtf", "las", "las"]
+    assert [figures(one) for one in again] == [figures(one) for one in play(trace.jobs, wanted, processes=1)]
+    assert list(tmp_path.iterdir()) == [], "a finished command leaves nothing"
+
+
+def test_kept_runs_are_only_those_of_the_same_trace_policy_cluster_and_seed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("paictl.sim.kept.WORTH", 0)
+    trace, request = load("tiny"), RunRequest("fifo", homogeneous(2, 4), 1)
+    kept = KeptRuns(trace, resume=True, folder=tmp_path / "cache")
+    kept.put(request, simulate(trace.jobs, request.cluster, "fifo", seed=1))
+    assert (tmp_path / "cache").stat().st_mode & 0o077 == 0
+    assert kept.get(request) is not None
+    assert kept.get(RunRequest("fifo", homogeneous(2, 4), 2)) is None
+    assert kept.get(RunRequest("fifo", homogeneous(2, 8), 1)) is None
+    assert KeptRuns(load("tenants"), resume=True, folder=tmp_path / "cache").get(request) is None
+    next((tmp_path / "cache").iterdir()).write_bytes(b"garbage")
+    assert kept.get(request) is None, "what cannot be read is played again"
