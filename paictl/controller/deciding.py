@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from itertools import takewhile
 from typing import Final
 
 from paictl.cluster.kubernetes.paijob.record import (
@@ -24,12 +25,17 @@ from paictl.controller.observing import AttemptObjects, JobObjects, PodTransitio
 from paictl.frozen import frozen
 from paictl.workload import lifecycle
 from paictl.workload.job import Job
-from paictl.workload.lifecycle import JobStatus, PodChange, RunState
+from paictl.workload.lifecycle import JobStatus, PodChange, RunState, TaskStatus
 
 OVERDUE: Final = timedelta(seconds=30)
 """How long after a pod had to be gone nobody waits for it any more: its node does not answer."""
 KEPT: Final = 1
 """Attempts before the present one whose ended pods are kept, for their logs."""
+PAUSES: Final = (10.0, 300.0)
+"""First and longest pause, in seconds, before a pod is made again that a kubelet has rejected: its node may reject the
+next one too, and the scheduler may choose it again."""
+LASTED: Final = timedelta(minutes=10)
+"""How long an attempt has to last so that the pauses begin with the first again."""
 _ENDS: Final = frozenset({PodChange.FAILED, PodChange.PREEMPTED, PodChange.LOST})
 
 
@@ -152,11 +158,38 @@ def wanted(name: str, job: Job, record: JobRecord, seen: JobObjects, now: dateti
         role.name for role in job.roles
         if attempt.main(role.name) is None and attempt.is_fresh(role.name)
     )  # fmt: skip
-    tasks = tuple(
-        (task.role, task.index, task.retries) for task in status.tasks
+    tasks = [
+        task for task in status.tasks
         if task.state is RunState.WAITING and task.retries and attempt.present(task) is None and attempt.is_left(task)
-    )  # fmt: skip
-    return JobActions(roles, tasks, delete=(*forgotten, *_past_tries(status, attempt)))
+    ]  # fmt: skip
+    rests = {task.ref: _rest_of_task(task, seen, status.attempt, now) for task in tasks}
+    rest = _rest_of_attempt(record, seen, now) if len(roles) == len(job.roles) else 0.0
+    due = tuple((task.role, task.index, task.retries) for task in tasks if not rests[task.ref])
+    later = min((one for one in (rest, *rests.values()) if one), default=None)
+    return JobActions(() if rest else roles, due, delete=(*forgotten, *_past_tries(status, attempt)), later=later)
+
+
+def _rest_of_attempt(record: JobRecord, seen: JobObjects, now: datetime) -> float:
+    """Seconds for which an attempt is put off, because a kubelet has rejected a pod of the one before."""
+    before = record.status.attempt - 1
+    if not record.attempts or not any(pod.rejected and pod.attempt == before for pod in seen.pods):
+        return 0.0
+    quick = takewhile(lambda line: line.ended - (line.started or line.ended) < LASTED, reversed(record.attempts))
+    return _rest(record.attempts[-1].ended, sum(1 for _ in quick), now)
+
+
+def _rest_of_task(task: TaskStatus, seen: JobObjects, attempt: int, now: datetime) -> float:
+    """Seconds for which a task is put off, because a kubelet has rejected its last pod."""
+    for pod in seen.pods:
+        is_last = (pod.attempt, pod.place, pod.retry) == (attempt, (task.role, task.index), task.retries - 1)
+        if is_last and pod.rejected and pod.ended:
+            return _rest(pod.ended, task.retries, now)
+    return 0.0
+
+
+def _rest(since: datetime, tries: int, now: datetime) -> float:
+    pause = min(PAUSES[0] * 2.0 ** min(max(tries, 1) - 1, 16), PAUSES[1])
+    return max(pause - (now - since).total_seconds(), 0.0)
 
 
 def _past_tries(status: JobStatus, attempt: AttemptObjects) -> Iterator[str]:

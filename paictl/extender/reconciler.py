@@ -58,6 +58,8 @@ class Reconciler:
         self.clock = clock
         self.evicted = 0
         self._attempts: dict[str, _Attempt] = {}
+        self._torn: set[str] = set()
+        """Victims of whose gang a pod was evicted: what is left of it does no work."""
         self._nominated: set[str] = set()
         self._swept = 0.0
         self._counted = 0.0
@@ -168,10 +170,14 @@ class Reconciler:
                 self._evict_gang(preemption, uids)
         wanted = {uid for preemption in found for _, uids in preemption.victims for uid in uids}
         self._attempts = {uid: one for uid, one in self._attempts.items() if uid in wanted}
+        self._torn &= wanted
         self._nominated &= {uid for preemption in found for uid in preemption.waiting}
 
     def _evict_gang(self, preemption: Preemption, uids: Sequence[str]) -> None:
-        """Evict the pods of a gang, or none of them: half a gang holds devices and does no work."""
+        """Evict the pods of a gang, or none of them: half a gang holds devices and does no work.
+
+        A budget that its owner makes in between does not keep the rest, where budgets may be overruled.
+        """
         now = self.clock()
         due = (uid for uid in uids if uid not in self._attempts or now >= self._attempts[uid].due)
         found = (housekeeping.victim(self.core, preemption.group, uid) for uid in due)
@@ -179,13 +185,14 @@ class Reconciler:
         if not victims or not self._may_act():
             return
         tried = [self._attempts.setdefault(one.pod.uid, _Attempt(now, now)) for one in victims]
-        overrule = self.delete_after is not None and now - min(one.first for one in tried) >= self.delete_after
+        waited, torn = now - min(one.first for one in tried), not self._torn.isdisjoint(uids)
+        overrule = self.delete_after is not None and (torn or waited >= self.delete_after)
         hindered = {} if overrule else self._protected([one.pod for one in victims])
         for ref, why in hindered.items():
             self._tell_hindered(preemption, ref, why)
         for attempt, victim in zip(tried, victims, strict=True):
-            if not hindered and self._may_act():
-                self._evict(preemption, victim, overrule=overrule)
+            if not hindered and self._may_act() and self._evict(preemption, victim, overrule=overrule):
+                self._torn.update(uids)
             attempt.due = self.clock() + attempt.pause
             attempt.pause = min(2 * attempt.pause, BETWEEN_EVICTIONS[1])
 
@@ -207,7 +214,8 @@ class Reconciler:
             if entry is not None:
                 self.core.record(pod_events.hindered(entry.ref, victim.key, why))
 
-    def _evict(self, preemption: Preemption, victim: Victim, *, overrule: bool) -> None:
+    def _evict(self, preemption: Preemption, victim: Victim, *, overrule: bool) -> bool:
+        """Evict one pod; whether the API server has agreed."""
         ref, group = victim.pod, victim.group
         pods.annotate(self.client, (ref.namespace, ref.name, ref.uid), {PREEMPTED_FOR: group.name})
         answer, why = pods.evict(self.client, ref.namespace, ref.name, ref.uid, grace=victim.grace)
@@ -223,6 +231,7 @@ class Reconciler:
                 self._tell_hindered(preemption, ref, why)
             case Eviction.GONE:
                 self._check(ref)
+        return answer is Eviction.TAKEN
 
     def _nominate(self, preemption: Preemption) -> None:
         """Have kube-scheduler keep room for pods whose victims are on their way out."""

@@ -67,6 +67,12 @@ REFUSED: list[tuple[str, Json]] = [
     ("or leave out runtimeClassName", base(runtimeClassName="nvidia-cdi")),
     ("with the name of yours", base(containers=[container(**limits("nvidia.com/gpu"))])),
     ("with the name of yours", base(initContainers=[container(**limits("amd.com/gpu"))])),
+    *(("with the name of yours", base(containers=[container(**limits(name))])) for name in (
+        "nvidia.com/gpu.shared", "nvidia.com/mig-1g.5gb", "amd.com/cpx_nps4",
+    )),
+    *(("another scheduler would", asking(containers=[container(**limits("nvidia.com/gpu"))], **other)) for other in (
+        {}, {"schedulerName": "default-scheduler"}, {"schedulingGates": [{"name": "mine"}]},
+    )),
     *(FORGED := [
         ("is written by the scheduler", annotated(ISOLATION)),
         ("is written by the scheduler", annotated(INFO)),
@@ -75,7 +81,12 @@ REFUSED: list[tuple[str, Json]] = [
 ]  # fmt: skip
 TAKEN: list[Json] = [
     base(),
-    asking(containers=[container(env=[OURS, {"name": "A", "value": "b"}], **limits("nvidia.com/gpu"))]),
+    asking(
+        containers=[container(env=[OURS, {"name": "A", "value": "b"}], **limits("nvidia.com/gpu"))],
+        schedulerName="hivedscheduler",
+    ),
+    asking(containers=[container(**limits("nvidia.com/gpu"))], schedulingGates=[{"name": "paictl.io/cells"}]),
+    base(containers=[container(**limits("nvidia.com/hostdev"))]),
     asking(runtimeClassName="nvidia", containers=[container(securityContext={"privileged": False})]),
     *(host(path) for path in ("/devices", "/data", "/etc/cdirom", "/var/lib/x", "/home/dev")),
 ]

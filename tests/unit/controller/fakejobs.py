@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 import random
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from paictl.cluster.kubernetes.mirror import PODS
@@ -39,6 +39,9 @@ class FakeJobs(FakeKube):
         self.overlaps: list[str] = []
         """Pods that were made while some of an attempt before went on."""
         self.serial = 0
+        self.serial = 0
+        self.clock: Callable[[], str] = _stamp
+        """The time at which pods start, and are rejected."""
 
     def _done(self, method: str, path: str, body: Any, query: dict[str, object]) -> Json:
         if method == "GET" and path in (JOBS, WORKS, PODS):
@@ -92,7 +95,7 @@ class FakeJobs(FakeKube):
             if going or index in done or index in failed:
                 continue
             bad = [pod for pod in tries if pod["status"]["phase"] == "Failed"]
-            ignored = sum(bool(pod["status"].get("conditions")) for pod in bad) if ignores else 0
+            ignored = sum(map(_is_disturbed, bad)) if ignores else 0
             if len(bad) - ignored > limit:
                 failed.add(index)
             else:
@@ -124,7 +127,7 @@ class FakeJobs(FakeKube):
     def _live(self, path: str, pod: Json, dice: random.Random, ends: Mapping[str, int | None]) -> None:
         phase, code = pod["status"]["phase"], ends.get(pod["metadata"]["annotations"]["paictl.io/role"])
         if phase == "Pending":
-            self._kept(path, {**pod, "status": {"phase": "Running", "startTime": _stamp()}})
+            self._kept(path, {**pod, "status": {"phase": "Running", "startTime": self.clock()}})
         elif phase == "Running" and code is not None and dice.random() < 0.7:
             state = {"terminated": {"exitCode": code, "reason": "Error", "finishedAt": _stamp()}}
             status = {"phase": "Failed" if code else "Succeeded", "containerStatuses": [{"state": state}]}
@@ -140,7 +143,10 @@ class FakeJobs(FakeKube):
     def reject(self, name: str, reason: str) -> None:
         """The kubelet does not admit a pod: it has failed, and none of its containers has a status."""
         path = f"{PODS}/{name}"
-        status = {"phase": "Failed", "reason": reason, "message": f"Pod was rejected: {reason}"}
+        bound = {"type": "PodScheduled", "status": "True", "lastTransitionTime": self.clock()}
+        status = {
+            "phase": "Failed", "reason": reason, "message": f"Pod was rejected: {reason}", "conditions": [bound],
+        }  # fmt: skip
         self._kept(path, {**self.objects[path], "status": status})
 
     def pods(self) -> Iterator[Json]:
@@ -148,6 +154,10 @@ class FakeJobs(FakeKube):
 
     def live(self) -> list[Json]:
         return [pod for pod in self.pods() if pod["status"]["phase"] in ("Pending", "Running")]
+
+
+def _is_disturbed(pod: Json) -> bool:
+    return any(one["type"] == "DisruptionTarget" for one in pod["status"].get("conditions") or ())
 
 
 def _merged(known: Json, change: Json) -> Json:
@@ -163,7 +173,9 @@ class Bench:
     def __init__(self, kube: FakeJobs) -> None:
         self.kube = kube
         self.now = START
-        self.loop = ControlLoop(kube, lambda: 60.0, lambda _: None, clock=lambda: datetime.now(UTC))
+        self.loop = ControlLoop(kube, lambda: 60.0, lambda _: None, clock=lambda: datetime.now(UTC) + self.ahead)
+        self.ahead = timedelta()
+        """How far the controller's clock is ahead: pauses pass by setting it."""
         self.told: set[str] = set()
 
     def tell(self) -> None:

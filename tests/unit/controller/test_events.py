@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from paictl.cluster.interface import JobState
+from paictl.units import rfc3339
 from tests.unit.controller.conftest import cluster, job, request
 from tests.unit.controller.fakejobs import Bench, FakeJobs
 
@@ -54,6 +56,12 @@ def test_of_more_tasks_than_are_kept_it_is_told_that_they_start_again(
     assert sorted(preempted(kube, 2)) == sorted(["Submitted", "Retried", "Started 0", "Started 1"])
 
 
+def end_suspended(kube: FakeJobs, *, gang: bool) -> None:
+    """Kubernetes ends the pods of Jobs that are suspended: of a gang all, when one has failed."""
+    for pod in kube.live() if gang else ():
+        kube.objects.pop(next(path for path in kube.objects if path.endswith(f"/pods/{pod['metadata']['name']}")))
+
+
 @pytest.mark.parametrize("reason", ["OutOfcpu", "OutOfmemory", "OutOfpods", "NodeAffinity", "UnexpectedAdmissionError"])
 @pytest.mark.parametrize("gang", [True, False])
 def test_a_pod_that_the_kubelet_rejects_is_tried_again_free_of_charge(kube: FakeJobs, reason: str, gang: bool) -> None:
@@ -64,15 +72,33 @@ def test_a_pod_that_the_kubelet_rejects_is_tried_again_free_of_charge(kube: Fake
         kube.reject(min(pod["metadata"]["name"] for pod in kube.live()), reason)
         bench.tell()
         bench.look()
-        if gang:
-            for pod in kube.live():  # Kubernetes ends those whose Job is suspended
-                kube.objects.pop(
-                    next(path for path in kube.objects if path.endswith(f"/pods/{pod['metadata']['name']}"))
-                )
+        end_suspended(kube, gang=gang)
+        bench.ahead += timedelta(minutes=5)
     turn(kube, bench)
     assert job(kube).state is JobState.RUNNING
     assert len(kube.live()) == 2
     assert any(reason in str(one.data) for one in cluster(kube).events("job/ann~job")) or not gang
+
+
+@pytest.mark.parametrize("gang", [True, False])
+def test_a_rejected_pod_is_made_again_after_a_pause_that_grows(kube: FakeJobs, gang: bool) -> None:
+    cluster(kube).submit([request({"a": {"instances": 2}}, gang=gang)])
+    bench = Bench(kube)
+    kube.clock = lambda: rfc3339(datetime.now(UTC) + bench.ahead)
+    turn(kube, bench)
+    pauses = []
+    for _ in range(4):
+        victim = min(pod["metadata"]["name"] for pod in kube.live())
+        kube.reject(victim, "UnexpectedAdmissionError")
+        bench.tell()
+        bench.look()
+        end_suspended(kube, gang=gang)
+        begun = bench.ahead
+        while len(kube.live()) < 2:
+            bench.ahead += timedelta(seconds=5)
+            turn(kube, bench, times=2)
+        pauses.append((bench.ahead - begun).total_seconds())
+    assert [10 <= pauses[0] <= 20, 20 <= pauses[1] <= 30, 40 <= pauses[2] <= 50, 80 <= pauses[3] <= 90] == [True] * 4
 
 
 def test_a_pod_that_ran_and_failed_counts_whatever_its_reason_is(kube: FakeJobs) -> None:

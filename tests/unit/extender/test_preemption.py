@@ -121,6 +121,35 @@ def test_a_gang_of_which_one_pod_is_protected_is_left_whole(harness: Harness) ->
     assert sorted(harness.evictions()) == [f"POST eviction low-{i}" for i in range(3)]
 
 
+@pytest.mark.parametrize("delete_after", [None, 600.0])
+def test_a_budget_made_while_a_gang_is_being_evicted_does_not_keep_half_of_it(
+    harness: Harness, delete_after: float | None
+) -> None:
+    """Whoever owns the gang can make a budget between two evictions: the rest holds devices and does no work."""
+    harness.reconciler.delete_after = delete_after
+    for made in gang("low", 3, 4):
+        harness.run(made)
+    harness.ask(gang("high", 1, 4, priority=5)[0])
+    server, answer = harness.server, harness.server.request
+
+    def request(method: str, path: str, body: Any = None, **more: object) -> Any:
+        found = answer(method, path, body, **more)
+        if server.calls[-1].startswith("POST eviction"):
+            server.refuse["eviction"] = KubeError("the budget", status=429, reason="TooManyRequests")
+        return found
+
+    server.request = request  # type: ignore[method-assign]
+    for _ in range(10):
+        harness.reconciler.reconcile()
+        if harness.evictions() and "default/low-0" in server.pods:
+            harness.delete("low-0")  # it has ended at once
+        harness.now += 1
+    deleted = {call for call in server.calls if call.startswith("DELETE")}
+    assert deleted == (set() if delete_after is None else {"DELETE pod low-1", "DELETE pod low-2"})
+    assert ("BudgetOverruled" in harness.reasons_of("low-2")) is (delete_after is not None)
+    assert "PreemptionHindered" in harness.reasons_of("high-0") or delete_after is not None
+
+
 def test_a_budget_over_several_pods_of_a_gang_takes_all_of_them_or_none(harness: Harness) -> None:
     """The API server would take any one of them, and the next no more."""
     for made in gang("low", 3, 4):

@@ -52,9 +52,6 @@ class FakeServices:
     def drift(self, name: str) -> Sequence[str]:
         return self.edited.get(name, ())
 
-    def configurations(self) -> Sequence[ConfigVersion]:
-        return ()
-
     def protections(self) -> Sequence[Protection]:
         return ()
 
@@ -295,7 +292,7 @@ def test_a_service_that_somebody_names_is_tried_and_nothing_else_heeds_images(re
 def test_what_was_edited_by_hand_is_refreshed_when_it_is_to_be_taken_over(
     take_over: bool, refreshed: list[str]
 ) -> None:
-    fake = FakeServices(running=["grafana", "prometheus"])
+    fake = FakePushed(running=["grafana", "prometheus"])
     fake.changed = {"grafana": False, "prometheus": False}
     fake.edited = {"grafana": ("Deployment paictl-system/grafana: spec.paused was added by kubectl",)}
     request_ = ServiceRequest(Action.REFRESH, names=("grafana", "prometheus"), take_over=take_over)

@@ -113,6 +113,10 @@ def read_pod(pod: Mapping[str, Any]) -> PodSeen | None:
     states = [one.get("state") or {} for one in containers]
     phase = str(status.get("phase", "Pending"))
     deleting = read_time(about.get("deletionTimestamp"))
+    ended = _ended(states, target, deleting) if phase in ("Succeeded", "Failed") else None
+    rejected = phase == "Failed" and _is_rejection(status, states)
+    if rejected and ended is None:  # at once after its binding
+        ended = read_time(conditions.get("PodScheduled", {}).get("lastTransitionTime"))
     return PodSeen(
         name=str(about["name"]),
         uid=str(about["uid"]),
@@ -127,11 +131,11 @@ def read_pod(pod: Mapping[str, Any]) -> PodSeen | None:
         node=str((pod.get("spec") or {}).get("nodeName") or ""),
         devices=_devices(noted.get(ISOLATION)),
         started=read_time(status.get("startTime")),
-        ended=_ended(states, target, deleting) if phase in ("Succeeded", "Failed") else None,
+        ended=ended,
         reason=_why(phase, status, states, target if disruption else {}, conditions.get("PodScheduled", {})),
         disruption=disruption,
         deleting=deleting,
-        rejected=phase == "Failed" and _is_rejection(status, states),
+        rejected=rejected,
     )
 
 
