@@ -22,8 +22,7 @@ _BLOCK = re.compile(r'^```(\w+)(?: title="(.*?)")?\n(.*?)^```$', re.M | re.S)
 
 def blocks(recipe: str) -> Iterator[tuple[str, str, str]]:
     """Kind, file and text of each block."""
-    for kind, name, text in _BLOCK.findall(recipe):
-        yield kind, name, text
+    yield from _BLOCK.findall(recipe)
 
 
 def write(path: Path, kind: str, text: str) -> None:

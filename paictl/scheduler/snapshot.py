@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 FORMAT: Final = "paictl-scheduler-state/2"
+EARLIER: Final = ("paictl-scheduler-state/1",)
+"""Formats that are known and no longer read: whoever kept one recovers from nodes and pods."""
 
 
 class SnapshotError(PaictlError, ValueError):

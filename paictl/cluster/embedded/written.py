@@ -89,19 +89,19 @@ def _book(
 ) -> Book:
     """The scheduler's book as it was when the world was stored; raises `ClusterError` for a damaged one.
 
-    What another version of paictl has stored is not read: the scheduler recovers from nodes and pods, as after a restart.
+    What an earlier version has stored is not read: the scheduler recovers from nodes and pods, as after a restart.
     """
     from paictl.scheduler import snapshot
     from paictl.scheduler.book import Book, BookedPod
     from paictl.scheduler.engine import Engine
 
-    if dumped.get("format") != snapshot.FORMAT:
-        book, well = Book(Engine(configuration.spec)), set(healthy)
-        for name in book.engine.state.physical.nodes:
-            book.report(name, name in well)
-        book.recover(running)
-        return book
     with whole():
+        if dumped["format"] in snapshot.EARLIER:
+            book, well = Book(Engine(configuration.spec)), set(healthy)
+            for name in book.engine.state.physical.nodes:
+                book.report(name, name in well)
+            book.recover(running)
+            return book
         book = Book(snapshot.restore(configuration.spec, dumped))
     book.resume(
         {pod.request.uid: BookedPod(pod.request, None, pod.info, bound=True) for pod in running},

@@ -17,12 +17,13 @@ from paictl.cluster.embedded import clock
 from paictl.cluster.embedded.clock import steady
 from paictl.cluster.embedded.cluster import EmbeddedCluster
 from paictl.cluster.embedded.store import FILE, Store
-from paictl.cluster.interface import ClusterError, JobRequest, MachineSpec, NodeRole
+from paictl.cluster.interface import ClusterError, JobRequest, JobState, MachineSpec, NodeRole
 from paictl.errors import PaictlError
+from paictl.scheduler.snapshot import EARLIER
 from paictl.units import Millis
 from tests.unit.cli.conftest import Paictl
 from tests.unit.cli.conftest import paictl as paictl
-from tests.unit.cluster.conftest import MakeBench
+from tests.unit.cluster.conftest import MINUTE, MakeBench
 
 
 def test_what_a_killed_start_left_is_removed(bench: MakeBench) -> None:
@@ -146,3 +147,21 @@ def test_a_cluster_of_an_earlier_version_which_did_not_store_the_nodes_of_the_sc
 def _store(folder: Path, state: Mapping[str, Any]) -> None:
     with closing(sqlite3.connect(folder / FILE)) as database, database:
         database.execute("UPDATE state SET data = ?", (json.dumps(state),))
+
+
+def test_a_cluster_of_an_earlier_version_goes_on(bench: MakeBench) -> None:
+    """Its scheduler's state is of another format: jobs that run keep their places, and those that wait get theirs."""
+    lab = bench("lab")
+    runs = [lab.submit(f"runs{n}", vc, duration=Millis(5 * MINUTE)) for n, vc in enumerate(("default", "vc1"))]
+    waits = lab.submit("waits", "default", duration=Millis(MINUTE))
+    lab.pass_time(MINUTE)
+    before = {job.key: (job.state, [(task.node, task.devices) for task in job.tasks]) for job in lab.cluster.jobs()}
+    with closing(sqlite3.connect(lab.folder / FILE)) as database, database:
+        database.execute(
+            "UPDATE state SET data = json_set(json_remove(data, '$.engine.state'), '$.engine.format', ?)", EARLIER
+        )
+    again = lab.again()
+    again.tick(Millis(1000))
+    assert {job.key: (job.state, [(task.node, task.devices) for task in job.tasks]) for job in again.jobs()} == before
+    again.tick(Millis(7 * MINUTE))
+    assert {job.key for job in again.jobs() if job.state is JobState.SUCCEEDED} == {*runs, waits}
