@@ -48,7 +48,7 @@ class SharedNodes:
             self.left[number, : node.devices] = WHOLE
         self.total: Numbers = self.size * WHOLE
         """Thousandths left of all devices of each node."""
-        self.largest_cpu, self.largest = int(self.cpu.max()), self.most * WHOLE
+        self.largest_cpu, self.largest = int(np.max(self.cpu)), self.most * WHOLE
         self.version: Numbers = np.zeros(len(nodes), dtype=np.int64)
         """Raised with each change of a node."""
         self._kinds = {kind: np.array([node.type == kind for node in nodes]) for kind in cluster.types}
@@ -59,7 +59,7 @@ class SharedNodes:
         if job.gpus:
             fits &= (self.left >= job.gpu_milli).sum(axis=1) >= job.gpus
             if types := job.gpu_types or (job.gpu_type and (job.gpu_type,)):
-                fits &= np.logical_or.reduce([self._kinds[kind] for kind in types if kind in self._kinds])
+                fits &= np.any([self._kinds[kind] for kind in types if kind in self._kinds], axis=0)
         found: Numbers = np.flatnonzero(fits)
         return found
 
@@ -75,7 +75,7 @@ class SharedNodes:
     def tightest(self, job: JobView, node: int) -> int:
         """The device of a node with the least left that is enough for a share, the first of several."""
         row = self.left[node]
-        return int(np.where(row >= job.gpu_milli, row, WHOLE + 1).argmin())
+        return int(np.argmin(np.where(row >= job.gpu_milli, row, WHOLE + 1)))
 
 
 class Undisturbed(Rates):
@@ -132,8 +132,8 @@ class Packing(Policy):
     def choose(self, job: JobView, nodes: Numbers) -> int:
         """One of the nodes."""
         scores = self.scores(job, nodes)
-        best = nodes[scores == scores.max()]
-        return int(best[self.ranks[best].argmin()])
+        best = nodes[scores == np.max(scores)]
+        return int(best[np.argmin(self.ranks[best])])
 
     def place(self, job: JobView, node: int) -> int:
         """The device of a node for a share, counted from 0."""
