@@ -14,8 +14,9 @@ from paictl.cli.command import App
 from paictl.cli.console import Output, spoken, write, write_data, write_table
 from paictl.cluster.interface import MachineSpec, NodeChange, NodeCondition, NodeView
 from paictl.errors import PaictlError
-from paictl.operate.nodes import add_worker, change_nodes, find_node
+from paictl.operate.nodes import add_worker, change_devices, change_nodes, find_node
 from paictl.units import rfc3339, span_text
+from paictl.words import listed
 
 EXAMPLES = """
     paictl node list
@@ -29,6 +30,9 @@ app.command("copy", epilog=nodehosts.COPY_EPILOG)(nodehosts.copy)
 app.command("ssh", epilog="paictl node ssh worker1 -m master.csv -w worker.csv -c config.yaml")(nodehosts.ssh)
 
 Name = Annotated[str, typer.Argument(autocompletion=names_of.nodes, help="Name of a node.")]
+Devices = Annotated[
+    list[int] | None, typer.Option("--device", metavar="NUMBER", help="Only this device, counted from 0; repeatable.")
+]
 Names = Annotated[list[str], typer.Argument(autocompletion=names_of.nodes, help="Names of nodes.")]
 
 
@@ -70,6 +74,10 @@ def show(name: Name, output: OutputOption = Output.TABLE, state: StateOption = N
     write(spoken("machine:  {hardware}", hardware=_hardware(machine)))
     kind = f" ({machine.device_type})" if machine.devices else ""
     write(spoken("devices:  {used} of {all} in use", used=node.used, all=machine.devices) + kind)
+    if node.bad_devices:
+        write(spoken("broken:   {devices}", devices=listed(f"device {device}" for device in node.bad_devices)))
+    for pod in node.pods_at_risk:
+        write(spoken("at risk:  {pod} runs on a broken device", pod=pod))
     if node.reason:
         write(spoken("note:     it is {reason}", reason=node.reason))
     for pod in node.pods:
@@ -89,6 +97,8 @@ def _data(node: NodeView) -> dict[str, object]:
         "since": rfc3339(node.since),
         "used": node.used,
         "pods": list(node.pods),
+        "bad_devices": list(node.bad_devices),
+        "pods_at_risk": list(node.pods_at_risk),
         "reason": node.reason,
     }
 
@@ -105,16 +115,52 @@ def uncordon(names: Names, state: StateOption = None) -> None:
     _change(names, "uncordon", "uncordoned", state)
 
 
-@app.command(epilog="paictl node fail worker1")
-def fail(names: Names, state: StateOption = None) -> None:
-    """Let nodes fail, as if their hardware broke: pods there are lost if it does not heal within five minutes."""
-    _change(names, "fail", "made to fail", state)
+@app.command(
+    epilog="""
+    paictl node fail worker1
+    paictl node fail worker1 --device 3 --device 5
+"""
+)
+def fail(names: Names, devices: Devices = None, state: StateOption = None) -> None:
+    """Let nodes or single devices fail, as if the hardware broke.
+
+    Pods on a failed node are lost if it does not heal within five minutes. A failed device gets no new pods; those on
+    it go on and are named.
+    """
+    if devices:
+        _change_devices(names, NodeChange.FAIL, devices, state)
+    else:
+        _change(names, "fail", "made to fail", state)
 
 
-@app.command(epilog="paictl node heal worker1")
-def heal(names: Names, state: StateOption = None) -> None:
-    """Let failed nodes come back."""
-    _change(names, "heal", "healed", state)
+@app.command(
+    epilog="""
+    paictl node heal worker1
+    paictl node heal worker1 --device 3
+"""
+)
+def heal(names: Names, devices: Devices = None, state: StateOption = None) -> None:
+    """Let failed nodes, or single devices, come back."""
+    if devices:
+        _change_devices(names, NodeChange.HEAL, devices, state)
+    else:
+        _change(names, "heal", "healed", state)
+
+
+def _change_devices(names: list[str], change: NodeChange, devices: list[int], state: Path | None) -> None:
+    wanted, cluster = sorted(set(devices)), open_cluster(state)
+    failed = change is NodeChange.FAIL
+    for changed in change_devices(cluster, names, change, wanted):
+        name, before, after = changed.after.machine.name, changed.before.bad_devices, changed.after.bad_devices
+        which = f"{'device' if len(wanted) == 1 else 'devices'} {listed(map(str, wanted))}"
+        done = "made to fail" if failed else "healed"
+        console.outcome(
+            f"{which} of node {name} {done}" + (" already" if before == after else ""),
+            name=name, change=change.value, devices=wanted, bad_devices=list(after),
+        )  # fmt: skip
+        if failed and before != after:
+            for pod in changed.after.pods_at_risk:
+                console.info(spoken("{pod} runs there and goes on", pod=pod))
 
 
 def _change(names: list[str], change: str, done: str, state: Path | None) -> None:

@@ -134,6 +134,9 @@ class Nodes(Protocol):
     def set_node(self, name: str, change: NodeChange) -> NodeView:
         """Change a node; a cluster of real machines refuses to let one fail or heal."""
 
+    def set_devices(self, name: str, change: NodeChange, devices: Sequence[int]) -> NodeView:
+        """Let devices of a node (counted from 0) fail, or heal; a cluster of real machines refuses."""
+
     def add_node(self, machine: MachineSpec) -> NodeView:
         """A machine joins; `ConflictError` if its name or address is taken."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
@@ -10,6 +10,7 @@ from typing import Any
 
 from paictl.errors import ExitCode, PaictlError
 from paictl.frozen import frozen
+from paictl.i18n import text
 from paictl.units import Millis
 
 
@@ -78,6 +79,15 @@ class MachineSpec:
     device_type: str = ""
     devices: int = 0
 
+    def check_devices(self, devices: Iterable[int]) -> None:
+        """Raise `ClusterError` for a number that none of its devices has; they are counted from 0."""
+        unknown = min((device for device in devices if not 0 <= device < self.devices), default=None)
+        if unknown is not None:
+            raise ClusterError(
+                text("node {name} has no device {device}", name=self.name, device=unknown),
+                hint=text("its devices are 0 to {last}", last=self.devices - 1) if self.devices else "it has none",
+            )
+
 
 class NodeCondition(StrEnum):
     """How a node is; only a ready one gets new pods, pods on a cordoned one go on."""
@@ -109,6 +119,10 @@ class NodeView:
     used: int = 0
     pods: tuple[str, ...] = ()
     reason: str = ""
+    bad_devices: tuple[int, ...] = ()
+    """Rising numbers of the devices that are broken; those of real machines are known to the scheduler only."""
+    pods_at_risk: tuple[str, ...] = ()
+    """Those of `pods` that run on a broken device."""
 
 
 class JobState(StrEnum):
@@ -248,6 +262,8 @@ class EventKind(StrEnum):
     NODE_REMOVED = "NodeRemoved"
     READY = "Ready"
     CORDONED = "Cordoned"
+    DEVICE_FAILED = "DeviceFailed"
+    DEVICE_HEALED = "DeviceHealed"
     # to a node, a task of a job (then the data say which), or a job
     FAILED = "Failed"
     # to a job

@@ -41,6 +41,15 @@ def change_nodes(cluster: Nodes, names: Sequence[str], change: NodeChange) -> tu
     return tuple(Changed(view, cluster.set_node(name, change)) for name, view in before.items())
 
 
+def change_devices(cluster: Nodes, names: Sequence[str], change: NodeChange, devices: Sequence[int]) -> list[Changed]:
+    """Let devices of nodes fail or heal; nothing is changed where a name or a device's number is wrong."""
+    nodes = {node.machine.name: node for node in cluster.nodes()}
+    before = {name: _among(nodes, name) for name in names}
+    for view in before.values():
+        view.machine.check_devices(devices)
+    return [Changed(view, cluster.set_devices(name, change, devices)) for name, view in before.items()]
+
+
 def add_worker(cluster: Nodes, name: str, address: str, *, like: str | None = None, sku: str | None = None) -> NodeView:
     """A worker joins that has what the node `like` has, or what `sku` says (as `config generate` takes it).
 

@@ -284,9 +284,11 @@ class Book:
         self.pods |= {pod.request.uid: BookedPod(pod.request, None, pod.info, bound=True) for pod in running}
         return self.engine.recover((PodRecovered(pod.request, pod.info) for pod in running), now)
 
-    def resume(self, pods: Mapping[str, BookedPod], health: Mapping[str, bool]) -> None:
-        """Take over pods and nodes that the engine knows already: the book's own part of a dump."""
-        self.pods, self.health = dict(pods), dict(health)
+    def resume(
+        self, pods: Mapping[str, BookedPod], health: Mapping[str, bool], bad_devices: Iterable[tuple[str, int]]
+    ) -> None:
+        """Take over pods, nodes and devices that the engine knows already: the book's own part of a dump."""
+        self.pods, self.health, self.bad_devices = dict(pods), dict(health), set(bad_devices)
 
     # --- looking
 

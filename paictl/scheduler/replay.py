@@ -235,7 +235,11 @@ class Replayer:
             raise snapshot.SnapshotError(f"the dump is damaged ({type(error).__name__}: {error})") from error
         engine.stopped = False
         self.book = Book(engine)
-        self.book.resume(pods, health)
+        bad = {
+            (engine.state.physical.node_name(leaf), engine.state.physical.device(leaf))
+            for leaf in engine.state.health.bad_leaves
+        }
+        self.book.resume(pods, health, bad)
 
     def mark(self, operation: Mapping[str, Any]) -> Json:  # noqa: ARG002 (all operations are called alike)
         """A remark in a benchmark stream: nothing happens."""

@@ -153,7 +153,12 @@ def test_a_node_fails_and_heals_where_machines_are_imagined(contract: Contract) 
         for change in (NodeChange.FAIL, NodeChange.HEAL):
             with pytest.raises(UnsupportedError):
                 contract.cluster.set_node("worker1", change)
+            with pytest.raises(UnsupportedError):
+                contract.cluster.set_devices("worker1", change, [0])
         return
+    broken = contract.cluster.set_devices("worker1", NodeChange.FAIL, [0])
+    assert (broken.condition, broken.bad_devices) == (NodeCondition.READY, (0,))
+    assert contract.cluster.set_devices("worker1", NodeChange.HEAL, [0]).bad_devices == ()
     assert contract.cluster.set_node("worker1", NodeChange.FAIL).condition is NodeCondition.FAILED
     assert contract.cluster.set_node("worker1", NodeChange.HEAL).condition is NodeCondition.READY
     kinds = [event.kind for event in contract.cluster.events("node/worker1")]

@@ -162,6 +162,10 @@ class EmbeddedCluster:
         """Cordon, uncordon, fail or heal a node."""
         return self._live.set_node(name, change)
 
+    def set_devices(self, name: str, change: NodeChange, devices: Sequence[int]) -> NodeView:
+        """Let devices of a node fail, or heal."""
+        return self._live.set_devices(name, change, devices)
+
     def add_node(self, machine: MachineSpec) -> NodeView:
         """A machine joins."""
         return self._live.add_node(machine)

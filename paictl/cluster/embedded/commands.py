@@ -143,6 +143,25 @@ class SetNode(LoggedCommand):
 
 
 @frozen
+class SetDevices(LoggedCommand):
+    """Let devices of a node break, or mend them."""
+
+    do: ClassVar[str] = "set-devices"
+    name: str
+    change: NodeChange
+    devices: tuple[int, ...]
+
+    def act(self, world: World) -> object:
+        """The node as it is then."""
+        return world.set_devices(self.name, self.change, self.devices)
+
+    @classmethod
+    def of(cls, line: Line) -> Self:
+        """From the log."""
+        return cls(line["name"], NodeChange(line["change"]), tuple(line["devices"]))
+
+
+@frozen
 class AddNode(LoggedCommand):
     """A machine joins."""
 
@@ -255,8 +274,8 @@ class RunOut(LoggedCommand):
 
 
 _KINDS: Final[tuple[type[LoggedCommand], ...]] = (
-    BringUp, Submit, StopJob, SetNode, AddNode, RemoveNode, Push, SetService, RestartServices, WipeService, Tick,
-    RunOut,
+    BringUp, Submit, StopJob, SetNode, SetDevices, AddNode, RemoveNode, Push, SetService, RestartServices, WipeService,
+    Tick, RunOut,
 )  # fmt: skip
 _READERS: Final[Mapping[str, Callable[[Line], LoggedCommand]]] = {kind.do: kind.of for kind in _KINDS}
 
@@ -277,7 +296,9 @@ def bring_up(
 def apply(world: World, at: Millis, command: LoggedCommand) -> object:
     """Let time pass until `at` and carry a command out; what it returns is the command's."""
     world.advance(at)
-    return command.act(world)
+    answer = command.act(world)
+    world.dispatcher.come_to_rest()
+    return answer
 
 
 def replay(log: Sequence[tuple[Millis, Line]]) -> World:

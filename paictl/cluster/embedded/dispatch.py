@@ -8,7 +8,7 @@ That makes a round cost as much as there are *different* requests, not as there 
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -76,6 +76,18 @@ class Demoted:
 
 
 Action: TypeAlias = Bound | Evicted | Demoted
+
+
+@frozen
+class Survivors:
+    """What a scheduler finds when it starts."""
+
+    healthy: Sequence[str]
+    """Names of the nodes that may be used."""
+    bad_devices: Sequence[tuple[str, int]]
+    """(node, number) of devices that are broken, those of nodes that may not be used, too."""
+    running: Sequence[RunningPod]
+    """The pods that run, with their places."""
 
 
 @dataclass(slots=True)
@@ -210,15 +222,17 @@ class Dispatcher:
 
     # --- the book
 
-    def start(self, spec: ClusterSpec, healthy: Iterable[str], running: Iterable[RunningPod]) -> None:
+    def start(self, spec: ClusterSpec, survivors: Survivors) -> None:
         """Start scheduling by a configuration; pods that run stay where they are, whatever it says."""
         from paictl.scheduler.book import Book  # late: who only looks at a cluster decides nothing
         from paictl.scheduler.engine import Engine
 
         book = Book(Engine(spec))
-        for name in healthy:
+        for name in survivors.healthy:
             book.report(name, True)
-        book.recover(running)
+        for name, device in survivors.bad_devices:
+            book.report_device(name, device, healthy=False)
+        book.recover(survivors.running)
         self.resume(book)
 
     def resume(self, book: Book | None) -> None:
@@ -249,11 +263,26 @@ class Dispatcher:
         self._reconsider()
         return outcomes
 
+    def report_device(self, node: str, device: int, healthy: bool, now: float) -> list[Outcome]:
+        """A device became healthy or bad: every refused group gets another chance."""
+        if self.book is None:
+            return []
+        outcomes = self.book.report_device(node, device, healthy, now)
+        self._note_classes(outcomes)
+        self._reconsider()
+        return outcomes
+
+    def come_to_rest(self) -> None:
+        """Doom what has to be, as storing the state does: which virtual cell shows a bad one depends on when."""
+        if self.engine is not None:
+            _ = self.engine.state  # settles
+
     def _heard(self, outcomes: list[Outcome]) -> list[Outcome]:
         """Give refused groups another chance for which a release matters."""
         assert self.engine is not None  # noqa: S101 - asked before
         self._note_classes(outcomes)
-        if self.engine.state.health.bad_nodes:
+        health = self.engine.state.health
+        if health.bad_nodes or health.bad_leaves:
             self._reconsider()
         else:
             for outcome in outcomes:

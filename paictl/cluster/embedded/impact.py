@@ -22,7 +22,7 @@ def impact_of(world: World, files: Mapping[str, str]) -> Iterator[Impact]:
     """
     configuration, then = ConfigSnapshot(0, files), Dispatcher()
     try:
-        then.start(configuration.spec, *world.survivors())
+        then.start(configuration.spec, world.survivors())
     except PaictlError:
         return
     assert then.engine is not None  # noqa: S101 - started above

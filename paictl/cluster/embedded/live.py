@@ -102,6 +102,11 @@ class Live(WithPages, ImaginedPods):
         """Cordon, uncordon, fail or heal a node."""
         return self._write(commands.SetNode(name, change), lambda world: _one(node_views(world, self.epoch), name))
 
+    def set_devices(self, name: str, change: NodeChange, devices: Sequence[int]) -> NodeView:
+        """Let devices of a node fail, or heal."""
+        command = commands.SetDevices(name, change, tuple(devices))
+        return self._write(command, lambda world: _one(node_views(world, self.epoch), name))
+
     def add_node(self, machine: MachineSpec) -> NodeView:
         """A machine joins."""
         return self._write(commands.AddNode(machine), lambda world: _one(node_views(world, self.epoch), machine.name))

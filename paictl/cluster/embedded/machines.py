@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -21,6 +21,8 @@ class EmbeddedNode:
     since: Millis
     cordoned: bool = False
     failed: bool = False
+    bad_devices: tuple[int, ...] = ()
+    """Rising numbers of its devices that are broken, whatever the machine is."""
 
     @property
     def condition(self) -> NodeCondition:
@@ -97,15 +99,31 @@ class Machines:
         self._nodes[name] = new
         return old, new
 
+    def set_devices(self, name: str, devices: Iterable[int], *, broken: bool) -> tuple[EmbeddedNode, EmbeddedNode]:
+        """Let devices of a machine break, or mend them; returns it before and after.
+
+        Raises `ClusterError` for a number that none of its devices has.
+        """
+        old, chosen = self.get(name), set(devices)
+        old.machine.check_devices(chosen)
+        bad = set(old.bad_devices) | chosen if broken else set(old.bad_devices) - chosen
+        self._nodes[name] = replace(old, bad_devices=tuple(sorted(bad)))
+        return old, self._nodes[name]
+
     def dump(self) -> list[dict[str, Any]]:
         """All machines as JSON values."""
         return [
-            {"machine": asdict(node.machine), "since": node.since, "cordoned": node.cordoned, "failed": node.failed}
+            {
+                "machine": asdict(node.machine), "since": node.since, "cordoned": node.cordoned, "failed": node.failed,
+                "bad_devices": list(node.bad_devices),
+            }
             for node in self
-        ]
+        ]  # fmt: skip
 
     def load(self, rows: list[dict[str, Any]]) -> None:
         """The inverse of `dump`."""
         for row in rows:
             machine = machine_from(row["machine"])
-            self._nodes[machine.name] = EmbeddedNode(machine, Millis(row["since"]), row["cordoned"], row["failed"])
+            bad = tuple(row.get("bad_devices", ()))  # clusters of earlier versions do not say them
+            since = Millis(row["since"])
+            self._nodes[machine.name] = EmbeddedNode(machine, since, row["cordoned"], row["failed"], bad)

@@ -58,7 +58,7 @@ def _state(world: World) -> tuple[SchedulerState | None, str]:
         return None, "no configuration was pushed yet, so there are no cells"
     recovered = Dispatcher()
     try:
-        recovered.start(world.configs.get(world.configs.newest).spec, *world.survivors())
+        recovered.start(world.configs.get(world.configs.newest).spec, world.survivors())
     except PaictlError as error:
         return None, f"{SCHEDULER} is stopped, and the newest configuration gives no cells: {error}"
     assert recovered.engine is not None  # noqa: S101 - started above

@@ -17,16 +17,22 @@ NO_CELL: Final = "in no cell of the scheduler's configuration, so nothing runs t
 def node_views(world: World, epoch: datetime) -> list[NodeView]:
     """All nodes with the pods that run on them."""
     pods: dict[str, list[str]] = {}
+    at_risk: dict[str, list[str]] = {}
+    broken = {node.machine.name: set(node.bad_devices) for node in world.machines if node.bad_devices}
     used: dict[str, int] = {}
     for key, job in world.jobs.items():
         for ref, run in job.running():
-            pods.setdefault(run.info.node, []).append(f"{key}/{ref.role}[{ref.index}]")
+            pod = f"{key}/{ref.role}[{ref.index}]"
+            pods.setdefault(run.info.node, []).append(pod)
+            if broken.get(run.info.node, set()).intersection(run.info.devices):
+                at_risk.setdefault(run.info.node, []).append(pod)
             used[run.info.node] = used.get(run.info.node, 0) + len(run.info.devices)
     cells = world.dispatcher.nodes
     return [
         NodeView(
             node.machine, node.condition, instant(epoch, node.since), used.get(name, 0), tuple(pods.get(name, ())),
             NO_CELL if cells is not None and node.machine.role is NodeRole.WORKER and name not in cells else "",
+            node.bad_devices, tuple(at_risk.get(name, ())),
         )
         for node in world.machines
         for name in [node.machine.name]

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from paictl.cluster.configured import ConfigSnapshot
 from paictl.cluster.embedded.configs import Configurations
-from paictl.cluster.embedded.dispatch import Action, Bound, Demoted, Dispatcher, Evicted
+from paictl.cluster.embedded.dispatch import Action, Bound, Demoted, Dispatcher, Evicted, Survivors
 from paictl.cluster.embedded.happened import Happened, Pushed
 from paictl.cluster.embedded.jobs import LiveJob, Run
 from paictl.cluster.embedded.machines import EmbeddedNode, Machines
@@ -49,6 +49,7 @@ from paictl.i18n import text
 from paictl.scheduler.events import RunningPod
 from paictl.sim.loop import EventLoop, EventPriority
 from paictl.units import Millis
+from paictl.words import listed
 from paictl.workload import lifecycle
 from paictl.workload.lifecycle import PodChange, RunState, TaskRef, Transition
 from paictl.workload.usage import Holding, UsageLedger
@@ -277,9 +278,11 @@ class World:
 
     def remove_node(self, name: str) -> None:
         """A machine leaves; its pods are lost."""
-        self.machines.remove(name)
+        removed = self.machines.remove(name)
         self._say(EventKind.NODE_REMOVED, f"node/{name}", "")
         self.dispatcher.report(name, False, self.now / 1000)
+        for device in removed.bad_devices:  # a machine that comes by this name is another one
+            self.dispatcher.report_device(name, device, True, self.now / 1000)
         self._lose_pods(name, "its node was removed")
         self._settle()
 
@@ -292,6 +295,22 @@ class World:
             self._observe(name)
         if new.failed and not old.failed:
             self.loop.schedule(Millis(self.now + TOLERATION), EventPriority.HARDWARE, Timer("lost", name, self.now))
+        return new
+
+    def set_devices(self, name: str, change: NodeChange, devices: Sequence[int]) -> EmbeddedNode:
+        """Let devices of a node fail or heal; pods on a failed one go on, and who they are is told."""
+        broken = change is NodeChange.FAIL
+        old, new = self.machines.set_devices(name, devices, broken=broken)
+        changed = sorted(set(old.bad_devices) ^ set(new.bad_devices))
+        if not changed:
+            return new
+        self._say(
+            EventKind.DEVICE_FAILED if broken else EventKind.DEVICE_HEALED, f"node/{name}",
+            listed(f"device {device}" for device in changed), devices=changed,
+        )  # fmt: skip
+        for device in changed:
+            self.dispatcher.report_device(name, device, not broken, self.now / 1000)
+        self._settle()
         return new
 
     def _observe(self, name: str) -> None:
@@ -381,17 +400,19 @@ class World:
 
     def _start_scheduler(self, configuration: ConfigSnapshot) -> None:
         """Rebuild the scheduler's state from the pods that run, whatever the configuration has become."""
-        self.dispatcher.start(configuration.spec, *self.survivors())
+        self.dispatcher.start(configuration.spec, self.survivors())
         self.usage.promise(self.now, self.dispatcher.promises())
         for group in self.usage.groups():
             self.usage.change_class(group, self.now, guaranteed=self.dispatcher.guaranteed(group))
 
-    def survivors(self) -> tuple[list[str], list[RunningPod]]:
-        """What a scheduler finds when it starts: healthy nodes, and the pods that run with their places."""
-        healthy = [node.machine.name for node in self.machines if node.healthy and node.machine.role is NodeRole.WORKER]
-        return healthy, [
-            RunningPod(job.request(ref), run.info) for job in self.jobs.values() for ref, run in job.running()
-        ]
+    def survivors(self) -> Survivors:
+        """What a scheduler finds when it starts."""
+        workers = [node for node in self.machines if node.machine.role is NodeRole.WORKER]
+        return Survivors(
+            [node.machine.name for node in workers if node.healthy],
+            [(node.machine.name, device) for node in workers for device in node.bad_devices],
+            [RunningPod(job.request(ref), run.info) for job in self.jobs.values() for ref, run in job.running()],
+        )
 
     def _catch_up(self) -> None:
         """What happened while the job controller was stopped, in order."""

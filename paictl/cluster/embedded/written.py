@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from paictl.cluster.configured import ConfigSnapshot
+from paictl.cluster.embedded.dispatch import Dispatcher, Survivors
 from paictl.cluster.embedded.jobcodec import dump_job, load_job
 from paictl.cluster.embedded.records import NewJob, Notice, PodNews, Timer
 from paictl.cluster.embedded.services import SCHEDULER
@@ -21,7 +22,6 @@ from paictl.workload.usage import UsageLedger
 if TYPE_CHECKING:
     from paictl.scheduler.book import Book
     from paictl.scheduler.engine import Engine
-    from paictl.scheduler.events import RunningPod
 
 
 def dump(world: World) -> dict[str, Any]:
@@ -59,7 +59,7 @@ def load(data: Mapping[str, Any]) -> World:
     _find_pods(world, data["waiting"]["pods"])
     if data["engine"] is not None:
         loaded = next(service.loaded for service in world.services if service.name == SCHEDULER)
-        make = partial(_book, world.configs.get(loaded), data["engine"], *world.survivors())
+        make = partial(_book, world.configs.get(loaded), data["engine"], world.survivors())
         world.dispatcher.resume_later(make, data.get("nodes"))  # clusters of earlier versions do not say them
         world.dispatcher.refuse(data["waiting"]["refused"])
     if "usage" in data:
@@ -84,28 +84,25 @@ def _dump_engine(engine: Engine) -> Mapping[str, Any]:
     return snapshot.dump(engine)
 
 
-def _book(
-    configuration: ConfigSnapshot, dumped: Mapping[str, Any], healthy: Iterable[str], running: Iterable[RunningPod]
-) -> Book:
+def _book(configuration: ConfigSnapshot, dumped: Mapping[str, Any], survivors: Survivors) -> Book:
     """The scheduler's book as it was when the world was stored; raises `ClusterError` for a damaged one.
 
     What an earlier version has stored is not read: the scheduler recovers from nodes and pods, as after a restart.
     """
     from paictl.scheduler import snapshot
     from paictl.scheduler.book import Book, BookedPod
-    from paictl.scheduler.engine import Engine
 
     with whole():
         if dumped["format"] in snapshot.EARLIER:
-            book, well = Book(Engine(configuration.spec)), set(healthy)
-            for name in book.engine.state.physical.nodes:
-                book.report(name, name in well)
-            book.recover(running)
-            return book
+            dispatcher = Dispatcher()
+            dispatcher.start(configuration.spec, survivors)
+            assert dispatcher.book is not None  # noqa: S101 - just started
+            return dispatcher.book
         book = Book(snapshot.restore(configuration.spec, dumped))
     book.resume(
-        {pod.request.uid: BookedPod(pod.request, None, pod.info, bound=True) for pod in running},
-        dict.fromkeys(healthy, True),
+        {pod.request.uid: BookedPod(pod.request, None, pod.info, bound=True) for pod in survivors.running},
+        dict.fromkeys(survivors.healthy, True),
+        survivors.bad_devices,
     )
     return book
 

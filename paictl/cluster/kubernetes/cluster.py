@@ -143,6 +143,13 @@ class KubernetesCluster:
                 ) from None
             return view_of(node, self._all("/api/v1/pods", f"spec.nodeName={name},{_RUNNING}"))
 
+    def set_devices(self, name: str, change: NodeChange, devices: Sequence[int]) -> NodeView:  # noqa: ARG002
+        """Raises `UnsupportedError`: how a real device is, its driver says."""
+        raise UnsupportedError(
+            text("a device of the real node {name} cannot be made to {what}", name=name, what=change.value),
+            hint="to take one away from pods, taint it in its driver's ResourceSlice (docs/devices.md)",
+        )
+
     def add_node(self, machine: MachineSpec) -> NodeView:
         """Not through Kubernetes: a machine joins by its own kubelet."""
         raise UnsupportedError(

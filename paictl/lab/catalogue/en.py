@@ -107,6 +107,8 @@ TEXTS: Final[Mapping[str, str]] = {
     "event.Deleted": "Deleted",
     "event.Cordoned": "Cordoned",
     "event.Ready": "Ready",
+    "event.DeviceFailed": "DeviceFailed",
+    "event.DeviceHealed": "DeviceHealed",
     "event.NodeAdded": "NodeAdded",
     "event.NodeRemoved": "NodeRemoved",
     # lists and steps

@@ -107,6 +107,8 @@ TEXTS: Final[Mapping[str, str]] = {
     "event.Deleted": "删除",
     "event.Cordoned": "停止调度",
     "event.Ready": "就绪",
+    "event.DeviceFailed": "设备故障",
+    "event.DeviceHealed": "设备恢复",
     "event.NodeAdded": "节点加入",
     "event.NodeRemoved": "节点移除",
     # lists and steps

@@ -17,11 +17,12 @@ from paictl.scheduler.request import MAX_PRIORITY
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from paictl.scheduler.explain.scratch import Scratch
+    from paictl.cells.ids import PhysicalCell
+    from paictl.scheduler.explain.scratch import Repair, Scratch
     from paictl.scheduler.explain.survey import ViewSurvey
 
-MANY_NODES: Final = 256
-"""So many bad nodes are tried at most, or four for each pod of a larger group."""
+MANY_REPAIRS: Final = 256
+"""So many bad nodes and devices are tried at most, or four for each pod of a larger group."""
 
 _ORDER: Final = {kind: rank for rank, kind in enumerate(ChangeKind)}
 
@@ -68,32 +69,42 @@ def priority(scratch: Scratch, surveys: Sequence[ViewSurvey]) -> Change | None: 
 
 
 def heal(scratch: Scratch, surveys: Sequence[ViewSurvey]) -> Change | None:
-    """The fewest bad nodes that would have to turn healthy: those that the VC sees first, then by id."""
+    """The fewest bad nodes and devices that would have to turn healthy: those that the VC sees first, then by id."""
     state = scratch.state
     tree, virtual = state.physical, state.binding.virtual
     chains = {found.chain for found in surveys}
+    bad: list[tuple[PhysicalCell, Repair]] = [
+        (cell, (name, None)) for name in state.health.bad_nodes for cell in tree.nodes[name]
+    ]
+    bad += [(leaf, (tree.node_name(leaf), tree.device(leaf))) for leaf in state.health.bad_leaves]
     ranked = sorted(
-        (not (virtual[cell] >= 0 and state.virtual.vc(virtual[cell]) == scratch.request.vc), cell, name)
-        for name in state.health.bad_nodes
-        for cell in tree.nodes[name]
-        if tree.chain[cell] in chains
+        (
+            (not (virtual[cell] >= 0 and state.virtual.vc(virtual[cell]) == scratch.request.vc), cell, repair)
+            for cell, repair in bad
+            if tree.chain[cell] in chains
+        ),
+        key=lambda row: row[:2],
     )
     pods = sum(number for _, number in scratch.request.members)
-    ranked_names = list(dict.fromkeys(name for _, _, name in ranked))
-    names = ranked_names[: max(MANY_NODES, 4 * pods)]
-    found = smallest(scratch, names, scratch.heal) if names else None
+    all_repairs = list(dict.fromkeys(repair for _, _, repair in ranked))
+    repairs = all_repairs[: max(MANY_REPAIRS, 4 * pods)]
+    found = smallest(scratch, repairs, scratch.heal) if repairs else None
     below = len(found) if found else inf
     budget = BUDGET if found else BUDGET // 5
-    fewer, complete = cheapest(scratch, [(1, name) for name in names], scratch.heal, below=below, budget=budget)
+    fewer, complete = cheapest(scratch, [(1, repair) for repair in repairs], scratch.heal, below=below, budget=budget)
     found = fewer or found
     if not found:
         return None
     with scratch.imagine():
         scratch.heal(found)
         outcome = scratch.decide(scratch.request, scratch.suggested)
-    nodes = tuple(name for name in names if name in found)
-    complete = complete and len(names) == len(ranked_names)
-    return Change(ChangeKind.HEAL, outcome, nodes=nodes, smallest=complete) if outcome else None
+    if outcome is None:
+        return None
+    chosen = [repair for repair in repairs if repair in found]
+    nodes = tuple(name for name, device in chosen if device is None)
+    devices = tuple((name, device) for name, device in chosen if device is not None)
+    complete = complete and len(repairs) == len(all_repairs)
+    return Change(ChangeKind.HEAL, outcome, nodes=nodes, devices=devices, smallest=complete)
 
 
 _LOOKS: Final[tuple[Callable[[Scratch, Sequence[ViewSurvey]], Change | None], ...]] = (

@@ -171,6 +171,8 @@ class Change:
     outcome: ChangeOutcome
     groups: tuple[Holder, ...] = ()
     nodes: tuple[str, ...] = ()
+    devices: tuple[tuple[str, int], ...] = ()
+    """(node, number) of devices."""
     priority: int | None = None
     quota: QuotaIncrease | None = None
     smallest: bool = True
@@ -282,6 +284,7 @@ def _change_from(data: Mapping[str, Any]) -> Change:
         _outcome(data["outcome"]),
         tuple(map(_holder, data.get("groups", ()))),
         tuple(data.get("nodes", ())),
+        tuple((node, device) for node, device in data.get("devices", ())),
         data.get("priority"),
         None if quota is None else QuotaIncrease(**quota),
         data["smallest"],
@@ -291,7 +294,7 @@ def _change_from(data: Mapping[str, Any]) -> Change:
 def _change(change: Change) -> dict[str, Any]:
     """A change without the fields that do not belong to its kind."""
     data: dict[str, Any] = {"kind": str(change.kind)}
-    for name in ("groups", "nodes", "priority", "quota"):
+    for name in ("groups", "nodes", "devices", "priority", "quota"):
         value = getattr(change, name)
         if value is not None and value != ():
             data[name] = _plain(value)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeAlias, TypeVar
 
 from paictl.scheduler.decision import NO_LEAF, Bind, Phase, Preempt, Wait
 from paictl.scheduler.errors import RequestError
-from paictl.scheduler.events import NodeHealth, PodGone
+from paictl.scheduler.events import LeafHealth, NodeHealth, PodGone
 from paictl.scheduler.explain.data import ChangeOutcome, Holder
 from paictl.scheduler.groups import hold_of
 
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from paictl.scheduler.state import State
 
 Item = TypeVar("Item")
+
+Repair: TypeAlias = "tuple[str, int | None]"
+"""A node that heals, or one of its devices by number."""
 
 BUDGET: Final = 2000
 """Changes that one search for a smallest part may try: a fraction of a second, whatever the size of the cluster."""
@@ -72,10 +75,11 @@ class Scratch:
                 for uid in (*sorted(group.preempting), *(uid for pods in group.pods for uid in pods if uid)):
                     self.engine.observe(PodGone(uid))
 
-    def heal(self, nodes: Iterable[str]) -> None:
-        """Some nodes turn healthy."""
-        for name in nodes:
-            self.engine.observe(NodeHealth(name, healthy=True))
+    def heal(self, repairs: Iterable[Repair]) -> None:
+        """Some nodes and devices turn healthy."""
+        for name, device in repairs:
+            event = NodeHealth(name, healthy=True) if device is None else LeafHealth(name, device, healthy=True)
+            self.engine.observe(event)
 
     def helps(self) -> bool:
         """Whether the request would not wait for room now."""

@@ -193,18 +193,31 @@ def _change(change: Change, names: Names) -> Text:
     )  # fmt: skip
 
 
+def _repairs(change: Change) -> Text:
+    """Nodes and devices that would have to turn healthy."""
+    nodes = _listed(change.nodes, "more node", "more nodes")
+    devices = _listed([f"{node} [{device}]" for node, device in change.devices], "more device", "more devices")
+    if change.nodes and change.devices:
+        return text("nodes ({nodes}) and devices ({devices}) become healthy again", nodes=nodes, devices=devices)
+    if change.devices:
+        one = len(change.devices) == 1
+        return (
+            text("device becomes healthy again: {devices}", devices=devices)
+            if one else text("devices become healthy again: {devices}", devices=devices)
+        )  # fmt: skip
+    return (
+        text("node becomes healthy again (ready, not cordoned): {nodes}", nodes=nodes)
+        if len(change.nodes) == 1 else text("nodes become healthy again (ready, not cordoned): {nodes}", nodes=nodes)
+    )  # fmt: skip
+
+
 def change_text(change: Change, names: Names = _FULL) -> Text:
     """What has to be changed, as the beginning of a sentence."""
     match change.kind:
         case ChangeKind.ANY_NODE:
             return text("do not insist on suggested nodes (ignoreK8sSuggestedNodes: true)")
         case ChangeKind.HEAL:
-            nodes = _listed(change.nodes, "more node", "more nodes")
-            one = len(change.nodes) == 1
-            return (
-                text("node becomes healthy again (ready, not cordoned): {nodes}", nodes=nodes)
-                if one else text("nodes become healthy again (ready, not cordoned): {nodes}", nodes=nodes)
-            )  # fmt: skip
+            return _repairs(change)
         case ChangeKind.OPPORTUNISTIC:
             name = names.priority(OPPORTUNISTIC)
             if name is None:

@@ -8,6 +8,19 @@ import pytest
 
 from tests.unit.cli.conftest import Paictl
 
+JOB = """
+protocolVersion: 2
+name: job
+type: job
+prerequisites: [{name: image, type: dockerimage, uri: pai/standard}]
+taskRoles:
+  train:
+    instances: 1
+    dockerImage: image
+    resourcePerInstance: {gpu: 8, cpu: 8, memoryMB: 8192}
+    commands: [sleep 5m]
+"""
+
 
 @pytest.fixture(autouse=True)
 def lab(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, paictl: Paictl) -> None:
@@ -34,6 +47,35 @@ def test_a_change_says_what_it_left_as_it_was(paictl: Paictl) -> None:
         "node worker1 uncordoned\n",
         "node worker1 uncordoned already\n",
     ]
+
+
+def test_a_broken_device_gets_no_pod_and_names_those_that_run_on_it(paictl: Paictl, tmp_path: Path) -> None:
+    assert paictl("cluster", "down", "-y").code == 0
+    assert paictl("cluster", "up", "--preset", "three-tenants", "--speed", "0").code == 0
+    job = tmp_path / "job.yaml"
+    job.write_text(JOB, encoding="utf-8")
+    assert paictl("job", "submit", str(job), "--vc", "tenanta", "--name", "first", "--user", "ann").code == 0
+    failed = paictl("node", "fail", "worker1", "--device", "3", "--device", "0")
+    assert failed.err.splitlines() == [
+        "devices 0, 3 of node worker1 made to fail",
+        "ann~first/train[0] runs there and goes on",
+    ]
+    shown = paictl("node", "show", "worker1", "-o", "json").data
+    assert (shown["condition"], shown["bad_devices"]) == ("Ready", [0, 3])
+    assert shown["pods_at_risk"] == ["ann~first/train[0]"]
+    assert paictl("job", "stop", "ann~first").code == 0
+    assert paictl("job", "submit", str(job), "--vc", "tenanta", "--name", "second", "--user", "ann").code == 0
+    assert paictl("node", "show", "worker1", "-o", "json").data["pods"] == []
+    assert [paictl("node", "heal", "worker1", "--device", "3").err for _ in range(2)] == [
+        "device 3 of node worker1 healed\n", "device 3 of node worker1 healed already\n",
+    ]  # fmt: skip
+    assert paictl("node", "show", "worker1", "-o", "json").data["bad_devices"] == [0]
+
+
+def test_a_device_that_is_not_there_breaks_on_no_node(paictl: Paictl) -> None:
+    done = paictl("node", "fail", "worker1", "worker2", "--device", "0", "--device", "1")
+    assert (done.code, done.err.count("node worker1 has no device 1"), "0 to 0" in done.err) == (2, 1, True)
+    assert {tuple(node["bad_devices"]) for node in paictl("node", "list", "-o", "json").data} == {()}
 
 
 def test_nothing_is_changed_where_one_of_the_names_is_wrong(paictl: Paictl) -> None:

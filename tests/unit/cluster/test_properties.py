@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from paictl.cluster.embedded import commands, written
 from paictl.cluster.embedded.cluster import EmbeddedCluster
 from paictl.cluster.embedded.world import World
-from paictl.cluster.interface import FOREVER, JobRequest, MachineSpec, NodeChange, NodeRole
+from paictl.cluster.interface import FOREVER, EventKind, JobRequest, MachineSpec, NodeChange, NodeRole
 from paictl.cluster.machines import machines_in
 from paictl.cluster.presets import PRESETS, SERVICES, preset_files
 from paictl.errors import PaictlError
@@ -95,6 +95,15 @@ class Commands(RuleBasedStateMachine):
         nodes = self.nodes()
         if nodes:
             self.cluster.set_node(nodes[which % len(nodes)], change)
+
+    @rule(
+        which=st.integers(0, 1000), devices=st.sets(st.integers(0, 17), min_size=1, max_size=3),
+        change=st.sampled_from([NodeChange.FAIL, NodeChange.HEAL]),
+    )  # fmt: skip
+    def change_devices(self, which: int, devices: set[int], change: NodeChange) -> None:
+        nodes = self.nodes()
+        if nodes:
+            self.attempt(lambda: self.cluster.set_devices(nodes[which % len(nodes)], change, sorted(devices)))
 
     @rule(which=st.integers(0, 1000))
     def remove_node(self, which: int) -> None:
@@ -175,6 +184,32 @@ class Commands(RuleBasedStateMachine):
         assert {node for node, _ in places} <= {node.machine.name for node in world.machines}
 
     @invariant()
+    def the_scheduler_knows_which_devices_are_broken(self) -> None:
+        world = self.world()
+        if world.dispatcher.engine is not None:
+            state = world.dispatcher.engine.state
+            tree = state.physical
+            known = {(tree.node_name(leaf), tree.device(leaf)) for leaf in state.health.bad_leaves}
+            broken = {(node.machine.name, device) for node in world.machines for device in node.bad_devices}
+            leaves = {(tree.node_name(leaf), tree.device(leaf)) for cell in tree.nodes.values() for one in cell
+                      for leaf in tree.leaves(one)}  # fmt: skip
+            assert known == broken & leaves
+
+    @invariant()
+    def no_job_starts_on_a_broken_device(self) -> None:
+        broken: set[tuple[str, int]] = set()
+        for event in self.cluster.events():
+            name = event.subject.removeprefix("node/")
+            match event.kind:
+                case EventKind.DEVICE_FAILED | EventKind.DEVICE_HEALED:
+                    for device in event.data["devices"]:
+                        (broken.add if event.kind is EventKind.DEVICE_FAILED else broken.discard)((name, device))
+                case EventKind.NODE_REMOVED:
+                    broken = {place for place in broken if place[0] != name}
+                case EventKind.STARTED if event.subject.startswith("job/"):
+                    assert not broken & {(event.data["node"], device) for device in event.data["devices"]}
+
+    @invariant()
     def a_name_is_used_once(self) -> None:
         keys = [job.key for job in self.cluster.jobs()]
         assert len(keys) == len(set(keys))
@@ -216,6 +251,7 @@ class Commands(RuleBasedStateMachine):
             self.attempt(lambda machine=machine: self.cluster.add_node(machine))
             for change in (NodeChange.HEAL, NodeChange.UNCORDON):
                 self.cluster.set_node(machine.name, change)
+            self.cluster.set_devices(machine.name, NodeChange.HEAL, range(machine.devices))
         for name in RUNNING:
             self.cluster.set_service(name, running=False)
         for name in RUNNING:

@@ -10,10 +10,11 @@ import pytest
 
 from paictl.errors import PaictlError
 from paictl.scheduler.decision import Phase
-from paictl.scheduler.events import NodeHealth
-from paictl.scheduler.explain import Explanation, explain, render, to_data
+from paictl.scheduler.events import LeafHealth, NodeHealth
+from paictl.scheduler.explain import Explanation, explain, from_data, render, to_data
 from paictl.scheduler.explain.data import Change, ChangeKind
 from paictl.scheduler.explain.pod import PodHistory, PodSituation, report, report_data, report_lines
+from paictl.scheduler.explain.text import change_text
 from paictl.scheduler.groups import Hold
 from paictl.scheduler.replay import Replayer
 from paictl.scheduler.request import PodRequest
@@ -95,6 +96,23 @@ def test_nodes_that_have_to_heal() -> None:
     found = explain(engine, pod("gang", "A", 4, pods=4))
     assert changes(found)[ChangeKind.HEAL].nodes == ("n1", "n2")
     assert found.views[0].leaves.bad + found.views[0].leaves.doomed == 8
+
+
+def test_devices_that_have_to_heal() -> None:
+    engine = healthy(config(A={"NODE": 4}))
+    engine.observe(NodeHealth("n2", healthy=False))
+    for device in (1, 3):
+        engine.observe(LeafHealth("n1", device, healthy=False))
+    heal = changes(explain(engine, pod("gang", "A", 4, pods=3)))[ChangeKind.HEAL]
+    assert (heal.nodes, heal.devices) == (("n2",), ())  # one repair instead of two
+    heal = changes(explain(engine, pod("gang", "A", 4, pods=4)))[ChangeKind.HEAL]
+    assert (heal.nodes, heal.devices) == (("n2",), (("n1", 1), ("n1", 3)))
+    assert str(change_text(heal)) == "nodes (n2) and devices (n1 [1], n1 [3]) become healthy again"
+    engine.observe(NodeHealth("n2", healthy=True))
+    engine.observe(LeafHealth("n1", 3, healthy=True))
+    found = explain(engine, pod("gang", "A", 4, pods=4))
+    assert any(line.startswith("- device becomes healthy again: n1 [1]: it would run on n0") for line in render(found))
+    assert from_data(to_data(found)) == found
 
 
 def test_doomed_cells_are_told_from_bad_ones() -> None:

@@ -118,7 +118,7 @@ def test_a_restored_engine_answers_as_the_old_one(
     twin = copy.copy(world)
     twin.replayer = copy.copy(world.replayer)
     twin.replayer.book = Book(restore(world.spec, json.loads(json.dumps(data))))
-    twin.replayer.book.resume(world.replayer.book.pods, world.replayer.book.health)
+    twin.replayer.book.resume(world.replayer.book.pods, world.replayer.book.health, world.replayer.book.bad_devices)
     assert engine.state.digest() == digest == twin.replayer.engine.state.digest()
     assert dump(twin.replayer.engine) == data
     assert list(twin.replayer.engine.state.groups.by_name) == list(engine.state.groups.by_name)

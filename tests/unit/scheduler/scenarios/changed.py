@@ -9,7 +9,7 @@ from paictl.cells.spec import ClusterSpec
 from paictl.scheduler.book import Book
 from paictl.scheduler.decision import Bind, Decision, Phase, Preempt
 from paictl.scheduler.errors import RequestError
-from paictl.scheduler.events import NodeHealth, PodGone
+from paictl.scheduler.events import LeafHealth, NodeHealth, PodGone
 from paictl.scheduler.explain.data import Change, ChangeKind, QuotaIncrease
 from paictl.scheduler.replay import Replayer
 from paictl.scheduler.snapshot import dump, restore
@@ -63,6 +63,8 @@ def changed_engine(old: Engine, change: Change, request: PodRequest) -> tuple[En
         case ChangeKind.HEAL:
             for name in change.nodes:
                 engine.observe(NodeHealth(name, healthy=True))
+            for name, device in change.devices:
+                engine.observe(LeafHealth(name, device, healthy=True))
         case ChangeKind.PRIORITY:
             assert change.priority is not None
             request = replace(request, priority=change.priority)
@@ -78,7 +80,7 @@ def restarted(world: World, config: Json) -> Engine:
     old = world.replayer
     replayer = Replayer(old.spec, load=lambda _: ClusterSpec.from_mapping(config))
     replayer.book = Book(copied(old.engine))
-    replayer.book.resume(old.book.pods, old.book.health)
+    replayer.book.resume(old.book.pods, old.book.health, old.book.bad_devices)
     replayer.run({"op": "restart", "config": "new"})
     return replayer.engine
 
