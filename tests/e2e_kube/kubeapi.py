@@ -10,11 +10,14 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import yaml
+
 from tests.e2e_kube.controlplane import ControlPlane
 
 Json = dict[str, Any]
 
 MARKER = "hivedscheduler.microsoft.com/pod-scheduling-enable"
+PLUGIN = "nvidia.com/gpu"
 SPEC = "hivedscheduler.microsoft.com/pod-scheduling-spec"
 ISOLATION = "hivedscheduler.microsoft.com/pod-leaf-cell-isolation"
 INFO = "hivedscheduler.microsoft.com/pod-bind-info"
@@ -34,6 +37,8 @@ class KubeApi:
     def __init__(self, plane: ControlPlane) -> None:
         self.plane = plane
         self._own = threading.local()
+        self.plugin = False
+        """Whether nodes have their devices as `PLUGIN`: then pods that would ask by the marker ask for these."""
 
     def _connection(self) -> http.client.HTTPSConnection:
         if getattr(self._own, "connection", None) is None:
@@ -123,7 +128,8 @@ class KubeApi:
 
     def create(self, pod: Mapping[str, Any]) -> Json:
         namespace = pod["metadata"].get("namespace", "default")
-        made: Json = self.call("POST", f"/api/v1/namespaces/{namespace}/pods", pod)
+        asked = _by_plugin(pod) if self.plugin else pod
+        made: Json = self.call("POST", f"/api/v1/namespaces/{namespace}/pods", asked)
         return made
 
     def delete(self, name: str, namespace: str = "default", grace: int = 0) -> None:
@@ -196,6 +202,17 @@ def hived_pod(name: str, spec: Mapping[str, Any], *, scheduler: str = "hivedsche
     metadata = {"name": name, "annotations": {SPEC: json.dumps(spec)}, **more.pop("metadata", {})}
     body = {"schedulerName": scheduler, "containers": [container], "terminationGracePeriodSeconds": 0, **more}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": body}
+
+
+def _by_plugin(pod: Mapping[str, Any]) -> Json:
+    """The pod as its user writes it on nodes with a device plugin."""
+    asked: Json = json.loads(json.dumps(pod))
+    spec = yaml.safe_load(asked["metadata"].get("annotations", {}).get(SPEC, "{}"))
+    for container in asked["spec"]["containers"]:
+        limits = container.get("resources", {}).get("limits", {})
+        if limits.pop(MARKER, None):
+            limits[PLUGIN] = spec["leafCellNumber"]
+    return asked
 
 
 def devices(pod: Mapping[str, Any]) -> list[int]:

@@ -17,9 +17,7 @@ import yaml
 
 from tests.e2e_kube.accounts import EXTENDER, PAICTL, RESTRICTED, SCHEDULER, SPACE, install, printed, refused, token
 from tests.e2e_kube.controlplane import HOST, ControlPlane, Program, answers, free_ports, kubeconfig
-from tests.e2e_kube.kubeapi import ApiError, Json, KubeApi
-
-PLUGIN = "nvidia.com/gpu"
+from tests.e2e_kube.kubeapi import PLUGIN, ApiError, Json, KubeApi
 
 
 class Rig:
@@ -121,9 +119,10 @@ def rig(
 ) -> Iterator[Rig]:
     """Both run inside the block, on the nodes that the configuration names; `words` are for `paictl extender serve`.
 
-    With `plugin` the nodes have their devices as ``nvidia.com/gpu``, as a device plugin says it.
+    With `plugin` the nodes have their devices as ``nvidia.com/gpu``, as a device plugin says it, and pods ask for them.
     """
     made = Rig(plane, api, config, folder)
+    api.plugin = plugin
     try:
         made.install()
         since = plane.audit.stat().st_size if plane.audit.exists() else 0
@@ -135,6 +134,7 @@ def rig(
         assert not refused(plane, made.objects, since), "the manifests lack a right"
     finally:
         made.stop()
+        api.plugin = False
         api.delete_all()
         api.call("DELETE", "/api/v1/nodes")
 

@@ -14,13 +14,17 @@ import yaml
 from tests.e2e_kube.churn import faults, gang, halves
 from tests.e2e_kube.controlplane import HOST, ControlPlane, Program, answers, free_ports
 from tests.e2e_kube.kubeapi import ISOLATION, MARKER, SPEC, Json, KubeApi, devices, hived_pod, until
-from tests.e2e_kube.rig import Rig, rig
+from tests.e2e_kube.rig import Rig, add_nodes, rig
 from tests.e2e_kube.test_gangs import CONFIG, DEVICES
 
 
-@pytest.fixture(scope="module")
-def up(plane: ControlPlane, api: KubeApi, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
-    with rig(plane, api, CONFIG, tmp_path_factory.mktemp("trouble"), "--bind-deadline", "8") as made:
+@pytest.fixture(scope="module", params=[False, True], ids=["pod-scheduling-enable", "nvidia.com/gpu"])
+def up(
+    plane: ControlPlane, api: KubeApi, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[Rig]:
+    with rig(
+        plane, api, CONFIG, tmp_path_factory.mktemp("trouble"), "--bind-deadline", "8", plugin=request.param
+    ) as made:
         yield made
 
 
@@ -250,7 +254,7 @@ def test_a_node_that_comes_back_with_other_labels(up: Rig, api: KubeApi) -> None
         return str(found["condition"])
 
     until(lambda: condition() == "Failed", 30, "it is missed")
-    api.add_nodes([node])
+    add_nodes(api, CONFIG, plugin=api.plugin)
     api.patch(f"/api/v1/nodes/{node}", {"metadata": {"labels": {"colour": "blue"}}})
     until(lambda: condition() == "Ready", 60, "it is back")
     spec = {"virtualCluster": "C", "priority": 0, "leafCellNumber": 2, "ignoreK8sSuggestedNodes": False}
