@@ -173,7 +173,7 @@ def test_half_a_minute_without_the_api_server_under_load(up: Rig, plane: Control
     api.delete("before-1")
     for pod in gang("after", 4, 4, "A"):
         api.create(pod)
-    api.await_bound([f"after-{i}" for i in range(4)], 90)
+    api.await_bound([f"after-{i}" for i in range(4)], 150)  # kube-scheduler looks again after up to a minute
     api.await_bound([f"load-{number}-{i}" for number in range(4) for i in range(2)], 90)
     assert not faults(api.pods(), DEVICES)
     assert not halves(api.pods())
