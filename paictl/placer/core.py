@@ -12,7 +12,7 @@ from paictl.cluster.pods.reading import noted_on
 from paictl.extender import pod_events
 from paictl.extender.core import Binding, ExtenderCore
 from paictl.extender.pod_events import PodEvent
-from paictl.extender.table import PodEntry
+from paictl.extender.table import CachedDecision, PodEntry
 from paictl.extender.wire import PodRef
 from paictl.remote.kube.client import Json
 from paictl.scheduler.errors import RequestError
@@ -21,6 +21,8 @@ from paictl.scheduler.wire import BIND_INFO
 
 GATE: Final = "paictl.io/cells"
 """The scheduling gate that the placer removes."""
+REFUSED: Final = (5.0, 600.0)
+"""First and longest pause in seconds before a gang is tried again whose pins would be refused."""
 RETRY: Final = (1.0, 30.0)
 """First and longest pause in seconds before a PATCH that was refused is sent again."""
 
@@ -195,6 +197,27 @@ class PlacerCore(ExtenderCore):
             self._retries[ref.uid] = self.clock() + pause, min(2 * pause, RETRY[1])
             message = f"it has its place, but cannot be pinned to it: {error}"
             self.record(PodEvent(ref, "PinFailed", message, warning=True))
+
+    def gang_refused(self, refs: Iterable[PodRef], why: str) -> None:
+        """The API server would not take all pins of a gang: none is sent, its place is free for others meanwhile."""
+        with self.guarded():
+            for entry in filter(None, (self.table.by_uid.get(ref.uid) for ref in refs)):
+                uid = entry.ref.uid
+                _, pause = self._retries.get(uid, (0.0, REFUSED[0]))
+                self._retries[uid] = self.clock() + pause, min(2 * pause, REFUSED[1])
+                entry.binding = False
+                self.give_back(entry)
+                reason = f"pod waits: its gang cannot be pinned whole: {why}"
+                entry.cached = CachedDecision(-1, "wait", reason)
+                if self.reasons.get(uid) != reason:
+                    self.reasons[uid] = reason
+                    self.record(PodEvent(entry.ref, "PinFailed", reason, warning=True))
+
+    def give_back(self, entry: PodEntry) -> None:
+        """A pod that is not pinned loses the place that was meant for it."""
+        self.usage.remove(entry.ref.uid)
+        self.record_outcomes(self.book.cancel(entry.ref.uid, self.wall()))
+        entry.assumed, entry.cached = 0.0, None
 
     def may_pin(self, entry: PodEntry) -> bool:
         """Whether no PATCH is under way for a pod and none was refused a moment ago."""

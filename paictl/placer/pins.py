@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from paictl.cluster.pods.reading import noted_on
 from paictl.errors import PaictlError
 from paictl.extender.binder import GONE, Binder
+from paictl.extender.binding import not_bound
 from paictl.extender.core import Binding
 from paictl.placer.core import GATE, PlacerCore, gates_of, pinned_node
 from paictl.remote.kube import pods
@@ -48,6 +49,45 @@ class Pinner(Binder):
     """Pins pods while this process leads, in the same workers and with the same care at a term's end as bindings."""
 
     core: PlacerCore
+
+    def pin_soon(self, gang: Sequence[Binding]) -> None:
+        """Pin the pods of a gang, or none of them, without anybody waiting for it."""
+        try:
+            self._pool.submit(self._pin, gang)
+        except RuntimeError:  # this term has ended
+            for binding in gang:
+                not_bound(self.core, binding.ref)
+
+    def _pin(self, gang: Sequence[Binding]) -> None:
+        if not self.refused(gang):
+            for binding in gang:
+                self.bind_soon(binding)
+
+    def refused(self, gang: Sequence[Binding]) -> bool:
+        """Whether the API server would take a gang in part only; it is then told, and loses its place.
+
+        A pin cannot be taken back: a gang of which one pod is kept back by a policy would run in part for ever. So the
+        API server is asked about all of them (a dry run, in which policies and webhooks take part) before the first.
+        """
+        why = next(filter(None, map(self._refusal, gang)), "") if len(gang) > 1 else ""
+        if why:
+            self.core.gang_refused([binding.ref for binding in gang], why)
+        return bool(why)
+
+    def _refusal(self, binding: Binding) -> str:
+        """Why a pin would be refused whenever it is sent; empty if it would not, or nobody can know."""
+        ref, pod = binding.ref, self.core.gated_pod(binding.ref.uid)
+        if pod is None:
+            return ""
+        body, path = pin_patch(pod, binding.node, binding.annotations), pods.pod_path(ref.namespace, ref.name)
+        try:
+            self.client.request("PATCH", path, body, kind=MERGE, query={"dryRun": "All"}, timeout=pods.BIND)
+        except KubeError as error:
+            passing = error.status in (404, 409, 429) or error.status >= 500 or "dry run" in error.message
+            return "" if passing else f"pod {ref.name}: {error.message}"
+        except PaictlError:
+            return ""
+        return ""
 
     def _attempt(self, binding: Binding, seconds: float) -> str:
         ref = binding.ref

@@ -25,18 +25,18 @@ SHOWN: Final = 3
 """Nodes that a waiting pod is told of."""
 
 
-def place_round(core: PlacerCore) -> list[Binding]:
-    """Place what can be placed now; the pins to be written. Raises `NotServingError`."""
-    pins: list[Binding] = []
+def place_round(core: PlacerCore) -> list[list[Binding]]:
+    """Place what can be placed now; the pins to be written, by gang. Raises `NotServingError`."""
+    gangs: list[list[Binding]] = []
     with core.sharing() as give_way:
         if not core.is_open:
             return []
         for members in _gangs(core):
             waiting = [entry for entry in members if _waits(core, entry)]  # some may have gone since
             if waiting:
-                pins += _place(core, waiting)
+                gangs.append(_place(core, waiting))
             give_way()
-    return pins
+    return [pins for pins in gangs if pins]
 
 
 def _waits(core: PlacerCore, entry: PodEntry) -> bool:
@@ -76,6 +76,8 @@ def _place(core: PlacerCore, members: list[PodEntry]) -> list[Binding]:
         return []
     _leave_bad_devices(core, members)
     new = [entry for entry in members if not core.book.holds(entry.ref.uid)]
+    if not all(map(core.may_pin, new)):
+        return []  # it was refused a moment ago, and has no place meanwhile
     excluded: dict[str, str] = {}
     for _ in range(ROUNDS):
         decided = [(entry, _decide(core, entry, excluded)) for entry in new]
@@ -108,9 +110,7 @@ def _give_back(core: PlacerCore, decided: list[tuple[PodEntry, CachedDecision]])
     """Some have a place and some have none, or a node is too small for all of them: nobody goes."""
     for entry, decision in decided:
         if decision.node:
-            core.usage.remove(entry.ref.uid)
-            core.record_outcomes(core.book.cancel(entry.ref.uid, core.wall()))
-            entry.assumed, entry.cached = 0.0, None
+            core.give_back(entry)
 
 
 def _misfit(core: PlacerCore, entry: PodEntry, decision: CachedDecision) -> str:

@@ -86,6 +86,7 @@ class PlacerTerm(LeaderTerm):
     needs_namespaces = True
     binds = False
     core: PlacerCore
+    binder: Pinner
 
     def __init__(self, *args: Any, **named: Any) -> None:
         super().__init__(*args, **named)
@@ -110,7 +111,7 @@ class PlacerTerm(LeaderTerm):
             if self.remaining() <= MARGIN:
                 continue
             try:
-                for pin in place_round(self.core):
-                    self.binder.bind_soon(pin)
+                for gang in place_round(self.core):
+                    self.binder.pin_soon(gang)
             except (NotServingError, PaictlError):
                 self.core.news.wait(PERIOD)

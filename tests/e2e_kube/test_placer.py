@@ -232,6 +232,45 @@ def test_a_forged_pin_is_refused_in_every_namespace(up: Placer, api: KubeApi) ->
         api.patch("/api/v1/namespaces/default/pods/waits-0", {"spec": {"schedulingGates": None}})
 
 
+@pytest.mark.usefixtures("up")
+def test_a_gang_of_which_one_pin_is_refused_runs_whole_or_not_at_all(api: KubeApi) -> None:
+    """An administrator's policy refuses the pin of one of three; the others would have run without it for ever."""
+    group = "/apis/admissionregistration.k8s.io/v1"
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["pods"]}
+    gated = "has(object.spec.schedulingGates) && object.spec.schedulingGates.size() > 0"
+    policy = {
+        "metadata": {"name": "no-pin"},
+        "spec": {
+            "failurePolicy": "Fail",
+            "matchConstraints": {"resourceRules": [rule]},
+            "validations": [
+                {"expression": f"object.metadata.name != 'torn-1' || ({gated})", "message": "not this one"}
+            ],
+        },
+    }
+    api.call("POST", f"{group}/validatingadmissionpolicies", policy)
+    bound = {"metadata": {"name": "no-pin"}, "spec": {"policyName": "no-pin", "validationActions": ["Deny"]}}
+    api.call("POST", f"{group}/validatingadmissionpolicybindings", bound)
+    time.sleep(3)  # until the API server enforces it
+    try:
+        torn = create(api, gang("torn", 3, 4))
+        until(lambda: any(e["reason"] == "PinFailed" for e in api.events("torn-0")), 30, lambda: api.plight(torn))
+        (event,) = (e for e in api.events("torn-0") if e["reason"] == "PinFailed")
+        assert "its gang cannot be pinned whole: pod torn-1" in event["message"]
+        assert "not this one" in event["message"]
+        time.sleep(3)
+        assert not any(api.node_of(name) for name in torn)
+        others = create(api, gang("others", 4, 4, priority=-1))
+        api.await_bound(others)
+    finally:
+        api.call("DELETE", f"{group}/validatingadmissionpolicybindings/no-pin")
+        api.call("DELETE", f"{group}/validatingadmissionpolicies/no-pin")
+    for name in others:
+        api.delete(name)
+    api.await_bound(torn, 60)
+    check_devices(api)
+
+
 def test_kills_at_random_moments(up: Placer, plane: ControlPlane, api: KubeApi) -> None:
     """Twenty times: no device twice, every gang whole in the end, nothing held for pods that are gone."""
     dice = random.Random(3)  # noqa: S311

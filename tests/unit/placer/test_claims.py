@@ -127,7 +127,7 @@ def test_a_pinned_pod_that_loses_its_devices_gets_the_same_again(placer: Claimin
 
 def test_a_place_whose_device_turns_bad_before_the_pin_is_given_up(placer: ClaimingPlacer) -> None:
     placer.create_claiming(gang("a", 1, 4), 4)
-    (pin,) = place_round(placer.core)
+    ((pin,),) = place_round(placer.core)
     placer.publish(pin.node, 3)
     assert "cannot be used: device gpu-3 is tainted fault:NoSchedule" in placer.pinner.send(pin)
     placer.now += 60

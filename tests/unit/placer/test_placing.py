@@ -32,6 +32,10 @@ class PatchingServer(FakeServer):
     """Takes the patch of a pod as the API server does: lists are replaced as a whole."""
 
     def request(self, method: str, path: str, body: Any = None, **named: object) -> Json:
+        if named.get("query") == {"dryRun": "All"}:
+            if (error := self.refuse.get(f"ask {path.split('/')[6]}")) is not None:
+                raise error
+            return {}
         found = super().request(method, path, body, **named)
         if method == "DELETE":
             del self.pods["/".join((path.split("/")[4], path.split("/")[6]))]
@@ -88,7 +92,8 @@ class Placer:
 
     def round(self, most: int = 1000) -> None:
         """Place, and write so many of the pins before the process would die."""
-        for pin in place_round(self.core)[:most]:
+        gangs = [pins for pins in place_round(self.core) if not self.pinner.refused(pins)]
+        for pin in [pin for pins in gangs for pin in pins][:most]:
             self.pinner.send(pin)
         self.tell()
 
@@ -246,6 +251,38 @@ def test_a_refused_patch_is_sent_again(placer: Placer) -> None:
     placer.now += 2
     placer.round()
     assert placer.node("g-1") not in ("", placer.node("g-0"))
+
+
+def test_a_gang_that_would_be_refused_in_part_goes_nowhere_and_keeps_no_place(placer: Placer) -> None:
+    placer.create(gang("g", 2, 4))
+    placer.server.refuse["ask g-1"] = KubeError("a policy says no", status=422)
+    placer.round()
+    assert [placer.node("g-0"), placer.node("g-1")] == ["", ""]
+    assert [placer.reasons("g-0"), placer.reasons("g-1")] == [["PinFailed"], ["PinFailed"]]
+    assert "its gang cannot be pinned whole: pod g-1: a policy says no" in placer.recorded[-1].message
+    placer.create(gang("other", 4, 4, priority=-1))
+    placer.round()
+    assert all(placer.node(f"other-{i}") for i in range(4)), "the place is free for others"
+    for i in range(4):
+        placer.delete(f"other-{i}")
+    placer.server.refuse.clear()
+    placer.round()
+    assert not placer.node("g-0"), "not before the pause is over"
+    placer.now += 6
+    placer.round()
+    assert len({placer.node("g-0"), placer.node("g-1")} - {""}) == 2
+
+
+@pytest.mark.parametrize("error", [
+    KubeError("somebody changed it", status=409), KubeError("failed calling webhook", status=500),
+    KubeError("admission webhook w does not support dry run", status=400),
+])  # fmt: skip
+def test_what_passes_or_nobody_can_know_keeps_no_gang_back(placer: Placer, error: KubeError) -> None:
+    placer.create(gang("g", 2, 4))
+    placer.server.refuse["ask g-1"] = error
+    placer.round()
+    assert placer.node("g-0")
+    assert placer.node("g-1")
 
 
 def test_a_node_that_the_pod_excludes_is_never_chosen(placer: Placer) -> None:
