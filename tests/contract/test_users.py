@@ -13,6 +13,7 @@ import pytest
 from paictl.cluster.accounts import Account, LastAdministratorError, Token
 from paictl.cluster.interface import ClusterError, ConflictError, Users
 from paictl.operate.users import accounts
+from paictl.operate.users.tokens import TokenKind, issue
 from tests.contract.conftest import Contract
 
 NOW = datetime(2026, 11, 22, 8, 0, 0, 250_000, tzinfo=UTC)
@@ -133,3 +134,16 @@ def test_the_last_administrator_stays_whoever_asks_the_store(contract: Contract)
     users.put_account(Account("adm2", True))
     users.put_account(replace(root, admin=False))
     assert [one.name for one in users.accounts() if one.admin] == ["adm2"]
+
+
+def test_tokens_that_come_at_once_are_no_more_than_a_user_may_have(
+    contract: Contract, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("paictl.operate.users.tokens.MOST", 3)
+    users = contract.cluster.users
+    account = users.put_account(Account("ann"))
+    clusters = [contract.again() for _ in range(8)]
+    refused = at_once(*(lambda one=one: issue(one.users, account, TokenKind.APPLICATION) for one in clusters))
+    left = users.tokens("ann")
+    assert len(left) == refused.count(None) <= 3
+    assert all("has 3 tokens of applications" in str(error) for error in refused if error is not None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
+from collections.abc import Iterable
 from dataclasses import field, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -92,24 +93,38 @@ def issue(users: Users, account: Account, kind: TokenKind, span: timedelta | Non
     token = "pai-" + secrets.token_urlsafe(32)
     expires = None if span is None else now + span
     users.add_token(Token(digest_of(token), account.name, account.stamp, kind.value, now, expires))
+    if kind is TokenKind.APPLICATION and len(_rivals(users.tokens(account.name), kind, now)) > MOST:
+        # counted with the new one in place: of two that come at once at least one sees the other
+        users.remove_tokens([digest_of(token)])
+        raise ClusterError(
+            text("user {name} has {most} tokens of applications", name=account.name, most=MOST),
+            hint=text("revoke one: on the page Account, or DELETE /api/v2/tokens/ID"),
+        )
     return token
 
 
 def _make_room(users: Users, name: str, kind: TokenKind, now: datetime) -> None:
+    """Remove tokens that have expired, and the oldest session where there are as many as may be."""
     tokens = users.tokens(name)
-    gone = [token for token in tokens if token.expires is not None and token.expires <= now]
-    application = kind is TokenKind.APPLICATION
-    rivals = [token for token in tokens if token not in gone and (token.kind == TokenKind.APPLICATION) is application]
-    excess = len(rivals) - MOST + 1
-    if excess > 0 and not application:
-        gone += rivals[:excess]
+    gone = [token for token in tokens if _is_over(token, now)]
+    if kind is not TokenKind.APPLICATION:
+        rivals = _rivals(tokens, kind, now)
+        gone += rivals[: max(0, len(rivals) - MOST + 1)]
     if gone:
         users.remove_tokens([token.digest for token in gone])
-    if excess > 0 and application:
-        raise ClusterError(
-            text("user {name} has {most} tokens of applications", name=name, most=MOST),
-            hint=text("revoke one: on the page Account, or DELETE /api/v2/tokens/ID"),
-        )
+
+
+def _rivals(tokens: Iterable[Token], kind: TokenKind, now: datetime) -> list[Token]:
+    """The valid tokens that are counted together with one of a kind, the oldest first."""
+    application = kind is TokenKind.APPLICATION
+    return [
+        token for token in tokens
+        if not _is_over(token, now) and (token.kind == TokenKind.APPLICATION) is application
+    ]  # fmt: skip
+
+
+def _is_over(token: Token, now: datetime) -> bool:
+    return token.expires is not None and token.expires <= now
 
 
 def caller_of(users: Users, token: str, now: datetime | None = None) -> Caller | None:
