@@ -69,8 +69,9 @@ monitoring: $(STAMP) kube  ## configuration, rules and dashboards put to Prometh
 bench-kube: $(STAMP)  ## the extender's figures, alone and on a real control plane (ten minutes)
 	@$(BIN)/python tools/bench_kube.py
 
-fuzz: $(STAMP)  ## 20,000 mutated files; no input may give a traceback
+fuzz: $(STAMP)  ## 20,000 mutated files, none of which may give a traceback; small inputs that ask for much
 	@$(BIN)/python tools/fuzz_config.py --count 20000
+	@$(BIN)/python tools/fuzz_sizes.py
 
 soak: $(STAMP)  ## 2 million random operations on the scheduler core, a million on the accounts, 500 runs of random commands on clusters
 	@$(BIN)/python tools/soak.py

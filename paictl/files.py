@@ -18,7 +18,10 @@ def write_together(folder: Path, texts: Mapping[str, str], *, force: bool = Fals
     one is there and not `force`, or nothing can be written.
     """
     targets = {name: folder / name for name in texts}
-    there = [name for name, path in targets.items() if _differs(path, texts[name])]
+    try:
+        there = [name for name, path in targets.items() if _differs(path, texts[name])]
+    except OSError as error:  # a name too long, a folder that may not be entered
+        raise PaictlError(f"cannot be read: {error.strerror}", where=str(error.filename or folder)) from None
     if there and not force:
         verb = "is" if len(there) == 1 else "are"
         raise PaictlError(f"{' and '.join(there)} {verb} there already", where=str(folder), hint="replace with --force")

@@ -15,9 +15,9 @@ from paictl.frozen import frozen
 
 LEAF_LEVEL = 1
 """Level of a leaf cell type; a parent is one level above its child."""
-MAX_CELLS = 4_000_000
-"""Physical cells of a cluster, of all levels together, and virtual cells of all VCs: sixteen times those of the
-largest cluster that is planned for (131,072 devices), and what still fits into the memory of one machine."""
+MAX_CELLS = 500_000
+"""Physical cells of a cluster, of all levels together, and virtual cells of all VCs: twice those of the largest cluster
+that is planned for (131,072 devices). A few lines can ask for more, which would take minutes and gigabytes to build."""
 MAX_LEVELS = 64
 """Levels of a chain."""
 

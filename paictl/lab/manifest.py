@@ -206,7 +206,7 @@ def find_lab(word: str, folder: Path | None = None) -> Lab:
     """The lab with an id, number or topic (``3``, ``03``, ``priority``); raises `LabError` if none or several."""
     root = folder or resource_folder("labs")
     ids = [path.parent.name for path in sorted(root.glob(f"[0-9]*/{MANIFEST}"))]
-    number = f"{int(word):02}" if word.isdecimal() else None
+    number = f"{int(word):02}" if word.isdecimal() and len(word) <= 4 else None
     found = [name for name in ids if name == word or name[:2] == number]
     found = found or [name for name in ids if word in name]
     if len(found) != 1:

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Final
 
 from paictl import i18n
@@ -27,7 +26,7 @@ from paictl.config.models.layout import layout_of
 from paictl.config.quotas.capacity import configuration
 from paictl.config.reading.document import Document
 from paictl.config.reading.kinds import FileKind
-from paictl.config.reading.load import Loaded, is_folder, load
+from paictl.config.reading.load import Loaded, is_file, is_folder, load
 from paictl.config.reading.nodes import to_data
 from paictl.i18n import did_you_mean
 from paictl.sim.cluster import ClusterShape, ClusterShapeError, Node, mixed
@@ -48,7 +47,7 @@ def cluster_named(text: str) -> ClusterShape:
     if text.endswith(".csv"):
         spec = _from_table(source(text))
     else:
-        spec = _from_file(text) if text and (Path(text).is_file() or is_folder(text)) else _counted(text)
+        spec = _from_file(text) if text and (is_file(text) or is_folder(text)) else _counted(text)
     _limited(sum(node.devices for node in spec.nodes), text)
     return spec
 

@@ -127,6 +127,14 @@ class _Reading:
         return load_bytes(name, data)
 
 
+def is_file(path: str) -> bool:
+    """Whether a path is that of a file; False for one that cannot be a path at all."""
+    try:
+        return Path(path).is_file()
+    except OSError:
+        return False
+
+
 def is_folder(path: str) -> bool:
     """Whether a path is that of a folder; False for one that cannot be a path at all."""
     try:

@@ -9,10 +9,10 @@ import lzma
 import posixpath
 import tarfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
@@ -23,6 +23,7 @@ from paictl.words import listed
 _ARCHIVES: Final = (".tar.gz", ".tgz", ".tar", ".tar.xz")
 _NOT_TRACES: Final = ("license", "readme", ".md", ".py.txt")
 _SUFFIXES: Final = (".csv",)
+_PACKERS: Final[Mapping[bytes, Callable[[BinaryIO], BinaryIO]]] = {b"\x1f\x8b": gzip.open, b"\xfd7zXZ\x00": lzma.open}  # type: ignore[dict-item]
 
 
 class TraceError(PaictlError, ValueError):
@@ -171,28 +172,54 @@ def _load(archive: str) -> bytes:
 def _index(data: bytes, shown: str) -> dict[str, bytes]:
     """The files of an archive by path, in its order."""
     try:
-        return dict(_files(data))
+        return dict(_files(data, shown))
     except (tarfile.TarError, OSError, zlib.error, lzma.LZMAError, EOFError) as error:
         raise TraceError(
             text("is not an archive: {reason}", reason=error), where=shown, hint="pack it with tar czf"
         ) from None
 
 
-def _files(data: bytes) -> Iterator[tuple[str, bytes]]:
+def _files(data: bytes, shown: str) -> Iterator[tuple[str, bytes]]:
+    left = _most(data)
     with tarfile.open(fileobj=io.BytesIO(data)) as tar:
         for member in tar:
             if member.isfile() and (stream := tar.extractfile(member)) is not None:
-                yield member.name.removeprefix("./"), stream.read()
+                left -= member.size
+                name = member.name.removeprefix("./")
+                if left < 0:
+                    raise _bomb(f"{shown}/{name}")
+                unpacked = stream.read()
+                _refuse_bomb(unpacked, data, f"{shown}/{name}")
+                yield name, unpacked
 
 
 def _unpacked(data: bytes, name: str) -> bytes:
+    opened = next((opens for magic, opens in _PACKERS.items() if data.startswith(magic)), None)
+    if opened is None:
+        return data
     try:
-        if data[:2] == b"\x1f\x8b":
-            return gzip.decompress(data)
-        if data[:6] == b"\xfd7zXZ\x00":
-            return lzma.decompress(data)
+        with opened(io.BytesIO(data)) as stream:
+            unpacked: bytes = stream.read(_most(data) + 1)
     except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
         raise TraceError(
             text("cannot be unpacked: {reason}", reason=error), where=name, hint="copy it again; it is cut or damaged"
         ) from None
-    return data
+    _refuse_bomb(unpacked, data, name)
+    return unpacked
+
+
+def _most(packed: bytes) -> int:
+    """Bytes to which packed ones may unpack."""
+    return 16 * 2**20 + 60 * len(packed)
+
+
+def _refuse_bomb(unpacked: bytes, packed: bytes, name: str) -> None:
+    """Raise `TraceError` for more than a trace unpacks to: however it is packed, a line takes some bytes."""
+    if len(unpacked) > _most(packed) or unpacked.count(b"\n") > 100_000 + len(packed):
+        raise _bomb(name)
+
+
+def _bomb(name: str) -> TraceError:
+    return TraceError(
+        "unpacks to far more than a trace of its size can be", where=name, hint="if it is one, unpack it yourself"
+    )

@@ -113,7 +113,7 @@ NUMBER = "physicalCluster.cellTypes.{}.childCellNumber"
         (types(-(10**4000)), [{"cellType": "t1"}], [], NUMBER.format("t1")),
         (types(0), [{"cellType": "t1"}], [], NUMBER.format("t1")),
         (types(1000, 10**6, 10**6), [{"cellType": "t3"}], [], NUMBER.format("t2")),
-        (types(10**6), [{"cellType": "t1"}] * 4, [], f"{CELLS}[3]"),
+        (types(166_000), [{"cellType": "t1"}] * 4, [], f"{CELLS}[3]"),
         (types(*[1] * MAX_LEVELS), [{"cellType": f"t{MAX_LEVELS}"}], [], f"{CELLS}[0].cellType"),
         (types(*[1] * 100_000), [{"cellType": "t100000"}], [], f"{CELLS}[0].cellType"),
         ({**types(2, 2), "t0": {"childCellType": "t2", "childCellNumber": 2}}, [{"cellType": "t2"}], [],
@@ -121,7 +121,7 @@ NUMBER = "physicalCluster.cellTypes.{}.childCellNumber"
         (types(2), [nested(400)], [], f"{CELLS}[0]{'.cellChildren[0]' * MAX_LEVELS}"),
         (types(4), [{"cellType": "t1"}], [10**15], "virtualClusters.vc0.virtualCells[0].cellNumber"),
         (types(4), [{"cellType": "t1"}], [10**6], "virtualClusters.vc0.virtualCells[0].cellNumber"),
-        (types(10**6), [{"cellType": "t1"}], [2, 1, 1], "virtualClusters.vc2"),
+        (types(166_000), [{"cellType": "t1"}], [2, 1, 1], "virtualClusters.vc2"),
     ],
     ids=lambda value: str(value)[:40],
 )  # fmt: skip

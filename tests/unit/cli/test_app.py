@@ -363,3 +363,27 @@ def test_schemas_can_be_listed_shown_and_exported(paictl: Paictl, tmp_path: Path
     assert "job.schema.json is there already" in again.err
     assert "--force" in again.err
     assert paictl("config", "schema", "export", str(tmp_path / "schemas"), "--force").code == 0
+
+
+LONG = "9" * 4400
+
+
+@pytest.mark.parametrize("words", [
+    ("sim", "run", "tiny", "--policy", "fifo", "--cluster", LONG), ("lab", "start", LONG), ("config", "validate", LONG),
+    ("config", "push", "-p", LONG), ("job", "submit", LONG), ("scheduler", "replay", "--config", LONG, "-"),
+    ("node", "list", "--state", LONG),
+])  # fmt: skip
+def test_a_word_that_is_too_long_for_a_path_or_a_number_is_an_error_like_any_other(
+    paictl: Paictl, words: tuple[str, ...]
+) -> None:
+    done = paictl(*words)
+    assert (done.code, "internal error" in done.err) == (2, False)
+
+
+def test_a_folder_of_a_name_that_is_too_long_is_not_written_to(
+    paictl: Paictl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PAICTL_STATE", str(tmp_path / "state"))
+    assert paictl("cluster", "up", "--speed", "0").code == 0
+    done = paictl("config", "pull", "-o", LONG)
+    assert (done.code, "cannot be read: File name too long" in done.err) == (2, True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import lzma
 import tarfile
 from dataclasses import fields
 from pathlib import Path
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from paictl.sim.job import BadRow, Deadline, DeadlineKind, Job, Share, Trace, TraceStatus
 from paictl.sim.traces.load import FORMATS, load, told
 from paictl.sim.traces.native import COLUMNS, written
-from paictl.sim.traces.source import TraceError, TraceFile
+from paictl.sim.traces.source import TraceError, TraceFile, source
 from paictl.units import Millis
 
 
@@ -275,3 +276,30 @@ def test_every_format_is_documented() -> None:
     assert {kind.name for kind in FORMATS if not kind.published} == {
         "philly-log", "helios", "acme", "alibaba-pai", "alibaba-spot",
     }  # fmt: skip
+
+
+def packed_row(rows: int) -> bytes:
+    return b"id,submit,duration,gpus\n" + b"1,0,1,1\n" * rows
+
+
+@pytest.mark.parametrize(("name", "inner", "data"), [
+    ("t.csv.gz", "", gzip.compress(packed_row(200_000))),
+    ("t.csv.xz", "", lzma.compress(packed_row(200_000), preset=0)),
+    ("t.tar.gz", "/t.csv", archive({"t.csv": packed_row(200_000)})),
+    ("long.gz", "", gzip.compress(b"x" * 40_000_000)),
+    ("long.tar.gz", "/t.csv", archive({"t.csv": b"x" * 40_000_000})),
+])  # fmt: skip
+def test_what_unpacks_to_more_than_a_trace_can_be_is_refused(
+    tmp_path: Path, name: str, inner: str, data: bytes
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(data)
+    with pytest.raises(TraceError, match="unpacks to far more") as refused:
+        source(f"{path}{inner}")
+    assert str(refused.value.where).endswith(f"{name}{inner}")
+
+
+def test_a_trace_that_is_packed_well_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv.gz"
+    path.write_bytes(gzip.compress(packed_row(90_000)))
+    assert source(str(path)).data == packed_row(90_000)
