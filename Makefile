@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PYTEST := -m pytest -q -n auto --dist worksteal
 
-.PHONY: demo test docs lint format bench kube kube-hosts monitoring images e2e e2e-versions e2e-hosts bench-kube fuzz soak example-reports wheel lock test-lowest clean help
+.PHONY: demo test docs lint format bench kube kube-hosts monitoring images e2e e2e-versions e2e-hosts bench-doors bench-kube fuzz soak example-reports wheel lock test-lowest clean help
 
 help:  ## this list
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /	/' | expand -t 16
@@ -65,6 +65,9 @@ monitoring: $(STAMP) kube  ## configuration, rules and dashboards put to Prometh
 	@nice tools/kube/build.sh monitoring
 	@PAICTL_MONITORING=1 $(BIN)/python -W ignore::ResourceWarning -m pytest -q tests/monitoring \
 	  -W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning
+
+bench-doors: $(STAMP)  ## extender and gates, by environment and by claims, beside kube-scheduler (half an hour)
+	@$(BIN)/python -W ignore::ResourceWarning tools/bench_doors.py
 
 bench-kube: $(STAMP)  ## the extender's figures, alone and on a real control plane (ten minutes)
 	@$(BIN)/python tools/bench_kube.py

@@ -31,8 +31,9 @@ ORDER: tuple[frozenset[str], ...] = tuple(
         "plan",
         "remote",
         "cluster",
-        "service deploy extender",
-        "placer",
+        "serving",
+        "service deploy doors",
+        "extender placer",
         "operate",
         "controller server lab",
         "cli",
@@ -92,8 +93,9 @@ THIRD_PARTY: dict[str, frozenset[str]] = {
     "deploy": frozenset({"yaml"}),
     "controller": frozenset({"starlette", "uvicorn", "prometheus_client"}),
     "server": frozenset({"starlette", "uvicorn", "orjson", "jinja2", "yaml"}),
-    "extender": frozenset({"starlette", "uvicorn", "orjson", "prometheus_client", "yaml"}),
-    "placer": frozenset({"starlette"}),
+    "serving": frozenset({"starlette", "uvicorn"}),
+    "doors": frozenset({"starlette", "uvicorn", "orjson", "prometheus_client", "yaml"}),
+    "extender": frozenset({"starlette", "orjson"}),
     "cli": frozenset({"typer", "rich", "yaml"}),
 }
 """What a package may import beside the standard library; click never, typer vendors it."""

@@ -22,6 +22,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -232,7 +233,7 @@ def _compare(rig: Any, nodes: int, pods: int) -> None:
                 program = rig.start_extender()
             else:
                 rig.stop()
-            found[what].append(burst(rig.plane, rig.api, made, how))
+            found[what].append(burst(rig.plane, rig.api, made, partial(rig.plane.start_scheduler, how)))
     alone = median(found["kube-scheduler alone"])
     for what, bursts in found.items():
         one = median(bursts)

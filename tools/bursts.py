@@ -12,7 +12,7 @@ import json
 import statistics
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -54,17 +54,21 @@ def told(costs: Costs) -> str:
     return f"{sum(costs.values()):.1f} ms a pod ({parts})"
 
 
-def burst(plane: Any, api: Any, pods: Iterable[Json], configuration: str) -> Burst:
-    """All pods are there, kube-scheduler starts, and time runs from the first binding."""
+def burst(
+    plane: Any, api: Any, pods: Iterable[Json], start: Callable[[], None], *, ready: Callable[[], bool] | None = None
+) -> Burst:
+    """All pods are there (and `ready`), `start` starts kube-scheduler, and time runs from the first binding."""
     if "kube-scheduler" in plane.programs:
         plane.programs["kube-scheduler"].stop()
     made = list(pods)
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(api.create, made))
+    while ready is not None and not ready():
+        time.sleep(0.2)
     with _Seen(plane, "spec.nodeName!=") as bound, _Seen(plane, "status.phase=Running") as running:
-        plane.start_scheduler(configuration)
+        start()
         before = _spent(plane)
-        end = time.perf_counter() + 300
+        end = time.perf_counter() + 600
         while not bound.names:
             assert time.perf_counter() < end, "no pod is bound"
             before = _spent(plane)

@@ -43,6 +43,7 @@ GROUPS = {
     "controller": Lazy("paictl.cli.controller.commands", "Run the jobs of a Kubernetes cluster."),
     "sim": Lazy("paictl.cli.sim.commands", "Simulate scheduling policies on traces of jobs."),
     "lab": Lazy("paictl.cli.lab.commands", "Guided labs: learn cluster scheduling by doing."),
+    "support": Lazy("paictl.cli.support", "Collect information for a problem report."),
     "completion": Lazy("paictl.cli.completion", "Print or install the completion of a shell: bash, zsh, fish."),
 }
 """The command groups: a name, the module whose `app` it is, and what help says of it."""

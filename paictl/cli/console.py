@@ -15,7 +15,7 @@ from paictl import i18n
 from paictl.cli.envelope import Envelope, lines_in, names_in, plain, with_version
 from paictl.cli.segments import Segment, painted
 from paictl.cli.settings import settings
-from paictl.cli.tables import table_lines
+from paictl.cli.tables import fitting, table_lines
 from paictl.config.reading.text import printable
 from paictl.errors import PaictlError
 
@@ -30,6 +30,8 @@ class Output(StrEnum):
     """Forms in which a command can give its result."""
 
     TABLE = "table"
+    WIDE = "wide"
+    """A table with all its columns, however wide the terminal is."""
     JSON = "json"
     YAML = "yaml"
     NAME = "name"
@@ -49,7 +51,7 @@ def command_line(form: str) -> Iterator[None]:
     """One command line, whose result is wanted in a form; what is still to be said to a program follows at its end."""
     global envelope
     before, envelope = envelope, Envelope()
-    settings.output = form
+    take_form(Output(form))
     try:
         yield
         if is_data_wanted() and (document := envelope.document()) is not None:
@@ -61,10 +63,12 @@ def command_line(form: str) -> Iterator[None]:
 
 
 def take_form(form: Output | None) -> Output | None:
-    """Note the form that an option asks for; the value of the option."""
-    if form is not None:
-        settings.output = form.value
-    return form
+    """Note the form that an option asks for; the value of the option, which is `TABLE` for a wide one, too."""
+    if form is None:
+        return None
+    settings.wide = form is Output.WIDE
+    settings.output = "table" if settings.wide else form.value
+    return Output(settings.output)
 
 
 def capture() -> None:
@@ -185,12 +189,21 @@ def _has_all_characters(stream: TextIO) -> bool:
 def write_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Write rows under headings; a column of numbers is set flush right.
 
-    On a pipe the table is as wide as its content, so that nothing is cut or wrapped.
+    On a pipe, and with ``-o wide``, the table is as wide as its content. On a terminal, columns that it has no room for
+    are left out, and named on stderr.
     """
     import shutil
 
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    write_segments(table_lines([said(column) for column in columns], rows, width=width))
+    heads, cells = [said(column) for column in columns], [list(row) for row in rows]
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() and not settings.wide else None
+    left_out: list[str] = []
+    if width is not None:
+        kept = fitting(heads, cells, width)
+        left_out = [head for index, head in enumerate(heads) if index not in kept]
+        heads, cells = [heads[index] for index in kept], [[row[index] for index in kept] for row in cells]
+    write_segments(table_lines(heads, cells, width=width))
+    if left_out:
+        info(spoken("the terminal is too narrow for {columns}; all columns: -o wide", columns=", ".join(left_out)))
 
 
 def write_segments(lines: Iterable[Sequence[Segment]]) -> None:

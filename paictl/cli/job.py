@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import math
 import time
 from pathlib import Path
 from typing import Annotated, Any
@@ -257,6 +258,7 @@ TaskOption = Annotated[
     epilog="""
     paictl job logs train --task worker:3 -f
     paictl job logs train --tail 100
+    paictl job logs train -f --timeout 600
 """
 )
 def logs(
@@ -266,6 +268,10 @@ def logs(
         bool, typer.Option("--follow", "-f", help="Wait until the task has started, and go on until it ends.")
     ] = False,
     tail: Annotated[int | None, typer.Option("--tail", min=0, metavar="LINES", help="Only the last lines.")] = None,
+    timeout: Annotated[
+        float | None,
+        typer.Option("--timeout", min=0, metavar="SECONDS", help="With -f: how long the task may take to start."),
+    ] = None,
     output: OutputOption = Output.TABLE,
     state: StateOption = None,
 ) -> None:
@@ -278,7 +284,8 @@ def logs(
     if task is None and imagined and not follow:
         show_events(cluster, f"job/{found.key}", output)
         return
-    jobstreams.show_log(cluster, found, task, output, follow=follow and not imagined, lines=tail)
+    wait = math.inf if timeout is None else timeout
+    jobstreams.show_log(cluster, found, task, output, follow=follow and not imagined, lines=tail, timeout=wait)
 
 
 @app.command(epilog="paictl job events train")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import select
 import sys
@@ -42,10 +43,17 @@ def place_of(job: JobView, word: str | None) -> TaskPlace:
     return TaskPlace(role, int(number or 0))
 
 
-def show_log(cluster: Jobs, job: JobView, word: str | None, output: Output, *, follow: bool, lines: int | None) -> None:
-    """Print what a task has written, as it comes; as data once it has ended."""
-    task = _started(lambda: place_of(cluster.job(job.key) if follow else job, word), wait=follow)
-    pieces = _started(lambda: _begun(cluster.output(job.key, task, follow=follow, lines=lines)), wait=follow)
+def show_log(
+    cluster: Jobs, job: JobView, word: str | None, output: Output, *, follow: bool, lines: int | None,
+    timeout: float = math.inf,
+) -> None:  # fmt: skip
+    """Print what a task has written, as it comes; as data once it has ended.
+
+    With `follow` it waits `timeout` seconds for the task to start. Raises `NotStartedError` if it has not by then.
+    """
+    until = time.monotonic() + timeout if follow else 0.0
+    task = _started(lambda: place_of(cluster.job(job.key) if follow else job, word), until)
+    pieces = _started(lambda: _begun(cluster.output(job.key, task, follow=follow, lines=lines)), until)
     if output is not Output.TABLE:
         written = b"".join(pieces).decode(errors="replace").splitlines()
         write_data({"job": job.key, "task": str(task), "lines": written}, output)
@@ -54,15 +62,19 @@ def show_log(cluster: Jobs, job: JobView, word: str | None, output: Output, *, f
         _out(piece)
 
 
-def _started(ask: Callable[[], _Answer], *, wait: bool) -> _Answer:
-    """The answer about a task; with `wait` once it has started, and why it has not is said each time that changes."""
+def _started(ask: Callable[[], _Answer], until: float) -> _Answer:
+    """The answer about a task, by `until` (monotonic seconds) once it has started; why it has not is said each time
+    that changes."""
     told = ""
     while True:
         try:
             return ask()
         except NotStartedError as error:
-            if not wait:
-                raise
+            if time.monotonic() >= until:
+                if not told:  # it was asked once only
+                    raise
+                over = text("{why}; the time to wait is over", why=error.message)
+                raise NotStartedError(over, where=error.where, hint=error.hint) from None
             if error.message != told:
                 told = error.message
                 console.info(text("{why}; waiting until it starts (Ctrl-C ends this)", why=told))

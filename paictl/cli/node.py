@@ -227,12 +227,13 @@ def remove(
     config: nodemembers.Config = None,
     timeout: nodemembers.Seconds = 300,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    break_lock: nodemembers.BreakLock = False,
     state: StateOption = None,
 ) -> None:
     """Remove nodes; pods start elsewhere. A real machine (-m -w -c) is drained, and cleaned of the cluster."""
     files = nodemembers.files_of(masters, workers, config)
     if files is not None:
-        nodemembers.remove(names, files, timeout, yes=yes)
+        nodemembers.remove(names, files, timeout, yes=yes, break_lock=break_lock)
         return
     cluster = open_cluster(state)
     nodes = [find_node(cluster, name) for name in names]

@@ -12,6 +12,7 @@ from paictl.cli import console
 from paictl.cli.clusters import confirm
 from paictl.cli.console import said as in_words
 from paictl.cli.console import spoken
+from paictl.cli.deploy.files import BreakLock as BreakLock
 from paictl.cli.deploy.files import read_deployment
 from paictl.cli.settings import settings
 from paictl.cluster.targets import open_target
@@ -74,7 +75,7 @@ def _client(deployment: Deployment) -> KubeClient:
     return connect(default_kubeconfig(), context_name(deployment.settings.cluster))
 
 
-def remove(names: Sequence[str], files: Files, seconds: float, *, yes: bool) -> None:
+def remove(names: Sequence[str], files: Files, seconds: float, *, yes: bool, break_lock: bool) -> None:
     """Take workers out, one after the other; the first that does not work ends it."""
     from paictl.operate.membership import plan_leaving, worker_of
 
@@ -84,7 +85,7 @@ def remove(names: Sequence[str], files: Files, seconds: float, *, yes: bool) -> 
     for machine in machines:
         made = plan_leaving(cluster, machine)
         _ask(made, client, cluster.name, yes=yes)
-        _take_out(made, deployment, cluster, client, seconds)
+        _take_out(made, deployment, cluster, client, seconds, break_lock=break_lock)
         _note(files, machine, there=False)
         console.outcome(spoken("node {name} removed", name=machine.name), name=machine.name)
 
@@ -107,19 +108,22 @@ def _ask(made: Membership, client: KubeClient, cluster: str, *, yes: bool) -> No
 
 
 def _take_out(
-    made: Membership, deployment: Deployment, cluster: Cluster, client: KubeClient, seconds: float
-) -> None:  # fmt: skip
+    made: Membership, deployment: Deployment, cluster: Cluster, client: KubeClient, seconds: float, *, break_lock: bool
+) -> None:
     from paictl.deploy.draining import REMOVAL, holding
-    from paictl.deploy.growing import leave
+    from paictl.deploy.growing import leaving
     from paictl.operate.membership import change_configuration
 
     name = made.machine.name
-    with holding(client, seconds, REMOVAL) as held:
+    with (
+        leaving(deployment, made.machine, runs_folder(), _now, break_lock=break_lock) as leave,
+        holding(client, seconds, REMOVAL) as held,
+    ):
         held.drain([name], _tell)
         version = change_configuration(cluster, made, f"without {name}")
         if version:
             console.info(spoken("configuration version {version} is without {name}", version=version, name=name))
-        leave(deployment, made.machine, client, runs_folder(), _now, _tell)
+        leave(client, _tell)
 
 
 def add(name: str, address: str | None, like: str | None, files: Files) -> None:

@@ -369,7 +369,7 @@ def _say(prepared: Prepared) -> None:
         console.info(f"warning: {remark.service} {remark.text}")
     for name, objects in prepared.stale.items():
         for one in objects:
-            console.info(text("{name} has it no more, it is deleted: {object}", name=name, object=one))
+            console.info(text("{name} no longer includes {object}: it will be deleted", name=name, object=one))
     for loss in plan.losses:
         for data in loss.data:
             if prepared.data_stay:

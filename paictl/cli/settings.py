@@ -19,6 +19,8 @@ class GlobalOptions:
     interactive: bool = True
     output: str = "table"
     """The form that was asked for: errors are said in it as well where it is JSON."""
+    wide: bool = False
+    """Whether tables show all their columns, however wide the terminal is."""
 
     cluster: str | None = None
     """What ``--cluster`` says; what it means is `targets.chosen_name`'s to say."""
@@ -31,7 +33,7 @@ class GlobalOptions:
     def reset(self) -> None:
         """Forget what an earlier command line of this process said."""
         self.verbosity, self.debug, self.color, self.interactive, self.output = 0, False, None, True, "table"
-        self.language, self.cluster, self.state_given = None, None, False
+        self.language, self.cluster, self.state_given, self.wide = None, None, False, False
 
     @property
     def may_ask(self) -> bool:

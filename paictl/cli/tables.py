@@ -16,6 +16,10 @@ from paictl.cli.segments import Line, Segment, visible
 
 HEADING: Final = "bold"
 GAP: Final = "  "
+_WORD: Final = re.compile(r"\d{4}-\d\d-\d\d \d\d:\S+|\S+")
+"""Date and time are one."""
+LONG: Final = 20
+"""A path or key of more characters may be broken behind its dots and slashes; addresses are shorter."""
 
 
 def table_lines(
@@ -24,9 +28,9 @@ def table_lines(
     """The lines of a table under its headings; none ends in blanks.
 
     A cell is a list of (style, text) segments, or anything else as `str` says it; it may have several lines. A column
-    of numbers is set flush right. Without a `width` a line is as wide as its content; with one, columns are folded so
-    that it fits, the widest first, and what a row is about stays in one piece unless it leaves too little for the
-    rest. A terminal too narrow for a character of each column gets longer lines: nothing is ever left out.
+    of numbers is set flush right. Without a `width` a line is as wide as its content; with one, columns are folded
+    between words so that it fits, the widest first, and what a row is about stays in one piece unless it leaves too
+    little for the rest. No word is ever broken: where `fitting` leaves a word that is too wide, lines are longer.
     """
     cells = [[_as_cell(cell, seen=width is not None) for cell in row] for row in rows]
     numeric = [bool(cells) and all(_is_number(_plain(row[index])) for row in cells) for index in range(len(columns))]
@@ -39,6 +43,23 @@ def table_lines(
         widths = _fitted(widths, least, width - len(GAP) * (len(columns) - 1), first_last=whole)
     for row in every:
         yield from _row_lines(row, widths, numeric)
+
+
+def fitting(columns: Sequence[str], rows: Iterable[Sequence[object]], width: int) -> list[int]:
+    """The columns, by number, that a width has room for without breaking a word.
+
+    The first, which says what a row is about, is always there; then those that hold sentences have the first claim, and
+    the others from the left.
+    """
+    cells = [[_plain(_as_cell(cell, seen=True)) for cell in row] for row in rows]
+    least = [max(map(_widest_word, column)) for column in zip(columns, *cells, strict=True)]
+    sentences = [any(len(_WORD.findall(row[index])) > 2 for row in cells) for index in range(len(columns))]
+    kept, left = [0], width - least[0]
+    for index in sorted(range(1, len(columns)), key=lambda index: (not sentences[index], index)):
+        if len(GAP) + least[index] <= left:
+            kept.append(index)
+            left -= len(GAP) + least[index]
+    return sorted(kept)
 
 
 def cell_width(text: str) -> int:
@@ -71,8 +92,28 @@ def _widest(cell: list[Segment] | str) -> int:
 
 
 def _least(column: Iterable[list[Segment] | str]) -> int:
-    """How narrow a column can be made: its widest character has to go into it."""
-    return 1 if all(_plain(cell).isascii() for cell in column) else 2
+    """How narrow a column can be made: its widest word has to go into it."""
+    return max((_widest_word(_plain(cell)) for cell in column), default=1)
+
+
+def _widest_word(text: str) -> int:
+    return max((cell_width(atom) for word in _WORD.findall(text) for atom in _atoms(word)), default=1)
+
+
+def _atoms(word: str) -> list[str]:
+    """What a word may be broken into: parts of a long path or key, and characters of two cells, which stand alone."""
+    if word.isascii():
+        parts = re.findall(r"[^./]*[./]+|[^./]+", word)
+        return parts if len(word) > LONG and len(parts) > 2 else [word]
+    atoms: list[str] = []
+    narrow = False
+    for character in word:
+        if narrow and cell_width(character) < 2:
+            atoms[-1] += character
+        else:
+            atoms.append(character)
+        narrow = cell_width(character) < 2
+    return atoms
 
 
 def _is_number(text: str) -> bool:
@@ -165,7 +206,7 @@ def _pieces(text: str, width: int) -> list[str]:
     if cell_width(text) <= width:
         return [text]
     pieces, piece, used = [], "", 0
-    for word in re.findall(r"\s*\S+\s*", text):
+    for word in re.findall(rf"\s*(?:{_WORD.pattern})\s*", text):
         bare = word.rstrip()
         size = cell_width(bare)
         if used + size > width and piece:
@@ -180,12 +221,13 @@ def _pieces(text: str, width: int) -> list[str]:
 
 
 def _chopped(word: str, width: int) -> list[str]:
-    """A word in parts that are at most a width wide."""
-    if word.isascii():
-        return [word[at : at + width] for at in range(0, len(word), width)]
-    from rich.cells import chop_cells
-
-    return chop_cells(word, width)
+    """A word in parts that are at most a width wide, if it may be broken so."""
+    parts = [""]
+    for atom in _atoms(word):
+        if parts[-1] and cell_width(parts[-1] + atom) > width:
+            parts.append("")
+        parts[-1] += atom
+    return parts
 
 
 def _stripped(line: Line) -> Line:

@@ -20,6 +20,7 @@ from paictl.places import state_folder
 
 if TYPE_CHECKING:
     from paictl.cluster.interface import Cluster
+    from paictl.config.making.found import FoundCluster
 
 VARIABLE: Final = "PAICTL_CLUSTER"
 """Names the cluster of commands that do not."""
@@ -149,6 +150,17 @@ def pinned_now(name: str, kubeconfig: str | None, context: str | None) -> Pinned
     from paictl.cluster.kubernetes.opening import pin
 
     return pin(name, kubeconfig, context)
+
+
+def observed(pinned: Pinned) -> FoundCluster:
+    """What a cluster says about its devices, its topology and its tenants, for a configuration to be drafted from.
+
+    Raises `ClusterError` if its context leads elsewhere today, `KubeError` if nodes may not be listed, `NoAnswerError`.
+    """
+    from paictl.cluster.kubernetes.observing import observe
+    from paictl.cluster.kubernetes.opening import client_of
+
+    return observe(client_of(pinned))
 
 
 def open_in_cluster() -> Cluster:

@@ -140,8 +140,10 @@ def _newest(before: JobStatus, seen: JobObjects) -> dict[Place, PodSeen]:
     return newest
 
 
-def wanted(name: str, job: Job, record: JobRecord, seen: JobObjects, now: datetime) -> JobActions:
-    """What the record asks for that is not there yet, or is and should not be."""
+def wanted(
+    name: str, job: Job, record: JobRecord, seen: JobObjects, now: datetime, *, gated: bool = False
+) -> JobActions:  # fmt: skip
+    """What the record asks for that is not there yet, or is and should not be; `gated`: pods get the gate."""
     status = record.status
     if status.state.final:
         stop = tuple(work.name for work in seen.works.values() if not (work.suspended or work.over or work.deleting))
@@ -166,7 +168,8 @@ def wanted(name: str, job: Job, record: JobRecord, seen: JobObjects, now: dateti
     rest = _rest_of_attempt(record, seen, now) if len(roles) == len(job.roles) else 0.0
     due = tuple((task.role, task.index, task.retries) for task in tasks if not rests[task.ref])
     later = min((one for one in (rest, *rests.values()) if one), default=None)
-    return JobActions(() if rest else roles, due, delete=(*forgotten, *_past_tries(status, attempt)), later=later)
+    delete = (*forgotten, *_past_tries(status, attempt), *_of_another_door(attempt, gated))
+    return JobActions(() if rest else roles, due, delete=delete, later=later)
 
 
 def _rest_of_attempt(record: JobRecord, seen: JobObjects, now: datetime) -> float:
@@ -190,6 +193,24 @@ def _rest_of_task(task: TaskStatus, seen: JobObjects, attempt: int, now: datetim
 def _rest(since: datetime, tries: int, now: datetime) -> float:
     pause = min(PAUSES[0] * 2.0 ** min(max(tries, 1) - 1, 16), PAUSES[1])
     return max(pause - (now - since).total_seconds(), 0.0)
+
+
+def _of_another_door(attempt: AttemptObjects, gated: bool) -> Iterator[str]:
+    """Jobs to recreate because their pods wait at a door that is no longer served.
+
+    A Job with a pod on a node is kept, and so is a gang if any of its pods is on a node.
+    """
+    pods = [pod for tries in attempt.pods.values() for pod in tries.values() if pod.node and not pod.over]
+    if pods and attempt.job.gang:
+        return
+    places, roles = {pod.place for pod in pods}, {pod.role for pod in pods}
+    for work in attempt.works.values():
+        if work.index is None:
+            waits = work.role not in roles and attempt.is_fresh(work.role)
+        else:
+            waits = (work.role, work.index) not in places
+        if waits and work.gated != gated and not (work.over or work.deleting):
+            yield work.name
 
 
 def _past_tries(status: JobStatus, attempt: AttemptObjects) -> Iterator[str]:

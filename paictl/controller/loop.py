@@ -43,13 +43,14 @@ class ControlLoop:
 
     def __init__(
         self, client: KubeClient, remaining: Callable[[], float], log: Callable[[str], None], *,
-        classes: bool = True, times: InformerTimes | None = None,
+        classes: bool = True, gated: bool = False, times: InformerTimes | None = None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:  # fmt: skip
         self.client = client
         self.remaining = remaining
         self.log = log
         self.classes = classes
+        self.gated = gated
         self.clock = clock
         self.queue = WorkQueue()
         self.cache = Cache(client, self.queue.add, times)
@@ -113,7 +114,7 @@ class ControlLoop:
             pai = self._begin(pai)
         if pai.record is None or pai.record.closed:
             return
-        kit = JobContext(pai, pai.job, pai.record.scheduling, self.classes)
+        kit = JobContext(pai, pai.job, pai.record.scheduling, self.classes, self.gated)
         try:
             self._follow(kit, pai.record)
         except RefusedError as error:
@@ -139,8 +140,8 @@ class ControlLoop:
         if found.record != record:
             pai = self._write(pai, found.record)
             self.cache.forget_ghosts(pai.name, found.record.status.attempt)
-        asked = wanted(pai.name, kit.job, found.record, seen, now)
-        do(self.client, JobContext(pai, kit.job, kit.scheduling, self.classes), found.record.status.attempt, asked)
+        asked = wanted(pai.name, kit.job, found.record, seen, now, gated=self.gated)
+        do(self.client, replace(kit, pai=pai), found.record.status.attempt, asked)
         over = closed(found.record, asked)
         if over != found.record:
             self._write(pai, over)

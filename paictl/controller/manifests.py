@@ -37,7 +37,7 @@ from paictl.controller.runtime import (
     runtime_script,
 )
 from paictl.frozen import frozen
-from paictl.scheduler.wire import ENABLE, SCHEDULING_SPEC
+from paictl.scheduler.wire import ENABLE, GATE, SCHEDULING_SPEC
 from paictl.workload.job import Job, TaskRole
 from paictl.workload.lifecycle import task_policy
 from paictl.workload.template import Values
@@ -60,6 +60,8 @@ class JobContext:
     """HiveD's spec for the pods of each role."""
     classes: bool = True
     """Whether the cluster has our priority classes."""
+    gated: bool = False
+    """Whether pods come to the scheduler by its gate; otherwise kube-scheduler asks it."""
 
     @property
     def owner(self) -> list[Json]:
@@ -175,7 +177,7 @@ def _template(kit: JobContext, role: TaskRole, attempt: int, index: int | None =
     if lasting is not None:
         noted[DURATION] = f"{lasting}ms"
     spec: Json = {
-        "schedulerName": SCHEDULER,
+        **({"schedulingGates": [{"name": GATE}]} if kit.gated else {"schedulerName": SCHEDULER}),
         "restartPolicy": "Never",
         "subdomain": pai.name,
         "automountServiceAccountToken": False,
@@ -202,7 +204,7 @@ def _template(kit: JobContext, role: TaskRole, attempt: int, index: int | None =
 
 def _container(kit: JobContext, role: TaskRole, options: Mapping[str, RoleOptions], index: int | None) -> Json:
     own, asked = options[role.name], role.resources
-    amounts: Json = {ENABLE: "1"}
+    amounts: Json = {} if kit.gated else {ENABLE: "1"}
     if asked.cpu:
         amounts["cpu"] = str(asked.cpu)
     if asked.memory:

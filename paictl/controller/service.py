@@ -17,11 +17,11 @@ from paictl.controller import manifests
 from paictl.controller.loop import ControlLoop
 from paictl.controller.metrics import ControllerMetrics
 from paictl.errors import PaictlError
-from paictl.extender.ending import refuse_unserved, serve
 from paictl.frozen import frozen
 from paictl.remote.kube.client import KubeClient, KubeError
 from paictl.remote.kube.informer import InformerTimes
 from paictl.remote.kube.leases import Leadership, LeaseTimes
+from paictl.serving.ending import refuse_unserved, serve
 from paictl.workload.job import PRIORITIES
 
 SWEEP: Final = 60.0
@@ -38,6 +38,8 @@ class ControllerSettings:
     elect: bool = False
     lease: tuple[str, str] = ("paictl-system", "frameworkcontroller")
     keep: float = 30 * 86_400.0
+    gated: bool = False
+    """Whether pods come to the scheduler by its gate (the placer); otherwise kube-scheduler asks it."""
     times: InformerTimes = field(default_factory=InformerTimes)
     terms: LeaseTimes = field(default_factory=LeaseTimes)
 
@@ -62,7 +64,12 @@ class ControllerService:
             self.end()
             classes = self._make_classes()
             self.current = ControlLoop(
-                self.client, self.leadership.remaining, self.log, classes=classes, times=self.settings.times
+                self.client,
+                self.leadership.remaining,
+                self.log,
+                classes=classes,
+                gated=self.settings.gated,
+                times=self.settings.times,
             )
             self.current.start()
             self.log("leading")

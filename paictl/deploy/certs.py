@@ -9,13 +9,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any, Final
 
 from paictl.deploy.inventory import Deployment
+from paictl.deploy.locking import locked
 from paictl.deploy.reach import hosts_of
 from paictl.errors import ExitCode, PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import text
+from paictl.plan.folder import begin_run
 from paictl.remote.ssh.fleet import CommandOptions, Fleet
 from paictl.remote.ssh.link import SshOptions
 from paictl.remote.ssh.results import CommandStatus, HostResult, exit_code
@@ -117,15 +120,25 @@ def _instant(said: str) -> datetime:
     return datetime.fromisoformat(said).astimezone(UTC)
 
 
-def renew(deployment: Deployment, options: SshOptions, tell: Callable[[str, str], object]) -> None:
+def renew(
+    deployment: Deployment, options: SshOptions, tell: Callable[[str, str], object], root: Path, *,
+    break_lock: bool = False,
+) -> None:  # fmt: skip
     """Renew the certificates of all masters, one after the other; `tell` hears of each (text, host).
+
+    Other deployments are kept out meanwhile; `root` gets the run's folder.
 
     Raises `RenewError` at the first master where it does not work; nothing is done on those after it. Doing it again
     does no harm.
     """
     inventory = hosts_of(deployment).only([one.name for one in deployment.masters])
     done: list[str] = []
-    with Fleet(inventory, options) as fleet:
+    wish = {"cluster": deployment.settings.cluster}
+    folder = begin_run(root, "certs-renew", wish, datetime.now(UTC), deployment.secrets).path
+    with (
+        Fleet(inventory, options) as fleet,
+        locked(deployment, "deploy certs renew", folder, break_lock=break_lock),
+    ):
         for host in inventory:
             tell(text("renewing"), host.name)
             result = fleet.run(_RENEW, manner=_WAIT, hosts=[host])[host.name]

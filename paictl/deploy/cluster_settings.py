@@ -70,6 +70,7 @@ KEYS: Final = (
     KeyRule("api_endpoint", ("endpoint",), Effect.FIXED, fact="endpoint", advice=_SITE),
     KeyRule("ssh_port", ("login",), Effect.EACH_TIME),
     KeyRule("network", ("network",), Effect.FIXED, fact="network", advice=_REBUILD),
+    KeyRule("firewall", ("closed_ports", "exempt_namespaces"), Effect.FILES),
     KeyRule("proxy_mode", ("proxy_mode",), Effect.NOTED, "kube_proxy"),
     KeyRule("swap", ("swap_allowed",), Effect.NOTED, "kubelet"),
     KeyRule("jobs_on_masters", ("jobs_on_masters",), Effect.NOTED, "jobs_on_masters"),

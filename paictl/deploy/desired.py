@@ -121,6 +121,8 @@ class Desired:
         if deployment.settings.network == "bridge":
             found["/usr/local/lib/paictl/paictl_network.py"] = _file("paictl_network.py")
             found["/etc/systemd/system/paictl-network.service"] = _file("paictl-network.service", NODE=machine.name)
+            found["/usr/local/lib/paictl/paictl_firewall.py"] = _file("paictl_firewall.py")
+            found["/etc/systemd/system/paictl-firewall.service"] = _firewall(deployment, machine)
         if deployment.settings.api_address and machine.role is Role.MASTER:
             found["/usr/local/lib/paictl/paictl_address.py"] = _file("paictl_address.py")
             found["/etc/systemd/system/paictl-address.service"] = _file("paictl-address.service")
@@ -133,7 +135,7 @@ class Desired:
     def units(self, machine: Machine) -> list[str]:
         """Units that run from the beginning, beside containerd and kubelet."""
         settings = self.deployment.settings
-        found = ["paictl-network"] if settings.network == "bridge" else []
+        found = ["paictl-network", "paictl-firewall"] if settings.network == "bridge" else []
         return found + (["paictl-address"] if settings.api_address and machine.role is Role.MASTER else [])
 
     def variables(self, machine: Machine) -> Values:
@@ -200,6 +202,15 @@ def _text(name: str) -> str:
 
 def _file(name: str, **words: str) -> str:
     return _replaced(_text(name), {f"@{word}@": value for word, value in words.items()})
+
+
+def _firewall(deployment: Deployment, machine: Machine) -> str:
+    settings = deployment.settings
+    ports = {*settings.closed_ports, settings.login.port} if settings.closed_ports else ()
+    return _file(
+        "paictl-firewall.service", NODE=machine.name, PORTS=" ".join(map(str, sorted(ports))),
+        NAMESPACES=" ".join(settings.exempt_namespaces), SHARED=settings.api_address,
+    )  # fmt: skip
 
 
 def _oom(deployment: Deployment) -> str:

@@ -5,7 +5,8 @@ Only masters and that machine are looked at, so that it costs the same in a clus
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -13,8 +14,9 @@ from pathlib import Path
 from paictl.deploy.apply import opened, raise_first, wish_of
 from paictl.deploy.desired import Desired
 from paictl.deploy.inventory import Deployment, Machine
+from paictl.deploy.locking import locked
 from paictl.deploy.phases import LOOKING, phases, planned
-from paictl.deploy.reset import forget_nodes, reset
+from paictl.deploy.reset import clean, forget_nodes
 from paictl.deploy.site import DeployError, raise_for
 from paictl.errors import ExitCode
 from paictl.i18n import text
@@ -48,15 +50,24 @@ def join(desired: Desired, machine: Machine, root: Path, now: Callable[[], datet
         return bool(changes)
 
 
-def leave(
-    deployment: Deployment, machine: Machine, client: KubeClient, root: Path, now: Callable[[], datetime], tell: Tell
-) -> None:
-    """Reset an emptied machine and delete its node; raises `DeployError` if either does not work."""
+@contextmanager
+def leaving(
+    deployment: Deployment, machine: Machine, root: Path, now: Callable[[], datetime], *, break_lock: bool
+) -> Iterator[Callable[[KubeClient, Tell], None]]:
+    """Keep other deployments out while a machine is emptied; what is yielded then resets it and deletes its node.
+
+    Raises `DeployError` if somebody else is at work, or if either does not work.
+    """
     few = limited(deployment, machine)
     wish = {"cluster": few.settings.cluster, "machines": [machine.name]}
-    folder = begin_run(root, "node-remove", wish, now(), few.secrets)
-    raise_for(reset(few, [machine], folder.path, tell), "reset", 1)
-    if forget_nodes(client, [machine]):
-        hint = text("the machine is clean; again: {command}", command=f"paictl node remove {machine.name}")
-        said = text("{name} is a node of the cluster still", name=machine.name)
-        raise DeployError(said, exit_code=ExitCode.PARTIAL, hint=hint)
+    folder = begin_run(root, "node-remove", wish, now(), few.secrets).path
+
+    def leave(client: KubeClient, tell: Tell) -> None:
+        raise_for(clean(few, [machine], folder, tell), "reset", 1)
+        if forget_nodes(client, [machine]):
+            hint = text("the machine is clean; again: {command}", command=f"paictl node remove {machine.name}")
+            said = text("{name} is a node of the cluster still", name=machine.name)
+            raise DeployError(said, exit_code=ExitCode.PARTIAL, hint=hint)
+
+    with locked(few, "node remove", folder, break_lock=break_lock):
+        yield leave

@@ -11,20 +11,25 @@ import json
 import os
 import secrets
 import socket
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 from paictl.deploy.facts import HostFacts
+from paictl.deploy.inventory import Deployment
 from paictl.deploy.phase import DeployPhase
-from paictl.deploy.site import DeployError, Site
+from paictl.deploy.reach import hosts_of
+from paictl.deploy.site import DeployError, Site, raise_for
 from paictl.errors import ExitCode, PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.plan.phase import Tell
+from paictl.remote.ansible.outcome import PlaybookResult
+from paictl.remote.ansible.run import AnsibleSession, PlaybookOptions
+from paictl.resources import resource_folder
 
 _MACHINE: Final = Path("/etc/machine-id")
 _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
@@ -87,18 +92,58 @@ def _process(number: int) -> str:
 
 def held(site: Site) -> Mapping[str, LockHolder]:
     """The locks that the masters had when they were looked at, by host."""
-    found = {name: holder_from(str(one.values.get("lock") or "")) for name, one in site.facts.items()}
+    return _holders({name: one.values.get("lock") for name, one in site.facts.items()})
+
+
+def _holders(written: Mapping[str, object]) -> Mapping[str, LockHolder]:
+    found = {name: holder_from(str(one or "")) for name, one in written.items()}
     return {name: one for name, one in found.items() if one is not None}
 
 
 def refuse_locked(site: Site) -> None:
     """Raise `DeployError` if somebody else is at work by the look at the masters; nothing was changed."""
-    for host, one in held(site).items():
-        if not (site.break_lock or one.left_over):
+    _refuse(held(site), break_lock=site.break_lock)
+
+
+def _refuse(holders: Mapping[str, LockHolder], *, break_lock: bool) -> None:
+    for host, one in holders.items():
+        if not (break_lock or one.left_over):
             said = text("{who} has been running {command} on this cluster since {since}", who=one.who,
                         command=one.command, since=one.since)  # fmt: skip
             hint = text("wait until it ends; if it was given up: the same command with --break-lock")
             raise DeployError(said, exit_code=ExitCode.NEGATIVE, hint=hint, where=host)
+
+
+@contextmanager
+def locked(
+    deployment: Deployment, command: str, folder: Path, *, break_lock: bool = False, lenient: bool = False
+) -> Iterator[None]:
+    """The lock on all masters for as long as the block lasts, for what is no deployment; its logs go to `folder`.
+
+    With `lenient`, masters that do not answer are left out: a broken cluster must be reset, too. Raises `DeployError`
+    if somebody else is at work.
+    """
+    masters = tuple(one.name for one in deployment.masters)
+    own = holder(command, datetime.now(UTC))
+    with AnsibleSession(hosts_of(deployment), folder) as session:
+
+        def play(state: str, **more: object) -> PlaybookResult:
+            variables = {"paictl_lock_state": state, "paictl_lock_holder": asdict(own), **more}
+            playbook = resource_folder("playbooks") / "lock.yml"
+            return session.run(playbook, variables, options=PlaybookOptions(limit=masters))
+
+        known = play("known")
+        holders = _holders({name: one.facts.get("paictl_lock") for name, one in known.hosts.items()})
+        _refuse(holders, break_lock=break_lock)
+        taken = play("present", paictl_lock_replace=sorted({one.id for one in holders.values()}))
+        try:
+            refused = [one for one in taken.hosts.values() if one.failures]
+            if refused or not lenient:
+                raise_for(taken, "lock", len(masters))
+            yield
+        finally:
+            with suppress(PaictlError):
+                play("absent")
 
 
 class Lock(DeployPhase):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from paictl.deploy.inventory import Deployment, Machine
+from paictl.deploy.locking import locked
 from paictl.deploy.reach import hosts_of
 from paictl.deploy.site import telling
 from paictl.errors import PaictlError
@@ -73,7 +74,15 @@ def _lost(pod: dict[str, Any], names: Sequence[str]) -> bool:
     return running and pod["spec"].get("nodeName") in names and pod["metadata"]["namespace"] not in _OF_EVERY_CLUSTER
 
 
-def reset(deployment: Deployment, chosen: Sequence[Machine], folder: Path, tell: Tell) -> PlaybookResult:
+def reset(
+    deployment: Deployment, chosen: Sequence[Machine], folder: Path, tell: Tell, *, break_lock: bool = False
+) -> PlaybookResult:
+    """`clean` machines while other deployments are kept out by the masters that answer."""
+    with locked(deployment, "deploy reset", folder, break_lock=break_lock, lenient=True):
+        return clean(deployment, chosen, folder, tell)
+
+
+def clean(deployment: Deployment, chosen: Sequence[Machine], folder: Path, tell: Tell) -> PlaybookResult:
     """Bring machines back to what they were, as far as each was brought; what did not work is in the result.
 
     Workers go before masters, and masters one after the other, the first of the list last.

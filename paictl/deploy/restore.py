@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Mapping
-from datetime import datetime
+from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 from paictl.deploy.archive import SNAPSHOT, Backup, unpack
 from paictl.deploy.inventory import Deployment
+from paictl.deploy.locking import locked
 from paictl.deploy.masters import Masters, Told
 from paictl.deploy.nodes import READY_SECONDS, nodes_of, not_ready, patiently
 from paictl.deploy.reach import hosts_of
@@ -23,6 +24,7 @@ from paictl.deploy.versions import version_of
 from paictl.errors import ExitCode, PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import text
+from paictl.plan.folder import begin_run
 from paictl.plan.phase import Tell
 from paictl.remote.kube.client import KubeClient, NoAnswerError
 from paictl.remote.ssh.fleet import CommandOptions, Fleet
@@ -130,17 +132,28 @@ def restore(
     deployment: Deployment,
     found: Examined,
     options: SshOptions,
-    now: Callable[[], datetime],
     tell: Tell,
+    root: Path,
+    *,
+    break_lock: bool = False,
 ) -> None:
-    """Carry out all steps; raises `DeployError` at the first that does not work on a master."""
-    wish = {"id": backup.id, "members": found.members, "begun": rfc3339(now()), "sha256": backup.files[SNAPSHOT]}
-    with Fleet(hosts_of(deployment).only([one.name for one in deployment.masters]), options) as fleet:
+    """Carry out all steps; raises `DeployError` at the first that does not work on a master.
+
+    Other deployments are kept out meanwhile; `root` gets the run's folder.
+    """
+    now = datetime.now(UTC)
+    wish = {"id": backup.id, "members": found.members, "begun": rfc3339(now), "sha256": backup.files[SNAPSHOT]}
+    about = {"cluster": deployment.settings.cluster, "backup": backup.id}
+    folder = begin_run(root, "deploy-restore", about, now, deployment.secrets).path
+    with (
+        Fleet(hosts_of(deployment).only([one.name for one in deployment.masters]), options) as fleet,
+        locked(deployment, "deploy restore", folder, break_lock=break_lock),
+    ):
         masters = Masters(fleet)
         tell(text("bringing the snapshot to the masters"), "")
         folders = masters.all("begin", wish)
-        with tempfile.TemporaryDirectory(prefix="paictl-restore-") as folder:
-            snapshot = Path(folder) / "snapshot.db"
+        with tempfile.TemporaryDirectory(prefix="paictl-restore-") as private:
+            snapshot = Path(private) / "snapshot.db"
             unpack(backup, SNAPSHOT, snapshot)
             masters.upload(snapshot, lambda host: f"{folders[host]['folder']}/snapshot.db")
         tell(text("making etcd's data from it"), "")

@@ -44,6 +44,11 @@ _IDLE: Final = (
 )
 """Settings of OpenPAI about Docker and Kubespray, neither of which is used."""
 
+CLOSED_PORTS: Final = (22, 2379, 2380, 10250, 10257, 10259)
+"""Ports of machines that pods do not reach: SSH, etcd, kubelet, controller manager, scheduler."""
+EXEMPT_NAMESPACES: Final = ("kube-system", "paictl-system")
+"""Namespaces whose pods do: Prometheus asks kubelets."""
+
 
 @frozen
 class LoginSettings:
@@ -75,6 +80,8 @@ class DeploySettings:
     pods: str = NETWORK_DEFAULTS["kube_pods_subnet"]
     services: str = NETWORK_DEFAULTS["kube_service_addresses"]
     domain: str = "cluster.local"
+    closed_ports: tuple[int, ...] = CLOSED_PORTS
+    exempt_namespaces: tuple[str, ...] = EXEMPT_NAMESPACES
     proxy_mode: str = "nftables"
     swap_allowed: bool = False
     jobs_on_masters: bool = False
@@ -93,6 +100,7 @@ def settings_of(document: Document) -> DeploySettings:
     top = document.top
     section = top.mapping(SECTION)
     extra = {name: str(value) for name, value in _data(document, EXTRA).items()}
+    firewall = _data(document, SECTION, "firewall")
     networks = {one.name: str(one.network) for one in cluster_networks(document)}
 
     def own(key: str, default: str = "") -> str:
@@ -114,6 +122,8 @@ def settings_of(document: Document) -> DeploySettings:
         pods=networks.get("kube_pods_subnet", NETWORK_DEFAULTS["kube_pods_subnet"]),
         services=networks.get("kube_service_addresses", NETWORK_DEFAULTS["kube_service_addresses"]),
         domain=extra.get("dns_domain", "cluster.local"),
+        closed_ports=tuple(firewall.get("ports", CLOSED_PORTS)),
+        exempt_namespaces=tuple(firewall.get("namespaces", EXEMPT_NAMESPACES)),
         proxy_mode=own("proxy_mode") or _proxy(extra.get("kube_proxy_mode", "")),
         swap_allowed=own("swap", "off") == "allowed",
         jobs_on_masters=own("jobs_on_masters") == "true",

@@ -1,8 +1,9 @@
 """Whether a cluster does its work: pods on every node, names, service addresses, node to node, all devices of a node.
 
 A pod on each node serves; then a pod on each node asks: the API by its service's name, a service by its address, the
-pod of every other node, and one that a NetworkPolicy closes, which must not answer. What it found it writes as its last
-words (its termination message), so that nothing but the API is needed to learn it.
+pod of every other node, and what must not answer: a pod that a NetworkPolicy closes, and the kubelets of this node and
+of the next. What it found it writes as its last words (its termination message), so that nothing but the API is needed
+to learn it.
 """
 
 from __future__ import annotations
@@ -115,7 +116,8 @@ class _Trying:
                    if found[number].verdict is CheckState.OK}  # fmt: skip
         address, closed = self._service(), pods.get(_CLOSED, {})
         self._tell("names, service addresses, node to node")
-        asked = self._asking(serving, address, _ip(closed) if _up(closed) else "")
+        kubelets = {name: at for name in serving if (at := _kubelet(nodes[name]))}
+        asked = self._asking(serving, address, _ip(closed) if _up(closed) else "", kubelets)
         return [*found, *asked, *self._devices(nodes)]
 
     def _close_off(self, node: str) -> None:
@@ -164,11 +166,14 @@ class _Trying:
             NodeCheck(check, node, CheckState.OK) if _up(pod) else NodeCheck(check, node, CheckState.FAILED, why(pod))
         )
 
-    def _asking(self, serving: Mapping[str, str], address: str, closed: str) -> list[NodeCheck]:
+    def _asking(
+        self, serving: Mapping[str, str], address: str, closed: str, kubelets: Mapping[str, tuple[str, int]]
+    ) -> list[NodeCheck]:
         names = list(serving)
         for number, name in enumerate(names):
             others = (names[number + 1 :] + names[:number])[:_MOST_PEERS]
-            command = ask_script(address, {other: serving[other] for other in others}, closed)
+            private = {one: kubelets[one] for one in (name, *others[:1]) if one in kubelets}
+            command = ask_script(address, {other: serving[other] for other in others}, closed, private)
             self._create(_pod(f"ask-{number}", name, self._trial.image, command))
         pods = self._until([f"ask-{number}" for number in range(len(names))], _over)
         return [
@@ -197,13 +202,17 @@ _SERVE: Final = f"exec httpd -f -p {PORT} -h /etc"
 """Every container has /etc/hostname; nothing else of the image is needed."""
 _CLOSED: Final = "closed"
 _ENFORCED: Final = "network-policies-enforced"
+_HOSTS: Final = "hosts-closed"
 _PROBE: Final = {"httpGet": {"path": "/hostname", "port": PORT}, "periodSeconds": 1, "timeoutSeconds": 3}
 
 
-def ask_script(address: str, peers: Mapping[str, str], closed: str = "") -> str:
-    """What a pod runs to try names, a service, its peers and a pod that must not answer: ``check ok`` or ``check no``.
+def ask_script(
+    address: str, peers: Mapping[str, str], closed: str = "", kubelets: Mapping[str, tuple[str, int]] | None = None
+) -> str:
+    """What a pod runs to try names, a service, its peers and what must not answer: ``check ok`` or ``check no``.
 
-    The one that must not answer has to answer three times before it counts: rules reach a node a moment after the pod.
+    `closed` is the address of a pod, `kubelets` are address and port by node. They have to answer three times before
+    it counts: rules reach a node a moment after the pod.
     """
 
     def attempt(check: str, command: str) -> str:
@@ -216,10 +225,15 @@ def ask_script(address: str, peers: Mapping[str, str], closed: str = "") -> str:
     ]
     lines += [attempt(f"peer:{name}", _asked(ip, PORT)) for name, ip in peers.items()]
     if closed:
-        open_still = " && sleep 1 && ".join([f"{_asked(closed, PORT)} >/dev/null 2>&1"] * 3)
-        lines.append(f"if {open_still}; then r='{_ENFORCED} no'; else r='{_ENFORCED} ok'; fi")
-        lines.append('echo "$r" >> /dev/termination-log')
+        lines.append(_must_fail(_ENFORCED, _asked(closed, PORT)))
+    for name, (ip, port) in (kubelets or {}).items():
+        lines.append(_must_fail(f"{_HOSTS}:{name}", f"echo | nc -w 3 {ip} {port}"))
     return "\n".join(lines)
+
+
+def _must_fail(check: str, command: str) -> str:
+    answered = " && sleep 1 && ".join([f"{command} >/dev/null 2>&1"] * 3)
+    return f"if {answered}; then r='{check} no'; else r='{check} ok'; fi\necho \"$r\" >> /dev/termination-log"
 
 
 def _asked(address: str, port: int) -> str:
@@ -231,6 +245,16 @@ _NOT_ENFORCED: Final = (
     "the pod network obeys no NetworkPolicy: isolation rests on TLS and tokens alone, and pods of jobs reach each "
     "other (docs/security.md)"
 )
+_OPEN: Final = "pods reach the kubelet of {node} (docs/security.md)"
+"""Seen from a pod without rights; its kubelet asks for a certificate, as SSH and etcd on the same machine do."""
+
+
+def _kubelet(node: Mapping[str, Any]) -> tuple[str, int] | None:
+    """Where a node's kubelet listens; None if the node does not say."""
+    status = node["status"]
+    port = status.get("daemonEndpoints", {}).get("kubeletEndpoint", {}).get("Port")
+    address = next((one["address"] for one in status.get("addresses", ()) if one["type"] == "InternalIP"), "")
+    return (address, int(port)) if port and address else None
 
 
 def answers(node: str, pod: Mapping[str, Any]) -> list[NodeCheck]:
@@ -244,6 +268,9 @@ def answers(node: str, pod: Mapping[str, Any]) -> list[NodeCheck]:
         name, _, peer = check.partition(":")
         if name == _ENFORCED and verdict != "ok":
             found.append(NodeCheck(check, node, CheckState.WARNING, text(_NOT_ENFORCED)))
+            continue
+        if name == _HOSTS and verdict != "ok":
+            found.append(NodeCheck(check, node, CheckState.WARNING, text(_OPEN, node=peer)))
             continue
         words = {"dns": "the name of the API's service is not found", "service": "a service's address does not answer"}
         message = words.get(name) or text("the pod on {node} does not answer", node=peer) if verdict != "ok" else ""

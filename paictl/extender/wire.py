@@ -8,34 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import field
-from typing import Any, Final
+from typing import Any
 
 import orjson
 
+from paictl.doors.table import PodRef
 from paictl.frozen import frozen
 
 Json = dict[str, Any]
 
-MAX_BODY: Final = 32 << 20
-"""Bytes of a request: names of 16,384 nodes are 0.4 MB; a scheduler that sends whole nodes may need 20."""
-
 
 class WireError(ValueError):
     """A request that kube-scheduler would not send; the message says what is wrong with it."""
-
-
-@frozen
-class PodRef:
-    """A pod, by all that names it."""
-
-    namespace: str
-    name: str
-    uid: str
-
-    @property
-    def key(self) -> str:
-        """``namespace/name``."""
-        return f"{self.namespace}/{self.name}"
 
 
 @frozen
@@ -164,15 +148,6 @@ def write_preempt(victims: Mapping[str, Victims]) -> bytes:
     return orjson.dumps({"NodeNameToMetaVictims": nodes or None})
 
 
-def pod_ref(pod: Mapping[str, Any]) -> PodRef:
-    """What names a pod. Raises `WireError` if it lacks a name or a uid."""
-    about = _mapping(pod.get("metadata"), "Pod: metadata")
-    namespace, name, uid = (_text(about, key, "Pod: metadata.") for key in ("namespace", "name", "uid"))
-    if not name or not uid:
-        raise WireError("Pod: metadata needs a name and a uid")
-    return PodRef(namespace or "default", name, uid)
-
-
 def same_for_all(names: Iterable[str], reason: str) -> dict[str, str]:
     """Every node with the same reason: kube-scheduler counts equal ones and says them once."""
     return dict.fromkeys(names, reason)
@@ -190,7 +165,10 @@ def _pod(args: Mapping[str, Any], what: str) -> Json:
     if pod is None:
         raise WireError(f"{what}: Pod field should not be nil")
     found = _mapping(pod, f"{what}: Pod")
-    pod_ref(found)
+    about = _mapping(found.get("metadata"), "Pod: metadata")
+    _namespace, *named = (_text(about, key, "Pod: metadata.") for key in ("namespace", "name", "uid"))
+    if not all(named):
+        raise WireError("Pod: metadata needs a name and a uid")
     return found
 
 

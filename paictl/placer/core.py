@@ -9,18 +9,15 @@ from typing import Any, Final
 
 from paictl.cluster.pods.nodes import NodeStatus
 from paictl.cluster.pods.reading import noted_on
-from paictl.extender import pod_events
-from paictl.extender.core import Binding, ExtenderCore
-from paictl.extender.pod_events import PodEvent
-from paictl.extender.table import CachedDecision, PodEntry
-from paictl.extender.wire import PodRef
+from paictl.doors import pod_events
+from paictl.doors.core import Binding, DoorCore, bound_node, pinned_node
+from paictl.doors.pod_events import PodEvent
+from paictl.doors.table import CachedDecision, PodEntry, PodRef
 from paictl.remote.kube.client import Json
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.request import PodRequest
-from paictl.scheduler.wire import BIND_INFO
+from paictl.scheduler.wire import BIND_INFO, GATE
 
-GATE: Final = "paictl.io/cells"
-"""The scheduling gate that the placer removes."""
 REFUSED: Final = (5.0, 600.0)
 """First and longest pause in seconds before a gang is tried again whose pins would be refused."""
 RETRY: Final = (1.0, 30.0)
@@ -32,29 +29,8 @@ def gates_of(pod: Mapping[str, Any]) -> list[str]:
     return [str(gate.get("name")) for gate in (pod.get("spec") or {}).get("schedulingGates") or ()]
 
 
-def pinned_node(pod: Mapping[str, Any]) -> str:
-    """The node that a pod was pinned to by a placer; empty if it was not.
-
-    The annotation alone is no proof: it counts once the gates are gone and all terms name one and the same node.
-    """
-    spec = pod.get("spec") or {}
-    if BIND_INFO not in noted_on(pod) or spec.get("schedulingGates"):
-        return ""
-    required = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(
-        "requiredDuringSchedulingIgnoredDuringExecution"
-    )
-    named: set[str] = set()
-    for term in (required or {}).get("nodeSelectorTerms") or ():
-        fields = [one for one in term.get("matchFields") or () if one.get("key") == "metadata.name"]
-        values = [one["values"] for one in fields if one.get("operator") == "In" and len(one.get("values") or ()) == 1]
-        if not values:
-            return ""
-        named.update(map(str, values[-1]))
-    return named.pop() if len(named) == 1 else ""
-
-
-class PlacerCore(ExtenderCore):
-    """The extender's core, with the gated pods, the pins that wait for their binding, and the guarded namespaces."""
+class PlacerCore(DoorCore):
+    """The common core, with the gated pods and the pins that wait for their binding."""
 
     def __init__(self, *args: Any, **named: Any) -> None:
         super().__init__(*args, **named)
@@ -64,40 +40,14 @@ class PlacerCore(ExtenderCore):
         """Pods with our gate, by uid, as the API server has told them last."""
         self.pinned: dict[str, float] = {}
         """Pods that were pinned and are not bound, by uid, and since when."""
-        self.namespaces: set[str] = set()
-        """Namespaces that the admission policies guard."""
-        self.doubted: dict[str, Json] = {}
-        """Pods with a place that anybody may have written, by uid; they hold nothing."""
         self.reasons: dict[str, str] = {}
         """What a waiting pod was told last, by uid."""
         self._retries: dict[str, tuple[float, float]] = {}
 
-    def place_of(self, pod: Mapping[str, Any]) -> str:
-        """The pod's node, or the node it is pinned to if nobody but the placer can have pinned it."""
-        return super().place_of(pod) or (pinned_node(pod) if self.is_guarded(pod) else "")
-
-    def is_guarded(self, pod: Mapping[str, Any]) -> bool:
-        """Whether the admission policies hold in a pod's namespace, so that only the placer writes its annotations."""
-        return str(pod["metadata"].get("namespace")) in self.namespaces
-
     def namespace_changed(self, namespace: Mapping[str, Any]) -> None:
         """A namespace is like this now; pods that were not believed are, as soon as it is guarded."""
         super().namespace_changed(namespace)
-        with self.guarded():
-            name, labels = str(namespace["metadata"]["name"]), namespace["metadata"].get("labels") or {}
-            if labels.get(GATE) != "enabled":
-                self.namespaces.discard(name)
-            elif name not in self.namespaces:
-                self.namespaces.add(name)
-                for pod in [one for one in self.doubted.values() if one["metadata"].get("namespace") == name]:
-                    self.pod_changed(pod)
         self.news.set()
-
-    def namespace_gone(self, name: str) -> None:
-        """A namespace is no longer there."""
-        super().namespace_gone(name)
-        with self.guarded():
-            self.namespaces.discard(name)
 
     def open(self) -> None:
         """Begin to place: all nodes, pods and namespaces have been told."""
@@ -106,13 +56,9 @@ class PlacerCore(ExtenderCore):
             for uid in self.doubted:
                 self._tell_doubt(uid)
 
-    def _doubt(self, pod: Json) -> None:
-        """Do not count what a pod says about its devices where anybody may have written it."""
-        uid = str(pod["metadata"].get("uid"))
-        told = uid in self.doubted
-        self.doubted[uid] = pod
-        if self.is_open and not told:
-            self._tell_doubt(uid)
+    def doubts(self, pod: Mapping[str, Any]) -> bool:
+        """Whether a pod says that it holds devices where anybody may have written that."""
+        return not self.is_guarded(pod) and BIND_INFO in noted_on(pod) and bool(bound_node(pod) or pinned_node(pod))
 
     def _tell_doubt(self, uid: str) -> None:
         ref, space = self.table.by_uid[uid].ref, self.doubted[uid]["metadata"].get("namespace")
@@ -131,23 +77,20 @@ class PlacerCore(ExtenderCore):
 
     def pod_changed(self, pod: Mapping[str, Any]) -> None:
         """A pod is like this now."""
-        super().pod_changed(pod)
         with self.guarded():
             uid = str(pod["metadata"].get("uid"))
+            was_doubted = uid in self.doubted
+            super().pod_changed(pod)
             if uid not in self.table.by_uid:
                 return
-            if not self.is_guarded(pod) and (
-                pinned_node(pod) or (super().place_of(pod) and BIND_INFO in noted_on(pod))
-            ):
-                self._doubt(dict(pod))
-            else:
-                self.doubted.pop(uid, None)
+            if uid in self.doubted and self.is_open and not was_doubted:
+                self._tell_doubt(uid)
             if GATE in gates_of(pod):
                 self.gated[uid] = dict(pod)
             else:
                 self.gated.pop(uid, None)
                 self.reasons.pop(uid, None)
-            if self.place_of(pod) and not super().place_of(pod):
+            if self.place_of(pod) and not bound_node(pod):
                 self.pinned.setdefault(uid, self.clock())
             elif self.pinned.pop(uid, None) is not None and (known := self.book.pods.get(uid)) and known.info:
                 self.check_claims(self.table.by_uid[uid].ref, known.info)
@@ -157,7 +100,7 @@ class PlacerCore(ExtenderCore):
         """A pod was deleted, or ended."""
         super().pod_gone(uid)
         with self.guarded():
-            for table in (self.gated, self.pinned, self.doubted, self.reasons, self._retries):
+            for table in (self.gated, self.pinned, self.reasons, self._retries):
                 table.pop(uid, None)
         self.news.set()
 

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from paictl.cluster.pods.reading import noted_on
+from paictl.doors.binder import GONE, Binder
+from paictl.doors.binding import not_bound
+from paictl.doors.core import Binding, pinned_node
 from paictl.errors import PaictlError
-from paictl.extender.binder import GONE, Binder
-from paictl.extender.binding import not_bound
-from paictl.extender.core import Binding
-from paictl.placer.core import GATE, PlacerCore, gates_of, pinned_node
+from paictl.placer.core import PlacerCore, gates_of
 from paictl.remote.kube import pods
 from paictl.remote.kube.client import MERGE, Json, KubeError
-from paictl.scheduler.wire import BIND_INFO
+from paictl.scheduler.wire import BIND_INFO, GATE
 
 _ATTEMPTS: Final = 3
 """Times that a pod which changes meanwhile is read again before the next round has to try."""

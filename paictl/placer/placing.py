@@ -7,12 +7,14 @@ from collections.abc import Container
 from dataclasses import replace
 from typing import Final
 
-from paictl.extender import filtering, reclaim
-from paictl.extender.binding import booked
-from paictl.extender.core import Binding
-from paictl.extender.pod_events import PodEvent
-from paictl.extender.table import CachedDecision, PodEntry
-from paictl.placer.core import GATE, PlacerCore, gates_of
+from paictl.doors import deciding, reclaim
+from paictl.doors.binding import booked
+from paictl.doors.core import Binding
+from paictl.doors.pod_events import PodEvent
+from paictl.doors.table import CachedDecision, PodEntry
+from paictl.placer import domains
+from paictl.placer.core import PlacerCore, gates_of
+from paictl.scheduler.wire import GATE
 
 WAITING: Final = "Waiting"
 """Reason of the event that says why a pod keeps its gate."""
@@ -41,7 +43,9 @@ def place_round(core: PlacerCore) -> list[list[Binding]]:
 
 def _waits(core: PlacerCore, entry: PodEntry) -> bool:
     known = entry.ref.uid in core.gated and core.table.by_uid.get(entry.ref.uid) is entry
-    return known and entry.reading is not None and not entry.deleting and not entry.runs and not entry.binding
+    if not known or entry.reading is None or entry.deleting or entry.runs:
+        return False
+    return not entry.binding and not entry.confirmed  # confirmed: it is pinned, and the news of it is on its way
 
 
 def _gangs(core: PlacerCore) -> list[list[PodEntry]]:
@@ -78,22 +82,40 @@ def _place(core: PlacerCore, members: list[PodEntry]) -> list[Binding]:
     new = [entry for entry in members if not core.book.holds(entry.ref.uid)]
     if not all(map(core.may_pin, new)):
         return []  # it was refused a moment ago, and has no place meanwhile
-    excluded: dict[str, str] = {}
+    for outside in domains.outsides(core, members[0]):
+        excluded = dict(outside)
+        decided, placed = _place_among(core, new, excluded)
+        if placed:
+            return _pins(core, members)
+        full = [
+            f"node {name} would not take it: {why}" for name, why in sorted(excluded.items()) if name not in outside
+        ]
+        if any(decision.kind == "preempt" for _, decision in decided):
+            break  # who has to go is going: the next domain would have others go, too
+    for entry, decision in decided:
+        if decision.kind == "wait":
+            _explain(core, entry, "; ".join([decision.reason, *full[:SHOWN]]))
+    return []
+
+
+def _place_among(
+    core: PlacerCore, new: list[PodEntry], excluded: dict[str, str]
+) -> tuple[list[tuple[PodEntry, CachedDecision]], bool]:
+    """Decide about all without these nodes, and whether each has a place now; otherwise none has.
+
+    Nodes that turn out to be too small are added to the excluded ones.
+    """
     for _ in range(ROUNDS):
         decided = [(entry, _decide(core, entry, excluded)) for entry in new]
         if not all(decision.node for _, decision in decided):
             break
         unfit = {decision.node: why for entry, decision in decided if (why := _misfit(core, entry, decision))}
         if not unfit:
-            return _pins(core, members)
+            return decided, True
         excluded |= unfit
         _give_back(core, decided)
     _give_back(core, decided)
-    for entry, decision in decided:
-        if decision.kind == "wait":
-            full = "; ".join(f"node {name} would not take it: {why}" for name, why in sorted(excluded.items())[:SHOWN])
-            _explain(core, entry, f"{decision.reason}; {full}" if full else decision.reason)
-    return []
+    return decided, False
 
 
 def _leave_bad_devices(core: PlacerCore, members: list[PodEntry]) -> None:
@@ -154,7 +176,7 @@ def _decide(core: PlacerCore, entry: PodEntry, excluded: Container[str]) -> Cach
     names = [name for name in core.nodes if name not in excluded and not reclaim.obstacle_on(core, entry, name)]
     if len(names) < len(core.nodes):
         request = replace(request, ignore_suggested=False)
-    return filtering.decide(core, entry, request, names)
+    return deciding.decide(core, entry, request, names)
 
 
 def _pins(core: PlacerCore, members: list[PodEntry]) -> list[Binding]:

@@ -6,13 +6,13 @@ import threading
 from typing import Any, Final
 
 from paictl.cluster.devices.pod_claims import PodClaims
+from paictl.doors.binder import MARGIN
+from paictl.doors.core import NotServingError
+from paictl.doors.pod_events import PodEvent
+from paictl.doors.reconciler import PERIOD, Reconciler
+from paictl.doors.table import PodRef
+from paictl.doors.term import LeaderTerm
 from paictl.errors import PaictlError
-from paictl.extender.binder import MARGIN
-from paictl.extender.core import NotServingError
-from paictl.extender.pod_events import PodEvent
-from paictl.extender.reconciler import PERIOD, Reconciler
-from paictl.extender.term import LeaderTerm
-from paictl.extender.wire import PodRef
 from paictl.placer.core import PlacerCore
 from paictl.placer.pins import Pinner
 from paictl.placer.placing import place_round

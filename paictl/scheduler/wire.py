@@ -25,6 +25,8 @@ PREEMPTED_FOR: Final = "paictl.io/preempted-for"
 """The group for which a pod is evicted, as the extender notes it; HiveD has no such annotation."""
 ENABLE: Final = f"{PREFIX}pod-scheduling-enable"
 """No annotation: the resource whose limit of 1 makes kube-scheduler ask the extender about a pod."""
+GATE: Final = "paictl.io/cells"
+"""No annotation either: the scheduling gate that the placer removes; HiveD has none."""
 
 Json = dict[str, Any]
 Parse = Callable[[str], object]

@@ -19,8 +19,6 @@ from starlette.types import Receive, Scope, Send
 from paictl import i18n
 from paictl.cluster.interface import Cluster
 from paictl.errors import PaictlError
-from paictl.extender.bodies import Bodies, HttpError
-from paictl.extender.connections import vouch
 from paictl.i18n import text
 from paictl.operate.users.tokens import Caller, caller_of
 from paictl.server import credentials
@@ -30,6 +28,8 @@ from paictl.server.errors import answer_to, error_data
 from paictl.server.portal.rendering import error_page, page_headers, sign_in_address
 from paictl.server.routing import Access, Route, Router, authorise
 from paictl.server.workers import Workers, busy
+from paictl.serving.bodies import Bodies, HttpError
+from paictl.serving.connections import vouch
 
 SLOW: Final = 8
 """Sign-ins that may be under way or wait at once: each costs a fifth of a second of a processor."""

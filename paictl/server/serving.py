@@ -13,7 +13,6 @@ import uvicorn
 
 from paictl.cluster.interface import Cluster
 from paictl.errors import PaictlError
-from paictl.extender.connections import serving
 from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.server.app import ServerApp
@@ -21,6 +20,7 @@ from paictl.server.credentials import Network
 from paictl.server.routes import routes
 from paictl.server.routing import Router
 from paictl.server.workers import Workers
+from paictl.serving.connections import serving
 
 
 @frozen

@@ -50,10 +50,10 @@ class Api:
 
 
 def node_of(item):
-    """(name, address, network of its pods) of a node; None for what it does not have yet."""
+    """name, (address, network of its pods) of a node; None for what it does not have yet."""
     addresses = item.get("status", {}).get("addresses", [])
     address = next((one["address"] for one in addresses if one["type"] == "InternalIP"), None)
-    return item["metadata"]["name"], address, item.get("spec", {}).get("podCIDR")
+    return item["metadata"]["name"], (address, item.get("spec", {}).get("podCIDR"))
 
 
 def wanted_routes(nodes, own, connected=()):
@@ -190,47 +190,56 @@ def is_up(link):
         return False
 
 
-def follow(api, keeper):
-    """List the nodes, then watch them; returns when the server ends it."""
-    with api.open("/api/v1/nodes", 30) as answer:
+def follow(api, path, digest, take):
+    """List what a path names, then watch it; returns when the server ends it.
+
+    `digest` gives a name and what counts of an item; `take` gets all of it by name, again after each change.
+    """
+    with api.open(path, 30) as answer:
         found = json.load(answer)
-    nodes = {name: (address, network) for name, address, network in map(node_of, found["items"])}
-    keeper.take(nodes)
+    table = dict(map(digest, found["items"]))
+    take(dict(table))
+    asked = "watch=1&allowWatchBookmarks=true&timeoutSeconds=%d" % WATCH
     version = found["metadata"]["resourceVersion"]
-    path = "/api/v1/nodes?watch=1&allowWatchBookmarks=true&timeoutSeconds=%d&resourceVersion=%s" % (WATCH, version)
-    with api.open(path, WATCH + 30) as answer:
+    watched = "%s%s%s&resourceVersion=%s" % (path, "&" if "?" in path else "?", asked, version)
+    with api.open(watched, WATCH + 30) as answer:
         for line in answer:
             event = json.loads(line)
             if event["type"] not in ("ADDED", "MODIFIED", "DELETED"):
                 if event["type"] == "ERROR":
                     return
                 continue
-            name, address, network = node_of(event["object"])
-            before = dict(nodes)
+            name, value = digest(event["object"])
+            before = dict(table)
             if event["type"] == "DELETED":
-                nodes.pop(name, None)
+                table.pop(name, None)
             else:
-                nodes[name] = (address, network)
-            if nodes != before:
-                keeper.take(nodes)
+                table[name] = value
+            if table != before:
+                take(dict(table))
 
 
-def main():
-    """Follow the nodes for ever; trouble is said and tried again."""
+def for_ever(path, digest, take):
+    """Follow a path without end; trouble is said and tried again."""
     said = ""
-    keeper = Keeper(os.environ["NODE"])
-    keeper.start()
     while True:
         try:
             with open(KUBECONFIG, encoding="utf-8") as file:
                 text = file.read()
-            follow(Api(text), keeper)
+            follow(Api(text), path, digest, take)
             said = ""
         except (OSError, ValueError, KeyError) as error:
             if str(error) != said:
                 said = str(error)
                 print(said, file=sys.stderr, flush=True)
             time.sleep(0.5)
+
+
+def main():
+    """Follow the nodes."""
+    keeper = Keeper(os.environ["NODE"])
+    keeper.start()
+    for_ever("/api/v1/nodes", node_of, keeper.take)
 
 
 if __name__ == "__main__":

@@ -97,6 +97,9 @@ def cluster():
     }
 
 
+UNITS = ["containerd", "kubelet", "paictl-kubeadm", "paictl-network", "paictl-firewall", "paictl-address"]
+
+
 def main():
     """Run the module."""
     module = AnsibleModule(
@@ -118,7 +121,7 @@ def main():
         "toolkit": run(["nvidia-ctk", "--version"])[1].split("\n")[0],
         "gpu_runtime": read("/etc/containerd/conf.d/paictl-nvidia.toml"),
         "devices": sorted(glob.glob("/etc/cdi/*")) + sorted(glob.glob("/var/run/cdi/*")),
-        "units": units(["containerd", "kubelet", "paictl-kubeadm", "paictl-network", "paictl-address"]),
+        "units": units(UNITS),
         "kubelet": run(["kubelet", "--version"])[1].strip().replace("Kubernetes ", "") if read(DONE) else "",
         "begun": read(BEGUN).strip(),
         "done": read(DONE).strip(),

@@ -14,8 +14,12 @@ module: paictl_lock
 short_description: Take and release the lock of a deployment
 description: [A lock of somebody else is reported, and never replaced but for those that are named.]
 options:
-  state: {description: Whether to hold it., type: str, choices: [present, absent], default: present}
-  holder: {description: "Who holds it: id, who, command, since", type: dict, required: true}
+  state:
+    description: Whether to hold it; known only tells who does, as the fact paictl_lock.
+    type: str
+    choices: [present, absent, known]
+    default: present
+  holder: {description: "Who holds it: id, who, command, since", type: dict, default: {}}
   replace: {description: Identities of locks that are known to be left over., type: list, elements: str, default: []}
 author: [paictl]
 """
@@ -41,20 +45,24 @@ def main():
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-            "holder": {"type": "dict", "required": True},
+            "state": {"type": "str", "choices": ["present", "absent", "known"], "default": "present"},
+            "holder": {"type": "dict", "default": {}},
             "replace": {"type": "list", "elements": "str", "default": []},
         },
         supports_check_mode=True,
     )
-    holder = module.params["holder"]
+    holder, state = module.params["holder"], module.params["state"]
+    if state == "known":
+        module.exit_json(changed=False, ansible_facts={"paictl_lock": read(LOCK)})
     if module.check_mode:
         module.exit_json(changed=True)
+    if state == "absent" and not os.path.isdir(STATE):  # the machine was reset meanwhile
+        module.exit_json(changed=False)
     os.makedirs(STATE, exist_ok=True)
     with open(LOCK + ".guard", "w", encoding="ascii") as guard:
         fcntl.flock(guard, fcntl.LOCK_EX)  # two may come at the same instant
         now = present()
-        if module.params["state"] == "absent":
+        if state == "absent":
             if now.get("id") == holder["id"]:
                 os.unlink(LOCK)
             module.exit_json(changed=True)

@@ -115,6 +115,9 @@ def test_the_cluster_does_its_work(box: DevBox) -> None:
     assert {("pod", "h1"), ("dns", "h2"), ("service", "h3"), ("peer:h3", "h2"), ("peer:h1", "h3")} <= checks
     obeyed = {one["node"]: one["verdict"] for one in data["findings"] if one["check"] == "network-policies-enforced"}
     assert obeyed == {"h1": "warning", "h2": "warning", "h3": "warning"}  # the bridge network has nobody to do it
+    closed = {(one["check"], one["node"]): one["verdict"] for one in data["findings"] if "hosts-closed" in one["check"]}
+    assert len(closed) == 6  # each node's pod tries the kubelet of its own node and of another
+    assert set(closed.values()) == {"ok"}
 
 
 def test_a_second_apply_changes_nothing_and_says_so(box: DevBox) -> None:

@@ -156,6 +156,11 @@ def test_a_second_deployment_at_the_same_time_is_kept_out(site: Site) -> None:
         assert refused.returncode == 1
         assert "bo@box-2 has been running deploy apply" in " ".join(refused.stderr.split())
         assert "--break-lock" in refused.stderr
+        for words in (["certs", "renew", "--yes"], ["reset", "--yes"]):
+            done = site.paictl("deploy", *words, *site.files)
+            assert done.returncode == 1, done.stdout + done.stderr
+            assert "bo@box-2 has been running deploy apply" in " ".join(done.stderr.split())
+        assert json.loads(lock.read_text()) == elsewhere
         assert apply(site, "--break-lock").returncode == 0
         assert not lock.exists()
     finally:

@@ -14,6 +14,7 @@ import yaml
 
 from tests.browser import CHROMIUM, Page, browser, click, fill, reads, sign_in
 from tests.conftest import ROOT
+from tests.e2e_hosts import intruder
 from tests.e2e_hosts.book import DIVIDED, ISOLATION, NAMES, SYSTEM, UNITED, Book, lives, phase, places
 from tests.e2e_hosts.deploying import PASSWORD, DevBox
 from tools.hosts.artifacts import BUSYBOX
@@ -246,6 +247,30 @@ def test_tasks_find_each_other_by_address_and_port_and_logs_are_followed_to_the_
     said = talk.run("job", "logs", "talk", "--task", "client:0", "-f").splitlines()
     assert said[0] == "task 0 of client"
     assert said[-2:] == ["served", "done"]
+
+
+def test_a_program_in_a_jobs_pod_cannot_speak_for_kube_scheduler(talk: Book) -> None:
+    """Three such requests once had another tenant's jobs evicted; it is in the pod's network, with all of its names."""
+    before = talk.pods("talk")
+    server = next(pod for pod in before if "-server-" in pod["metadata"]["name"])  # the other ends by itself
+    assert phase(server) == "Running"
+    node, uid = server["spec"]["nodeName"], server["metadata"]["uid"]
+    machine = talk.box.lab.machine(next(number for number, name in NAMES.items() if name == node))
+    own = f"grep -lE 'pod({uid}|{uid.replace('-', '_')})' /proc/[0-9]*/cgroup"  # by either of kubelet's drivers
+    inside = str(machine.execute(["sh", "-c", own], check=False).stdout).split()[0].split("/")[2]
+    extender = ("service", "hivedscheduler-extender", "-n", SYSTEM)
+    service = talk.kubectl("get", *extender, "-o", "jsonpath={.spec.clusterIP}")
+    pods = [{"metadata": pod["metadata"], "spec": {"nodeName": pod["spec"].get("nodeName", "")}} for pod in before]
+    machines = [talk.box.lab.address(number) for number in NAMES]
+    words = ["nsenter", "-t", inside, "-n", "python3", "-", service, json.dumps(pods), *machines]
+    said = json.loads(machine.execute(words, text=Path(intruder.__file__).read_text(), seconds=120).stdout)
+    secure = {what: answer for what, answer in said.items() if what.startswith("https")}
+    assert secure == dict.fromkeys(secure, 401), "nobody is answered without a certificate or a token"
+    assert not [answer for answer in said.values() if answer == 200]
+    ports = {what: answer for what, answer in said.items() if what.startswith("tcp")}
+    assert ports == dict.fromkeys(ports, "ConnectionRefusedError"), "SSH, etcd and kubelets are closed to pods"
+    assert len(ports) == len(machines) * len(intruder.PRIVATE)
+    assert lives(talk.pods("talk")) == lives(before)
 
 
 def test_what_is_handed_to_a_command_in_a_container_ends(talk: Book) -> None:

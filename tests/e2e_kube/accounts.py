@@ -5,6 +5,7 @@ The API server's audit log is the witness: it has every call of the accounts tha
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -17,7 +18,7 @@ import yaml
 
 from tests.conftest import ROOT
 from tests.e2e_kube.controlplane import ControlPlane
-from tests.e2e_kube.kubeapi import Json, KubeApi
+from tests.e2e_kube.kubeapi import ApiError, Json, KubeApi
 
 PAICTL = [sys.executable, "-m", "paictl"]
 SPACE = "paictl-system"
@@ -58,6 +59,14 @@ def printed(*words: str) -> list[Json]:
 def install(api: KubeApi, objects: Iterable[Json]) -> list[Json]:
     """Apply objects as `kubectl apply --server-side --validate=strict` does; how the API server has them now."""
     return [api.apply(one, _path(api, one)) for one in objects]
+
+
+def uninstall(api: KubeApi, objects: Iterable[Json]) -> None:
+    """Delete objects that `install` has applied, but for namespaces; what is gone already is no fault."""
+    for one in reversed(list(objects)):
+        if one["kind"] != "Namespace":
+            with contextlib.suppress(ApiError):
+                api.call("DELETE", _path(api, one))
 
 
 def found(objects: Iterable[Json], kind: str, name: str) -> Json:
@@ -113,10 +122,10 @@ def calls(plane: ControlPlane, account: str, since: int = 0) -> Iterator[Call]:
             yield Call(right, about.get("namespace", ""), about.get("name", ""), allowed)
 
 
-def refused(plane: ControlPlane, objects: Iterable[Json], since: int = 0) -> set[Right]:
-    """What the extender asked for without having the right to it.
+def refused(plane: ControlPlane, objects: Iterable[Json], since: int = 0, *, account: str = EXTENDER) -> set[Right]:
+    """What an account (the extender's) asked for without having the right to it.
 
     An API server that has just been started refuses for a moment what it grants otherwise: it does not know all roles.
     """
-    rights = granted(objects, EXTENDER)
-    return {call.right for call in calls(plane, EXTENDER, since) if not call.allowed} - rights
+    rights = granted(objects, account)
+    return {call.right for call in calls(plane, account, since) if not call.allowed} - rights

@@ -134,6 +134,11 @@ class Churn:
             if pod["spec"].get("nodeName") and pod["metadata"]["labels"].get("gang") in self.alive
         }
 
+    def await_running(self, seconds: float = 10) -> None:
+        """Until something runs, if anything can: a kill that meets nothing proves nothing, on a slow machine, too."""
+        with contextlib.suppress(AssertionError):
+            until(lambda: not self.alive or self.running(), seconds, "something runs")
+
     def check_survivors(self, before: Mapping[str, Json]) -> None:
         """Who ran before a kill runs on with the devices that it had; only the stronger may have taken its place."""
         now = {pod["metadata"]["uid"]: pod for pod in self.api.pods()}

@@ -46,10 +46,12 @@ def missing() -> list[str]:
 
 _WORKERS, _PORTS = 4, 3000
 """Workers of a test run that start programs at the same time, and the ports of each."""
+_given: set[int] = set()
+"""Ports handed out in this process: a program may start long after it was given its port, or start again."""
 
 
 def free_ports(number: int) -> list[int]:
-    """Ports that nobody listens on, different from each other and outside the range that the kernel gives away.
+    """Ports that nobody listens on, never handed out before and outside the range that the kernel gives away.
 
     Each worker of a parallel test run has a range of its own: another could take a port before its program listens.
     """
@@ -59,9 +61,12 @@ def free_ports(number: int) -> list[int]:
         while len(found) < number:
             sock = stack.enter_context(socket.socket())
             port = 20000 + worker * _PORTS + int.from_bytes(os.urandom(2), "big") % _PORTS
+            if port in _given:
+                continue
             with contextlib.suppress(OSError):
                 sock.bind((HOST, port))
                 found.append(port)
+                _given.add(port)
         return found
 
 
@@ -165,8 +170,10 @@ def anyone() -> ssl.SSLContext:
 class ControlPlane:
     """etcd, kube-apiserver, kube-controller-manager; kube-scheduler and kwok on request."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, features: Sequence[str] = ()) -> None:
         self.folder = folder
+        self.features = features
+        """Feature gates that are on for all programs of Kubernetes, with all API versions."""
         folder.mkdir(parents=True, exist_ok=True)
         self.ports = dict(zip(("api", "etcd", "peer", "scheduler", "kcm", "kwok"), free_ports(6), strict=True))
         self.server = f"https://{HOST}:{self.ports['api']}"
@@ -217,7 +224,8 @@ class ControlPlane:
             "--service-cluster-ip-range=10.0.0.0/24", "--disable-admission-plugins=ServiceAccount",
             "--allow-privileged=true", "--kubelet-preferred-address-types=InternalIP",
             "--max-requests-inflight=800", "--delete-collection-workers=8",
-            f"--audit-policy-file={at / 'audit.yaml'}", f"--audit-log-path={self.audit}",
+            f"--audit-policy-file={at / 'audit.yaml'}", f"--audit-log-path={self.audit}", *self._gates,
+            *(["--runtime-config=api/all=true"] if self.features else []),
         )  # fmt: skip
         if wait:
             program.wait_until(lambda: answers(f"{self.server}/readyz", self.context))
@@ -231,7 +239,7 @@ class ControlPlane:
             f"--authentication-kubeconfig={conf}", f"--authorization-kubeconfig={conf}",
             f"--root-ca-file={at / 'ca.crt'}", f"--service-account-private-key-file={at / 'sa.key'}",
             "--use-service-account-credentials=true", "--leader-elect=false", "--kube-api-qps=200",
-            "--kube-api-burst=400",
+            "--kube-api-burst=400", *self._gates,
         )  # fmt: skip
         program.wait_until(lambda: answers(f"https://{HOST}:{self.ports['kcm']}/healthz", anyone()))
 
@@ -259,9 +267,13 @@ class ControlPlane:
         self.program(
             "kube-scheduler", f"--config={written}", f"--bind-address={HOST}",
             f"--secure-port={self.ports['scheduler']}", f"--cert-dir={self.folder / 'scheduler-certs'}",
-            f"--authentication-kubeconfig={conf}", f"--authorization-kubeconfig={conf}", "-v=2",
+            f"--authentication-kubeconfig={conf}", f"--authorization-kubeconfig={conf}", "-v=2", *self._gates,
         )  # fmt: skip
         self.await_scheduler()
+
+    @property
+    def _gates(self) -> list[str]:
+        return [f"--feature-gates={','.join(f'{name}=true' for name in self.features)}"] if self.features else []
 
     def await_scheduler(self) -> None:
         """Wait until kube-scheduler is ready."""
@@ -284,9 +296,9 @@ class ControlPlane:
 
 
 @contextlib.contextmanager
-def control_plane(folder: Path, *, kwok: bool = True) -> Iterator[ControlPlane]:
+def control_plane(folder: Path, *, kwok: bool = True, features: Sequence[str] = ()) -> Iterator[ControlPlane]:
     """A control plane that is up inside the block."""
-    plane = ControlPlane(folder)
+    plane = ControlPlane(folder, features)
     try:
         plane.up(kwok=kwok)
         yield plane

@@ -21,6 +21,8 @@ PLUGIN = "nvidia.com/gpu"
 SPEC = "hivedscheduler.microsoft.com/pod-scheduling-spec"
 ISOLATION = "hivedscheduler.microsoft.com/pod-leaf-cell-isolation"
 INFO = "hivedscheduler.microsoft.com/pod-bind-info"
+GATED: Json = {"schedulerName": "default-scheduler", "schedulingGates": [{"name": "paictl.io/cells"}]}
+"""How a pod says that the placer is to place it."""
 
 
 class ApiError(AssertionError):
@@ -39,6 +41,8 @@ class KubeApi:
         self._own = threading.local()
         self.plugin = False
         """Whether nodes have their devices as `PLUGIN`: then pods that would ask by the marker ask for these."""
+        self.gated = False
+        """Whether the placer places: then pods that would ask the extender carry its gate."""
 
     def _connection(self) -> http.client.HTTPSConnection:
         if getattr(self._own, "connection", None) is None:
@@ -129,6 +133,8 @@ class KubeApi:
     def create(self, pod: Mapping[str, Any]) -> Json:
         namespace = pod["metadata"].get("namespace", "default")
         asked = _by_plugin(pod) if self.plugin else pod
+        if self.gated:
+            asked = {**asked, "spec": {**asked["spec"], **GATED}}
         made: Json = self.call("POST", f"/api/v1/namespaces/{namespace}/pods", asked)
         return made
 

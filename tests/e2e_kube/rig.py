@@ -23,6 +23,9 @@ from tests.e2e_kube.kubeapi import PLUGIN, ApiError, Json, KubeApi
 class Rig:
     """One extender (or more, with an election) and one kube-scheduler that asks the first of them."""
 
+    program = "extender"
+    """What decides, as its process and its metrics are called."""
+
     def __init__(self, plane: ControlPlane, api: KubeApi, config: Mapping[str, Any], folder: Path) -> None:
         self.plane = plane
         self.api = api
@@ -103,7 +106,7 @@ class Rig:
             return str(reply.read().decode())
 
     def stop(self) -> None:
-        for name in ("kube-scheduler", "extender"):
+        for name in ("kube-scheduler", self.program):
             if name in self.plane.programs:
                 self.plane.programs[name].stop()
 

@@ -16,7 +16,10 @@ OURS = '.metadata.annotations["paictl.io/job-uid"]'
 END = "test.paictl.io/end"
 """Annotation that makes a pod end at once: 0, or one of `CODES`."""
 CODES = ("1", "3", "5", "7", "9")
+STAYS = "test.paictl.io/stays"
+"""Annotation of a batch Job's pod that runs until it is deleted; without it, kwok lets it end at once."""
 _END = f'.metadata.annotations["{END}"]'
+_STAYS = f'.metadata.annotations["{STAYS}"]'
 _DURATION = '.metadata.annotations["paictl.io/duration"]'
 _EXITED = """\
 {{ $now := Now }}
@@ -48,6 +51,8 @@ def stages(folder: Path) -> Path:
     for stage in found:
         if stage["metadata"]["name"] in ("pod-complete", "pod-delete"):
             stage["spec"]["selector"]["matchExpressions"].append(_is(OURS, "DoesNotExist"))
+        if stage["metadata"]["name"] == "pod-complete":
+            stage["spec"]["selector"]["matchExpressions"].append(_is(_STAYS, "DoesNotExist"))
     running = [
         _is(OURS, "Exists"),
         _is(".metadata.deletionTimestamp", "DoesNotExist"),

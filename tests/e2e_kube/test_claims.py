@@ -10,17 +10,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from paictl.placer.core import GATE
 from tests.e2e_kube.controlplane import ControlPlane, answers
+from tests.e2e_kube.gates import Placer, gates
 from tests.e2e_kube.kubeapi import ApiError, Json, KubeApi, devices, until
-from tests.e2e_kube.test_placer import CONFIG, NAMES, STOCK, Placer, create, gang
+from tests.e2e_kube.test_placer import CONFIG, NAMES, create, gang
 
 DRIVER = "gpu.example.com"
 API = "/apis/resource.k8s.io/v1"
 CLAIMS = f"{API}/namespaces/default/resourceclaims"
-POLICIES = [
-    f"hivedscheduler-{name}" for name in ("devices", "annotations", "claims", "claim-templates", "claiming-pods")
-]
 WORDS = ("--devices", "claims", "--device-class", DRIVER, "--device-driver", DRIVER)
 
 
@@ -86,14 +83,13 @@ def held(api: KubeApi) -> dict[tuple[str, str], str]:
 
 def check_claims(api: KubeApi) -> None:
     """Every bound pod's claims hold just the devices that its annotation names, and are reserved for it."""
+    bound = [pod for pod in api.pods() if pod["spec"].get("nodeName")]  # before the claims: more may be bound by now
     by_owner: dict[str, list[Json]] = {}
     for claim in claims(api):
         for owner in claim["metadata"].get("ownerReferences", []):
             by_owner.setdefault(owner["uid"], []).append(claim)
     held(api)
-    for pod in api.pods():
-        if not pod["spec"].get("nodeName"):
-            continue
+    for pod in bound:
         mine = by_owner[pod["metadata"]["uid"]]
         results = [one for claim in mine for one in claim["status"]["allocation"]["devices"]["results"]]
         node = pod["spec"]["nodeName"]
@@ -104,31 +100,16 @@ def check_claims(api: KubeApi) -> None:
 
 @pytest.fixture(scope="module")
 def up(plane: ControlPlane, api: KubeApi, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Placer]:
-    made = Placer(plane, api, CONFIG, tmp_path_factory.mktemp("claims"))
     selector = {"cel": {"expression": f'device.driver == "{DRIVER}"'}}
     try:
-        made.install(*WORDS)
-        api.patch("/api/v1/namespaces/default", {"metadata": {"labels": {GATE: "enabled"}}})
         api.call("POST", f"{API}/deviceclasses", {"metadata": {"name": DRIVER}, "spec": {"selectors": [selector]}})
-        api.add_nodes(NAMES)
         for name in NAMES:
             publish(api, name)
-        api.await_nodes(len(api.get("/api/v1/nodes")["items"]))
-        plane.start_scheduler(json.dumps(STOCK))
-        made.start("--pin-deadline", "5", *WORDS)
-        yield made
+        folder = tmp_path_factory.mktemp("claims")
+        with gates(plane, api, CONFIG, folder, "--pin-deadline", "5", *WORDS, setup=WORDS) as made:
+            yield made
     finally:
-        for name in ("kube-scheduler", "placer"):
-            if name in plane.programs:
-                plane.programs[name].stop()
-        api.patch("/api/v1/namespaces/default", {"metadata": {"labels": {GATE: None}}})
-        for name in POLICIES:
-            for kind in ("validatingadmissionpolicybindings", "validatingadmissionpolicies"):
-                api.call("DELETE", f"/apis/admissionregistration.k8s.io/v1/{kind}/{name}")
-        for kind in ("mutatingadmissionpolicybindings", "mutatingadmissionpolicies"):
-            api.call("DELETE", f"/apis/admissionregistration.k8s.io/v1/{kind}/paictl-cells-gate")
-        api.delete_all()
-        for path in (f"{API}/resourceslices", f"{API}/deviceclasses", "/api/v1/nodes"):
+        for path in (f"{API}/resourceslices", f"{API}/deviceclasses"):
             api.call("DELETE", path)
 
 
@@ -182,11 +163,26 @@ def test_kills_between_any_two_writes(up: Placer, plane: ControlPlane, api: Kube
     until(lambda: up.get("/v1/inspect/affinitygroups/")["items"] is None, 60, "nothing is left over")
 
 
-def test_a_bad_device_leaves_the_others_in_use_and_heals(up: Placer, api: KubeApi) -> None:
+def taint(api: KubeApi, by: str, node: str, device: int | None) -> None:
+    """Have a device tainted by its driver's slice or by an administrator's rule; None: no more."""
+    if by == "slice":
+        publish(api, node, taints={} if device is None else {device: "NoSchedule"})
+        return
+    rules = f"{API}/devicetaintrules"
+    if device is None:
+        api.call("DELETE", f"{rules}/fault")
+        return
+    selector = {"driver": DRIVER, "pool": node, "device": name_of(device)}
+    said = {"key": "test/fault", "value": "xid", "effect": "NoSchedule"}
+    api.call("POST", rules, {"metadata": {"name": "fault"}, "spec": {"deviceSelector": selector, "taint": said}})
+
+
+@pytest.mark.parametrize("by", ["slice", "rule"])
+def test_a_bad_device_leaves_the_others_in_use_and_heals(up: Placer, api: KubeApi, by: str) -> None:
     """A device that is tainted while it is used: its pod runs on, the other three are used, nobody gets it after it."""
     (used,) = api.await_bound(create(api, with_claims(api, gang("used", 1, 1, "B"), 1))).values()
     node, (bad,) = used["spec"]["nodeName"], devices(used)
-    publish(api, node, taints={bad: "NoSchedule"})
+    taint(api, by, node, bad)
     try:
         until(lambda: any(e["reason"] == "DeviceBad" for e in api.events("used-0")), 20, lambda: api.plight(["used-0"]))
         rest = api.await_bound(create(api, with_claims(api, gang("rest", 3, 1, "B"), 1)))
@@ -199,7 +195,7 @@ def test_a_bad_device_leaves_the_others_in_use_and_heals(up: Placer, api: KubeAp
         _await_reason(api, "next-0", "needs a bad node")
         assert "is tainted test/fault=xid:NoSchedule" in up.text("/readyz?verbose")
     finally:
-        publish(api, node)
+        taint(api, by, node, None)
     assert devices(api.await_bound(["next-0"])["next-0"]) == [bad]
     check_claims(api)
 

@@ -12,6 +12,7 @@ import yaml
 from tests.conftest import ROOT
 from tests.e2e_kube.churn import faults
 from tests.e2e_kube.controlplane import ControlPlane, answers
+from tests.e2e_kube.gates import gates
 from tests.e2e_kube.kubeapi import Json, KubeApi, devices, hived_pod, until
 from tests.e2e_kube.rig import Rig, add_nodes, rig
 
@@ -82,7 +83,8 @@ class Stage:
 
     def _terms(self) -> float:
         lines = self.up.text("/metrics").splitlines()
-        return float(next(line for line in lines if line.startswith("paictl_extender_terms_total")).split()[1])
+        name = f"paictl_{self.up.program}_terms_total"
+        return float(next(line for line in lines if line.startswith(name)).split()[1])
 
     def submit(self, name: str) -> list[str]:
         pods = pods_of(name, plugin=self.plugin)
@@ -157,13 +159,16 @@ class _Any(dict[str, set[int]]):
         return set(range(16))
 
 
-@pytest.fixture(scope="module", params=["marker", "plugin"])
+@pytest.fixture(scope="module", params=["marker", "plugin", "gates"])
 def stage(
     request: pytest.FixtureRequest, plane: ControlPlane, api: KubeApi, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Stage]:
-    """Both ways of asking: HiveD's marker resource, and a device plugin's, for which kube-scheduler has a filter."""
-    plugin = request.param == "plugin"
-    with rig(plane, api, LAB6, tmp_path_factory.mktemp("demo"), plugin=plugin) as made:
+    """Both doors; the extender with both ways of asking: HiveD's marker resource, and a device plugin's.
+
+    For the second kube-scheduler has a filter of its own.
+    """
+    plugin, door = request.param != "marker", gates if request.param == "gates" else rig
+    with door(plane, api, LAB6, tmp_path_factory.mktemp("demo"), plugin=plugin) as made:
         yield Stage(made, api, plugin=plugin)
 
 

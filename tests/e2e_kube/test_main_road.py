@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.e2e_kube.controlplane import ControlPlane
+from tests.e2e_kube.gates import gates
 from tests.e2e_kube.kubeapi import Json, KubeApi
 from tests.e2e_kube.rig import Rig, rig
 
@@ -29,9 +30,11 @@ CONFIG: dict[str, Any] = {
 }
 
 
-@pytest.fixture(scope="module")
-def up(plane: ControlPlane, api: KubeApi, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
-    with rig(plane, api, CONFIG, tmp_path_factory.mktemp("road"), plugin=True) as made:
+@pytest.fixture(scope="module", params=[rig, gates], ids=["extender", "gates"])
+def up(
+    plane: ControlPlane, api: KubeApi, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[Rig]:
+    with request.param(plane, api, CONFIG, tmp_path_factory.mktemp("road"), plugin=True) as made:
         yield made
 
 

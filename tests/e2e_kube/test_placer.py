@@ -1,24 +1,18 @@
-"""The placer beside a stock kube-scheduler: nothing of that is configured but its kubeconfig."""
+"""The placer's own: gates, pins, policies, leaders. Scenarios for both doors are in test_demo and test_gangs."""
 
 from __future__ import annotations
 
 import contextlib
-import json
-import random
-import subprocess
 import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import yaml
 
-from paictl.placer.core import GATE
-from tests.conftest import ROOT
-from tests.e2e_kube.accounts import PAICTL, RESTRICTED, SPACE, install, token
-from tests.e2e_kube.controlplane import HOST, ControlPlane, Program, answers, free_ports, kubeconfig
+from paictl.scheduler.wire import GATE
+from tests.e2e_kube.controlplane import ControlPlane, free_ports
+from tests.e2e_kube.gates import Placer, gates
 from tests.e2e_kube.kubeapi import ApiError, Json, KubeApi, devices, hived_pod, until
-from tests.e2e_kube.rig import Rig
 
 NAMES = [f"gate-{i}" for i in range(4)]
 CONFIG: dict[str, Any] = {
@@ -35,63 +29,13 @@ CONFIG: dict[str, Any] = {
         "B": {"virtualCells": [{"cellType": "RACK.NODE", "cellNumber": 1}]},
     },
 }
-STOCK = {
-    "apiVersion": "kubescheduler.config.k8s.io/v1",
-    "kind": "KubeSchedulerConfiguration",
-    "clientConnection": {"kubeconfig": "@KUBECONFIG@"},
-    "leaderElection": {"leaderElect": False},
-}
-PLACER = "hivedscheduler-placer"
-
-
-class Placer(Rig):
-    """One placer (or more, with an election) with the rights of the printed manifests, and a stock kube-scheduler."""
-
-    def install(self, *words: str) -> None:
-        """Apply what `paictl placer config` prints."""
-        with contextlib.suppress(ApiError):  # it is there already
-            self.api.call("POST", "/api/v1/namespaces", {"metadata": {"name": SPACE, "labels": RESTRICTED}})
-        command = [*PAICTL, "placer", "config", "--config", str(self.config), *words]
-        text = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT).stdout
-        self.objects = install(self.api, yaml.safe_load_all(text))
-        kubeconfig(self.conf(PLACER), self.plane.server, self.plane.folder / "ca.crt", token(self.api, PLACER))
-
-    def start(self, *words: str, port: int | None = None, name: str = "placer", wait: bool = True) -> Program:
-        """Start a placer."""
-        at = port or self.port
-        command = [
-            *PAICTL, "placer", "serve", "--config", str(self.config), "--kubeconfig", str(self.conf(PLACER)),
-            "--context", "x", "--listen", f"{HOST}:{at}", "--dump", str(self.folder), *words,
-        ]  # fmt: skip
-        program = self.plane.run(name, command)
-        if wait:
-            program.wait_until(lambda: answers(f"http://{HOST}:{at}/readyz"))
-        return program
 
 
 @pytest.fixture(scope="module")
 def up(plane: ControlPlane, api: KubeApi, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Placer]:
-    made = Placer(plane, api, CONFIG, tmp_path_factory.mktemp("placer"))
-    try:
-        made.install()
-        api.patch("/api/v1/namespaces/default", {"metadata": {"labels": {GATE: "enabled"}}})
-        api.add_nodes(NAMES)
-        api.await_nodes(len(api.get("/api/v1/nodes")["items"]))
-        plane.start_scheduler(json.dumps(STOCK))
-        made.start("--pin-deadline", "5")
+    folder = tmp_path_factory.mktemp("placer")
+    with gates(plane, api, CONFIG, folder, "--pin-deadline", "5", setup=()) as made:  # with the policy
         yield made
-    finally:
-        for name in ("kube-scheduler", "placer"):
-            if name in plane.programs:
-                plane.programs[name].stop()
-        api.patch("/api/v1/namespaces/default", {"metadata": {"labels": {GATE: None}}})
-        api.call("DELETE", "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings/paictl-cells-gate")
-        api.call("DELETE", "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies/paictl-cells-gate")
-        for name in ("hivedscheduler-devices", "hivedscheduler-annotations"):
-            for kind in ("validatingadmissionpolicybindings", "validatingadmissionpolicies"):
-                api.call("DELETE", f"/apis/admissionregistration.k8s.io/v1/{kind}/{name}")
-        api.delete_all()
-        api.call("DELETE", "/api/v1/nodes")
 
 
 @pytest.fixture(autouse=True)
@@ -269,24 +213,6 @@ def test_a_gang_of_which_one_pin_is_refused_runs_whole_or_not_at_all(api: KubeAp
         api.delete(name)
     api.await_bound(torn, 60)
     check_devices(api)
-
-
-def test_kills_at_random_moments(up: Placer, plane: ControlPlane, api: KubeApi) -> None:
-    """Twenty times: no device twice, every gang whole in the end, nothing held for pods that are gone."""
-    dice = random.Random(3)  # noqa: S311
-    for number in range(20):
-        names = create(api, gang(f"k{number}", 6, 1))
-        time.sleep(dice.random() * 0.4)
-        plane.programs["placer"].kill()
-        check_devices(api)
-        plane.programs["placer"].start()
-        if number % 2:
-            api.await_bound(names, 60)
-            check_devices(api)
-            for name in (*names, *(f"k{number - 1}-{i}" for i in range(6))):
-                api.delete(name)
-    until(lambda: answers(f"{up.url}/readyz"), 60, lambda: plane.programs["placer"].tail())
-    until(lambda: up.get("/v1/inspect/affinitygroups/")["items"] is None, 60, "nothing is left over")
 
 
 def test_another_leader_takes_over(up: Placer, plane: ControlPlane, api: KubeApi) -> None:

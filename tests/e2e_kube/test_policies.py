@@ -10,12 +10,14 @@ from typing import Any
 
 import pytest
 
+from paictl.workload.devices import DEVICES
 from tests.e2e_kube.accounts import SPACE, install, printed
 from tests.e2e_kube.kubeapi import INFO, ISOLATION, ApiError, Json, KubeApi
 
 GUARDED, OPEN = "guarded", "unguarded"
 FIELD = {"valueFrom": {"fieldRef": {"fieldPath": f"metadata.annotations['{ISOLATION}']"}}}
 VISIBLE = "NVIDIA_VISIBLE_DEVICES"
+RUNTIMES = ("nvidia", "nvidia-cdi", "habana")
 
 
 def base(**spec: Any) -> Json:
@@ -68,8 +70,12 @@ REFUSED: list[tuple[str, Json]] = [
     ("with the name of yours", base(containers=[container(**limits("nvidia.com/gpu"))])),
     ("with the name of yours", base(initContainers=[container(**limits("amd.com/gpu"))])),
     *(("with the name of yours", base(containers=[container(**limits(name))])) for name in (
-        "nvidia.com/gpu.shared", "nvidia.com/mig-1g.5gb", "amd.com/cpx_nps4",
+        "nvidia.com/gpu.shared", "nvidia.com/mig-1g.5gb", "amd.com/cpx_nps4", "gpu.intel.com/i915_monitoring",
+        "aws.amazon.com/neuroncore", *DEVICES,
     )),
+    *(("leave it out, or take it from", base(containers=[container(env=[{"name": f"{maker}_VISIBLE_DEVICES",
+       "value": "all"}])])) for maker in ("AMD", "HABANA", "ASCEND")),
+    ("or leave out runtimeClassName", base(runtimeClassName="habana")),
     *(("another scheduler would", asking(containers=[container(**limits("nvidia.com/gpu"))], **other)) for other in (
         {}, {"schedulerName": "default-scheduler"}, {"schedulingGates": [{"name": "mine"}]},
     )),
@@ -99,7 +105,7 @@ def spaces(api: KubeApi) -> Iterator[KubeApi]:
     kinds = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
     made = install(api, [one for one in printed() if one["kind"] in kinds])
     classes = "/apis/node.k8s.io/v1/runtimeclasses"
-    for name in ("nvidia", "nvidia-cdi"):
+    for name in RUNTIMES:
         with contextlib.suppress(ApiError):
             api.call("POST", classes, {"metadata": {"name": name}, "handler": "nvidia"})
     for name, labels in ((GUARDED, {"paictl.io/cells": "enabled"}), (OPEN, {})):
@@ -107,11 +113,13 @@ def spaces(api: KubeApi) -> Iterator[KubeApi]:
             api.call("POST", "/api/v1/namespaces", {"metadata": {"name": name, "labels": labels}})
     _await_force(api)
     yield api
+    for space in (GUARDED, OPEN):  # another module's scheduler would place them
+        api.delete_all(space)
     for one in made:
         kind = f"{one['kind'].lower().replace('policy', 'polic')}{'ies' if one['kind'].endswith('Policy') else 's'}"
         kind = {"validatingadmissionpolicbindings": "validatingadmissionpolicybindings"}.get(kind, kind)
         api.call("DELETE", f"/apis/admissionregistration.k8s.io/v1/{kind}/{one['metadata']['name']}")
-    for name in ("nvidia", "nvidia-cdi"):
+    for name in RUNTIMES:
         api.call("DELETE", f"{classes}/{name}")
 
 

@@ -5,9 +5,12 @@ kwok runs the pods: what is started are Deployments, and pods that are Ready bec
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import signal
+import subprocess
+import tarfile
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,6 +30,8 @@ from tests.e2e_kube.shell import Shell
 
 SPACE: Final = "/api/v1/namespaces/paictl-system"
 FILE: Final = "services-configuration.yaml"
+EXTENDER: Final = {"hivedscheduler", "hivedscheduler-extender"}
+"""The Deployments of the scheduler that kube-scheduler asks."""
 SCHEDULER: Final = """\
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
@@ -68,6 +73,21 @@ def test_all_services_start_in_one_go(shell: Shell, api: KubeApi) -> None:
     assert len(pods(api, "hivedscheduler")) == 4
     code, out_again, err = shell.tried("service", "start")
     assert (code, out_again, err.count("is running already")) == (0, "", len(names))
+
+
+def test_a_support_bundle_has_every_part_of_a_real_cluster_and_no_secret(shell: Shell, tmp_path: Path) -> None:
+    file = tmp_path / "b.tar.gz"
+    made = json.loads(shell.done("support", "bundle", "--file", str(file), "-o", "json"))
+    assert made["missing"] == {}
+    with tarfile.open(file) as tar:
+        parts = {one.name.partition("/")[2]: tar.extractfile(one) for one in tar.getmembers()}
+        texts = {name: part.read().decode() for name, part in parts.items() if part is not None}
+    services = {one["name"]: one["running"] for one in json.loads(texts["services.json"])["services"]}
+    assert services == dict.fromkeys(services, True)
+    assert len(json.loads(texts["nodes.json"])) == 3
+    secret = re.search(r"jwt-secret: [\"']?([^\"'\n]+)", preset_files("lab")[FILE])
+    assert secret is not None
+    assert not [name for name, text in texts.items() if secret[1] in text]
 
 
 def test_the_textbooks_reconfiguration_as_it_is_written(shell: Shell, api: KubeApi) -> None:
@@ -180,6 +200,32 @@ def test_a_policy_that_is_gone_is_told_and_certificates_are_kept(shell: Shell, a
     shell.done("service", "refresh", "--cluster-id", "pai", "--take-over")
     assert api.get(kept)["data"]["client_crt"] not in ("eA==", before["client_crt"])
     assert api.get(kept)["data"]["ca_crt"] == before["ca_crt"]
+
+
+def test_the_scheduler_changes_its_door_and_back(shell: Shell, api: KubeApi) -> None:
+    """The placer takes the place of the extender and its kube-scheduler, and the job controller learns of it."""
+    deployments = "/apis/apps/v1/namespaces/paictl-system/deployments"
+    text = preset_files("lab")[FILE]
+    doors: tuple[tuple[str, set[str], list[str]], ...] = (
+        ("gates", {"hivedscheduler-placer"}, ["--door", "gates"]),
+        ("extender", EXTENDER, []),
+    )
+    for name, there, door in doors:
+        shell.push({FILE: text.replace("hivedscheduler:\n", f"hivedscheduler:\n  door: {name}\n", 1)})
+        # as at the first start, accounts of other modules' tests may be there
+        out = shell.done("service", "refresh", "--take-over", "--cluster-id", "pai").splitlines()
+        assert {"hivedscheduler: refreshed", "frameworkcontroller: refreshed"} <= set(out)
+        found = {one["metadata"]["name"]: one for one in api.get(deployments)["items"]}
+        assert {one for one in found if one.startswith("hivedscheduler")} == there
+        command = found["frameworkcontroller"]["spec"]["template"]["spec"]["containers"][0]["command"]
+        assert command[command.index("--keep") + 2 :] == door
+        metrics = "paictl_placer_" if door else "paictl_extender_"
+        assert f"absent({metrics}leader == 1)" in api.get(f"{SPACE}/configmaps/prometheus")["data"]["rules.yml"]
+        server = api.get(f"{SPACE}/secrets/hivedscheduler-ca")["data"]["server_crt"]
+        shown = subprocess.run(["openssl", "x509", "-noout", "-ext", "subjectAltName"], input=base64.b64decode(server),
+                               capture_output=True, check=True).stdout.decode()  # fmt: skip
+        assert f"DNS:hivedscheduler-{'placer' if door else 'extender'}.paictl-system.svc" in shown
+        shell.done("service", "status", "-n", "hivedscheduler")
 
 
 def test_ctrl_c_while_it_waits_leaves_what_is_applied_and_a_second_start_goes_on(

@@ -15,6 +15,7 @@ from tests.e2e_kube.churn import faults, gang, halves
 from tests.e2e_kube.controlplane import HOST, ControlPlane, Program, answers, free_ports
 from tests.e2e_kube.kubeapi import ISOLATION, MARKER, SPEC, Json, KubeApi, devices, hived_pod, until
 from tests.e2e_kube.rig import Rig, add_nodes, rig
+from tests.e2e_kube.stages import STAYS
 from tests.e2e_kube.test_gangs import CONFIG, DEVICES
 
 
@@ -205,7 +206,7 @@ def test_pods_of_a_job_join_by_labels(api: KubeApi) -> None:
     container = {"name": "c", "image": "none", "resources": {"limits": {MARKER: 1, "cpu": "1"}}}
     labels = {"paictl.io/virtual-cluster": "A", "paictl.io/group-size": "3", "paictl.io/leaf-cells": "4"}
     template = {
-        "metadata": {"labels": labels},
+        "metadata": {"labels": labels, "annotations": {STAYS: ""}},
         "spec": {"schedulerName": "hivedscheduler", "restartPolicy": "Never", "containers": [container]},
     }
     spec = {"parallelism": 3, "completions": 3, "completionMode": "Indexed", "template": template}

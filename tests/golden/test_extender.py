@@ -17,10 +17,10 @@ import pytest
 import yaml
 
 from paictl.cluster.pods.nodes import NodeStatus
-from paictl.extender.core import ExtenderOptions
-from paictl.extender.metrics import ExtenderMetrics
-from paictl.extender.server import Api
-from paictl.extender.views import ViewCache
+from paictl.doors.core import DoorOptions
+from paictl.doors.metrics import DoorMetrics
+from paictl.doors.views import ViewCache
+from paictl.extender.server import ExtenderApi
 from paictl.scheduler.book import Book
 from paictl.scheduler.engine import Engine
 from paictl.scheduler.errors import RequestError
@@ -193,7 +193,7 @@ class InProcess(Caller):
     """Calls the application itself, without a socket."""
 
     def __init__(self, harness: Harness) -> None:
-        self.app = Api(lambda: harness, ExtenderMetrics(lambda: harness.core)).app()  # type: ignore[arg-type,return-value]
+        self.app = ExtenderApi(lambda: harness, DoorMetrics(lambda: harness.core)).app()  # type: ignore[arg-type,return-value]
         self.loop = asyncio.new_event_loop()
 
     def __exit__(self, *_: object) -> None:
@@ -239,7 +239,7 @@ def opened(path: Path, *, own_preemption: bool) -> tuple[Harness, Path, list[Any
     """A harness that answers, the configuration of a trace, and the trace."""
     meta, trace = read_trace(path)
     config = GOLDEN / "traces" / meta["config"] / meta["yaml"]
-    harness = Harness(load_spec(config), ExtenderOptions(own_preemption=own_preemption))
+    harness = Harness(load_spec(config), DoorOptions(own_preemption=own_preemption))
     harness.open()
     return harness, config, list(trace)
 

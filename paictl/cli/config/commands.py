@@ -105,7 +105,7 @@ def _texts(files: dict[str, bytes]) -> dict[str, str]:
     return {name: data.decode("utf-8", errors="backslashreplace").lstrip("\ufeff") for name, data in files.items()}
 
 
-@schema_app.command("list")
+@schema_app.command("list", epilog="paictl config schema list -o name")
 def list_schemas(output: OutputOption = Output.TABLE) -> None:
     """List the schemas."""
     data = [

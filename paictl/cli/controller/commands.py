@@ -34,23 +34,30 @@ def serve(
     lease: Annotated[
         str, typer.Option(metavar="NAMESPACE/NAME", help="The Lease for it.")
     ] = "paictl-system/frameworkcontroller",
+    door: Annotated[
+        str, typer.Option(help="How pods reach the scheduler: extender, or gates (the placer).")
+    ] = "extender",
     keep: Annotated[str, typer.Option(metavar="SPAN", help="Forget jobs so long after they have ended.")] = "30d",
 ) -> None:
     """Make Jobs of what was submitted, retry them, and say what has become of them, until told to end.
 
     The exit code is 0 after a clean end, 2 if the process cannot go on, 4 if there is no cluster.
     """
+    from paictl.cluster.doors import server_of
     from paictl.controller.service import ControllerService, ControllerSettings
     from paictl.remote.kube.client import connect
     from paictl.units import parse_duration
 
     host, port = address(listen)
+    server_of(door)  # an unknown door is refused before anything is done
     try:
         seconds = float(parse_duration(keep))
     except ValueError as error:
         raise PaictlError(f"--keep {keep!r}: {error}") from None
     named = namespaced("--lease", lease)
     client = connect(kubeconfig, context)
-    settings = ControllerSettings(host=host, port=port, elect=leader_elect, lease=named, keep=seconds)
+    settings = ControllerSettings(
+        host=host, port=port, elect=leader_elect, lease=named, keep=seconds, gated=door == "gates"
+    )
     console.info(f"probes and metrics on {listen}, jobs of {client.where}")
     ControllerService(client, settings, console.info).run()

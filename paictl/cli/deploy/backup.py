@@ -11,10 +11,11 @@ import typer
 from paictl.cli import console
 from paictl.cli.clusters import ClusterId, Yes, confirm
 from paictl.cli.console import said, spoken
-from paictl.cli.deploy.files import AcceptNew, Config, Masters, Workers, read_deployment, ssh_options
+from paictl.cli.deploy.files import AcceptNew, BreakLock, Config, Masters, Workers, read_deployment, ssh_options
 from paictl.cli.deploy.reset import api_of, other_cluster
 from paictl.cluster.targets import open_target
 from paictl.errors import PaictlError
+from paictl.places import runs_folder
 
 if TYPE_CHECKING:
     from paictl.deploy.backup import PushedConfig
@@ -77,6 +78,7 @@ def restore(
     cluster_id: ClusterId = None,
     yes: Yes = False,
     accept_new: AcceptNew = False,
+    break_lock: BreakLock = False,
 ) -> None:
     """Bring the whole cluster back to a backup, on all masters, after saying what is lost and asking."""
     from paictl.deploy import restore as restoring
@@ -97,7 +99,7 @@ def restore(
         console.warning(spoken("lost: {what}", what=line))
     question = spoken("cluster {cluster} goes back to {at}", cluster=cluster, at=backup.manifest.created)
     confirm(question, cluster, yes=yes or cluster_id is not None)
-    restoring.restore(backup, deployment, found, options, lambda: datetime.now(UTC), _tell)
+    restoring.restore(backup, deployment, found, options, _tell, runs_folder(), break_lock=break_lock)
     client = api_of(cluster)
     if client is None:
         console.warning("the nodes were not looked at: no kubeconfig for the cluster here")

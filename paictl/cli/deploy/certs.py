@@ -11,9 +11,10 @@ from paictl.cli import console
 from paictl.cli.clusters import Yes, confirm
 from paictl.cli.command import App
 from paictl.cli.console import Output, said, spoken
-from paictl.cli.deploy.files import AcceptNew, Config, Masters, Workers, read_deployment, ssh_options
+from paictl.cli.deploy.files import AcceptNew, BreakLock, Config, Masters, Workers, read_deployment, ssh_options
 from paictl.cli.options import OutputOption
 from paictl.errors import ExitCode, PaictlError
+from paictl.places import runs_folder
 from paictl.units import rfc3339
 
 if TYPE_CHECKING:
@@ -64,15 +65,27 @@ def _data(one: Certificate, now: datetime) -> dict[str, Any]:
 
 
 @app.command(epilog="paictl deploy certs renew -m master.csv -w worker.csv -c config.yaml")
-def renew(masters: Masters, workers: Workers, config: Config, yes: Yes = False, accept_new: AcceptNew = False) -> None:
+def renew(
+    masters: Masters,
+    workers: Workers,
+    config: Config,
+    yes: Yes = False,
+    accept_new: AcceptNew = False,
+    break_lock: BreakLock = False,
+) -> None:
     """Renew the certificates of all masters, one after the other; the API of each is away for some seconds."""
     from paictl.deploy import certs
 
     deployment = read_deployment(masters, workers, config)
     options = ssh_options(accept_new)
+    certs.status(deployment, options)  # learns the keys of hosts that are new
     confirm(
         spoken("the control plane of {count} masters starts again, one by one", count=len(deployment.masters)),
         deployment.settings.cluster, yes=yes,
     )  # fmt: skip
-    certs.renew(deployment, options, lambda told, host: console.info(f"{host}: {said(told)}"))
+
+    def tell(told: str, host: str) -> None:
+        console.info(f"{host}: {said(told)}")
+
+    certs.renew(deployment, options, tell, runs_folder(), break_lock=break_lock)
     console.outcome("all masters have new certificates", name=deployment.settings.cluster)

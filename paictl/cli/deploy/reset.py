@@ -10,7 +10,7 @@ import typer
 from paictl.cli import console
 from paictl.cli.clusters import ClusterId, Yes, confirm
 from paictl.cli.console import said, spoken
-from paictl.cli.deploy.files import Config, Masters, Workers, read_deployment
+from paictl.cli.deploy.files import BreakLock, Config, Masters, Workers, read_deployment
 from paictl.errors import ExitCode, PaictlError
 from paictl.i18n import text
 from paictl.places import runs_folder
@@ -33,6 +33,7 @@ def reset(
     node: Annotated[list[str] | None, typer.Option("--node", metavar="NAME", help="Only this one; repeat it.")] = None,
     cluster_id: ClusterId = None,
     yes: Yes = False,
+    break_lock: BreakLock = False,
 ) -> None:
     """Bring machines back to what they were before, after saying what is lost and asking for the cluster's id."""
     from paictl.cluster import registry
@@ -57,7 +58,7 @@ def reset(
     confirm(question, cluster, yes=yes or cluster_id is not None)
     wish = {"cluster": cluster, "machines": [one.name for one in chosen]}
     folder = begin_run(runs_folder(), "deploy-reset", wish, datetime.now(UTC), deployment.secrets)
-    result = carry_out(deployment, chosen, folder.path, tell_host)
+    result = carry_out(deployment, chosen, folder.path, tell_host, break_lock=break_lock)
     for name, outcome in result.hosts.items():
         if outcome.well:
             console.write(spoken("{host}: reset" if outcome.changed else "{host}: was clean already", host=name))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 import time
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -25,7 +26,7 @@ from paictl.scheduler.errors import RequestError
 if TYPE_CHECKING:
     from paictl.cluster.manifests.certificates import CertificateSet
     from paictl.cluster.pods.labels import Reading
-    from paictl.extender.manifests import Choices
+    from paictl.doors.manifests import Choices
 
 HELP = "The scheduler core behind kube-scheduler: serve its questions, make its manifests, read pods as it does."
 app = App(help=HELP)
@@ -109,13 +110,14 @@ def serve(
     process cannot go on, 4 if there is no cluster.
     """
     from paictl.cluster.pods.labels import DEVICES
-    from paictl.extender.configuration import FindingsError
-    from paictl.extender.service import ExtenderService, ExtenderSettings
+    from paictl.doors.configuration import FindingsError
+    from paictl.doors.service import DoorSettings
+    from paictl.extender.service import ExtenderService
     from paictl.remote.kube.client import connect
 
     host, port = address(listen)
     check_certificate(tls_cert, tls_key, tls_client_ca)
-    settings = ExtenderSettings(
+    settings = DoorSettings(
         config=config, host=host, port=port, certificate=tls_cert, key=tls_key,
         client_authority=tls_client_ca, elect=leader_elect,
         lease=namespaced("--lease", lease), pod=namespaced("--pod", pod) if pod else None,
@@ -144,9 +146,17 @@ def check_certificate(certificate: Path | None, key: Path | None, client_authori
             raise PaictlError("there is no such file", where=str(path))
 
 
-@app.command("config", epilog="paictl extender config --config hivedscheduler.yaml | kubectl apply -f -")
+@app.command(
+    "config",
+    epilog="paictl extender config --config hivedscheduler.yaml | kubectl apply -f -\n"
+    "paictl extender config --door gates --config hivedscheduler.yaml | kubectl apply -f -",
+)
 def config_(
     *,
+    door: Annotated[str, typer.Option(help="How pods reach the scheduler: extender, or gates.")] = "extender",
+    gate_policy: Annotated[
+        bool, typer.Option(help="With --door gates: let an admission policy set the gate (Kubernetes 1.36+).")
+    ] = False,
     scheduler_name: Annotated[str, typer.Option(help="schedulerName of the pods.")] = "hivedscheduler",
     namespace: Annotated[str, typer.Option(help="Where everything runs.")] = "paictl-system",
     image: Annotated[str, typer.Option(help="Image of the extender; paictl:VERSION by default.")] = "",
@@ -180,44 +190,63 @@ def config_(
         bool, typer.Option("--scheduler-only", help="Only the KubeSchedulerConfiguration.")
     ] = False,
 ) -> None:
-    """Print the KubeSchedulerConfiguration and all manifests, for kubectl apply."""
-    from paictl.extender import manifests
+    """Print the manifests of the scheduler, for kubectl apply.
 
-    text = ""
-    if config is not None:
-        from paictl.extender.configuration import FindingsError, read
+    With --door extender they include a kube-scheduler and its configuration. With --door gates the cluster's own
+    kube-scheduler stays as it is, so it also works on a managed control plane.
+    """
+    from paictl.doors import manifests
 
-        try:
-            text = read(config).text
-        except FindingsError as error:
-            console.info(error.report)
-            raise
     choices = manifests.Choices(
-        scheduler_name, namespace, image, kube_image, replicas, text, delete_after, require_grants, tls,
-        devices, tuple(device_class or ()), tuple(device_driver or ()),
+        door=door, gate_policy=gate_policy, scheduler_name=scheduler_name, namespace=namespace, image=image,
+        kube_image=kube_image, replicas=replicas, delete_after=delete_after, require_grants=require_grants, tls=tls,
+        devices=devices, device_classes=tuple(device_class or ()), device_drivers=tuple(device_driver or ()),
     )  # fmt: skip
     if scheduler_only:
-        console.write(manifests.to_yaml([manifests.scheduler_configuration(choices)]).rstrip())
-        return
-    if require_grants:
+        configuration = manifests.scheduler_configuration(_with_text(choices, config))
+        console.write(manifests.to_yaml([configuration]).rstrip())
+    else:
+        print_objects(choices, config)
+
+
+def print_objects(choices: Choices, config: Path | None) -> None:
+    """Print the manifests of a door, with what a file says about the cells. Raises `PaictlError` for a broken one."""
+    from paictl.doors import manifests
+
+    found = _with_text(choices, config)
+    if found.require_grants:
         console.info(
             "namespaces need a grant for the virtual clusters that their pods use: "
             "kubectl annotate namespace NAMESPACE 'paictl.io/virtual-clusters=VC1,VC2' (--no-require-grants: none)"
         )
-    console.write(manifests.to_yaml(manifests.objects(choices, __version__, certificates(choices))).rstrip())
+    console.write(manifests.to_yaml(manifests.objects(found, __version__, _certificates(found))).rstrip())
 
 
-def certificates(choices: Choices, door: str = "extender") -> CertificateSet | None:
+def _with_text(choices: Choices, config: Path | None) -> Choices:
+    if config is None:
+        return choices
+    from paictl.doors.configuration import FindingsError, read
+
+    try:
+        return replace(choices, hived_config=read(config).text)
+    except FindingsError as error:
+        console.info(error.report)
+        raise
+
+
+def _certificates(choices: Choices) -> CertificateSet | None:
     """The certificates to print, from the file that keeps them; placeholders on a terminal, which people look at."""
-    from paictl.cluster.manifests.certificates import extender_host, kept_in
+    from paictl.cluster.doors import scheduler_host, server_of
+    from paictl.cluster.manifests.certificates import kept_in
 
+    server = server_of(choices.door)
     if not choices.tls:
         return None
     if sys.stdout.isatty():
         console.info("keys are not shown on a terminal: pipe this to `kubectl apply -f -`")
         return None
-    path = state_folder() / door / f"{choices.namespace}.json"
-    found = kept_in(path, extender_host(choices.namespace, door), time.time())
+    path = state_folder() / server.removeprefix("hivedscheduler-") / f"{choices.namespace}.json"
+    found = kept_in(path, scheduler_host(choices.namespace, choices.door), time.time())
     console.info(
         f"the output holds private keys, in Secrets for kubectl: keep it out of version control; kept in {path}"
     )
@@ -247,7 +276,7 @@ def explain_pod(
 
     skus = {}
     if config is not None:
-        from paictl.extender.configuration import read
+        from paictl.doors.configuration import read
 
         skus = dict(read(config).spec.sku_types)
     rules, rows, good = Rules(tuple(device) if device else DEVICES, skus), [], True

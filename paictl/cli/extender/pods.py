@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from paictl.doors.owners import gang_of, label_for, owner_of, stands_for_pods
 from paictl.errors import PaictlError
-from paictl.extender.owners import gang_of, label_for, owner_of, stands_for_pods
 
 if TYPE_CHECKING:
     from paictl.cluster.pods.labels import Reading, Rules

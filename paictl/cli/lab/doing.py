@@ -43,7 +43,12 @@ def skip(
     console.info(say("skip-done", speaks(None, session), name=chosen))
 
 
-@app.command()
+@app.command(
+    epilog="""
+    paictl lab solve
+    paictl lab solve 03 --all
+"""
+)
 def solve(
     lab: LabWord = None,
     whole: Annotated[bool, typer.Option("--all", help="All steps that are left.")] = False,

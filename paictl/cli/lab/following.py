@@ -70,7 +70,7 @@ def start(
         starting.begin(session, words, site=starting.taken(session, words, cluster, cluster_id, pace))
 
 
-@app.command("next")
+@app.command("next", epilog="paictl lab next")
 def next_step(lab: LabWord = None, lang: LangOption = None) -> None:
     """Show the next step; where this one is not done yet, what is missing."""
 
@@ -97,7 +97,7 @@ def next_step(lab: LabWord = None, lang: LangOption = None) -> None:
     tell("read-it", words, lab=session.lab.number)
 
 
-@app.command()
+@app.command(epilog="paictl lab status 03")
 def status(lab: LabWord = None, lang: LangOption = None) -> None:
     """Show how far you are in a lab: steps, checks, questions."""
 
@@ -116,7 +116,7 @@ def status(lab: LabWord = None, lang: LangOption = None) -> None:
     show_questions(session, words)
 
 
-@app.command()
+@app.command(epilog="paictl lab hint")
 def hint(lab: LabWord = None, lang: LangOption = None) -> None:
     """Give a hint for the present step; ask again for a plainer one."""
 

@@ -34,7 +34,12 @@ _CLUSTER_BACK: Final = "PAICTL_LAB_CLUSTER_BACK"
 """Environment variable with the cluster that `lab env --leave` names again; not set where none was named."""
 
 
-@app.command()
+@app.command(
+    epilog="""
+    eval "$(paictl lab env)"
+    eval "$(paictl lab env --leave)"
+"""
+)
 def env(
     lab: LabWord = None,
     leave: Annotated[bool, typer.Option("--leave", help="Print what leads this shell out of the lab again.")] = False,
@@ -81,7 +86,7 @@ def _leave() -> None:
         write(f"export {VARIABLE}={shlex.quote(named)}")
 
 
-@app.command("shell")
+@app.command("shell", epilog="paictl lab shell 03")
 def open_shell(lab: LabWord = None, lang: LangOption = None) -> None:
     """Open a shell in which paictl works on the lab's cluster; leave it with exit. A lab that was not begun begins."""
 

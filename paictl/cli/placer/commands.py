@@ -11,10 +11,9 @@ from typing import Annotated
 
 import typer
 
-from paictl import __version__
 from paictl.cli import console
 from paictl.cli.command import App
-from paictl.cli.extender.commands import certificates, check_certificate
+from paictl.cli.extender.commands import check_certificate, print_objects
 from paictl.cli.options import address, namespaced
 from paictl.errors import PaictlError
 
@@ -46,8 +45,8 @@ def serve(
     ] = None,
     leader_elect: Annotated[bool, typer.Option("--leader-elect", help="One of several replicas places pods.")] = False,
     lease: Annotated[
-        str, typer.Option(metavar="NAMESPACE/NAME", help="The Lease for it.")
-    ] = "paictl-system/hivedscheduler-placer",
+        str, typer.Option(metavar="NAMESPACE/NAME", help="The Lease for it; also the extender's.")
+    ] = "paictl-system/hivedscheduler-extender",
     pod: Annotated[
         str, typer.Option(metavar="NAMESPACE/NAME", help="Pod to be labelled paictl.io/leader while it leads.")
     ] = "",
@@ -88,13 +87,13 @@ def serve(
     The exit code is 0 after a clean end, 1 if the configuration does not validate, 2 if the process cannot continue,
     4 if there is no cluster.
     """
-    from paictl.extender.service import ExtenderSettings
+    from paictl.doors.service import DoorSettings
     from paictl.placer.service import PlacerService
     from paictl.remote.kube.client import connect
 
     host, port = address(listen)
     check_certificate(tls_cert, tls_key, tls_client_ca)
-    settings = ExtenderSettings(
+    settings = DoorSettings(
         config=config, host=host, port=port, elect=leader_elect, lease=namespaced("--lease", lease),
         pod=namespaced("--pod", pod) if pod else None, delete_after=delete_after, deadline=pin_deadline,
         certificate=tls_cert, key=tls_key, client_authority=tls_client_ca, require_grants=require_grants, dump=dump,
@@ -146,25 +145,16 @@ def config_(
         bool, typer.Option(help="Print the MutatingAdmissionPolicy that sets the gate (Kubernetes 1.36 and newer).")
     ] = True,
 ) -> None:
-    """Print all manifests of the placer, for kubectl apply.
+    """Print all manifests of the placer, for kubectl apply: short for
+    `paictl extender config --door gates --gate-policy`.
 
     On Kubernetes 1.35 there is no v1 MutatingAdmissionPolicy: use --no-policy, and set the gate in each pod.
     """
-    from paictl.extender.configuration import FindingsError, read
-    from paictl.extender.manifests import Choices, to_yaml
-    from paictl.placer import manifests
+    from paictl.doors.manifests import Choices
 
-    text = ""
-    if config is not None:
-        try:
-            text = read(config).text
-        except FindingsError as error:
-            console.info(error.report)
-            raise
     choices = Choices(
-        namespace=namespace, image=image, replicas=replicas, hived_config=text, delete_after=delete_after,
-        require_grants=require_grants, tls=tls, devices=devices,
+        door="gates", gate_policy=policy, namespace=namespace, image=image, replicas=replicas,
+        delete_after=delete_after, require_grants=require_grants, tls=tls, devices=devices,
         device_classes=tuple(device_class or ()), device_drivers=tuple(device_driver or ()),
     )  # fmt: skip
-    kept = certificates(choices, "placer")
-    console.write(to_yaml(manifests.objects(choices, __version__, kept, policy=policy)).rstrip())
+    print_objects(choices, config)

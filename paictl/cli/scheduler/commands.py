@@ -43,7 +43,12 @@ def scheduler() -> None:
     """Ask the scheduler core: replay operations, explain waiting pods."""
 
 
-@app.command()
+@app.command(
+    epilog="""
+    paictl scheduler replay --config hivedscheduler.yaml ops.jsonl
+    paictl scheduler replay --config hivedscheduler.yaml --load paictl-dump.json --validate
+"""
+)
 def replay(
     config: ConfigOption,
     ops: OpsArgument = None,

@@ -120,13 +120,20 @@ def claim_names(pod: Mapping[str, Any]) -> dict[str, str]:
 
 
 def claiming_part(pod: Mapping[str, Any]) -> Json:
-    """What of a pod names it and its claims."""
+    """What of a pod names it and its claims, and what could ask for devices without naming one."""
     about, spec, status = pod["metadata"], pod.get("spec") or {}, pod.get("status") or {}
     return {
         "metadata": {key: about.get(key) for key in ("namespace", "name", "uid")},
-        "spec": {"resourceClaims": spec.get("resourceClaims")},
+        "spec": {
+            "resourceClaims": spec.get("resourceClaims"),
+            **{kind: list(map(_asking_part, spec.get(kind) or ())) for kind in ("initContainers", "containers")},
+        },
         "status": {"resourceClaimStatuses": status.get("resourceClaimStatuses")},
     }
+
+
+def _asking_part(container: Mapping[str, Any]) -> Json:
+    return {key: container[key] for key in ("name", "resources", "restartPolicy") if key in container}
 
 
 def check_requests(claims: Sequence[ResourceClaim], pod_uid: str, number: int, classes: Collection[str]) -> None:

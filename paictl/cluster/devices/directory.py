@@ -4,9 +4,21 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
-from paictl.cluster.devices.slices import RECORD, DeviceMap, Slice, device_map, read_record, read_slice, write_record
+from paictl.cluster.devices.slices import (
+    RECORD,
+    DeviceMap,
+    OfferedDevice,
+    Slice,
+    TaintRule,
+    device_map,
+    read_record,
+    read_rule,
+    read_slice,
+    write_record,
+)
 from paictl.remote.kube.client import MERGE, KubeClient
 
 DRIVERS: Final = ("gpu.nvidia.com", "gpu.amd.com", "gpu.intel.com")
@@ -25,9 +37,12 @@ class DeviceDirectory:
         self._lock = threading.Lock()
         self._slices: dict[str, Slice] = {}
         self._by_node: dict[str, dict[str, Slice]] = {}
+        self._rules: dict[str, TaintRule] = {}
+        """What administrators say about devices, by the name of the rule."""
         self._pools: dict[tuple[str, str], str] = {}
         """Node of each driver's pool that was ever there."""
         self._records: dict[str, str] = {}
+        self._plugged: dict[str, frozenset[str]] = {}
         self._maps: dict[str, DeviceMap] = {}
 
     def slice_changed(self, body: Mapping[str, Any]) -> None:
@@ -58,11 +73,55 @@ class DeviceDirectory:
         self._maps.pop(known.node, None)
         return {known.node}
 
+    def rule_changed(self, body: Mapping[str, Any]) -> None:
+        """A DeviceTaintRule is like this now."""
+        name, rule = str(body["metadata"]["name"]), read_rule(body)
+        with self._lock:
+            touched = self._forget_rule(name)
+            if rule is not None:
+                self._rules[name] = rule
+                touched |= self._selected(rule)
+        self._tell(touched)
+
+    def rule_gone(self, name: str) -> None:
+        """A DeviceTaintRule is no longer there."""
+        with self._lock:
+            touched = self._forget_rule(name)
+        self._tell(touched)
+
+    def _forget_rule(self, name: str) -> set[str]:
+        known = self._rules.pop(name, None)
+        return set() if known is None else self._selected(known)
+
+    def _selected(self, rule: TaintRule) -> set[str]:
+        """The nodes of the devices that a rule is about, whose maps are made anew."""
+        found = {one.node for one in self._slices.values() if any(map(rule.selects, one.devices))}
+        for node in found:
+            self._maps.pop(node, None)
+        return found
+
+    def _with_rules(self, found: Slice) -> Slice:
+        """A slice whose devices have the taints of the rules that select them, if they have none of their own."""
+
+        def tainted(device: OfferedDevice) -> OfferedDevice:
+            rules = (rule.taint for _, rule in sorted(self._rules.items()) if rule.selects(device))
+            taint = device.taint or next(rules, "")
+            return replace(device, taint=taint) if taint else device
+
+        return replace(found, devices=tuple(map(tainted, found.devices))) if self._rules else found
+
+    def plugged(self, node: str) -> frozenset[str]:
+        """The resources that a node offers by device plugins."""
+        with self._lock:
+            return self._plugged.get(node, frozenset())
+
     def node_changed(self, body: Mapping[str, Any]) -> None:
         """A Node is like this now; its record may have changed."""
         about = body["metadata"]
         name, text = str(about["name"]), str((about.get("annotations") or {}).get(RECORD, ""))
+        offered = (body.get("status") or {}).get("allocatable") or {}
         with self._lock:
+            self._plugged[name] = frozenset(key for key, count in offered.items() if "/" in key and str(count) != "0")
             if self._records.get(name, "") == text:
                 return
             self._records[name] = text
@@ -78,7 +137,8 @@ class DeviceDirectory:
         with self._lock:
             known = self._maps.get(node)
             if known is None:
-                slices, record = self._by_node.get(node, {}).values(), read_record(self._records.get(node, ""))
+                slices = map(self._with_rules, self._by_node.get(node, {}).values())
+                record = read_record(self._records.get(node, ""))
                 known = device_map(node, slices, self.promised.get(node, ()), record, self.drivers)
                 self._maps[node] = known
             return known

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field, replace
 from typing import Any
 
-from paictl.cluster.devices.claims import ClaimError, ResourceClaim, assign, check_requests, claim_names
+from paictl.cluster.devices.claims import MOST, ClaimError, ResourceClaim, assign, check_requests, claim_names
 from paictl.cluster.devices.directory import DeviceDirectory
+from paictl.cluster.devices.extended import ExtendedClaim, claim_body, extended_claim, status_patch
 from paictl.cluster.devices.ledger import ClaimLedger
 from paictl.cluster.devices.slices import OfferedDevice
 from paictl.cluster.devices.writing import ClaimWriter
+from paictl.cluster.pods.feasibility import NodeFacts
+from paictl.cluster.pods.labels import pod_limit
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
-from paictl.remote.kube.client import KubeClient
+from paictl.remote.kube import pods
+from paictl.remote.kube.client import MERGE, KubeClient
 
 
 class ClaimPendingError(ClaimError):
@@ -28,6 +33,16 @@ class ClaimOptions:
     drivers: tuple[str, ...]
     required: bool = False
     """Whether a pod without such a claim waits; otherwise it learns its devices from the environment."""
+    taint_rules: bool = False
+    """Whether DeviceTaintRules can be followed."""
+    resources: Mapping[str, str] = field(default_factory=dict)
+    """Extended resources that stand for one of the classes (DeviceClass, by resource): ``nvidia.com/gpu``, say."""
+
+    def may_claim(self, pod: Mapping[str, Any]) -> bool:
+        """Whether a pod names claims, or asks for what a claim can be made for."""
+        return bool((pod.get("spec") or {}).get("resourceClaims")) or any(
+            pod_limit(pod, name) for name in self.resources
+        )
 
 
 class PodClaims:
@@ -55,16 +70,52 @@ class PodClaims:
         """
         try:
             mine = self._claims(pod)
+            asked = None if mine else extended_claim(pod, self.options.resources)
             if mine:
                 check_requests(mine, str(pod["metadata"]["uid"]), number, self.options.classes)
+            elif self.options.required and asked is not None and self.writer.reserves:
+                _check_extended(asked, number)
             elif self.options.required:
-                classes = " or ".join(self.options.classes)
-                raise ClaimError(f"the pod has no claim on {number} devices of class {classes} in spec.resourceClaims")
+                raise ClaimError(self._missing(number, asked))
         except ClaimPendingError:
             raise
         except ClaimError as error:
             return error.message
         return ""
+
+    def _missing(self, number: int, asked: ExtendedClaim | None) -> str:
+        """What a pod that gets no claim of ours has to be told."""
+        classes = " or ".join(self.options.classes)
+        said = f"the pod has no claim on {number} devices of class {classes} in spec.resourceClaims"
+        if asked is None:
+            return said
+        names = " and ".join({one.resource: None for one in asked.uses})
+        return f"{said}, and for {names} alone kube-scheduler would choose other devices than its cells"
+
+    def offering(self, node: str, facts: NodeFacts) -> NodeFacts:
+        """The facts of a node with the resources for which claims are made there."""
+        count = len(self.directory.of(node).devices) if self.writer.reserves and self.options.resources else 0
+        more = {name: 1000 * count for name in self.options.resources if count and not facts.allocatable.get(name)}
+        return replace(facts, allocatable={**facts.allocatable, **more}) if more and facts.allocatable else facts
+
+    def _asked(self, pod: Mapping[str, Any], node: str, number: int) -> ExtendedClaim | None:
+        """The claim to be made for a pod that names none; None where it asks for none, or a device plugin counts.
+
+        Raises `ClaimError` if it asks for another number of devices than leaf cells.
+        """
+        plugged = self.directory.plugged(node)
+        resources = {name: kind for name, kind in self.options.resources.items() if name not in plugged}
+        asked = extended_claim(pod, resources)
+        if asked is None or not self.writer.reserves or not self.directory.of(node).devices:
+            return None
+        _check_extended(asked, number)
+        return asked
+
+    def _tell_pod(self, pod: Mapping[str, Any], asked: ExtendedClaim, timeout: float) -> None:
+        """Write into a pod's status which container has which devices of its claim. Raises `KubeError`."""
+        about = pod["metadata"]
+        path = f"{pods.pod_path(about['namespace'], about['name'])}/status"
+        self.client.request("PATCH", path, status_patch(pod, asked.uses), kind=MERGE, timeout=timeout)
 
     def _claims(self, pod: Mapping[str, Any]) -> list[ResourceClaim]:
         """The claims of a pod on devices of cells. Raises `ClaimPendingError` if some are not known yet."""
@@ -81,6 +132,9 @@ class PodClaims:
         """Allocate the devices of these leaf cells to a pod's claims; why that failed, empty if it is done."""
         try:
             mine = self._claims(pod)
+            asked = None if mine else self._asked(pod, node, len(indexes))
+            if asked is not None:
+                mine = [self.writer.made(claim_body(pod, asked), timeout)]
             if not mine:
                 return ""
             check_requests(mine, str(pod["metadata"]["uid"]), len(indexes), self.options.classes)
@@ -88,6 +142,8 @@ class PodClaims:
             self.directory.keep_record(self.client, node, timeout)
             for claim, results in assigned:
                 self.writer.allocate(claim, results, node, pod, timeout)
+            if asked is not None:
+                self._tell_pod(pod, asked, timeout)
         except PaictlError as error:
             return error.message
         return ""
@@ -154,6 +210,13 @@ class PodClaims:
         except ClaimError:
             return False
         return any(one.key == claim.key and claim.results == results for one, results in assigned)
+
+
+def _check_extended(asked: ExtendedClaim, number: int) -> None:
+    if asked.devices != number:
+        raise ClaimError(f"the pod asks for {number} leaf cells, but for {asked.devices} devices; make them equal")
+    if asked.devices > MOST:
+        raise ClaimError(f"a pod without claims of its own can have {MOST} devices; use several claims")
 
 
 def _named(indexes: Sequence[int]) -> str:

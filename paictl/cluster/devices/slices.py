@@ -34,6 +34,10 @@ class OfferedDevice:
     uuid: str = ""
     taint: str = ""
     """The first taint that keeps pods away, as ``key=value:effect``; empty if there is none."""
+    product: str = ""
+    """The model, as the driver names it; empty if it does not say."""
+    root: str = ""
+    """The PCIe root above it; empty if the driver does not say."""
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -53,6 +57,21 @@ class Slice:
     count: int
     """Slices of this generation of the pool."""
     devices: tuple[OfferedDevice, ...]
+
+
+@frozen
+class TaintRule:
+    """A DeviceTaintRule that keeps pods away: what it selects by (empty: any), and its taint, ``key=value:effect``."""
+
+    driver: str
+    pool: str
+    device: str
+    taint: str
+
+    def selects(self, device: OfferedDevice) -> bool:
+        """Whether the rule is about a device."""
+        wanted = zip((self.driver, self.pool, self.device), device.key, strict=True)
+        return all(word in ("", its) for word, its in wanted)
 
 
 @frozen
@@ -79,6 +98,14 @@ def read_slice(body: Mapping[str, Any]) -> Slice | None:
     devices = tuple(_device(driver, name, one) for one in spec.get("devices") or () if _is_whole(one))
     generation, count = int(pool.get("generation") or 0), int(pool.get("resourceSliceCount") or 1)
     return Slice(str(body["metadata"]["name"]), node, driver, name, generation, count, devices)
+
+
+def read_rule(body: Mapping[str, Any]) -> TaintRule | None:
+    """A DeviceTaintRule as the API server has it; None if its taint keeps nobody away."""
+    spec = body.get("spec") or {}
+    selector, said = spec.get("deviceSelector") or {}, _taint([spec.get("taint") or {}])
+    driver, pool, device = (str(selector.get(key) or "") for key in ("driver", "pool", "device"))
+    return TaintRule(driver, pool, device, said) if said else None
 
 
 def read_record(text: str) -> dict[str, int]:
@@ -114,7 +141,7 @@ def device_map(
         hint = f"{why}; choose one by --device-driver" if names else f"{why}; is the driver running there?"
         return DeviceMap(node, {}, dict.fromkeys(wanted, why), (f"node {node}: {hint}",), dict(record))
     (driver,) = names
-    devices, findings = _complete(mine)
+    devices, findings = complete(mine)
     by_bus = bool(devices) and all(device.bus for device in devices)
     placed, kept, strange = _by_bus(devices, record) if by_bus else _by_name(devices, record)
     bad = {
@@ -150,17 +177,27 @@ def _is_whole(body: Mapping[str, Any]) -> bool:
 
 def _device(driver: str, pool: str, body: Mapping[str, Any]) -> OfferedDevice:
     attributes = {str(name).rpartition("/")[2]: value for name, value in (body.get("attributes") or {}).items()}
-    bus = next((str(attributes[name].get("string") or "") for name in _BUS if name in attributes), "")
-    taint = next((one for one in body.get("taints") or () if one.get("effect") in _BLOCKING), None)
-    said = ""
-    if taint is not None:
-        value = f"={taint['value']}" if taint.get("value") else ""
-        said = f"{taint.get('key')}{value}:{taint['effect']}"
-    uuid = str((attributes.get("uuid") or {}).get("string") or "")
-    return OfferedDevice(driver, pool, str(body["name"]), bus.lower(), uuid, said)
+
+    def told(name: str) -> str:
+        return str((attributes.get(name) or {}).get("string") or "")
+
+    bus = next((told(name) for name in _BUS if name in attributes), "")
+    return OfferedDevice(
+        driver, pool, str(body["name"]), bus.lower(), told("uuid"), _taint(body.get("taints") or ()),
+        told("productName"), told("pcieRoot"),
+    )  # fmt: skip
 
 
-def _complete(slices: Sequence[Slice]) -> tuple[list[OfferedDevice], list[str]]:
+def _taint(taints: Iterable[Mapping[str, Any]]) -> str:
+    """The first of these that keeps pods away; empty if none does."""
+    found = next((one for one in taints if one.get("effect") in _BLOCKING), None)
+    if found is None:
+        return ""
+    value = f"={found['value']}" if found.get("value") else ""
+    return f"{found.get('key')}{value}:{found['effect']}"
+
+
+def complete(slices: Sequence[Slice]) -> tuple[list[OfferedDevice], list[str]]:
     """The devices of the newest generation of each pool; a pool that is published in part has none, as for
     kube-scheduler's own allocator."""
     devices: list[OfferedDevice] = []

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from enum import StrEnum
 from typing import Final
 
 from paictl.cluster.devices.directory import DRIVERS
 from paictl.cluster.devices.pod_claims import ClaimOptions
 from paictl.cluster.devices.writing import API
+from paictl.cluster.doors import DOORS
 from paictl.errors import PaictlError
 from paictl.remote.kube.client import KubeClient, KubeError
+from paictl.remote.kube.objects import may
 
 GROUP: Final = "resource.k8s.io"
 CLASSES: Final = ("gpu.nvidia.com",)
 """DeviceClasses of claims on cells, if no other is named."""
 GRANULAR: Final = 36
 """Minor version of Kubernetes 1 from which an allocation needs the right to ``resourceclaims/binding`` as well."""
-DOORS: Final = ("hivedscheduler-placer", "hivedscheduler-extender")
-"""Deployments that may write allocations."""
+TAINT_RULES: Final = "devicetaintrules"
 OPTIONS: Final = ("devices", "device-class", "device-driver")
-_REVIEWS: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 RIGHTS: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
     (GROUP, "resourceslices", ("list", "watch")),
     (GROUP, "deviceclasses", ("get",)),
@@ -59,9 +60,9 @@ def described(client: KubeClient, namespace: str) -> str:
 
     Raises `NoAnswerError`, `KubeError` but for what does not exist or may not be read.
     """
-    for door in DOORS:
+    for server in DOORS.values():
         try:
-            found = client.get(f"/apis/apps/v1/namespaces/{namespace}/deployments/{door}")
+            found = client.get(f"/apis/apps/v1/namespaces/{namespace}/deployments/{server}")
         except KubeError as error:
             if error.status not in (403, 404):
                 raise
@@ -76,10 +77,10 @@ def described(client: KubeClient, namespace: str) -> str:
         lacks = _facts(client, options)
         if mode is DeviceMode.ENVIRONMENT:
             instead = f"claims are not possible: {'; '.join(lacks)}" if lacks else "claims are possible: --devices auto"
-            return f"environment, as {door} is configured; {instead}"
+            return f"environment, as {server} is configured; {instead}"
         if lacks:
-            return f"environment, although {door} is configured for {mode}: {'; '.join(lacks)}"
-        return f"claims on DeviceClass {', '.join(options.classes)}, written by {door}"
+            return f"environment, although {server} is configured for {mode}: {'; '.join(lacks)}"
+        return f"claims on DeviceClass {', '.join(options.classes)}, written by {server}"
     return ""
 
 
@@ -98,7 +99,10 @@ def chosen(client: KubeClient, mode: DeviceMode, options: ClaimOptions) -> tuple
         return None, "devices: environment, as configured"
     lacks = missing(client, options)
     if not lacks:
-        return options, f"devices: claims on DeviceClass {', '.join(options.classes)}"
+        resources = _resources(client, options)
+        options = replace(options, taint_rules=_has_taint_rules(client), resources=resources)
+        also = f", also for pods that only ask for {', '.join(resources)}" if resources else ""
+        return options, f"devices: claims on DeviceClass {', '.join(options.classes)}{also}"
     if mode is DeviceMode.AUTO:
         return None, f"devices: environment, because {'; '.join(lacks)}"
     raise PaictlError("this cluster cannot have devices by claims", where=client.where, hint="; ".join(lacks))
@@ -115,6 +119,22 @@ def _facts(client: KubeClient, options: ClaimOptions) -> list[str]:
     return list(_missing_driver(client, options))
 
 
+def _has_taint_rules(client: KubeClient) -> bool:
+    """Whether DeviceTaintRules are served (Kubernetes 1.37 and newer) and may be followed; claims work without them."""
+    served = {str(one.get("name")) for one in client.get(API).get("resources") or ()}
+    return TAINT_RULES in served and all(may(client, verb, TAINT_RULES, GROUP) for verb in ("list", "watch"))
+
+
+def _resources(client: KubeClient, options: ClaimOptions) -> dict[str, str]:
+    """The extended resources that stand for the classes (since Kubernetes 1.36), if claims may be made for them."""
+    rights = (("create", "resourceclaims", GROUP), ("patch", "pods/status", ""))
+    classes = {name: client.get(f"{API}/deviceclasses/{name}")["spec"] for name in options.classes}
+    found = {
+        str(spec["extendedResourceName"]): name for name, spec in classes.items() if "extendedResourceName" in spec
+    }
+    return found if found and all(may(client, *right) for right in rights) else {}
+
+
 def _minor(client: KubeClient) -> int:
     text = str(client.get("/version").get("minor", ""))
     digits = "".join(char for char in text if char.isdigit())
@@ -122,16 +142,11 @@ def _minor(client: KubeClient) -> int:
 
 
 def _missing_rights(client: KubeClient, minor: int) -> Iterator[str]:
-    lacking = []
+    lacking: list[str] = []
     for group, resource, verbs in RIGHTS:
         if resource.endswith("/binding") and minor < GRANULAR:
             continue
-        name, _, part = resource.partition("/")
-        for verb in verbs:
-            asked = {"group": group, "resource": name, "verb": verb, **({"subresource": part} if part else {})}
-            review = client.request("POST", _REVIEWS, {"spec": {"resourceAttributes": asked}})
-            if not (review.get("status") or {}).get("allowed"):
-                lacking.append(f"{verb} {resource}")
+        lacking += [f"{verb} {resource}" for verb in verbs if not may(client, verb, resource, group)]
     if lacking:
         yield f"the account may not {', '.join(lacking)}: apply the rights that `paictl placer config --devices` prints"
 

@@ -38,6 +38,17 @@ class ClaimWriter:
         self.ledger = ledger
         self.wall = wall
 
+    def made(self, body: Json, timeout: float) -> ResourceClaim:
+        """A claim as it is to be, made unless it is there already. Raises `KubeError`."""
+        about = body["metadata"]
+        path = claim_path(about["namespace"], about["name"])
+        try:
+            return self._noted(self.client.request("POST", path.rpartition("/")[0], body, timeout=timeout))
+        except KubeError as error:
+            if error.status != 409:
+                raise
+        return self._noted(self.client.get(path, timeout=timeout))
+
     def allocate(
         self, claim: ResourceClaim, results: Sequence[Result], node: str, pod: Mapping[str, Any], timeout: float
     ) -> None:

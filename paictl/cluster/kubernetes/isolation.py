@@ -5,42 +5,59 @@ Nothing here tries anything: whether the pod network obeys its NetworkPolicies i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Final
 
-from paictl.cluster.kubernetes.names import JOBS_NAMESPACE, NAMESPACE
+from paictl.cluster.doors import DOORS, GUARDED
+from paictl.cluster.kubernetes.names import JOBS_NAMESPACE, NAMESPACE, SCHEDULER
 from paictl.cluster.values import Protection
 from paictl.i18n import text
 from paictl.remote.kube.client import Json, KubeClient, KubeError
 from paictl.remote.kube.objects import find
+from paictl.scheduler.wire import BIND_INFO
 
-GUARDED: Final = {"paictl.io/cells": "enabled"}
-"""The label of namespaces in which devices are had by asking for them only."""
 ENFORCE: Final = "pod-security.kubernetes.io/enforce"
-EXTENDER: Final = "hivedscheduler-extender"
 _ADMISSION: Final = "/apis/admissionregistration.k8s.io/v1"
 _POLICIES: Final = ("hivedscheduler-devices", "hivedscheduler-annotations")
-_FENCED: Final = (EXTENDER, "hivedscheduler")
-"""Whose pods a NetworkPolicy closes."""
 _FORBIDDEN: Final = 403
 _START: Final = "paictl service refresh -n hivedscheduler --take-over"
 
 
 def protections(client: KubeClient) -> tuple[Protection, ...]:
-    """What protects tenants from each other, each in force or not and why; empty where no extender is installed.
+    """What protects tenants from each other, each in force or not and why; empty where no scheduler is installed.
 
     What may not be read counts as not in force, and says so. Raises `KubeError` if the API does not answer.
     """
-    extender = _find(client, f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/{EXTENDER}")
-    if extender is None:
+    path = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments"
+    found = {name: _find(client, f"{path}/{name}") for name in DOORS.values()}
+    there = {name: one for name, one in found.items() if one is not None}
+    if not there:
         return ()
+    # beside the extender runs a kube-scheduler of its own
+    fenced = [*there, SCHEDULER] if DOORS["extender"] in there else list(there)
     return (
         *(_protection(name, partial(_policy, client, name)) for name in _POLICIES),
         _protection("pod-security", lambda: _jobs_namespace(client)),
-        _protection("mutual-tls", lambda: _mutual_tls(extender)),
-        _protection("network-policies", lambda: _network_policies(client)),
+        _protection("mutual-tls", lambda: next(filter(None, map(_mutual_tls, there.values())), "")),
+        _protection("network-policies", lambda: _network_policies(client, fenced)),
     )
+
+
+def uncounted(client: KubeClient) -> list[str]:
+    """Namespaces whose pods hold devices that the placer would ignore, because no policy protects what they say.
+
+    Raises `KubeError` if the API does not answer or does not show the pods.
+    """
+    holding = {
+        str(pod["metadata"]["namespace"])
+        for _, page in client.list("/api/v1/pods", {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"})
+        for pod in page
+        if BIND_INFO in (pod["metadata"].get("annotations") or {}) and (pod.get("spec") or {}).get("nodeName")
+    }
+    selector = {"labelSelector": ",".join(f"{key}={value}" for key, value in GUARDED.items())}
+    guarded = {str(one["metadata"]["name"]) for _, page in client.list("/api/v1/namespaces", selector) for one in page}
+    return sorted(holding - guarded)
 
 
 def _protection(name: str, lack: Callable[[], str]) -> Protection:
@@ -95,19 +112,19 @@ def _jobs_namespace(client: KubeClient) -> str:
     return ""
 
 
-def _mutual_tls(extender: Json) -> str:
-    """Why the extender answers whoever reaches it; empty if only holders of a certificate."""
-    containers = extender["spec"]["template"]["spec"]["containers"]
+def _mutual_tls(scheduler: Json) -> str:
+    """Why the scheduler answers callers without a certificate; empty if it does not."""
+    containers = scheduler["spec"]["template"]["spec"]["containers"]
     words = [str(word) for one in containers for word in (*(one.get("command") or ()), *(one.get("args") or ()))]
     if any(word.partition("=")[0] == "--tls-client-ca" for word in words):
         return ""
-    return text("the extender asks callers for no certificate; set tls: true, then {command}", command=_START)
+    return text("the scheduler does not ask callers for a certificate; set tls: true, then {command}", command=_START)
 
 
-def _network_policies(client: KubeClient) -> str:
+def _network_policies(client: KubeClient, fenced: Iterable[str]) -> str:
     """Which pods of the scheduler no NetworkPolicy closes; empty if all are."""
     path = f"/apis/networking.k8s.io/v1/namespaces/{NAMESPACE}/networkpolicies"
-    missing = [name for name in _FENCED if find(client, f"{path}/{name}") is None]
+    missing = [name for name in fenced if find(client, f"{path}/{name}") is None]
     if not missing:
         return ""
     return text("missing: {names}; {command}", names=", ".join(missing), command=_START)

@@ -33,6 +33,11 @@ def pin(name: str, kubeconfig: str | None, context: str | None) -> Pinned:
 
 def open_pinned(pinned: Pinned) -> KubernetesCluster:
     """The cluster that was added; raises `ClusterError` if its context leads elsewhere today."""
+    return KubernetesCluster(client_of(pinned), pinned.name)
+
+
+def client_of(pinned: Pinned) -> KubeClient:
+    """The API server of a cluster that was added; raises `ClusterError` if its context leads elsewhere today."""
     try:
         client = connect(pinned.kubeconfig, pinned.context)
     except PaictlError as error:
@@ -49,7 +54,7 @@ def open_pinned(pinned: Pinned) -> KubernetesCluster:
             + "; ".join(changes),
             where=pinned.kubeconfig, hint=text("nothing was sent; if that is meant: {command}", command=_anew(pinned)),
         )  # fmt: skip
-    return KubernetesCluster(client, pinned.name)
+    return client
 
 
 def open_own() -> KubernetesCluster:

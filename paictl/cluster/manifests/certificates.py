@@ -52,13 +52,6 @@ class CertificateSet:
 
 KEPT: Final = "hivedscheduler-ca"
 """Secret that keeps all of them in a cluster; no pod mounts it."""
-
-
-def extender_host(namespace: str, door: str = "extender") -> str:
-    """The name of the Service by which kube-scheduler reaches the extender, and readers another door."""
-    return f"hivedscheduler-{door}.{namespace}.svc"
-
-
 PLACEHOLDER: Final = CertificateSet(*["not shown"] * 6)
 """Stands for certificates where an object is only looked at."""
 

@@ -25,6 +25,7 @@ from paictl.config.secrets.walk import SEAL_PREFIX
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.resources import resource_folder
+from paictl.workload.devices import DEVICES
 
 DEFAULTS: Final = "defaults.yaml"
 _CONTAINERS: Final = ("containers", "initContainers")
@@ -111,6 +112,7 @@ class Renderer:
             "services": sections,
             "layout": self._layout,
             "machines": self._machines,
+            "device_resources": DEVICES,
             "files": dict(inputs.files),
             "version": inputs.version,
             # never in what hashes are made of: renewed certificates are no change of the configuration

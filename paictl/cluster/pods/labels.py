@@ -11,6 +11,7 @@ from dataclasses import field
 from math import ceil
 from typing import Any, Final
 
+from paictl.cluster.pods.podgroups import PodGroup, group_of
 from paictl.frozen import frozen
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.request import PodRequest
@@ -38,6 +39,7 @@ EVERY_VC: Final = "*"
 JOBSET: Final = "jobset.sigs.k8s.io/jobset-name"
 _JOBSET_UID: Final = "jobset.sigs.k8s.io/jobset-uid"
 KUBEFLOW: Final = "training.kubeflow.org/job-name"
+SCHEDULING_GROUP: Final = "spec.schedulingGroup"
 NO_DEVICES: Final = "resources.limits"
 """The field at fault where a pod asks for no devices."""
 _OPPORTUNISTIC: Final = "opportunistic"
@@ -63,8 +65,11 @@ class Rules:
     skus: Mapping[str, Mapping[str, int | str]] = field(default_factory=dict)
 
 
-def read_labels(pod: Mapping[str, Any], uid: str, name: str, rules: Rules) -> Reading:
-    """The request in a pod's labels; `name` is ``namespace/name``. Raises `RequestError` naming the label."""
+def read_labels(pod: Mapping[str, Any], uid: str, name: str, rules: Rules, named: PodGroup | None = None) -> Reading:
+    """The request in a pod's labels; `name` is ``namespace/name``, `named` the PodGroup that the pod names, if known.
+
+    Raises `RequestError` naming the label or field.
+    """
     about = pod["metadata"]
     said = {**_texts(about.get("annotations")), **_texts(about.get("labels"))}
     leaf_type = said.get(LEAF_TYPE, "")
@@ -78,8 +83,8 @@ def read_labels(pod: Mapping[str, Any], uid: str, name: str, rules: Rules) -> Re
         "lazyPreemptionEnable": _flag(said, LAZY, name),
         "ignoreK8sSuggestedNodes": _flag(said, IGNORE, name),
     }
-    group, group_from = _owner(about, said)
-    members = _members(said, leaves, name)
+    group, group_from = _owner(pod, said)
+    members = _members(said, leaves, name) or _named_members(pod, leaves, name, named)
     if members:
         spec["affinityGroup"] = {"name": group or name, "members": members}
     else:
@@ -87,11 +92,14 @@ def read_labels(pod: Mapping[str, Any], uid: str, name: str, rules: Rules) -> Re
     return Reading(read_request(spec, uid, name), "labels", group_from, leaves_from)
 
 
-def _owner(about: Mapping[str, Any], said: Mapping[str, str]) -> tuple[str, str]:
+def _owner(pod: Mapping[str, Any], said: Mapping[str, str]) -> tuple[str, str]:
     """The gang that a pod belongs to: the name of the affinity group, and which rule gave it."""
+    about = pod["metadata"]
     space = about.get("namespace") or "default"
     if found := said.get(GROUP):
         return f"{space}/{found}", f"label {GROUP}"
+    if found := group_of(pod):
+        return found, f"PodGroup {found.partition('/')[2]}"
     if found := said.get(JOBSET):
         return _named(space, found, said.get(_JOBSET_UID, "")), f"label {JOBSET} (JobSet, TrainJob)"
     if found := said.get(KUBEFLOW):
@@ -121,6 +129,16 @@ def _members(said: Mapping[str, str], leaves: int, name: str) -> list[dict[str, 
     if text := said.get(GROUP_SIZE):
         return [{"podNumber": _number(text, GROUP_SIZE, name), "leafCellNumber": leaves}]
     return []
+
+
+def _named_members(pod: Mapping[str, Any], leaves: int, name: str, named: PodGroup | None) -> list[dict[str, int]]:
+    """The members by the PodGroup that a pod names: as many pods like this one as it places together."""
+    wanted = group_of(pod)
+    if not wanted:
+        return []
+    if named is None:
+        raise RequestError(name, SCHEDULING_GROUP, f"there is no PodGroup {wanted}, or it is not known yet")
+    return [{"podNumber": named.size, "leafCellNumber": leaves}] if named.size else []
 
 
 def leaf_cells(pod: Mapping[str, Any], rules: Rules, name: str) -> int:
@@ -165,9 +183,9 @@ def pod_limit(pod: Mapping[str, Any], resource: str) -> int:
     spec = pod.get("spec") or {}
     running, first = 0, 0
     for container in spec.get("containers") or ():
-        running += _limit(container, resource)
+        running += container_limit(container, resource)
     for container in spec.get("initContainers") or ():
-        amount = _limit(container, resource)
+        amount = container_limit(container, resource)
         if container.get("restartPolicy") == "Always":  # a sidecar runs on beside the others
             running += amount
         else:
@@ -175,7 +193,8 @@ def pod_limit(pod: Mapping[str, Any], resource: str) -> int:
     return max(running, first)
 
 
-def _limit(container: Mapping[str, Any], resource: str) -> int:
+def container_limit(container: Mapping[str, Any], resource: str) -> int:
+    """What one container may use of a resource; 0 for what is no count."""
     resources = container.get("resources") or {}
     found = (resources.get("limits") or {}).get(resource, (resources.get("requests") or {}).get(resource, 0))
     text = str(found)

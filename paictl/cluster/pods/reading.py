@@ -20,6 +20,7 @@ from paictl.cluster.pods.labels import (
     pod_limit,
     read_labels,
 )
+from paictl.cluster.pods.podgroups import PodGroup
 from paictl.scheduler.decision import BindInfo
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.wire import BIND_INFO, ENABLE, SCHEDULING_SPEC, parse_bind_info, parse_request
@@ -77,20 +78,23 @@ def is_launcher(pod: Mapping[str, Any], problem: RequestError) -> bool:
     return problem.field == NO_DEVICES and pod_limit(pod, ENABLE) == 0
 
 
-def source_of(pod: Mapping[str, Any]) -> tuple[object, ...]:
+def source_of(pod: Mapping[str, Any], named: PodGroup | None = None) -> tuple[object, ...]:
     """What the reading of a pod depends on and can change while it waits: read again if this has."""
     noted, labels = noted_on(pod), pod["metadata"].get("labels") or {}
     said = sorted(labels.items()) if isinstance(labels, dict) else labels
-    return noted.get(SCHEDULING_SPEC), str(said), *map(noted.get, KEYS)
+    return named and named.size, noted.get(SCHEDULING_SPEC), str(said), *map(noted.get, KEYS)
 
 
-def read_pod(pod: Mapping[str, Any], uid: str, name: str, rules: Rules) -> Reading:
-    """A pod's request; `name` is ``namespace/name``. Raises `RequestError` naming the annotation or label at fault."""
+def read_pod(pod: Mapping[str, Any], uid: str, name: str, rules: Rules, named: PodGroup | None = None) -> Reading:
+    """A pod's request; `name` is ``namespace/name``, `named` the PodGroup that it names, if that is known.
+
+    Raises `RequestError` naming the annotation, label or field at fault.
+    """
     text = noted_on(pod).get(SCHEDULING_SPEC)
     if text is None:
         labels = pod["metadata"].get("labels")
         if VC in noted_on(pod) or (isinstance(labels, dict) and VC in labels):
-            return read_labels(pod, uid, name, rules)
+            return read_labels(pod, uid, name, rules, named)
         raise RequestError(
             name, SCHEDULING_SPEC.rpartition("/")[2],
             f"the pod has neither this annotation nor a label {VC} (with {GROUP_SIZE} and {LEAF_CELLS} where needed)",

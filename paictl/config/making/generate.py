@@ -13,7 +13,7 @@ from dataclasses import field
 from decimal import Decimal
 
 from paictl.config.linting.validate import Report, validate
-from paictl.config.making.skus import FORM, MachineSku, assign
+from paictl.config.making.skus import FORM, MachineSku, assign, free_cpus, free_memory
 from paictl.config.models.hosts import HostRow, host_list
 from paictl.config.models.settings import filled
 from paictl.config.reading.document import Bundle, Document
@@ -31,11 +31,6 @@ SERVICES_FILE = "services-configuration.yaml"
 MASTER_SKU = "master-machine"
 _MASTER = MachineSku(MASTER_SKU, 0, 8, Quantity(Decimal(40), "Gi"), "", "")
 """What a master gets that no SKU names: OpenPAI asks for 40 GB there. Nothing is divided by it."""
-
-_RESERVED_SHARE = Decimal("0.01")
-_RESERVED_CPUS = Decimal("0.5")
-_RESERVED_MIB = 1024
-"""What stays free on every node: one per cent, but not more than this."""
 
 _DAEMONS_MIB = 128 + 512 + 256
 """Requests of node-exporter, job-exporter and log-manager on every node, if qos-switch is on."""
@@ -236,7 +231,7 @@ def _pool(sku: MachineSku, nodes: Sequence[str], vc: str, qos: bool) -> WorkerPo
     """Divide a machine: by devices, or where it has none into single CPU cores."""
     cpus, memory = Decimal(sku.cpus), Decimal(sku.memory.bytes) / 1024**2
     cpus = free_cpus(cpus)
-    memory -= min(memory * _RESERVED_SHARE, Decimal(_RESERVED_MIB)) + (_DAEMONS_MIB if qos else 0)
+    memory = free_memory(memory) - (_DAEMONS_MIB if qos else 0)
     if sku.devices:
         leaves, each, share = sku.devices, int(cpus / sku.devices), int(memory / sku.devices)
     else:
@@ -246,11 +241,6 @@ def _pool(sku: MachineSku, nodes: Sequence[str], vc: str, qos: bool) -> WorkerPo
         message = f"a machine of {sku.name!r} is too small: what is left for {parts} after the reserve is nothing"
         raise PaictlError(message, where="--sku", hint="check cpu and memory, which are those of the whole machine")
     return WorkerPool(sku, vc, tuple(nodes), leaves, each, share)
-
-
-def free_cpus(cpus: Decimal) -> Decimal:
-    """What cells may be promised of a machine's CPUs; the rest is for its own programs."""
-    return cpus - min(cpus * _RESERVED_SHARE, _RESERVED_CPUS)
 
 
 def _refuse_same_cell_types(pools: Iterable[WorkerPool]) -> None:

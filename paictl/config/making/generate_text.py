@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import textwrap
 from collections.abc import Iterator
 
@@ -11,11 +10,10 @@ from paictl.config.making.generate import LAYOUT_FILE, MASTER_SKU, SERVICES_FILE
 from paictl.config.making.skus import MachineSku
 from paictl.config.reading.kinds import FileKind
 from paictl.config.reading.schema import SCHEMA_NAMES, schema_comment
-from paictl.config.reading.values import resolve
+from paictl.config.reading.values import scalar
 
 _ORIGIN = "# Made by `paictl config generate` from the host lists and config.yaml; yours to change from now on."
 _LAYOUT, _SERVICES = (SCHEMA_NAMES[kind] for kind in (FileKind.LAYOUT, FileKind.SERVICES))
-_PLAIN = re.compile(r"[A-Za-z0-9/][A-Za-z0-9_./-]*")
 
 
 def render(plan: GeneratedFiles) -> dict[str, str]:
@@ -24,11 +22,6 @@ def render(plan: GeneratedFiles) -> dict[str, str]:
         LAYOUT_FILE: "\n".join([schema_comment(_LAYOUT), _ORIGIN, *_layout(plan), ""]),
         SERVICES_FILE: "\n".join([schema_comment(_SERVICES), _ORIGIN, *_services(plan), ""]),
     }
-
-
-def scalar(text: str) -> str:
-    """A string as YAML: in quotes where it would be read as anything else."""
-    return text if _PLAIN.fullmatch(text) and resolve(text)[0] == "str" else json.dumps(text)
 
 
 def _layout(plan: GeneratedFiles) -> Iterator[str]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from decimal import Decimal
 from functools import cached_property
 
 from paictl.errors import PaictlError
@@ -26,6 +27,10 @@ _KEYS = ("gpu", "cpu", "memory", "type", "model")
 _RANGE = re.compile(r"\[(\d{1,6})-(\d{1,6})\]")
 _MOST = 20_000
 """Longest range of numbers in a host pattern."""
+_RESERVED_SHARE = Decimal("0.01")
+_RESERVED_CPUS = Decimal("0.5")
+_RESERVED_MIB = Decimal(1024)
+"""What stays free on every node: one per cent, but not more than this."""
 
 
 @frozen_caching
@@ -159,3 +164,13 @@ def assign(workers: Sequence[str], masters: Iterable[str], skus: Sequence[Machin
         hint = "correct its hosts, or leave it out" if idle.hosts else "leave it out: other SKUs name all workers"
         raise PaictlError(f"no machine is of the SKU {idle.name!r}", where="--sku", hint=hint)
     return found
+
+
+def free_cpus(cpus: Decimal) -> Decimal:
+    """What cells may be promised of a machine's CPUs; the rest is for its own programs."""
+    return cpus - min(cpus * _RESERVED_SHARE, _RESERVED_CPUS)
+
+
+def free_memory(memory: Decimal) -> Decimal:
+    """The same of its memory, in MiB."""
+    return memory - min(memory * _RESERVED_SHARE, _RESERVED_MIB)

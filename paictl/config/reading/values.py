@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from typing import Any, TypeAlias
@@ -58,3 +59,11 @@ def _resolve(text: str) -> tuple[str, Value, bool]:
 _ORDINARY_NUMBER = re.compile(
     r"[-+]?(0|[1-9][0-9]*)\Z|[-+]?(\d+\.\d*|\.\d+)([eE][-+]?\d+)?\Z|[-+]?\.(inf|Inf|INF)\Z|\.(nan|NaN|NAN)\Z"
 )
+
+
+_PLAIN = re.compile(r"[A-Za-z0-9/][A-Za-z0-9_./-]*")
+
+
+def scalar(text: str) -> str:
+    """A string as YAML: in quotes where it would be read as anything else."""
+    return text if _PLAIN.fullmatch(text) and resolve(text)[0] == "str" else json.dumps(text)

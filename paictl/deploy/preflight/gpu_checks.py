@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any, Final
 
-from paictl.config.making.generate import free_cpus
+from paictl.config.making.skus import free_cpus
 from paictl.deploy.facts import NVIDIA
 from paictl.deploy.preflight.verdict import Check, DesiredHost, Facts, PreflightVerdict, fail, fine, unknown, warn
 from paictl.i18n import text

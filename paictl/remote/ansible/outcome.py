@@ -8,7 +8,6 @@ from enum import StrEnum
 from pathlib import Path
 
 from paictl.frozen import frozen
-from paictl.plan.events import Listener, PhaseSaid
 
 
 class TaskEventKind(StrEnum):
@@ -95,15 +94,3 @@ class PlaybookResult:
     def unreachable(self) -> tuple[str, ...]:
         """Hosts that did not answer, from the beginning or in the middle."""
         return tuple(name for name, one in self.hosts.items() if one.unreachable)
-
-
-def as_plan_events(phase: str, listen: Listener) -> TaskListener:
-    """Who makes events of `paictl.plan` of them: tasks as they begin, and what went wrong on which host."""
-
-    def tell(event: TaskEvent) -> None:
-        if event.what is TaskEventKind.TASK:
-            listen(PhaseSaid(phase, event.task))
-        elif event.what in (TaskEventKind.FAILED, TaskEventKind.UNREACHABLE, TaskEventKind.UNFINISHED):
-            listen(PhaseSaid(phase, f"{event.what.value}: {event.task}: {event.message}".rstrip(": "), event.host))
-
-    return tell

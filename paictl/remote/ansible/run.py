@@ -179,20 +179,6 @@ class AnsibleSession:
         }
 
 
-def run_playbook(
-    playbook: Path,
-    inventory: Inventory,
-    extra_vars: Mapping[str, Any],
-    secrets: Mapping[str, str],
-    run_folder: Path,
-    listen: TaskListener = lambda _: None,
-    options: PlaybookOptions = PlaybookOptions(),
-) -> PlaybookResult:
-    """Run one playbook, in a session of its own."""
-    with AnsibleSession(inventory, run_folder, secrets) as session:
-        return session.run(playbook, extra_vars, listen, options)
-
-
 def inventory_data(inventory: Inventory) -> dict[str, Any]:
     """An inventory as Ansible reads it, without secrets."""
     groups: dict[str, dict[str, Any]] = {}

@@ -224,8 +224,12 @@ def connect(kubeconfig: Path | str | None = None, context: str | None = None) ->
         raise PaictlError(
             f"no cluster to talk to: {_plain(error)}", where=where, hint="give --kubeconfig and --context"
         ) from None
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+    except (OSError, ValueError) as error:
         raise PaictlError(f"the kubeconfig cannot be used: {_plain(error)}", where=where) from None
+    except Exception as error:  # what the library's YAML parser raises, or what it stumbles over in another file
+        said = f": {' '.join(str(error).split())}" if hasattr(error, "problem_mark") else ""
+        hint = "it has clusters, users and contexts: kubectl config view"
+        raise PaictlError(f"this is not a kubeconfig{said}", where=where, hint=hint) from None
     return KubeClient(client.ApiClient(configuration=settings), chosen)
 
 

@@ -1,4 +1,4 @@
-"""Objects by path: found or not there, made, replaced over the version that was read, deleted."""
+"""Objects by path: found or not there, made, replaced over the version that was read, deleted; and whether one may."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ MANAGER: Final = "paictl"
 
 APPLY: Final = "application/apply-patch+yaml"
 
+_REVIEWS: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 NOT_FOUND: Final = 404
 CONFLICT: Final = 409
 
@@ -74,3 +75,11 @@ def apply(client: KubeClient, path: str, body: Json, *, dry_run: bool = False, f
     query |= {"dryRun": "All"} if dry_run else {}
     query |= {"force": "true"} if force else {}
     return client.request("PATCH", path, body, query=query, kind=APPLY, timeout=60.0)
+
+
+def may(client: KubeClient, verb: str, resource: str, group: str = "") -> bool:
+    """Whether this account may do something with all objects of a kind; `resource` may be ``claims/status``."""
+    name, _, part = resource.partition("/")
+    asked = {"group": group, "resource": name, "verb": verb, **({"subresource": part} if part else {})}
+    review = client.request("POST", _REVIEWS, {"spec": {"resourceAttributes": asked}})
+    return bool((review.get("status") or {}).get("allowed"))

@@ -187,3 +187,13 @@ def test_what_is_typed_in_a_lab_never_reaches_another_cluster(
     for words in (["node", "list"], ["node", "cordon", "worker1"]):
         assert type_silently(session_of("02"), words).exit == 0
     assert kube.requests == []
+
+
+def test_an_import_of_a_cluster_that_is_named_twice_or_is_none_of_kubernetes_is_refused(
+    home: Path, paictl: Paictl
+) -> None:
+    said = paictl("cluster", "import", "local")
+    assert (said.code, "local is not a Kubernetes cluster" in said.err) == (2, True)
+    twice = paictl("cluster", "import", "local", "--context", "x")
+    assert (twice.code, "both name a cluster" in twice.err) == (2, True)
+    assert not list(home.glob("*.yaml"))

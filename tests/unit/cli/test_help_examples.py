@@ -22,15 +22,3 @@ def test_the_help_of_a_group_has_examples_of_commands_that_are_there(group: str,
         options = {word for word in words if word.startswith("-")}
         help_page = paictl(*words[1:3], "--help").out
         assert all(option in help_page for option in options)
-
-
-SINGLE = (
-    "cluster down", "cluster list", "cluster remove", "cluster speed", "cluster status", "cluster use",
-    "config get-id", "config history", "job events", "job show", "job stop", "node cordon", "node fail", "node heal",
-    "node list", "node show", "node uncordon", "user list", "user remove",
-)  # fmt: skip
-
-
-@pytest.mark.parametrize("command", SINGLE)
-def test_the_help_of_a_command_has_an_example_of_it(command: str, paictl: Paictl) -> None:
-    assert f"\n  paictl {command}" in paictl(*command.split(), "--help").out.partition("Examples:")[2]

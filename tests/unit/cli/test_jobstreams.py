@@ -56,6 +56,15 @@ def test_who_does_not_follow_is_told_at_once() -> None:
         shown(Slow([]), follow=False)
 
 
+def test_a_start_is_waited_for_no_longer_than_was_said(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    cluster = Slow([NotStartedError("no image")] * 1_000_000)
+    job: Any = SimpleNamespace(key="ann~train", tasks=[])
+    with pytest.raises(NotStartedError, match="no image; the time to wait is over"):
+        jobstreams.show_log(cluster, job, None, Output.TABLE, follow=True, lines=None, timeout=0.05)  # type: ignore[arg-type]
+    assert cluster.looks >= 2
+    assert b"no image; waiting" in capfdbinary.readouterr().err
+
+
 def test_what_will_never_start_is_not_waited_for() -> None:
     with pytest.raises(ClusterError, match="its pod is gone"):
         shown(Slow([ClusterError("its pod is gone")]), follow=True)

@@ -95,11 +95,13 @@ def test_every_command_says_what_it_does_and_answers_programs() -> None:
         assert spellings & {"-o", "--output", "--format"}, path
 
 
-def test_examples_are_commands_that_there_are() -> None:
+def test_every_command_has_examples_and_they_are_commands_that_there_are() -> None:
     names = {path for path, _ in every_command(_command_tree())}
     for path, one in every_command(_command_tree()):
-        for line in filter(is_example, map(str.strip, (one.epilog or "").splitlines())):
-            words = tuple(line.partition("paictl ")[2].split())
+        lines = list(filter(is_example, map(str.strip, (one.epilog or "").splitlines())))
+        assert one.hidden or any(f"paictl {' '.join(path)}" in line for line in lines), path
+        for line in lines:
+            words = tuple(line.partition("paictl ")[2].rstrip(')"').split())  # also inside eval "$(…)"
             assert any(words[: len(name)] == name for name in names), (path, line)
 
 

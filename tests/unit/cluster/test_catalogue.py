@@ -251,6 +251,7 @@ WRITES_OF_THE_CLUSTER = {
     ("hivedscheduler", "", "pods/status"), ("hivedscheduler", "", "events"),
     ("hivedscheduler", "authentication.k8s.io", "tokenreviews"),  # both only ask
     ("hivedscheduler", "authorization.k8s.io", "subjectaccessreviews"),
+    ("hivedscheduler", "scheduling.k8s.io", "podgroups/status"),  # a condition of its own
     ("rest-server", "", "nodes"),  # cordon
     ("frameworkcontroller", "scheduling.k8s.io", "priorityclasses"),
 }  # fmt: skip

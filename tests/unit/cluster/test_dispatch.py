@@ -25,3 +25,22 @@ def test_a_pod_whose_group_runs_joins_it_though_its_like_was_refused_before_the_
     assert isinstance(bound, Bound)
     assert (bound.uid, asked) == ("b", ["book"])
     assert list(later.nodes or ()) == ["n0", "n1", "n2", "n3"], "those of the book that is there now"
+
+
+def test_with_a_broken_device_what_another_tenant_releases_can_help() -> None:
+    dispatcher = Dispatcher()
+    dispatcher.resume(Book(healthy(config(A={"NODE": 1}, B={"NODE": 3}))))
+    for number, uid in enumerate(("b0", "b1", "b2")):
+        dispatcher.add(pod(uid, "B", 4), number)
+        (bound,) = dispatcher.next(0.0)
+        assert isinstance(bound, Bound)
+    assert dispatcher.book is not None
+    used = {known.info.node for known in dispatcher.book.pods.values() if known.info}
+    (free,) = {"n0", "n1", "n2", "n3"} - used
+    dispatcher.report_device(free, 0, False, 0.0)
+    dispatcher.add(pod("a", "A", 4), 3)
+    assert dispatcher.next(0.0) == []
+    dispatcher.remove("b1", 0.0)
+    (bound,) = dispatcher.next(0.0)
+    assert isinstance(bound, Bound)
+    assert bound.uid == "a"

@@ -162,6 +162,16 @@ def test_pods_on_a_failed_node_are_lost_after_five_minutes(bench: MakeBench) -> 
     assert lab.state(job) == "Waiting" or lab.cluster.job(job).tasks[0].node != node
 
 
+def test_a_scheduler_that_starts_again_knows_which_devices_are_broken(bench: MakeBench) -> None:
+    lab = bench("three-tenants")
+    for node in ("worker1", "worker2", "worker3"):
+        lab.cluster.set_devices(node, NodeChange.FAIL, [0])
+    lab.cluster.set_service("hivedscheduler", running=False)
+    lab.cluster.set_service("hivedscheduler", running=True)
+    job = lab.submit("whole", "tenanta", gpu=8)
+    assert lab.cluster.job(job).tasks[0].node == "worker4"
+
+
 def test_cordoned_nodes_keep_their_pods(bench: MakeBench) -> None:
     lab = bench()
     job = lab.submit("one", "vc1")

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
 
-from paictl.cluster.kubernetes.isolation import protections
-from paictl.extender.manifests import Choices, objects
+from paictl.cluster.kubernetes.isolation import protections, uncounted
+from paictl.doors.manifests import Choices, objects
 from paictl.remote.kube.client import KubeError
-from tests.unit.cluster.fakekube import FakeKube
+from paictl.scheduler.wire import BIND_INFO
+from tests.unit.cluster.fakekube import FakeKube, _selected
 
 Json = dict[str, Any]
 POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/"
@@ -25,9 +26,9 @@ FOLDERS = {
 }  # fmt: skip
 
 
-def cluster(*, tls: bool = True) -> dict[str, Json]:
+def cluster(*, tls: bool = True, door: str = "extender") -> dict[str, Json]:
     """What `extender config` prints, as it is on a server, and the namespace of the jobs."""
-    printed = objects(Choices(tls=tls), "1.0")
+    printed = objects(Choices(door=door, tls=tls), "1.0")
     found = {
         FOLDERS[one["kind"]] + one["metadata"]["name"]: copy.deepcopy(one) for one in printed if one["kind"] in FOLDERS
     }
@@ -42,6 +43,35 @@ def lacking(server: dict[str, Json]) -> dict[str, str]:
 def test_what_is_printed_protects() -> None:
     assert lacking(cluster()) == {}
     assert len(protections(FakeKube(cluster()))) == 5
+
+
+def test_the_placer_is_looked_at_where_it_serves() -> None:
+    assert lacking(cluster(door="gates")) == {}
+    server = cluster(door="gates", tls=False)
+    del server[NETWORK + "hivedscheduler-placer"]
+    assert set(lacking(server)) == {"mutual-tls", "network-policies"}
+    assert "hivedscheduler-placer" in lacking(server)["network-policies"]
+
+
+def test_devices_that_the_placer_would_not_count_are_named_by_namespace() -> None:
+    def pod(space: str, name: str, **spec: str) -> Json:
+        about = {"name": name, "namespace": space, "annotations": {BIND_INFO: "{}"}}
+        return {"metadata": about, "spec": spec, "status": {"phase": "Running"}}
+
+    placed = [pod("open", "a", nodeName="n"), pod("guarded", "b", nodeName="n"), pod("waiting", "c")]
+    placed.append({"metadata": {"name": "d", "namespace": "plain"}, "spec": {"nodeName": "n"}})
+    spaces: list[Json] = [
+        {"metadata": {"name": "guarded", "labels": {"paictl.io/cells": "enabled"}}},
+        {"metadata": {"name": "open", "labels": {"paictl.io/cells": "disabled"}}},
+    ]
+    answers = {"/api/v1/pods": placed, "/api/v1/namespaces": spaces}
+
+    class Lists(FakeKube):
+        def list(self, path: str, query: Mapping[str, object] | None = None) -> Iterator[tuple[str, list[Json]]]:
+            wanted = str((query or {}).get("labelSelector", ""))
+            yield "1", [one for one in answers[path] if _selected(one, wanted)]
+
+    assert uncounted(Lists()) == ["open"]
 
 
 def test_without_an_extender_there_is_nothing_to_say() -> None:
@@ -85,7 +115,7 @@ def test_what_was_taken_away_is_named(name: str, words: str, change: Callable[[d
 def test_an_extender_without_tls_is_named() -> None:
     found = lacking(cluster(tls=False))
     assert list(found) == ["mutual-tls"]
-    assert "asks callers for no certificate" in found["mutual-tls"]
+    assert "does not ask callers for a certificate" in found["mutual-tls"]
 
 
 def test_what_may_not_be_read_is_not_said_to_hold() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -76,11 +77,12 @@ def test_a_renewal_stops_at_the_first_master_where_it_does_not_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(certs, "Fleet", Masters)
+    monkeypatch.setattr(certs, "locked", lambda *_, **__: nullcontext())
     Masters.asked = []
     wished: Deployment = deployment(tmp_path, masters=3)
     heard: list[tuple[str, str]] = []
     with pytest.raises(certs.RenewError, match="does not answer again \\(done before: m1\\)") as raised:
-        certs.renew(wished, SshOptions(tmp_path / "k"), lambda said, host: heard.append((host, said)))
+        certs.renew(wished, SshOptions(tmp_path / "k"), lambda said, host: heard.append((host, said)), tmp_path)
     assert Masters.asked == ["m1", "m2"]
     assert (raised.value.where, raised.value.exit_code) == ("m2", ExitCode.PARTIAL)
     assert [host for host, _ in heard] == ["m1", "m1", "m2"]

@@ -30,6 +30,7 @@ ANOTHER: Mapping[str, Any] = {
     "cluster": "other", "version": "v1.36.0", "artifacts": "/elsewhere", "repository": "mirror.example/k8s",
     "mirrors": {"docker.io": ("https://m.example",)}, "insecure": ("10.0.0.5:5000",), "api_address": "10.77.0.99",
     "endpoint": "balancer.example:6443", "login": LoginSettings("deploy", "x", port=2222), "network": "flannel",
+    "closed_ports": (22,), "exempt_namespaces": ("monitoring",),
     "pods": "10.99.0.0/16", "services": "10.98.0.0/16", "domain": "pai.local", "proxy_mode": "iptables",
     "swap_allowed": True, "jobs_on_masters": True, "offline": True, "ignored_checks": ("Mem",),
     "etcd": {"quota-backend-bytes": 1}, "api_server": {"profiling": False}, "kubelet": {"maxPods": 50},

@@ -223,25 +223,28 @@ def test_the_last_words_of_a_pod_that_asked() -> None:
 
 
 @pytest.mark.parametrize(("answers_of_nc", "words"), [
-    ("HTTP/1.0 200 OK", "network-policies-enforced no"),
-    ("", "network-policies-enforced ok"),
+    ("echo 'HTTP/1.0 200 OK'", ["network-policies-enforced no", "hosts-closed:w1 no"]),
+    ("exit 1", ["network-policies-enforced ok", "hosts-closed:w1 ok"]),
 ])  # fmt: skip
 def test_a_network_that_obeys_no_policy_is_told_by_a_pod_that_must_not_answer(
-    tmp_path: Path, answers_of_nc: str, words: str
+    tmp_path: Path, answers_of_nc: str, words: list[str]
 ) -> None:
-    programs = {"nc": f"cat >/dev/null; echo '{answers_of_nc}'", "nslookup": "exit 0", "sleep": "exit 0"}
+    programs = {"nc": f"cat >/dev/null; {answers_of_nc}", "nslookup": "exit 0", "sleep": "exit 0"}
     for name, body in programs.items():
         (tmp_path / name).write_text(f"#!/bin/sh\n{body}\n")
         (tmp_path / name).chmod(0o755)
     log = tmp_path / "log"
-    script = ask_script("10.96.0.7", {}, "10.200.1.9").replace("/dev/termination-log", str(log))
+    kubelets = {"w1": ("10.77.0.11", 10250)}
+    script = ask_script("10.96.0.7", {}, "10.200.1.9", kubelets).replace("/dev/termination-log", str(log))
     subprocess.run(["/bin/sh", "-c", script], check=True, env={"PATH": f"{tmp_path}:/usr/bin:/bin"})
     said = log.read_text().splitlines()
-    assert said[-1] == words
-    found = answers("w1", ended(log.read_text()))[-1]
-    assert found.verdict == ("ok" if words.endswith("ok") else "warning")
-    assert ("isolation rests on TLS" in found.message) is words.endswith("no")
-    assert data_of([found])["ok"]  # the cluster does its work
+    assert said[-2:] == words
+    closed, kubelet = found = answers("w1", ended(log.read_text()))[-2:]
+    protected = words[0].endswith("ok")
+    assert {one.verdict for one in found} == {"ok" if protected else "warning"}
+    assert ("isolation rests on TLS" in closed.message) is not protected
+    assert ("pods reach the kubelet of w1" in kubelet.message) is not protected
+    assert data_of(found)["ok"]  # the cluster does its work
 
 
 def test_devices_that_others_use_are_not_judged() -> None:

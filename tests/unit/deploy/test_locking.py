@@ -9,16 +9,20 @@ from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import pytest
 
+from paictl.deploy import locking
 from paictl.deploy.facts import HostFacts
 from paictl.deploy.inventory import Machine, Role
-from paictl.deploy.locking import LockHolder, holder, holder_from, refuse_locked
+from paictl.deploy.locking import LockHolder, holder, holder_from, locked, refuse_locked
 from paictl.deploy.site import DeployError
 from paictl.errors import ExitCode
+from paictl.remote.ansible.outcome import HostOutcome, PlaybookResult, TaskEvent, TaskEventKind
+from paictl.remote.inventory import Inventory
 from tests.unit.deploy.loading import load
+from tests.unit.deploy.test_desired import deployment
 
 NOW = datetime(2026, 9, 1, 12, 0, tzinfo=UTC)
 
@@ -72,6 +76,75 @@ def test_a_number_that_another_process_has_now_is_left_over() -> None:
     assert replace(mine, process=f"{number} another-boot 1").left_over
 
 
+class Session:
+    """Stands in for Ansible: the locks of masters that answer, as the module keeps them."""
+
+    locks: ClassVar[dict[str, str]] = {}
+    silent: ClassVar[set[str]] = set()
+
+    def __init__(self, inventory: Inventory, folder: Path) -> None:
+        assert [one.name for one in inventory][:2] == ["m1", "m2"]
+        self.folder = folder
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def run(self, playbook: Path, variables: Any, *, options: Any) -> PlaybookResult:
+        assert playbook.name == "lock.yml"
+        hosts = {}
+        for name in options.limit:
+            if name in self.silent:
+                gone = TaskEvent(TaskEventKind.UNREACHABLE, "lock", name, "no route to host")
+                hosts[name] = HostOutcome(name, unreachable=gone)
+                continue
+            hosts[name] = HostOutcome(name, facts={"paictl_lock": self.locks.get(name, "")})
+            if variables["paictl_lock_state"] == "present":
+                self.locks[name] = json.dumps(variables["paictl_lock_holder"])
+            if variables["paictl_lock_state"] == "absent":
+                self.locks.pop(name, None)
+        return PlaybookResult(hosts, True, self.folder)
+
+
+@pytest.fixture
+def session(monkeypatch: pytest.MonkeyPatch) -> type[Session]:
+    monkeypatch.setattr(Session, "locks", {})
+    monkeypatch.setattr(Session, "silent", set())
+    monkeypatch.setattr(locking, "AnsibleSession", Session)
+    return Session
+
+
+def test_what_is_no_deployment_holds_the_lock_too_however_it_ends(session: type[Session], tmp_path: Path) -> None:
+    two = replace(
+        deployment(), machines=(Machine("m1", "10.0.0.1", Role.MASTER), Machine("m2", "10.0.0.2", Role.MASTER))
+    )
+
+    def interrupted() -> None:
+        with locked(two, "deploy reset", tmp_path):
+            assert {json.loads(one)["command"] for one in session.locks.values()} == {"deploy reset"}
+            assert set(session.locks) == {"m1", "m2"}
+            with pytest.raises(DeployError, match="running deploy reset"), locked(two, "node remove", tmp_path):
+                raise AssertionError("two at once")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert session.locks == {}
+    session.locks["m2"] = json.dumps(asdict(replace(holder("deploy apply", NOW), box="box-1", who="bo@box-1")))
+    with pytest.raises(DeployError, match="bo@box-1 has been running deploy apply"), locked(two, "x", tmp_path):
+        raise AssertionError("another is at work")
+    with locked(two, "deploy reset", tmp_path, break_lock=True):
+        assert "bo@box-1" not in session.locks["m2"]
+    session.silent = {"m2"}
+    with pytest.raises(DeployError, match="no route to host"), locked(two, "deploy certs renew", tmp_path):
+        raise AssertionError("nobody knows whether m2 has a lock")
+    with locked(two, "deploy reset", tmp_path, lenient=True):
+        assert set(session.locks) == {"m1"}
+    assert session.locks == {}
+
+
 def test_the_module_takes_and_releases_and_replaces_only_what_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -94,8 +167,8 @@ def test_the_module_takes_and_releases_and_replaces_only_what_is_named(
                 self.params = {"state": state, "holder": own, "replace": list(replaced)}
                 self.check_mode = False
 
-            def exit_json(self, **_: Any) -> None:
-                said.append("changed")
+            def exit_json(self, changed: bool, ansible_facts: Any = None) -> None:
+                said.append(ansible_facts["paictl_lock"] if ansible_facts else "changed" if changed else "left alone")
                 raise SystemExit
 
             def fail_json(self, msg: str, **_: Any) -> None:
@@ -115,5 +188,10 @@ def test_the_module_takes_and_releases_and_replaces_only_what_is_named(
     assert call("b", "present", "a") == "changed"
     assert call("a", "absent") == "changed"
     assert call("a") == "b has been running deploy apply on this cluster since noon"
+    assert json.loads(call("c", "known"))["id"] == "b"
     assert call("b", "absent") == "changed"
+    assert call("c", "known") == ""
     assert call("a") == "changed"
+    monkeypatch.setattr(program, "STATE", str(tmp_path / "was-reset"))
+    assert call("a", "absent") == "left alone"
+    assert not (tmp_path / "was-reset").exists()

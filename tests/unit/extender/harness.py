@@ -18,18 +18,19 @@ import uvicorn
 from paictl.cells.spec import ClusterSpec
 from paictl.cluster.pods.labels import Rules
 from paictl.cluster.pods.nodes import NodeStatus
-from paictl.extender.binder import Binder
-from paictl.extender.callers import Guard
-from paictl.extender.connections import serving
-from paictl.extender.core import Binding, ExtenderCore, ExtenderOptions
-from paictl.extender.filtering import filter_nodes
-from paictl.extender.metrics import ExtenderMetrics
-from paictl.extender.pod_events import PodEvent
-from paictl.extender.reconciler import Reconciler
-from paictl.extender.server import Api
-from paictl.extender.wire import BindArgs, FilterArgs, FilterResult, pod_ref
+from paictl.doors.binder import Binder
+from paictl.doors.callers import Guard
+from paictl.doors.core import Binding, DoorCore, DoorOptions
+from paictl.doors.metrics import DoorMetrics
+from paictl.doors.pod_events import PodEvent
+from paictl.doors.reconciler import Reconciler
+from paictl.doors.table import pod_ref
+from paictl.extender.server import ExtenderApi
+from paictl.extender.verbs import bind, filter_nodes
+from paictl.extender.wire import BindArgs, FilterArgs, FilterResult
 from paictl.remote.kube.client import Json, KubeError
 from paictl.scheduler.wire import SCHEDULING_SPEC
+from paictl.serving.connections import serving
 
 
 def pod(name: str, spec: object, uid: str = "", namespace: str = "default", **about: Any) -> Json:
@@ -101,19 +102,17 @@ class FakeServer:
 class Harness:
     """A core with a binder and a reconciler on a fake server: what a term of leadership has."""
 
-    def __init__(self, spec: ClusterSpec, options: ExtenderOptions | None = None) -> None:
+    def __init__(self, spec: ClusterSpec, options: DoorOptions | None = None) -> None:
         self.server = FakeServer()
         self.recorded: list[PodEvent] = []
         self.now = 1000.0
         self.problem = ""
-        self.options = options or ExtenderOptions(rules=Rules(skus=spec.sku_types))
+        self.options = options or DoorOptions(rules=Rules(skus=spec.sku_types))
         self.begin(spec)
 
     def begin(self, spec: ClusterSpec) -> None:
         """A new core, as a new process has it."""
-        self.core = ExtenderCore(
-            spec, self.options, self.recorded.append, wall=lambda: self.now, clock=lambda: self.now
-        )
+        self.core = DoorCore(spec, self.options, self.recorded.append, wall=lambda: self.now, clock=lambda: self.now)
         client: Any = self.server
         self.server.locked = self.core.lock._is_owned  # type: ignore[attr-defined]
         self.binder = Binder(client, self.core, remaining=lambda: math.inf)
@@ -160,7 +159,7 @@ class Harness:
         return filter_nodes(self.core, FilterArgs(made, self.nodes if nodes is None else list(nodes)))
 
     def bind(self, made: Json, node: str) -> str:
-        return self.binder.bind(BindArgs(pod_ref(made), node))
+        return bind(self.binder, BindArgs(pod_ref(made), node))
 
     def run(self, made: Json) -> str:
         """Filter and bind; the node."""
@@ -215,8 +214,8 @@ class Caller:
 @contextmanager
 def served(harness: Harness, guard: Guard | None = None, *files: Path) -> Iterator[Caller]:
     """The harness over HTTP on a free port, with the server's own settings; over HTTPS with its files."""
-    metrics = ExtenderMetrics(lambda: harness.core)
-    app = Api(lambda: harness, metrics, guard=guard).app()  # type: ignore[arg-type,return-value]
+    metrics = DoorMetrics(lambda: harness.core)
+    app = ExtenderApi(lambda: harness, metrics, guard=guard).app()  # type: ignore[arg-type,return-value]
     sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # asyncio then sends at once
     sock.bind(("127.0.0.1", 0))
     server = uvicorn.Server(serving(app, "127.0.0.1", 0, *files))

@@ -15,7 +15,10 @@ from typing import Any
 
 import pytest
 
-from paictl.extender import bodies, callers, connections, server, wire
+from paictl.doors.binder import Binder
+from paictl.extender import server, verbs
+from paictl.extender.wire import BindArgs
+from paictl.serving import bodies, connections
 from tests.strangers import unfinished
 from tests.unit.extender.conftest import NODES
 from tests.unit.extender.harness import Caller, Harness, gang, pod, served
@@ -57,7 +60,7 @@ def mutated(dice: random.Random, value: Any, depth: int = 0) -> Any:
 def test_no_call_gives_more_than_an_answer_that_says_what_is_wrong(
     caller: Caller, harness: Harness, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
-    monkeypatch.setattr(callers, "LAG", 0)
+    monkeypatch.setattr(server, "LAG", 0)
     dice = random.Random(seed)  # noqa: S311
     for number in range(250):
         made = pod(f"p{number}", {"virtualCluster": "A", "priority": 0, "leafCellNumber": 1})
@@ -105,7 +108,7 @@ def test_large_bodies_are_refused_and_cost_no_memory(caller: Caller) -> None:
         raw.close()
     assert caller.call("GET", "/healthz")[0] == 200
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
-    assert grown < 3 * wire.MAX_BODY / 2**20, f"{grown:.0f} MB more"
+    assert grown < 3 * bodies.MAX_BODY / 2**20, f"{grown:.0f} MB more"
 
 
 def test_slow_senders_are_given_up_and_keep_nobody_waiting(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -244,14 +247,14 @@ def test_questions_wait_while_too_many_bind(harness: Harness, monkeypatch: pytes
     monkeypatch.setattr(server, "BACKLOG", 2)
     monkeypatch.setattr(server, "LONGEST_WAIT", 60.0)
     made = [harness.create(one) for one in gang("g", 3, 2)]
-    began, answer, bind = threading.Semaphore(0), threading.Event(), harness.binder.bind
+    began, answer, bind = threading.Semaphore(0), threading.Event(), verbs.bind
 
-    def slow(args: Any) -> str:
+    def slow(binder: Binder, args: BindArgs) -> str:
         began.release()
         answer.wait(20)
-        return bind(args)
+        return bind(binder, args)
 
-    monkeypatch.setattr(harness.binder, "bind", slow)
+    monkeypatch.setattr(verbs, "bind", slow)
     with served(harness) as caller, Caller(caller.port) as one, Caller(caller.port) as other:
         nodes = [caller.filter(each, NODES)["NodeNames"][0] for each in made]
         binds = [

@@ -5,8 +5,10 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from paictl.extender.binding import not_bound, requested
-from paictl.extender.wire import BindArgs, pod_ref
+from paictl.doors.binding import not_bound
+from paictl.doors.table import pod_ref
+from paictl.extender.verbs import bind, requested
+from paictl.extender.wire import BindArgs
 from paictl.remote.kube.client import KubeError
 from paictl.scheduler.wire import ISOLATION
 from tests.unit.extender.conftest import NODES
@@ -84,7 +86,7 @@ def test_a_term_ends_when_its_last_binding_has_been_answered(harness: Harness) -
         return request(method, path, body)
 
     harness.server.request = slow  # type: ignore[method-assign]
-    binding = threading.Thread(target=harness.binder.bind, args=(BindArgs(pod_ref(made), node),))
+    binding = threading.Thread(target=bind, args=(harness.binder, BindArgs(pod_ref(made), node)))
     binding.start()
     assert began.wait(5)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from paictl.extender import callers
+from paictl.extender import server
 from paictl.remote.kube.client import Json, KubeError
 from paictl.scheduler.wire import SCHEDULING_SPEC
 from tests.unit.extender.conftest import NODES
@@ -21,7 +21,7 @@ from tests.unit.extender.harness import Caller, Harness, gang, served
 
 @pytest.fixture
 def caller(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> Iterator[Caller]:
-    monkeypatch.setattr(callers, "LAG", 0.05)
+    monkeypatch.setattr(server, "LAG", 0.05)
     with served(harness) as made:
         yield made
 

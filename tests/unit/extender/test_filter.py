@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from paictl.cluster.pods.nodes import NodeStatus
-from paictl.extender.core import NotServingError
+from paictl.doors.core import NotServingError
 from paictl.scheduler.book import Book
 from paictl.scheduler.errors import InvariantError
 from tests.unit.extender.conftest import NODES
@@ -23,6 +23,17 @@ def test_who_asks_again_gets_the_same_answer_and_is_bound_by_force_in_the_end(ha
     harness.ask(made)
     assert harness.forced == [""]
     assert made["spec"]["nodeName"] == first[0]
+
+
+def test_a_pod_of_a_pod_group_is_never_bound_out_of_turn(harness: Harness) -> None:
+    """kube-scheduler tries the places of a group out, often, and binds all of its pods or none."""
+    (one,) = gang("g", 1, 4)
+    one["spec"]["schedulingGroup"] = {"podGroupName": "g"}
+    first = harness.ask(one).names
+    for _ in range(10):
+        assert harness.ask(one).names == first
+    assert not harness.ask(one, [name for name in NODES if name not in first]).names
+    assert not harness.forced
 
 
 def test_a_place_that_is_not_offered(harness: Harness) -> None:

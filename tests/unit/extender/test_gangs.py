@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from paictl.extender.views import explain_pod
+from paictl.doors.views import explain_pod
 from tests.unit.extender.harness import Harness, gang, pod
 
 TOLD = "waits for 1 more pod of its group: 2 of 3 were seen"

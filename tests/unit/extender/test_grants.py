@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from paictl.cluster.pods.labels import GRANTED, VC
-from paictl.extender.core import ExtenderOptions
-from paictl.extender.preemption import candidates
-from paictl.extender.views import explain_pod
+from paictl.doors.core import DoorOptions
+from paictl.doors.views import explain_pod
+from paictl.extender.verbs import candidates
 from paictl.extender.wire import PreemptArgs, Victims
 from paictl.remote.kube.client import Json
 from paictl.scheduler.errors import RequestError
@@ -23,7 +23,7 @@ def namespace(name: str, grant: str | None) -> Json:
 @pytest.fixture
 def guarded() -> Harness:
     """Grants count; the namespace `default` has none yet."""
-    made = Harness(spec(), ExtenderOptions(require_grants=True))
+    made = Harness(spec(), DoorOptions(require_grants=True))
     made.core.namespace_changed(namespace("default", None))
     made.open(NODES)
     return made

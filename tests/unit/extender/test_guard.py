@@ -12,13 +12,14 @@ from typing import Any
 
 import pytest
 
-from paictl.cluster.manifests.certificates import CertificateSet, extender_host, renewed
-from paictl.extender.callers import ALLOWED_FOR, Guard, Reviewer
+from paictl.cluster.doors import scheduler_host
+from paictl.cluster.manifests.certificates import CertificateSet, renewed
+from paictl.doors.callers import ALLOWED_FOR, Guard, Reviewer
 from paictl.remote.kube.client import NoAnswerError
 from tests.unit.extender.conftest import NODES
 from tests.unit.extender.harness import Caller, Harness, gang, served
 
-NAME = extender_host("paictl-system")
+NAME = scheduler_host("paictl-system", "extender")
 LOOKS = ("/metrics", "/", "/v1/picture", "/v1/inspect/clusterstatus", "/v1/explain/pods/default/x")
 VERBS = ("filter", "bind", "preempt")
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from paictl.extender.core import ExtenderOptions
+from paictl.doors.core import DoorOptions
 from tests.conftest import ROOT
 from tests.unit.extender.conftest import NODES, spec
 from tests.unit.extender.harness import Caller, Harness, gang, served
@@ -69,7 +69,7 @@ def idle() -> Iterator[Caller]:
 @pytest.fixture(scope="module")
 def busy() -> Iterator[Caller]:
     """A gang that is preempted, one that preempts it, an opportunistic pod, a bad node."""
-    harness = Harness(spec(**SWITCHES), ExtenderOptions(own_preemption=False))
+    harness = Harness(spec(**SWITCHES), DoorOptions(own_preemption=False))
     harness.open(NODES)
     for made in gang("g1", 2, 4):
         harness.run(made)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from paictl.cluster.pods.nodes import NodeStatus
-from paictl.extender import housekeeping
-from paictl.extender.filtering import filter_nodes
+from paictl.doors import housekeeping
+from paictl.extender.verbs import filter_nodes
 from paictl.extender.wire import FilterArgs
 from paictl.remote.kube.client import Json
 from tests.unit.extender.conftest import NODES

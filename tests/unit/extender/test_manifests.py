@@ -11,8 +11,10 @@ import pytest
 import yaml
 
 from paictl.cluster.manifests.certificates import CertificateSet
+from paictl.doors.manifests import Choices, objects, scheduler_configuration, to_yaml
 from paictl.errors import PaictlError
-from paictl.extender.manifests import Choices, objects, scheduler_configuration, to_yaml
+from paictl.scheduler.wire import ENABLE
+from paictl.workload.devices import DEVICES
 
 
 def made(**choices: Any) -> dict[tuple[str, str], Any]:
@@ -44,6 +46,7 @@ def test_permissions_are_no_more_than_what_is_done() -> None:
         ("pods/binding", "create"), ("pods/eviction", "create"), ("pods/status", "patch"),
         ("events", "create"), ("events", "get"), ("events", "patch"), ("poddisruptionbudgets", "list"),
         ("tokenreviews", "create"), ("subjectaccessreviews", "create"), ("namespaces", "list"), ("namespaces", "watch"),
+        ("podgroups", "list"), ("podgroups", "watch"), ("podgroups/status", "patch"),
     }  # fmt: skip
     more = made(delete_after=60)
     assert {"apiGroups": [""], "resources": ["pods"], "verbs": ["delete"]} in more[
@@ -53,6 +56,16 @@ def test_permissions_are_no_more_than_what_is_done() -> None:
     assert command[-4:] == ["--delete-after", "60", "--longest-grace", "300"]
     usual = made()["Deployment", "hivedscheduler-extender"]["spec"]["template"]["spec"]["containers"][0]["command"]
     assert usual[-4:] == ["--delete-after", "600", "--longest-grace", "300"]
+
+
+def test_devices_of_every_maker_are_asked_about_and_guarded() -> None:
+    found = made()
+    config = yaml.safe_load(found["ConfigMap", "hivedscheduler"]["data"]["scheduler.yaml"])
+    (extender,) = config["extenders"]
+    assert {one["name"] for one in extender["managedResources"]} == {ENABLE, *DEVICES}
+    assert [one["name"] for one in extender["managedResources"] if one["ignoredByScheduler"]] == [ENABLE]
+    policy = str(found["ValidatingAdmissionPolicy", "hivedscheduler-devices"]["spec"]["validations"])
+    assert all(f"'{one}'" in policy for one in DEVICES)
 
 
 def test_the_choices_reach_where_they_belong() -> None:
@@ -117,3 +130,38 @@ def test_a_name_that_is_none_is_refused() -> None:
     for choices in (Choices(scheduler_name="A B"), Choices(namespace="x\ny: z")):
         with pytest.raises(PaictlError, match="is none"):
             objects(choices, "1")
+
+
+def test_the_gates_need_no_kube_scheduler_and_no_configuration_of_one() -> None:
+    found = made(door="gates", gate_policy=True, hived_config="physicalCluster:\n  a: 1\n", delete_after=math.inf)
+    assert ("Deployment", "hivedscheduler") not in found
+    assert not [name for _, name in found if name.startswith("hivedscheduler-extender")]
+    assert set(found["ConfigMap", "hivedscheduler-placer"]["data"]) == {"hivedscheduler.yaml"}
+    template = found["Deployment", "hivedscheduler-placer"]["spec"]["template"]["spec"]
+    (container,) = template["containers"]
+    assert container["command"][:3] == ["paictl", "placer", "serve"]
+    names = {volume["configMap"]["name"] for volume in template["volumes"] if "configMap" in volume}
+    assert names == {"hivedscheduler-placer"}
+    rules = found["ClusterRole", "hivedscheduler-placer"]["rules"]
+    granted = {(resource, verb) for rule in rules for resource in rule["resources"] for verb in rule["verbs"]}
+    assert ("pods/binding", "create") not in granted
+    assert {("pods", "patch"), ("pods", "delete"), ("pods/eviction", "create"), ("namespaces", "watch")} <= granted
+    assert ("MutatingAdmissionPolicy", "paictl-cells-gate") in found
+    assert ("MutatingAdmissionPolicy", "paictl-cells-gate") not in made(door="gates")
+
+
+def test_both_doors_share_one_lease() -> None:
+    """Two of them at once would give one device twice."""
+    leases = set()
+    for door, name in (("extender", "hivedscheduler-extender"), ("gates", "hivedscheduler-placer")):
+        found = made(door=door)
+        command = found["Deployment", name]["spec"]["template"]["spec"]["containers"][0]["command"]
+        leases.add(command[command.index("--lease") + 1])
+        (rule,) = [one for one in found["Role", f"{name}-lease"]["rules"] if "resourceNames" in one]
+        assert f"paictl-system/{rule['resourceNames'][0]}" in leases
+    assert leases == {"paictl-system/hivedscheduler-extender"}
+
+
+def test_there_is_no_other_door() -> None:
+    with pytest.raises(PaictlError, match="window"):
+        objects(Choices(door="window"), "1")

@@ -12,7 +12,7 @@ import yaml
 from paictl.cli.main import run
 from paictl.cluster.pods.labels import Rules
 from paictl.cluster.pods.reading import read_pod
-from paictl.extender.owners import gang_of, owner_of
+from paictl.doors.owners import gang_of, owner_of
 from paictl.scheduler.errors import RequestError
 
 CASES = sorted((Path(__file__).parents[2] / "cases" / "extender").glob("*.yaml"))

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from paictl.extender.core import ExtenderOptions
-from paictl.extender.filtering import filter_nodes
-from paictl.extender.preemption import candidates
+from paictl.doors.core import DoorOptions
+from paictl.extender.verbs import candidates, filter_nodes
 from paictl.extender.wire import FilterArgs, PreemptArgs, Victims
 from paictl.remote.kube import budgets
 from paictl.remote.kube.client import KubeError
@@ -248,7 +247,7 @@ def test_in_tree_victims_must_not_die_for_nothing(harness: Harness) -> None:
 
 
 def test_the_preempt_verb_names_victims_where_kube_scheduler_evicts() -> None:
-    harness = Harness(spec(), ExtenderOptions(own_preemption=False))
+    harness = Harness(spec(), DoorOptions(own_preemption=False))
     harness.open(NODES)
     for made in gang("low", 3, 4):
         harness.run(made)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from paictl.cluster.pods.nodes import node_status
-from paictl.extender.views import explain_pod
+from paictl.doors.views import explain_pod
 from tests.unit.extender.conftest import NODES, spec
 from tests.unit.extender.harness import Harness
 

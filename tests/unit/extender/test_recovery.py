@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from paictl.extender.core import NotServingError
-from paictl.extender.filtering import filter_nodes
+from paictl.doors.core import NotServingError
+from paictl.extender.verbs import filter_nodes
 from paictl.extender.wire import FilterArgs
+from paictl.placer.pins import pin_patch
 from paictl.scheduler.book import Book
-from paictl.scheduler.wire import BIND_INFO
+from paictl.scheduler.wire import BIND_INFO, GATE
 from tests.unit.extender.conftest import CONFIG, NODES, spec
 from tests.unit.extender.harness import Harness, gang
 
@@ -26,6 +27,29 @@ def test_a_restart_finds_everything_as_it_was(harness: Harness) -> None:
     harness.open(reversed(NODES))
     assert harness.core.book.engine.state.digest() == before
     assert not harness.recorded
+
+
+@pytest.mark.parametrize("later", [True, False])
+def test_a_pod_that_the_placer_pinned_before_the_door_was_changed_keeps_its_devices(
+    harness: Harness, later: bool
+) -> None:
+    """kube-scheduler may bind it at any time: nobody else gets its devices, unless anybody may have written it."""
+    (made,) = gang("pinned", 1, 4, "B")
+    node = harness.run(made)
+    del made["spec"]["nodeName"]
+    made["spec"] |= pin_patch(made, node, {})["spec"]
+    space = {"metadata": {"name": "default", "labels": {GATE: "enabled"}}}
+    harness.begin(spec())
+    if not later:
+        harness.core.namespace_changed(space)
+    harness.open(NODES)
+    if later:
+        assert not harness.core.book.holds("uid-pinned-0"), "anybody may have written it"
+        harness.core.namespace_changed(space)
+    assert harness.core.book.holds("uid-pinned-0")
+    assert harness.ask(gang("other", 1, 4, "B")[0]).names == ()
+    harness.delete("pinned-0")
+    assert not harness.core.book.holds("uid-pinned-0")
 
 
 def test_a_changed_configuration_that_takes_a_promise_away_is_told(harness: Harness) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from paictl.cluster.pods.labels import GRANTED, Rules
-from paictl.extender.core import ExtenderOptions
+from paictl.doors.core import DoorOptions
 from paictl.remote.kube.client import Json
 from paictl.scheduler.wire import BIND_INFO, SCHEDULING_SPEC
 from tests.unit.extender.conftest import NODES, spec
@@ -91,7 +91,7 @@ def test_a_place_that_is_rewritten_takes_no_devices_and_no_guarantee(harness: Ha
 
 def test_a_pod_made_with_a_node_and_an_annotation_needs_the_grant_too() -> None:
     made_spec = spec()
-    harness = Harness(made_spec, ExtenderOptions(rules=Rules(skus=made_spec.sku_types), require_grants=True))
+    harness = Harness(made_spec, DoorOptions(rules=Rules(skus=made_spec.sku_types), require_grants=True))
     harness.core.namespace_changed({"metadata": {"name": "team-b", "annotations": {GRANTED: "B"}}})
     harness.core.namespace_changed({"metadata": {"name": "default", "annotations": {GRANTED: "A"}}})
     harness.open(NODES)
@@ -111,7 +111,7 @@ def test_a_pod_made_with_a_node_and_an_annotation_needs_the_grant_too() -> None:
 def test_the_name_of_another_namespaces_group_is_refused() -> None:
     """It would be taken before its owner comes, who would then be refused for ever."""
     made_spec = spec()
-    harness = Harness(made_spec, ExtenderOptions(rules=Rules(skus=made_spec.sku_types), require_grants=True))
+    harness = Harness(made_spec, DoorOptions(rules=Rules(skus=made_spec.sku_types), require_grants=True))
     for name, vc in (("team-a", "A"), ("team-b", "B")):
         harness.core.namespace_changed({"metadata": {"name": name, "annotations": {GRANTED: vc}}})
     harness.open(NODES)

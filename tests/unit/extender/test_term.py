@@ -18,19 +18,22 @@ from typing import Any
 import pytest
 import yaml
 
+from paictl.doors import service
+from paictl.doors.core import DoorOptions, NotServingError
+from paictl.doors.pod_events import PodEvent
+from paictl.doors.service import DoorSettings
+from paictl.doors.table import PodRef
+from paictl.doors.term import LeaderTerm
 from paictl.errors import PaictlError
-from paictl.extender import service
-from paictl.extender.core import ExtenderOptions, NotServingError
-from paictl.extender.pod_events import PodEvent
-from paictl.extender.service import ExtenderService, ExtenderSettings
-from paictl.extender.term import LeaderTerm
-from paictl.extender.wire import PodRef
-from paictl.remote.kube.client import Json, KubeError
+from paictl.extender.service import ExtenderService
+from paictl.remote.kube.client import Json, KubeError, NoAnswerError
 from paictl.remote.kube.events import NewEvent, PodReference
 from paictl.remote.kube.informer import InformerTimes
 from paictl.scheduler.errors import InvariantError
 from tests.unit.extender.conftest import CONFIG, NODES, spec
 from tests.unit.extender.harness import Harness, gang
+
+GROUPS = "/apis/scheduling.k8s.io/v1beta1"
 
 
 class Cluster:
@@ -39,6 +42,8 @@ class Cluster:
     context = where = "test"
 
     def __init__(self) -> None:
+        self.away = False
+        """Whether the API server does not say what it serves."""
         ready = {"conditions": [{"type": "Ready", "status": "True"}]}
         self.things: dict[str, list[Json]] = {
             "/api/v1/nodes": [{"metadata": {"name": name, "uid": name}, "status": ready} for name in NODES],
@@ -47,6 +52,16 @@ class Cluster:
 
     def list(self, path: str, _query: Mapping[str, object] | None = None) -> Iterator[tuple[str, list[Json]]]:
         yield "1", list(self.things[path])
+
+    def get(self, path: str) -> Json:
+        if self.away:
+            raise NoAnswerError("no answer")
+        if path == GROUPS and f"{GROUPS}/podgroups" in self.things:
+            return {"resources": [{"name": "podgroups"}]}
+        raise KubeError("not found", status=404)
+
+    def request(self, _method: str, _path: str, _body: Json) -> Json:
+        return {"status": {"allowed": True}}
 
     def open(self, *_: object) -> Cluster:
         return self
@@ -89,7 +104,7 @@ def test_an_end_that_the_watch_never_told_is_found_by_the_next_list(harness: Har
     cluster.things["/api/v1/pods"] = [made]
     client: Any = cluster
     times = InformerTimes(relist=0.1)
-    term = LeaderTerm(client, spec(), ExtenderOptions(), lambda _event: None, remaining=lambda: math.inf, times=times)
+    term = LeaderTerm(client, spec(), DoorOptions(), lambda _event: None, remaining=lambda: math.inf, times=times)
     term.start()
     try:
         until(lambda: term.core.is_open)
@@ -100,9 +115,29 @@ def test_an_end_that_the_watch_never_told_is_found_by_the_next_list(harness: Har
         term.stop()
 
 
+def test_pod_groups_are_followed_as_soon_as_the_api_server_says_where_they_are(file: Path) -> None:
+    cluster = Cluster()
+    cluster.things[f"{GROUPS}/podgroups"] = [
+        {"metadata": {"namespace": "default", "name": "g", "uid": "u"},
+         "spec": {"schedulingPolicy": {"gang": {"minCount": 3}}}}
+    ]  # fmt: skip
+    cluster.away = True
+    client: Any = cluster
+    made = ExtenderService(client, DoorSettings(file, events=False), lambda _line: None)
+    made.start()
+    try:
+        until(lambda: made.current is not None and made.current.core.is_open)
+        assert made.current is not None
+        assert made.current.pod_groups is None
+        cluster.away = False
+        until(lambda: made.current is not None and "default/g" in made.current.core.table.pod_groups.known)
+    finally:
+        made.stop()
+
+
 def test_what_is_said_of_a_pod_reaches_the_recorder_whole(file: Path) -> None:
     client: Any = Cluster()
-    made, said = ExtenderService(client, ExtenderSettings(file, events=False), lambda _line: None), list[NewEvent]()
+    made, said = ExtenderService(client, DoorSettings(file, events=False), lambda _line: None), list[NewEvent]()
     made.events.record = said.append  # type: ignore[assignment]
     made.record(PodEvent(PodRef("d", "p", "u"), "Preempted", "why", warning=True, once=True))
     made.record(PodEvent(PodRef("d", "p", "u"), "ForceBind", "how"))
@@ -120,7 +155,7 @@ def test_an_engine_that_contradicts_itself_is_written_down_and_ends_the_process(
     dump.mkdir()
     client: Any = Cluster()
     made = ExtenderService(
-        client, ExtenderSettings(file, host="127.0.0.1", port=0, events=False, dump=dump), lambda _line: None
+        client, DoorSettings(file, host="127.0.0.1", port=0, events=False, dump=dump), lambda _line: None
     )
 
     def contradict() -> None:
@@ -152,7 +187,7 @@ def test_an_engine_that_contradicts_itself_is_written_down_and_ends_the_process(
 def test_told_to_end_it_ends_in_good_order(file: Path) -> None:
     """SIGTERM by default kills whoever hands it on: the lease would stay held, and what is untold would stay so."""
     client: Any = Cluster()
-    made = ExtenderService(client, ExtenderSettings(file, host="127.0.0.1", port=0, events=False), lambda _line: None)
+    made = ExtenderService(client, DoorSettings(file, host="127.0.0.1", port=0, events=False), lambda _line: None)
     killed: list[int] = []
     before = signal.signal(signal.SIGTERM, lambda number, _frame: killed.append(number))
 
@@ -174,7 +209,7 @@ def test_told_to_end_it_ends_in_good_order(file: Path) -> None:
 def test_what_keeps_it_from_its_work_is_said_once_and_with_what_to_do(file: Path) -> None:
     client: Any = Forbidding()
     said: list[str] = []
-    made = ExtenderService(client, ExtenderSettings(file, events=False), said.append)
+    made = ExtenderService(client, DoorSettings(file, events=False), said.append)
     made.start()
     try:
         until(lambda: len([line for line in said if "cannot be followed" in line]) == 2)
@@ -202,7 +237,7 @@ def test_another_extender_without_an_election_is_said(file: Path, harness: Harne
     assert "pod default/others-0 was bound by another" in harness.core.rival
     assert "--leader-elect" in harness.core.rival
     client: Any = Cluster()
-    made = ExtenderService(client, ExtenderSettings(file, events=False), said.append)
+    made = ExtenderService(client, DoorSettings(file, events=False), said.append)
     made.start()
     try:
         until(lambda: made.current is not None and made.current.core.is_open)
@@ -215,7 +250,7 @@ def test_another_extender_without_an_election_is_said(file: Path, harness: Harne
 
 def test_what_is_wrong_with_the_configuration_is_said_although_it_answers(file: Path) -> None:
     client: Any = Cluster()
-    made = ExtenderService(client, ExtenderSettings(file, events=False), lambda _line: None)
+    made = ExtenderService(client, DoorSettings(file, events=False), lambda _line: None)
     assert made.warnings() == []
     good = file.read_text()
     file.write_text("virtualClusters: 7\n")

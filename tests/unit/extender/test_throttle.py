@@ -8,9 +8,10 @@ import time
 
 import pytest
 
-from paictl.extender import core as core_module
-from paictl.extender import throttle, views
-from paictl.extender.throttle import BusyError, Throttle
+from paictl.doors import core as core_module
+from paictl.doors import views
+from paictl.serving import throttle
+from paictl.serving.throttle import BusyError, Throttle
 from tests.unit.extender.conftest import NODES
 from tests.unit.extender.harness import Caller, Harness, gang, served
 
@@ -82,7 +83,7 @@ def test_explaining_again_and_again_is_refused_and_filter_is_answered(
     explained = []
     explain_pod = views.explain_pod
 
-    def slow(core: core_module.ExtenderCore, namespace: str, name: str) -> views.Json:
+    def slow(core: core_module.DoorCore, namespace: str, name: str) -> views.Json:
         with core.guarded():
             explained.append(name)
             end = time.perf_counter() + 0.3

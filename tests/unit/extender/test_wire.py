@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from paictl.doors.table import pod_ref
 from paictl.extender import wire
 from paictl.extender.wire import FilterResult, Victims, WireError
 
@@ -20,7 +21,7 @@ def test_recorded_calls_are_read(shared: Path) -> None:
         match call["verb"]:
             case "filter":
                 args = wire.read_filter(body)
-                assert wire.pod_ref(args.pod).name == call["body"]["Pod"]["metadata"]["name"]
+                assert pod_ref(args.pod).name == call["body"]["Pod"]["metadata"]["name"]
                 nodes = call["body"]["NodeNames"] or [
                     node["metadata"]["name"] for node in (call["body"]["Nodes"] or {"items": []})["items"]
                 ]

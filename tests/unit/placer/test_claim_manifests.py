@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from paictl.cluster.devices.support import RIGHTS
+from paictl.doors import manifests as extender
+from paictl.doors.manifests import Choices
 from paictl.errors import PaictlError
-from paictl.extender import manifests as extender
-from paictl.extender.manifests import Choices
-from paictl.placer import manifests as placer
 
 Json = dict[str, Any]
 CLAIMS = Choices(devices="auto", device_classes=("gpu.example.com",), device_drivers=("gpu.example.com",))
 
 
 def printed(door: str, choices: Choices) -> list[Json]:
-    return extender.objects(choices, "1") if door == "extender" else placer.objects(choices, "1")
+    return extender.objects(replace(choices, door="gates" if door == "placer" else door), "1")
 
 
 def granted(objects: list[Json], name: str) -> set[tuple[str, str, str]]:

@@ -10,10 +10,10 @@ import pytest
 
 from paictl.cluster.devices.claims import FINALIZER, read_claim
 from paictl.cluster.devices.pod_claims import ClaimOptions, PodClaims
-from paictl.extender import claims as door
-from paictl.placer.core import GATE
+from paictl.doors import claims as door
 from paictl.placer.placing import place_round
 from paictl.remote.kube.client import Json, KubeError
+from paictl.scheduler.wire import GATE
 from tests.unit.cluster.devices.played import CLASS, PlayedServer
 from tests.unit.extender.conftest import NODES
 from tests.unit.extender.harness import gang

@@ -129,3 +129,22 @@ def test_a_list_whose_token_expires_is_an_error_and_not_half_a_list(tmp_path: Pa
     with pytest.raises(KubeError) as caught:
         next(pages)
     assert caught.value.status == 410
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a: [1", "this is not a kubeconfig: while parsing a flow sequence"),
+        ("word", "this is not a kubeconfig"),
+        ("- 1", "this is not a kubeconfig"),
+        ("just: text", "Expected key current-context"),
+        ("", "no cluster to talk to"),
+    ],
+)
+def test_a_file_that_is_no_kubeconfig_is_said_to_be_none(tmp_path: Path, text: str, said: str) -> None:
+    file = tmp_path / "conf"
+    file.write_text(text)
+    with pytest.raises(PaictlError, match=said) as error:
+        connect(str(file))
+    assert "\n" not in error.value.message
+    assert str(file) in f"{error.value.where} {error.value.message}"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from paictl.cluster.interface import JobState
+from paictl.cluster.interface import JobState, NodeChange
 from paictl.units import Millis
 from tests.unit.server.conftest import PASSWORD, Reply, Server
 
@@ -150,6 +150,10 @@ def test_an_administrator_cordons_nodes_restarts_services_and_reads_versions(ser
     root.post("/admin/nodes", "/admin/nodes/worker1", {"change": "cordon"})
     assert [node.condition.value for node in server.cluster.nodes()].count("Cordoned") == 1
     assert root.post("/admin/nodes", "/admin/nodes/worker1", {"change": "fail"}).status == 400
+    assert "broken" not in root.get("/admin/nodes")
+    server.cluster.set_devices("worker1", NodeChange.FAIL, [0])
+    assert "broken: 0" in text_of(root.get("/admin/nodes"))
+    server.cluster.set_devices("worker1", NodeChange.HEAL, [0])
     root.post("/admin/services", "/admin/services/hivedscheduler", {"action": "stop"})
     assert {one.name: one.running for one in server.cluster.services()}["hivedscheduler"] is False
     assert submit(root, vc="default").status == 303

@@ -13,9 +13,9 @@ import pytest
 
 from paictl.cluster.embedded.cluster import EmbeddedCluster
 from paictl.errors import PaictlError
-from paictl.extender import connections
 from paictl.operate.users.accounts import NewUser, add
 from paictl.server.serving import ServerSettings, check, networks_of, serve
+from paictl.serving import connections
 from tests.contract.conftest import embedded
 from tests.strangers import unfinished
 from tests.unit.server.conftest import PASSWORD

@@ -11,7 +11,7 @@ from paictl.cluster.kubernetes.paijob.names import ATTEMPT, JOB, OWNER, RETRY, R
 from paictl.cluster.kubernetes.paijob.record import LastRun, Place, numbers
 from paictl.cluster.kubernetes.times import read_time
 from paictl.frozen import frozen
-from paictl.scheduler.wire import ISOLATION, PREEMPTED_FOR
+from paictl.scheduler.wire import GATE, ISOLATION, PREEMPTED_FOR
 from paictl.workload.lifecycle import PodChange
 from paictl.workload.pods import short_name
 
@@ -205,6 +205,8 @@ class WorkSeen:
     suspended: bool
     over: bool
     deleting: bool
+    gated: bool
+    """Whether its pods come to the scheduler by its gate."""
     active: int
     """Pods that it has made and that have not ended, as it has counted them."""
     succeeded: str
@@ -218,6 +220,11 @@ class WorkSeen:
             yield from found
         elif found or self.over:
             yield self.index
+
+
+def _pod_spec(job: Mapping[str, Any]) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = (job.get("template") or {}).get("spec") or {}
+    return found
 
 
 def read_work(found: Mapping[str, Any]) -> WorkSeen | None:
@@ -242,6 +249,7 @@ def read_work(found: Mapping[str, Any]) -> WorkSeen | None:
         suspended=bool(spec.get("suspend")),
         over=bool(conditions & {"Complete", "Failed"}),
         deleting=bool(about.get("deletionTimestamp")),
+        gated=any(gate.get("name") == GATE for gate in _pod_spec(spec).get("schedulingGates") or ()),
         active=int(status.get("active") or 0),
         succeeded=str(status.get("completedIndexes") or ""),
         failed=str(status.get("failedIndexes") or ""),

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from paictl import __version__
+from paictl.cluster.doors import DOORS, scheduler_host
 from paictl.cluster.kubernetes.errors import told
-from paictl.cluster.kubernetes.isolation import protections
-from paictl.cluster.kubernetes.names import JOBS_NAMESPACE, NAMESPACE
+from paictl.cluster.kubernetes.isolation import protections, uncounted
+from paictl.cluster.kubernetes.names import JOBS_NAMESPACE, NAMESPACE, SCHEDULER
 from paictl.cluster.kubernetes.services.applying import Applier, is_workload, workloads_first
 from paictl.cluster.kubernetes.services.data import DataKeeper, lasts
 from paictl.cluster.kubernetes.services.drift import drift_of
@@ -26,7 +27,6 @@ from paictl.cluster.manifests.certificates import (
     KEPT,
     CertificateSet,
     certificate_set,
-    extender_host,
     renewal_is_due,
     renewed,
 )
@@ -40,8 +40,6 @@ from paictl.remote.kube.objects import find, path_of
 from paictl.resources import resource_folder
 from paictl.units import rfc3339
 
-_CERTIFIED: Final = "hivedscheduler"
-"""The service whose programs show each other certificates."""
 _WAITED_FOR: Final = frozenset(group for group, _ in RUNNING)
 
 
@@ -117,7 +115,7 @@ class KubeServices:
             if version is None:
                 return ()
             found: list[str] = []
-            certificates = self._kept_certificates() if name == _CERTIFIED else None
+            certificates = self._kept_certificates() if name == SCHEDULER else None
             renderer = self._renderer(version, opened=True, certificates=certificates)
             for body in self._objects(name, renderer, record.restarted)[0]:
                 live = self._applier.live(Item.of(body))
@@ -222,6 +220,8 @@ class KubeServices:
     def _apply(self, name: str, *, restart: bool = False, take_over: bool = False) -> None:
         version = self._newest()
         renderer = self._renderer(version, opened=True, certificates=self._certificates(name, version))
+        if name == SCHEDULER and renderer.settings(name)["door"] == "gates":
+            self._check_gates()
         with self._records.held(name) as held:
             old, now = held.record, self._now()
             restarted = now if restart else old.restarted if old.state != "stopped" else ""
@@ -235,6 +235,17 @@ class KubeServices:
             held.note(
                 state="running", loaded=version.number, digest=digest, version=__version__, restarted=restarted,
                 items=items, since=since,
+            )  # fmt: skip
+
+    def _check_gates(self) -> None:
+        """Raise `ClusterError` if the placer, once it comes, would give away devices that pods hold."""
+        if find(self._client, f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/{DOORS['gates']}") is not None:
+            return
+        if spaces := uncounted(self._client):
+            raise ClusterError(
+                text("door gates: pods in {names} hold devices that the placer would not count; nothing was applied",
+                     names=", ".join(spaces)),
+                hint=f"kubectl label namespace {' '.join(spaces)} paictl.io/cells=enabled",
             )  # fmt: skip
 
     def _stop(self, name: str) -> None:
@@ -276,17 +287,23 @@ class KubeServices:
 
     def _certificates(self, name: str, version: ConfigVersion) -> CertificateSet | None:
         """The certificates of a service that has some: those of the cluster, renewed if they end soon."""
-        if name != _CERTIFIED or not self._renderer(version).settings(name).get("tls"):
+        if name != SCHEDULER:
             return None
-        return renewed(self._kept_certificates(), extender_host(NAMESPACE), self._seconds())
+        settings = self._renderer(version).settings(name)
+        if not settings.get("tls"):
+            return None
+        return renewed(self._kept_certificates(), scheduler_host(NAMESPACE, settings["door"]), self._seconds())
 
     def _renewal_is_due(self, name: str, renderer: Renderer) -> bool:
         """Whether a service would get new certificates; what cannot be looked at is told to whoever refreshes it."""
-        if name != _CERTIFIED or not renderer.settings(name).get("tls"):
+        if name != SCHEDULER:
+            return False
+        settings = renderer.settings(name)
+        if not settings.get("tls"):
             return False
         try:
             known = self._kept_certificates()
-            return known is None or renewal_is_due(known, extender_host(NAMESPACE), self._seconds())
+            return known is None or renewal_is_due(known, scheduler_host(NAMESPACE, settings["door"]), self._seconds())
         except PaictlError:
             return False
 

@@ -21,6 +21,8 @@ class PlayedServer:
     def __init__(self) -> None:
         self.claims: dict[str, Json] = {}
         self.nodes: dict[str, Json] = {}
+        self.pods: dict[str, Json] = {}
+        """What was written into the status of pods, by uid."""
         self.left = -1
         self.version = 1
         self.writes: list[str] = []
@@ -51,9 +53,16 @@ class PlayedServer:
         return found, parts[8] if len(parts) > 8 else ""
 
     def request(self, method: str, path: str, body: Any = None, **_: object) -> Json:
-        assert method == "PATCH"
         if self.left == 0:
             raise Killed
+        if method == "POST":
+            return self._make(body)
+        assert method == "PATCH"
+        if "/pods/" in path:
+            self.left -= 1
+            self.writes.append(f"status {path.split('/')[-2]}")
+            self.pods[body["metadata"]["uid"]] = body["status"]
+            return copy.deepcopy(body)
         found, part = self._find(path)
         about = found["metadata"]
         wanted = body["metadata"].get("resourceVersion", about.get("resourceVersion"))
@@ -63,13 +72,31 @@ class PlayedServer:
         self.version += 1
         self.writes.append(f"{part or 'metadata'} {about['name']}")
         if part == "status":
-            self._set_allocation(found, body["status"]["allocation"])
+            self._set_status(found, body["status"])
         elif "finalizers" in body["metadata"]:
             about["finalizers"] = body["metadata"]["finalizers"]
         else:
             about.setdefault("annotations", {}).update(body["metadata"]["annotations"])
         about["resourceVersion"] = str(self.version)
         return copy.deepcopy(found)
+
+    def _set_status(self, claim: Json, status: Json) -> None:
+        if "reservedFor" in status:
+            claim["status"]["reservedFor"] = status["reservedFor"] or []
+        if "allocation" in status:
+            self._set_allocation(claim, status["allocation"])
+
+    def _make(self, body: Json) -> Json:
+        about = body["metadata"]
+        key = f"{about['namespace']}/{about['name']}"
+        if key in self.claims:
+            raise KubeError("already exists", status=409, reason="AlreadyExists")
+        self.left -= 1
+        self.version += 1
+        self.writes.append(f"new {about['name']}")
+        made = {**about, "uid": f"uid-{about['name']}", "resourceVersion": str(self.version)}
+        self.claims[key] = {**copy.deepcopy(body), "metadata": made, "status": {}}
+        return copy.deepcopy(self.claims[key])
 
     def _set_allocation(self, claim: Json, allocation: Json | None) -> None:
         status = claim["status"]

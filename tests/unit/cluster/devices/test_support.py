@@ -22,6 +22,7 @@ class Cluster:
         self.missing = missing
         self.forbidden = forbidden
         self.door = "/none"
+        self.device_class: Json = {"selectors": []}
         self.command: list[str] = []
 
     def get(self, path: str, **_: object) -> Json:
@@ -35,7 +36,7 @@ class Cluster:
             if path.endswith("resourceslices"):
                 return {"items": []}
             raise KubeError("not found", status=404)
-        return {"items": [{}]}
+        return {"items": [{}], "spec": self.device_class}
 
     def request(self, _method: str, _path: str, body: Json) -> Json:
         asked = body["spec"]["resourceAttributes"]
@@ -76,6 +77,20 @@ def test_a_cluster_that_has_it_all() -> None:
     assert chosen(Cluster("35", forbidden="patch resourceclaims/binding"), "claims")[0], "1.35 does not ask for it"
 
 
+def test_taint_rules_are_followed_where_they_are_served_and_may_be() -> None:
+    class Newer(Cluster):
+        def get(self, path: str, **named: object) -> Json:
+            return {"resources": [{"name": "devicetaintrules"}]} if path.endswith("/v1") else super().get(path, **named)
+
+    def follows(cluster: Cluster) -> bool:
+        options: Any = chosen(cluster, "claims")[0]
+        return bool(options.taint_rules)
+
+    assert follows(Newer())
+    assert not follows(Newer(forbidden="watch devicetaintrules/")), "claims work all the same"
+    assert not follows(Cluster("36")), "they are not served"
+
+
 def test_an_invalid_way_says_which_there_are() -> None:
     with pytest.raises(PaictlError, match="'gpu' is not a way") as raised:
         support.read_options("gpu")
@@ -102,3 +117,17 @@ def test_a_cluster_says_how_its_pods_get_their_devices_and_why(words: list[str],
     assert support.described(client, "paictl-system") == "", "nothing was set up"
     cluster.door, cluster.command = "hivedscheduler-extender", ["paictl", "extender", "serve", *words]
     assert said in support.described(client, "paictl-system")
+
+
+def test_pods_that_only_ask_for_a_resource_get_claims_where_a_class_stands_for_it() -> None:
+    def resources(cluster: Cluster) -> dict[str, str]:
+        cluster.device_class = {"extendedResourceName": "nvidia.com/gpu"}
+        options, why = chosen(cluster, "claims")
+        assert options is not None
+        found: dict[str, str] = options.resources  # type: ignore[attr-defined]
+        assert ("also for pods that only ask for nvidia.com/gpu" in why) is bool(found)
+        return found
+
+    assert resources(Cluster()) == {"nvidia.com/gpu": "gpu.nvidia.com"}
+    assert resources(Cluster(forbidden="create resourceclaims/")) == {}, "claims of templates work all the same"
+    assert resources(Cluster(forbidden="patch pods/status")) == {}

@@ -17,12 +17,13 @@ from paictl.config.making.generate import (
     plan,
     recheck,
 )
-from paictl.config.making.generate_text import render, scalar
+from paictl.config.making.generate_text import render
 from paictl.config.making.skus import parse_sku
 from paictl.config.reading.document import Bundle
 from paictl.config.reading.kinds import FileKind
 from paictl.config.reading.load import Loaded, load_bytes
 from paictl.config.reading.schema import named_schemas
+from paictl.config.reading.values import scalar
 from paictl.errors import PaictlError
 from tests.unit.config.cases import lines_of, problems_of
 

@@ -7,6 +7,7 @@ import io
 import json
 import lzma
 import tarfile
+from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 
@@ -282,18 +283,18 @@ def packed_row(rows: int) -> bytes:
     return b"id,submit,duration,gpus\n" + b"1,0,1,1\n" * rows
 
 
-@pytest.mark.parametrize(("name", "inner", "data"), [
-    ("t.csv.gz", "", gzip.compress(packed_row(200_000))),
-    ("t.csv.xz", "", lzma.compress(packed_row(200_000), preset=0)),
-    ("t.tar.gz", "/t.csv", archive({"t.csv": packed_row(200_000)})),
-    ("long.gz", "", gzip.compress(b"x" * 40_000_000)),
-    ("long.tar.gz", "/t.csv", archive({"t.csv": b"x" * 40_000_000})),
-])  # fmt: skip
+@pytest.mark.parametrize(("name", "inner", "packed"), [
+    ("t.csv.gz", "", lambda: gzip.compress(packed_row(200_000))),
+    ("t.csv.xz", "", lambda: lzma.compress(packed_row(200_000), preset=0)),
+    ("t.tar.gz", "/t.csv", lambda: archive({"t.csv": packed_row(200_000)})),
+    ("long.gz", "", lambda: gzip.compress(b"x" * 40_000_000)),
+    ("long.tar.gz", "/t.csv", lambda: archive({"t.csv": b"x" * 40_000_000})),
+], ids=["csv.gz", "csv.xz", "tar.gz", "long.gz", "long.tar.gz"])  # fmt: skip
 def test_what_unpacks_to_more_than_a_trace_can_be_is_refused(
-    tmp_path: Path, name: str, inner: str, data: bytes
+    tmp_path: Path, name: str, inner: str, packed: Callable[[], bytes]
 ) -> None:
     path = tmp_path / name
-    path.write_bytes(data)
+    path.write_bytes(packed())
     with pytest.raises(TraceError, match="unpacks to far more") as refused:
         source(f"{path}{inner}")
     assert str(refused.value.where).endswith(f"{name}{inner}")

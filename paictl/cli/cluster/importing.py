@@ -1,0 +1,135 @@
+"""`paictl cluster import`: a HiveD configuration drafted from a cluster that runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from paictl.cli import console, names
+from paictl.cli.clusters import OutputOption
+from paictl.cli.console import Output, write_data, write_table
+from paictl.cluster.pods.labels import GRANTED
+from paictl.cluster.registry import Pinned
+from paictl.cluster.targets import find_target, observed, pinned_now
+from paictl.config.making.draft_text import DRAFT_FILE, draft_text
+from paictl.config.making.drafting import Draft, draft
+from paictl.errors import PaictlError
+from paictl.files import write_together
+from paictl.scheduler.wire import GATE
+
+EPILOG = """
+    paictl cluster import prod
+    paictl cluster import --context admin@prod --file cells.yaml
+    paictl cluster import prod --level example.com/rack --file - | less
+"""
+STDOUT = "-"
+
+
+def import_(
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[NAME]", autocompletion=names.clusters, help="A cluster that was added."),
+    ] = None,
+    kubeconfig: Annotated[
+        str | None, typer.Option("--kubeconfig", metavar="FILE", help="Default: KUBECONFIG, else ~/.kube/config.")
+    ] = None,
+    context: Annotated[
+        str | None, typer.Option("--context", metavar="NAME", help="A context in it (default: what is current now).")
+    ] = None,
+    file: Annotated[str, typer.Option("--file", metavar="FILE", help="Where to write it; - is stdout.")] = DRAFT_FILE,
+    level: Annotated[
+        list[str] | None,
+        typer.Option("--level", metavar="LABEL", help="Label of nodes that is a level of cells, the widest first."),
+    ] = None,
+    topology: Annotated[
+        str, typer.Option("--topology", metavar="NAME", help="Which Topology of Kueue or KAI, if there are several.")
+    ] = "",
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Draft hivedscheduler.yaml from a running cluster: devices, topology, and tenants by the quotas it has.
+
+    The cluster is only read. What it does not say is a question at the head of the file. Sources: device plugins,
+    ResourceSlices, labels of nodes, Topology of Kueue and KAI; quotas of Kueue, KAI, Volcano, or ResourceQuotas.
+    """
+    cluster = _chosen(name, kubeconfig, context)
+    made = draft(observed(cluster), level or (), topology)
+    text = draft_text(made, name or cluster.context)
+    if file == STDOUT:
+        console.write(text.rstrip())
+    else:
+        path = Path(file)
+        write_together(path.parent, {path.name: text}, force=force)
+        _show(made, path, output)
+    for question in made.questions:
+        console.info(f"question: {question}")
+    for remark in made.remarks:
+        console.info(f"not taken over: {remark}")
+    if file != STDOUT:
+        _say_next(made, file)
+
+
+def _chosen(name: str | None, kubeconfig: str | None, context: str | None) -> Pinned:
+    """The cluster to read. Raises `PaictlError` if it is not a Kubernetes cluster, or is named in two ways."""
+    if name is None:
+        return pinned_now("import", kubeconfig, context)
+    if kubeconfig or context:
+        raise PaictlError("NAME and --kubeconfig or --context both name a cluster", hint="leave one of them out")
+    target = find_target(name)
+    if target.pinned is None:
+        raise PaictlError(
+            f"{name} is not a Kubernetes cluster",
+            hint="name one that was added: paictl cluster list; or --context NAME",
+        )
+    return target.pinned
+
+
+def _show(made: Draft, path: Path, output: Output) -> None:
+    if output is not Output.TABLE:
+        write_data(_data(made, path), output)
+        return
+    rows = []
+    for tenant in made.tenants:
+        for within, number in tenant.cells.items():
+            cell = within.rpartition(".")[2]
+            rows.append((tenant.name, cell, number, number * made.devices(cell), tenant.source or "-"))
+    write_table(("TENANT", "CELL", "NUMBER", "DEVICES", "FROM"), rows)
+    console.write(f"wrote {path}")
+
+
+def _say_next(made: Draft, file: str) -> None:
+    """What has to be done before the scheduler follows it."""
+    console.info(f"next: look at it, then paictl config validate {file}")
+    console.info(f"      paictl placer config --config {file} | kubectl apply -f -   (or paictl extender config)")
+    granted: dict[str, list[str]] = {}
+    for tenant in made.tenants:
+        for space in tenant.namespaces:
+            granted.setdefault(space, []).append(tenant.name)
+    others = [tenant.name for tenant in made.tenants if not tenant.namespaces]
+    if others:
+        granted["NAMESPACE"] = ["TENANT"]
+    for space, tenants in granted.items():
+        console.info(f"      kubectl label namespace {space} {GATE}=enabled")
+        console.info(f"      kubectl annotate namespace {space} {GRANTED}={','.join(tenants)}")
+    if others:
+        console.info(f"      TENANT is one of {', '.join(others)}: nothing says which namespaces are theirs")
+
+
+def _data(made: Draft, path: Path) -> dict[str, Any]:
+    return {
+        "file": str(path),
+        "skus": {name: {"cpu": cpus, "memoryMi": memory} for name, (cpus, memory) in made.skus.items()},
+        "tenants": [
+            {
+                "name": tenant.name,
+                "cells": dict(tenant.cells),
+                "source": tenant.source,
+                "namespaces": list(tenant.namespaces),
+            }
+            for tenant in made.tenants
+        ],
+        "questions": list(made.questions),
+        "remarks": list(made.remarks),
+    }

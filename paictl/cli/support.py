@@ -1,0 +1,72 @@
+"""`paictl support`: what to send along with a report."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from paictl.cli import console
+from paictl.cli.clusters import OutputOption, StateOption, open_cluster
+from paictl.cli.command import App
+from paictl.cli.console import Output, write_data, write_table
+from paictl.errors import ExitCode, PaictlError
+from paictl.operate.support import archive, gather
+from paictl.places import state_folder
+
+app = App(help="Collect information for a problem report.", epilog="paictl support bundle")
+
+
+@app.callback()
+def support() -> None:
+    """Hold the commands."""
+
+
+@app.command(
+    epilog="""
+    paictl support bundle
+    paictl support bundle --cluster prod --file /tmp/prod.tar.gz
+"""
+)
+def bundle(
+    file: Annotated[
+        Path | None, typer.Option("--file", metavar="FILE", help="Default: paictl-support-CLUSTER-TIME.tar.gz here.")
+    ] = None,
+    output: OutputOption = Output.TABLE,
+    state: StateOption = None,
+) -> None:
+    """Collect what someone else needs to investigate a problem: the state and events of a cluster, local errors.
+
+    The configuration is included without its secrets, jobs without their commands. Names of users, jobs and nodes,
+    addresses, and the output of commands are included: look through the file before you send it. Exit code 3 means
+    that a part is missing; it is named.
+    """
+    cluster = open_cluster(state)
+    made = gather(cluster, state_folder())
+    name = f"paictl-support-{cluster.name}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+    path = file or Path(f"{name}.tar.gz")
+    data = archive(made, name)
+    _write(path, data)
+    if output is not Output.TABLE:
+        write_data({"file": str(path), "files": sorted(made.files), "missing": dict(made.missing)}, output)
+    else:
+        write_table(("FILE", "BYTES"), [(one, len(text.encode())) for one, text in sorted(made.files.items())])
+        console.write(f"wrote {path}")
+    for part, why in made.missing.items():
+        console.warning(f"{part}: {why}")
+    if made.missing:
+        raise typer.Exit(ExitCode.PARTIAL)
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Make a file that only its owner reads; raises `PaictlError` if one is there, or it cannot be written."""
+    try:
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
+            out.write(data)
+    except FileExistsError:
+        raise PaictlError("is there already", where=str(path), hint="name another: --file FILE") from None
+    except OSError as error:
+        raise PaictlError(f"cannot be written: {error.strerror}", where=str(path)) from None

@@ -1,0 +1,230 @@
+"""What a running cluster says about its devices, its topology, and what other schedulers were told about tenants.
+
+Read only, and by what is there: a kind of object that the API server does not have, or does not show, is no error.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from decimal import Decimal
+from fractions import Fraction
+from typing import Final
+
+from paictl.cluster.devices.directory import DRIVERS
+from paictl.cluster.devices.slices import OfferedDevice, Slice, complete, read_slice
+from paictl.config.making.found import Ask, FoundCluster, FoundNode, FoundShare, FoundTopology
+from paictl.remote.kube.client import Json, KubeClient, KubeError
+from paictl.units import exact_quantity
+from paictl.workload.devices import DEVICES
+
+MODELS: Final = (
+    "nvidia.com/gpu.product", "amd.com/gpu.product-name", "gpu.intel.com/product", "habana.ai/hpu.product",
+    "cloud.google.com/gke-accelerator",
+)  # fmt: skip
+"""Labels of nodes that name the model of their devices, by who sets them: GPU feature discovery and its like."""
+_SHARED: Final = "nvidia.com/gpu.replicas"
+_KUEUE: Final = "kueue.x-k8s.io"
+_KAI: Final = "kai.scheduler"
+_RUNAI: Final = "scheduling.run.ai"
+_VOLCANO: Final = "scheduling.volcano.sh"
+_LIMIT: Final = "requests."
+
+
+def observe(client: KubeClient) -> FoundCluster:
+    """Read nodes, slices, topologies and quotas. Raises `KubeError` if nodes may not be listed, `NoAnswerError`."""
+    return _Reader(client).read()
+
+
+class _Reader:
+    def __init__(self, client: KubeClient) -> None:
+        self.client = client
+        self.remarks: list[str] = []
+
+    def read(self) -> FoundCluster:
+        slices: dict[str, list[Slice]] = defaultdict(list)
+        for one in filter(None, map(read_slice, self._all("resource.k8s.io", "resourceslices"))):
+            if one.driver in DRIVERS:
+                slices[one.node].append(one)
+        bodies = [body for _, page in self.client.list("/api/v1/nodes") for body in page]
+        nodes = tuple(filter(None, (self._node(body, slices[body["metadata"]["name"]]) for body in bodies)))
+        return FoundCluster(nodes, tuple(self._topologies()), tuple(self._shares()), tuple(self.remarks))
+
+    def _all(self, group: str, plural: str) -> list[Json]:
+        """All objects of a kind, in the version that the API server prefers; none if it has no such kind."""
+        try:
+            path = f"/apis/{self.client.get(f'/apis/{group}')['preferredVersion']['groupVersion']}/{plural}"
+            return [one for _, page in self.client.list(path) for one in page]
+        except KubeError as error:
+            if error.status == 403:
+                self.remarks.append(f"{plural}.{group} may not be listed with this kubeconfig: they do not count here")
+            elif error.status != 404:
+                raise
+            return []
+
+    # --- nodes
+
+    def _node(self, body: Json, slices: list[Slice]) -> FoundNode | None:
+        about, status = body["metadata"], body.get("status") or {}
+        labels = {str(key): str(value) for key, value in (about.get("labels") or {}).items()}
+        capacity, name = status.get("capacity") or {}, str(about["name"])
+        counted = {one: _count(capacity[one]) for one in DEVICES if one in capacity}
+        resource = max(counted, key=lambda one: counted[one], default="")
+        devices = counted.get(resource, 0)
+        offered, faults = complete(slices)
+        self.remarks += [f"node {name}: {fault}" for fault in faults]
+        if not devices and offered:
+            resource, devices = f"{offered[0].driver.partition('.')[2]}/gpu", len(offered)
+        self._remark_parts(name, capacity, labels)
+        if not devices:
+            return None
+        healthy = _count((status.get("allocatable") or {}).get(resource, devices))
+        if healthy < devices:
+            self.remarks.append(f"node {name} has {devices} devices, of which {devices - healthy} are not healthy now")
+        allocatable = status.get("allocatable") or {}
+        model = next((labels[one] for one in MODELS if labels.get(one)), "") or _product(offered)
+        memory = int(_amount(allocatable.get("memory"))) >> 20
+        cpus = Decimal(int(1000 * _amount(allocatable.get("cpu")))) / 1000
+        return FoundNode(name, resource, devices, cpus, memory, model, labels, _per_root(offered))
+
+    def _remark_parts(self, name: str, capacity: Mapping[str, object], labels: Mapping[str, str]) -> None:
+        """Devices that are cut or shared: a cell is a whole one."""
+        parts = [one for one in capacity if one.startswith("nvidia.com/mig-") and _count(capacity[one])]
+        if parts:
+            self.remarks.append(f"node {name} has devices cut by MIG ({', '.join(sorted(parts))}): they are no cells")
+        if _count(labels.get(_SHARED, 1)) > 1:
+            self.remarks.append(
+                f"node {name} shares each device between {labels[_SHARED]} pods: what it counts are not devices"
+            )
+
+    # --- topologies
+
+    def _topologies(self) -> Iterator[FoundTopology]:
+        for group in (_KUEUE, _KAI):
+            for one in self._all(group, "topologies"):
+                labels = (str(level.get("nodeLabel", "")) for level in one["spec"].get("levels") or ())
+                levels = tuple(label for label in labels if label and label != "kubernetes.io/hostname")
+                if levels:
+                    yield FoundTopology(f"Topology of {group}", str(one["metadata"]["name"]), levels)
+
+    # --- tenants
+
+    def _shares(self) -> list[FoundShare]:
+        """The quotas of the first of these that has any; the others are remarked."""
+        kinds = (self._kueue, self._kai, self._volcano, self._quotas)
+        found = [sorted(kind(), key=lambda share: share.name) for kind in kinds]
+        chosen = next(filter(None, found), [])
+        for shares in found:
+            if shares and shares is not chosen:
+                names = ", ".join(share.name for share in shares[:3])
+                more = f" and {len(shares) - 3} more" if len(shares) > 3 else ""
+                self.remarks.append(f"{shares[0].kind} {names}{more}: tenants come from {chosen[0].kind}s")
+        return chosen
+
+    def _kueue(self) -> Iterator[FoundShare]:
+        queues = self._all(_KUEUE, "clusterqueues")
+        if not queues:
+            return
+        flavors = {one["metadata"]["name"]: one["spec"] for one in self._all(_KUEUE, "resourceflavors")}
+        spaces: dict[str, list[str]] = defaultdict(list)
+        for one in self._all(_KUEUE, "localqueues"):
+            spaces[str(one["spec"].get("clusterQueue"))].append(str(one["metadata"]["namespace"]))
+        for queue in queues:
+            name, spec = str(queue["metadata"]["name"]), queue["spec"]
+            given = [
+                (flavor["name"], resource)
+                for group in spec.get("resourceGroups") or ()
+                for flavor in group.get("flavors") or ()
+                for resource in flavor.get("resources") or ()
+                if resource.get("name") in DEVICES
+            ]
+            asks = [
+                Ask(_count(resource.get("nominalQuota")), str(resource["name"]),
+                    {str(k): str(v) for k, v in (flavors.get(flavor, {}).get("nodeLabels") or {}).items()})
+                for flavor, resource in given
+            ]  # fmt: skip
+            lost = [key for key in ("borrowingLimit", "lendingLimit") if any(key in resource for _, resource in given)]
+            lost += [key for key in ("cohort", "cohortName", "fairSharing", "preemption") if spec.get(key)]
+            if share := self._share("ClusterQueue", name, asks, spaces[name], lost):
+                yield share
+
+    def _kai(self) -> Iterator[FoundShare]:
+        queues = self._all(_RUNAI, "queues")
+        parents = {str(one["spec"].get("parentQueue")) for one in queues}
+        for queue in queues:
+            name, gpu = str(queue["metadata"]["name"]), (queue["spec"].get("resources") or {}).get("gpu") or {}
+            quota = float(gpu.get("quota") or 0)
+            if name in parents:
+                continue
+            if quota < 0 or quota != int(quota):
+                self.remarks.append(f"Queue {name} has a quota of {quota:g} devices, which is no number of cells")
+            lost = [key for key in ("limit", "overQuotaWeight") if key in gpu]
+            if share := self._share("Queue", name, [Ask(max(0, int(quota)))], (), lost):
+                yield share
+
+    def _volcano(self) -> Iterator[FoundShare]:
+        for queue in self._all(_VOLCANO, "queues"):
+            name, spec = str(queue["metadata"]["name"]), queue["spec"]
+            said: dict[str, Json] = {
+                "guarantee": (spec.get("guarantee") or {}).get("resource") or {},
+                "deserved": spec.get("deserved") or {},
+                "capability": spec.get("capability") or {},
+            }
+            key = next((key for key, given in said.items() if given), "guarantee")
+            given = said[key]
+            asks = [Ask(_count(given[resource]), resource) for resource in DEVICES if resource in given]
+            lost = [other for other in ("deserved", "capability", "weight") if other != key and spec.get(other)]
+            if name != "root" and (share := self._share("Queue", name, asks, (), lost)):
+                yield share
+
+    def _quotas(self) -> Iterator[FoundShare]:
+        found: dict[str, Counter[str]] = defaultdict(Counter)
+        for _, page in self.client.list("/api/v1/resourcequotas"):
+            for one in page:
+                for key, value in (one["spec"].get("hard") or {}).items():
+                    if key.removeprefix(_LIMIT) in DEVICES and key.startswith(_LIMIT):
+                        found[str(one["metadata"]["namespace"])][key.removeprefix(_LIMIT)] += _count(value)
+        for space, amounts in found.items():
+            asks = [Ask(number, resource) for resource, number in sorted(amounts.items())]
+            if share := self._share("ResourceQuota of", space, asks, (space,), ["the limit itself"]):
+                yield share
+
+    def _share(
+        self, kind: str, name: str, asks: Iterable[Ask], spaces: Iterable[str], lost: Iterable[str]
+    ) -> FoundShare | None:
+        """A quota of devices; None if it has none. What cells cannot express is remarked."""
+        asked = tuple(ask for ask in asks if ask.devices > 0)
+        if not asked:
+            return None
+        if words := ", ".join(lost):
+            self.remarks.append(f"{kind} {name}: {words}")
+        return FoundShare(kind, name, asked, tuple(sorted(set(spaces))))
+
+
+def _amount(found: object) -> Fraction:
+    """A quantity; 0 if it is none."""
+    try:
+        return exact_quantity(str(found))
+    except ValueError:
+        return Fraction(0)
+
+
+def _count(found: object) -> int:
+    """A quantity of whole things; 0 if it is none."""
+    return max(0, int(_amount(found)))
+
+
+def _product(devices: Iterable[OfferedDevice]) -> str:
+    names = {device.product for device in devices}
+    return names.pop() if len(names) == 1 else ""
+
+
+def _per_root(devices: Iterable[OfferedDevice]) -> int:
+    """Devices under each PCIe root, if they are equally many and neighbours by bus address; else 0."""
+    roots = [device.root for device in sorted(devices, key=lambda device: device.bus)]
+    if not roots or not all(roots):
+        return 0
+    size = roots.count(roots[0])
+    runs = [set(roots[at : at + size]) for at in range(0, len(roots), size)]
+    equal = len(roots) % size == 0 and all(len(run) == 1 for run in runs) and len({*roots}) == len(runs)
+    return size if equal else 0

@@ -1,0 +1,298 @@
+"""What a running cluster has → a draft of its HiveD configuration.
+
+Cells follow the topology that labels of nodes tell, tenants the quotas that other schedulers were given. Nothing is
+guessed in silence: what the cluster does not say is a question, what cells cannot express a remark. The same cluster
+gives the same draft.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Final
+
+from paictl.config.making.found import Ask, FoundCluster, FoundNode, FoundShare
+from paictl.config.making.shapes import (
+    CellShape,
+    DraftCell,
+    DraftType,
+    joined,
+    level_names,
+    name_types,
+    natural,
+    useful,
+    word,
+)
+from paictl.config.making.skus import free_cpus, free_memory
+from paictl.errors import PaictlError
+from paictl.frozen import frozen
+
+_NVIDIA: Final = "network.topology.nvidia.com"
+FAMILIES: Final = (
+    tuple(f"{_NVIDIA}/{one}" for one in ("core", "datacenter", "spine", "block", "leaf", "accelerator")),
+    tuple(f"cloud.google.com/gce-topology-{one}" for one in ("block", "subblock")),
+    tuple(f"topology.k8s.aws/network-node-layer-{one}" for one in (1, 2, 3)),
+    tuple(f"oci.oraclecloud.com/rdma.{one}_id" for one in ("hpc_island", "network_block", "local_block")),
+    ("cloud.provider.com/topology-block", "cloud.provider.com/topology-rack"),
+    ("topology.kubernetes.io/region", "topology.kubernetes.io/zone", "topology.kubernetes.io/rack"),
+)  # fmt: skip
+"""Labels of nodes that tell where they are, from the widest domain down, as their vendors name them."""
+
+
+@frozen
+class DraftTenant:
+    """A virtual cluster: cells by their path (``RACK.NODE``), and what it stands for."""
+
+    name: str
+    cells: Mapping[str, int]
+    source: str = ""
+    namespaces: tuple[str, ...] = ()
+
+
+@frozen
+class Draft:
+    """A configuration, and what an administrator should look at before it is used."""
+
+    skus: Mapping[str, tuple[int, int]]
+    """CPUs and memory (MiB) for one device, by leaf cell type."""
+    types: Mapping[str, DraftType]
+    cells: tuple[DraftCell, ...]
+    tenants: tuple[DraftTenant, ...]
+    questions: tuple[str, ...]
+    remarks: tuple[str, ...]
+
+    def devices(self, cell_type: str) -> int:
+        """Devices of a cell."""
+        one = self.types.get(cell_type)
+        return 1 if one is None else one.number * self.devices(one.child)
+
+
+def draft(found: FoundCluster, levels: Sequence[str] = (), topology: str = "") -> Draft:
+    """Draft a configuration. `levels` are labels of nodes from the widest domain down, instead of those that are found.
+
+    Raises `PaictlError` if no node has devices, a node lacks one of the `levels`, or there is no such `topology`.
+    """
+    if not found.nodes:
+        raise PaictlError(
+            "no node has devices", hint="is the device plugin or the DRA driver running? kubectl describe nodes"
+        )
+    nodes = sorted(found.nodes, key=lambda node: natural(node.name))
+    maker = _Maker(found, _levels(found, levels, topology))
+    for leaf in sorted({maker.leaf_of(node) for node in nodes}):
+        maker.add([node for node in nodes if maker.leaf_of(node) == leaf], leaf)
+    maker.promise()
+    return maker.result()
+
+
+def _levels(found: FoundCluster, levels: Sequence[str], topology: str) -> tuple[str, ...] | None:
+    """The labels to go by; None if the known families are to be tried for each kind of device."""
+    if levels:
+        for label in levels:
+            lacking = [node.name for node in found.nodes if label not in node.labels]
+            if lacking:
+                raise PaictlError(f"nodes without the label {label}: {_some(lacking)}", where="--level")
+        return tuple(levels)
+    named = [one for one in found.topologies if topology in ("", one.name)]
+    if topology and not named:
+        known = ", ".join(one.name for one in found.topologies)
+        raise PaictlError(
+            f"there is no topology {topology}", where="--topology", hint=f"one of: {known}" if known else None
+        )
+    return named[0].levels if len(named) == 1 else None
+
+
+@dataclass
+class _Chain:
+    """Cells of one type at the top: how many of each level are free, by the buddy rule."""
+
+    types: tuple[str, ...]
+    """From the top down to the leaf."""
+    leaves: tuple[int, ...]
+    """Devices of a cell of each."""
+    free: list[int]
+    nodes: list[FoundNode]
+
+    def take(self, wanted: int) -> dict[str, int]:
+        """Take cells for so many devices, the largest first; by path."""
+        taken: dict[str, int] = {}
+        for level, size in enumerate(self.leaves):
+            while wanted >= size and self._split_to(level):
+                self.free[level] -= 1
+                wanted -= size
+                path = ".".join(self.types[: level + 1])
+                taken[path] = taken.get(path, 0) + 1
+        return taken
+
+    def _split_to(self, level: int) -> bool:
+        """Have a free cell at a level, by splitting the smallest larger one; whether there is one."""
+        above = next((at for at in range(level, -1, -1) if self.free[at]), None)
+        if above is None:
+            return False
+        for at in range(above, level):
+            self.free[at] -= 1
+            self.free[at + 1] += self.leaves[at] // self.leaves[at + 1]
+        return True
+
+    @property
+    def left(self) -> int:
+        """Devices that nobody has."""
+        return sum(number * size for number, size in zip(self.free, self.leaves, strict=True))
+
+
+class _Maker:
+    """Puts a draft together, one kind of device after the other."""
+
+    def __init__(self, found: FoundCluster, levels: tuple[str, ...] | None) -> None:
+        self.found = found
+        self.levels = levels
+        self.skus: dict[str, tuple[int, int]] = {}
+        self.types: dict[str, DraftType] = {}
+        self.cells: list[DraftCell] = []
+        self.chains: dict[str, _Chain] = {}
+        self.tenants: list[DraftTenant] = []
+        self.questions: list[str] = []
+        self.remarks: list[str] = list(found.remarks)
+
+    def result(self) -> Draft:
+        """The draft."""
+        return Draft(
+            self.skus, self.types, tuple(self.cells), tuple(self.tenants), tuple(self.questions), tuple(self.remarks)
+        )  # fmt: skip
+
+    @staticmethod
+    def leaf_of(node: FoundNode) -> str:
+        """The leaf cell type of a node's devices: their model, else vendor and kind of the resource."""
+        vendor, _, kind = node.resource.partition("/")
+        return word(node.model).removeprefix("NVIDIA-") or word(f"{vendor.split('.')[0]}-{kind}").upper()
+
+    def add(self, nodes: Sequence[FoundNode], leaf: str) -> None:
+        """All nodes with devices of a kind, in their natural order."""
+        if not nodes[0].model:
+            self.questions.append(
+                f"which model are the devices of {_some([node.name for node in nodes])}? {leaf} stands for it"
+            )
+        self.skus[leaf] = (
+            max(1, min(int(free_cpus(node.cpus) / node.devices) for node in nodes)),
+            max(1, min(int(free_memory(Decimal(node.memory)) / node.devices) for node in nodes)),
+        )
+        levels = useful(nodes, self._levels_of(nodes))
+        if not levels:
+            self.questions.append(
+                f"which nodes with {leaf} are near each other? No label says it, so all are one pool; with --level "
+                "LABEL, or racks written by hand, tenants can have whole racks"
+            )
+        if not all(node.per_switch for node in nodes):
+            self.questions.append(
+                f"which devices of a node with {leaf} share a switch? Nothing says it; a level between device and node "
+                "keeps small jobs on devices that are near"
+            )
+        shapes = [CellShape.of_node(node, leaf) for node in nodes]
+        for label in reversed(levels):
+            shapes = self._domains(shapes, label, levels)
+        if not levels:
+            shapes = joined(shapes, "POOL", "")
+        name_types(leaf, shapes)
+        self._enter(leaf, shapes)
+
+    def _levels_of(self, nodes: Sequence[FoundNode]) -> tuple[str, ...]:
+        if self.levels is not None:
+            return tuple(label for label in self.levels if all(label in node.labels for node in nodes))
+        for family in FAMILIES:
+            common = tuple(label for label in family if all(label in node.labels for node in nodes))
+            if common:
+                return common
+        return ()
+
+    def _domains(self, shapes: Sequence[CellShape], label: str, levels: Sequence[str]) -> list[CellShape]:
+        """Cells of one domain each; where its parts differ, one for each kind of part."""
+        upper = levels[: levels.index(label) + 1]
+        by_domain: dict[tuple[str, ...], list[CellShape]] = defaultdict(list)
+        for shape in shapes:
+            by_domain[tuple(shape.labels.get(one, "") for one in upper)].append(shape)
+        found = []
+        for domain in sorted(by_domain, key=lambda one: tuple(map(natural, one))):
+            parts = joined(by_domain[domain], level_names(levels)[label], domain[-1])
+            if len(parts) > 1:
+                self.remarks.append(
+                    f"{label}={domain[-1]} has parts of {len(parts)} shapes, and a cell only parts of one: it is "
+                    f"{len(parts)} cells"
+                )
+            found += parts
+        return found
+
+    def _enter(self, leaf: str, shapes: Sequence[CellShape]) -> None:
+        """The finished cells of a kind of device."""
+        for shape in shapes:
+            self.cells.append(shape.cell())
+            chain = self.chains.get(shape.type)
+            if chain is None:
+                types, leaves = shape.line(leaf, self.types)
+                chain = self.chains[shape.type] = _Chain(types, leaves, [0] * len(types), [])
+            chain.free[0] += 1
+            chain.nodes += shape.nodes
+
+    # --- tenants
+
+    def promise(self) -> None:
+        """Give tenants cells for their quotas, the largest first; without quotas all to one of the name `default`."""
+        named = list(zip(_tenant_names(self.found.shares), self.found.shares, strict=True))
+        cells = {}
+        for name, share in sorted(named, key=lambda one: -sum(ask.devices for ask in one[1].asks)):
+            cells[name] = self._cells_for(share)
+        for name, share in named:
+            if cells[name]:
+                self.tenants.append(DraftTenant(name, cells[name], f"{share.kind} {share.name}", share.namespaces))
+        if not self.tenants:
+            everything = {name: chain.free[0] for name, chain in self.chains.items()}
+            for chain in self.chains.values():
+                chain.free[0] = 0
+            self.tenants.append(DraftTenant("default", everything))
+            self.questions.append("who are the tenants? No queue or quota of devices says it: default has everything")
+        for chain in self.chains.values():
+            if chain.left:
+                self.remarks.append(
+                    f"{chain.left} devices of {chain.types[-1]} in {chain.types[0]} are promised to nobody: only "
+                    "opportunistic jobs use them"
+                )
+
+    def _cells_for(self, share: FoundShare) -> dict[str, int]:
+        total: Counter[str] = Counter()
+        for ask in share.asks:
+            left = ask.devices
+            for chain in self._fitting(ask):
+                taken = chain.take(left)
+                total.update(taken)
+                left -= sum(number * chain.leaves[path.count(".")] for path, number in taken.items())
+            if left:
+                given = f"{share.kind} {share.name} has {ask.devices} {ask.resource or 'devices'}"
+                self.remarks.append(f"{given}: for {left} of them no cell is left")
+        return dict(total)
+
+    def _fitting(self, ask: Ask) -> list[_Chain]:
+        """Chains with nodes that a quota is for, the larger cells first."""
+
+        def fits(node: FoundNode) -> bool:
+            return ask.resource in ("", node.resource) and ask.labels.items() <= node.labels.items()
+
+        found = [chain for chain in self.chains.values() if all(map(fits, chain.nodes))]
+        found = found or [chain for chain in self.chains.values() if any(map(fits, chain.nodes))]
+        return sorted(found, key=lambda chain: (-chain.leaves[0], chain.types))
+
+
+def _tenant_names(shares: Iterable[FoundShare]) -> list[str]:
+    """Names that OpenPAI and HiveD take for virtual clusters: small letters and digits, no two the same."""
+    names: list[str] = []
+    for share in shares:
+        base = re.sub(r"[^a-z0-9]", "", share.name.lower()) or "vc"
+        number = 1
+        while (name := base if number == 1 else f"{base}{number}") in names:
+            number += 1
+        names.append(name)
+    return names
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

@@ -1,0 +1,64 @@
+"""What was read of a running cluster that a configuration can be drafted from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field
+from decimal import Decimal
+
+from paictl.frozen import frozen
+
+
+@frozen
+class FoundNode:
+    """A node with devices. `cpus` and `memory` (MiB) are what it can allocate."""
+
+    name: str
+    resource: str
+    """How pods ask for its devices, as ``nvidia.com/gpu``."""
+    devices: int
+    cpus: Decimal
+    memory: int
+    model: str = ""
+    """Of its devices; empty if nobody says."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    per_switch: int = 0
+    """Devices under one PCIe root, if all roots have as many; 0 if nobody says or they do not."""
+
+
+@frozen
+class Ask:
+    """Devices of a quota: of nodes with these labels, by this resource (empty: any)."""
+
+    devices: int
+    resource: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@frozen
+class FoundShare:
+    """What somebody was given: a queue, or the quota of a namespace."""
+
+    kind: str
+    name: str
+    asks: tuple[Ask, ...]
+    namespaces: tuple[str, ...] = ()
+
+
+@frozen
+class FoundTopology:
+    """A topology that another scheduler was told: labels of nodes from the widest domain down."""
+
+    kind: str
+    name: str
+    levels: tuple[str, ...]
+
+
+@frozen
+class FoundCluster:
+    """What was read of a cluster; `remarks` is what was seen and cannot be used."""
+
+    nodes: tuple[FoundNode, ...]
+    topologies: tuple[FoundTopology, ...] = ()
+    shares: tuple[FoundShare, ...] = ()
+    remarks: tuple[str, ...] = ()

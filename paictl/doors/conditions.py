@@ -1,0 +1,80 @@
+"""What PodGroups are told: a condition that says whether all of their pods have devices, and if not, why."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Final
+
+from paictl.cluster.pods.podgroups import CONDITION, PodGroup
+from paictl.doors.core import DoorCore
+from paictl.doors.table import PodEntry
+from paictl.errors import PaictlError
+from paictl.frozen import frozen
+from paictl.remote.kube.client import KubeClient
+
+STRATEGIC: Final = "application/strategic-merge-patch+json"
+"""A patch that keeps the conditions of others."""
+_LONGEST: Final = 2000
+"""Characters of a message."""
+
+
+@frozen
+class GroupStatus:
+    """What a group's condition should say."""
+
+    group: PodGroup
+    placed: bool
+    message: str
+
+    @property
+    def condition(self) -> tuple[str, str]:
+        """Status and message as they stand in the condition."""
+        return str(self.placed), self.message
+
+
+def untold(core: DoorCore) -> list[GroupStatus]:
+    """The groups whose condition says something else than is so."""
+    found = []
+    with core.sharing() as give_way:
+        groups = core.table.pod_groups
+        for key in list(groups.members) if core.is_open else ():
+            group = groups.known.get(key)
+            if group is not None:
+                found.append(_status(core, group, list(groups.members.get(key, ()))))
+            give_way()
+    return [one for one in found if one.condition != one.group.condition]
+
+
+def _status(core: DoorCore, group: PodGroup, uids: list[str]) -> GroupStatus:
+    entries = [entry for uid in uids if (entry := core.table.by_uid.get(uid)) is not None]
+    waiting = [entry for entry in entries if not _has_place(core, entry)]
+    if waiting:
+        reasons = (why for entry in sorted(waiting, key=lambda one: one.ref.name) if (why := _why(entry)))
+        return GroupStatus(group, False, next(reasons, "its pods have not been looked at yet")[:_LONGEST])
+    if len(entries) < group.size:
+        return GroupStatus(group, False, f"{len(entries)} of {group.size} pods are there")
+    return GroupStatus(group, True, f"{len(entries)} pods have their devices")
+
+
+def _has_place(core: DoorCore, entry: PodEntry) -> bool:
+    known = core.book.pods.get(entry.ref.uid)
+    return known is not None and known.info is not None
+
+
+def _why(entry: PodEntry) -> str:
+    if entry.problem is not None:
+        return entry.problem.message
+    return entry.cached.reason if entry.cached is not None else ""
+
+
+def tell(client: KubeClient, path: str, status: GroupStatus) -> None:
+    """Write a group's condition; `path` is where PodGroups are served. What is refused is tried again later."""
+    namespace, _, name = status.group.key.partition("/")
+    condition = {
+        "type": CONDITION, "status": str(status.placed), "reason": "Placed" if status.placed else "Waiting",
+        "message": status.message, "lastTransitionTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+    }  # fmt: skip
+    body = {"metadata": {"uid": status.group.uid}, "status": {"conditions": [condition]}}
+    with suppress(PaictlError):
+        client.request("PATCH", f"{path}/namespaces/{namespace}/podgroups/{name}/status", body, kind=STRATEGIC)

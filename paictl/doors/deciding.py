@@ -1,0 +1,111 @@
+"""Which node a pod gets, whatever door it came by; from memory while nothing has changed that the answer depends on."""
+
+from __future__ import annotations
+
+from paictl.doors import pod_events, reclaim
+from paictl.doors.core import DoorCore
+from paictl.doors.table import CachedDecision, PodEntry, PodRef
+from paictl.scheduler.book import Allocation, Insist, ScheduleResult
+from paictl.scheduler.decision import Bind, Phase, Preempt, Wait
+from paictl.scheduler.errors import RequestError
+from paictl.scheduler.request import PodRequest
+
+
+def preempt_unasked(core: DoorCore, ref: PodRef) -> bool:
+    """Evict others for a pod that kube-scheduler does not ask about because its own filters leave no node; whether so.
+
+    A pod that would only have to be bound is left to kube-scheduler. Raises `NotServingError`.
+    """
+    with core.serving():
+        entry = core.table.by_uid.get(ref.uid)
+        if entry is None or entry.reading is None:
+            return False
+        request = entry.reading.request
+        try:
+            offered = reclaim.suggested(core, entry, request, None if request.ignore_suggested else frozenset())
+            preempts = isinstance(core.book.engine.plan(request, offered), Preempt)
+        except RequestError:
+            preempts = False
+        entry.examined = core.book.engine.version, core.usage.version
+        return preempts and decided(core, entry, request, []).kind == "preempt"
+
+
+def decide(core: DoorCore, entry: PodEntry, request: PodRequest, names: list[str]) -> CachedDecision:
+    """The decision about a pod for a door that asks by itself; counted. The caller has the lock."""
+    decision = decided(core, entry, request, names)
+    core.decisions[decision.kind] += 1
+    return decision
+
+
+def decided(core: DoorCore, entry: PodEntry, request: PodRequest, names: list[str]) -> CachedDecision:
+    """The decision, from memory if nothing has changed since the same question. The caller has the lock."""
+    offered = None if request.ignore_suggested else frozenset(names)
+    known = entry.cached
+    if known is not None and is_current(core, known) and known.offered == offered:
+        return known
+    try:
+        if (refusal := core.refusal(entry)) is not None:
+            raise refusal
+        if why := core.claim_obstacle(entry):
+            entry.cached = CachedDecision(core.book.engine.version, "wait", why, "", offered)
+            return entry.cached
+        if offered is None and core.options.own_preemption and (why := reclaim.place_obstacle(core, entry, request)):
+            return _postponed(core, entry, why)
+        found = _decide(core, request, reclaim.suggested(core, entry, request, offered))
+    except RequestError as error:
+        cached = CachedDecision(core.book.engine.version, "refused", error.message, "", offered)
+        core.record(pod_events.refused(entry.ref, error))
+    else:
+        cached = _taken(core, entry, request, found, offered)
+    entry.cached = cached
+    return cached
+
+
+def is_current(core: DoorCore, known: CachedDecision) -> bool:
+    """Whether nothing has changed since that the decision depends on."""
+    return known.version == core.book.engine.version and known.usage in (None, core.usage.version)
+
+
+def _postponed(core: DoorCore, entry: PodEntry, why: str) -> CachedDecision:
+    """A pod that takes any node would get one that excludes it: nobody is evicted for that."""
+    reason = f"pod waits: nobody is evicted for it, since its place excludes it: {why}"
+    entry.cached = CachedDecision(core.book.engine.version, "wait", reason, usage=core.usage.version)
+    return entry.cached
+
+
+def _decide(core: DoorCore, request: PodRequest, offered: frozenset[str] | None) -> ScheduleResult | Allocation:
+    if core.options.own_preemption:
+        return core.book.place(request, offered, core.wall())
+    found = core.book.schedule(request, offered, Phase.FILTERING, core.wall())
+    return core.book.allocate(request.uid, core.wall()) if isinstance(found.decision, Bind) else found
+
+
+def _taken(
+    core: DoorCore,
+    entry: PodEntry,
+    request: PodRequest,
+    found: ScheduleResult | Allocation,
+    offered: frozenset[str] | None,
+) -> CachedDecision:
+    """A decision as it is remembered, with its consequences recorded."""
+    core.record_outcomes(found.outcomes)
+    version = core.book.engine.version
+    if isinstance(found, Allocation):
+        entry.assumed, entry.attempts = core.clock(), 0
+        if entry.demand is not None:
+            core.usage.place(entry.ref.uid, found.info.node, entry.demand.requests)
+        return CachedDecision(version, "bind", node=found.info.node, offered=offered)
+    match found.decision:
+        case Insist(info=info):
+            entry.assumed = entry.assumed or core.clock()
+            return CachedDecision(version, "insist", node=info.node, offered=offered)
+        case Preempt(victims=victims):
+            reason = pod_events.preempting_reason(request, victims, core.table)
+            if core.options.own_preemption:
+                core.record(pod_events.preempting(entry.ref, reason))
+                core.work.set()
+            return CachedDecision(version, "preempt", reason, offered=offered)
+        case Wait() as wait:
+            usage = None if offered is None else core.usage.version
+            return CachedDecision(version, "wait", f"pod waits: {wait.reason}", offered=offered, usage=usage)
+    raise AssertionError(found)

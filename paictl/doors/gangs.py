@@ -1,0 +1,110 @@
+"""Gangs of which pods are missing, and places that nobody comes for. Functions on the core, under its lock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from paictl.doors import pod_events
+from paictl.doors.core import DoorCore
+from paictl.doors.table import PodEntry, PodRef
+from paictl.scheduler.groups import Group, GroupState
+
+PATIENCE: Final = 60.0
+"""Seconds after the last new pod of a gang in which the others may still be created."""
+
+
+def missing(core: DoorCore, entry: PodEntry) -> str:
+    """How many pods of an entry's gang have never been seen; empty if none is missing, or nobody can know.
+
+    A pod that came and went, or that ran before this process began, has been there although it is not seen.
+    """
+    if entry.reading is None:
+        return ""
+    request = entry.reading.request
+    why = _missing(core, [one for one in core.table if one.reading and one.reading.request.group == request.group])
+    deadline = core.options.gang_deadline
+    return f"{why}; its place is given back {deadline:g} s after the last of them came" if why and deadline else why
+
+
+def _missing(core: DoorCore, members: list[PodEntry]) -> str:
+    first = members[0].reading if members else None
+    if first is None or first.request.group in core.departed:
+        return ""
+    total = sum(pods for _, pods in first.request.members)
+    if len(members) >= total or any(one.runs and not one.was_asked for one in members):
+        return ""
+    left = total - len(members)
+    return (
+        f"waits for {left} more pod{'' if left == 1 else 's'} of its group: {len(members)} of {total} were seen "
+        f"(group {first.request.group})"
+    )
+
+
+def tell_missing(core: DoorCore) -> None:
+    """Say once to the pods of a gang, whether they run or wait, that others have not come."""
+    with core.guarded():
+        if not core.is_open:
+            return
+        gangs = _gangs(core)
+        core.departed &= gangs.keys()
+        for entry, why in _incomplete(core, gangs, PATIENCE):
+            if entry.missing != why:
+                entry.missing = why
+                core.record(pod_events.incomplete(entry.ref, why))
+
+
+def late(core: DoorCore) -> list[tuple[PodRef, str]]:
+    """Pods that hold a gang's place without the others, which had until the deadline to come; and who is missing."""
+    with core.guarded():
+        deadline = core.options.gang_deadline
+        if not core.is_open or deadline is None:
+            return []
+        found = _incomplete(core, _gangs(core), deadline)
+        return [(entry.ref, why) for entry, why in found if entry.runs and not entry.deleting]
+
+
+def _gangs(core: DoorCore) -> dict[str, list[PodEntry]]:
+    """The pods of each gang of more than one, as far as they were seen."""
+    gangs: dict[str, list[PodEntry]] = {}
+    for entry in core.table:
+        if entry.reading is not None and sum(pods for _, pods in entry.reading.request.members) > 1:
+            gangs.setdefault(entry.reading.request.group, []).append(entry)
+    return gangs
+
+
+def _incomplete(core: DoorCore, gangs: dict[str, list[PodEntry]], patience: float) -> Iterator[tuple[PodEntry, str]]:
+    """The pods of gangs to which no pod has come for so many seconds while some are missing, and who is missing."""
+    before = core.clock() - patience
+    for members in gangs.values():
+        if max(one.met for one in members) < before and (why := _missing(core, members)):
+            for entry in members:
+                yield entry, why
+
+
+def vacant(core: DoorCore) -> set[str]:
+    """Preempting groups whose victims have gone, and none of whose pods has come yet."""
+    with core.guarded():
+        groups = core.book.engine.state.groups.by_name.values()
+        return {group.name for group in groups if _is_vacant(core, group)}
+
+
+def _is_vacant(core: DoorCore, group: Group) -> bool:
+    return group.state is GroupState.PREEMPTING and not core.book.engine.victims(group.leaves())
+
+
+def give_back(core: DoorCore, name: str) -> None:
+    """Nobody came for the place of a preempting group: kube-scheduler does not offer it, for reasons of its own."""
+    with core.guarded():
+        group = core.book.engine.state.groups.by_name.get(name)
+        if group is None or not _is_vacant(core, group):
+            return
+        nodes = frozenset(core.book.engine.state.physical.node_name(leaf) for leaf in group.leaves())
+        for uid in sorted(group.preempting):
+            core.record_outcomes(core.book.gone(uid, core.wall()))
+            entry = core.table.by_uid.get(uid)
+            if entry is not None:
+                entry.declined |= nodes
+                entry.cached, entry.examined = None, (-1, -1)
+                core.record(pod_events.released(entry.ref, ", ".join(sorted(nodes)), core.options.deadline))
+        core.work.set()

@@ -1,0 +1,216 @@
+"""What has to be carried out beside answering: evictions, places that nobody came for, pods to be asked about again.
+
+Functions on the core, under its lock; they hand out values and wait for nothing.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Final
+
+from paictl.doors import pod_events, reclaim
+from paictl.doors.core import DoorCore
+from paictl.doors.deciding import is_current
+from paictl.doors.table import CachedDecision, PodEntry, PodRef
+from paictl.frozen import frozen
+from paictl.scheduler.book import Preemption
+from paictl.scheduler.decision import Bind, Preempt
+from paictl.scheduler.errors import RequestError
+from paictl.scheduler.groups import Group, GroupState
+
+SETTLE: Final = 2.0
+"""Seconds that kube-scheduler has for asking about a pod by itself; doubled each time it does not."""
+LONGEST: Final = 300.0
+BUSY: Final = (1.0, 60.0)
+"""Seconds after a question in which kube-scheduler works on its queue, and how long new pods stand in it at most."""
+MOST: Final = 64
+"""Pods that are requeued in one round, and ten times as many that are looked at."""
+
+
+def overdue(core: DoorCore) -> list[PodRef]:
+    """Pods that have held devices for too long without a binding."""
+    with core.guarded():
+        before = core.clock() - core.options.deadline
+        found = map(core.table.by_uid.get, core.book.assumed())
+        return [one.ref for one in found if one is not None and not one.binding and 0 < one.assumed < before]
+
+
+def release(core: DoorCore, ref: PodRef) -> None:
+    """No binding came, and none will: the devices of a pod are free again."""
+    with core.guarded():
+        entry, known = core.table.by_uid.get(ref.uid), core.book.pods.get(ref.uid)
+        if entry is None or entry.binding or known is None or not known.assumed:
+            return
+        if entry.unoffered and known.info is not None:
+            entry.declined |= {known.info.node}
+        core.usage.remove(ref.uid)
+        entry.assumed, entry.attempts, entry.cached = 0.0, 0, None
+        core.record_outcomes(core.book.cancel(ref.uid, core.wall()))
+        core.record(pod_events.released(ref, known.info.node if known.info else "", core.options.deadline))
+        core.work.set()
+
+
+def strangers(core: DoorCore) -> list[PodRef]:
+    """Pods that were fetched and of which no news came, nor a question for a while: gone, most likely.
+
+    Nobody would say so, and they would be kept for ever.
+    """
+    with core.guarded():
+        before = core.clock() - core.options.deadline
+        found = (one.ref for one in core.table if not one.listed and one.asked < before and _waits(core, one))
+        return list(islice(found, MOST))
+
+
+def preemptions(core: DoorCore) -> list[Preemption]:
+    """Whom to evict, for whom."""
+    with core.guarded():
+        return core.book.preemptions() if core.options.own_preemption and core.is_open else []
+
+
+def gangs(core: DoorCore, preemption: Preemption) -> list[tuple[str, ...]]:
+    """The pods that have to go, those of one group together."""
+    with core.guarded():
+        found: dict[str, list[str]] = {}
+        for uid in (uid for _, uids in preemption.victims for uid in uids):
+            slot = core.book.engine.state.groups.slots.get(uid)
+            if slot is not None:
+                found.setdefault(slot[0], []).append(uid)
+        return [tuple(uids) for uids in found.values()]
+
+
+@frozen
+class Victim:
+    """A pod that has to go for a group."""
+
+    pod: PodRef
+    group: Group
+    """The group that needs its devices."""
+    node: str
+    grace: int | None
+    """Seconds that it gets for its end; None: those that it asks for."""
+
+
+def victim(core: DoorCore, group: str, uid: str) -> Victim | None:
+    """A pod that a group's preemption still needs to be told to go; None if there is no need.
+
+    One that is being deleted goes by itself, unless its own grace period keeps it for longer than anyone may wait.
+    """
+    with core.guarded():
+        groups = core.book.engine.state.groups
+        preemptor, slot, entry = groups.by_name.get(group), groups.slots.get(uid), core.table.by_uid.get(uid)
+        if preemptor is None or preemptor.state is not GroupState.PREEMPTING or slot is None or entry is None:
+            return None
+        longest = core.options.longest_grace
+        if entry.deleting and entry.leaves_by <= core.wall() + longest:
+            return None
+        grace = int(longest) if entry.deleting or entry.grace > longest else None
+        return Victim(entry.ref, preemptor, slot[2], grace)
+
+
+def places(core: DoorCore, preemption: Preemption) -> list[tuple[PodRef, str]]:
+    """Pods that wait for a preemption, and a node of their group's place for each."""
+    with core.guarded():
+        state = core.book.engine.state
+        group = state.groups.by_name.get(preemption.group)
+        if group is None or group.state is not GroupState.PREEMPTING:
+            return []
+        free: dict[int, list[str]] = {}
+        for slot, leaves, _ in group.placements():
+            size = group.members[slot.member][0]
+            if not group.pods[slot.member][slot.pod]:
+                free.setdefault(size, []).append(state.physical.node_name(leaves[0]))
+        found = []
+        for uid in preemption.waiting:
+            entry = core.table.by_uid.get(uid)
+            if entry is not None and entry.reading is not None:
+                nodes = free.get(entry.reading.request.leaf_number)
+                if nodes:
+                    found.append((entry.ref, nodes.pop(0)))
+        return found
+
+
+def to_requeue(core: DoorCore, settle: float = SETTLE) -> list[PodRef]:
+    """Waiting pods that would get devices now, and about which kube-scheduler does not ask by itself.
+
+    It asks again when a bound pod is deleted or a node changes, and for minutes not at all when, say, a preemption was
+    called off; and it may have asked just before this process heard of a deletion.
+    """
+    with core.sharing() as give_way:
+        if not core.is_open:
+            return []
+        now, found = core.clock(), list[PodRef]()
+        for entry in sorted(_stale(core, now, settle), key=_urgency)[: 10 * MOST]:
+            if core.table.by_uid.get(entry.ref.uid) is entry and _waits(core, entry) and _would_fit(core, entry):
+                entry.requeued, entry.requeues = now, entry.requeues + 1
+                found.append(entry.ref)
+            if len(found) >= MOST:
+                break
+            give_way()
+        return found
+
+
+def unheard(core: DoorCore) -> list[PodRef]:
+    """Waiting pods that kube-scheduler's own filters left no node, and for which others might have to go.
+
+    Those filters come before the extender's verbs. Where victims hold the devices or the CPU that a pod needs, nobody
+    else can know that they are to go, and the extender would never be asked.
+    """
+    with core.guarded():
+        if not (core.is_open and core.options.own_preemption):
+            return []
+        versions, now = (core.book.engine.version, core.usage.version), core.clock()
+        found = [
+            entry for entry in core.table
+            if entry.lacks_room and entry.reading is not None and entry.reading.request.priority >= 0
+            and entry.examined != versions and _waits(core, entry)
+            and entry.ref.uid not in core.book.engine.state.groups.waiting
+            and entry.asked < now - BUSY[0]
+        ]  # fmt: skip
+        return [entry.ref for entry in sorted(found, key=_urgency)[:MOST]]
+
+
+def _would_fit(core: DoorCore, entry: PodEntry) -> bool:
+    """Whether kube-scheduler would hear something better than what it was told; if not, that stays good."""
+    # it, its claims, or a grant, has changed since it was found
+    if entry.reading is None or core.claim_obstacle(entry) or core.refusal(entry) is not None:
+        return False
+    known, engine = entry.cached, core.book.engine
+    try:
+        request = entry.reading.request
+        offered = reclaim.suggested(core, entry, request, known.offered) if known else None
+        decision = engine.plan(request, offered)
+    except RequestError:
+        better = False
+    else:
+        better = isinstance(decision, Bind if known is not None and known.kind == "preempt" else Bind | Preempt)
+    if not better and known is not None:
+        usage = None if known.usage is None else core.usage.version
+        entry.cached = CachedDecision(engine.version, known.kind, known.reason, offered=known.offered, usage=usage)
+    return better
+
+
+def _stale(core: DoorCore, now: float, settle: float) -> list[PodEntry]:
+    """Pods that wait, by an answer that may no longer be right or by none."""
+    queued = now - BUSY[1] if core.asked > now - BUSY[0] else now
+    return [
+        entry
+        for entry in core.table
+        if entry.reading is not None
+        and _waits(core, entry)
+        and (entry.cached is None or not is_current(core, entry.cached))
+        and (entry.was_asked or entry.asked < queued)
+        and max(entry.asked, entry.requeued) < now - min(settle * 2**entry.requeues, LONGEST)
+    ]
+
+
+def _waits(core: DoorCore, entry: PodEntry) -> bool:
+    """Whether a pod could be scheduled, is not, and nothing is under way."""
+    if entry.runs or entry.deleting or entry.gated or entry.binding:
+        return False
+    known = core.book.pods.get(entry.ref.uid)
+    return known is None or known.info is None
+
+
+def _urgency(entry: PodEntry) -> tuple[int, float]:
+    assert entry.reading is not None  # noqa: S101 - see _stale
+    return -entry.reading.request.priority, entry.asked

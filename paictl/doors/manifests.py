@@ -1,0 +1,122 @@
+"""The objects that the extender or the placer runs as, from ``templates/hivedscheduler/``."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any, Final
+
+import yaml
+
+from paictl.cluster.devices import support
+from paictl.cluster.doors import server_of
+from paictl.cluster.manifests.certificates import CertificateSet
+from paictl.cluster.manifests.context import Renderer, RenderInputs
+from paictl.config.models.services import STANDARD_NAME
+from paictl.errors import PaictlError
+from paictl.frozen import frozen
+
+Json = dict[str, Any]
+
+_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?")
+_LABELS: Final = {"app.kubernetes.io/part-of": "paictl", "app.kubernetes.io/managed-by": "paictl"}
+
+
+@frozen
+class Choices:
+    """What can be chosen about the objects."""
+
+    door: str = "extender"
+    """``extender``: a kube-scheduler of its own asks us; ``gates``: the placer beside any kube-scheduler."""
+    gate_policy: bool = False
+    """Whether a policy sets the gate on pods that ask for cells (Kubernetes 1.36 and newer)."""
+    scheduler_name: str = "hivedscheduler"
+    namespace: str = "paictl-system"
+    image: str = ""
+    kube_image: str = ""
+    replicas: int = 2
+    hived_config: str = ""
+    """Text of a hivedscheduler configuration."""
+    delete_after: float | None = None
+    """Seconds; None: the default of the service; infinity: never."""
+    require_grants: bool = True
+    tls: bool = True
+    """Whether kube-scheduler and the extender show each other certificates."""
+    devices: str = "environment"
+    """How pods get their devices: ``environment``, ``claims`` or ``auto``."""
+    device_classes: tuple[str, ...] = ()
+    device_drivers: tuple[str, ...] = ()
+
+
+def objects(choices: Choices, version: str, certificates: CertificateSet | None = None) -> list[Json]:
+    """All objects, in an order in which they can be applied; without certificates placeholders stand for them.
+
+    Raises `PaictlError` for an unknown door, an invalid name or way to get devices, and a gate policy without
+    gates.
+    """
+    if choices.gate_policy and choices.door != "gates":
+        raise PaictlError("--gate-policy sets the gate, which only the door gates reads", hint="add --door gates")
+    own = server_of(choices.door)
+    for what, name in (("scheduler name", choices.scheduler_name), ("namespace", choices.namespace)):
+        if not _NAME.fullmatch(name):
+            raise PaictlError(f"the {what} {name!r} is none: lower case letters, digits, - and . are allowed")
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": choices.namespace}}
+    found: list[Json] = [
+        namespace,
+        *(one.body for one in Renderer(_inputs(choices, version, certificates)).render("hivedscheduler")),
+    ]
+    for one in found[1:]:  # the namespace is shared with other services, and `service start` labels it
+        about = one["metadata"]
+        name = own if about["name"].startswith(own) else "hivedscheduler"
+        labels = {"app.kubernetes.io/name": name, "app.kubernetes.io/version": version, **_LABELS}
+        about["labels"] = labels | about.get("labels", {})
+    return found
+
+
+def _inputs(choices: Choices, version: str, certificates: CertificateSet | None) -> RenderInputs:
+    """The choices as a configuration that says nothing else."""
+    section: Json = {"scheduler-name": choices.scheduler_name, "replicas": choices.replicas}
+    section |= {"door": choices.door, "gate-policy": choices.gate_policy}
+    section |= {"require-grants": choices.require_grants, "tls": choices.tls}
+    section["devices"] = support.read_options(choices.devices)[0].value
+    section |= {"device-classes": list(choices.device_classes), "device-drivers": list(choices.device_drivers)}
+    if choices.delete_after is not None:
+        section["delete-after"] = "never" if math.isinf(choices.delete_after) else f"{choices.delete_after:g}"
+    if choices.hived_config.strip():
+        section["config"] = choices.hived_config
+    images = {"kube-scheduler": choices.kube_image, "paictl": choices.image}
+    text = yaml.safe_dump({"hivedscheduler": section, "images": {name: one for name, one in images.items() if one}})
+    return RenderInputs("", choices.namespace, "", version, {STANDARD_NAME: text}, {}, certificates)
+
+
+def scheduler_configuration(choices: Choices) -> Json:
+    """The `KubeSchedulerConfiguration` alone, for a kube-scheduler that runs elsewhere.
+
+    Raises `PaictlError` for a door that needs none.
+    """
+    if choices.door != "extender":
+        raise PaictlError(f"with the door {choices.door} kube-scheduler needs no configuration")
+    for one in objects(choices, "0"):
+        if one["kind"] == "ConfigMap":
+            found: Json = yaml.safe_load(one["data"]["scheduler.yaml"])
+            return found
+    raise AssertionError("the template has a ConfigMap")
+
+
+class _Dumper(yaml.SafeDumper):
+    """Texts of several lines as blocks; nothing shared."""
+
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - objects stand alone
+        return True
+
+
+def _text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+
+_Dumper.add_representer(str, _text)
+
+
+def to_yaml(found: list[Json]) -> str:
+    """Documents for ``kubectl apply -f -``."""
+    return yaml.dump_all(found, Dumper=_Dumper, sort_keys=False, width=1000, explicit_start=True)

@@ -1,0 +1,148 @@
+"""What Prometheus reads: decisions, seconds by verb, waiting pods by reason, cells by VC, level and state."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from prometheus_client import CollectorRegistry, Histogram
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.exposition import generate_latest
+from prometheus_client.process_collector import ProcessCollector
+
+from paictl.doors.cells import STATES, CellKey, count
+from paictl.doors.core import NotServingError
+
+if TYPE_CHECKING:
+    from prometheus_client.metrics_core import Metric
+
+    from paictl.doors.core import DoorCore
+
+BUCKETS: Final = (0.0005, 0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+FRESH: Final = 5.0
+"""Seconds for which cells once counted are good enough."""
+REASONS: Final = 20
+"""Reasons told apart; the rest is ``other``, so that no pod can make the metrics grow."""
+
+
+class DoorMetrics:
+    """Counts of one process; what belongs to a core is read from it when asked."""
+
+    def __init__(self, core: Callable[[], DoorCore | None], prefix: str = "paictl_extender") -> None:
+        self.prefix = prefix
+        self.registry = CollectorRegistry(auto_describe=False)
+        self.core = core
+        self.seconds = Histogram(
+            f"{self.prefix}_request_seconds", "Seconds from a whole request to its answer.", ("verb",),
+            registry=self.registry, buckets=BUCKETS,
+        )  # fmt: skip
+        self.errors: Counter[str] = Counter()
+        """Requests by verb that were answered with an error."""
+        self.terms = 0
+        """How often this process began to lead."""
+        self.evicted: Callable[[], int] = lambda: 0
+        self.events: Callable[[], tuple[int, int]] = lambda: (0, 0)
+        """Events of pods that were dropped, and that are still to be told."""
+        self._decisions: Counter[str] = Counter()
+        self._cells: tuple[float, DoorCore | None, int, Counter[CellKey]] = 0.0, None, -1, Counter()
+        self._lock = threading.Lock()
+        self.registry.register(self)
+        ProcessCollector(registry=self.registry)
+
+    def text(self) -> bytes:
+        """All of it in Prometheus' text format."""
+        return generate_latest(self.registry)
+
+    def keep(self, core: DoorCore) -> None:
+        """Add up what a core has decided that is given up: counters never go back."""
+        self._decisions.update(core.decisions)
+
+    def collect(self) -> Iterator[Metric]:
+        """Called by the registry."""
+        core = self.core()
+        decisions = CounterMetricFamily(
+            f"{self.prefix}_decisions", "Answers to filter and preempt by kind.", labels=["kind"]
+        )
+        for kind, number in sorted((self._decisions + (core.decisions if core else Counter())).items()):
+            decisions.add_metric([kind], number)
+        yield decisions
+        errors = CounterMetricFamily(f"{self.prefix}_errors", "Requests answered with an error.", labels=["verb"])
+        for verb, number in sorted(self.errors.items()):
+            errors.add_metric([verb], number)
+        yield errors
+        yield CounterMetricFamily(f"{self.prefix}_evictions", "Victims asked to go.", value=self.evicted())
+        dropped, untold = self.events()
+        yield CounterMetricFamily(f"{self.prefix}_events_dropped", "Events that nobody hears of.", value=dropped)
+        yield GaugeMetricFamily(f"{self.prefix}_events_untold", "Events of pods still to be told.", value=untold)
+        yield CounterMetricFamily(f"{self.prefix}_terms", "Times this process began to lead.", value=self.terms)
+        yield GaugeMetricFamily(f"{self.prefix}_leader", "Whether this process leads.", value=core is not None)
+        if core is not None:
+            yield from self._of_core(core)
+
+    def _of_core(self, core: DoorCore) -> Iterator[Metric]:
+        with core.lock:
+            reasons = Counter(
+                entry.cached.kind if entry.cached.kind != "wait" else entry.cached.reason.removeprefix("pod waits: ")
+                for entry in core.table
+                if entry.cached is not None and not entry.cached.node
+            )
+            pods = Counter("bound" if pod.bound else "assumed" for pod in core.book.pods.values() if pod.info)
+            bad, nodes, risk = len(core.bad), len(core.nodes), _at_risk(core)
+            bad_devices = sum(map(len, core.bad_devices.values()))
+        waiting = GaugeMetricFamily(f"{self.prefix}_waiting_pods", "Pods that wait, by reason.", labels=["reason"])
+        common = reasons.most_common(REASONS)
+        for reason, number in sorted(common):
+            waiting.add_metric([reason], number)
+        # always there, so that a sum over all reasons is 0 while nobody waits, and not nothing
+        waiting.add_metric(["other"], reasons.total() - sum(number for _, number in common))
+        yield waiting
+        held = GaugeMetricFamily(f"{self.prefix}_pods", "Pods that hold devices.", labels=["state"])
+        for state in ("assumed", "bound"):
+            held.add_metric([state], pods[state])
+        yield held
+        yield GaugeMetricFamily(f"{self.prefix}_nodes", "Nodes that the API server has.", value=nodes)
+        yield GaugeMetricFamily(f"{self.prefix}_bad_nodes", "Bad nodes of the configuration.", value=bad)
+        yield GaugeMetricFamily(
+            f"{self.prefix}_bad_devices", "Devices that no claim gets: missing or tainted.", value=bad_devices
+        )
+        doomed = GaugeMetricFamily(
+            f"{self.prefix}_guarantees_at_risk", "Preassigned cells of a VC that only bad hardware can serve.",
+            labels=["vc"],
+        )  # fmt: skip
+        for vc, number in sorted(risk.items()):
+            doomed.add_metric([vc], number)
+        yield doomed
+        family = GaugeMetricFamily(
+            f"{self.prefix}_cells", "Cells of virtual clusters by cell type, level and state.",
+            labels=["vc", "cell_type", "level", "state"],
+        )  # fmt: skip
+        cells = self._counted(core)
+        for place in sorted({key[:3] for key in cells}):
+            for cell_state in STATES:  # those without cells too: an alert that asks for 0 needs a 0
+                family.add_metric([*place, cell_state], cells[*place, cell_state])
+        yield family
+
+    def _counted(self, core: DoorCore) -> Counter[CellKey]:
+        """Cells by key, counted anew if that is due."""
+        with self._lock:
+            at, of, version, cells = self._cells
+            now, current = time.monotonic(), core.book.engine.version
+            if of is core and (version == current or now - at < FRESH):
+                return cells
+            with suppress(NotServingError):  # it has just broken: what was counted last
+                cells = count(core)
+            self._cells = now, core, current, cells
+            return cells
+
+
+def _at_risk(core: DoorCore) -> Counter[str]:
+    """Preassigned cells by VC whose promise only bad hardware could keep; VCs without any count 0."""
+    state = core.book.engine.state
+    found = Counter[str](dict.fromkeys(state.vcs, 0))
+    for (vc, _, _), ranks in state.doomed.cells.items():
+        found[vc] += ranks.bit_count()
+    return found

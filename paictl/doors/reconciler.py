@@ -1,0 +1,244 @@
+"""The reconcile loop: evictions, overdue bindings, pods to be queued again. All of it may wait for the network."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from paictl.doors import claims, conditions, deciding, gangs, housekeeping, pod_events
+from paictl.doors.binder import MARGIN
+from paictl.doors.core import DoorCore, NotServingError
+from paictl.doors.housekeeping import Victim
+from paictl.doors.table import PodRef
+from paictl.errors import PaictlError
+from paictl.remote.kube import budgets, pods
+from paictl.remote.kube.client import KubeClient
+from paictl.remote.kube.pods import Eviction
+from paictl.scheduler.book import Preemption
+from paictl.scheduler.wire import PREEMPTED_FOR
+
+PERIOD: Final = 0.5
+"""Seconds between rounds when nothing wakes the loop."""
+BETWEEN_EVICTIONS: Final = (1.0, 30.0)
+"""First and longest pause before a victim is tried again that a budget protects or that did not go."""
+REQUEUE: Final = "paictl.io/asked-again"
+"""Annotation whose change makes kube-scheduler ask about a pod again."""
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """A victim that was asked to go."""
+
+    first: float
+    due: float
+    pause: float = BETWEEN_EVICTIONS[0]
+
+
+class Reconciler:
+    """One thread that brings the cluster to where the core wants it."""
+
+    def __init__(
+        self,
+        client: KubeClient,
+        core: DoorCore,
+        *,
+        remaining: Callable[[], float],
+        delete_after: float | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.client = client
+        self.core = core
+        self.remaining = remaining
+        """Seconds for which this process leads for sure."""
+        self.delete_after = delete_after
+        """Seconds after which a victim is deleted that a budget protects; None: never."""
+        self.clock = clock
+        self.evicted = 0
+        self._attempts: dict[str, _Attempt] = {}
+        self._torn: set[str] = set()
+        """Victims of whose gang a pod was evicted: what is left of it does no work."""
+        self._nominated: set[str] = set()
+        self._swept = 0.0
+        self._counted = 0.0
+        self._vacant: dict[str, float] = {}
+        """Since when the place of a preempting group has been free."""
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="reconciler", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Begin nothing new."""
+        self._stop.set()
+        self.core.work.set()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            self.core.work.wait(PERIOD)
+            self.core.work.clear()
+            if self._stop.is_set() or self.remaining() <= MARGIN:
+                continue
+            try:
+                self._preempt()
+                if self.clock() - self._swept >= PERIOD:  # it looks at every pod: not for each that comes or goes
+                    self._sweep()
+            except NotServingError:
+                continue
+            except PaictlError:  # the API server is away; the next round tries again
+                self._stop.wait(PERIOD)
+
+    def reconcile(self) -> None:
+        """Whatever is due."""
+        self._preempt()
+        self._sweep()
+
+    def _sweep(self) -> None:
+        """Bindings that never came, and pods that would fit now."""
+        self._swept = self.clock()
+        for ref in (*housekeeping.overdue(self.core), *housekeeping.strangers(self.core)):
+            self._check(ref)
+        for ref in housekeeping.to_requeue(self.core):
+            if not pods.annotate(self.client, (ref.namespace, ref.name, ref.uid), {REQUEUE: f"{time.time():.3f}"}):
+                self._check(ref)
+        self._give_back()
+        self._take_back_claims()
+        if self._swept - self._counted >= gangs.PATIENCE / 6:
+            self._counted = self._swept
+            gangs.tell_missing(self.core)
+            for ref, why in gangs.late(self.core):
+                self._end_late(ref, why)
+        for status in conditions.untold(self.core) if self._may_act() else ():
+            conditions.tell(self.client, self.core.options.pod_groups, status)
+        for ref in housekeeping.unheard(self.core):
+            began = time.perf_counter()
+            deciding.preempt_unasked(self.core, ref)
+            self._stop.wait(time.perf_counter() - began)  # questions have at least half of the time
+
+    def _end_late(self, ref: PodRef, why: str) -> None:
+        """Evict a pod of a gang that will not be whole."""
+        if not self._may_act():
+            return
+        answer, refusal = pods.evict(self.client, ref.namespace, ref.name, ref.uid)
+        match answer:
+            case Eviction.TAKEN:
+                self.core.record(pod_events.place_given_back(ref, why))
+            case Eviction.REFUSED:
+                self.core.record(pod_events.hindered(ref, ref.key, refusal))
+            case Eviction.GONE:
+                self._check(ref)
+
+    def _give_back(self) -> None:
+        """Places that a preemption has freed and that nobody has come for."""
+        now, found = self.clock(), gangs.vacant(self.core)
+        self._vacant = {name: self._vacant.get(name, now) for name in found}
+        for name, since in self._vacant.items():
+            if now - since > self.core.options.deadline:
+                gangs.give_back(self.core, name)
+
+    def _take_back_claims(self) -> None:
+        """Devices that were allocated for a place which was given up."""
+        if self.core.claims is None:
+            return
+        found = claims.given_up(self.core)
+        try:
+            for claim in found:
+                if self._may_act():
+                    self.core.claims.writer.take_back(claim, pods.BIND)
+        finally:
+            claims.settled(self.core, found)
+
+    def _check(self, ref: PodRef) -> None:
+        """A pod whose binding is overdue, or that may be gone: only the API server knows."""
+        now = pods.get(self.client, ref.namespace, ref.name)
+        if now is None or now["metadata"].get("uid") != ref.uid:
+            self.core.pod_gone(ref.uid)
+        elif now["spec"].get("nodeName"):
+            self.core.pod_changed(now)
+        else:
+            self.core.pod_changed(now)
+            housekeeping.release(self.core, ref)
+
+    def _preempt(self) -> None:
+        """Evict victims gang by gang."""
+        found = housekeeping.preemptions(self.core)
+        for preemption in found:
+            self._nominate(preemption)  # first: it finds out whether those who wait are still there
+            for uids in housekeeping.gangs(self.core, preemption):
+                self._evict_gang(preemption, uids)
+        wanted = {uid for preemption in found for _, uids in preemption.victims for uid in uids}
+        self._attempts = {uid: one for uid, one in self._attempts.items() if uid in wanted}
+        self._torn &= wanted
+        self._nominated &= {uid for preemption in found for uid in preemption.waiting}
+
+    def _evict_gang(self, preemption: Preemption, uids: Sequence[str]) -> None:
+        """Evict the pods of a gang, or none of them: half a gang holds devices and does no work.
+
+        A budget that its owner makes in between does not keep the rest, where budgets may be overruled.
+        """
+        now = self.clock()
+        due = (uid for uid in uids if uid not in self._attempts or now >= self._attempts[uid].due)
+        found = (housekeeping.victim(self.core, preemption.group, uid) for uid in due)
+        victims = [victim for victim in found if victim is not None]
+        if not victims or not self._may_act():
+            return
+        tried = [self._attempts.setdefault(one.pod.uid, _Attempt(now, now)) for one in victims]
+        waited, torn = now - min(one.first for one in tried), not self._torn.isdisjoint(uids)
+        overrule = self.delete_after is not None and (torn or waited >= self.delete_after)
+        hindered = {} if overrule else self._protected([one.pod for one in victims])
+        for ref, why in hindered.items():
+            self._tell_hindered(preemption, ref, why)
+        for attempt, victim in zip(tried, victims, strict=True):
+            if not hindered and self._may_act() and self._evict(preemption, victim, overrule=overrule):
+                self._torn.update(uids)
+            attempt.due = self.clock() + attempt.pause
+            attempt.pause = min(2 * attempt.pause, BETWEEN_EVICTIONS[1])
+
+    def _may_act(self) -> bool:
+        return not self._stop.is_set() and self.remaining() > MARGIN
+
+    def _protected(self, refs: Sequence[PodRef]) -> dict[PodRef, str]:
+        """Which of them budgets protect now: each alone, in the API server's words, or all of them together."""
+        asked = ((ref, pods.evict(self.client, ref.namespace, ref.name, ref.uid, only_ask=True)) for ref in refs)
+        alone = {ref: why for ref, (answer, why) in asked if answer is Eviction.REFUSED}
+        if alone or len(refs) == 1:
+            return alone
+        together = budgets.overdrawn(self.client, [(ref.namespace, ref.name, ref.uid) for ref in refs])
+        return {PodRef(*pod): why for pod, why in together.items()}
+
+    def _tell_hindered(self, preemption: Preemption, victim: PodRef, why: str) -> None:
+        for waiting in preemption.waiting:
+            entry = self.core.table.by_uid.get(waiting)
+            if entry is not None:
+                self.core.record(pod_events.hindered(entry.ref, victim.key, why))
+
+    def _evict(self, preemption: Preemption, victim: Victim, *, overrule: bool) -> bool:
+        """Evict one pod; whether the API server has agreed."""
+        ref, group = victim.pod, victim.group
+        pods.annotate(self.client, (ref.namespace, ref.name, ref.uid), {PREEMPTED_FOR: group.name})
+        answer, why = pods.evict(self.client, ref.namespace, ref.name, ref.uid, grace=victim.grace)
+        if answer is Eviction.REFUSED and overrule:
+            self.core.record(pod_events.overruled(ref, group.name, why))
+            pods.delete(self.client, ref.namespace, ref.name, ref.uid, victim.grace)
+            answer = Eviction.TAKEN
+        match answer:
+            case Eviction.TAKEN:
+                self.evicted += 1
+                self.core.record(pod_events.preempted(ref, group, victim.node))
+            case Eviction.REFUSED:
+                self._tell_hindered(preemption, ref, why)
+            case Eviction.GONE:
+                self._check(ref)
+        return answer is Eviction.TAKEN
+
+    def _nominate(self, preemption: Preemption) -> None:
+        """Have kube-scheduler keep room for pods whose victims are on their way out."""
+        for ref, node in housekeeping.places(self.core, preemption):
+            if ref.uid not in self._nominated:
+                self._nominated.add(ref.uid)
+                if not pods.nominate(self.client, (ref.namespace, ref.name, ref.uid), node):
+                    self._check(ref)

@@ -1,0 +1,202 @@
+"""What every door answers over HTTP: HiveD's inspect API, health, metrics, explanations and the page.
+
+What walks the whole cluster runs in threads. Nobody's mistake gives more than an answer that says what is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import unquote
+
+import orjson
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from paictl.cluster.page import page
+from paictl.cluster.picture import picture_data
+from paictl.doors import views
+from paictl.doors.callers import Guard
+from paictl.doors.core import DoorCore, NotServingError
+from paictl.doors.metrics import DoorMetrics
+from paictl.doors.term import LeaderTerm
+from paictl.serving.bodies import HttpError
+from paictl.serving.throttle import BusyError, Throttle
+
+RELOAD: Final = 5
+"""Seconds after which a browser loads the page anew."""
+_PREFIX: Final = "hivedscheduler: User Error: "
+"""HiveD's, so that its users' scripts recognise it."""
+
+
+@dataclass(slots=True)
+class Api:
+    """Everything that can be looked at over HTTP. `term` gives the term that answers now, or says why there is none."""
+
+    term: Callable[[], LeaderTerm | str]
+    metrics: DoorMetrics
+    cluster: str = "kubernetes"
+    unfit: Callable[[], str] = lambda: ""
+    """Why this process neither answers nor could take over."""
+    guard: Guard | None = None
+    """Who may ask what; None: anyone anything, as with HiveD."""
+    warnings: Callable[[], Sequence[str]] = tuple
+    """What is wrong although it answers."""
+    verbs: Mapping[str, str] = field(default_factory=dict)
+    """Paths that are POSTed to, and what they do."""
+    _views: views.ViewCache = field(default_factory=views.ViewCache)
+    _throttle: Throttle = field(default_factory=Throttle)
+
+    def app(self) -> ASGIApp:
+        """The ASGI application."""
+        return Starlette(routes=[Route("/{path:path}", self._any, methods=["GET", "HEAD"])])
+
+    async def _any(self, request: Request) -> Response:
+        return await self.asked(lambda: self._routed(request))
+
+    async def asked(self, answer: Callable[[], Awaitable[Response]]) -> Response:
+        """An answer, or what is wrong with the question."""
+        try:
+            return await answer()
+        except HttpError as error:
+            return _json(f"{_PREFIX}{error.message}", error.status)
+        except views.UnknownError as error:
+            return _json(f"{_PREFIX}{error}", 400)
+        except NotServingError as error:
+            return _json(f"{_PREFIX}{error}", 503)
+        except BusyError as error:
+            busy = _json(f"{_PREFIX}{error}", 429)
+            busy.headers["Retry-After"] = str(error.seconds)
+            return busy
+        except ClientDisconnect:
+            return Response(status_code=400)
+
+    async def _routed(self, request: Request) -> Response:
+        path, method = request.url.path, "GET" if request.method == "HEAD" else request.method
+        look = _VIEWS.get(path) or next((found for start, found in _BELOW if path.startswith(start)), None)
+        if look is None and path not in self.verbs:
+            raise HttpError(404, f"Path not found: {path}")
+        if look is None or method != "GET":
+            raise HttpError(400, f"NotImplemented: {method}: {path}")
+        if self.guard is not None and path not in _OPEN:
+            await self.guard.check_look(request.scope)
+        return await look(self, request)
+
+    def serving(self) -> LeaderTerm:
+        """The term that answers. Raises `NotServingError`."""
+        term = self.term()
+        if isinstance(term, str):
+            raise NotServingError(term)
+        if problem := term.problem:
+            raise NotServingError(problem)
+        return term
+
+    # --- looking
+
+    def core(self) -> DoorCore:
+        """The core of whoever leads. Raises `NotServingError`."""
+        return self.serving().core
+
+    async def _root(self, request: Request) -> Response:
+        if "text/html" not in request.headers.get("accept", ""):
+            return _json({"paths": views.PATHS})
+        core = self.core()
+        text = await self._looked("/", core, lambda: page(views.picture(core, self.cluster)).encode())
+        return HTMLResponse(text, headers={"Refresh": str(RELOAD), "Cache-Control": "no-store"})
+
+    async def _healthz(self, _request: Request) -> Response:
+        term = self.term()
+        broken = "" if isinstance(term, str) else term.core.broken
+        return Response(broken or "ok", 500 if broken else 200, media_type="text/plain")
+
+    async def _readyz(self, _request: Request) -> Response:
+        term = self.term()
+        problem = term if isinstance(term, str) else term.problem
+        text = problem or "\n".join(("ok", *self.warnings()))
+        return Response(text, 503 if problem else 200, media_type="text/plain")
+
+    async def _availablez(self, _request: Request) -> Response:
+        problem = self.unfit()
+        return Response(problem or "ok", 503 if problem else 200, media_type="text/plain")
+
+    async def _metrics(self, _request: Request) -> Response:
+        data = await run_in_threadpool(self.metrics.text)
+        return Response(data, media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    async def _groups(self, request: Request) -> Response:
+        name = unquote(request.url.path.removeprefix(_GROUPS)).strip("/")
+        return await self._cached(
+            request, lambda: views.group(self.core(), name) if name else views.groups(self.core())
+        )
+
+    async def _status(self, request: Request) -> Response:
+        return await self._cached(request, lambda: views.cluster_status(self.core()))
+
+    async def _physical(self, request: Request) -> Response:
+        return await self._cached(request, lambda: views.physical_cluster(self.core()))
+
+    async def _virtual(self, request: Request) -> Response:
+        name = unquote(request.url.path.removeprefix(_VIRTUAL)).strip("/")
+        return await self._cached(request, lambda: views.virtual_clusters(self.core(), name))
+
+    async def _picture(self, request: Request) -> Response:
+        return await self._cached(request, lambda: picture_data(views.picture(self.core(), self.cluster)))
+
+    async def _explain(self, request: Request) -> Response:
+        namespace, found, name = unquote(request.url.path.removeprefix(_EXPLAIN)).partition("/")
+        if not found or not name:
+            raise HttpError(404, f"Path not found: {request.url.path}; it is {_EXPLAIN}NAMESPACE/NAME")
+        core, pod = self.core(), name.rstrip("/")
+
+        def make() -> bytes:
+            return orjson.dumps(views.explain_pod(core, namespace, pod))
+
+        data = await self._looked(f"{_EXPLAIN}{namespace}/{pod}", core, make, rare=True)
+        return Response(data, media_type="application/json")
+
+    async def _cached(self, request: Request, make: Callable[[], object]) -> Response:
+        """What walks the cluster, as JSON."""
+        data = await self._looked(request.url.path, self.core(), lambda: orjson.dumps(make()))
+        return Response(data, media_type="application/json")
+
+    async def _looked(self, key: str, core: DoorCore, make: Callable[[], bytes], *, rare: bool = False) -> bytes:
+        """What is good enough from memory, else made when it is its turn; `rare`: that keeps the lock."""
+        known = self._views.peek(key, core)
+        if known is None:
+            known = await self._throttle.run(lambda: self._views.get(key, core, make), rare=rare)
+        return known
+
+
+_GROUPS: Final = "/v1/inspect/affinitygroups"
+_VIRTUAL: Final = "/v1/inspect/clusterstatus/virtualclusters"
+_EXPLAIN: Final = "/v1/explain/pods/"
+_OPEN: Final = ("/healthz", "/readyz", "/availablez")
+"""For probes, which have no credentials."""
+_View = Callable[[Api, Request], Awaitable[Response]]
+_VIEWS: Final[dict[str, _View]] = {
+    "/": Api._root,
+    "/healthz": Api._healthz,
+    "/readyz": Api._readyz,
+    "/availablez": Api._availablez,
+    "/metrics": Api._metrics,
+    "/v1/picture": Api._picture,
+    _GROUPS: Api._groups,
+    _VIRTUAL: Api._virtual,
+    "/v1/inspect/clusterstatus": Api._status,
+    "/v1/inspect/clusterstatus/": Api._status,
+    "/v1/inspect/clusterstatus/physicalcluster": Api._physical,
+}
+_BELOW: Final[tuple[tuple[str, _View], ...]] = (
+    (f"{_GROUPS}/", Api._groups),
+    (f"{_VIRTUAL}/", Api._virtual),
+    (_EXPLAIN, Api._explain),
+)
+
+
+def _json(data: Any, status: int = 200) -> Response:
+    return Response(orjson.dumps(data), status, media_type="application/json")

@@ -1,0 +1,331 @@
+"""The process: election or none, the configuration watched, HTTP served, a clean end."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import field, replace
+from pathlib import Path
+from typing import Final
+
+import uvicorn
+
+from paictl.cluster.devices import support
+from paictl.cluster.devices.directory import DRIVERS
+from paictl.cluster.devices.pod_claims import ClaimOptions
+from paictl.cluster.devices.support import DeviceMode
+from paictl.cluster.pods import podgroups
+from paictl.cluster.pods.labels import DEVICES, Rules
+from paictl.doors import claims, configuration
+from paictl.doors.callers import Guard, Reviewer
+from paictl.doors.configuration import digest_of
+from paictl.doors.core import DoorOptions
+from paictl.doors.metrics import DoorMetrics
+from paictl.doors.pod_events import VITAL, PodEvent
+from paictl.doors.routing import Routing
+from paictl.doors.server import Api
+from paictl.doors.term import LeaderTerm
+from paictl.errors import PaictlError
+from paictl.frozen import frozen
+from paictl.remote.kube.client import KubeClient
+from paictl.remote.kube.events import EventRecorder, NewEvent, PodReference
+from paictl.remote.kube.informer import InformerTimes
+from paictl.remote.kube.leases import Leadership, LeaseTimes
+from paictl.serving.connections import serving
+from paictl.serving.ending import refuse_unserved, serve
+
+POLL: Final = 1.0
+"""Seconds between looks at the configuration file and at the engine's health."""
+COLLECT: Final = (10_000, 50, 1000)
+"""Allocations before the collector looks for circles: there are hardly any, while pods by the thousand are read, and
+walking them all again and again took more than half of a restart."""
+
+
+@frozen
+class DoorSettings:
+    """What the command line says."""
+
+    config: Path
+    host: str = "0.0.0.0"  # noqa: S104 - kube-scheduler runs beside it, Prometheus elsewhere
+    port: int = 30096
+    certificate: Path | None = None
+    key: Path | None = None
+    client_authority: Path | None = None
+    """Whose client certificates kube-scheduler shows; None: anyone may ask anything."""
+    elect: bool = False
+    lease: tuple[str, str] = ("paictl-system", "hivedscheduler-extender")
+    pod: tuple[str, str] | None = None
+    """Namespace and name of the pod that this is; it carries the leader's label while it leads."""
+    own_preemption: bool = True
+    delete_after: float | None = None
+    longest_grace: float = 300.0
+    gang_deadline: float | None = None
+    deadline: float = 60.0
+    devices: tuple[str, ...] = DEVICES
+    require_grants: bool = False
+    device_mode: DeviceMode = DeviceMode.ENVIRONMENT
+    claims: ClaimOptions = field(default_factory=lambda: ClaimOptions(support.CLASSES, DRIVERS))
+    """Which claims are on cells, unless the mode is `ENVIRONMENT`."""
+    events: bool = True
+    dump: Path | None = None
+    times: InformerTimes = field(default_factory=InformerTimes)
+    terms: LeaseTimes = field(default_factory=LeaseTimes)
+
+    def with_devices(
+        self, mode: str, classes: Sequence[str] | None = None, drivers: Sequence[str] | None = None
+    ) -> DoorSettings:
+        """These settings, with another way for pods to get their devices. Raises `PaictlError` for an invalid one."""
+        chosen, claims = support.read_options(mode, classes, drivers)
+        return replace(self, device_mode=chosen, claims=claims)
+
+
+class DoorService:
+    """From `start` to `stop`; `run` does both around the HTTP server. A door says by which parts."""
+
+    component: str
+    """Who says the pods' events."""
+    prefix: str
+    """Of the metrics."""
+    term_type: type[LeaderTerm] = LeaderTerm
+    api_type: type[Api] = Api
+
+    def __init__(self, client: KubeClient, settings: DoorSettings, log: Callable[[str], None]) -> None:
+        self.client = client
+        self.settings = settings
+        self.log = log
+        self.read = configuration.read(settings.config)
+        self.claims, why = support.chosen(client, settings.device_mode, settings.claims)
+        log(why)
+        self._pod_groups: str | None = None
+        """Where PodGroups are listed, empty if nowhere; None while the API server has not said so."""
+        self._no_pod_groups = ""
+        """What is missing where there are some."""
+        wanted = settings.device_mode is not DeviceMode.ENVIRONMENT
+        self._no_claims = why if wanted and self.claims is None else ""
+        self.events = EventRecorder(client, self.component, enabled=settings.events)
+        self.metrics = DoorMetrics(
+            lambda: self.current.core if self.current and not self.current.problem else None, self.prefix
+        )
+        self.metrics.evicted = lambda: self._evicted + (self.current.reconciler.evicted if self.current else 0)
+        self.metrics.events = lambda: (self.events.dropped, self.events.waiting)
+        self.current: LeaderTerm | None = None
+        self.failed = ""
+        """Why the process has to end."""
+        self._refused = ""
+        """Digest of a configuration that was not taken."""
+        self._fault = ""
+        """What is wrong with it."""
+        lease = settings.lease if settings.elect else None
+        self.leadership = Leadership(client, lease, self.begin, self.end, settings.terms)
+        self.routing = Routing(client, settings.pod, self._answering) if settings.pod is not None else None
+        self._evicted = 0
+        self._lock = threading.RLock()
+        self._stop = threading.Event()
+        self._server: uvicorn.Server | None = None
+
+    # --- terms
+
+    def begin(self) -> None:
+        """Lead: a new core from new lists."""
+        with self._lock:
+            self.end()
+            self._find_pod_groups()
+            options = DoorOptions(
+                own_preemption=self.settings.own_preemption,
+                deadline=self.settings.deadline,
+                rules=Rules(self.settings.devices, self.read.spec.sku_types),
+                require_grants=self.settings.require_grants,
+                claims=self.claims,
+                no_claims=self._no_claims,
+                longest_grace=self.settings.longest_grace,
+                gang_deadline=self.settings.gang_deadline,
+                pod_groups=self._pod_groups or "",
+            )
+            self.current = self.term_type(
+                self.client, self.read.spec, options, self.record,
+                remaining=self.leadership.remaining, delete_after=self.settings.delete_after, times=self.settings.times,
+            )  # fmt: skip
+            self.metrics.terms += 1
+            self.current.start()
+            self.log(f"leading: cells of {len(self.current.core.book.engine.state.physical.nodes)} nodes")
+
+    def _find_pod_groups(self) -> bool:
+        """Ask where PodGroups are, unless that is known; whether some were found by this."""
+        if self._pod_groups is None:
+            with suppress(PaictlError):  # it is asked again by the supervisor
+                self._pod_groups, self._no_pod_groups = podgroups.served(self.client)
+                return bool(self._pod_groups)
+        return False
+
+    def end(self) -> None:
+        """Lead no longer."""
+        with self._lock:
+            if self.current is not None:
+                self.current.stop()
+                self.metrics.keep(self.current.core)
+                self._evicted += self.current.reconciler.evicted
+                self.current = None
+                gc.unfreeze()  # what the term held can go
+
+    def term(self) -> LeaderTerm | str:
+        """Who answers now, or why nobody does."""
+        current = self.current
+        if current is not None:
+            return current
+        if self.leadership.problem:
+            return f"this process does not lead: {self.leadership.problem}"
+        holder = self.leadership.holder
+        return f"this process does not lead{f', {holder} does' if holder else ''}"
+
+    def _answering(self) -> LeaderTerm | None:
+        current = self.current
+        return None if current is None or current.problem else current
+
+    def unfit(self) -> str:
+        """Why this process neither answers nor could take over; empty if it does or could."""
+        term = self.term()
+        if not isinstance(term, str):
+            return term.problem
+        if self.leadership.problem or not self.leadership.holder:
+            return term
+        return ""
+
+    def record(self, event: PodEvent) -> None:
+        """An event of a pod."""
+        subject = PodReference(event.pod.namespace, event.pod.name, event.pod.uid)
+        vital = event.reason in VITAL
+        self.events.record(NewEvent(subject, event.reason, event.message, event.warning, vital, event.once))
+
+    # --- the process
+
+    def start(self) -> None:
+        """Begin everything but HTTP."""
+        if self.settings.client_authority is None:
+            self.log(
+                "warning: whoever reaches this port is answered; --tls-client-ca asks for kube-scheduler's certificate"
+            )
+        if not self.settings.require_grants:
+            self.log("warning: a pod of any namespace may use any virtual cluster; --require-grants asks for a grant")
+        self.events.start()
+        if self.routing is not None:
+            self.routing.start()
+        self.leadership.start()
+        threading.Thread(target=self._supervise, name="supervisor", daemon=True).start()
+
+    def stop(self) -> None:
+        """End in good order: give the lease back, send the events that wait."""
+        self._stop.set()
+        if self.routing is not None:
+            self.routing.stop()
+        self.leadership.stop()
+        self.events.stop()
+
+    def run(self) -> None:
+        """Serve until told to end. Raises `PaictlError` if the engine broke or the address is taken."""
+        gc.set_threshold(*COLLECT)
+        # Shorter than Python's 5 ms, so that an answer need not wait so long for the thread that reads a watch; longer
+        # than an answer takes: to be interrupted in the middle costs two turns at processors that are all busy.
+        sys.setswitchinterval(0.003)
+        self._server = uvicorn.Server(self._http())
+        serve(self._server, self.start, self.stop)
+        if self.failed:
+            raise PaictlError(self.failed, hint="this is a bug in paictl: report it with the dump")
+        refuse_unserved(self._server)
+
+    def _http(self) -> uvicorn.Config:
+        """How HTTP is served. Raises `PaictlError` if the certificate or its key cannot be used."""
+        settings = self.settings
+        guard = None if settings.client_authority is None else Guard(Reviewer(self.client).refusal)
+        app = self.api_type(self.term, self.metrics, self.client.context, self.unfit, guard, self.warnings).app()
+        try:
+            return serving(
+                app, settings.host, settings.port, settings.certificate, settings.key, settings.client_authority
+            )
+        except OSError as error:  # ssl's own error is one
+            raise PaictlError(
+                f"the certificate or its key cannot be used: {error.strerror or error}",
+                where=", ".join(
+                    str(path) for path in (settings.certificate, settings.key, settings.client_authority) if path
+                ),
+                hint="both have to be PEM and belong together",
+            ) from None  # fmt: skip
+
+    def _supervise(self) -> None:
+        """Look after the configuration, the lease and the engine."""
+        told: dict[str, str] = {}
+        while not self._stop.wait(POLL):
+            for what, problem in self._troubles().items():
+                if problem not in ("", told.get(what)):
+                    self.log(f"{what}: {problem}")
+                told[what] = problem
+            term = self.current
+            if term is not None and term.core.broken:
+                self.failed = f"{term.core.broken}; the state is in {term.dump(self.settings.dump)}"
+                if self._server is not None:
+                    self._server.should_exit = True
+                return
+            self._reread()
+            if self.current is not None and self._find_pod_groups():
+                self.begin()
+
+    def warnings(self) -> list[str]:
+        """What is wrong although this process answers; one line each."""
+        found = [f"{what}: {' '.join(problem.split())}" for what, problem in self._troubles().items() if problem]
+        if self._refused and digest_of(self.settings.config) == self._refused:
+            found.append(f"the changed configuration is not taken: {' '.join(self._fault.split())}")
+        return found
+
+    def _troubles(self) -> dict[str, str]:
+        """What keeps this process from its work; empty texts where nothing does."""
+        term = self.current
+        gone = not digest_of(self.settings.config)
+        return {
+            "the lease cannot be had": self.leadership.problem,
+            "the leader's label cannot be set": self.routing.problem if self.routing is not None else "",
+            "nodes cannot be followed": _with_rights(term.nodes.problem) if term is not None else "",
+            "pods cannot be followed": _with_rights(term.pods.problem) if term is not None else "",
+            "namespaces cannot be followed": (
+                _with_rights(term.namespaces.problem) if term is not None and term.namespaces is not None else ""
+            ),
+            "claims cannot be followed": (
+                next((_with_rights(one.problem) for one in term.claim_informers if one.problem), "") if term else ""
+            ),
+            "PodGroups cannot be followed": (
+                f"{self._no_pod_groups}: apply the rights that `paictl extender config` or `placer config` prints"
+                if self._no_pod_groups
+                else ""
+            ),
+            "devices": claims.summary(term.core) if term is not None else "",
+            "two extenders": term.core.rival if term is not None and not self.settings.elect else "",
+            "the configuration": f"{self.settings.config} cannot be read; what it said before stays" if gone else "",
+        }
+
+    def _reread(self) -> None:
+        """Take a changed configuration, unless it is none."""
+        digest = digest_of(self.settings.config)
+        if digest in ("", self.read.digest, self._refused):
+            return
+        try:
+            found = configuration.read(self.settings.config)
+        except PaictlError as error:
+            self._refused = digest
+            self._fault = f"{getattr(error, 'report', '') or error}"
+            self.log(f"the changed configuration is not taken: {self._fault}")
+            return
+        if found.text == self.read.text:  # another service's part of services-configuration.yaml
+            self.read = found
+            return
+        self.log("the configuration has changed: starting anew with it")
+        with self._lock:
+            self.read = found
+            if self.current is not None:
+                self.begin()
+
+
+def _with_rights(problem: str) -> str:
+    """A problem, and where to find the rights if they are what is missing."""
+    lacking = " is forbidden" in problem or "Unauthorized" in problem
+    return f"{problem} (`paictl extender config` prints the account and its rights)" if lacking else problem

@@ -1,0 +1,209 @@
+"""The pods that the API server has told of.
+
+What a caller of filter, bind or preempt says about a pod is compared with its entry and never becomes one: whoever
+reaches the port could otherwise invent a virtual cluster and a priority for a pod of theirs.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from paictl.cluster.pods.feasibility import PodDemand
+from paictl.cluster.pods.labels import Reading, Rules
+from paictl.cluster.pods.reading import read_pod, source_of
+from paictl.doors.podgroups import PodGroups
+from paictl.frozen import frozen
+from paictl.scheduler.errors import RequestError
+
+
+@frozen
+class PodRef:
+    """A pod, by all that names it."""
+
+    namespace: str
+    name: str
+    uid: str
+
+    @property
+    def key(self) -> str:
+        """``namespace/name``."""
+        return f"{self.namespace}/{self.name}"
+
+
+class NamelessPodError(ValueError):
+    """What was given as a pod lacks what names one."""
+
+
+class UnknownPodError(Exception):
+    """A caller speaks of a pod otherwise than the API server does; the message says how.
+
+    An honest kube-scheduler hears of a pod a moment earlier or later than this process: it has to ask again.
+    """
+
+    def __init__(self, pod: Mapping[str, Any], message: str) -> None:
+        super().__init__(message)
+        self.pod = pod
+        """What the caller sent."""
+
+
+@frozen
+class CachedDecision:
+    """What was answered about a pod, good for as long as the engine has this version."""
+
+    version: int
+    kind: str
+    """``bind``, ``insist``, ``preempt``, ``wait``, ``refused``."""
+    reason: str = ""
+    node: str = ""
+    offered: frozenset[str] | None = None
+    """The nodes that were offered, if they counted."""
+    usage: int | None = None
+    """The version of what pods request that it depends on; None if it does not."""
+
+
+@dataclass(slots=True)
+class PodEntry:
+    """One pod. Seconds are those of a clock that never goes back."""
+
+    ref: PodRef
+    source: tuple[object, ...] = ()
+    reading: Reading | None = None
+    problem: RequestError | None = None
+    """Why it cannot be read."""
+    cached: CachedDecision | None = None
+    asked: float = 0.0
+    """When kube-scheduler last asked about it; before it has, when the pod was first heard of."""
+    met: float = 0.0
+    """When it was first heard of."""
+    missing: str = ""
+    """What it was told last about pods of its gang that have not come."""
+    was_asked: bool = False
+    """Whether kube-scheduler has asked this process about it."""
+    demand: PodDemand | None = None
+    """What it demands of a node, while it waits; None if the API server has not said so yet."""
+    lacks_room: bool = False
+    """Whether kube-scheduler said last that its nodes have too little left for it."""
+    examined: tuple[int, int] = (-1, -1)
+    """Versions of the engine and of what pods request, when it was last decided without a question."""
+    declined: frozenset[str] = frozenset()
+    """Nodes where it had its place until the deadline, while kube-scheduler did not offer them."""
+    unoffered: bool = False
+    """Whether kube-scheduler did not offer the node of its place when it last asked."""
+    assumed: float = 0.0
+    """Since when it holds devices without Kubernetes having confirmed it; 0: it does not."""
+    attempts: int = 0
+    """How often the same node was answered without a binding."""
+    binding: bool = False
+    """Whether a binding is under way."""
+    pod_group: str = ""
+    """The PodGroup that it names: kube-scheduler decides about all of its pods in one cycle."""
+    listed: bool = False
+    """Whether the informer has told of it; one that was only fetched may be gone without any news."""
+    deleting: bool = False
+    grace: float = 0.0
+    """Seconds that its specification gives it for its end."""
+    leaves_by: float = 0.0
+    """When it is to have ended at the latest, as Unix time, once it is being deleted."""
+    gated: bool = False
+    """Whether it has scheduling gates: nobody is to schedule it yet."""
+    runs: bool = False
+    """Whether it is bound, by whomever."""
+    requeued: float = 0.0
+    """When kube-scheduler was last made to ask again."""
+    requeues: int = 0
+    """How often since it last asked."""
+    confirmed: str = ""
+    """The bind annotation under which it is known to run."""
+
+
+def pod_ref(pod: Mapping[str, Any]) -> PodRef:
+    """What names a pod. Raises `NamelessPodError` if it lacks a name or a uid."""
+    about = pod.get("metadata") or {}
+    namespace, name, uid = (str(about.get(key) or "") for key in ("namespace", "name", "uid"))
+    if not name or not uid:
+        raise NamelessPodError("a pod has no name or no uid")
+    return PodRef(namespace or "default", name, uid)
+
+
+REMEMBERED: Final = 10_000
+"""Pods that are remembered as gone: more than can go while one question is under way."""
+
+
+class PodTable:
+    """Entries by uid and by name."""
+
+    def __init__(self, rules: Rules) -> None:
+        self.rules = rules
+        self.by_uid: dict[str, PodEntry] = {}
+        self._uid: dict[str, str] = {}
+        self._gone: OrderedDict[str, None] = OrderedDict()
+        self.pod_groups = PodGroups()
+
+    def __iter__(self) -> Iterator[PodEntry]:
+        return iter(self.by_uid.values())
+
+    def meet(self, pod: Mapping[str, Any], now: float = 0.0) -> PodEntry:
+        """The entry of a pod object, read anew if what it asks for has changed."""
+        ref = pod_ref(pod)
+        entry = self.by_uid.get(ref.uid)
+        if entry is None:
+            entry = self.by_uid[ref.uid] = PodEntry(ref, asked=now, met=now)
+            self._uid[ref.key] = ref.uid
+        entry.pod_group = self.pod_groups.meet(pod)
+        named = self.pod_groups.of(pod)
+        source = source_of(pod, named)
+        if entry.source != source:
+            entry.source, entry.cached = source, None
+            try:
+                entry.reading, entry.problem = read_pod(pod, ref.uid, ref.key, self.rules, named), None
+            except RequestError as error:
+                entry.reading, entry.problem = None, error
+        return entry
+
+    def named_by(self, pod: Mapping[str, Any]) -> PodEntry:
+        """The entry of the pod that a caller sent.
+
+        Raises `UnknownPodError` if the API server has not told of it (yet), if it has another name under this uid, or
+        if it asks for something else than the caller says.
+        """
+        ref = pod_ref(pod)
+        entry = self.by_uid.get(ref.uid)
+        if entry is None:
+            raise UnknownPodError(
+                pod, f"the API server has not reported pod {ref.key} with uid {ref.uid} yet: ask again"
+            )
+        if entry.ref != ref:
+            raise UnknownPodError(pod, f"uid {ref.uid} is not the uid of pod {ref.key}")
+        if entry.source != source_of(pod, self.pod_groups.of(pod)):
+            raise UnknownPodError(
+                pod,
+                f"pod {ref.key} has other scheduling annotations or labels at the API server than in this question: "
+                "ask again",
+            )
+        return entry
+
+    def find(self, namespace: str, name: str) -> PodEntry | None:
+        """The pod of that name that was met last."""
+        return self.by_uid.get(self._uid.get(f"{namespace}/{name}", ""))
+
+    def has_gone(self, uid: str) -> bool:
+        """Whether a pod is known to be gone: a question about it that was under way must not bring it back."""
+        return uid in self._gone
+
+    def forget(self, uid: str) -> PodEntry | None:
+        """A pod is gone, for good: its uid never comes again."""
+        self._gone[uid] = None
+        while len(self._gone) > REMEMBERED:
+            self._gone.popitem(last=False)
+        entry = self.by_uid.pop(uid, None)
+        if entry is not None and self._uid.get(entry.ref.key) == uid:
+            del self._uid[entry.ref.key]
+        return entry
+
+    def name(self, uid: str) -> str:
+        """``namespace/name`` of a pod, its uid if nobody knows it."""
+        entry = self.by_uid.get(uid)
+        return entry.ref.key if entry else uid

@@ -1,0 +1,154 @@
+"""One term of leadership: a core of its own, informers that fill it, a binder and a reconciler that act for it.
+
+Everything is made anew when a term begins, from lists that are as new as the moment: what another leader bound last is
+in them. Without an election there is one term, for as long as the process lives or its configuration stays the same.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import tempfile
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from paictl.cells.spec import ClusterSpec
+from paictl.cluster.devices.pod_claims import PodClaims
+from paictl.cluster.pods.nodes import node_status
+from paictl.cluster.pods.podgroups import read_group
+from paictl.doors import claims
+from paictl.doors.binder import Binder
+from paictl.doors.core import DoorCore, DoorOptions, NotServingError
+from paictl.doors.following import following
+from paictl.doors.pod_events import PodEvent
+from paictl.doors.reconciler import Reconciler
+from paictl.remote.kube.client import Json, KubeClient
+from paictl.remote.kube.informer import Informer, InformerTimes
+from paictl.scheduler import snapshot
+
+PODS: Final = {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}
+"""A pod that has ended leaves the selection, and so is told as gone."""
+
+
+class LeaderTerm:
+    """From `start` to `stop`. A door that carries decisions out in another way says by which parts."""
+
+    core_type: type[DoorCore] = DoorCore
+    binder_type: type[Binder] = Binder
+    reconciler_type: type[Reconciler] = Reconciler
+    binds = True
+    """Whether it binds pods itself, and so reserves their claims for them."""
+    needs_namespaces = False
+    """Whether namespaces matter even where no grants are asked for."""
+
+    def __init__(
+        self,
+        client: KubeClient,
+        spec: ClusterSpec,
+        options: DoorOptions,
+        record: Callable[[PodEvent], None],
+        *,
+        remaining: Callable[[], float],
+        delete_after: float | None = None,
+        times: InformerTimes | None = None,
+    ) -> None:
+        self.core = self.core_type(spec, options, record)
+        self.binder = self.binder_type(client, self.core, remaining=remaining)
+        self.reconciler = self.reconciler_type(client, self.core, remaining=remaining, delete_after=delete_after)
+        core = self.core
+        self.nodes = following(
+            client, "/api/v1/nodes", self.node_seen, lambda key, _uid: core.node_gone(key), self.synced, times=times
+        )
+        self.pods = following(
+            client, "/api/v1/pods", core.pod_changed, lambda _key, uid: core.pod_gone(uid), self.synced,
+            query=PODS, times=times,
+        )  # fmt: skip
+        self.namespaces = (
+            following(
+                client,
+                "/api/v1/namespaces",
+                core.namespace_changed,
+                lambda key, _uid: core.namespace_gone(key),
+                self.synced,
+                times=times,
+            )
+            if options.require_grants or self.needs_namespaces
+            else None
+        )
+        self.pod_groups = (
+            following(
+                client, f"{options.pod_groups}/podgroups", lambda one: core.pod_group_changed(read_group(one)),
+                lambda key, _uid: core.pod_group_gone(key), self.synced, times=times,
+            )
+            if options.pod_groups
+            else None
+        )  # fmt: skip
+        self.claim_informers: tuple[Informer, ...] = ()
+        if options.claims is not None:
+            promised = claims.promised_indexes(self.core.book.engine.state)
+            self.core.claims = PodClaims(client, options.claims, promised, self.core.wall, reserves=self.binds)
+            self.core.claims.directory.changed = self._devices_changed
+            self.claim_informers = claims.informers(client, core, self.core.claims, self.synced, times)
+        self.remaining = remaining
+        self._opening = threading.Lock()
+        self.ended = False
+
+    def start(self) -> None:
+        """List nodes, pods and, if grants count, namespaces; answer as soon as all are known."""
+        for informer in self._informers():
+            informer.start()
+        self.reconciler.start()
+
+    def _informers(self) -> tuple[Informer, ...]:
+        others = filter(None, (self.namespaces, self.pod_groups))
+        return (*others, *self.claim_informers, self.nodes, self.pods)
+
+    def _devices_changed(self, node: str) -> None:
+        with suppress(NotServingError):  # a broken core has said so already
+            self.core.devices_changed(node)
+
+    def stop(self) -> None:
+        """Answer nothing more."""
+        self.ended = True
+        for informer in self._informers():
+            informer.stop()
+        self.reconciler.stop()
+        self.binder.stop()
+
+    def synced(self) -> None:
+        """A list has been told; when all have, the core opens."""
+        with self._opening:
+            if not self.core.is_open and all(one.ready.is_set() for one in self._informers()):
+                self.core.open()
+                gc.freeze()  # what is known now stays: no answer has to wait until the collector has walked it
+
+    def node_seen(self, node: Json) -> None:
+        """A node object is like this now."""
+        if self.core.claims is not None:
+            self.core.claims.directory.node_changed(node)
+        self.core.node_changed(node_status(node, self.core.options.rules.devices))
+
+    @property
+    def problem(self) -> str:
+        """Why questions cannot be answered; empty if they can."""
+        if self.core.broken:
+            return self.core.broken
+        if self.ended or self.remaining() <= 0:
+            return "this process does not lead"
+        if not self.core.is_open:
+            found = next(filter(None, (one.problem for one in self._informers())), "")
+            return f"the scheduler is starting: {found or 'it does not know all pods yet'}"
+        return ""
+
+    def dump(self, folder: Path | None = None) -> Path:
+        """Write the state of an engine that contradicts itself, for whoever looks into it; returns the file."""
+        data: Json = {"error": self.core.broken, "engine": snapshot.dump(self.core.book.engine)}
+        text = json.dumps(data, default=str)
+        with tempfile.NamedTemporaryFile(
+            "w", dir=folder, prefix="paictl-extender-", suffix=".json", delete=False, encoding="utf-8"
+        ) as file:
+            file.write(text)
+        return Path(file.name)

@@ -1,0 +1,260 @@
+"""What can be looked at: HiveD's inspect API, explanations, the picture."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from paictl.cluster.cells import chain_pictures, vc_pictures
+from paictl.cluster.interface import JobState, JobView, MachineSpec, NodeCondition, NodeRole, NodeView
+from paictl.cluster.picture import Picture
+from paictl.doors import gangs, reclaim
+from paictl.scheduler import inspect, inspection
+from paictl.scheduler.errors import RequestError
+from paictl.scheduler.explain import PodVerdict, explain, render, to_data
+from paictl.scheduler.groups import Group, GroupState
+from paictl.units import from_unix
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from paictl.doors.core import DoorCore
+    from paictl.doors.table import PodEntry
+    from paictl.scheduler.state import State
+
+Json = dict[str, Any]
+
+PATHS: Final = (
+    "/", "/v1/extender/filter", "/v1/extender/bind", "/v1/extender/preempt", "/v1/inspect/affinitygroups/",
+    "/v1/inspect/clusterstatus", "/v1/inspect/clusterstatus/physicalcluster",
+    "/v1/inspect/clusterstatus/virtualclusters/",
+)  # fmt: skip
+"""What HiveD answers to ``GET /``."""
+
+
+EPOCH: Final = datetime.fromtimestamp(0, UTC)
+"""Since when things are as they are: the scheduler does not know."""
+
+
+class UnknownError(Exception):
+    """There is nothing of that name; the message is for the user."""
+
+
+def groups(core: DoorCore) -> Json:
+    """``GET /v1/inspect/affinitygroups/``."""
+    with core.sharing() as give_way:
+        state, items = core.book.engine.state, []
+        for name in list(state.groups.by_name):
+            found = state.groups.by_name.get(name)  # others may have ended it meanwhile
+            if found is not None:
+                items.append(_status(state, found))
+            give_way()
+        return {"items": items or None}
+
+
+def group(core: DoorCore, name: str) -> Json:
+    """``GET /v1/inspect/affinitygroups/NAME``."""
+    with core.guarded():
+        found = core.book.engine.state.groups.by_name.get(name)
+        if found is None:
+            raise UnknownError(f"Affinity group {name} does not exist since it is not allocated or preempting")
+        return _status(core.book.engine.state, found)
+
+
+def _status(state: State, found: Group) -> Json:
+    """A group with its times as HiveD writes them (RFC 3339)."""
+    data = inspect.group_status(state, found)
+    lazy = data["status"].get("lazyPreemptionStatus")
+    if lazy and lazy["preemptionTime"] is not None:
+        at = datetime.fromtimestamp(lazy["preemptionTime"], UTC)
+        lazy["preemptionTime"] = at.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return data
+
+
+def cluster_status(core: DoorCore) -> Json:
+    """``GET /v1/inspect/clusterstatus``."""
+    return _status_of(core).all()
+
+
+def physical_cluster(core: DoorCore) -> list[Json]:
+    """``GET /v1/inspect/clusterstatus/physicalcluster``."""
+    return _status_of(core).physical_cluster()
+
+
+def virtual_clusters(core: DoorCore, name: str = "") -> object:
+    """``GET /v1/inspect/clusterstatus/virtualclusters/[VC]``."""
+    if name and name not in core.book.engine.state.vcs:
+        raise UnknownError(f"VC {name} not found")
+    found = _status_of(core)
+    return found.virtual_cluster(name) if name else found.virtual_clusters()
+
+
+def _status_of(core: DoorCore) -> inspect.ClusterStatus:
+    """What it looks like; only the look itself needs the lock."""
+    with core.sharing() as give_way:
+        seen = inspection.inspect(core.book.engine.state, between=give_way)
+    return inspect.ClusterStatus(seen)
+
+
+def explain_pod(core: DoorCore, namespace: str, name: str) -> Json:
+    """``GET /v1/explain/pods/NAMESPACE/NAME``: what it does; if it waits, why and what would let it run."""
+    with core.guarded():
+        entry = core.table.find(namespace, name)
+        if entry is None:
+            raise UnknownError(f"pod {namespace}/{name} is not known: it does not ask for this scheduler, or is gone")
+        data: Json = {"pod": entry.ref.key, "uid": entry.ref.uid}
+        if entry.reading is None:
+            assert entry.problem is not None  # noqa: S101 - one of the two
+            return data | {"situation": "refused", "text": [f"Pod {entry.ref.key} cannot be read: {entry.problem}"]}
+        known = core.book.pods.get(entry.ref.uid)
+        incomplete = gangs.missing(core, entry)
+        note = [f"  It {incomplete}."] if incomplete else []
+        if known is not None and known.info is not None:
+            running = _running(core, entry)
+            return data | running | {"text": [*running["text"], *note]}
+        try:
+            if (refusal := core.refusal(entry)) is not None:
+                raise refusal
+            found = explain(core.book.engine, entry.reading.request)
+        except RequestError as error:
+            return data | {"situation": "refused", "text": [f"Pod {entry.ref.key} was refused: {error.message}"]}
+        kind = {PodVerdict.BIND: "ready", PodVerdict.PREEMPT: "preempting"}.get(found.decision, "waiting")
+        return data | {
+            "situation": kind,
+            "group": entry.reading.request.group,
+            "text": [*render(found), *note],
+            "explanation": to_data(found),
+        }
+
+
+def _running(core: DoorCore, entry: PodEntry) -> Json:
+    state = core.book.engine.state
+    known = core.book.pods[entry.ref.uid]
+    info, name = known.info, known.request.group
+    assert info is not None  # noqa: S101 - it runs
+    found = state.groups.by_name.get(name)
+    devices = ",".join(map(str, info.devices))
+    lines = [f"Pod {entry.ref.key} runs on node {info.node}, devices {devices} (group {name})."]
+    hold = "opportunistic" if known.request.priority < 0 else "guaranteed"
+    if found is not None and found.virtual is None and found.priority >= 0:
+        hold = "lazily preempted"
+        taker = f" to {found.preemptor}" if found.preemptor else ""
+        lines.append(f"  It lost its guarantee{taker} and runs on without one.")
+    else:
+        lines.append(f"  It is {hold}.")
+    if found is not None and found.state is GroupState.BEING_PREEMPTED:
+        reserver = state.occupancy.reserver
+        taker = next((reserver[leaf] for leaf in found.leaves() if leaf in reserver), "another group")
+        lines.append(f"  It is being preempted: {taker} waits for its devices.")
+    if not known.bound:
+        why = reclaim.obstacle_on(core, entry, info.node)
+        lines.append(
+            f"  It is not bound yet: node {info.node} would not take it now: {why}."
+            if why else "  Kubernetes has not confirmed the binding yet."
+        )  # fmt: skip
+    return {
+        "situation": "running" if known.bound else "assumed", "group": name, "node": info.node,
+        "devices": list(info.devices), "hold": hold, "text": lines,
+    }  # fmt: skip
+
+
+def picture(core: DoorCore, cluster: str) -> Picture:
+    """The cells at this instant, as ``paictl cluster view`` draws them."""
+    with core.sharing() as give_way:
+        state, now = core.book.engine.state, from_unix(core.wall())
+        waiting = [
+            entry for entry in core.table
+            if entry.reading is not None and entry.cached is not None and not entry.cached.node
+        ]  # fmt: skip
+        seen = inspection.inspect(state, between=give_way)
+        return Picture(
+            cluster=cluster,
+            now=now,
+            epoch=EPOCH,
+            chains=chain_pictures(seen),
+            vcs=vc_pictures(seen, Counter(_vc(entry) for entry in waiting)),
+            nodes=tuple(_nodes(core, give_way)),
+            jobs=tuple(_jobs(core, waiting, now)),
+            note="" if core.is_open else "the scheduler is starting: it does not know all pods yet",
+        )
+
+
+def _vc(entry: PodEntry) -> str:
+    return entry.reading.request.vc if entry.reading else ""
+
+
+def _nodes(core: DoorCore, give_way: Callable[[], None]) -> Iterator[NodeView]:
+    for name in core.book.engine.state.physical.nodes:
+        yield _node(core, name)
+        give_way()
+
+
+def _node(core: DoorCore, name: str) -> NodeView:
+    state, seen = core.book.engine.state, core.nodes.get(name)
+    leaves = [leaf for cell in state.physical.nodes[name] for leaf in state.physical.leaves(cell)]
+    condition = NodeCondition.READY
+    if name in core.bad:
+        cordoned = seen is not None and seen.ready and not seen.schedulable
+        condition = NodeCondition.CORDONED if cordoned else NodeCondition.FAILED
+    kind = state.physical.chains[state.physical.chain[leaves[0]]].leaf_type if leaves else ""
+    machine = MachineSpec(name, "", NodeRole.WORKER, kind, device_type=kind, devices=len(leaves))
+    used = sum(leaf in state.occupancy.user for leaf in leaves)
+    return NodeView(machine, condition, EPOCH, used, reason=core.bad.get(name, ""))
+
+
+def _jobs(core: DoorCore, waiting: list[PodEntry], now: datetime) -> list[JobView]:
+    """Groups that hold devices, and groups of which pods wait."""
+    shown: dict[str, JobView] = {}
+    for one in core.book.engine.state.groups.by_name.values():
+        devices = sum(size * number for size, number in one.members)
+        used = sum(size for (size, _), row in zip(one.members, one.pods, strict=True) for uid in row if uid)
+        running = JobState.WAITING if one.state is GroupState.PREEMPTING else JobState.RUNNING
+        shown[one.name] = JobView(
+            one.name, one.vc, str(one.priority), running, now, devices, now if used else None,
+            number=len(shown) + 1, used=used,
+        )  # fmt: skip
+    for entry in waiting:
+        if entry.reading is None or entry.cached is None or entry.reading.request.group in shown:
+            continue
+        asked = entry.reading.request
+        devices = sum(size * number for size, number in asked.members)
+        shown[asked.group] = JobView(
+            asked.group, asked.vc, str(asked.priority), JobState.WAITING, now, devices,
+            number=len(shown) + 1, reason=entry.cached.reason,
+        )  # fmt: skip
+    return list(shown.values())
+
+
+class ViewCache:
+    """An answer that was expensive, for a while: looking must not keep scheduling waiting.
+
+    It is made anew as soon as something has changed, but never in more than a tenth of the time.
+    """
+
+    SHARE: Final = 10
+    MOST: Final = 64
+    """Questions that are remembered."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.clock = clock
+        self._known: dict[str, tuple[float, DoorCore, int, bytes]] = {}
+
+    def peek(self, key: str, core: DoorCore) -> bytes | None:
+        """The answer to a question (a path) at a core if it is good enough."""
+        known = self._known.get(key)
+        if known is None or known[1] is not core:
+            return None
+        return known[3] if known[2] == core.book.engine.version or self.clock() < known[0] else None
+
+    def get(self, key: str, core: DoorCore, make: Callable[[], bytes]) -> bytes:
+        """The answer to a question at a core, made if need be."""
+        if (known := self.peek(key, core)) is not None:
+            return known
+        began, version = self.clock(), core.book.engine.version
+        data, now = make(), self.clock()
+        if len(self._known) >= self.MOST:
+            self._known.clear()
+        self._known[key] = now + self.SHARE * (now - began), core, version, data
+        return data

@@ -1,0 +1,144 @@
+"""What someone else needs to investigate a problem with a cluster: all that its ports tell, and no secret."""
+
+from __future__ import annotations
+
+import io
+import json
+import platform
+import re
+import tarfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from datetime import datetime
+from enum import Enum
+from pathlib import Path
+from typing import Any, Final
+
+from paictl import __version__
+from paictl.cluster.interface import Cluster, JobState, Port
+from paictl.cluster.picture import picture_data
+from paictl.errors import PaictlError
+from paictl.frozen import frozen
+from paictl.operate.status import summary
+
+MOST_EVENTS: Final = 20_000
+"""The newest events of a cluster that are taken along."""
+MOST_EXPLAINED: Final = 50
+"""Waiting jobs that are explained."""
+MOST_RUNS: Final = 5
+"""The newest runs of `deploy` and `service` from this machine, and as many reports of internal errors."""
+_RUN_FILES: Final = ("run.json", "events.jsonl")
+_SEALED: Final = re.compile(r"sealed:[\w:+/=-]+")
+"""A secret as configuration is stored: a slow hash of it, by which somebody with time might guess a weak one."""
+
+
+@frozen
+class SupportBundle:
+    """Texts by their path in the archive; `missing` says of what could not be had why."""
+
+    files: Mapping[str, str]
+    missing: Mapping[str, str]
+
+
+def gather(cluster: Cluster, state: Path) -> SupportBundle:
+    """Ask a cluster for everything, and take what this machine has kept in its `state` folder along.
+
+    A part that cannot be had is said to be missing and keeps no other away.
+    """
+    files: dict[str, str] = {}
+    missing: dict[str, str] = {}
+    for name, part in _parts(cluster).items():
+        try:
+            files |= part()
+        except PaictlError as error:
+            missing[name] = str(error)
+    for path in _kept(state):
+        files[f"this-machine/{path.relative_to(state)}"] = path.read_text(encoding="utf-8", errors="replace")
+    if missing:
+        files["missing.json"] = _json(missing)
+    return SupportBundle(files, missing)
+
+
+def archive(bundle: SupportBundle, folder: str) -> bytes:
+    """The files as tar.gz, below one folder."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz", compresslevel=6) as tar:
+        for name, text in sorted(bundle.files.items()):
+            data = text.encode()
+            about = tarfile.TarInfo(f"{folder}/{name}")
+            about.size, about.mode, about.mtime = len(data), 0o600, int(time.time())
+            tar.addfile(about, io.BytesIO(data))
+    return packed.getvalue()
+
+
+def _parts(cluster: Cluster) -> dict[str, Callable[[], dict[str, str]]]:
+    """What is asked, by what it is called where it cannot be had; ports that a cluster lacks are not asked."""
+    parts: dict[str, tuple[Port | None, Callable[[], dict[str, str]]]] = {
+        "summary": (None, lambda: {"about.json": _json(_about(cluster))}),
+        "nodes": (None, lambda: {"nodes.json": _json(cluster.nodes())}),
+        "configuration": (Port.CONFIGURATION, lambda: _configuration(cluster)),
+        "services": (Port.SERVICES, lambda: _services(cluster)),
+        "jobs": (Port.JOBS, lambda: {"jobs.json": _json(cluster.jobs())}),
+        "waiting jobs": (Port.SCHEDULING, lambda: {"waiting.json": _json(_waiting(cluster))}),
+        "picture": (Port.SCHEDULING, lambda: {"picture.json": _json(picture_data(cluster.picture()))}),
+        "events": (None, lambda: {"events.jsonl": "".join(_lines(cluster.events()[-MOST_EVENTS:]))}),
+    }
+    return {name: part for name, (port, part) in parts.items() if port is None or port not in cluster.lacks}
+
+
+def _about(cluster: Cluster) -> dict[str, Any]:
+    python = f"{platform.python_implementation()} {platform.python_version()}"
+    return {"paictl": __version__, "python": python, "system": platform.platform(), "cluster": summary(cluster)}
+
+
+def _configuration(cluster: Cluster) -> dict[str, str]:
+    """The newest version without its secrets, and what is known of the others."""
+    newest = cluster.configuration()
+    history = [
+        {one.name: getattr(version, one.name) for one in fields(version) if one.name != "files"}
+        for version in cluster.configurations()
+    ]
+    files = {f"configuration/{name}": _SEALED.sub("sealed", text) for name, text in newest.files.items()}
+    return {**files, "history.json": _json(history)}
+
+
+def _services(cluster: Cluster) -> dict[str, str]:
+    views = cluster.services(closely=True)
+    drift = {view.name: list(cluster.drift(view.name)) for view in views}
+    return {"services.json": _json({"services": views, "drift": drift, "protections": cluster.protections()})}
+
+
+def _waiting(cluster: Cluster) -> dict[str, Any]:
+    waiting = [job.key for job in cluster.jobs(ended=False) if job.state is JobState.WAITING]
+    return {key: cluster.explain(key) for key in waiting[:MOST_EXPLAINED]}
+
+
+def _kept(state: Path) -> Iterator[Path]:
+    """Reports of internal errors, and runs, the newest of each."""
+    yield from sorted((state / "crashes").glob("*.txt"))[-MOST_RUNS:]
+    for run in sorted(path for path in (state / "runs").glob("*") if path.is_dir())[-MOST_RUNS:]:
+        yield from (run / name for name in _RUN_FILES if (run / name).is_file())
+
+
+def _lines(found: Iterable[object]) -> Iterator[str]:
+    return (json.dumps(plain(one), ensure_ascii=False) + "\n" for one in found)
+
+
+def _json(found: object) -> str:
+    return json.dumps(plain(found), indent=2, ensure_ascii=False) + "\n"
+
+
+def plain(found: Any) -> Any:
+    """A value of ours as JSON has it: fields by name, instants and everything else that is no JSON as text."""
+    if is_dataclass(found) and not isinstance(found, type):
+        return {one.name: plain(getattr(found, one.name)) for one in fields(found)}
+    if isinstance(found, Enum):
+        return plain(found.value)
+    if isinstance(found, Mapping):
+        return {str(plain(key)): plain(value) for key, value in found.items()}
+    if isinstance(found, list | tuple | set | frozenset):
+        return [plain(one) for one in found]
+    if isinstance(found, datetime):
+        return found.isoformat()
+    return found if found is None or isinstance(found, bool | int | float | str) else str(found)

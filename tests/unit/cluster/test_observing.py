@@ -1,0 +1,155 @@
+"""What is read of a running cluster, from objects as the API servers of Kueue, KAI and Volcano have them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any
+
+from paictl.cluster.kubernetes.observing import observe
+from paictl.config.making.found import Ask, FoundCluster
+from paictl.remote.kube.client import Json, KubeError
+
+KUEUE, KAI, VOLCANO = "kueue.x-k8s.io", "scheduling.run.ai", "scheduling.volcano.sh"
+
+
+class Server:
+    """Objects by group and plural; a group without any is not there."""
+
+    def __init__(self, **objects: list[Json]) -> None:
+        self.objects = objects
+        self.forbidden = ""
+
+    def get(self, path: str) -> Json:
+        group = path.removeprefix("/apis/")
+        if not any(key.startswith(f"{_key(group)}__") for key in self.objects):
+            raise KubeError("not found", status=404)
+        return {"preferredVersion": {"groupVersion": f"{group}/v1"}}
+
+    def list(self, path: str) -> Iterator[tuple[str, list[Json]]]:
+        parts = path.split("/")
+        plural = parts[-1]
+        if plural == self.forbidden:
+            raise KubeError("forbidden", status=403)
+        yield "1", self.objects.get(f"{_key(parts[2])}__{plural}" if parts[1] == "apis" else plural, [])
+
+
+def _key(group: str) -> str:
+    return group.replace(".", "_").replace("-", "_")
+
+
+def read(server: Server) -> FoundCluster:
+    client: Any = server
+    return observe(client)
+
+
+def named(name: str, spec: Json, **about: Any) -> Json:
+    return {"metadata": {"name": name, **about}, "spec": spec}
+
+
+def node(name: str, capacity: Json, labels: Json | None = None, allocatable: Json | None = None) -> Json:
+    can = {"cpu": "31850m", "memory": "128Gi", **capacity, **(allocatable or {})}
+    return {
+        "metadata": {"name": name, "labels": labels or {}},
+        "spec": {},
+        "status": {"capacity": capacity, "allocatable": can},
+    }
+
+
+def test_nodes_have_devices_model_and_what_they_can_allocate() -> None:
+    labels = {"nvidia.com/gpu.product": "NVIDIA-H100", "r": "1"}
+    found = read(Server(nodes=[node("a", {"nvidia.com/gpu": "8"}, labels), node("cpu", {})]))
+    (one,) = found.nodes
+    assert (one.name, one.resource, one.devices, one.model) == ("a", "nvidia.com/gpu", 8, "NVIDIA-H100")
+    assert (one.cpus, one.memory, one.labels) == (Decimal("31.85"), 128 << 10, labels)
+
+
+def test_devices_of_slices_count_where_no_plugin_is_and_roots_say_who_is_near() -> None:
+    def device(index: int, **more: Json) -> Json:
+        about = {
+            "productName": {"string": "L4"},
+            "type": {"string": "gpu"},
+            "pcieBusID": {"string": f"0000:{index:02x}"},
+        }
+        root = {"resource.kubernetes.io/pcieRoot": {"string": f"pci{index // 2}"}}
+        return {"name": f"gpu-{index}", "attributes": about | root | more}
+
+    def slice_of(generation: int, *devices: Json) -> Json:
+        pool = {"name": "a", "generation": generation, "resourceSliceCount": 1}
+        return named("s", {"nodeName": "a", "driver": "gpu.nvidia.com", "pool": pool, "devices": list(devices)})
+
+    cut = {**device(9), "consumesCounters": [{}]}
+    slices = [slice_of(2, *map(device, range(4)), cut), slice_of(1, device(0))]
+    (one,) = read(Server(nodes=[node("a", {})], resource_k8s_io__resourceslices=slices)).nodes
+    assert (one.resource, one.devices, one.model, one.per_switch) == ("nvidia.com/gpu", 4, "L4", 2)
+
+
+def test_devices_that_are_cut_shared_or_not_healthy_are_remarked() -> None:
+    nodes = [
+        node("cut", {"nvidia.com/mig-1g.5gb": "7"}),
+        node("shared", {"nvidia.com/gpu": "8"}, {"nvidia.com/gpu.replicas": "4"}),
+        node("sick", {"nvidia.com/gpu": "8"}, None, {"nvidia.com/gpu": "6"}),
+    ]
+    found = read(Server(nodes=nodes))
+    assert [one.name for one in found.nodes] == ["shared", "sick"]
+    assert [words in " ".join(found.remarks) for words in ("cut by MIG", "between 4 pods", "2 are not healthy")] == [
+        True
+    ] * 3
+
+
+def test_kueues_queues_flavors_namespaces_and_topologies() -> None:
+    resources = [
+        {"name": "cpu", "nominalQuota": 9},
+        {"name": "nvidia.com/gpu", "nominalQuota": "16", "borrowingLimit": 4},
+    ]
+    groups = [{"coveredResources": ["cpu", "nvidia.com/gpu"], "flavors": [{"name": "a100", "resources": resources}]}]
+    server = Server(
+        kueue_x_k8s_io__clusterqueues=[
+            named("team", {"resourceGroups": groups, "cohortName": "all"}),
+            named("none", {}),
+        ],
+        kueue_x_k8s_io__resourceflavors=[named("a100", {"nodeLabels": {"kind": "a100"}})],
+        kueue_x_k8s_io__localqueues=[named("lq", {"clusterQueue": "team"}, namespace="research")],
+        kueue_x_k8s_io__topologies=[
+            named("t", {"levels": [{"nodeLabel": "rack"}, {"nodeLabel": "kubernetes.io/hostname"}]})
+        ],
+        resourcequotas=[named("q", {"hard": {"requests.nvidia.com/gpu": "8"}}, namespace="dev")],
+    )
+    found = read(server)
+    (share,) = found.shares
+    assert (share.kind, share.name, share.namespaces) == ("ClusterQueue", "team", ("research",))
+    assert share.asks == (Ask(16, "nvidia.com/gpu", {"kind": "a100"}),)
+    assert [one.levels for one in found.topologies] == [("rack",)]
+    assert "ClusterQueue team: borrowingLimit, cohortName" in found.remarks
+    assert "ResourceQuota of dev: tenants come from ClusterQueues" in found.remarks
+
+
+def test_kais_leaf_queues_and_volcanos_guarantees() -> None:
+    queues = [
+        named("dep", {"resources": {"gpu": {"quota": -1}}}),
+        named("ml", {"parentQueue": "dep", "resources": {"gpu": {"quota": 12, "limit": 20}}}),
+        named("half", {"parentQueue": "dep", "resources": {"gpu": {"quota": 1.5}}}),
+    ]
+    found = read(Server(scheduling_run_ai__queues=queues))
+    assert [(share.name, share.asks[0].devices) for share in found.shares] == [("half", 1), ("ml", 12)]
+    assert "Queue half has a quota of 1.5 devices, which is no number of cells" in found.remarks
+    gpu = {"nvidia.com/gpu": 8}
+    volcano = [
+        named("root", {"capability": gpu}),
+        named("a", {"guarantee": {"resource": gpu}, "capability": {"nvidia.com/gpu": 99}, "weight": 2}),
+        named("default", {"weight": 1}),
+    ]
+    (share,) = read(Server(scheduling_volcano_sh__queues=volcano)).shares
+    assert (share.name, share.asks) == ("a", (Ask(8, "nvidia.com/gpu"),))
+
+
+def test_a_namespaces_quota_counts_where_no_queue_does_and_what_may_not_be_read_is_said() -> None:
+    quotas = [named("q", {"hard": {"requests.nvidia.com/gpu": "8", "requests.cpu": "9"}}, namespace="dev")]
+    server = Server(resourcequotas=quotas, kueue_x_k8s_io__clusterqueues=[named("x", {})])
+    server.forbidden = "clusterqueues"
+    found = read(server)
+    (share,) = found.shares
+    assert (share.kind, share.name, share.namespaces) == ("ResourceQuota of", "dev", ("dev",))
+    assert (
+        "clusterqueues.kueue.x-k8s.io may not be listed with this kubeconfig: they do not count here" in found.remarks
+    )

@@ -1,0 +1,154 @@
+"""Drafts of configurations from clusters of every shape: valid, complete, and the same again."""
+
+from __future__ import annotations
+
+import random
+from decimal import Decimal
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paictl.cells.spec import ClusterSpec
+from paictl.cells.tree import build_physical
+from paictl.config.making.draft_text import draft_text
+from paictl.config.making.drafting import draft
+from paictl.config.making.found import Ask, FoundCluster, FoundNode, FoundShare, FoundTopology
+from paictl.errors import PaictlError
+
+BLOCK, RACK = "cloud.provider.com/topology-block", "cloud.provider.com/topology-rack"
+GPU = "nvidia.com/gpu"
+
+
+def node(
+    name: str, block: str = "", rack: str = "", *, devices: int = 8, model: str = "A100", switch: int = 0
+) -> FoundNode:
+    labels = {key: value for key, value in ((BLOCK, block), (RACK, rack)) if value}
+    return FoundNode(name, GPU, devices, Decimal(96), 900 << 10, model, labels, switch)
+
+
+def racks(*sizes: int, block: str = "b0") -> list[FoundNode]:
+    return [node(f"{block}r{r}n{i}", block, f"{block}r{r}") for r, size in enumerate(sizes) for i in range(size)]
+
+
+def drafted(*nodes: FoundNode, shares: tuple[FoundShare, ...] = (), **more: str) -> dict[str, dict[str, int]]:
+    """The cells of each tenant."""
+    made = draft(FoundCluster(nodes, shares=shares), **more)
+    draft_text(made, "test")
+    return {tenant.name: dict(tenant.cells) for tenant in made.tenants}
+
+
+def test_equal_racks_are_cells_and_a_cluster_without_queues_has_one_tenant() -> None:
+    made = draft(FoundCluster(tuple(racks(4, 4, 4))))
+    assert {name: (one.child, one.number) for name, one in made.types.items()} == {
+        "A100-NODE": ("A100", 8), "A100-RACK": ("A100-NODE", 4)
+    }  # fmt: skip
+    assert [(tenant.name, dict(tenant.cells)) for tenant in made.tenants] == [("default", {"A100-RACK": 3})]
+    assert any("who are the tenants" in question for question in made.questions)
+    assert [child.address for child in made.cells[0].children] == ["b0r0n0", "b0r0n1", "b0r0n2", "b0r0n3"]
+
+
+def test_a_level_that_tells_nothing_is_no_cell() -> None:
+    assert drafted(*racks(2, 2)) == {"default": {"A100-RACK": 2}}, "one block is no level"
+    assert drafted(*racks(1, 1, 1)) == {"default": {"A100-POOL": 1}}, "nor is a rack of one node"
+
+
+def test_unequal_racks_are_cells_of_their_own() -> None:
+    nodes = [*racks(4, 4, block="b0"), *racks(4, 3, block="b1")]
+    made = draft(FoundCluster(tuple(nodes)))
+    assert {name: one.number for name, one in made.types.items() if "RACK" in name} == {
+        "A100-RACK-4": 4, "A100-RACK-3": 3
+    }  # fmt: skip
+    assert sorted(made.tenants[0].cells.values()) == [1, 1, 1]
+    assert any(f"{BLOCK}=b1 has parts of 2 shapes" in remark for remark in made.remarks)
+    draft_text(made, "test")
+
+
+def test_nodes_of_other_sizes_and_switches_have_types_of_their_own() -> None:
+    nodes = [node("a", switch=2), node("b"), node("c", devices=4)]
+    made = draft(FoundCluster(tuple(nodes)))
+    assert {name: (one.child, one.number) for name, one in made.types.items() if one.is_node} == {
+        "A100-NODE-8-BY-2": ("A100-SWITCH", 4), "A100-NODE-8-FLAT": ("A100", 8), "A100-NODE-4-FLAT": ("A100", 4)
+    }  # fmt: skip
+    draft_text(made, "test")
+
+
+def test_a_quota_gets_the_largest_cells_that_it_fills() -> None:
+    shares = (
+        FoundShare("ClusterQueue", "Team A", (Ask(44, GPU),)),
+        FoundShare("ClusterQueue", "team-a", (Ask(16, GPU),)),
+    )
+    assert drafted(*racks(4, 4), shares=shares) == {
+        "teama": {"A100-RACK": 1, "A100-RACK.A100-NODE": 1, "A100-RACK.A100-NODE.A100": 4},
+        "teama2": {"A100-RACK.A100-NODE": 2},
+    }
+
+
+def test_no_device_is_promised_twice() -> None:
+    shares = tuple(FoundShare("Queue", name, (Ask(number),)) for name, number in (("a", 3), ("b", 2)))
+    made = draft(FoundCluster((node("n", devices=4),), shares=shares))
+    cell = "A100-POOL.A100-NODE.A100"
+    assert {tenant.name: dict(tenant.cells) for tenant in made.tenants} == {"a": {cell: 3}, "b": {cell: 1}}
+    assert "Queue b has 2 devices: for 1 of them no cell is left" in made.remarks
+    draft_text(made, "test")
+
+
+def test_a_flavor_is_for_its_nodes_and_what_is_not_there_is_remarked() -> None:
+    nodes = [*racks(2, 2), *(node(f"t{i}", model="T4", devices=4) for i in range(2))]
+    shares = (FoundShare("ClusterQueue", "big", (Ask(99, GPU, {BLOCK: "b0"}),)),)
+    made = draft(FoundCluster(tuple(nodes), shares=shares))
+    assert dict(made.tenants[0].cells) == {"A100-RACK": 2}
+    assert any("ClusterQueue big has 99 nvidia.com/gpu: for 67 of them no cell is left" in one for one in made.remarks)
+    assert any("8 devices of T4 in T4-POOL are promised to nobody" in one for one in made.remarks)
+
+
+def test_a_named_topology_and_levels_of_ones_own_count_instead() -> None:
+    nodes = tuple(racks(2, 2, block="b0") + racks(2, 2, block="b1"))
+    topologies = (FoundTopology("Topology of k", "x", (BLOCK,)), FoundTopology("Topology of k", "y", (RACK,)))
+    found = FoundCluster(nodes, topologies)
+    assert dict(draft(found, topology="x").tenants[0].cells) == {"A100-BLOCK": 2}
+    assert dict(draft(found, [RACK]).tenants[0].cells) == {"A100-RACK": 4}
+    with pytest.raises(PaictlError, match="there is no topology z") as error:
+        draft(found, topology="z")
+    assert error.value.hint == "one of: x, y"
+    with pytest.raises(PaictlError, match="nodes without the label rack: b0r0n0, b0r0n1, b0r1n0 and 5 more"):
+        draft(found, ["rack"])
+    with pytest.raises(PaictlError, match="no node has devices"):
+        draft(FoundCluster(()))
+
+
+def _where(block: str, rack: str) -> dict[str, str]:
+    return {BLOCK: block, RACK: rack} if rack else {BLOCK: block}
+
+
+NODES = st.lists(
+    st.tuples(
+        st.sampled_from(["b0", "b1", "b2"]), st.sampled_from(["r0", "r1", "r2", ""]), st.sampled_from([1, 4, 8]),
+        st.sampled_from(["NVIDIA-A100-SXM4", "Tesla T4", ""]), st.sampled_from([0, 2, 4]), st.integers(1, 400),
+    ),
+    min_size=1, max_size=14,
+)  # fmt: skip
+SHARES = st.lists(
+    st.tuples(st.sampled_from(["a", "A", "team-1", "!"]), st.integers(1, 200), st.sampled_from([{}, {BLOCK: "b1"}])),
+    max_size=5,
+)
+
+
+@given(NODES, SHARES, st.randoms(use_true_random=False))
+def test_every_draft_is_valid_has_every_device_once_and_does_not_depend_on_order(
+    rows: list[tuple[str, str, int, str, int, int]], asked: list[tuple[str, int, dict[str, str]]], dice: random.Random
+) -> None:
+    nodes = [
+        FoundNode(f"n{i}", GPU, size, Decimal(cpus) / 4, 1000, model, _where(block, rack), near)
+        for i, (block, rack, size, model, near, cpus) in enumerate(rows)
+    ]  # fmt: skip
+    shares = tuple(FoundShare("ClusterQueue", name, (Ask(number, GPU, labels),)) for name, number, labels in asked)
+    text = draft_text(draft(FoundCluster(tuple(nodes), shares=shares)), "test")
+    spec = ClusterSpec.from_mapping(yaml.safe_load(text))
+    tree = build_physical(spec)
+    assert {name: sum(len(tree.leaves(cell)) for cell in cells) for name, cells in tree.nodes.items()} == {
+        one.name: one.devices for one in nodes
+    }
+    dice.shuffle(nodes)
+    assert draft_text(draft(FoundCluster(tuple(nodes), shares=shares)), "test") == text
