@@ -24,6 +24,8 @@ PAICTL = [sys.executable, "-m", "paictl"]
 SPACE = "paictl-system"
 EXTENDER = "hivedscheduler-extender"
 SCHEDULER = "hivedscheduler"
+PODGROUPS = ("podgroups", "podgroups/status")
+"""Resources that API servers have behind feature gates: only `test_podgroups.py` can use the rights to them."""
 _HOURS = 4
 RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
 """The namespace is as strict as Kubernetes can make one: the Deployments' pods must be admitted all the same."""

@@ -9,8 +9,9 @@ from collections.abc import Iterator, Mapping
 import pytest
 
 from paictl.cluster.pods.podgroups import CONDITION
+from tests.e2e_kube.accounts import EXTENDER, PODGROUPS, Right, calls, granted
 from tests.e2e_kube.controlplane import VERSION, ControlPlane, control_plane
-from tests.e2e_kube.gates import gates
+from tests.e2e_kube.gates import ACCOUNT, gates
 from tests.e2e_kube.kubeapi import MARKER, Json, KubeApi, until
 from tests.e2e_kube.rig import rig
 from tests.e2e_kube.test_placer import CONFIG, NAMES, check_devices, create
@@ -38,16 +39,25 @@ def api(plane: ControlPlane) -> KubeApi:
 def door(
     plane: ControlPlane, api: KubeApi, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> Iterator[str]:
-    """Either door; pods are written for it by `pods`."""
+    """Either door; pods are written for it by `pods`, and every right that it has to PodGroups must have been used."""
     folder = tmp_path_factory.mktemp("door")
     if request.param == "gates":
-        with gates(plane, api, CONFIG, folder, "--pin-deadline", "5"):
+        with gates(plane, api, CONFIG, folder, "--pin-deadline", "5") as up:
             for number, name in enumerate(NAMES):
                 api.patch(f"/api/v1/nodes/{name}", {"metadata": {"labels": {BLOCK: f"b{number // 2}"}}})
             yield "gates"
+            assert unused(plane, up.objects, ACCOUNT) == set()
     else:
-        with rig(plane, api, CONFIG, folder, "--bind-deadline", "5"):
+        with rig(plane, api, CONFIG, folder, "--bind-deadline", "5") as up:
             yield "extender"
+            assert unused(plane, up.objects, EXTENDER) == set()
+
+
+def unused(plane: ControlPlane, objects: list[Json], account: str) -> set[Right]:
+    """Rights to PodGroups that an account has and never used."""
+    rights = {right for right in granted(objects, account) if right.resource in PODGROUPS}
+    assert rights, "the manifests give none"
+    return rights - {call.right for call in calls(plane, account) if call.allowed}
 
 
 @pytest.fixture(autouse=True)
