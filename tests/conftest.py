@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections import Counter
 from pathlib import Path
 
@@ -21,6 +22,9 @@ settings.load_profile("same" if os.environ.get("CI") else "anew")
 
 # Whoever runs the tests may have set paictl up to their taste; the tests expect what everybody gets.
 os.environ["XDG_CONFIG_HOME"] = os.devnull
+if "PYTEST_XDIST_WORKER" not in os.environ:  # its workers inherit it; and nothing is left in the user's own folder
+    _state = tempfile.TemporaryDirectory(prefix="paictl-state-")
+    os.environ["XDG_STATE_HOME"] = _state.name
 for _name in ("PAICTL_CLUSTER", "PAICTL_LANG", "PAICTL_OUTPUT", "FORCE_COLOR", "NO_COLOR", "COLUMNS"):
     os.environ.pop(_name, None)
 
