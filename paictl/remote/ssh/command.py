@@ -149,15 +149,18 @@ class _Running:
         poll.register(self._channel.fileno(), select.POLLIN)
         quiet_since: float | None = None
         while True:
+            # Asked before reading: what arrives between reading and asking would be lost with the end that follows it.
+            exited = self._channel.exit_status_ready()
+            whole = self._channel.eof_received or self._channel.closed
             got = self._read()
             self._feed()
             if got:
                 self._link.heard()
                 quiet_since = None
                 continue
-            if self._channel.exit_status_ready():
+            if exited:
                 quiet_since = quiet_since or time.monotonic()
-                if self._channel.eof_received or self._channel.closed or time.monotonic() - quiet_since > _LINGER:
+                if whole or time.monotonic() - quiet_since > _LINGER:
                     return self._ended()
             self._watch()
             poll.poll(20 if not self._sent_all or quiet_since else 500)

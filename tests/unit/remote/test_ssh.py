@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import resource
 import threading
+import time
 from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +55,19 @@ def test_much_input_is_sent_whole(sshd: Server, tmp_path: Path) -> None:
     data = bytes(range(256)) * 8000
     found = run(sshd, tmp_path, "sha256sum", stdin=data)
     assert found.stdout.split()[0] == hashlib.sha256(data).hexdigest()
+
+
+class SlowInput(BytesIO):
+    """Nothing, after a while."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        time.sleep(0.5)
+        return super().read(size)
+
+
+def test_output_is_not_lost_that_comes_together_with_the_end(sshd: Server, tmp_path: Path) -> None:
+    """Output, exit code and end all arrive after stdout was looked at, and before it is asked whether that was all."""
+    assert run(sshd, tmp_path, "echo late", stdin=SlowInput()).stdout == "late\n"
 
 
 def test_lines_come_as_they_are_written(sshd: Server, tmp_path: Path) -> None:
