@@ -168,7 +168,7 @@ def test_a_job_that_can_never_run_is_refused(kind: PromiseKind) -> None:
         play(kind, trace_from({"jobs": [job("lost", "c", "0", "1h", 1)]}))
 
 
-TWO_CHAINS = {
+TWO_CHAINS: dict[str, Any] = {
     "physicalCluster": {
         "cellTypes": {
             "V-NODE": {"childCellType": "V100", "childCellNumber": 8, "isNodeLevel": True},
@@ -208,7 +208,7 @@ def test_devices_of_several_types_are_promised_and_used_by_type() -> None:
 
 def test_a_pinned_cell_is_used_by_jobs_that_name_it_and_by_no_other() -> None:
     jobs = [job("first", "a", "0", "1h", 8) | {"type": "V100"}, job("second", "a", "1m", "1h", 8) | {"type": "V100"},
-            job("boxed", "a", "2m", "1h", 8) | {"pinned": "a-box"}]  # fmt: skip
+            job("boxed", "a", "2m", "1h", 8) | {"pinned": "a-box", "type": "V100"}]  # fmt: skip
     cells, quota = on(PromiseKind.CELLS, *jobs), on(PromiseKind.QUOTA, *jobs)
     assert cells["boxed"] == ({"box"}, 0, False)
     assert cells["second"][1:] == (59, True), "by count it had a node, which is pinned"
@@ -255,3 +255,15 @@ def test_a_job_larger_than_the_cells_that_are_not_pinned_does_not_wait_for_the_p
     shape = hived_cluster(ClusterSpec.from_mapping(TWO_CHAINS), "x", json.dumps(TWO_CHAINS))
     large = Job("j", Millis(0), 16, Millis(1000), vc="a", gpu_type="V100")
     assert simulate((large,), shape, "hived").outcomes[0].first_start == 0
+
+
+def test_a_tenant_may_have_a_pinned_cell_and_nothing_else() -> None:
+    only = {
+        "a": TWO_CHAINS["virtualClusters"]["a"] | {"pinnedCells": []},
+        "c": {"pinnedCells": [{"pinnedCellId": "a-box"}]},
+    }
+    data = {**TWO_CHAINS, "virtualClusters": only}
+    (ran,) = play(
+        PromiseKind.CELLS, trace_from({"jobs": [job("x", "c", "0", "1h", 8) | {"pinned": "a-box"}]}), data
+    ).jobs
+    assert (set(ran.nodes), ran.waited) == ({"box"}, 0)
