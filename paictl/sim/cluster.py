@@ -42,6 +42,8 @@ class ClusterShape:
     nodes: tuple[Node, ...]
     quotas: Mapping[str, int] = field(default_factory=dict)
     """Devices promised to each VC; empty: nobody was promised anything."""
+    quotas_by_type: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """The same by device type, where the promise is of types."""
     hived: str | None = None
     """The HiveD configuration (YAML text) that it is from, for `hived`."""
 

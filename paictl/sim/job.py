@@ -130,6 +130,8 @@ class Job:
     for one with so many devices, goes before `MODEL`."""
     gpu_type: str | None = None
     """The only device type it may run on."""
+    pinned_cell: str = ""
+    """The pinned cell of its tenant in which it runs; empty: in cells that are not pinned."""
     iterations: int = 0
     """Steps in `work`, 0 if not known: steps per second on the reference are 1000 * iterations / work."""
     fate: TraceStatus = TraceStatus.PASSED

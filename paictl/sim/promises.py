@@ -8,11 +8,11 @@ from enum import StrEnum
 
 from paictl.cells.chain import Chain, build_chains, pinned_levels, preassigned_levels
 from paictl.cells.spec import ClusterSpec as HivedSpec
-from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.sim.cluster import Cluster, ClusterShape, Devices, Node
 from paictl.sim.job import Job
+from paictl.sim.placement.cells import rooms
 from paictl.sim.run import FINISHED, RunResult
 from paictl.sim.simulate import simulate
 from paictl.sim.traces.source import TraceError
@@ -79,15 +79,15 @@ def play(kind: PromiseKind, jobs: Sequence[Job], hived: HivedSpec, spec: Cluster
 
     Raises `TraceError` if a job could never run there.
     """
-    _check(jobs, spec)
+    _check(jobs, hived, spec)
     if kind is not PromiseKind.PRIVATE:
-        _comparable(hived, spec)
         return _course(kind, jobs, [(spec, simulate(jobs, spec, _POLICIES[kind], log=True))])
     runs = []
     for vc, nodes in private_nodes(hived).items():
         mine = [job for job in jobs if job.vc == vc]
         if mine:
-            own = replace(spec, nodes=nodes, quotas={vc: sum(node.devices for node in nodes)}, hived=None)
+            promised = {vc: spec.quotas[vc]}, {vc: spec.quotas_by_type[vc]}
+            own = replace(spec, nodes=nodes, quotas=promised[0], quotas_by_type=promised[1], hived=None)
             runs.append((own, simulate(mine, own, _POLICIES[kind], log=True)))
     return _course(kind, jobs, runs)
 
@@ -142,29 +142,33 @@ def _node_size(chain: Chain) -> int:
     return chain.leaves[chain.node_level]
 
 
-def _comparable(hived: HivedSpec, spec: ClusterShape) -> None:
-    if len({node.type for node in spec.nodes}) != 1 or pinned_levels(hived, build_chains(hived)):
-        raise PaictlError(
-            "counts can be compared with cells on one kind of device without pinned cells only",
-            hint="leave the other chains and the pinned cells out of the configuration",
-        )
-
-
-def _check(jobs: Sequence[Job], spec: ClusterShape) -> None:
+def _check(jobs: Sequence[Job], hived: HivedSpec, spec: ClusterShape) -> None:
+    promised = rooms(hived)
+    pinned = {vc.name: vc.pinned_ids for vc in hived.virtual_clusters}
     for i, job in enumerate(jobs):
         if job.vc not in spec.quotas:
             known = ", ".join(spec.quotas)
             said = f"there is no virtual cluster {job.vc!r}"
             raise TraceError(said, where=f"jobs[{i}].vc", hint=text("one of: {names}", names=known))
-        if job.gpus > spec.quotas[job.vc]:
+        if job.pinned_cell and job.pinned_cell not in pinned[job.vc]:
+            known = ", ".join(pinned[job.vc])
+            raise TraceError(
+                text("virtual cluster {vc} has no pinned cell {name!r}", vc=job.vc, name=job.pinned_cell),
+                where=f"jobs[{i}].pinned",
+                hint=text("one of: {names}", names=known) if known else None,
+            )
+        own = promised.get((job.vc, job.pinned_cell), ())
+        if not any(room.holds(job.gpu_type, job.gpus) for room in own):
             raise _never(job)
 
 
 def _never(job: Job) -> TraceError:
-    shape = f"{job.gpus // job.pod} × {job.pod}" if job.pod else str(job.gpus)
+    shape = f"{job.gpus // job.pod} × {job.pod}" if 0 < job.pod < job.gpus else str(job.gpus)
+    what = f"{shape} {job.gpu_type}" if job.gpu_type else shape
+    where = f"{job.vc}/{job.pinned_cell}" if job.pinned_cell else job.vc
     return TraceError(
-        text("job {id!r} never runs: {shape} devices do not fit into what {vc} has", id=job.id, shape=shape, vc=job.vc),
-        hint="ask for less, or promise the virtual cluster more",
+        text("job {id!r} never runs: {shape} devices do not fit into what {vc} has", id=job.id, shape=what, vc=where),
+        hint="ask for less, or promise the virtual cluster more; a job lies within one chain of cells",
     )
 
 
@@ -195,7 +199,8 @@ class _Story:
     def __init__(self, spec: ClusterShape, known: Mapping[str, Job]) -> None:
         self.known = known
         self.cluster = Cluster(spec)
-        self.left = dict(spec.quotas)
+        self.left = {vc: dict(promised) for vc, promised in spec.quotas_by_type.items()}
+        """Of each promise, what is not in use, by device type."""
         self.used = [0] * len(spec.nodes)
         self.has: dict[str, Devices] = {}
         self.waiting: dict[str, Job] = {}
@@ -217,11 +222,11 @@ class _Story:
     def _put(self, name: str, devices: Devices) -> None:
         job = self.known[name]
         node_of, before = self.cluster.node_of, self.has.pop(name, ())
-        for device in before:
-            self.used[node_of[device]] -= 1
-        for device in devices:
-            self.used[node_of[device]] += 1
-        self.left[job.vc] += len(before) - len(devices)
+        left, type_of = self.left[job.vc], self.cluster.type_of
+        for change, changed in ((-1, before), (1, devices)):
+            for device in changed:
+                self.used[node_of[device]] += change
+                left[type_of[device]] -= change
         if devices:
             self.has[name] = devices
             self.waiting.pop(name, None)
@@ -233,7 +238,8 @@ class _Story:
         if not span:
             return
         for name, job in self.waiting.items():
-            if job.gpus <= self.left[job.vc]:
+            left = self.left[job.vc]
+            if any(job.gpus <= left[kind] for kind in left if job.gpu_type in (None, kind)):
                 self.despite[name] = self.despite.get(name, 0) + span
         if self.has:
             self.busy += span

@@ -141,7 +141,9 @@ def hived_cluster(spec: HivedSpec, text: str, written: str) -> ClusterShape:
                 where=text,
             )
         nodes.append(_hived_node(tree, name, cells[0], len(cells)))
-    return ClusterShape(text, tuple(nodes), _quotas(spec), written)
+    by_type = promised_by_type(spec)
+    totals = {vc: sum(promised.values()) for vc, promised in by_type.items()}
+    return ClusterShape(text, tuple(nodes), totals, by_type, written)
 
 
 def _hived_node(tree: PhysicalTree, name: str, cell: Any, cells: int) -> Node:
@@ -159,13 +161,17 @@ def _hived_node(tree: PhysicalTree, name: str, cell: Any, cells: int) -> Node:
     return Node(name, size * cells, chain.leaf_type, inner, outer)
 
 
-def _quotas(spec: HivedSpec) -> dict[str, int]:
+def promised_by_type(spec: HivedSpec) -> dict[str, dict[str, int]]:
+    """By VC and device type: the devices of its cells, pinned ones included."""
     chains = build_chains(spec)
     pinned = pinned_levels(spec, chains)
-    return {
-        vc.name: sum(chains[name].leaves[level] for name, level, _ in preassigned_levels(vc, chains, pinned))
-        for vc in spec.virtual_clusters
-    }
+    found: dict[str, dict[str, int]] = {}
+    for vc in spec.virtual_clusters:
+        promised = found.setdefault(vc.name, {})
+        for name, level, _ in preassigned_levels(vc, chains, pinned):
+            chain = chains[name]
+            promised[chain.leaf_type] = promised.get(chain.leaf_type, 0) + chain.leaves[level]
+    return found
 
 
 def _yaml(data: Mapping[str, Any]) -> str:

@@ -53,6 +53,11 @@ class JobView:
         return self._state.job.gpu_type
 
     @property
+    def pinned_cell(self) -> str:
+        """The pinned cell of its tenant in which it runs, empty where it names none."""
+        return self._state.job.pinned_cell
+
+    @property
     def gpu_types(self) -> tuple[str, ...]:
         """The device types of which it may run on any, where these are several."""
         return self._state.job.gpu_types

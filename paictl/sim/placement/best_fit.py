@@ -13,7 +13,7 @@ from paictl.sim.view import JobView
 class BestFit(Placer):
     """The fullest node that has room, the first of equals; all pods of a job, or none.
 
-    Without pods a job is whole nodes (of the largest in the cluster) and, for the rest, a part of one.
+    Without pods a job is whole nodes (of the largest of its type) and, for the rest, a part of one.
     """
 
     id = "best-fit"
@@ -21,13 +21,22 @@ class BestFit(Placer):
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)
         self.book = NodeBook(cluster)
-        self._largest = max((node.devices for node in cluster.nodes), default=1)
+        kinds: list[str | None] = [None, *cluster.types]
+        self._largest = {
+            kind: max((node.devices for node in cluster.nodes if kind in (None, node.type)), default=1)
+            for kind in kinds
+        }
+        """By device type (None: any): devices of the largest node."""
 
     def take(self, job: JobView, number: int) -> Devices | None:
-        """Pod by pod; what was found is given back if a later pod finds nothing."""
+        """On nodes of the job's type."""
+        return self.take_of(job.gpu_type, job, number)
+
+    def take_of(self, kind: str | None, job: JobView, number: int) -> Devices | None:
+        """On nodes of one type (None: any), pod by pod; if a later pod finds no node, what was taken is given back."""
         found: list[int] = []
-        for pod in self._pods(job, number):
-            node = self._node(job, pod)
+        for pod in self._pods(job, number, self._largest.get(kind, 1)):
+            node = self._node(kind, pod)
             if node is None:
                 self.book.give(tuple(sorted(found)))
                 return None
@@ -35,15 +44,15 @@ class BestFit(Placer):
         self.free -= number
         return tuple(sorted(found))
 
-    def _pods(self, job: JobView, number: int) -> list[int]:
+    def _pods(self, job: JobView, number: int, largest: int) -> list[int]:
         if job.pod and number == job.gpus:
             return [job.pod] * (number // job.pod)
-        whole, rest = divmod(number, self._largest)
-        return [self._largest] * whole + ([rest] if rest else [])
+        whole, rest = divmod(number, largest)
+        return [largest] * whole + ([rest] if rest else [])
 
-    def _node(self, job: JobView, pod: int) -> int | None:
+    def _node(self, kind: str | None, pod: int) -> int | None:
         best = None
-        for pool in self.book.pools_for(job.gpu_type):
+        for pool in self.book.pools_for(kind):
             for free in range(pod, pool.size + 1):
                 if pool.by_free[free]:
                     found = (free, pool.by_free[free][0])

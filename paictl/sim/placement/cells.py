@@ -6,7 +6,9 @@ from collections.abc import Mapping
 
 import yaml
 
+from paictl.cells.chain import build_chains, pinned_levels, preassigned_levels
 from paictl.cells.spec import ClusterSpec as HivedSpec
+from paictl.frozen import frozen
 from paictl.scheduler.decision import Bind, BindInfo, Phase, Preempt
 from paictl.scheduler.engine import Engine
 from paictl.scheduler.events import NodeHealth, PodGone
@@ -25,8 +27,8 @@ OPPORTUNISTIC = -1
 class Cells(Placer):
     """The core on a cluster whose nodes have the names and devices of its configuration; all of them healthy.
 
-    A job becomes one affinity group: whole nodes and, for the rest, a part of one. A job for which
-    its VC has not enough cells can only run opportunistically.
+    A job becomes one affinity group: whole nodes and, for the rest, a part of one. A job that names a pinned cell runs
+    there. A job for which its VC has not enough cells can only run opportunistically.
     """
 
     id = "cells"
@@ -41,7 +43,6 @@ class Cells(Placer):
             self.engine.observe(NodeHealth(name, healthy=True))
             indices = sorted(tree.device(leaf) for cell in cells for leaf in tree.leaves(cell))
             self._device |= {(name, index): first[name] + place for place, index in enumerate(indices)}
-        self._size = max(node.devices for node in cluster.nodes)
         self._pods: dict[int, tuple[str, ...]] = {}
         """By first device of a group: its pods."""
         self._names: dict[str, int] = {}
@@ -49,21 +50,31 @@ class Cells(Placer):
         self._first_vc = spec.virtual_clusters[0].name
         self.promised: dict[str, int] = {_tenant(vc.name): 0 for vc in spec.virtual_clusters}
         """Devices of each VC."""
-        self._largest: dict[tuple[str, str | None], int] = {}
-        """By VC and device type (None: any): the most devices of one chain, for a group lies within one."""
+        self._rooms = {(_tenant(vc), pin): own for (vc, pin), own in rooms(spec).items()}
+        self._pieces: dict[tuple[str, str, str | None, int], int] = {}
+        self._nodes = {
+            kind: max(node.devices for node in cluster.nodes if kind in (None, node.type))
+            for kind in (None, *cluster.types)
+        }
+        """By device type (None: any): devices of the largest node."""
         virtual = self.engine.state.virtual
-        chains: dict[tuple[str, int], int] = {}
         for cell in virtual.cells():
             if virtual.root[cell] == cell:
-                vc, chain, leaves = _tenant(virtual.vc(cell)), virtual.chain[cell], len(virtual.leaves(cell))
-                self.promised[vc] += leaves
-                chains[vc, chain] = most = chains.get((vc, chain), 0) + leaves
-                for kind in (None, virtual.chains[chain].leaf_type):
-                    self._largest[vc, kind] = max(most, self._largest.get((vc, kind), 0))
+                self.promised[_tenant(virtual.vc(cell))] += len(virtual.leaves(cell))
 
     def guaranteed(self, job: JobView) -> bool:
         """Whether it runs on its VC's cells: it wants to, and they are enough."""
-        return job.share is Share.GUARANTEED and self._largest.get((job.vc, job.gpu_type), 0) >= job.gpus
+        return job.share is Share.GUARANTEED and self._piece(job) > 0
+
+    def _piece(self, job: JobView) -> int:
+        """The most devices of it on one node where its VC has room for it, 0 where it has none."""
+        key = job.vc, job.pinned_cell, job.gpu_type, job.gpus
+        found = self._pieces.get(key)
+        if found is None:
+            own = self._rooms.get(key[:2], ())
+            fitting = (room.node for room in own if room.holds(job.gpu_type, job.gpus))
+            found = self._pieces[key] = max(fitting, default=0)
+        return found
 
     def take(self, job: JobView, number: int) -> Devices | None:
         """Bind the group if that disturbs nobody."""
@@ -114,19 +125,50 @@ class Cells(Placer):
         """(devices of a pod, number of such pods), rising: as the job says, else whole nodes and a rest."""
         if job.pod and number == job.gpus:
             return ((job.pod, number // job.pod),)
-        whole, rest = divmod(number, self._size)
-        return (*([(rest, 1)] if rest else []), *([(self._size, whole)] if whole else []))
+        size = self._piece(job) if self.guaranteed(job) else self._nodes[job.gpu_type]
+        whole, rest = divmod(number, size)
+        return (*([(rest, 1)] if rest else []), *([(size, whole)] if whole else []))
 
     def _request(self, job: JobView, number: int, place: int) -> PodRequest:
         members = self._members(job, number)
         leaves = [size for size, count in members for _ in range(count)][place]
-        priority = min(max(job.priority, 0), MAX_PRIORITY) if self.guaranteed(job) else OPPORTUNISTIC
+        guaranteed = self.guaranteed(job)
+        priority = min(max(job.priority, 0), MAX_PRIORITY) if guaranteed else OPPORTUNISTIC
         uid = f"{job.number}-{place}"
         vc = (job.vc or NAMELESS) if job.vc in self.promised else self._first_vc
         return PodRequest(
             uid=uid, name=f"sim/{uid}", vc=vc, priority=priority, leaf_number=leaves, group=str(job.number),
-            members=members, leaf_type=job.gpu_type or "",
+            members=members, leaf_type=job.gpu_type or "", pinned_id=job.pinned_cell if guaranteed else "",
         )  # fmt: skip
+
+
+@frozen
+class Room:
+    """What a VC is promised in one chain, or by one pinned cell: a group lies within it."""
+
+    kind: str
+    """Device type."""
+    devices: int
+    node: int
+    """The most of its devices that are on one node for sure."""
+
+    def holds(self, kind: str | None, devices: int) -> bool:
+        """Whether a group of that type (None: any) is not too large for it."""
+        return self.devices >= devices and kind in (None, self.kind)
+
+
+def rooms(spec: HivedSpec) -> dict[tuple[str, str], list[Room]]:
+    """By VC and pinned cell; those without a pinned cell, under an empty name, are one for each chain."""
+    chains = build_chains(spec)
+    pinned = pinned_levels(spec, chains)
+    found: dict[tuple[str, str], dict[str, Room]] = {}
+    for vc in spec.virtual_clusters:
+        for name, level, pin in preassigned_levels(vc, chains, pinned):
+            chain, mine = chains[name], found.setdefault((vc.name, pin or ""), {})
+            had = mine.get(name, Room(chain.leaf_type, 0, 0))
+            node = min(chain.leaves[level], chain.leaves[chain.node_level])
+            mine[name] = Room(had.kind, had.devices + chain.leaves[level], max(had.node, node))
+    return {key: list(mine.values()) for key, mine in found.items()}
 
 
 def _tenant(vc: str) -> str:

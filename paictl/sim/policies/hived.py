@@ -17,8 +17,8 @@ from paictl.sim.policies.base import Parameters, Policy, Setup
 from paictl.sim.policies.parameters import parameter
 from paictl.sim.view import JobView
 
-Group = tuple[int, int, str | None]
-"""Waiting jobs that are alike to the core: (devices, devices of a pod, device type)."""
+Group = tuple[int, int, str | None, str]
+"""Waiting jobs that are alike to the core: (devices, devices of a pod, device type, pinned cell)."""
 
 
 @frozen
@@ -112,7 +112,7 @@ class Hived(Policy):
             self._serve_spare()
 
     def _wait(self, job: JobView) -> None:
-        group = job.gpus, job.pod, job.gpu_type
+        group = job.gpus, job.pod, job.gpu_type, job.pinned_cell
         if self.cells.guaranteed(job):
             tenant = self.tenants[job.vc]
             heappush(tenant.heaps.setdefault(group, []), (-job.priority, job.number, job))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from paictl.sim.actions import Start
 from paictl.sim.cluster import Devices
 from paictl.sim.placement.base import Placer
 from paictl.sim.placement.best_fit import BestFit
@@ -14,8 +15,9 @@ class Quota(Queue):
     """A tenant may use as many devices as it is promised, on any node; jobs start in the order of arrival, and whoever
     fits overtakes. Nothing is preempted, idle quota is not lent.
 
-    Tenants and quotas are those of the cluster (a HiveD configuration, or `quotas:` of a cluster file); where it has
-    none, everybody may use everything. Example: `quota`.
+    Where devices of several types are promised, a job has all of its devices of one type. Tenants and quotas are those
+    of the cluster (a HiveD configuration, or `quotas:` of a cluster file); where it has none, everybody may use
+    everything. Example: `quota`.
     """
 
     id = "quota"
@@ -28,12 +30,16 @@ class Quota(Queue):
 
     def __init__(self, parameters: object, setup: Setup) -> None:
         super().__init__(parameters, setup)
-        self._left = dict(setup.cluster.spec.quotas)
-        self._limited = bool(self._left)
+        spec = setup.cluster.spec
+        self._left: dict[str, dict[str | None, int]] = {
+            vc: dict(spec.quotas_by_type.get(vc, {}).items()) or {None: most} for vc, most in spec.quotas.items()
+        }
+        """Of each tenant's promise, what it does not use: by device type, or under None where any type will do."""
 
     def make_placement(self) -> Placer:
         """Best fit, whatever `placement=` says."""
-        return BestFit(self.cluster)
+        self.nodes = BestFit(self.cluster)
+        return self.nodes
 
     def key(self, _: JobView, /) -> int:
         """None beside the order of arrival."""
@@ -41,15 +47,22 @@ class Quota(Queue):
 
     def start(self, job: JobView, number: int | None = None) -> bool:
         """Start it if its tenant has so many left and there is a place."""
-        if not self._limited:
+        if not self._left:
             return super().start(job, number)
-        if job.gpus > self._left.get(job.vc, 0) or not super().start(job, number):
-            return False
-        self._left[job.vc] -= job.gpus
-        return True
+        left = self._left.get(job.vc, {})
+        for kind in left:
+            if left[kind] >= job.gpus and (kind is None or job.gpu_type in (None, kind)):
+                devices = self.nodes.take_of(kind or job.gpu_type, job, job.gpus)
+                if devices is not None:
+                    left[kind] -= job.gpus
+                    self.hold(job, devices)
+                    self.act(Start(job, devices))
+                    return True
+        return False
 
     def ended(self, job: JobView, devices: Devices, /) -> None:
         """Its tenant has them back."""
         super().ended(job, devices)
-        if self._limited and devices:
-            self._left[job.vc] += job.gpus
+        if self._left and devices:
+            left, kind = self._left[job.vc], self.cluster.type_of[devices[0]]
+            left[kind if kind in left else None] += job.gpus

@@ -52,3 +52,22 @@ def test_a_bad_trace_is_refused(
 def test_an_unknown_policy_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["sim", "compare", str(LAB / "own.yaml"), "--config", CONFIG, "--policy", "counts"]) == 2
     assert "private, quota, cells" in capsys.readouterr().err
+
+
+def test_the_example_cluster_with_its_two_chains_and_its_pinned_cell(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace = tmp_path / "trace.yaml"
+    trace.write_text(
+        "jobs:\n"
+        "- {name: render, vc: default, runs: 1h, devices: 4, pods: 2}\n"
+        "- {name: asr, vc: speech, runs: 1h, devices: 8, pinned: speech-box}\n"
+        "- {name: tts, vc: speech, runs: 1h, devices: 8, type: V100}\n",
+        encoding="utf-8",
+    )
+    example = str(ROOT / "examples" / "cluster")
+    assert run(["sim", "compare", str(trace), "--config", example, "--policy", "cells", "-o", "json"]) == 0
+    (cells,) = json.loads(capsys.readouterr().out)["items"]
+    assert {one["name"]: one["nodes"] for one in cells["jobs"]} == {
+        "render": ["t4-1", "t4-2"], "asr": ["v100-4"], "tts": ["v100-1"],
+    }  # fmt: skip

@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paictl.cells.spec import ClusterSpec
-from paictl.errors import PaictlError
 from paictl.sim import promises
 from paictl.sim.cluster import Cluster, Node
 from paictl.sim.cluster import ClusterShape as Nodes
@@ -18,6 +17,7 @@ from paictl.sim.simulate import simulate
 from paictl.sim.specify import hived_cluster
 from paictl.sim.traces.listed import jobs_from as trace_from
 from paictl.sim.traces.source import TraceError
+from paictl.units import Millis
 
 NODES = 4
 DATA = {
@@ -168,16 +168,102 @@ def test_a_job_that_can_never_run_is_refused(kind: PromiseKind) -> None:
         play(kind, trace_from({"jobs": [job("lost", "c", "0", "1h", 1)]}))
 
 
-def test_counts_of_different_devices_are_not_compared() -> None:
-    data = {
-        "physicalCluster": {
-            "cellTypes": {
-                kind: {"childCellType": leaf, "childCellNumber": 2, "isNodeLevel": True}
-                for kind, leaf in (("X", "GPU"), ("Y", "TPU"))
-            },
-            "physicalCells": [{"cellType": "X", "cellAddress": "x"}, {"cellType": "Y", "cellAddress": "y"}],
+TWO_CHAINS: dict[str, Any] = {
+    "physicalCluster": {
+        "cellTypes": {
+            "V-NODE": {"childCellType": "V100", "childCellNumber": 8, "isNodeLevel": True},
+            "T-NODE": {"childCellType": "T4", "childCellNumber": 4, "isNodeLevel": True},
         },
-        "virtualClusters": {"a": {"virtualCells": [{"cellType": "X", "cellNumber": 1}]}},
-    }  # fmt: skip
-    with pytest.raises(PaictlError, match="one kind of device"):
-        play(PromiseKind.QUOTA, trace_from({"jobs": [job("x", "a", "0", "1h", 1)]}), data)
+        "physicalCells": [
+            *({"cellType": "V-NODE", "cellAddress": f"v{number}"} for number in range(2)),
+            {"cellType": "V-NODE", "cellAddress": "box", "pinnedCellId": "a-box"},
+            *({"cellType": "T-NODE", "cellAddress": f"t{number}"} for number in range(2)),
+        ],
+    },
+    "virtualClusters": {
+        "a": {"virtualCells": [{"cellType": "V-NODE", "cellNumber": 1}, {"cellType": "T-NODE", "cellNumber": 2}],
+              "pinnedCells": [{"pinnedCellId": "a-box"}]},
+        "b": {"virtualCells": [{"cellType": "V-NODE", "cellNumber": 1}]},
+    },
+}  # fmt: skip
+
+
+def on(kind: PromiseKind, *jobs: dict[str, Any]) -> dict[str, tuple[set[str], int, bool]]:
+    """By job: its nodes, the minutes that it waited, and whether its tenant had enough devices by count meanwhile."""
+    ran = play(kind, trace_from({"jobs": list(jobs)}), TWO_CHAINS).jobs
+    return {one.job.id: (set(one.nodes), one.waited // 60_000, one.despite > 0) for one in ran}
+
+
+def test_devices_of_several_types_are_promised_and_used_by_type() -> None:
+    """`b` is promised no T4, and the devices of `a` are not summed up over its types."""
+    jobs = [job("t1", "a", "0", "1h", 4) | {"type": "T4"}, job("t2", "a", "1m", "1h", 4) | {"type": "T4"},
+            job("t3", "a", "2m", "1h", 4) | {"type": "T4"}, job("any", "b", "3m", "1h", 4)]  # fmt: skip
+    for kind in PromiseKind:
+        found = on(kind, *jobs)
+        assert [found[name][1] for name in ("t1", "t2", "t3", "any")] == [0, 0, 58, 0], kind
+        assert found["t3"][2] is False
+    assert found["t1"][0] | found["t2"][0] == {"t0", "t1"}
+    assert found["any"][0] in ({"v0"}, {"v1"})
+
+
+def test_a_pinned_cell_is_used_by_jobs_that_name_it_and_by_no_other() -> None:
+    jobs = [job("first", "a", "0", "1h", 8) | {"type": "V100"}, job("second", "a", "1m", "1h", 8) | {"type": "V100"},
+            job("boxed", "a", "2m", "1h", 8) | {"pinned": "a-box", "type": "V100"}]  # fmt: skip
+    cells, quota = on(PromiseKind.CELLS, *jobs), on(PromiseKind.QUOTA, *jobs)
+    assert cells["boxed"] == ({"box"}, 0, False)
+    assert cells["second"][1:] == (59, True), "by count it had a node, which is pinned"
+    assert [quota[name][1] for name in ("first", "second", "boxed")] == [0, 0, 58]
+    course = play(PromiseKind.PRIVATE, trace_from({"jobs": jobs}), TWO_CHAINS)
+    assert [ran.waited // 60_000 for ran in course.jobs] == [0, 0, 58], "its own cluster has two such nodes, too"
+
+
+@pytest.mark.parametrize(
+    ("one", "said"),
+    [
+        (
+            job("x", "b", "0", "1h", 8) | {"pinned": "a-box"},
+            r"jobs\[0\].pinned: virtual cluster b has no pinned cell 'a-box'",
+        ),
+        (job("x", "b", "0", "1h", 4) | {"type": "T4"}, "'x' never runs: 4 T4 devices do not fit into what b has"),
+        (job("x", "a", "0", "1h", 8, 2) | {"type": "V100"}, "'x' never runs: 2 × 8 V100 devices"),
+        (job("x", "a", "0", "1h", 8, 2) | {"pinned": "a-box"}, "do not fit into what a/a-box has"),
+    ],
+)
+@pytest.mark.parametrize("kind", list(PromiseKind))
+def test_a_job_that_no_chain_of_its_tenant_holds_is_refused(kind: PromiseKind, one: dict[str, Any], said: str) -> None:
+    with pytest.raises(TraceError, match=said):
+        play(kind, trace_from({"jobs": [one]}), TWO_CHAINS)
+
+
+def test_a_job_without_pods_is_cut_as_its_tenants_cells_are() -> None:
+    """Eight devices are two half nodes for `b`, and two small nodes where only T4 will do."""
+    spec = ClusterSpec.from_mapping(DATA)
+    shape = hived_cluster(spec, "x", json.dumps(DATA))
+    run = simulate((Job("j", Millis(0), 16, Millis(1000), vc="b"),), shape, "hived")
+    assert run.outcomes[0].first_start is None, "16 devices are not 8 and twice 4 in pods of 8"
+    halves = {**DATA, "virtualClusters": {"b": {"virtualCells": [{"cellType": "POOL.NODE.QUAD", "cellNumber": 2}]}}}
+    shape = hived_cluster(ClusterSpec.from_mapping(halves), "x", json.dumps(halves))
+    assert simulate((Job("j", Millis(0), 8, Millis(1000), vc="b"),), shape, "hived").outcomes[0].first_start == 0
+    shape = hived_cluster(ClusterSpec.from_mapping(TWO_CHAINS), "x", json.dumps(TWO_CHAINS))
+    small = Job("j", Millis(0), 8, Millis(1000), vc="a", gpu_type="T4")
+    for policy in ("hived", "quota"):
+        assert simulate((small,), shape, policy).outcomes[0].first_start == 0, policy
+
+
+def test_a_job_larger_than_the_cells_that_are_not_pinned_does_not_wait_for_the_pinned_one() -> None:
+    """It runs on what is free, outside its tenant's promise; it once waited for ever."""
+    shape = hived_cluster(ClusterSpec.from_mapping(TWO_CHAINS), "x", json.dumps(TWO_CHAINS))
+    large = Job("j", Millis(0), 16, Millis(1000), vc="a", gpu_type="V100")
+    assert simulate((large,), shape, "hived").outcomes[0].first_start == 0
+
+
+def test_a_tenant_may_have_a_pinned_cell_and_nothing_else() -> None:
+    only = {
+        "a": TWO_CHAINS["virtualClusters"]["a"] | {"pinnedCells": []},
+        "c": {"pinnedCells": [{"pinnedCellId": "a-box"}]},
+    }
+    data = {**TWO_CHAINS, "virtualClusters": only}
+    (ran,) = play(
+        PromiseKind.CELLS, trace_from({"jobs": [job("x", "c", "0", "1h", 8) | {"pinned": "a-box"}]}), data
+    ).jobs
+    assert (set(ran.nodes), ran.waited) == ({"box"}, 0)
