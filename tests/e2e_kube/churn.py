@@ -15,6 +15,8 @@ import yaml
 
 from tests.e2e_kube.kubeapi import INFO, ISOLATION, SPEC, ApiError, Json, KubeApi, hived_pod, until
 
+REST = 3.0
+"""Seconds without any change after which pods have come to rest."""
 STRONGEST = 10
 """The highest priority that comes."""
 TRANSIENT = (OSError, ApiError)
@@ -163,8 +165,22 @@ class Churn:
         assert not late, late
 
     def settle(self, seconds: float = 90) -> None:
-        """When nothing comes or goes any more, every gang runs whole or not at all."""
-        until(lambda: not halves(self.api.pods()), seconds, lambda: "\n".join(halves(self.api.pods())) + self._plight())
+        """When nothing comes or goes any more, something runs, and every gang whole or not at all.
+
+        Nothing may have moved for a while: right after the last arrival nothing is bound in part, either.
+        """
+        moved, before = time.monotonic(), dict[str, str]()
+
+        def at_rest() -> bool:
+            nonlocal moved, before
+            pods = self.api.pods()
+            now = {pod["metadata"]["uid"]: pod["spec"].get("nodeName", "") for pod in pods}
+            if now != before:
+                moved, before = time.monotonic(), now
+            runs = any(now.values()) or not now
+            return runs and not halves(pods) and time.monotonic() - moved > REST
+
+        until(at_rest, seconds, lambda: "\n".join(halves(self.api.pods())) + self._plight())
         assert not faults(self.api.pods(), self.devices)
 
     def _plight(self) -> str:

@@ -51,6 +51,13 @@ def up(
         yield made
 
 
+@pytest.fixture(autouse=True)
+def _nothing_left(api: KubeApi) -> Iterator[None]:
+    """The next test has gangs of the same names, whatever became of this one."""
+    yield
+    api.delete_all()
+
+
 @pytest.mark.usefixtures("up")
 def test_two_hundred_arrivals_and_departures(api: KubeApi) -> None:
     churn = Churn(api, ("A", "B", "C"), DEVICES, seed=11)
@@ -61,7 +68,6 @@ def test_two_hundred_arrivals_and_departures(api: KubeApi) -> None:
     churn.settle()
     assert churn.checks >= 40
     assert any(pod["spec"].get("nodeName") for pod in api.pods())
-    api.delete_all()
 
 
 def test_kills_at_random_moments(up: Rig, plane: ControlPlane, api: KubeApi) -> None:
