@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from paictl.cluster.picture import Picture
     from paictl.cluster.scheduling import Impact, JobExplanation
     from paictl.remote.pipes import Pipes
-    from paictl.workload.usage import UsageSpan
+    from paictl.workload.usage import UsageAmount
 
 __all__ = [
     "FOREVER",
@@ -332,12 +332,10 @@ class HandClock(Protocol):
 
 @frozen
 class DeviceTime:
-    """Spans of device time that reach into the window from `start` to `end`, both in milliseconds since the epoch."""
+    """The device time of a window up to `end`, which is not after the present."""
 
-    spans: tuple[UsageSpan, ...]
-    start: Millis
-    end: Millis
-    """Not after the present."""
+    amounts: tuple[UsageAmount, ...]
+    end: datetime
     since: datetime
     """What ended before was not counted."""
 

@@ -10,7 +10,7 @@ import math
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final
@@ -30,7 +30,7 @@ from paictl.doors.grants import Grants
 from paictl.doors.pod_events import PodEvent
 from paictl.doors.table import PodEntry, PodRef, PodTable
 from paictl.frozen import frozen
-from paictl.scheduler.book import Book
+from paictl.scheduler.book import Book, reclassed
 from paictl.scheduler.decision import BindInfo
 from paictl.scheduler.engine import Engine
 from paictl.scheduler.errors import InvariantError, RequestError
@@ -153,6 +153,8 @@ class DoorCore:
         self.work = threading.Event()
         """Set when something has to be carried out."""
         self.force: Callable[[Binding], None] = lambda _binding: None
+        self.reclassed: Callable[[str, bool], None] = lambda _group, _guaranteed: None
+        """Told of each group that has lost its guarantee and runs on, or has got it back."""
         self._before: dict[str, tuple[PodEntry, BindInfo]] = {}
         """Pods that run, seen before the core was opened."""
         self.promised = promised(self.book.engine.state)
@@ -511,7 +513,9 @@ class DoorCore:
 
     # --- events
 
-    def record_outcomes(self, outcomes: Iterable[object], *, recovered: bool = False) -> None:
+    def record_outcomes(self, outcomes: Sequence[object], *, recovered: bool = False) -> None:
         """Events for the pods whose group has changed."""
+        for group, guaranteed in reclassed(outcomes):
+            self.reclassed(group, guaranteed)
         for event in pod_events.of_outcomes(outcomes, self.table, self.book, recovered=recovered):
             self.record(event)

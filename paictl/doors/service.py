@@ -69,6 +69,8 @@ class DoorSettings:
     device_mode: DeviceMode = DeviceMode.ENVIRONMENT
     claims: ClaimOptions = field(default_factory=lambda: ClaimOptions(support.CLASSES, DRIVERS))
     """Which claims are on cells, unless the mode is `ENVIRONMENT`."""
+    accounts: str = ""
+    """Namespace in which accounts of device time are kept; empty: none are."""
     events: bool = True
     dump: Path | None = None
     times: InformerTimes = field(default_factory=InformerTimes)
@@ -147,6 +149,7 @@ class DoorService:
             self.current = self.term_type(
                 self.client, self.read.spec, options, self.record,
                 remaining=self.leadership.remaining, delete_after=self.settings.delete_after, times=self.settings.times,
+                accounts=self.settings.accounts,
             )  # fmt: skip
             self.metrics.terms += 1
             self.current.start()
@@ -297,6 +300,9 @@ class DoorService:
                 f"{self._no_pod_groups}: apply the rights that `paictl extender config` or `placer config` prints"
                 if self._no_pod_groups
                 else ""
+            ),
+            "accounts cannot be kept": (
+                _with_rights(term.accounts.problem) if term is not None and term.accounts is not None else ""
             ),
             "devices": claims.summary(term.core) if term is not None else "",
             "two extenders": term.core.rival if term is not None and not self.settings.elect else "",

@@ -17,9 +17,11 @@ from typing import Final
 
 from paictl.cells.spec import ClusterSpec
 from paictl.cluster.devices.pod_claims import PodClaims
+from paictl.cluster.kubernetes.usagestore import UsageStore
 from paictl.cluster.pods.nodes import node_status
 from paictl.cluster.pods.podgroups import read_group
 from paictl.doors import claims
+from paictl.doors.accounts import Accountant
 from paictl.doors.binder import Binder
 from paictl.doors.core import DoorCore, DoorOptions, NotServingError
 from paictl.doors.following import following
@@ -54,6 +56,7 @@ class LeaderTerm:
         remaining: Callable[[], float],
         delete_after: float | None = None,
         times: InformerTimes | None = None,
+        accounts: str = "",
     ) -> None:
         self.core = self.core_type(spec, options, record)
         self.binder = self.binder_type(client, self.core, remaining=remaining)
@@ -62,8 +65,11 @@ class LeaderTerm:
         self.nodes = following(
             client, "/api/v1/nodes", self.node_seen, lambda key, _uid: core.node_gone(key), self.synced, times=times
         )
+        self.accounts = (
+            Accountant(client, core, UsageStore(client, accounts), remaining=remaining) if accounts else None
+        )
         self.pods = following(
-            client, "/api/v1/pods", core.pod_changed, lambda _key, uid: core.pod_gone(uid), self.synced,
+            client, "/api/v1/pods", self.pod_seen, lambda _key, uid: self.pod_left(uid), self.synced,
             query=PODS, times=times,
         )  # fmt: skip
         self.namespaces = (
@@ -101,6 +107,8 @@ class LeaderTerm:
         for informer in self._informers():
             informer.start()
         self.reconciler.start()
+        if self.accounts is not None:
+            self.accounts.start()
 
     def _informers(self) -> tuple[Informer, ...]:
         others = filter(None, (self.namespaces, self.pod_groups))
@@ -113,6 +121,8 @@ class LeaderTerm:
     def stop(self) -> None:
         """Answer nothing more."""
         self.ended = True
+        if self.accounts is not None:
+            self.accounts.stop()
         for informer in self._informers():
             informer.stop()
         self.reconciler.stop()
@@ -130,6 +140,18 @@ class LeaderTerm:
         if self.core.claims is not None:
             self.core.claims.directory.node_changed(node)
         self.core.node_changed(node_status(node, self.core.options.rules.devices))
+
+    def pod_seen(self, pod: Json) -> None:
+        """A pod object is like this now."""
+        self.core.pod_changed(pod)
+        if self.accounts is not None:
+            self.accounts.pod_changed(pod)
+
+    def pod_left(self, uid: str) -> None:
+        """A pod was deleted, or has ended."""
+        self.core.pod_gone(uid)
+        if self.accounts is not None:
+            self.accounts.pod_gone(uid)
 
     @property
     def problem(self) -> str:

@@ -10,7 +10,6 @@ from paictl.cluster.interface import Cluster, Metered, UnsupportedError
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import text
-from paictl.units import instant
 from paictl.words import nearest
 from paictl.workload.usagereport import Dimension, UsageRow, add_up, total
 
@@ -49,16 +48,16 @@ def usage_report(cluster: Cluster, month: str | None, by: Sequence[Dimension], v
             hint=text("on this cluster it is {now}", now=f"{now:%Y-%m-%d}"),
         )  # fmt: skip
     found = cluster.usage(start, end)
-    spans = found.spans
+    amounts = found.amounts
     if vc is not None:
-        spans = tuple(span for span in spans if span.vc == vc)
-        if not spans:
-            raise _no_tenant(vc, sorted({span.vc for span in found.spans}))
-    rows = tuple(add_up(spans, by, found.start, found.end))
+        amounts = tuple(one for one in amounts if one.vc == vc)
+        if not amounts:
+            raise _no_tenant(vc, sorted({one.vc for one in found.amounts}))
+    rows = tuple(add_up(amounts, by))
     # Cut at the beginning of the cluster, nothing before it is missing.
     missing = found.since > max(start, cluster.epoch)
     return UsageReport(
-        cluster.name, f"{start:%Y-%m}", start, instant(cluster.epoch, found.end), tuple(by), rows, total(rows),
+        cluster.name, f"{start:%Y-%m}", start, found.end, tuple(by), rows, total(rows),
         found.since if missing else None,
     )  # fmt: skip
 

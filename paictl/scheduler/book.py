@@ -32,7 +32,7 @@ from paictl.scheduler.events import (
 from paictl.scheduler.groups import Group, GroupState
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from paictl.cells.spec import ClusterSpec
     from paictl.scheduler.request import PodRequest
@@ -319,3 +319,12 @@ def ignored(outcomes: Iterable[Outcome]) -> list[Ignored]:
 def changes(outcomes: Iterable[Outcome]) -> list[GroupChange]:
     """The outcomes that are changes of groups."""
     return [outcome for outcome in outcomes if isinstance(outcome, GroupChange)]
+
+
+def reclassed(outcomes: Iterable[object]) -> Iterator[tuple[str, bool]]:
+    """Groups that kept their devices and lost their guarantee (False) or got it back, in order."""
+    for outcome in outcomes:
+        match outcome:
+            case GroupChange(name, Group() as before, Group() as after):
+                if (before.virtual is None) is not (after.virtual is None):
+                    yield name, after.virtual is not None

@@ -9,19 +9,36 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from paictl.frozen import frozen
 from paictl.units import Millis
 
+if TYPE_CHECKING:
+    from paictl.scheduler.state import State
+
 
 class UsageKind(StrEnum):
-    """What a span of device time was."""
+    """What device time was."""
 
     GUARANTEED = "guaranteed"
     OPPORTUNISTIC = "opportunistic"
     PROMISED = "promised"
-    """Promised to a virtual cluster, used or not; such a span has neither user nor job."""
+    """Promised to a virtual cluster, used or not; it has neither user nor job."""
+    LOST = "lost"
+    """The part of what was used of which the work is gone; no span is of this kind."""
+
+
+@frozen
+class UsageAmount:
+    """Device-milliseconds of one kind."""
+
+    kind: UsageKind
+    vc: str
+    user: str
+    job: str
+    sku: str
+    amount: int
 
 
 @frozen
@@ -41,6 +58,12 @@ class UsageSpan:
     def within(self, start: Millis, end: Millis) -> int:
         """Device-milliseconds that lie in a window."""
         return self.devices * max(0, min(self.end, end) - max(self.start, start))
+
+    def amounts(self, start: Millis, end: Millis) -> Iterator[UsageAmount]:
+        """What lies in a window, and once more what of it is lost; nothing where that is nothing."""
+        if amount := self.within(start, end):
+            for kind in (self.kind, UsageKind.LOST) if self.lost else (self.kind,):
+                yield UsageAmount(kind, self.vc, self.user, self.job, self.sku, amount)
 
 
 @frozen
@@ -118,6 +141,14 @@ class UsageLedger:
 
     # --- what is known
 
+    def __contains__(self, uid: str) -> bool:
+        """Whether a pod holds devices."""
+        return uid in self._holdings
+
+    def __iter__(self) -> Iterator[str]:
+        """The uids of the pods that hold devices."""
+        return iter(self._holdings)
+
     def groups(self) -> list[str]:
         """Groups of which pods hold devices."""
         return list(self._groups)
@@ -149,6 +180,16 @@ class UsageLedger:
             ledger.place(Holding(uid, group, vc, job, sku, devices, classes))
         ledger._promises = {(vc, sku): (devices, Millis(since)) for vc, sku, devices, since in data["promises"]}
         return ledger
+
+
+def promises(state: State) -> dict[tuple[str, str], int]:
+    """Devices that are promised, by virtual cluster and leaf type."""
+    tree = state.virtual
+    promised: dict[tuple[str, str], int] = {}
+    for cell, top in tree.preassigned.items():
+        key = (top.vc, tree.chains[tree.chain[cell]].leaf_type)
+        promised[key] = promised.get(key, 0) + len(tree.shape(cell).leaves)
+    return promised
 
 
 def _promised(key: tuple[str, str], devices: int, start: Millis, end: Millis) -> Iterator[UsageSpan]:

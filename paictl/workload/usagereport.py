@@ -1,4 +1,4 @@
-"""Books of device time: spans added up by tenant, user, job and SKU over a window."""
+"""Reports of device time: amounts added up by tenant, user, job and SKU."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from enum import StrEnum
 from operator import attrgetter
 
 from paictl.frozen import frozen
-from paictl.units import Millis
-from paictl.workload.usage import UsageKind, UsageSpan
+from paictl.workload.usage import UsageAmount, UsageKind
 
 HOUR = 3_600_000
 """Device-milliseconds of a device hour."""
+_COLUMNS = (UsageKind.GUARANTEED, UsageKind.OPPORTUNISTIC, UsageKind.LOST)
+"""Of a row, in order; what is idle comes last."""
 
 
 class Dimension(StrEnum):
@@ -42,41 +43,34 @@ class UsageRow:
         return self.guaranteed + self.opportunistic
 
 
-def add_up(spans: Iterable[UsageSpan], by: Sequence[Dimension], start: Millis, end: Millis) -> list[UsageRow]:
-    """The books of a window, a row for each key in order; none for a key of which everything is zero.
+def add_up(amounts: Iterable[UsageAmount], by: Sequence[Dimension]) -> list[UsageRow]:
+    """A row for each key in order; none for a key of which everything is zero.
 
     What is idle belongs to virtual cluster and SKU alone: other dimensions of its key are empty.
     """
     key_of = _key_of(by)
     books: dict[tuple[str, ...], list[int]] = {}
     idle: dict[tuple[str, str], int] = {}
-    for span in spans:
-        amount = span.within(start, end)
-        if not amount:
-            continue
-        if span.kind is not UsageKind.OPPORTUNISTIC:  # every guaranteed device is one of the promised
-            owner = (span.vc, span.sku)
-            idle[owner] = idle.get(owner, 0) + (amount if span.kind is UsageKind.PROMISED else -amount)
-            if span.kind is UsageKind.PROMISED:
-                continue
-        book = books.setdefault(key_of(span), [0, 0, 0, 0])
-        book[0 if span.kind is UsageKind.GUARANTEED else 1] += amount
-        if span.lost:
-            book[2] += amount
+    for one in amounts:
+        if one.kind in (UsageKind.PROMISED, UsageKind.GUARANTEED):  # every guaranteed device is one of the promised
+            owner = (one.vc, one.sku)
+            idle[owner] = idle.get(owner, 0) + (one.amount if one.kind is UsageKind.PROMISED else -one.amount)
+        if one.kind is not UsageKind.PROMISED:
+            books.setdefault(key_of(one), [0, 0, 0, 0])[_COLUMNS.index(one.kind)] += one.amount
     for (vc, sku), amount in idle.items():
         owned = {Dimension.VC: vc, Dimension.SKU: sku}
         books.setdefault(tuple(owned.get(name, "") for name in by), [0, 0, 0, 0])[3] += amount
     return [UsageRow(key, *book) for key, book in sorted(books.items()) if any(book)]
 
 
-def _key_of(by: Sequence[Dimension]) -> Callable[[UsageSpan], tuple[str, ...]]:
-    """What gives the key of a span: reports are made of hundreds of thousands."""
+def _key_of(by: Sequence[Dimension]) -> Callable[[UsageAmount], tuple[str, ...]]:
+    """What gives the key of an amount: reports are made of hundreds of thousands."""
     if not by:
         return lambda _: ()
     if len(by) == 1:
-        single: Callable[[UsageSpan], str] = attrgetter(by[0])
-        return lambda span: (single(span),)
-    several: Callable[[UsageSpan], tuple[str, ...]] = attrgetter(*by)
+        single: Callable[[UsageAmount], str] = attrgetter(by[0])
+        return lambda one: (single(one),)
+    several: Callable[[UsageAmount], tuple[str, ...]] = attrgetter(*by)
     return several
 
 

@@ -102,6 +102,9 @@ def serve(
     device_driver: Annotated[
         list[str] | None, typer.Option("--device-driver", metavar="NAME", help="Driver whose devices are leaf cells.")
     ] = None,
+    accounts: Annotated[
+        str, typer.Option(metavar="NAMESPACE", help="Keep accounts of device time there; without it none are kept.")
+    ] = "",
     dump: Annotated[Path | None, typer.Option(help="Folder for the state if an invariant breaks.")] = None,
 ) -> None:
     """Answer kube-scheduler's filter, bind and preempt calls, and preempt gang by gang.
@@ -124,7 +127,7 @@ def serve(
         own_preemption=preemption is Evictor.EXTENDER, delete_after=delete_after,
         deadline=bind_deadline, devices=tuple(device) if device else DEVICES, dump=dump,
         require_grants=require_grants, longest_grace=longest_grace,
-        gang_deadline=gang_deadline,
+        gang_deadline=gang_deadline, accounts=accounts,
     ).with_devices(devices, device_class, device_driver)  # fmt: skip
     try:
         service = ExtenderService(connect(kubeconfig, context), settings, console.info)

@@ -80,6 +80,9 @@ def serve(
     device_driver: Annotated[
         list[str] | None, typer.Option("--device-driver", metavar="NAME", help="Driver whose devices are leaf cells.")
     ] = None,
+    accounts: Annotated[
+        str, typer.Option(metavar="NAMESPACE", help="Keep accounts of device time there; without it none are kept.")
+    ] = "",
     dump: Annotated[Path | None, typer.Option(help="Folder for the state if an invariant breaks.")] = None,
 ) -> None:
     """Place gated pods gang by gang, and preempt by eviction.
@@ -97,7 +100,7 @@ def serve(
         config=config, host=host, port=port, elect=leader_elect, lease=namespaced("--lease", lease),
         pod=namespaced("--pod", pod) if pod else None, delete_after=delete_after, deadline=pin_deadline,
         certificate=tls_cert, key=tls_key, client_authority=tls_client_ca, require_grants=require_grants, dump=dump,
-        longest_grace=longest_grace,
+        longest_grace=longest_grace, accounts=accounts,
     )  # fmt: skip
     if device:
         settings = replace(settings, devices=tuple(device))

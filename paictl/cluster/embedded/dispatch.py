@@ -13,10 +13,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from paictl.frozen import frozen
+from paictl.scheduler.book import reclassed
 from paictl.scheduler.decision import BindInfo, Preempt
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.events import GroupChange, Outcome
 from paictl.scheduler.groups import Group, GroupState
+from paictl.workload.usage import promises
 
 if TYPE_CHECKING:
     from paictl.cells.spec import ClusterSpec
@@ -153,25 +155,12 @@ class Dispatcher:
 
     def promises(self) -> dict[tuple[str, str], int]:
         """Devices that the scheduler's configuration promises, by virtual cluster and leaf type."""
-        promised: dict[tuple[str, str], int] = {}
-        if self.engine is not None:
-            tree = self.engine.state.virtual
-            for cell, top in tree.preassigned.items():
-                key = (top.vc, tree.chains[tree.chain[cell]].leaf_type)
-                promised[key] = promised.get(key, 0) + len(tree.shape(cell).leaves)
-        return promised
+        return {} if self.engine is None else promises(self.engine.state)
 
     def take_reclassed(self) -> dict[str, bool]:
         """Groups that lost their guarantee (False) or got it back since the last call."""
-        reclassed, self._reclassed = self._reclassed, {}
-        return reclassed
-
-    def _note_classes(self, outcomes: Iterable[Outcome]) -> None:
-        for outcome in outcomes:
-            match outcome:
-                case GroupChange(name, Group() as before, Group() as after):
-                    if (before.virtual is None) is not (after.virtual is None):
-                        self._reclassed[name] = after.virtual is not None
+        taken, self._reclassed = self._reclassed, {}
+        return taken
 
     # --- the queue
 
@@ -259,7 +248,7 @@ class Dispatcher:
         if self.book is None:
             return []
         outcomes = self.book.report(node, healthy, now)
-        self._note_classes(outcomes)
+        self._reclassed.update(reclassed(outcomes))
         self._reconsider()
         return outcomes
 
@@ -268,7 +257,7 @@ class Dispatcher:
         if self.book is None:
             return []
         outcomes = self.book.report_device(node, device, healthy, now)
-        self._note_classes(outcomes)
+        self._reclassed.update(reclassed(outcomes))
         self._reconsider()
         return outcomes
 
@@ -280,7 +269,7 @@ class Dispatcher:
     def _heard(self, outcomes: list[Outcome]) -> list[Outcome]:
         """Give refused groups another chance for which a release matters."""
         assert self.engine is not None  # noqa: S101 - asked before
-        self._note_classes(outcomes)
+        self._reclassed.update(reclassed(outcomes))
         health = self.engine.state.health
         if health.bad_nodes or health.bad_leaves:
             self._reconsider()
@@ -338,7 +327,7 @@ class Dispatcher:
             answer = self.book.place(request, now=now)
         except RequestError:
             return []
-        self._note_classes(answer.outcomes)
+        self._reclassed.update(reclassed(answer.outcomes))
         actions: list[Action] = list(_demotions(answer.outcomes))
         match answer:
             case Allocation(info=info):

@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -214,12 +215,13 @@ class Live(WithPages, ImaginedPods):
             return [happened.event(epoch) for happened in (*self._store.events(subject, after), *fresh)]
 
     def usage(self, start: datetime, end: datetime) -> DeviceTime:
-        """Spans of device time that reach into a window."""
+        """The device time of a window, up to the present."""
         with self._world() as world:
             epoch, ledger = self.epoch, world.usage
             first, last = millis_between(epoch, start), Millis(min(millis_between(epoch, end), world.now))
-            spans = [*self._store.usage(first, last), *ledger.closed, *ledger.open_spans(world.now)]
-            return DeviceTime(tuple(spans), first, last, instant(epoch, ledger.since))
+            spans = chain(self._store.usage(first, last), ledger.closed, ledger.open_spans(world.now))
+            amounts = tuple(amount for span in spans for amount in span.amounts(first, last))
+            return DeviceTime(amounts, instant(epoch, last), instant(epoch, ledger.since))
 
     # --- configuration and services
 

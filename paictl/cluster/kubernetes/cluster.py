@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Final
 from urllib.parse import quote
 
 from paictl.cluster.configured import ConfigSnapshot
 from paictl.cluster.devices.support import described
-from paictl.cluster.interface import OpenPaiLeft
+from paictl.cluster.interface import DeviceTime, OpenPaiLeft
 from paictl.cluster.kubernetes.errors import told
 from paictl.cluster.kubernetes.jobevents import events_of
 from paictl.cluster.kubernetes.jobs import JobStore
@@ -23,6 +23,7 @@ from paictl.cluster.kubernetes.pushing import Pusher
 from paictl.cluster.kubernetes.services.port import KubeServices
 from paictl.cluster.kubernetes.store import VersionStore
 from paictl.cluster.kubernetes.times import read_time
+from paictl.cluster.kubernetes.usagestore import UsageStore
 from paictl.cluster.kubernetes.users import KubernetesUsers
 from paictl.cluster.picture import Picture
 from paictl.cluster.scheduling import Impact, JobExplanation, JobSituation
@@ -48,6 +49,7 @@ from paictl.remote.kube.client import MERGE, Json, KubeClient, KubeError
 from paictl.remote.kube.objects import NOT_FOUND, find, path_of
 from paictl.remote.pipes import Pipes
 from paictl.units import DurationError, Millis, parse_duration
+from paictl.workload.usagebook import UsageBook
 
 _OPENPAI: Final = "default"
 """The namespace in which OpenPAI keeps what it was told."""
@@ -167,6 +169,28 @@ class KubernetesCluster:
     def _all(self, path: str, fields: str = "") -> list[Json]:
         query = {"fieldSelector": fields} if fields else None
         return [one for _, page in self._client.list(path, query) for one in page]
+
+    # --- accounts
+
+    def usage(self, start: datetime, end: datetime) -> DeviceTime:
+        """The device time of whole months, as far as it is written down."""
+        with told():
+            store, month = UsageStore(self._client), start
+            books: list[UsageBook] = []
+            while month < end:
+                books += store.of_month(month)
+                month = (month.replace(day=1) + timedelta(days=32)).replace(day=1)
+            newest = books[-1] if books else store.newest(end)
+        if newest is None:
+            raise ClusterError(
+                "no accounts are written yet",
+                hint="the first come about a minute after the service hivedscheduler has started",
+            )
+        amounts = tuple(amount for book in books for amount in book.amounts())
+        until = datetime.fromtimestamp(newest.until / 1000, UTC) if books else start
+        return DeviceTime(
+            amounts, min(end, until), datetime.fromtimestamp((books or [newest])[0].ledger.since / 1000, UTC)
+        )
 
     # --- jobs
 

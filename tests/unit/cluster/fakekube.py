@@ -51,8 +51,11 @@ class FakeKube(KubeClient):
                 raise _error(409, "is there already")
             body["metadata"]["creationTimestamp"] = _stamp()
             return self._kept(path, body)
-        if method == "GET" and path.rpartition("/")[2] in ("configmaps", "secrets", "nodes", "pods"):
+        if method == "GET" and path.rpartition("/")[2] in ("configmaps", "secrets", "nodes", "pods", "usagebooks"):
             found = [one for at, one in self.objects.items() if at.rpartition("/")[0] == path]
+            phase = str(query.get("fieldSelector", "")).partition("status.phase=")[2]
+            if phase:
+                found = [one for one in found if one["status"]["phase"] == phase]
             return {"items": [one for one in found if _selected(one, str(query.get("labelSelector", "")))]}
         if path not in self.objects:
             raise _error(404, "is not there")

@@ -33,11 +33,9 @@ def check_books(cluster: EmbeddedCluster) -> None:
     found = cluster.usage(cluster.epoch, cluster.now)
     area = occupied(cluster)
     for by in ((), (Dimension.VC, Dimension.SKU), tuple(Dimension)):
-        rows = add_up(found.spans, by, found.start, found.end)
+        rows = add_up(found.amounts, by)
         assert total(rows).used == area, by
-    assert all(
-        row.idle >= 0 and row.lost <= row.used for row in add_up(found.spans, (Dimension.VC,), found.start, found.end)
-    )
+    assert all(row.idle >= 0 and row.lost <= row.used for row in add_up(found.amounts, (Dimension.VC,)))
     _check_classes(cluster)
 
 

@@ -35,7 +35,7 @@ def books(cluster: EmbeddedCluster, *by: Dimension) -> dict[tuple[str, ...], Usa
     """The rows of everything until now, by key; also checked against what happened."""
     check_books(cluster)
     found = cluster.usage(cluster.epoch, cluster.now)
-    return {row.key: row for row in add_up(found.spans, by, found.start, found.end)}
+    return {row.key: row for row in add_up(found.amounts, by)}
 
 
 def minutes(row: UsageRow) -> tuple[float, float, float]:
@@ -146,7 +146,7 @@ def test_a_cluster_of_an_earlier_version_is_counted_from_now_on_with_what_runs(
     again = EmbeddedCluster.at(earlier, lambda: lab.wall[0])
     again.tick(Millis(MINUTE))
     found = again.usage(again.epoch, again.now + timedelta(days=1))
-    rows = {row.key: row for row in add_up(found.spans, (Dimension.JOB,), found.start, found.end)}
+    rows = {row.key: row for row in add_up(found.amounts, (Dimension.JOB,))}
     assert found.since == now
     assert minutes(rows[(runs,)]) == (6, 0, 0)
     assert ("ann~over",) not in rows

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import random
+from collections.abc import Iterable
 
 import pytest
 
 from paictl.units import Millis
-from paictl.workload.usage import Holding, UsageKind, UsageLedger, UsageSpan
+from paictl.workload.usage import Holding, UsageAmount, UsageKind, UsageLedger, UsageSpan
 from paictl.workload.usagereport import Dimension, UsageRow, add_up, total
 
 OPERATIONS = 1_000_000 if os.environ.get("PAICTL_SOAK") else 5_000
@@ -112,9 +113,13 @@ def _copy(count: Count) -> Count:
     return copy
 
 
+def within(spans: Iterable[UsageSpan], start: int, end: int) -> list[UsageAmount]:
+    return [amount for span in spans for amount in span.amounts(Millis(start), Millis(end))]
+
+
 def check(kept: Kept, count: Count, now: int, chance: random.Random) -> None:
     spans = kept.spans(now)
-    rows = {row.key[0]: row for row in add_up(spans, (Dimension.VC,), Millis(0), Millis(now))}
+    rows = {row.key[0]: row for row in add_up(within(spans, 0, now), (Dimension.VC,))}
     for vc in VCS:
         row = rows.get(vc, UsageRow((vc,)))
         guaranteed, promised = count.area[vc, UsageKind.GUARANTEED], count.area[vc, UsageKind.PROMISED]
@@ -123,10 +128,10 @@ def check(kept: Kept, count: Count, now: int, chance: random.Random) -> None:
         )  # fmt: skip
     whole = total(rows.values())
     for by in ((Dimension.USER,), (Dimension.JOB, Dimension.SKU), tuple(Dimension)):  # however it is added up
-        assert total(add_up(spans, by, Millis(0), Millis(now))) == whole
+        assert total(add_up(within(spans, 0, now), by)) == whole
     cuts = sorted(chance.randrange(now + 1) for _ in range(3))  # and in whatever windows
     windows = zip([0, *cuts], [*cuts, now], strict=True)
-    parts = [total(add_up(spans, (), Millis(start), Millis(end))) for start, end in windows]
+    parts = [total(add_up(within(spans, start, end), ())) for start, end in windows]
     assert total(parts) == whole
 
 
@@ -135,7 +140,7 @@ def place(ledger: UsageLedger, uid: str, at: int, *, devices: int = 4, guarantee
 
 
 def books(ledger: UsageLedger, end: int, *by: Dimension) -> list[UsageRow]:
-    return add_up([*ledger.closed, *ledger.open_spans(Millis(end))], by, Millis(0), Millis(end))
+    return add_up(within([*ledger.closed, *ledger.open_spans(Millis(end))], 0, end), by)
 
 
 def test_a_pod_counts_in_each_class_for_as_long_as_it_was_in_it() -> None:

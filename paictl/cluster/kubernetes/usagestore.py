@@ -1,0 +1,128 @@
+"""The accounts of device time in a cluster: an object `UsageBook` for each day, written by who schedules."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import zlib
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Final
+from urllib.parse import quote
+
+from paictl.cluster.kubernetes.names import GROUP, NAMESPACE, labels
+from paictl.cluster.values import ClusterError, UnsupportedError
+from paictl.i18n import text
+from paictl.remote.kube.client import Json, KubeClient, KubeError
+from paictl.remote.kube.objects import NOT_FOUND, create, find, replace
+from paictl.workload.usage import UsageKind
+from paictl.workload.usagebook import Record, UsageBook, without_jobs
+from paictl.workload.usagereport import HOUR
+
+VERSION: Final = "v1alpha1"
+KIND: Final = "UsageBook"
+_MONTH: Final = f"{GROUP}/month"
+"""Label: the month of a book, as ``2026-11``."""
+_BACK: Final = 7
+"""Days of which the books are looked for one by one before all are listed."""
+_MOST: Final = 900_000
+"""Characters of a record; etcd takes objects of 1.5 MiB."""
+
+
+class UsageStore:
+    """Reads and writes books of days. One process writes; another that has written meanwhile is not overwritten."""
+
+    def __init__(self, client: KubeClient, namespace: str = NAMESPACE) -> None:
+        self._client = client
+        self._path = f"/apis/{GROUP}/{VERSION}/namespaces/{quote(namespace, safe='')}/usagebooks"
+        self._namespace = namespace
+        self._versions: dict[str, str] = {}
+        """The resourceVersion of each book that was read or written here."""
+
+    def newest(self, today: datetime) -> UsageBook | None:
+        """The book that was written last; None if there is none.
+
+        Raises `UnsupportedError` if the cluster has no books at all, `ClusterError` for one that cannot be read.
+        """
+        for back in range(_BACK):
+            name = _name_of(today - timedelta(days=back))
+            found = find(self._client, f"{self._path}/{name}")
+            if found is not None:
+                return self._read(found)
+        books = list(self._list())
+        return self._read(max(books, key=lambda one: str(one["metadata"]["name"]))) if books else None
+
+    def of_month(self, month: datetime) -> list[UsageBook]:
+        """The books of a month, in order. Raises as `newest`."""
+        found = self._list(f"{_MONTH}={month:%Y-%m}")
+        return [self._read(one) for one in sorted(found, key=lambda one: str(one["metadata"]["name"]))]
+
+    def _list(self, selector: str = "") -> Iterator[Json]:
+        try:
+            for _, page in self._client.list(self._path, {"labelSelector": selector} if selector else None):
+                yield from page
+        except KubeError as error:
+            if error.status == NOT_FOUND:
+                raise UnsupportedError(
+                    "this cluster keeps no accounts",
+                    hint="the service hivedscheduler does, unless it says `accounts: false` (docs/usage.md)",
+                ) from None
+            raise
+
+    def _read(self, found: Json) -> UsageBook:
+        about = found["metadata"]
+        self._versions[about["name"]] = about["resourceVersion"]
+        try:
+            return UsageBook.load(json.loads(gzip.decompress(base64.b64decode(found["spec"]["data"]))))
+        except (KeyError, TypeError, ValueError, EOFError, OSError, zlib.error) as error:
+            raise ClusterError(
+                text("the accounts of this day are damaged: {error}", error=str(error)),
+                where=f"usagebook {self._namespace}/{about['name']}",
+                hint="delete it to have the day counted from now on; what it said is lost",
+            ) from None
+
+    def put(self, record: Record) -> None:
+        """Write the book of a day over what was read or written here; raises `ClusterError` if others have written."""
+        day = datetime.fromtimestamp(record["day"] / 1000, UTC)
+        name = _name_of(day)
+        body: Json = {
+            "apiVersion": f"{GROUP}/{VERSION}",
+            "kind": KIND,
+            "metadata": {
+                "name": name, "namespace": self._namespace, "labels": {**labels("usage"), _MONTH: f"{day:%Y-%m}"}
+            },
+            "spec": _spec(record, f"{day:%Y-%m-%d}"),
+        }  # fmt: skip
+        if name in self._versions:
+            body["metadata"]["resourceVersion"] = self._versions[name]
+            done = replace(self._client, f"{self._path}/{name}", body)
+        else:
+            done = create(self._client, self._path, body)
+        if done is None:
+            raise ClusterError(
+                text("another process has written the accounts of {day}", day=f"{day:%Y-%m-%d}"),
+                where=f"usagebook {self._namespace}/{name}",
+            )
+        self._versions[name] = done["metadata"]["resourceVersion"]
+
+
+def _spec(record: Record, day: str) -> Json:
+    data = _packed(record)
+    if len(data) > _MOST:
+        data = _packed(without_jobs(record))
+    used = sum(
+        one.amount
+        for one in UsageBook.load(record).amounts()
+        if one.kind in (UsageKind.GUARANTEED, UsageKind.OPPORTUNISTIC)
+    )
+    until = datetime.fromtimestamp(record["until"] / 1000, UTC)
+    return {"day": day, "until": f"{until:%Y-%m-%dT%H:%M:%SZ}", "deviceHours": f"{used / HOUR:.2f}", "data": data}
+
+
+def _packed(record: Record) -> str:
+    return base64.b64encode(gzip.compress(json.dumps(record, separators=(",", ":")).encode(), mtime=0)).decode()
+
+
+def _name_of(day: datetime) -> str:
+    return f"day-{day:%Y-%m-%d}"

@@ -1,0 +1,279 @@
+"""The accounts of device time: every pod that holds devices, from its binding to its end (`docs/usage.md`).
+
+They are kept beside the scheduling and change nothing about it: what happens is noted under the core's lock, and one
+thread writes it down, from which the next process goes on.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from paictl.cluster.kubernetes.names import JOBS_NAMESPACE
+from paictl.cluster.kubernetes.paijob.names import KEY
+from paictl.cluster.kubernetes.times import read_time
+from paictl.cluster.kubernetes.usagestore import UsageStore
+from paictl.cluster.pods.reading import noted_on, read_info, read_pod
+from paictl.cluster.values import ClusterError
+from paictl.doors.binder import MARGIN
+from paictl.doors.core import DoorCore, NotServingError, bound_node
+from paictl.doors.table import pod_ref
+from paictl.errors import PaictlError
+from paictl.frozen import frozen
+from paictl.remote.kube.client import Json, KubeClient
+from paictl.scheduler.decision import BindInfo
+from paictl.scheduler.errors import RequestError
+from paictl.scheduler.request import PodRequest
+from paictl.scheduler.wire import BIND_INFO, PREEMPTED_FOR
+from paictl.units import Millis
+from paictl.workload.usage import Holding, promises
+from paictl.workload.usagebook import Record, UsageBook
+
+PERIOD: Final = 60.0
+"""Seconds between two records."""
+BEGIN: Final = 1.0
+"""Seconds between attempts to begin."""
+
+
+@frozen
+class _Seen:
+    """A bound pod as its object tells it."""
+
+    bound: Millis
+    job: str
+    """``user~name``."""
+
+
+class Accountant:
+    """Keeps the accounts for as long as this process leads."""
+
+    def __init__(
+        self, client: KubeClient, core: DoorCore, store: UsageStore, *, remaining: Callable[[], float]
+    ) -> None:
+        self.core = core
+        self.problem = ""
+        """Why nothing is written; empty if it is."""
+        self.book: UsageBook | None = None
+        """None until the last record was read."""
+        self._client = client
+        self._store = store
+        self._remaining = remaining
+        self._seen: dict[str, _Seen] = {}
+        """Bound pods that are not in the book yet, by uid."""
+        self._disrupted: set[str] = set()
+        """Pods that are sent away: what they did is lost."""
+        self._gone: dict[str, tuple[Millis, bool]] = {}
+        """Pods that ended before the last record was read: when, and whether that was a loss."""
+        self._unwritten: dict[int, Record] = {}
+        """Records by day that could not be written yet."""
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="accounts", daemon=True)
+        core.reclassed = self._reclassed
+
+    def start(self) -> None:
+        """Begin as soon as the core knows all pods."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Write down what is known, if this process leads still, and nothing more."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join(2.0)
+
+    # --- what happens
+
+    def pod_changed(self, pod: Mapping[str, Any]) -> None:
+        """A pod is like this now; the core has been told before."""
+        uid = str(pod["metadata"].get("uid"))
+        with self.core.guarded():
+            if uid not in self.core.table.by_uid or not bound_node(pod):
+                return
+            if _is_disrupted(pod):
+                self._disrupted.add(uid)
+            if self.book is None or uid not in self.book.ledger:
+                self._seen[uid] = _Seen(_bound_at(pod) or self._now(), _job_of(pod))
+                self._enter((uid,))
+
+    def pod_gone(self, uid: str) -> None:
+        """A pod was deleted, or has ended."""
+        with self.core.guarded():
+            self._seen.pop(uid, None)
+            lost = uid in self._disrupted
+            self._disrupted.discard(uid)
+            if self.book is None:
+                self._gone[uid] = self._now(), lost
+            else:
+                self.book.release(uid, self._now(), lost=lost)
+
+    def _reclassed(self, group: str, guaranteed: bool) -> None:
+        if self.book is not None:
+            self.book.ledger.change_class(group, self._now(), guaranteed=guaranteed)
+
+    def _enter(self, uids: Iterable[str]) -> None:
+        """Pods that were seen and that hold devices by the book of the scheduler begin to count."""
+        if self.book is None:
+            return
+        groups = self.core.book.engine.state.groups.by_name
+        for uid in uids:
+            known = self.core.book.pods.get(uid)
+            if known is not None and known.info is not None and uid in self._seen:
+                group = groups.get(known.request.group)
+                guaranteed = group is not None and group.virtual is not None
+                self._place(self.book, self._seen.pop(uid), known.request, known.info, guaranteed=guaranteed)
+
+    def _place(self, book: UsageBook, seen: _Seen, request: PodRequest, info: BindInfo, *, guaranteed: bool) -> None:
+        chains = self.core.book.engine.state.physical.chains
+        sku = next((one.leaf_type for one in chains if one.name == info.chain), info.chain)
+        since = Millis(max(book.ledger.since, min(seen.bound, self._now())))
+        job = seen.job or request.group.replace("/", "~", 1)
+        book.ledger.place(
+            Holding(request.uid, request.group, request.vc, job, sku, len(info.devices), ((since, guaranteed),))
+        )
+
+    def _now(self) -> Millis:
+        """The present, which never goes back behind what is written."""
+        now = Millis(round(self.core.wall() * 1000))
+        return now if self.book is None else max(now, self.book.until)
+
+    def in_use(self) -> Counter[tuple[str, str]]:
+        """Device-milliseconds of this day until now, by VC and kind."""
+        found: Counter[tuple[str, str]] = Counter()
+        with self.core.guarded():
+            if self.book is not None:
+                for one in self.book.amounts(self._now()):
+                    found[one.vc, str(one.kind)] += one.amount
+        return found
+
+    # --- what is written
+
+    def _run(self) -> None:
+        while not self._stop.wait(BEGIN if self.book is None or self._unwritten else PERIOD):
+            if not self.attempt():
+                return
+        if self.book is not None:
+            self.attempt()
+
+    def attempt(self) -> bool:
+        """Begin, or write; whether there will be anything to do again."""
+        try:
+            if self.book is None:
+                self._begin()
+            if self.book is not None:
+                self._write()
+            self.problem = ""
+        except NotServingError:
+            return False
+        except ClusterError as error:
+            self.problem = error.message
+            return self.book is None  # another process keeps the accounts now
+        except PaictlError as error:
+            self.problem = error.message
+        return True
+
+    def _begin(self) -> None:
+        """Go on from the last record: pods that are still there count on, the others until they ended."""
+        if not self.core.is_open:
+            return
+        book = self._store.newest(datetime.fromtimestamp(self.core.wall(), UTC))
+        ended = [] if book is None else self._ended_since(book)
+        with self.core.guarded():
+            now = self._now()
+            book = book or UsageBook(now)
+            for pod, at in ended:
+                self._count_ended(book, pod, min(at, now))
+            for uid in list(book.ledger):
+                if not self.core.book.holds(uid):
+                    at, lost = self._gone.get(uid, (book.until, False))
+                    book.release(uid, max(at, book.until), lost=lost)
+                else:
+                    self._seen.pop(uid, None)
+            self.book = book
+            self._gone.clear()
+            groups = self.core.book.engine.state.groups.by_name
+            for name in book.ledger.groups():
+                group = groups.get(name)
+                self._reclassed(name, group is not None and group.virtual is not None)
+            self._enter(list(self._seen))
+            book.ledger.promise(self._now(), promises(self.core.book.engine.state))
+
+    def _ended_since(self, book: UsageBook) -> list[tuple[Json, Millis]]:
+        """Pods with a place that ended after the last record, or shortly before it, and are still there as objects."""
+        found = []
+        for phase in ("Succeeded", "Failed"):
+            for _, page in self._client.list("/api/v1/pods", {"fieldSelector": f"status.phase={phase}"}):
+                for pod in page:
+                    uid, at = str(pod["metadata"].get("uid")), _ended_at(pod)
+                    counts = at is not None and (at > book.until or uid in book.ledger) and uid not in book.ended
+                    if at is not None and counts and BIND_INFO in noted_on(pod):
+                        found.append((pod, at))
+        return found
+
+    def _count_ended(self, book: UsageBook, pod: Json, at: Millis) -> None:
+        """A pod that ended while nobody was there; one that began then, too, counts in the class that it asked for."""
+        ref = pod_ref(pod)
+        if ref.uid not in book.ledger:
+            try:
+                request = read_pod(pod, ref.uid, ref.key, self.core.options.rules)
+                info = read_info(pod, ref.key)
+            except RequestError:
+                return
+            if info is None or info.node != bound_node(pod):
+                return
+            seen = _Seen(_bound_at(pod) or at, _job_of(pod))
+            self._place(book, seen, request.request, info, guaranteed=request.request.priority >= 0)
+        book.release(ref.uid, max(at, book.until), lost=_is_disrupted(pod))
+
+    def _write(self) -> None:
+        with self.core.guarded():
+            assert self.book is not None  # noqa: S101 - see `attempt`
+            now = self._now()
+            while (last := self.book.turn(now)) is not None:
+                self._unwritten[last["day"]] = last
+            if (current := self.book.record(now)) is not None:
+                self._unwritten[current["day"]] = current
+        for day in sorted(self._unwritten):
+            if self._remaining() <= MARGIN:
+                return
+            self._store.put(self._unwritten[day])
+            del self._unwritten[day]
+
+
+def _is_disrupted(pod: Mapping[str, Any]) -> bool:
+    """Whether a pod is sent away by preemption, by an eviction, or because its node is lost."""
+    return PREEMPTED_FOR in noted_on(pod) or _condition(pod, "DisruptionTarget") is not None
+
+
+def _bound_at(pod: Mapping[str, Any]) -> Millis | None:
+    """When a pod was bound, in whole seconds."""
+    return _millis((_condition(pod, "PodScheduled") or {}).get("lastTransitionTime"))
+
+
+def _ended_at(pod: Mapping[str, Any]) -> Millis | None:
+    """When the last of a pod's containers ended."""
+    states = ((one.get("state") or {}).get("terminated") or {} for one in _status(pod).get("containerStatuses") or ())
+    return max(filter(None, (_millis(state.get("finishedAt")) for state in states)), default=None)
+
+
+def _job_of(pod: Mapping[str, Any]) -> str:
+    """The job of a pod of ours; nobody else can make pods in that namespace. Empty for all others."""
+    return str(noted_on(pod).get(KEY, "")) if pod["metadata"].get("namespace") == JOBS_NAMESPACE else ""
+
+
+def _condition(pod: Mapping[str, Any], kind: str) -> Mapping[str, Any] | None:
+    """A condition that holds."""
+    for one in _status(pod).get("conditions") or ():
+        if one.get("type") == kind and one.get("status") == "True":
+            return dict(one)
+    return None
+
+
+def _status(pod: Mapping[str, Any]) -> Mapping[str, Any]:
+    return pod.get("status") or {}
+
+
+def _millis(said: object) -> Millis | None:
+    at = read_time(said) if said else None
+    return None if at is None else Millis(round(at.timestamp() * 1000))
