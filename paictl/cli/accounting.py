@@ -16,7 +16,7 @@ from paictl.cli.clusters import StateOption, open_cluster
 from paictl.cli.command import App
 from paictl.cli.console import Output, take_form, write, write_data, write_table
 from paictl.i18n import text
-from paictl.operate.usage import UsageReport, dimensions, usage_report
+from paictl.operate.usage import FIGURES, UsageReport, as_data, dimensions, figures, usage_report
 from paictl.units import rfc3339
 from paictl.workload.usagereport import HOUR, UsageRow
 
@@ -27,7 +27,6 @@ EXAMPLES = """
 
 app = App(help="Device hours by tenant, user, job and SKU.", epilog=EXAMPLES)
 
-FIGURES = ("guaranteed", "opportunistic", "lost", "idle")
 _DECIMALS = 2
 
 
@@ -74,9 +73,9 @@ def report(
     match form:
         case ReportForm.TABLE:
             lines = [*books.rows, books.total] if books.rows else []
-            write_table(_headings(books), [(*_key(books, row), *map(_hours, _figures(row))) for row in lines])
+            write_table(_headings(books), [(*_key(books, row), *map(_hours, figures(row))) for row in lines])
         case ReportForm.JSON:
-            write_data(_data(books), Output.JSON)
+            write_data(as_data(books), Output.JSON)
         case ReportForm.CSV:
             write(_csv(books))
         case ReportForm.HTML:
@@ -92,30 +91,8 @@ def _key(books: UsageReport, row: UsageRow) -> list[str]:
     return [value or "-" for value in row.key] if row.key else ["total", *[""] * (len(books.by) - 1)]
 
 
-def _figures(row: UsageRow) -> tuple[int, ...]:
-    return row.guaranteed, row.opportunistic, row.lost, row.idle
-
-
 def _hours(amount: int) -> str:
     return f"{amount / HOUR:,.{_DECIMALS}f}"
-
-
-def _data(books: UsageReport) -> dict[str, object]:
-    """The report with exact device-milliseconds."""
-    names = [f"{name}DeviceMs" for name in FIGURES]
-    return {
-        "cluster": books.cluster,
-        "month": books.month,
-        "start": rfc3339(books.start),
-        "end": rfc3339(books.end),
-        "since": books.since and rfc3339(books.since),
-        "by": [str(name) for name in books.by],
-        "rows": [
-            {**dict(zip(map(str, books.by), row.key, strict=True)), **dict(zip(names, _figures(row), strict=True))}
-            for row in books.rows
-        ],
-        "total": dict(zip(names, _figures(books.total), strict=True)),
-    }
 
 
 def _csv(books: UsageReport) -> str:
@@ -126,8 +103,8 @@ def _csv(books: UsageReport) -> str:
         ["month", *books.by, *(f"{name}_hours" for name in FIGURES), *(f"{name}_device_ms" for name in FIGURES)]
     )
     for row in books.rows:
-        figures = _figures(row)
-        lines.writerow([books.month, *row.key, *(f"{amount / HOUR:.6f}" for amount in figures), *figures])
+        amounts = figures(row)
+        lines.writerow([books.month, *row.key, *(f"{amount / HOUR:.6f}" for amount in amounts), *amounts])
     return out.getvalue().rstrip("\n")
 
 
@@ -164,7 +141,7 @@ def _page(books: UsageReport) -> str:
 
 def _page_row(books: UsageReport, row: UsageRow) -> str:
     def cells() -> Iterator[str]:
-        for index, value in enumerate((*_key(books, row), *map(_hours, _figures(row)))):
+        for index, value in enumerate((*_key(books, row), *map(_hours, figures(row)))):
             yield f"<td{_number(index, books)}>{html.escape(value)}</td>"
 
     return f"<tr>{''.join(cells())}</tr>"

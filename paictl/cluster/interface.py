@@ -310,7 +310,24 @@ class Users(Protocol):
         """Take tokens away; what is not there needs nothing."""
 
 
-class Cluster(Identity, Nodes, Jobs, Scheduling, Configuration, Services, Protocol):
+@frozen
+class DeviceTime:
+    """The device time of a window up to `end`, which is not after the present."""
+
+    amounts: tuple[UsageAmount, ...]
+    end: datetime
+    since: datetime
+    """What ended before was not counted."""
+
+
+class Metered(Protocol):
+    """A cluster that keeps account of its devices (`docs/usage.md`)."""
+
+    def usage(self, start: datetime, end: datetime) -> DeviceTime:
+        """The device time of a window, up to the present."""
+
+
+class Cluster(Identity, Nodes, Jobs, Scheduling, Configuration, Services, Metered, Protocol):
     """All ports of a cluster together. A function asks for the ports that it uses, not for the whole."""
 
     @property
@@ -328,24 +345,6 @@ class HandClock(Protocol):
 
     def tick(self, span: Millis | None) -> datetime:
         """Let a span pass, or (None) everything that will happen; the new instant."""
-
-
-@frozen
-class DeviceTime:
-    """The device time of a window up to `end`, which is not after the present."""
-
-    amounts: tuple[UsageAmount, ...]
-    end: datetime
-    since: datetime
-    """What ended before was not counted."""
-
-
-@runtime_checkable
-class Metered(Protocol):
-    """A cluster that keeps account of its devices (`docs/usage.md`)."""
-
-    def usage(self, start: datetime, end: datetime) -> DeviceTime:
-        """The device time of a window, up to the present."""
 
 
 @frozen

@@ -12,11 +12,9 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from paictl.cluster.kubernetes.names import JOBS_NAMESPACE
-from paictl.cluster.kubernetes.paijob.names import KEY
-from paictl.cluster.kubernetes.times import read_time
-from paictl.cluster.kubernetes.usagestore import UsageStore
+from paictl.cluster.kubernetes.names import JOB_KEY, JOBS_NAMESPACE
 from paictl.cluster.pods.reading import noted_on, read_info, read_pod
+from paictl.cluster.usagebooks import UsageStore
 from paictl.cluster.values import ClusterError
 from paictl.doors.binder import MARGIN
 from paictl.doors.core import DoorCore, NotServingError, bound_node
@@ -259,7 +257,7 @@ def _ended_at(pod: Mapping[str, Any]) -> Millis | None:
 
 def _job_of(pod: Mapping[str, Any]) -> str:
     """The job of a pod of ours; nobody else can make pods in that namespace. Empty for all others."""
-    return str(noted_on(pod).get(KEY, "")) if pod["metadata"].get("namespace") == JOBS_NAMESPACE else ""
+    return str(noted_on(pod).get(JOB_KEY, "")) if pod["metadata"].get("namespace") == JOBS_NAMESPACE else ""
 
 
 def _condition(pod: Mapping[str, Any], kind: str) -> Mapping[str, Any] | None:
@@ -275,5 +273,4 @@ def _status(pod: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _millis(said: object) -> Millis | None:
-    at = read_time(said) if said else None
-    return None if at is None else Millis(round(at.timestamp() * 1000))
+    return Millis(round(datetime.fromisoformat(str(said)).timestamp() * 1000)) if said else None

@@ -17,9 +17,9 @@ from typing import Final
 
 from paictl.cells.spec import ClusterSpec
 from paictl.cluster.devices.pod_claims import PodClaims
-from paictl.cluster.kubernetes.usagestore import UsageStore
 from paictl.cluster.pods.nodes import node_status
 from paictl.cluster.pods.podgroups import read_group
+from paictl.cluster.usagebooks import UsageStore
 from paictl.doors import claims
 from paictl.doors.accounts import Accountant
 from paictl.doors.binder import Binder

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import Final
 
-from paictl.cluster.interface import Cluster, Metered, UnsupportedError
+from paictl.cluster.interface import Cluster
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import text
+from paictl.units import rfc3339
 from paictl.words import nearest
 from paictl.workload.usagereport import Dimension, UsageRow, add_up, total
 
@@ -30,16 +32,16 @@ class UsageReport:
     """If the month began before accounts were kept: since when they are."""
 
 
-def usage_report(cluster: Cluster, month: str | None, by: Sequence[Dimension], vc: str | None = None) -> UsageReport:
+def usage_report(
+    cluster: Cluster, month: str | None, by: Sequence[Dimension], vc: str | None = None, user: str | None = None
+) -> UsageReport:
     """The accounts of a month (``2026-10``, the present one without) by some dimensions, of one tenant or of all.
+
+    With `user` what that user has used, and nothing that says what others did.
 
     Raises `UnsupportedError` for a cluster that keeps none, `PaictlError` for a month that is none or has not begun,
     and for a virtual cluster that neither was promised nor used anything in it.
     """
-    if not isinstance(cluster, Metered):
-        raise UnsupportedError(
-            "this kind of cluster keeps no accounts yet", hint="the cluster on this machine does: --cluster local"
-        )
     now = cluster.now.astimezone(UTC)
     start, end = month_span(month or f"{now:%Y-%m}")
     if start > now:
@@ -48,11 +50,11 @@ def usage_report(cluster: Cluster, month: str | None, by: Sequence[Dimension], v
             hint=text("on this cluster it is {now}", now=f"{now:%Y-%m-%d}"),
         )  # fmt: skip
     found = cluster.usage(start, end)
-    amounts = found.amounts
+    amounts = found.amounts if user is None else tuple(one for one in found.amounts if one.user == user)
     if vc is not None:
         amounts = tuple(one for one in amounts if one.vc == vc)
         if not amounts:
-            raise _no_tenant(vc, sorted({one.vc for one in found.amounts}))
+            raise _no_tenant(vc, sorted({one.vc for one in found.amounts if user in (None, one.user)}))
     rows = tuple(add_up(amounts, by))
     # Cut at the beginning of the cluster, nothing before it is missing.
     missing = found.since > max(start, cluster.epoch)
@@ -60,6 +62,33 @@ def usage_report(cluster: Cluster, month: str | None, by: Sequence[Dimension], v
         cluster.name, f"{start:%Y-%m}", start, found.end, tuple(by), rows, total(rows),
         found.since if missing else None,
     )  # fmt: skip
+
+
+FIGURES: Final = ("guaranteed", "opportunistic", "lost", "idle")
+"""The columns of a report."""
+
+
+def figures(row: UsageRow) -> tuple[int, ...]:
+    """The device-milliseconds of a row, in the order of `FIGURES`."""
+    return row.guaranteed, row.opportunistic, row.lost, row.idle
+
+
+def as_data(books: UsageReport) -> dict[str, object]:
+    """The report as JSON values, with exact device-milliseconds."""
+    names = [f"{name}DeviceMs" for name in FIGURES]
+    return {
+        "cluster": books.cluster,
+        "month": books.month,
+        "start": rfc3339(books.start),
+        "end": rfc3339(books.end),
+        "since": books.since and rfc3339(books.since),
+        "by": [str(name) for name in books.by],
+        "rows": [
+            {**dict(zip(map(str, books.by), row.key, strict=True)), **dict(zip(names, figures(row), strict=True))}
+            for row in books.rows
+        ],
+        "total": dict(zip(names, figures(books.total), strict=True)),
+    }
 
 
 def month_span(month: str) -> tuple[datetime, datetime]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from operator import attrgetter
@@ -50,16 +51,18 @@ def add_up(amounts: Iterable[UsageAmount], by: Sequence[Dimension]) -> list[Usag
     """
     key_of = _key_of(by)
     books: dict[tuple[str, ...], list[int]] = {}
-    idle: dict[tuple[str, str], int] = {}
+    promised: Counter[tuple[str, str]] = Counter()
+    guaranteed: Counter[tuple[str, str]] = Counter()
     for one in amounts:
-        if one.kind in (UsageKind.PROMISED, UsageKind.GUARANTEED):  # every guaranteed device is one of the promised
-            owner = (one.vc, one.sku)
-            idle[owner] = idle.get(owner, 0) + (one.amount if one.kind is UsageKind.PROMISED else -one.amount)
-        if one.kind is not UsageKind.PROMISED:
+        if one.kind is UsageKind.PROMISED:
+            promised[one.vc, one.sku] += one.amount
+        else:
+            if one.kind is UsageKind.GUARANTEED:
+                guaranteed[one.vc, one.sku] += one.amount
             books.setdefault(key_of(one), [0, 0, 0, 0])[_COLUMNS.index(one.kind)] += one.amount
-    for (vc, sku), amount in idle.items():
+    for (vc, sku), amount in promised.items():  # every guaranteed device is one of the promised
         owned = {Dimension.VC: vc, Dimension.SKU: sku}
-        books.setdefault(tuple(owned.get(name, "") for name in by), [0, 0, 0, 0])[3] += amount
+        books.setdefault(tuple(owned.get(name, "") for name in by), [0, 0, 0, 0])[3] += amount - guaranteed[vc, sku]
     return [UsageRow(key, *book) for key, book in sorted(books.items()) if any(book)]
 
 

@@ -23,10 +23,10 @@ from paictl.cluster.kubernetes.pushing import Pusher
 from paictl.cluster.kubernetes.services.port import KubeServices
 from paictl.cluster.kubernetes.store import VersionStore
 from paictl.cluster.kubernetes.times import read_time
-from paictl.cluster.kubernetes.usagestore import UsageStore
 from paictl.cluster.kubernetes.users import KubernetesUsers
 from paictl.cluster.picture import Picture
 from paictl.cluster.scheduling import Impact, JobExplanation, JobSituation
+from paictl.cluster.usagebooks import UsageStore
 from paictl.cluster.values import (
     About,
     ClusterError,
@@ -175,7 +175,7 @@ class KubernetesCluster:
     def usage(self, start: datetime, end: datetime) -> DeviceTime:
         """The device time of whole months, as far as it is written down."""
         with told():
-            store, month = UsageStore(self._client), start
+            store, month = UsageStore(self._client, NAMESPACE), start
             books: list[UsageBook] = []
             while month < end:
                 books += store.of_month(month)

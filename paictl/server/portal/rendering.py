@@ -32,6 +32,7 @@ NAVIGATION: Final = (
     ("/jobs", "Jobs", False),
     ("/submit", "Submit", False),
     ("/cluster", "Cluster", False),
+    ("/usage", "Usage", False),
     ("/admin", "Administration", True),
 )
 """Address, name (a key of the catalogue), and whether only administrators see it."""

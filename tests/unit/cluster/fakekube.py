@@ -21,6 +21,8 @@ class FakeKube(KubeClient):
         self.objects: dict[str, Json] = {} if objects is None else objects
         self.objects.setdefault("/api/v1/namespaces/kube-system", {"metadata": {"creationTimestamp": _stamp()}})
         self.requests: list[tuple[str, str]] = []
+        self.lacks: tuple[str, ...] = ()
+        """Kinds that it does not have."""
         self.before: Callable[[int], None] = lambda _: None
         self.after: Callable[[int], None] = lambda _: None
 
@@ -43,6 +45,8 @@ class FakeKube(KubeClient):
     def _done(self, method: str, path: str, body: Any, query: dict[str, object]) -> Json:
         if path == "/version":
             return {"gitVersion": "v1.37.1"}
+        if any(f"/{kind}" in path for kind in self.lacks):
+            raise _error(404, "the server could not find the requested resource")
         if method == "POST":
             if path.startswith("/api/v1/namespaces/") and path.rpartition("/")[0] not in self.objects:
                 raise _error(404, "the namespace is not there")
@@ -52,11 +56,7 @@ class FakeKube(KubeClient):
             body["metadata"]["creationTimestamp"] = _stamp()
             return self._kept(path, body)
         if method == "GET" and path.rpartition("/")[2] in ("configmaps", "secrets", "nodes", "pods", "usagebooks"):
-            found = [one for at, one in self.objects.items() if at.rpartition("/")[0] == path]
-            phase = str(query.get("fieldSelector", "")).partition("status.phase=")[2]
-            if phase:
-                found = [one for one in found if one["status"]["phase"] == phase]
-            return {"items": [one for one in found if _selected(one, str(query.get("labelSelector", "")))]}
+            return {"items": self._listed(path, query)}
         if path not in self.objects:
             raise _error(404, "is not there")
         if method == "DELETE":
@@ -68,6 +68,13 @@ class FakeKube(KubeClient):
         if method == "PATCH":
             self.objects[path].setdefault("spec", {}).update(body["spec"])
         return self.objects[path]
+
+    def _listed(self, path: str, query: dict[str, object]) -> list[Json]:
+        found = [one for at, one in self.objects.items() if at.rpartition("/")[0] == path]
+        phase = str(query.get("fieldSelector", "")).partition("status.phase=")[2]
+        if phase:
+            found = [one for one in found if one["status"]["phase"] == phase]
+        return [one for one in found if _selected(one, str(query.get("labelSelector", "")))]
 
     def _kept(self, path: str, body: Json) -> Json:
         newest = max((int(one["metadata"].get("resourceVersion", 0)) for one in self.objects.values()), default=0)

@@ -17,7 +17,7 @@ import pytest
 
 from paictl.cluster.embedded.cluster import EmbeddedCluster
 from paictl.cluster.embedded.store import FILE
-from paictl.cluster.interface import FOREVER, JobRequest, NodeChange, NodeRole, UnsupportedError
+from paictl.cluster.interface import FOREVER, ClusterError, JobRequest, NodeChange, NodeRole, UnsupportedError
 from paictl.cluster.kubernetes.cluster import KubernetesCluster
 from paictl.operate.usage import usage_report
 from paictl.units import Millis
@@ -152,10 +152,14 @@ def test_a_cluster_of_an_earlier_version_is_counted_from_now_on_with_what_runs(
     assert ("ann~over",) not in rows
 
 
-def test_a_cluster_that_keeps_no_accounts_says_so_and_what_does() -> None:
-    with pytest.raises(UnsupportedError, match="keeps no accounts yet") as refused:
-        usage_report(KubernetesCluster(FakeKube(), "pai"), None, (Dimension.VC,))
-    assert "--cluster local" in str(refused.value.hint)
+def test_a_cluster_that_keeps_no_accounts_says_so_and_what_would() -> None:
+    kube = FakeKube()
+    with pytest.raises(ClusterError, match="no accounts are written yet"):
+        usage_report(KubernetesCluster(kube, "pai"), None, (Dimension.VC,))
+    kube.lacks = ("usagebooks",)
+    with pytest.raises(UnsupportedError, match="keeps no accounts") as refused:
+        usage_report(KubernetesCluster(kube, "pai"), None, (Dimension.VC,))
+    assert "accounts: false" in str(refused.value.hint)
 
 
 def work_for_ever(lab: Bench, acknowledge: int, prefix: str) -> None:

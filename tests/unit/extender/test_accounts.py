@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from paictl.cluster.kubernetes.cluster import KubernetesCluster
-from paictl.cluster.kubernetes.usagestore import UsageStore
+from paictl.cluster.usagebooks import UsageStore
 from paictl.cluster.values import ClusterError
 from paictl.doors.accounts import Accountant
 from paictl.remote.kube.client import Json
@@ -37,7 +37,7 @@ class Office:
 
     def start(self) -> None:
         """A process begins, with the pods that run."""
-        self.store = UsageStore(self.kube)
+        self.store = UsageStore(self.kube, "paictl-system")
         self.accounts = Accountant(self.kube, self.harness.core, self.store, remaining=lambda: 60.0)
         self.harness.open(NODES)
         for pod in self.bound.values():
@@ -81,7 +81,7 @@ class Office:
     def books(self, *months: str) -> Counter[tuple[str, str, str]]:
         """Device-milliseconds by VC, user and kind, from the server alone."""
         found: Counter[tuple[str, str, str]] = Counter()
-        store = UsageStore(self.kube)
+        store = UsageStore(self.kube, "paictl-system")
         for month in months or ("2026-11", "2026-12"):
             for book in store.of_month(datetime.fromisoformat(f"{month}-01")):
                 for one in book.amounts():
@@ -104,7 +104,7 @@ def test_a_pod_counts_from_its_binding_to_its_end_in_the_days_in_which_it_ran(of
     assert office.books()["A", "default", "guaranteed"] == 4 * HOUR
     by_day = [
         sum(one.amount for one in book.amounts() if one.kind is UsageKind.GUARANTEED)
-        for book in UsageStore(office.kube).of_month(datetime(2026, 11, 1, tzinfo=UTC))
+        for book in UsageStore(office.kube, "paictl-system").of_month(datetime(2026, 11, 1, tzinfo=UTC))
     ]
     assert by_day == [4 * HOUR // 6, 4 * HOUR * 5 // 6], "ten minutes before midnight, fifty after it"
 
@@ -171,7 +171,7 @@ def test_who_ended_and_left_nothing_counts_until_the_last_record(office: Office)
 
 
 def test_another_process_that_writes_is_not_overwritten(office: Office) -> None:
-    other = UsageStore(office.kube)
+    other = UsageStore(office.kube, "paictl-system")
     book = other.newest(datetime.fromtimestamp(office.harness.now, UTC))
     assert book is not None
     record = book.record(book.until)
@@ -191,7 +191,7 @@ def test_promises_stand_while_nobody_schedules(office: Office) -> None:
 
 
 def test_a_day_of_more_jobs_than_an_object_holds_is_told_by_user(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("paictl.cluster.kubernetes.usagestore._MOST", 600)
+    monkeypatch.setattr("paictl.cluster.usagebooks._MOST", 600)
     office = Office()
     for number in range(40):
         office.end(office.run(gang(f"job{number}-{hash(str(number))}", 1, 1)[0]))
@@ -237,7 +237,8 @@ def test_the_books_are_the_integral_of_what_was_held_whatever_is_killed() -> Non
                 uid = dice.choice(list(running))
                 del running[uid]
                 office.end(uid, told=dice.random() < 0.8)
-                if uid in office.accounts.book.ledger:  # type: ignore[union-attr, operator] - nobody heard of it
+                assert office.accounts.book is not None
+                if uid in office.accounts.book.ledger:  # nobody has heard of it
                     office.kill()
             case 5:
                 office.accounts.attempt()

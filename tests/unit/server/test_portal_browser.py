@@ -114,8 +114,9 @@ def test_an_administrator_adds_a_user_on_a_phone_in_the_dark(portal: tuple[str, 
 
 AXE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "paictl" / "axe-core" / "axe.min.js"
 PAGES = (
-    "/", "/jobs", "/jobs/root/one", "/jobs/root/two", "/submit", "/submit?clone=root~one", "/cluster", "/account",
-    "/admin/users", "/admin/users/ann", "/admin/nodes", "/admin/services", "/admin/configuration", "/nowhere",
+    "/", "/jobs", "/jobs/root/one", "/jobs/root/two", "/submit", "/submit?clone=root~one", "/cluster", "/usage",
+    "/account", "/admin/users", "/admin/users/ann", "/admin/nodes", "/admin/services", "/admin/configuration",
+    "/nowhere",
 )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ import re
 from typing import Final
 from urllib.parse import quote
 
-from paictl.cluster.kubernetes.names import GROUP, JOBS_NAMESPACE, MANAGED_BY, NAME, OURS, PART_OF
+from paictl.cluster.kubernetes.names import GROUP, JOB_KEY, JOBS_NAMESPACE, MANAGED_BY, NAME, OURS, PART_OF
 
 VERSION: Final = "v1alpha1"
 API_VERSION: Final = f"{GROUP}/{VERSION}"
@@ -16,8 +16,7 @@ PLURAL: Final = "paijobs"
 
 JOB: Final = f"{GROUP}/job"
 """Label of all that belongs to a job: the name of its `PaiJob`."""
-KEY: Final = f"{GROUP}/key"
-"""Annotation: ``user~name``."""
+KEY: Final = JOB_KEY
 OWNER: Final = f"{GROUP}/job-uid"
 """Annotation of Jobs and pods: the uid of the `PaiJob`, since another of the same name may have come before."""
 USER: Final = f"{GROUP}/user"

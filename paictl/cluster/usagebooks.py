@@ -11,7 +11,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 from urllib.parse import quote
 
-from paictl.cluster.kubernetes.names import GROUP, NAMESPACE, labels
 from paictl.cluster.values import ClusterError, UnsupportedError
 from paictl.i18n import text
 from paictl.remote.kube.client import Json, KubeClient, KubeError
@@ -20,9 +19,9 @@ from paictl.workload.usage import UsageKind
 from paictl.workload.usagebook import Record, UsageBook, without_jobs
 from paictl.workload.usagereport import HOUR
 
-VERSION: Final = "v1alpha1"
-KIND: Final = "UsageBook"
-_MONTH: Final = f"{GROUP}/month"
+_API: Final = "paictl.io/v1alpha1"
+_OURS: Final = {f"app.kubernetes.io/{key}": "paictl" for key in ("part-of", "managed-by")}
+_MONTH: Final = "paictl.io/month"
 """Label: the month of a book, as ``2026-11``."""
 _BACK: Final = 7
 """Days of which the books are looked for one by one before all are listed."""
@@ -33,9 +32,9 @@ _MOST: Final = 900_000
 class UsageStore:
     """Reads and writes books of days. One process writes; another that has written meanwhile is not overwritten."""
 
-    def __init__(self, client: KubeClient, namespace: str = NAMESPACE) -> None:
+    def __init__(self, client: KubeClient, namespace: str) -> None:
         self._client = client
-        self._path = f"/apis/{GROUP}/{VERSION}/namespaces/{quote(namespace, safe='')}/usagebooks"
+        self._path = f"/apis/{_API}/namespaces/{quote(namespace, safe='')}/usagebooks"
         self._namespace = namespace
         self._versions: dict[str, str] = {}
         """The resourceVersion of each book that was read or written here."""
@@ -87,10 +86,10 @@ class UsageStore:
         day = datetime.fromtimestamp(record["day"] / 1000, UTC)
         name = _name_of(day)
         body: Json = {
-            "apiVersion": f"{GROUP}/{VERSION}",
-            "kind": KIND,
+            "apiVersion": _API,
+            "kind": "UsageBook",
             "metadata": {
-                "name": name, "namespace": self._namespace, "labels": {**labels("usage"), _MONTH: f"{day:%Y-%m}"}
+                "name": name, "namespace": self._namespace, "labels": {**_OURS, _MONTH: f"{day:%Y-%m}"}
             },
             "spec": _spec(record, f"{day:%Y-%m-%d}"),
         }  # fmt: skip

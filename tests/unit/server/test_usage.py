@@ -1,0 +1,47 @@
+"""Device hours by the API and the page: everybody's for administrators, one's own for everybody else."""
+
+from __future__ import annotations
+
+from paictl.units import Millis
+from tests.unit.server.conftest import Server
+from tests.unit.server.test_tenants import job, post
+
+HOUR = 3_600_000
+
+
+def used(server: Server) -> None:
+    """An hour of a job of each of two users."""
+    for user, vc in (("ann", "vc1"), ("bob", "default")):
+        assert post(server, user, job(f"{user}-train", vc, "test")).status == 202
+    server.cluster.tick(Millis(HOUR))
+
+
+def test_a_user_sees_own_hours_only(server: Server) -> None:
+    used(server)
+    mine = server.get("/api/v2/usage?by=vc,user,job", "ann").data
+    assert [(row["vc"], row["user"], row["job"]) for row in mine["rows"]] == [("vc1", "ann", "ann~ann-train")]
+    assert mine["total"]["guaranteedDeviceMs"] == HOUR
+    assert mine["total"]["idleDeviceMs"] == 0, "what was promised is nobody's own"
+    everybody = server.get("/api/v2/usage?by=user", "root").data
+    assert {row["user"]: row["guaranteedDeviceMs"] for row in everybody["rows"]} == {"ann": HOUR, "bob": HOUR}
+    page = server.ask("GET", "/usage", cookie=server.session("ann")).text
+    assert "ann~ann-train" in page
+    assert "bob" not in page
+
+
+def test_the_page_adds_up_as_it_is_asked_to(server: Server) -> None:
+    used(server)
+    cookie = server.session("root")
+    page = server.ask("GET", "/usage?by=vc", cookie=cookie).text
+    assert '<th scope="col">Virtual cluster</th>' in page
+    assert "vc1" in page
+    assert "ann" not in page.partition("<tbody>")[2].partition("</tbody>")[0]
+    assert "/usage?month=" in page
+    assert "Nothing was used" in server.ask("GET", "/usage?month=2001-01", cookie=cookie).text
+
+
+def test_what_cannot_be_asked_is_said(server: Server) -> None:
+    for query, word in (("by=colour", "colour"), ("month=13", "13"), ("vc=nowhere", "nowhere")):
+        refused = server.get(f"/api/v2/usage?{query}", "root")
+        assert refused.status == 400
+        assert word in refused.data["message"]
