@@ -6,12 +6,11 @@ import base64
 import gzip
 import json
 import zlib
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Final
 from urllib.parse import quote
 
-from paictl.cluster.values import ClusterError, UnsupportedError
+from paictl.cluster.values import ClusterError, ConflictError, UnsupportedError
 from paictl.i18n import text
 from paictl.remote.kube.client import Json, KubeClient, KubeError
 from paictl.remote.kube.objects import NOT_FOUND, create, find, replace
@@ -23,8 +22,8 @@ _API: Final = "paictl.io/v1alpha1"
 _OURS: Final = {f"app.kubernetes.io/{key}": "paictl" for key in ("part-of", "managed-by")}
 _MONTH: Final = "paictl.io/month"
 """Label: the month of a book, as ``2026-11``."""
-_BACK: Final = 7
-"""Days of which the books are looked for one by one before all are listed."""
+_BACK: Final = 31
+"""Days after which accounts begin anew if nothing was written."""
 _MOST: Final = 900_000
 """Characters of a record; etcd takes objects of 1.5 MiB."""
 
@@ -40,34 +39,27 @@ class UsageStore:
         """The resourceVersion of each book that was read or written here."""
 
     def newest(self, today: datetime) -> UsageBook | None:
-        """The book that was written last; None if there is none.
+        """The book that was written last, if that is no longer ago than a month; else None.
+
+        Raises `ClusterError` for one that cannot be read.
+        """
+        for back in range(_BACK):
+            found = find(self._client, f"{self._path}/{_name_of(today - timedelta(days=back))}")
+            if found is not None:
+                return self._read(found)
+        return None
+
+    def of_month(self, month: datetime) -> list[UsageBook]:
+        """The books of a month, in order.
 
         Raises `UnsupportedError` if the cluster has no books at all, `ClusterError` for one that cannot be read.
         """
-        for back in range(_BACK):
-            name = _name_of(today - timedelta(days=back))
-            found = find(self._client, f"{self._path}/{name}")
-            if found is not None:
-                return self._read(found)
-        books = list(self._list())
-        return self._read(max(books, key=lambda one: str(one["metadata"]["name"]))) if books else None
-
-    def of_month(self, month: datetime) -> list[UsageBook]:
-        """The books of a month, in order. Raises as `newest`."""
-        found = self._list(f"{_MONTH}={month:%Y-%m}")
-        return [self._read(one) for one in sorted(found, key=lambda one: str(one["metadata"]["name"]))]
-
-    def _list(self, selector: str = "") -> Iterator[Json]:
+        query = {"labelSelector": f"{_MONTH}={month:%Y-%m}"}
         try:
-            for _, page in self._client.list(self._path, {"labelSelector": selector} if selector else None):
-                yield from page
+            found = [one for _, page in self._client.list(self._path, query) for one in page]
         except KubeError as error:
-            if error.status == NOT_FOUND:
-                raise UnsupportedError(
-                    "this cluster keeps no accounts",
-                    hint="the service hivedscheduler does, unless it says `accounts: false` (docs/usage.md)",
-                ) from None
-            raise
+            raise _without_books() if error.status == NOT_FOUND else error from None
+        return [self._read(one) for one in sorted(found, key=lambda one: str(one["metadata"]["name"]))]
 
     def _read(self, found: Json) -> UsageBook:
         about = found["metadata"]
@@ -82,7 +74,10 @@ class UsageStore:
             ) from None
 
     def put(self, record: Record) -> None:
-        """Write the book of a day over what was read or written here; raises `ClusterError` if others have written."""
+        """Write the book of a day over what was read or written here.
+
+        Raises `ConflictError` if others have written meanwhile, `UnsupportedError` if the cluster has no such objects.
+        """
         day = datetime.fromtimestamp(record["day"] / 1000, UTC)
         name = _name_of(day)
         body: Json = {
@@ -97,13 +92,23 @@ class UsageStore:
             body["metadata"]["resourceVersion"] = self._versions[name]
             done = replace(self._client, f"{self._path}/{name}", body)
         else:
-            done = create(self._client, self._path, body)
+            try:
+                done = create(self._client, self._path, body)
+            except KubeError as error:
+                raise _without_books() if error.status == NOT_FOUND else error from None
         if done is None:
-            raise ClusterError(
+            raise ConflictError(
                 text("another process has written the accounts of {day}", day=f"{day:%Y-%m-%d}"),
                 where=f"usagebook {self._namespace}/{name}",
             )
         self._versions[name] = done["metadata"]["resourceVersion"]
+
+
+def _without_books() -> UnsupportedError:
+    return UnsupportedError(
+        "this cluster keeps no accounts",
+        hint="the service hivedscheduler does, unless it says `accounts: false` (docs/usage.md)",
+    )
 
 
 def _spec(record: Record, day: str) -> Json:

@@ -15,7 +15,7 @@ from typing import Any, Final
 from paictl.cluster.kubernetes.names import JOB_KEY, JOBS_NAMESPACE
 from paictl.cluster.pods.reading import noted_on, read_info, read_pod
 from paictl.cluster.usagebooks import UsageStore
-from paictl.cluster.values import ClusterError
+from paictl.cluster.values import ConflictError
 from paictl.doors.binder import MARGIN
 from paictl.doors.core import DoorCore, NotServingError, bound_node
 from paictl.doors.table import pod_ref
@@ -164,9 +164,9 @@ class Accountant:
             self.problem = ""
         except NotServingError:
             return False
-        except ClusterError as error:
+        except ConflictError as error:  # it keeps the accounts now
             self.problem = error.message
-            return self.book is None  # another process keeps the accounts now
+            return False
         except PaictlError as error:
             self.problem = error.message
         return True

@@ -46,7 +46,8 @@ class Placer(Rig):
         at = port or self.port
         command = [
             *PAICTL, "placer", "serve", "--config", str(self.config), "--kubeconfig", str(self.conf(ACCOUNT)),
-            "--context", "x", "--listen", f"{HOST}:{at}", "--dump", str(self.folder), *words,
+            "--context", "x", "--listen", f"{HOST}:{at}", "--dump", str(self.folder),
+            "--accounts", SPACE, *words,
         ]  # fmt: skip
         program = self.plane.run(name, command)
         if wait:

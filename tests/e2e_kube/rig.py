@@ -69,7 +69,8 @@ class Rig:
             name,
             [
                 *PAICTL, "extender", "serve", "--config", str(self.config), "--kubeconfig", str(self.conf(EXTENDER)),
-                "--context", "x", "--listen", f"{HOST}:{at}", "--dump", str(self.folder), *words,
+                "--context", "x", "--listen", f"{HOST}:{at}", "--dump", str(self.folder),
+                "--accounts", SPACE, *words,
             ],
         )  # fmt: skip
         if wait:

@@ -138,3 +138,4 @@ def looks(server: Cluster, key: str) -> Iterator[Callable[[], object]]:
     yield server.services
     yield lambda: bootstrap(server)
     yield server.users.accounts
+    yield lambda: server.usage(server.now, server.now)

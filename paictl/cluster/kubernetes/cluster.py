@@ -180,17 +180,16 @@ class KubernetesCluster:
             while month < end:
                 books += store.of_month(month)
                 month = (month.replace(day=1) + timedelta(days=32)).replace(day=1)
-            newest = books[-1] if books else store.newest(end)
-        if newest is None:
+            known = books or store.of_month(self.now)
+        if not known:
             raise ClusterError(
                 "no accounts are written yet",
                 hint="the first come about a minute after the service hivedscheduler has started",
             )
         amounts = tuple(amount for book in books for amount in book.amounts())
-        until = datetime.fromtimestamp(newest.until / 1000, UTC) if books else start
-        return DeviceTime(
-            amounts, min(end, until), datetime.fromtimestamp((books or [newest])[0].ledger.since / 1000, UTC)
-        )
+        until = datetime.fromtimestamp(books[-1].until / 1000, UTC) if books else start
+        since = datetime.fromtimestamp(known[0].ledger.since / 1000, UTC)
+        return DeviceTime(amounts, min(end, until), since)
 
     # --- jobs
 
