@@ -47,6 +47,8 @@ class DoorMetrics:
         self.evicted: Callable[[], int] = lambda: 0
         self.events: Callable[[], tuple[int, int]] = lambda: (0, 0)
         """Events of pods that were dropped, and that are still to be told."""
+        self.device_time: Callable[[], Counter[tuple[str, str]]] = Counter
+        """Device-milliseconds of this day by VC and kind, where accounts are kept."""
         self._decisions: Counter[str] = Counter()
         self._cells: tuple[float, DoorCore | None, int, Counter[CellKey]] = 0.0, None, -1, Counter()
         self._lock = threading.Lock()
@@ -80,6 +82,14 @@ class DoorMetrics:
         yield GaugeMetricFamily(f"{self.prefix}_events_untold", "Events of pods still to be told.", value=untold)
         yield CounterMetricFamily(f"{self.prefix}_terms", "Times this process began to lead.", value=self.terms)
         yield GaugeMetricFamily(f"{self.prefix}_leader", "Whether this process leads.", value=core is not None)
+        used = CounterMetricFamily(
+            f"{self.prefix}_device_seconds",
+            "Device time since midnight UTC: guaranteed, opportunistic, lost, promised.",
+            labels=["vc", "class"],
+        )  # fmt: skip
+        for (vc, kind), amount in sorted(self.device_time().items()):
+            used.add_metric([vc, kind], amount / 1000)
+        yield used
         if core is not None:
             yield from self._of_core(core)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
@@ -22,7 +23,7 @@ from paictl.cluster.pods.labels import DEVICES, Rules
 from paictl.doors import claims, configuration
 from paictl.doors.callers import Guard, Reviewer
 from paictl.doors.configuration import digest_of
-from paictl.doors.core import DoorOptions
+from paictl.doors.core import DoorOptions, NotServingError
 from paictl.doors.metrics import DoorMetrics
 from paictl.doors.pod_events import VITAL, PodEvent
 from paictl.doors.routing import Routing
@@ -112,6 +113,7 @@ class DoorService:
             lambda: self.current.core if self.current and not self.current.problem else None, self.prefix
         )
         self.metrics.evicted = lambda: self._evicted + (self.current.reconciler.evicted if self.current else 0)
+        self.metrics.device_time = self._device_time
         self.metrics.events = lambda: (self.events.dropped, self.events.waiting)
         self.current: LeaderTerm | None = None
         self.failed = ""
@@ -201,6 +203,12 @@ class DoorService:
         subject = PodReference(event.pod.namespace, event.pod.name, event.pod.uid)
         vital = event.reason in VITAL
         self.events.record(NewEvent(subject, event.reason, event.message, event.warning, vital, event.once))
+
+    def _device_time(self) -> Counter[tuple[str, str]]:
+        term = self._answering()
+        with suppress(NotServingError):  # a broken core has said so already
+            return Counter() if term is None or term.accounts is None else term.accounts.in_use()
+        return Counter()
 
     # --- the process
 

@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import pytest
@@ -51,12 +52,17 @@ def _begin_anew(up: Rig, api: KubeApi) -> None:
     until(lambda: api.get(BOOKS)["items"], 30, "the first record")
 
 
+def _is_bound(api: KubeApi, name: str) -> bool:
+    return bool(api.node_of(name))
+
+
 def test_what_pods_held_is_in_the_books_whatever_was_killed(up: Rig, plane: ControlPlane, api: KubeApi) -> None:
     _begin_anew(up, api)
     spans: dict[str, list[float]] = {}
+    bound = partial(_is_bound, api)
     for name, leaves in (("short", 1), ("long", 4), ("unheard", 2)):
         api.create(gang(name, 1, leaves, "A")[0])
-        until(lambda name=name: api.node_of(f"{name}-0"), 60, f"{name} is bound")
+        until(partial(bound, f"{name}-0"), 60, f"{name} is bound")
         spans[name] = [leaves, time.time()]
     program = plane.programs[up.program]
     time.sleep(4)
@@ -84,8 +90,8 @@ def test_what_pods_held_is_in_the_books_whatever_was_killed(up: Rig, plane: Cont
     assert book["spec"]["day"] == f"{datetime.now(UTC):%Y-%m-%d}"
     report = usage_report(open_pinned(pin("real", str(plane.kubeconfig), "x")), None, (Dimension.VC, Dimension.JOB))
     rows = {row.key[1].partition("~")[2]: row for row in report.rows}
-    for name, (leaves, began, over) in spans.items():
-        assert abs(rows[name].guaranteed - leaves * 1000 * (over - began)) <= leaves * LATE, (name, rows[name])
+    for name, (number, began, over) in spans.items():
+        assert abs(rows[name].guaranteed - number * 1000 * (over - began)) <= number * LATE, (name, rows[name])
     assert rows["unheard"].lost == 0
     promised = report.total.idle + report.total.guaranteed
     assert promised % 8 == 0, "eight devices for as long as accounts are kept"

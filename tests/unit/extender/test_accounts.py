@@ -14,6 +14,7 @@ from paictl.cluster.kubernetes.cluster import KubernetesCluster
 from paictl.cluster.usagebooks import UsageStore
 from paictl.cluster.values import ClusterError
 from paictl.doors.accounts import Accountant
+from paictl.doors.metrics import DoorMetrics
 from paictl.remote.kube.client import Json
 from paictl.workload.usage import UsageKind
 from tests.unit.cluster.fakekube import FakeKube
@@ -261,3 +262,13 @@ def test_the_books_are_the_integral_of_what_was_held_whatever_is_killed() -> Non
             books[vc, kind == "guaranteed"] += amount
     assert books == area
     assert kills > 5
+
+
+def test_prometheus_reads_the_present_day(office: Office) -> None:
+    metrics = DoorMetrics(lambda: office.harness.core)
+    metrics.device_time = office.accounts.in_use
+    office.run(gang("job", 1, 4)[0])
+    office.harness.now += 60
+    text = metrics.text().decode()
+    assert 'paictl_extender_device_seconds_total{class="guaranteed",vc="A"} 240.0' in text
+    assert 'paictl_extender_device_seconds_total{class="promised",vc="B"} 240.0' in text
