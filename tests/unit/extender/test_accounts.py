@@ -272,3 +272,36 @@ def test_prometheus_reads_the_present_day(office: Office) -> None:
     text = metrics.text().decode()
     assert 'paictl_extender_device_seconds_total{class="guaranteed",vc="A"} 240.0' in text
     assert 'paictl_extender_device_seconds_total{class="promised",vc="B"} 240.0' in text
+
+
+def test_a_pod_whose_node_has_a_fast_clock_is_not_counted_twice(office: Office) -> None:
+    uid = office.run(gang("job", 1, 4)[0])
+    office.harness.now += 60
+    office.end(uid)
+    office.accounts.attempt()
+    fast = office.kube.objects["/api/v1/pods/job-0"]["status"]["containerStatuses"][0]["state"]["terminated"]
+    fast["finishedAt"] = f"{datetime.fromtimestamp(office.harness.now + 20, UTC):%Y-%m-%dT%H:%M:%SZ}"
+    office.harness.now += 30
+    office.kill()
+    assert office.books()["A", "default", "guaranteed"] == 240_000
+
+
+def test_right_after_midnight_nothing_is_written_so_that_late_news_finds_its_day(office: Office) -> None:
+    office.run(gang("job", 1, 4)[0])
+    office.harness.now += 602
+    office.accounts.attempt()
+    (day,) = UsageStore(office.kube, "paictl-system").of_month(datetime(2026, 11, 1, tzinfo=UTC))
+    assert day.until <= day.day + 86_400_000
+    office.harness.now += 10
+    office.accounts.attempt()
+    assert office.books()["A", "default", "guaranteed"] == 4 * 612_000
+
+
+def test_a_clock_that_is_set_back_takes_nothing_away(office: Office) -> None:
+    uid = office.run(gang("job", 1, 4)[0])
+    office.harness.now += 300
+    office.accounts.attempt()
+    office.harness.now -= 200
+    office.end(uid)
+    office.accounts.attempt()
+    assert office.books()["A", "default", "guaranteed"] == 1_200_000
