@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paictl.cluster.kubernetes.services.additions import additions, removal
-from paictl.cluster.kubernetes.services.applying import _refusal, workloads_first
+from paictl.cluster.kubernetes.services.applying import Applier, _refusal, workloads_first
 from paictl.cluster.kubernetes.services.drift import drift_of
 from paictl.cluster.kubernetes.services.here import note_images, noted_images
-from paictl.cluster.kubernetes.services.kinds import rank_of
+from paictl.cluster.kubernetes.services.kinds import Kinds, rank_of
 from paictl.cluster.kubernetes.services.marking import digest_of, marked
 from paictl.cluster.kubernetes.services.record import Item, ServiceRecord
 from paictl.cluster.kubernetes.services.workloads import is_ready, why
@@ -327,3 +327,14 @@ def test_images_that_somebody_has_spoiled_are_an_error_that_says_what_to_do(data
         noted_images(kube)
     assert "paictl-images" in str(refused.value.where)
     assert "apply the deployment again" in str(refused.value.hint)
+
+
+@pytest.mark.parametrize(
+    ("kind", "remedy"), [("MutatingAdmissionPolicy", "gate-policy: false"), ("Gadget", "install what defines it")]
+)
+def test_a_kind_that_the_version_lacks_is_refused_with_what_to_do(kind: str, remedy: str) -> None:
+    kube = FakeKube({"/apis/admissionregistration.k8s.io/v1": {"resources": []}})
+    body = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": "x"}}
+    with pytest.raises(ClusterError, match=f"the server has no kind {kind} of") as refused:
+        Applier(kube, Kinds(kube)).check([body], lambda: None)
+    assert remedy in str(refused.value.hint)

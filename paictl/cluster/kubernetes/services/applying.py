@@ -29,6 +29,14 @@ _CRD: Final = "CustomResourceDefinition"
 _ESTABLISHED: Final = 30.0
 """Seconds that a custom resource may take until it can be used."""
 _JSON_PATCH: Final = "application/json-patch+json"
+_REMEDIES: Final = {
+    "MutatingAdmissionPolicy": (
+        "Kubernetes 1.36 and newer have it; on 1.35 write `hivedscheduler: {gate-policy: false}`, push, and give pods "
+        "the gate paictl.io/cells yourself (docs/placer.md)"
+    ),
+    "ValidatingAdmissionPolicy": "Kubernetes 1.30 and newer have it (docs/extender.md)",
+}
+"""What to do about a kind that some versions of Kubernetes lack."""
 _SHOWN: Final = 5
 """Refused objects that a message names."""
 
@@ -50,7 +58,7 @@ class Applier:
             version, kind = group_of(body)
             raise ClusterError(
                 text("the server has no kind {kind} of {version}", kind=kind, version=version), where=label_of(body),
-                hint="install what defines it, or another version of Kubernetes",
+                hint=_REMEDIES.get(kind, "install what defines it, or another version of Kubernetes"),
             )  # fmt: skip
         return found
 
