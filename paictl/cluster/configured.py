@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from paictl.cluster.values import ClusterError
 from paictl.frozen import frozen_caching
+from paictl.i18n import text
 
 if TYPE_CHECKING:
     from paictl.cells.spec import ClusterSpec
@@ -37,6 +38,25 @@ class ConfigSnapshot:
                 hint="push a services-configuration.yaml with a hivedscheduler section",
             )  # fmt: skip
         return ClusterSpec.from_mapping(found[0].data)
+
+    @property
+    def bad_device_deadline(self) -> float | None:
+        """Seconds for which one of its devices may be bad before a gang starts again elsewhere; None: for ever."""
+        from paictl.config.models.services import STANDARD_NAME
+        from paictl.config.reading.load import load_memory
+
+        loaded = load_memory({name: text.encode() for name, text in self.files.items() if name == STANDARD_NAME})
+        for document in loaded.documents:
+            section = document.data.get("hivedscheduler") if isinstance(document.data, dict) else None
+            said = section.get("bad-device-deadline", "never") if isinstance(section, dict) else "never"
+            try:
+                return None if said == "never" else float(str(said))
+            except ValueError:
+                raise ClusterError(
+                    text("{said!r} is no number of seconds", said=said),
+                    where=f"{STANDARD_NAME}: hivedscheduler.bad-device-deadline", hint="write a number, or never",
+                ) from None  # fmt: skip
+        return None
 
     @cached_property
     def supply(self) -> Supply:

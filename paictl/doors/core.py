@@ -63,6 +63,8 @@ class DoorOptions:
     """Whether a namespace has to have been granted the virtual clusters that its pods use."""
     gang_deadline: float | None = None
     """Seconds after the last new pod of a gang after which it gives its place back if others have not come."""
+    bad_device_deadline: float | None = None
+    """Seconds after which a gang is evicted of which a pod has a bad device; None: its pods are only told."""
     no_claims: str = ""
     """Why claims cannot be allocated although they should: pods that have some wait."""
     pod_groups: str = ""
@@ -164,6 +166,8 @@ class DoorCore:
         """Pods that name claims, by uid; what names the claims is all that is kept of them."""
         self.bad_devices: dict[str, Mapping[int, str]] = {}
         """Devices of the configuration that no new pod gets, by node and index, and why."""
+        self.bad_since: dict[tuple[str, int], float] = {}
+        """Since when each of them is, by this process's clock."""
 
     # --- opening
 
@@ -280,6 +284,10 @@ class DoorCore:
         before, now = self.bad_devices.pop(name, {}), self.claims.bad_on(name, self._has_request)
         if now:
             self.bad_devices[name] = now
+        for index in before.keys() - now.keys():
+            self.bad_since.pop((name, index), None)
+        for index in now:
+            self.bad_since.setdefault((name, index), self.clock())
         for index in sorted(before.keys() ^ now.keys()):
             self.record_outcomes(self.book.report_device(name, index, index not in now, self.wall()))
         for index in sorted(now.keys() - before.keys()):

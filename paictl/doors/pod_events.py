@@ -21,7 +21,7 @@ SHOWN = 3
 """Names in a list before the rest is only counted."""
 
 
-VITAL: Final = frozenset({"Preempted", "BudgetOverruled", "GuaranteeLost", "DevicesUnknown"})
+VITAL: Final = frozenset({"Preempted", "BudgetOverruled", "GuaranteeLost", "DevicesUnknown", "DeviceEvicted"})
 """Reasons of what is told until the API server has taken it: a pod's end, and a promise that is not kept."""
 
 
@@ -89,6 +89,11 @@ def incomplete(pod: PodRef, why: str) -> PodEvent:
 def place_given_back(pod: PodRef, why: str) -> PodEvent:
     """A pod is evicted because the others of its gang never came."""
     return PodEvent(pod, "GroupGivenBack", f"evicted, so that others can use the devices: {why}", warning=True)
+
+
+def left_bad_device(pod: PodRef, why: str) -> PodEvent:
+    """A pod is evicted because its gang has a device that stays bad."""
+    return PodEvent(pod, "DeviceEvicted", f"evicted, so that its gang gets other devices: {why}", warning=True)
 
 
 def released(pod: PodRef, node: str, seconds: float) -> PodEvent:

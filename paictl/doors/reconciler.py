@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from paictl.doors import claims, conditions, deciding, gangs, housekeeping, pod_events
+from paictl.doors import claims, conditions, deciding, failing, gangs, housekeeping, pod_events
 from paictl.doors.binder import MARGIN
 from paictl.doors.core import DoorCore, NotServingError
 from paictl.doors.housekeeping import Victim
@@ -60,6 +60,8 @@ class Reconciler:
         self._attempts: dict[str, _Attempt] = {}
         self._torn: set[str] = set()
         """Victims of whose gang a pod was evicted: what is left of it does no work."""
+        self._failing: dict[str, _Attempt] = {}
+        """Gangs that are to leave a bad device."""
         self._nominated: set[str] = set()
         self._swept = 0.0
         self._counted = 0.0
@@ -106,6 +108,7 @@ class Reconciler:
             if not pods.annotate(self.client, (ref.namespace, ref.name, ref.uid), {REQUEUE: f"{time.time():.3f}"}):
                 self._check(ref)
         self._give_back()
+        self._leave_bad_devices()
         self._take_back_claims()
         if self._swept - self._counted >= gangs.PATIENCE / 6:
             self._counted = self._swept
@@ -131,6 +134,27 @@ class Reconciler:
                 self.core.record(pod_events.hindered(ref, ref.key, refusal))
             case Eviction.GONE:
                 self._check(ref)
+
+    def _leave_bad_devices(self) -> None:
+        """Evict gangs that have a bad device, as a whole or, while a budget protects one of their pods, not at all."""
+        now, found = self.clock(), failing.due(self.core)
+        self._failing = {gang.group: self._failing.get(gang.group) or _Attempt(now, now) for gang in found}
+        for gang in found:
+            attempt = self._failing[gang.group]
+            if now < attempt.due or not self._may_act():
+                continue
+            attempt.due, attempt.pause = now + attempt.pause, min(2 * attempt.pause, BETWEEN_EVICTIONS[1])
+            hindered = self._protected(gang.pods)
+            for ref, why in hindered.items():
+                self.core.record(pod_events.hindered(ref, ref.key, why))
+            for ref in () if hindered else gang.pods:
+                answer, refusal = pods.evict(self.client, ref.namespace, ref.name, ref.uid)
+                if answer is Eviction.TAKEN:
+                    self.core.record(pod_events.left_bad_device(ref, gang.why))
+                elif answer is Eviction.REFUSED:
+                    self.core.record(pod_events.hindered(ref, ref.key, refusal))
+                else:
+                    self._check(ref)
 
     def _give_back(self) -> None:
         """Places that a preemption has freed and that nobody has come for."""

@@ -64,6 +64,7 @@ class DoorSettings:
     delete_after: float | None = None
     longest_grace: float = 300.0
     gang_deadline: float | None = None
+    bad_device_deadline: float | None = None
     deadline: float = 60.0
     devices: tuple[str, ...] = DEVICES
     require_grants: bool = False
@@ -146,6 +147,7 @@ class DoorService:
                 no_claims=self._no_claims,
                 longest_grace=self.settings.longest_grace,
                 gang_deadline=self.settings.gang_deadline,
+                bad_device_deadline=self.settings.bad_device_deadline,
                 pod_groups=self._pod_groups or "",
             )
             self.current = self.term_type(

@@ -23,6 +23,8 @@ class EmbeddedNode:
     failed: bool = False
     bad_devices: tuple[int, ...] = ()
     """Rising numbers of its devices that are broken, whatever the machine is."""
+    bad_since: tuple[Millis, ...] = ()
+    """Since when each of them is."""
 
     @property
     def condition(self) -> NodeCondition:
@@ -99,15 +101,19 @@ class Machines:
         self._nodes[name] = new
         return old, new
 
-    def set_devices(self, name: str, devices: Iterable[int], *, broken: bool) -> tuple[EmbeddedNode, EmbeddedNode]:
+    def set_devices(
+        self, name: str, now: Millis, devices: Iterable[int], *, broken: bool
+    ) -> tuple[EmbeddedNode, EmbeddedNode]:
         """Let devices of a machine break, or mend them; returns it before and after.
 
         Raises `ClusterError` for a number that none of its devices has.
         """
         old, chosen = self.get(name), set(devices)
         old.machine.check_devices(chosen)
-        bad = set(old.bad_devices) | chosen if broken else set(old.bad_devices) - chosen
-        self._nodes[name] = replace(old, bad_devices=tuple(sorted(bad)))
+        since = {} if not broken else dict.fromkeys(chosen, now)
+        kept = dict(zip(old.bad_devices, old.bad_since, strict=True))
+        bad = dict(sorted((since | kept).items())) if broken else {one: kept[one] for one in kept if one not in chosen}
+        self._nodes[name] = replace(old, bad_devices=tuple(bad), bad_since=tuple(bad.values()))
         return old, self._nodes[name]
 
     def dump(self) -> list[dict[str, Any]]:
@@ -115,7 +121,7 @@ class Machines:
         return [
             {
                 "machine": asdict(node.machine), "since": node.since, "cordoned": node.cordoned, "failed": node.failed,
-                "bad_devices": list(node.bad_devices),
+                "bad_devices": list(node.bad_devices), "bad_since": list(node.bad_since),
             }
             for node in self
         ]  # fmt: skip
@@ -126,4 +132,5 @@ class Machines:
             machine = machine_from(row["machine"])
             bad = tuple(row.get("bad_devices", ()))  # clusters of earlier versions do not say them
             since = Millis(row["since"])
-            self._nodes[machine.name] = EmbeddedNode(machine, since, row["cordoned"], row["failed"], bad)
+            at = tuple(Millis(one) for one in row.get("bad_since", (since,) * len(bad)))
+            self._nodes[machine.name] = EmbeddedNode(machine, since, row["cordoned"], row["failed"], bad, at)

@@ -99,6 +99,8 @@ class World:
         if timer.kind == "end":
             if timer.subject in self.pods:
                 self._pod_over(timer.subject, PodChange.SUCCEEDED, "")
+        elif timer.subject in self.machines and timer.kind == "devices":
+            self._leave_devices(timer.subject, Millis(timer.detail))
         elif timer.subject in self.machines:
             node = self.machines.get(timer.subject)
             if node.failed and node.since == timer.detail:
@@ -300,7 +302,7 @@ class World:
     def set_devices(self, name: str, change: NodeChange, devices: Sequence[int]) -> EmbeddedNode:
         """Let devices of a node fail or heal; pods on a failed one go on, and who they are is told."""
         broken = change is NodeChange.FAIL
-        old, new = self.machines.set_devices(name, devices, broken=broken)
+        old, new = self.machines.set_devices(name, self.now, devices, broken=broken)
         changed = sorted(set(old.bad_devices) ^ set(new.bad_devices))
         if not changed:
             return new
@@ -311,7 +313,29 @@ class World:
         for device in changed:
             self.dispatcher.report_device(name, device, not broken, self.now / 1000)
         self._settle()
+        loaded = next((service.loaded for service in self.services if service.name == SCHEDULER), None)
+        if loaded:
+            self._watch_devices([new], self.configs.get(loaded).bad_device_deadline)
         return new
+
+    def _watch_devices(self, nodes: Iterable[EmbeddedNode], deadline: float | None) -> None:
+        """See to it that pods leave devices that stay bad for so many seconds."""
+        if deadline is None:
+            return
+        for node in nodes:
+            for since in sorted(set(node.bad_since)):
+                at = Millis(max(self.now, since + round(1000 * deadline)))
+                self.loop.schedule(at, EventPriority.HARDWARE, Timer("devices", node.machine.name, since))
+
+    def _leave_devices(self, name: str, since: Millis) -> None:
+        """Pods on devices that have been bad since an instant are lost, and with them their gangs start again."""
+        node = self.machines.get(name)
+        bad = {device for device, at in zip(node.bad_devices, node.bad_since, strict=True) if at == since}
+        for job in list(self.jobs.values()):
+            for ref, run in job.running():
+                uid, hit = job.pod(ref).uid, sorted(bad.intersection(run.info.devices))
+                if run.info.node == name and hit and uid in self.pods and self.services.runs(SCHEDULER):
+                    self._pod_over(uid, PodChange.LOST, f"its device {hit[0]} is bad")
 
     def _observe(self, name: str) -> None:
         node = self.machines.get(name)
@@ -401,6 +425,7 @@ class World:
     def _start_scheduler(self, configuration: ConfigSnapshot) -> None:
         """Rebuild the scheduler's state from the pods that run, whatever the configuration has become."""
         self.dispatcher.start(configuration.spec, self.survivors())
+        self._watch_devices(self.machines, configuration.bad_device_deadline)
         self.usage.promise(self.now, self.dispatcher.promises())
         for group in self.usage.groups():
             self.usage.change_class(group, self.now, guaranteed=self.dispatcher.guaranteed(group))

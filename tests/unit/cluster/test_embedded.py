@@ -16,7 +16,7 @@ from paictl.cluster.interface import (
 from paictl.cluster.presets import SERVICES as SETTINGS
 from paictl.cluster.presets import preset_files
 from paictl.operate import explaining
-from tests.unit.cluster.conftest import MINUTE, SERVICES, MakeBench
+from tests.unit.cluster.conftest import MINUTE, SERVICES, Bench, MakeBench
 
 
 def one_vc(files: dict[str, str]) -> dict[str, str]:
@@ -323,3 +323,53 @@ def test_the_only_master_stays_and_one_of_two_may_go(bench: MakeBench) -> None:
         lab.cluster.remove_node("master2")
     lab.cluster.remove_node("worker1")
     assert [node.machine.name for node in lab.cluster.nodes()] == ["master2", "worker2"]
+
+
+def with_deadline(lab: Bench, said: str) -> None:
+    """The scheduler runs by a configuration with this deadline for bad devices."""
+    files = dict(lab.cluster.configuration().files)
+    name = "services-configuration.yaml"
+    files[name] = files[name].replace("hivedscheduler:\n", f"hivedscheduler:\n  bad-device-deadline: {said}\n")
+    lab.cluster.push(files, "deadline")
+    lab.cluster.set_service("hivedscheduler", running=False)
+    lab.cluster.set_service("hivedscheduler", running=True)
+
+
+def test_a_gang_starts_again_elsewhere_if_its_device_stays_bad(bench: MakeBench) -> None:
+    lab = bench("three-tenants")
+    with_deadline(lab, "120")
+    job = lab.submit("one", "tenanta", gpu=4, instances=2, commands=["sleep 5h"], retries=0)
+    node = lab.cluster.job(job).tasks[1].node
+    lab.cluster.set_devices(node, NodeChange.FAIL, [3])
+    lab.pass_time(MINUTE)
+    lab.cluster.set_devices(node, NodeChange.HEAL, [3])
+    lab.pass_time(2 * MINUTE)
+    assert lab.cluster.job(job).attempt == 0, "it recovered in time"
+    lab.cluster.set_devices(node, NodeChange.FAIL, [3])
+    lab.pass_time(MINUTE)
+    lab.cluster.set_devices(node, NodeChange.FAIL, [4])
+    assert lab.cluster.job(job).attempt == 0
+    lab.pass_time(MINUTE)
+    again = lab.cluster.job(job)
+    held = {(task.node, device) for task in again.tasks for device in task.devices}
+    assert not held & {(node, 3), (node, 4)}
+    assert again.attempt == 1, "started again as a whole, held against nobody's retries"
+
+
+def test_a_deadline_that_comes_later_counts_for_devices_that_are_bad_already(bench: MakeBench) -> None:
+    lab = bench("three-tenants")
+    job = lab.submit("one", "tenanta", gpu=8, commands=["sleep 5h"])
+    node = lab.cluster.job(job).tasks[0].node
+    lab.cluster.set_devices(node, NodeChange.FAIL, [0])
+    lab.pass_time(60 * MINUTE)
+    assert lab.cluster.job(job).attempt == 0, "by default it is only told"
+    with_deadline(lab, "120")
+    lab.pass_time(1)
+    assert lab.cluster.job(job).attempt == 1
+
+
+def test_a_deadline_that_is_no_time_is_refused_and_named(bench: MakeBench) -> None:
+    lab = bench("three-tenants")
+    with pytest.raises(ClusterError, match="no number of seconds") as refused:
+        with_deadline(lab, "soon")
+    assert refused.value.where == "services-configuration.yaml: hivedscheduler.bad-device-deadline"

@@ -170,3 +170,58 @@ def test_where_claims_cannot_be_had_a_pod_with_claims_waits(placer: ClaimingPlac
     placer.round()
     assert placer.server.pods["default/a-0"]["spec"]["schedulingGates"] == [{"name": GATE}]
     assert any("there is no driver" in event.message for event in placer.recorded)
+
+
+def _on_bad_device(placer: ClaimingPlacer) -> str:
+    """A gang of two runs, and a device of the first turns bad; its node."""
+    placer.core.options = replace(placer.core.options, bad_device_deadline=60)
+    placer.create_claiming(gang("a", 2, 4), 4)
+    placer.round()
+    for name in ("a-0", "a-1"):
+        placer.server.pods[f"default/{name}"]["spec"]["nodeName"] = placer.node(name)
+    placer.tell()
+    placer.publish(placer.node("a-0"), 2)
+    return placer.node("a-0")
+
+
+def _evicted(placer: ClaimingPlacer) -> list[str]:
+    return [call for call in placer.server.calls if call.startswith("POST eviction")]
+
+
+def test_a_gang_leaves_a_device_that_stays_bad_and_not_one_that_recovers(placer: ClaimingPlacer) -> None:
+    node = _on_bad_device(placer)
+    for _ in range(50):
+        placer.reconcile()
+    placer.publish(node)
+    for _ in range(50):
+        placer.reconcile()
+    assert not _evicted(placer), "it recovered"
+    placer.publish(node, 2)
+    for _ in range(59):
+        placer.reconcile()
+    assert not _evicted(placer), "its deadline began anew"
+    placer.reconcile()
+    assert _evicted(placer) == ["POST eviction a-0", "POST eviction a-1"]
+    assert "DeviceEvicted" in placer.reasons("a-0")
+    assert "DeviceEvicted" in placer.reasons("a-1")
+
+
+def test_a_budget_keeps_a_gang_whole_on_its_bad_device(placer: ClaimingPlacer) -> None:
+    _on_bad_device(placer)
+    placer.server.refuse["eviction a-1"] = KubeError("the budget", status=429, reason="TooManyRequests")
+    for _ in range(100):
+        placer.reconcile()
+    assert not _evicted(placer)
+    assert "PreemptionHindered" in placer.reasons("a-1")
+    placer.server.refuse.clear()
+    for _ in range(40):
+        placer.reconcile()
+    assert _evicted(placer)[:2] == ["POST eviction a-0", "POST eviction a-1"]
+
+
+def test_without_a_deadline_pods_are_only_told(placer: ClaimingPlacer) -> None:
+    _on_bad_device(placer)
+    placer.core.options = replace(placer.core.options, bad_device_deadline=None)
+    for _ in range(200):
+        placer.reconcile()
+    assert not _evicted(placer)

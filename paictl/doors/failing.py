@@ -1,0 +1,42 @@
+"""Gangs on devices that stay bad: who is to go, once the deadline for that is over."""
+
+from __future__ import annotations
+
+from paictl.doors.core import DoorCore
+from paictl.doors.table import PodRef
+from paictl.frozen import frozen
+
+
+@frozen
+class FailingGang:
+    """A gang of which a pod has a bad device."""
+
+    group: str
+    pods: tuple[PodRef, ...]
+    """All of its pods that hold devices and are not on their way out."""
+    why: str
+
+
+def due(core: DoorCore) -> list[FailingGang]:
+    """Gangs with a device that has been bad for longer than it may be; none where pods are only told."""
+    deadline = core.options.bad_device_deadline
+    if deadline is None:
+        return []
+    with core.guarded():
+        before = core.clock() - deadline
+        bad = {place for place, since in core.bad_since.items() if since <= before}
+        if not bad:
+            return []
+        why: dict[str, str] = {}
+        for pod in core.book.pods.values():
+            for index in pod.info.devices if pod.info is not None else ():
+                if pod.info is not None and (pod.info.node, index) in bad:
+                    reason = core.bad_devices.get(pod.info.node, {}).get(index, "")
+                    said = f"device {index} of node {pod.info.node} has been bad for {deadline:g} s: {reason}"
+                    why.setdefault(pod.request.group, said)
+        gangs: dict[str, list[PodRef]] = {group: [] for group in why}
+        for uid, pod in core.book.pods.items():
+            entry = core.table.by_uid.get(uid)
+            if pod.request.group in gangs and pod.info is not None and entry is not None and not entry.deleting:
+                gangs[pod.request.group].append(entry.ref)
+        return [FailingGang(group, tuple(pods), why[group]) for group, pods in gangs.items() if pods]
