@@ -41,8 +41,9 @@ class _Seen:
     """A bound pod as its object tells it."""
 
     bound: Millis
+    namespace: str
     job: str
-    """``user~name``."""
+    """``user~name`` of a job of paictl; empty for other pods."""
 
 
 class Accountant:
@@ -92,7 +93,7 @@ class Accountant:
             if _is_disrupted(pod):
                 self._disrupted.add(uid)
             if self.book is None or uid not in self.book.ledger:
-                self._seen[uid] = _Seen(_bound_at(pod) or self._now(), _job_of(pod))
+                self._seen[uid] = _Seen(_bound_at(pod) or self._now(), _namespace_of(pod), _job_of(pod))
                 self._enter((uid,))
 
     def pod_gone(self, uid: str) -> None:
@@ -126,7 +127,8 @@ class Accountant:
         chains = self.core.book.engine.state.physical.chains
         sku = next((one.leaf_type for one in chains if one.name == info.chain), info.chain)
         since = Millis(max(book.ledger.since, min(seen.bound, self._now())))
-        job = seen.job or request.group.replace("/", "~", 1)
+        # the name of a group is its user's choice and may begin with another namespace
+        job = seen.job or f"{seen.namespace}~{request.group.removeprefix(f'{seen.namespace}/')}"
         book.ledger.place(
             Holding(request.uid, request.group, request.vc, job, sku, len(info.devices), ((since, guaranteed),))
         )
@@ -220,7 +222,7 @@ class Accountant:
                 return
             if info is None or info.node != bound_node(pod):
                 return
-            seen = _Seen(_bound_at(pod) or at, _job_of(pod))
+            seen = _Seen(_bound_at(pod) or at, ref.namespace, _job_of(pod))
             self._place(book, seen, request.request, info, guaranteed=request.request.priority >= 0)
         book.release(ref.uid, max(at, book.until), lost=_is_disrupted(pod))
 
@@ -257,7 +259,11 @@ def _ended_at(pod: Mapping[str, Any]) -> Millis | None:
 
 def _job_of(pod: Mapping[str, Any]) -> str:
     """The job of a pod of ours; nobody else can make pods in that namespace. Empty for all others."""
-    return str(noted_on(pod).get(JOB_KEY, "")) if pod["metadata"].get("namespace") == JOBS_NAMESPACE else ""
+    return str(noted_on(pod).get(JOB_KEY, "")) if _namespace_of(pod) == JOBS_NAMESPACE else ""
+
+
+def _namespace_of(pod: Mapping[str, Any]) -> str:
+    return str(pod["metadata"].get("namespace") or "default")
 
 
 def _condition(pod: Mapping[str, Any], kind: str) -> Mapping[str, Any] | None:

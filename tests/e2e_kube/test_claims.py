@@ -200,6 +200,25 @@ def test_a_bad_device_leaves_the_others_in_use_and_heals(up: Placer, api: KubeAp
     check_claims(api)
 
 
+def test_a_gang_leaves_a_device_that_stays_bad(up: Placer, api: KubeApi) -> None:
+    """Both of its pods, although only one has the device; who comes next gets others."""
+    up.plane.programs["placer"].stop()
+    up.start(*WORDS, "--bad-device-deadline", "3")
+    pair = api.await_bound(create(api, with_claims(api, gang("pair", 2, 2, "A"), 2)))
+    node, bad = pair["pair-0"]["spec"]["nodeName"], devices(pair["pair-0"])[0]
+    taint(api, "slice", node, bad)
+    try:
+        until(lambda: not any(map(api.pod, pair)), 30, lambda: api.plight(list(pair)))
+        assert all("DeviceEvicted" in {event["reason"] for event in api.events(name)} for name in pair)
+        again = api.await_bound(create(api, with_claims(api, gang("again", 2, 2, "A"), 2)))
+        assert (node, bad) not in {(pod["spec"]["nodeName"], index) for pod in again.values() for index in devices(pod)}
+        check_claims(api)
+    finally:
+        taint(api, "slice", node, None)
+        up.plane.programs["placer"].stop()
+        up.start(*WORDS)
+
+
 def test_a_device_that_is_missing_moves_no_other(up: Placer, api: KubeApi) -> None:
     (first,) = api.await_bound(create(api, with_claims(api, gang("first", 1, 1, "B"), 1))).values()
     node = first["spec"]["nodeName"]

@@ -16,6 +16,7 @@ from paictl.cluster.values import ClusterError
 from paictl.doors.accounts import Accountant
 from paictl.doors.metrics import DoorMetrics
 from paictl.remote.kube.client import Json
+from paictl.scheduler.wire import SCHEDULING_SPEC
 from paictl.workload.usage import UsageKind
 from tests.unit.cluster.fakekube import FakeKube
 from tests.unit.extender.conftest import NODES, spec
@@ -114,6 +115,9 @@ def test_jobs_of_paictl_are_their_users_and_nobody_else_can_say_so(office: Offic
     mine, forged = gang("mine", 1, 2)[0], gang("forged", 1, 2, "B")[0]
     for pod in (mine, forged):
         pod["metadata"]["annotations"]["paictl.io/key"] = "ann~train"
+    forged["metadata"]["annotations"][SCHEDULING_SPEC] = forged["metadata"]["annotations"][SCHEDULING_SPEC].replace(
+        "default/forged", "paictl-jobs/mine2"
+    )
     mine["metadata"]["namespace"] = "paictl-jobs"
     office.run(mine)
     office.run(forged)
