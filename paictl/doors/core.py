@@ -20,13 +20,14 @@ from paictl.cluster.devices.claims import claiming_part
 from paictl.cluster.devices.pod_claims import ClaimOptions, ClaimPendingError, PodClaims
 from paictl.cluster.pods.feasibility import lacks_room, pod_demand, requests_of
 from paictl.cluster.pods.labels import Rules
-from paictl.cluster.pods.nodes import NodeStatus, why_bad
+from paictl.cluster.pods.nodes import NodeStatus
 from paictl.cluster.pods.podgroups import PodGroup
 from paictl.cluster.pods.reading import asks, ending, is_launcher, noted_on, read_info
 from paictl.cluster.pods.recovering import promised
 from paictl.cluster.pods.usage import NodeUsage
 from paictl.doors import pod_events
 from paictl.doors.grants import Grants
+from paictl.doors.health import DoorHealth
 from paictl.doors.pod_events import PodEvent
 from paictl.doors.table import PodEntry, PodRef, PodTable
 from paictl.frozen import frozen
@@ -65,6 +66,8 @@ class DoorOptions:
     """Seconds after the last new pod of a gang after which it gives its place back if others have not come."""
     bad_device_deadline: float | None = None
     """Seconds after which a gang is evicted of which a pod has a bad device; None: its pods are only told."""
+    heal_after: float = 0.0
+    """Seconds for which a bad node or device has to be good before it is used again."""
     no_claims: str = ""
     """Why claims cannot be allocated although they should: pods that have some wait."""
     pod_groups: str = ""
@@ -136,13 +139,10 @@ class DoorCore:
         """Namespaces that the admission policies guard, as far as namespaces are followed."""
         self.doubted: dict[str, Mapping[str, Any]] = {}
         """Pods with a place that anybody may have written, by uid; they hold nothing."""
-        self.nodes: dict[str, NodeStatus] = {}
         self.usage = NodeUsage()
         """What all pods request, by node, those of other schedulers too."""
         self.departed: set[str] = set()
         """Groups of which a pod has come and gone: those that are left need not wait for it."""
-        self.bad: dict[str, str] = {}
-        """Bad nodes of the configuration, and why."""
         self.book = Book(Engine(spec))
         self.is_open = False
         self.broken = ""
@@ -160,14 +160,11 @@ class DoorCore:
         self._before: dict[str, tuple[PodEntry, BindInfo]] = {}
         """Pods that run, seen before the core was opened."""
         self.promised = promised(self.book.engine.state)
+        self.health = DoorHealth(self.promised, clock, options.heal_after)
         self.claims: PodClaims | None = None
         """What is known of claims, where they are written."""
         self.claiming: dict[str, Mapping[str, Any]] = {}
         """Pods that name claims, by uid; what names the claims is all that is kept of them."""
-        self.bad_devices: dict[str, Mapping[int, str]] = {}
-        """Devices of the configuration that no new pod gets, by node and index, and why."""
-        self.bad_since: dict[tuple[str, int], float] = {}
-        """Since when each of them is, by this process's clock."""
 
     # --- opening
 
@@ -245,15 +242,15 @@ class DoorCore:
     def node_changed(self, node: NodeStatus) -> None:
         """A node is like this now."""
         with self.guarded():
-            if self.nodes.get(node.name) != node:
-                self.nodes[node.name] = node
+            if self.health.nodes.get(node.name) != node:
+                self.health.nodes[node.name] = node
                 if self.is_open:  # before, they wait to be told in the order of the configuration
                     self._judge(node.name)
 
     def node_gone(self, name: str) -> None:
         """A node is no longer there."""
         with self.guarded():
-            self.nodes.pop(name, None)
+            self.health.nodes.pop(name, None)
             if self.is_open:
                 self._judge(name)
 
@@ -261,11 +258,7 @@ class DoorCore:
         """Tell the engine if the node has turned good or bad."""
         if name not in self.promised:
             return
-        reason = why_bad(self.nodes.get(name), self.promised[name])
-        if reason:
-            self.bad[name] = reason
-        else:
-            self.bad.pop(name, None)
+        reason = self.health.judge(name, was_bad=self.book.health.get(name) is False)
         if self.book.health.get(name) is not (not reason):
             self.record_outcomes(self.book.report(name, not reason, self.wall()))
             self.work.set()
@@ -281,18 +274,22 @@ class DoorCore:
         """Tell the engine which devices of a node have turned good or bad, and the pods that have them."""
         if self.claims is None or name not in self.promised:
             return
-        before, now = self.bad_devices.pop(name, {}), self.claims.bad_on(name, self._has_request)
-        if now:
-            self.bad_devices[name] = now
-        for index in before.keys() - now.keys():
-            self.bad_since.pop((name, index), None)
-        for index in now:
-            self.bad_since.setdefault((name, index), self.clock())
-        for index in sorted(before.keys() ^ now.keys()):
-            self.record_outcomes(self.book.report_device(name, index, index not in now, self.wall()))
-        for index in sorted(now.keys() - before.keys()):
-            for event in pod_events.on_bad_device(self.book, self.table, name, index, now[index]):
+        changed = self.health.judge_devices(name, self.claims.bad_on(name, self._has_request))
+        bad = self.health.bad_devices.get(name, {})
+        for index in changed:
+            self.record_outcomes(self.book.report_device(name, index, index not in bad, self.wall()))
+        for index in filter(bad.__contains__, changed):
+            for event in pod_events.on_bad_device(self.book, self.table, name, index, bad[index]):
                 self.record(event)
+
+    def heal(self) -> None:
+        """Use again what has been good for long enough."""
+        with self.guarded():
+            nodes, with_devices = self.health.healed()
+            for name in nodes:
+                self._judge(name)
+            for name in with_devices:
+                self._judge_devices(name)
 
     def _has_request(self, uid: str) -> bool:
         """Whether a pod is one of those that we place, or was until a moment ago."""
@@ -463,7 +460,7 @@ class DoorCore:
             if entry is not None:
                 entry.cached = None
             for node in nodes if self.is_open else ():
-                if node in self.bad_devices or not self._has_request(pod):
+                if node in self.health.bad_devices or not self._has_request(pod):
                     self._judge_devices(node)
         self.work.set()
 

@@ -24,14 +24,14 @@ def due(core: DoorCore) -> list[FailingGang]:
         return []
     with core.guarded():
         before = core.clock() - deadline
-        bad = {place for place, since in core.bad_since.items() if since <= before}
+        bad = {place for place, since in core.health.bad_since.items() if since <= before}
         if not bad:
             return []
         why: dict[str, str] = {}
         for pod in core.book.pods.values():
             for index in pod.info.devices if pod.info is not None else ():
                 if pod.info is not None and (pod.info.node, index) in bad:
-                    reason = core.bad_devices.get(pod.info.node, {}).get(index, "")
+                    reason = core.health.bad_devices.get(pod.info.node, {}).get(index, "")
                     said = f"device {index} of node {pod.info.node} has been bad for {deadline:g} s: {reason}"
                     why.setdefault(pod.request.group, said)
         gangs: dict[str, list[PodRef]] = {group: [] for group in why}

@@ -101,8 +101,8 @@ class DoorMetrics:
                 if entry.cached is not None and not entry.cached.node
             )
             pods = Counter("bound" if pod.bound else "assumed" for pod in core.book.pods.values() if pod.info)
-            bad, nodes, risk = len(core.bad), len(core.nodes), _at_risk(core)
-            bad_devices = sum(map(len, core.bad_devices.values()))
+            bad, nodes, risk = len(core.health.bad), len(core.health.nodes), _at_risk(core)
+            bad_devices = sum(map(len, core.health.bad_devices.values()))
         waiting = GaugeMetricFamily(f"{self.prefix}_waiting_pods", "Pods that wait, by reason.", labels=["reason"])
         common = reasons.most_common(REASONS)
         for reason, number in sorted(common):

@@ -113,7 +113,7 @@ def place_obstacle(core: DoorCore, entry: PodEntry, request: PodRequest) -> str:
 
 def obstacle_on(core: DoorCore, entry: PodEntry, node: str, without: Iterable[str] = (), pods: int = 1) -> str:
     """What keeps a pod from a node once the pods `without` are gone; empty if nothing does, as far as is known."""
-    status = core.nodes.get(node)
+    status = core.health.nodes.get(node)
     if entry.demand is None or status is None or status.facts is None:
         return ""
     used = core.usage.used(node, {entry.ref.uid, *without})
@@ -122,7 +122,7 @@ def obstacle_on(core: DoorCore, entry: PodEntry, node: str, without: Iterable[st
 
 
 def _usable(core: DoorCore, entry: PodEntry, node: str, without: Iterable[str], pods: int = 1) -> bool:
-    if node in core.bad or node in entry.declined:
+    if node in core.health.bad or node in entry.declined:
         return False
     return not obstacle_on(core, entry, node, without, pods)
 

@@ -108,6 +108,7 @@ class Reconciler:
             if not pods.annotate(self.client, (ref.namespace, ref.name, ref.uid), {REQUEUE: f"{time.time():.3f}"}):
                 self._check(ref)
         self._give_back()
+        self.core.heal()
         self._leave_bad_devices()
         self._take_back_claims()
         if self._swept - self._counted >= gangs.PATIENCE / 6:

@@ -65,6 +65,7 @@ class DoorSettings:
     longest_grace: float = 300.0
     gang_deadline: float | None = None
     bad_device_deadline: float | None = None
+    heal_after: float = 0.0
     deadline: float = 60.0
     devices: tuple[str, ...] = DEVICES
     require_grants: bool = False
@@ -148,6 +149,7 @@ class DoorService:
                 longest_grace=self.settings.longest_grace,
                 gang_deadline=self.settings.gang_deadline,
                 bad_device_deadline=self.settings.bad_device_deadline,
+                heal_after=self.settings.heal_after,
                 pod_groups=self._pod_groups or "",
             )
             self.current = self.term_type(

@@ -192,16 +192,16 @@ def _nodes(core: DoorCore, give_way: Callable[[], None]) -> Iterator[NodeView]:
 
 
 def _node(core: DoorCore, name: str) -> NodeView:
-    state, seen = core.book.engine.state, core.nodes.get(name)
+    state, seen = core.book.engine.state, core.health.nodes.get(name)
     leaves = [leaf for cell in state.physical.nodes[name] for leaf in state.physical.leaves(cell)]
     condition = NodeCondition.READY
-    if name in core.bad:
+    if name in core.health.bad:
         cordoned = seen is not None and seen.ready and not seen.schedulable
         condition = NodeCondition.CORDONED if cordoned else NodeCondition.FAILED
     kind = state.physical.chains[state.physical.chain[leaves[0]]].leaf_type if leaves else ""
     machine = MachineSpec(name, "", NodeRole.WORKER, kind, device_type=kind, devices=len(leaves))
     used = sum(leaf in state.occupancy.user for leaf in leaves)
-    return NodeView(machine, condition, EPOCH, used, reason=core.bad.get(name, ""))
+    return NodeView(machine, condition, EPOCH, used, reason=core.health.bad.get(name, ""))
 
 
 def _jobs(core: DoorCore, waiting: list[PodEntry], now: datetime) -> list[JobView]:

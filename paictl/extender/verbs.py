@@ -57,8 +57,8 @@ def _answer(core: DoorCore, entry: PodEntry, cached: CachedDecision, args: Filte
 
 def _why_not(core: DoorCore, name: str, reason: str) -> str:
     """A reason of its own for a node that is out of the question for every pod."""
-    if name in core.bad:
-        return f"node is bad: {core.bad[name]}"
+    if name in core.health.bad:
+        return f"node is bad: {core.health.bad[name]}"
     return reason if name in core.promised else "node is in no cell of the configuration"
 
 

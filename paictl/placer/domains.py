@@ -18,15 +18,17 @@ def outsides(core: PlacerCore, member: PodEntry) -> Iterator[dict[str, str]]:
         yield {}
         return
     key = named.topology
-    value = {name: node.facts.labels.get(key, "") for name, node in core.nodes.items() if node.facts is not None}
+    value = {name: node.facts.labels.get(key, "") for name, node in core.health.nodes.items() if node.facts is not None}
     held, begun = _held(core, member)
     own = {value[name] for name in held if value.get(name)}
     every = sorted({one for one in value.values() if one}, key=lambda one: (one not in own, one))
     for domain in every if not (begun and own) else sorted(own)[:1]:
         why = f"its PodGroup wants one {key} for all pods"
-        yield {name: why for name in core.nodes if value.get(name) != domain}
+        yield {name: why for name in core.health.nodes if value.get(name) != domain}
     if not every:
-        yield dict.fromkeys(core.nodes, f"it does not have the label {key}, of which its PodGroup wants one value")
+        yield dict.fromkeys(
+            core.health.nodes, f"it does not have the label {key}, of which its PodGroup wants one value"
+        )
 
 
 def _held(core: PlacerCore, member: PodEntry) -> tuple[set[str], bool]:

@@ -121,7 +121,7 @@ def _place_among(
 def _leave_bad_devices(core: PlacerCore, members: list[PodEntry]) -> None:
     """Give the place of a gang back if a device of it has turned bad before any of its pods was pinned."""
     held = [(entry, known.info) for entry in members if (known := core.book.pods.get(entry.ref.uid)) and known.info]
-    if not any(index in core.bad_devices.get(info.node, ()) for _, info in held for index in info.devices):
+    if not any(index in core.health.bad_devices.get(info.node, ()) for _, info in held for index in info.devices):
         return
     group = core.book.engine.state.groups.by_name[core.book.pods[held[0][0].ref.uid].request.group]
     if {uid for row in group.pods for uid in row if uid} <= {entry.ref.uid for entry in members}:
@@ -173,8 +173,8 @@ def _decide(core: PlacerCore, entry: PodEntry, excluded: Container[str]) -> Cach
     """The book's decision among the nodes that kube-scheduler's own filters would leave for the pod."""
     assert entry.reading is not None  # noqa: S101 - see _gangs
     request = entry.reading.request
-    names = [name for name in core.nodes if name not in excluded and not reclaim.obstacle_on(core, entry, name)]
-    if len(names) < len(core.nodes):
+    names = [name for name in core.health.nodes if name not in excluded and not reclaim.obstacle_on(core, entry, name)]
+    if len(names) < len(core.health.nodes):
         request = replace(request, ignore_suggested=False)
     return deciding.decide(core, entry, request, names)
 

@@ -80,6 +80,12 @@ def serve(
         float | None,
         typer.Option(metavar="SECONDS", min=1, help="Evict the pods of a gang if the others have not come by then."),
     ] = None,
+    heal_after: Annotated[
+        float,
+        typer.Option(
+            metavar="SECONDS", min=0, help="Use a bad node or device again when it has been good for so long."
+        ),
+    ] = 0.0,
     bad_device_deadline: Annotated[
         float | None,
         typer.Option(metavar="SECONDS", min=0, help="Evict a gang if one of its devices has been bad for so long."),
@@ -131,7 +137,7 @@ def serve(
         own_preemption=preemption is Evictor.EXTENDER, delete_after=delete_after,
         deadline=bind_deadline, devices=tuple(device) if device else DEVICES, dump=dump,
         require_grants=require_grants, longest_grace=longest_grace,
-        gang_deadline=gang_deadline, bad_device_deadline=bad_device_deadline, accounts=accounts,
+        gang_deadline=gang_deadline, bad_device_deadline=bad_device_deadline, heal_after=heal_after, accounts=accounts,
     ).with_devices(devices, device_class, device_driver)  # fmt: skip
     try:
         service = ExtenderService(connect(kubeconfig, context), settings, console.info)

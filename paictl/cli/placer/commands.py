@@ -58,6 +58,12 @@ def serve(
         float,
         typer.Option(metavar="SECONDS", min=1, help="Give victims no more time for their end, whatever they ask for."),
     ] = 300.0,
+    heal_after: Annotated[
+        float,
+        typer.Option(
+            metavar="SECONDS", min=0, help="Use a bad node or device again when it has been good for so long."
+        ),
+    ] = 0.0,
     bad_device_deadline: Annotated[
         float | None,
         typer.Option(metavar="SECONDS", min=0, help="Evict a gang if one of its devices has been bad for so long."),
@@ -104,7 +110,7 @@ def serve(
         config=config, host=host, port=port, elect=leader_elect, lease=namespaced("--lease", lease),
         pod=namespaced("--pod", pod) if pod else None, delete_after=delete_after, deadline=pin_deadline,
         certificate=tls_cert, key=tls_key, client_authority=tls_client_ca, require_grants=require_grants, dump=dump,
-        longest_grace=longest_grace, bad_device_deadline=bad_device_deadline, accounts=accounts,
+        longest_grace=longest_grace, bad_device_deadline=bad_device_deadline, heal_after=heal_after, accounts=accounts,
     )  # fmt: skip
     if device:
         settings = replace(settings, devices=tuple(device))

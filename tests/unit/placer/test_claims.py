@@ -144,12 +144,12 @@ def test_a_pod_keeps_a_device_that_turns_bad_and_is_told(placer: ClaimingPlacer)
     (device,) = (int(name[-1]) for _, name in placer.held())
     placer.publish(node, device)
     assert "DeviceBad" in placer.reasons("a-0")
-    assert placer.core.bad_devices == {node: {device: f"device gpu-{device} is tainted fault:NoSchedule"}}
+    assert placer.core.health.bad_devices == {node: {device: f"device gpu-{device} is tainted fault:NoSchedule"}}
     placer.create_claiming(gang("b", 1, 3), 3)
     placer.round()
     assert placer.node("b-0"), "the other three are used"
     placer.publish(node)
-    assert not placer.core.bad_devices
+    assert not placer.core.health.bad_devices
 
 
 def test_claims_that_disagree_with_the_annotation_are_told_after_a_restart(placer: ClaimingPlacer) -> None:

@@ -1,0 +1,69 @@
+"""Nodes as the API server tells them, and which of them and of their devices no new pod gets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from paictl.cluster.pods.nodes import NodeStatus, why_bad
+
+_WHOLE: Final = -1
+"""In place of a device's index: the node."""
+
+
+class DoorHealth:
+    """What is bad, why and since when. What was bad stays so until it has been good for `heal_after` seconds."""
+
+    def __init__(self, promised: Mapping[str, int], clock: Callable[[], float], heal_after: float) -> None:
+        self.nodes: dict[str, NodeStatus] = {}
+        self.bad: dict[str, str] = {}
+        """Bad nodes of the configuration, and why."""
+        self.bad_devices: dict[str, Mapping[int, str]] = {}
+        """Devices of the configuration that no new pod gets, by node and index, and why."""
+        self.bad_since: dict[tuple[str, int], float] = {}
+        """Since when the devices have been bad that are bad now."""
+        self._promised = promised
+        self._clock = clock
+        self._heal_after = heal_after
+        self._good_since: dict[tuple[str, int], float] = {}
+        """Since when bad nodes and devices have been good again that are not used yet."""
+
+    def judge(self, name: str, *, was_bad: bool) -> str:
+        """Why a node of the configuration is bad; empty if it can be used."""
+        reason = why_bad(self.nodes.get(name), self._promised[name])
+        if was_bad:
+            reason = self._still((name, _WHOLE), reason)
+        if reason:
+            self.bad[name] = reason
+        else:
+            self.bad.pop(name, None)
+        return reason
+
+    def judge_devices(self, name: str, found: Mapping[int, str]) -> list[int]:
+        """Note which devices of a node are bad now, and why; those that have turned bad or good."""
+        before = self.bad_devices.pop(name, {})
+        for index in before.keys() - found.keys():
+            self.bad_since.pop((name, index), None)
+        for index in found:
+            self.bad_since.setdefault((name, index), self._clock())
+        told = {index: self._still((name, index), found.get(index, "")) for index in before.keys() | found.keys()}
+        now = {index: why for index, why in sorted(told.items()) if why}
+        if now:
+            self.bad_devices[name] = now
+        return sorted(before.keys() ^ now.keys())
+
+    def _still(self, place: tuple[str, int], reason: str) -> str:
+        """Why something is bad that is or was: for `reason`, or because it has not been good for long enough."""
+        if reason or not self._heal_after:
+            self._good_since.pop(place, None)
+            return reason
+        if self._clock() - self._good_since.setdefault(place, self._clock()) < self._heal_after:
+            return f"is good again, but not for {self._heal_after:g} s yet"
+        del self._good_since[place]
+        return ""
+
+    def healed(self) -> tuple[set[str], set[str]]:
+        """Nodes, and nodes of devices, that have been good for long enough and are to be judged again."""
+        before = self._clock() - self._heal_after
+        due = [place for place, since in self._good_since.items() if since <= before]
+        return {name for name, at in due if at == _WHOLE}, {name for name, at in due if at != _WHOLE}
