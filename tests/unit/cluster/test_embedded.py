@@ -356,6 +356,22 @@ def test_a_gang_starts_again_elsewhere_if_its_device_stays_bad(bench: MakeBench)
     assert again.attempt == 1, "started again as a whole, held against nobody's retries"
 
 
+def test_the_deadline_of_each_device_counts_from_when_it_turned_bad(bench: MakeBench) -> None:
+    lab = bench("three-tenants")
+    with_deadline(lab, "120")
+    job = lab.submit("one", "tenanta", gpu=4, commands=["sleep 5h"])
+    (task,) = lab.cluster.job(job).tasks
+    other = next(device for device in range(8) if device not in task.devices)
+    lab.cluster.set_devices(task.node, NodeChange.FAIL, [other])
+    lab.pass_time(100_000)
+    lab.cluster.set_devices(task.node, NodeChange.FAIL, [task.devices[0]])
+    lab.pass_time(60_000)
+    assert lab.cluster.job(job).attempt == 0, "the other one's deadline is over, not its own"
+    lab.cluster.set_devices(task.node, NodeChange.FAIL, [task.devices[0]])  # it has been said before
+    lab.pass_time(61_000)
+    assert lab.cluster.job(job).attempt == 1
+
+
 def test_a_deadline_that_comes_later_counts_for_devices_that_are_bad_already(bench: MakeBench) -> None:
     lab = bench("three-tenants")
     job = lab.submit("one", "tenanta", gpu=8, commands=["sleep 5h"])

@@ -204,6 +204,16 @@ def test_a_gang_leaves_a_device_that_stays_bad_and_not_one_that_recovers(placer:
     assert _evicted(placer) == ["POST eviction a-0", "POST eviction a-1"]
     assert "DeviceEvicted" in placer.reasons("a-0")
     assert "DeviceEvicted" in placer.reasons("a-1")
+    for _ in range(3):
+        placer.reconcile()
+    assert len(_evicted(placer)) < 8, "asked ever less often"
+    for name in ("a-0", "a-1"):
+        placer.server.pods[f"default/{name}"]["metadata"]["deletionTimestamp"] = "2026-11-24T12:00:00Z"
+    placer.tell()
+    asked = len(_evicted(placer))
+    for _ in range(60):
+        placer.reconcile()
+    assert len(_evicted(placer)) == asked, "they are on their way out"
 
 
 def test_a_budget_keeps_a_gang_whole_on_its_bad_device(placer: ClaimingPlacer) -> None:
