@@ -216,14 +216,17 @@ class Accountant:
         ref = pod_ref(pod)
         if ref.uid not in book.ledger:
             try:
-                request = read_pod(pod, ref.uid, ref.key, self.core.options.rules)
+                request = read_pod(pod, ref.uid, ref.key, self.core.options.rules).request
                 info = read_info(pod, ref.key)
             except RequestError:
                 return
-            if info is None or info.node != bound_node(pod):
+            if info is None or info.node != bound_node(pod) or len(info.devices) != request.leaf_number:
+                return  # whoever makes a pod may have written anything
+            grants = self.core.grants if self.core.options.require_grants else None
+            if grants is not None and grants.refusal(ref.key, ref.namespace, request.vc) is not None:
                 return
             seen = _Seen(_bound_at(pod) or at, ref.namespace, _job_of(pod))
-            self._place(book, seen, request.request, info, guaranteed=request.request.priority >= 0)
+            self._place(book, seen, request, info, guaranteed=request.priority >= 0)
         book.release(ref.uid, max(at, book.until), lost=_is_disrupted(pod))
 
     def _write(self) -> None:

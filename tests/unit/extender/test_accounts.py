@@ -9,14 +9,17 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+import yaml
 
 from paictl.cluster.kubernetes.cluster import KubernetesCluster
+from paictl.cluster.pods.labels import GRANTED
 from paictl.cluster.usagebooks import UsageStore
 from paictl.cluster.values import ClusterError
 from paictl.doors.accounts import Accountant
+from paictl.doors.core import DoorOptions
 from paictl.doors.metrics import DoorMetrics
 from paictl.remote.kube.client import Json
-from paictl.scheduler.wire import SCHEDULING_SPEC
+from paictl.scheduler.wire import BIND_INFO, SCHEDULING_SPEC
 from paictl.workload.usage import UsageKind
 from tests.unit.cluster.fakekube import FakeKube
 from tests.unit.extender.conftest import NODES, spec
@@ -309,3 +312,28 @@ def test_a_clock_that_is_set_back_takes_nothing_away(office: Office) -> None:
     office.end(uid)
     office.accounts.attempt()
     assert office.books()["A", "default", "guaranteed"] == 1_200_000
+
+
+def test_a_pod_that_invents_its_place_is_on_nobodys_account(office: Office) -> None:
+    """Made with a node and annotations of its owner's choice, and over before the next process begins."""
+    office.run(gang("real", 1, 4)[0])
+    office.accounts.attempt()
+    for vc, devices, granted in (("B", 4, ""), ("A", 2, "A")):
+        pod = gang(f"forged-{vc}".lower(), 1, 4, vc)[0]
+        info = yaml.safe_load(office.bound["uid-real-0"]["metadata"]["annotations"][BIND_INFO])
+        info["leafCellIsolation"] = list(range(devices))
+        pod["metadata"]["annotations"][BIND_INFO] = yaml.safe_dump(info)
+        pod["spec"]["nodeName"] = info["node"]
+        over = {"state": {"terminated": {"finishedAt": "2026-11-25T03:00:00Z"}}}
+        pod["status"] = {"phase": "Succeeded", "containerStatuses": [over]}
+        office.kube.objects[f"/api/v1/pods/{pod['metadata']['name']}"] = pod
+        office.harness.now += 40_000
+        office.harness.options = DoorOptions(rules=office.harness.options.rules, require_grants=True)
+        office.harness.begin(spec())
+        annotations = {GRANTED: granted} if granted else {}
+        office.harness.core.namespace_changed({"metadata": {"name": "default", "annotations": annotations}})
+        office.start()
+        office.kube.objects.pop(f"/api/v1/pods/{pod['metadata']['name']}")
+    books = office.books()
+    assert books["B", "default", "guaranteed"] == 0
+    assert books["A", "default", "guaranteed"] == 4 * 80_000_000
