@@ -324,10 +324,11 @@ def test_a_pod_that_invents_its_place_is_on_nobodys_account(office: Office) -> N
         info["leafCellIsolation"] = list(range(devices))
         pod["metadata"]["annotations"][BIND_INFO] = yaml.safe_dump(info)
         pod["spec"]["nodeName"] = info["node"]
-        over = {"state": {"terminated": {"finishedAt": "2026-11-25T03:00:00Z"}}}
-        pod["status"] = {"phase": "Succeeded", "containerStatuses": [over]}
-        office.kube.objects[f"/api/v1/pods/{pod['metadata']['name']}"] = pod
+        began = {"type": "PodScheduled", "status": "True", "lastTransitionTime": office.stamp()}
         office.harness.now += 40_000
+        over = {"state": {"terminated": {"finishedAt": office.stamp()}}}
+        pod["status"] = {"phase": "Succeeded", "containerStatuses": [over], "conditions": [began]}
+        office.kube.objects[f"/api/v1/pods/{pod['metadata']['name']}"] = pod
         office.harness.options = DoorOptions(rules=office.harness.options.rules, require_grants=True)
         office.harness.begin(spec())
         annotations = {GRANTED: granted} if granted else {}
