@@ -16,7 +16,8 @@ from paictl.deploy.site import DeployError
 from paictl.errors import ExitCode
 from paictl.i18n import text
 from paictl.plan.phase import Tell
-from paictl.remote.kube.client import MERGE, KubeClient, NoAnswerError
+from paictl.remote.kube.client import MERGE, KubeClient, KubeError, NoAnswerError
+from paictl.remote.kube.objects import NOT_FOUND
 
 READY_SECONDS: Final = 180.0
 PATIENCE: Final = 60.0
@@ -51,11 +52,18 @@ class Labels(DeployPhase):
         return found
 
     def run(self, tell: Tell) -> None:
-        """Label."""
+        """Label; raises `DeployError` for a machine that has joined and does not become a node."""
         client, missing = api(self.site), self._missing()
+        end = time.monotonic() + self.site.timeout
         for name, labels in missing.items():
-            body = {"metadata": {"labels": labels}}
-            patiently(partial(client.request, "PATCH", f"/api/v1/nodes/{name}", body, kind=MERGE))
+            while not patiently(
+                partial(_label, client, name, labels)
+            ):  # kubeadm is done when a kubelet has its certificate
+                if time.monotonic() > end:
+                    hint = text("see `journalctl -u kubelet` there, then apply again")
+                    message = text("{name} has joined, but is not a node yet", name=name)
+                    raise DeployError(message, exit_code=ExitCode.PARTIAL, hint=hint)
+                time.sleep(_POLL)
         tell(f"{len(missing)}/{len(missing)}", "hosts")
 
 
@@ -64,6 +72,17 @@ def labels_of(machine: Machine) -> dict[str, str]:
     if machine.role is Role.MASTER:
         return {"pai-master": "true"}
     return {"pai-worker": "true", "node-role.kubernetes.io/worker": ""}
+
+
+def _label(client: KubeClient, name: str, labels: dict[str, str]) -> bool:
+    """Set labels of a node; False if its kubelet has not registered it yet."""
+    try:
+        client.request("PATCH", f"/api/v1/nodes/{name}", {"metadata": {"labels": labels}}, kind=MERGE)
+    except KubeError as error:
+        if error.status != NOT_FOUND:
+            raise
+        return False
+    return True
 
 
 def nodes_of(client: KubeClient) -> dict[str, Any]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -21,11 +22,12 @@ from paictl.deploy.installing import Devices
 from paictl.deploy.inventory import Deployment, Machine, Role
 from paictl.deploy.kubeadm import init_configuration, join_configuration
 from paictl.deploy.kubeconfig import access_to, forget, merge_into
-from paictl.deploy.nodes import AllReady
+from paictl.deploy.nodes import AllReady, Labels
 from paictl.deploy.settings import DeploySettings, LoginSettings
 from paictl.deploy.site import DeployError, Site
 from paictl.deploy.verifying import answers, ask_script, data_of, device_finding
 from paictl.errors import PaictlError
+from paictl.remote.kube.client import KubeError
 
 M1, W1 = Machine("m1", "10.0.0.11", Role.MASTER), Machine("w1", "10.0.0.21", Role.WORKER)
 SECRET = "kelp-Tundra"  # noqa: S105 - of no machine
@@ -281,6 +283,43 @@ def test_nodes_are_waited_for_as_long_as_was_said(monkeypatch: pytest.MonkeyPatc
         AllReady(cast(Site, site)).run(lambda *_: None)
     assert len(asked) == 11  # a hundred seconds each
     assert "--timeout" in str(failed.value.hint)
+
+
+class Registering:
+    """An API server at which w1 becomes a node after so many questions."""
+
+    def __init__(self, after: float) -> None:
+        self.after = after
+        self.labelled: list[str] = []
+
+    def list(self, _path: str) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+        yield "1", []
+
+    def request(self, _method: str, path: str, _body: object, **_: object) -> None:
+        self.after -= 1
+        if path.endswith("/w1") and self.after > 0:
+            raise KubeError('nodes "w1" not found', status=404)
+        self.labelled.append(path.rpartition("/")[2])
+
+
+def test_a_machine_that_has_just_joined_is_labelled_as_soon_as_it_is_a_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    """kubeadm is done when the kubelet has its certificate, a moment before the kubelet registers its node."""
+    clock = iter(range(0, 10_000, 100))
+    time = SimpleNamespace(monotonic=lambda: float(next(clock)), sleep=lambda _: None)
+    monkeypatch.setattr("paictl.deploy.nodes.time", time)
+    site = cast(Site, SimpleNamespace(timeout=1000.0, machines=(M1, W1)))
+    for after in (5, math.inf):
+        server = Registering(after)
+        monkeypatch.setattr("paictl.deploy.nodes.api", lambda _, server=server: server)
+        phase = Labels(site)
+        assert phase.should_run() == ""
+        if after == 5:
+            phase.run(lambda *_: None)
+            assert server.labelled == ["m1", "w1"]
+        else:
+            with pytest.raises(DeployError, match="w1 has joined, but is not a node yet") as failed:
+                phase.run(lambda *_: None)
+            assert "journalctl -u kubelet" in str(failed.value.hint)
 
 
 def test_a_mirror_s_password_is_in_no_inventory_and_in_no_file_that_others_read() -> None:
