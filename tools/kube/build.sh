@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # build.sh [COMPONENT...]: builds Kubernetes and what runs beside it as Go modules, once, into a cache outside the tree.
 #   Components: etcd kube-apiserver kube-controller-manager kube-scheduler kwok (what `make e2e` needs; the default);
-#   kubectl kubelet kubeadm kube-proxy etcdctl containerd runc cni crictl coredns pause deviceplugin; "hosts" is all that test hosts need;
+#   kubectl kubelet kubeadm kube-proxy etcdctl containerd runc cni crictl coredns pause deviceplugin dradriver; "hosts" is all that test hosts need;
 #   prometheus alertmanager node-exporter, in the versions of templates/images.yaml; "monitoring" is these three.
 #   flannel (another network of pods, for a test of its own).
 #   Versions: versions.env beside this file, or the environment. PAICTL_KUBE is the folder of Kubernetes' own binaries
@@ -20,6 +20,7 @@ while IFS='=' read -r name value; do
 done <"$HERE/versions.env"
 CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/paictl/kube
 PLUGIN=$HERE/../hosts/gpu/plugin.go
+DRIVER=$HERE/../hosts/gpu/driver.go
 # image_version NAME: of an image that the services use; its program is built in the same version.
 image_version() { sed -n "s/^$1: .*://p" "$HERE/../../templates/images.yaml"; }
 PROMETHEUS_VERSION=$(image_version prometheus)
@@ -32,7 +33,7 @@ OUT=$OWN
 JOBS=${JOBS:-$(nproc)}
 DEFAULT=(etcd kube-apiserver kube-scheduler kube-controller-manager kwok)
 KUBERNETES=(kube-apiserver kube-controller-manager kube-scheduler kube-proxy kubectl kubelet kubeadm)
-BESIDE=(etcd kwok runc cni containerd crictl etcdctl coredns pause deviceplugin)
+BESIDE=(etcd kwok runc cni containerd crictl etcdctl coredns pause deviceplugin dradriver)
 MONITORING=(prometheus alertmanager node-exporter)
 APART=(flannel)
 
@@ -103,6 +104,7 @@ folder_of() {
     pause) echo "$CACHE/pause-$PAUSE_VERSION" ;;
     flannel) echo "$CACHE/flannel-$FLANNEL_VERSION" ;;
     deviceplugin) echo "$CACHE/deviceplugin-$KUBE_VERSION-$(sha256sum <"$PLUGIN" | cut -c 1-8)" ;;
+    dradriver) echo "$CACHE/dradriver-$KUBE_VERSION-$(sha256sum <"$DRIVER" | cut -c 1-8)" ;;
     prometheus) echo "$CACHE/prometheus-$PROMETHEUS_VERSION" ;;
     alertmanager) echo "$CACHE/alertmanager-$ALERTMANAGER_VERSION" ;;
     node-exporter) echo "$CACHE/node-exporter-$NODE_EXPORTER_VERSION" ;;
@@ -121,6 +123,7 @@ last_of() {
     cni) echo firewall ;;
     flannel) echo flanneld ;;
     deviceplugin) echo nvidia-device-plugin ;;
+    dradriver) echo dra-driver ;;
     *) echo "$1" ;;
   esac
 }
@@ -240,6 +243,13 @@ deviceplugin() {
   mkdir -p "$CACHE/$KUBE_VERSION/src/kubernetes" && cd "$CACHE/$KUBE_VERSION/src/kubernetes"
   write_gomod k8s.io/kubernetes "$KUBE_VERSION" "v0${KUBE_VERSION#v1}"
   compile "$(folder_of deviceplugin)/nvidia-device-plugin" "$PLUGIN" "-s -w"
+}
+
+# Another, with the module that helps drivers of DRA.
+dradriver() {
+  mkdir -p "$CACHE/$KUBE_VERSION/src/kubernetes" && cd "$CACHE/$KUBE_VERSION/src/kubernetes"
+  write_gomod k8s.io/kubernetes "$KUBE_VERSION" "v0${KUBE_VERSION#v1}"
+  compile "$(folder_of dradriver)/dra-driver" "$DRIVER" "-s -w"
 }
 
 # kwok has no stages built in ("no stages found"): its module's own say when a fake node is ready and a fake pod runs.

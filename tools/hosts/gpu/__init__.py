@@ -2,7 +2,7 @@
 
 A host gets entries on its PCI bus, a driver's version, device nodes that nothing is behind, and stand-ins for
 nvidia-ctk and nvidia-container-runtime that do with `NVIDIA_VISIBLE_DEVICES` as the real ones do. `plugin.go` is the
-device plugin.
+device plugin, `driver.go` a driver of DRA, whose devices need none of the rest.
 """
 
 from __future__ import annotations
@@ -36,3 +36,23 @@ def plug_in(machine: Machine, count: int) -> None:
         path.write_text((_HERE / source).read_text())
         path.chmod(0o755)
     machine.execute(["sh", "-c", _SCRIPT, "sh", str(count)])
+
+
+def drive(machine: Machine, program: Path, kubeconfig: str, count: int) -> None:
+    """Have the driver of DRA offer devices on a host that is a node, with the rights of a kubeconfig (its text)."""
+    folder = machine.root / "opt/dra"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "dra-driver").write_bytes(program.read_bytes())
+    (folder / "dra-driver").chmod(0o755)
+    (folder / "kubeconfig").touch(mode=0o600)
+    (folder / "kubeconfig").write_text(kubeconfig)
+    words = [
+        "/opt/dra/dra-driver",
+        "--node",
+        machine.name,
+        "--devices",
+        str(count),
+        "--kubeconfig",
+        "/opt/dra/kubeconfig",
+    ]
+    machine.execute(["systemd-run", "--unit=dra-driver", "--property=Restart=always", *words])
