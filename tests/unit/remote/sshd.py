@@ -55,7 +55,7 @@ def _replied(transport: Any) -> threading.Event:
 
     def sending(message: Any) -> None:
         send(message)
-        if threading.current_thread() is transport:
+        if threading.get_ident() == transport.ident:
             transport._send_user_message = send
             replied.set()
 
