@@ -67,7 +67,7 @@ def _served(api: KubeApi, plural: str) -> bool:
     found = api.get(f"{CRDS}/{plural}.{KUEUE}")
     return any(
         one["type"] == "Established" and one["status"] == "True"
-        for one in found.get("status", {}).get("conditions", [])
+        for one in (found.get("status") or {}).get("conditions") or ()
     )
 
 

@@ -41,8 +41,26 @@ class Account(paramiko.ServerInterface):  # type: ignore[misc]
         if self._server.cuts_at_exec:
             self._server.cut()
             return False
-        threading.Thread(target=self._server.execute, args=(channel, command.decode()), daemon=True).start()
+        words = (channel, command.decode(), _replied(channel.transport))
+        threading.Thread(target=self._server.execute, args=words, daemon=True).start()
         return True
+
+
+def _replied(transport: Any) -> threading.Event:
+    """Set when the transport's thread, which asks whether a command may run, has sent its next message: the answer.
+
+    No real server ends a command before it has said that it runs; here a command of a few milliseconds could.
+    """
+    replied, send = threading.Event(), transport._send_user_message
+
+    def sending(message: Any) -> None:
+        send(message)
+        if threading.get_ident() == transport.ident:
+            transport._send_user_message = send
+            replied.set()
+
+    transport._send_user_message = sending
+    return replied
 
 
 class Server:
@@ -76,7 +94,8 @@ class Server:
             with suppress(paramiko.SSHException, EOFError, OSError):
                 transport.start_server(event=threading.Event(), server=Account(self))
 
-    def execute(self, channel: Any, command: str) -> None:
+    def execute(self, channel: Any, command: str, replied: threading.Event) -> None:
+        replied.wait(5)
         self.commands.append(command)
         environment = {"PATH": f"{self.path}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"}
         with subprocess.Popen(
