@@ -28,6 +28,10 @@ from tools.hosts.gpu import drive
 from tools.hosts.lab import Lab
 from tools.hosts.shell import LabError, wait_until
 
+pytestmark = pytest.mark.skipif(
+    os.environ.get("PAICTL_E2E_ALL") != "1",
+    reason="builds a driver of DRA: tools/kube/build.sh dradriver && PAICTL_E2E_ALL=1 make e2e-hosts",
+)
 Json = dict[str, Any]
 DEVICES = 8
 PODS = int(os.environ.get("PAICTL_CONTAINERS", "40"))

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # build.sh [COMPONENT...]: builds Kubernetes and what runs beside it as Go modules, once, into a cache outside the tree.
 #   Components: etcd kube-apiserver kube-controller-manager kube-scheduler kwok (what `make e2e` needs; the default);
-#   kubectl kubelet kubeadm kube-proxy etcdctl containerd runc cni crictl coredns pause deviceplugin dradriver; "hosts" is all that test hosts need;
+#   kubectl kubelet kubeadm kube-proxy etcdctl containerd runc cni crictl coredns pause deviceplugin; "hosts" is all that test hosts need;
 #   prometheus alertmanager node-exporter, in the versions of templates/images.yaml; "monitoring" is these three.
-#   flannel (another network of pods, for a test of its own).
+#   flannel (another network of pods) and dradriver (devices by claims), for a test of their own each.
 #   Versions: versions.env beside this file, or the environment. PAICTL_KUBE is the folder of Kubernetes' own binaries
 #   (default: ${XDG_CACHE_HOME:-~/.cache}/paictl/kube/VERSION); the others are in COMPONENT-VERSION beside it.
 #   KUBE_STAMP=v1.37.0 links the same code again under another version, in seconds a program: an "older patch" for upgrades.
@@ -33,9 +33,9 @@ OUT=$OWN
 JOBS=${JOBS:-$(nproc)}
 DEFAULT=(etcd kube-apiserver kube-scheduler kube-controller-manager kwok)
 KUBERNETES=(kube-apiserver kube-controller-manager kube-scheduler kube-proxy kubectl kubelet kubeadm)
-BESIDE=(etcd kwok runc cni containerd crictl etcdctl coredns pause deviceplugin dradriver)
+BESIDE=(etcd kwok runc cni containerd crictl etcdctl coredns pause deviceplugin)
 MONITORING=(prometheus alertmanager node-exporter)
-APART=(flannel)
+APART=(flannel dradriver)
 
 say() { printf 'kube: %s\n' "$*" >&2; }
 die() { say "$*"; exit 2; }
