@@ -30,7 +30,7 @@ class ConfigSnapshot:
         from paictl.config.reading.kinds import FileKind
         from paictl.config.reading.load import load_memory
 
-        loaded = load_memory({name: text.encode() for name, text in self.files.items()})
+        loaded = load_memory(self.files)
         found = [document for document in loaded.documents if document.kind is FileKind.HIVED]
         if not found or not isinstance(found[0].data, dict):
             raise ClusterError(
@@ -45,7 +45,7 @@ class ConfigSnapshot:
         from paictl.config.models.services import STANDARD_NAME
         from paictl.config.reading.load import load_memory
 
-        loaded = load_memory({name: text.encode() for name, text in self.files.items() if name == STANDARD_NAME})
+        loaded = load_memory({name: text for name, text in self.files.items() if name == STANDARD_NAME})
         for document in loaded.documents:
             section = document.data.get("hivedscheduler") if isinstance(document.data, dict) else None
             said = section.get("bad-device-deadline", "never") if isinstance(section, dict) else "never"

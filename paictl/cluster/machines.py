@@ -14,7 +14,7 @@ from paictl.errors import PaictlError
 
 def machines_in(files: Mapping[str, str]) -> list[MachineSpec]:
     """The machines that the layout among some configuration files lists; raises `PaictlError` without a layout."""
-    loaded = load_memory({name: text.encode() for name, text in files.items()})
+    loaded = load_memory(files)
     found = [document for document in loaded.documents if document.kind is FileKind.LAYOUT]
     if not found:
         raise PaictlError("there is no layout among the files", hint="a cluster is made from a layout.yaml")

@@ -192,7 +192,7 @@ def _promises(files: tuple[tuple[str, str], ...]) -> Mapping[str, VcPromise]:
     from paictl.config.reading.load import load_memory
     from paictl.workload.supply import Supply
 
-    loaded = load_memory({name: text.encode() for name, text in files})
+    loaded = load_memory(dict(files))
     for document in loaded.documents:
         if document.kind is FileKind.HIVED and isinstance(document.data, dict):
             spec = ClusterSpec.from_mapping(document.data)

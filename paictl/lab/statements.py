@@ -334,7 +334,7 @@ def _read_as_paictl_does(subject: Message, says: Says, written: str) -> Iterator
     """Whether a host list names hosts, or a settings file has a key: however they are quoted, ordered or spaced."""
     from paictl.config.reading.load import load_memory  # late: few checks read files
 
-    document = next(iter(load_memory({says["name"]: written.encode()}).documents))
+    document = next(iter(load_memory({says["name"]: written}).documents))
     if "key" in says:
         has = isinstance(document.data, dict) and document.data.get(says["key"]) not in (None, "")
         yield Mismatch(has, subject, "", message("holds", what=quoted(f"{says['key']}:")),

@@ -80,7 +80,7 @@ def _from_layout(layout: Path) -> InitialConfiguration:
     services = path.with_name(SERVICES)
     if services.is_file():
         files[SERVICES] = read_bytes(str(services)).decode("utf-8", errors="replace")
-    loaded = load_memory({str(path.with_name(name)): text.encode() for name, text in files.items()})
+    loaded = load_memory({str(path.with_name(name)): text for name, text in files.items()})
     report = validate(loaded, Choice(severity=Severity.ERROR))
     if report.problems:
         message = "the files have errors, so no cluster was brought up"

@@ -83,7 +83,7 @@ def plan_joining(cluster: Cluster, machine: Machine, like: str | None) -> Member
 
 def _any_worker(now: ConfigVersion, name: str) -> str | None:
     """A worker of the layout that stands for all; None where there is no layout, or the machine is in it."""
-    loaded = load_memory({file: body.encode() for file, body in now.files.items()})
+    loaded = load_memory(now.files)
     layouts = [layout_of(one) for one in loaded.documents if one.kind is FileKind.LAYOUT]
     workers = [one for layout in layouts for one in layout.with_role("pai-worker")]
     same = [one.key for one in workers if one.key == name]

@@ -61,7 +61,7 @@ class Renderer:
     def __init__(self, inputs: RenderInputs, templates: Path | None = None) -> None:
         self._inputs = inputs
         self._templates = templates or resource_folder("templates")
-        loaded = load_memory({name: one.encode() for name, one in inputs.files.items()})
+        loaded = load_memory(inputs.files)
         documents = [one for one in loaded.documents if one.kind in (FileKind.SERVICES, FileKind.LAYOUT)]
         found = sorted(documents, key=lambda one: one.path != STANDARD_NAME)
         self._services = _data(next((one for one in found if one.kind is FileKind.SERVICES), None))

@@ -7,15 +7,14 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
-from paictl.config.pushing.fileset import Files, kind_of, masked, sealed
-from paictl.config.reading.csvtable import parse_csv
+from paictl.config.pushing.configfile import ConfigFile, Files
 from paictl.config.reading.keypath import dotted
 from paictl.config.reading.nodes import Data, to_data
 from paictl.config.reading.source import Source
 from paictl.config.reading.text import one_line, printable
 from paictl.config.reading.yamltree import parse_yaml
-from paictl.config.secrets.sealing import is_seal, replace_secrets
-from paictl.config.secrets.walk import SHOWN, Secret
+from paictl.config.secrets.sealing import is_seal
+from paictl.config.secrets.walk import SHOWN
 from paictl.frozen import frozen
 
 Steps: TypeAlias = "tuple[str | int, ...]"
@@ -55,43 +54,30 @@ def compare_files(old: Files, new: Files) -> tuple[FileDifference, ...]:
     return tuple(_file(name, old.get(name), new.get(name)) for name in sorted({*old, *new}))
 
 
-def _file(name: str, old: str | None, new: str | None) -> FileDifference:
+def _file(name: str, old: ConfigFile | None, new: ConfigFile | None) -> FileDifference:
     if old == new:
         return FileDifference(name, None)
-    if old is None or new is None:
-        what, before, after = (ADDED, "", masked(name, new or "")) if old is None else (REMOVED, masked(name, old), "")
-        shown = before.splitlines(), after.splitlines()
+    if old is not None and new is not None:
+        before = old.sealed(old)
+        after = new.sealed(before, new)
+        shown = before.masked(), after.shown_beside(before)
+        changes = tuple(_changes((), before.data, after.data))
     else:
-        what, before = CHANGED, sealed(name, old, old)
-        after = sealed(name, new, before, new)
-        shown = _shown(name, before, before), _shown(name, after, before)
-    lines = tuple(_unified(name, *shown))
-    changes = tuple(_changes((), _data(name, before), _data(name, after)))
-    return FileDifference(name, what if lines or changes else None, changes, lines)
+        shown = old.masked() if old else "", new.masked() if new else ""
+        changes = tuple(_changes((), _masked_data(old), _masked_data(new)))
+    lines = tuple(_unified(name, *(side.splitlines() for side in shown)))
+    what = ADDED if old is None else REMOVED if new is None else CHANGED if lines or changes else None
+    return FileDifference(name, what, changes, lines)
 
 
-def _shown(name: str, text: str, before: str) -> list[str]:
-    """Lines to print; a secret whose seal is not in the text before says that it changed."""
-
-    def word(secret: Secret) -> str:
-        return SHOWN if secret.value in before else f"{SHOWN} (changed)"
-
-    return replace_secrets(text, kind_of(name, text), word).splitlines()
+def _masked_data(file: ConfigFile | None) -> Data:
+    """The values of a file on one side only: all that is secret in it is shown as such."""
+    return {} if file is None else ConfigFile(file.name, file.masked(), kind=file.kind).data
 
 
 def _unified(name: str, old: list[str], new: list[str]) -> Iterator[str]:
     for line in difflib.unified_diff(old, new, f"{name} (old)", f"{name} (new)", lineterm=""):
         yield "\t".join(printable(piece) for piece in line.split("\t"))
-
-
-def _data(name: str, text: str) -> Data:
-    """The values of a file; of a host list, address by host name."""
-    source = Source(name, text)
-    if kind_of(name, text).is_csv:
-        rows = [row.fields for row in parse_csv(source) if row.fields]
-        return {fields[0].stripped: ", ".join(field.stripped for field in fields[1:]) for fields in rows}
-    tree = parse_yaml(source)
-    return {} if tree.root is None else to_data(tree.root)
 
 
 def _changes(path: Steps, old: Data, new: Data) -> Iterator[KeyChange]:

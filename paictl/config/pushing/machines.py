@@ -94,7 +94,7 @@ def _host(line: str) -> str:
 
 
 def _documents(files: Files, kind: FileKind) -> list[Document]:
-    loaded = load_memory({name: body.encode() for name, body in files.items()})
+    loaded = load_memory(files)
     found = [one for one in loaded.documents if one.kind is kind]
     for one in found:
         if one.fatal:

@@ -13,6 +13,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from paictl.config.pushing import yamltext
+from paictl.config.pushing.configfile import ConfigFile
 from paictl.config.reading.edits import Replacement
 from paictl.config.reading.keypath import KeyPath, dotted
 from paictl.config.reading.nodes import Data, Entry, MappingNode, Node, ScalarNode, to_data
@@ -30,26 +31,27 @@ class Merged:
     `added` those that only the pushed file has. A path that stands for a mapping stands for all below it.
     """
 
-    text: str
+    file: ConfigFile
     kept: tuple[KeyPath, ...] = ()
     changed: tuple[KeyPath, ...] = ()
     added: tuple[KeyPath, ...] = ()
 
 
-def merge(old: str, new: str, drop: Collection[KeyPath] = (), name: str = "the pushed file") -> Merged:
-    """Merge the text that a cluster has (`old`) and the text that is pushed (`new`).
+def merge(old: ConfigFile, new: ConfigFile, drop: Collection[KeyPath] = ()) -> Merged:
+    """Merge the file that a cluster has (`old`) and the file that is pushed (`new`).
 
     An empty section of the pushed file (a key without a value) keeps what the cluster has below it. `drop` names keys
     that the cluster is to lose; one that it does not have, or that the pushed file has as well, is an error. Raises
     `PaictlError` if a text cannot be read, or if a section would have to change that is written elsewhere (an alias).
     """
     before, after = _ended(old), _ended(new)
-    pushed = _read(after, name)
+    pushed = _readable(after, new.name)
     for path in drop:
-        if _follow(pushed, path) is not None:
-            raise PaictlError(f"{dotted(path)} is to be dropped and pushed", where=name, hint="remove it from the file")
+        if after.node(path) is not None:
+            hint = "remove it from the file"
+            raise PaictlError(f"{dotted(path)} is to be dropped and pushed", where=new.name, hint=hint)
         before = _without(before, path)
-    kept = _read(before, "the cluster's file")
+    kept = _readable(before, "the cluster's file")
     if not isinstance(kept, MappingNode) or not isinstance(pushed, MappingNode | None):
         same = kept is None or _canonical(_data(kept)) == _canonical(_data(pushed))
         return Merged(new, changed=() if same else ((),))
@@ -59,18 +61,17 @@ def merge(old: str, new: str, drop: Collection[KeyPath] = (), name: str = "the p
         return found.merged(new)
     wanted = _canonical(merged_data(to_data(kept), _data(pushed)))
     for verbatim, apart in ((True, True), (True, False), (False, False)):
-        merging = _Merging(before, after, verbatim, apart)
+        merging = _Merging(before.text, after.text, verbatim, apart)
         try:
             merging.mappings(kept, pushed or MappingNode(kept.source, 0, 0), 0)
         except _ElsewhereError:
             break
-        text = merging.text(pushed)
-        tree = parse_yaml(Source(name, text))
-        if not tree.fatal and _canonical(_data(tree.root)) == wanted:
-            return found.merged(text)
+        made = new.with_text(merging.text(pushed))
+        if not made.fatal and _canonical(_data(made.root)) == wanted:
+            return found.merged(made)
     paths = ", ".join(dotted(path) for path in found.kept[:5])
     hint = "write the file without anchors and aliases, or add these keys to it"
-    raise PaictlError(f"cannot take over what only the cluster has: {paths}", where=name, hint=hint)
+    raise PaictlError(f"cannot take over what only the cluster has: {paths}", where=new.name, hint=hint)
 
 
 def merged_data(old: Data, new: Data) -> Data:
@@ -104,8 +105,8 @@ class _Differences:
         elif _canonical(old) != _canonical(new):
             self.changed.append(path)
 
-    def merged(self, text: str) -> Merged:
-        return Merged(text, tuple(self.kept), tuple(self.changed), tuple(self.added))
+    def merged(self, file: ConfigFile) -> Merged:
+        return Merged(file, tuple(self.kept), tuple(self.changed), tuple(self.added))
 
 
 class _ElsewhereError(Exception):
@@ -251,24 +252,24 @@ def _ends_list(text: str) -> bool:
     return bare.rstrip().endswith(("{", ","))
 
 
-def _without(text: str, path: KeyPath) -> str:
-    """A text without one key; raises `PaictlError` if it has no such key."""
-    root = _read(text, "the cluster's file")
-    parent = _follow(root, path[:-1])
+def _without(file: ConfigFile, path: KeyPath) -> ConfigFile:
+    """A file without one key; raises `PaictlError` if it has no such key."""
+    root = _readable(file, "the cluster's file")
+    parent = file.node(path[:-1])
     entry = parent.entries.get(path[-1]) if isinstance(parent, MappingNode) else None
     if root is None or not isinstance(parent, MappingNode) or entry is None:
         hint = "see the cluster's keys with: paictl config pull"
         raise PaictlError(f"the cluster has no key {dotted(path)} to drop", hint=hint)
+    text = file.text
     if len(parent) > 1 and entry in yamltext.own_entries(text, parent):
         cut = text[: yamltext.start_of_entry(text, entry)] + text[yamltext.end_of_entry(text, entry) :]
     else:
         rest = {other.name: to_data(other.value) for other in parent if other is not entry}
         cut = text[: parent.start] + yamltext.flow_value(rest) + text[parent.end :]
-    wanted = _pruned(to_data(root), path)
-    tree = parse_yaml(Source("the cluster's file", cut))
-    if tree.fatal or _canonical(_data(tree.root)) != _canonical(wanted):
+    made = file.with_text(cut)
+    if made.fatal or _canonical(_data(made.root)) != _canonical(_pruned(to_data(root), path)):
         raise PaictlError(f"cannot drop {dotted(path)} from the cluster's file", hint="drop the section around it")
-    return cut
+    return made
 
 
 def _pruned(data: Data, path: KeyPath) -> Data:
@@ -280,22 +281,15 @@ def _pruned(data: Data, path: KeyPath) -> Data:
     return {name: _pruned(value, tuple(rest)) if name == step else value for name, value in data.items()}
 
 
-def _follow(node: Node | None, path: KeyPath) -> Node | None:
-    for step in path:
-        node = node.get(step) if isinstance(node, MappingNode) else None
-    return node
-
-
-def _read(text: str, name: str) -> Node | None:
-    tree = parse_yaml(Source(name, text))
-    if tree.fatal:
+def _readable(file: ConfigFile, name: str) -> Node | None:
+    if file.fatal:
         raise PaictlError("is not readable as YAML", where=name, hint="run: paictl config validate")
-    return tree.root
+    return file.root
 
 
-def _ended(text: str) -> str:
-    """The text with a line end at its end, so that lines can follow."""
-    return text if not text or text.endswith("\n") else text + "\n"
+def _ended(file: ConfigFile) -> ConfigFile:
+    """The file with a line end at its end, so that lines can follow."""
+    return file if not file.text or file.text.endswith("\n") else file.with_text(file.text + "\n")
 
 
 def _data(node: Node | None) -> Data:

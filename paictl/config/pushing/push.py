@@ -7,13 +7,11 @@ from dataclasses import field
 
 from paictl import i18n
 from paictl.config.pushing.compare import FileDifference, compare_files
-from paictl.config.pushing.fileset import Files, kind_of, seal_files, sealed, secrets_of
+from paictl.config.pushing.configfile import ConfigFile, Files
+from paictl.config.pushing.fileset import seal_set, values_behind
 from paictl.config.pushing.merge import Merged, merge
 from paictl.config.reading.keypath import KeyPath, dotted, parse_dotted
 from paictl.config.reading.kinds import FileKind
-from paictl.config.reading.nodes import MappingNode, Node
-from paictl.config.reading.source import Source
-from paictl.config.reading.yamltree import parse_yaml
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
 
@@ -25,11 +23,11 @@ SERVICE_KINDS = frozenset({FileKind.LAYOUT, FileKind.SERVICES, FileKind.HIVED})
 class PushResult:
     """The outcome: `files` are those of the new version with secrets sealed, `merged` says by file what was kept."""
 
-    files: dict[str, str]
+    files: dict[str, ConfigFile]
     merged: dict[str, Merged]
     differences: tuple[FileDifference, ...]
     secrets: dict[str, str] = field(default_factory=dict, repr=False)
-    """Seal → value, of the secrets that the pushed files have in clear (`fileset.secrets_of`)."""
+    """Seal → value, of the secrets that the pushed files have in clear (`fileset.values_behind`)."""
 
     @property
     def changes(self) -> bool:
@@ -37,9 +35,9 @@ class PushResult:
         return any(difference.what is not None for difference in self.differences)
 
 
-def of_services(files: Files) -> dict[str, str]:
+def of_services(files: Files) -> dict[str, ConfigFile]:
     """The files that ``-m service`` pushes."""
-    return {name: text for name, text in files.items() if kind_of(name, text) in SERVICE_KINDS}
+    return {name: file for name, file in files.items() if file.kind in SERVICE_KINDS}
 
 
 def prepare_push(pushed: Files, stored: Files, drop: Iterable[str] = ()) -> PushResult:
@@ -49,24 +47,23 @@ def prepare_push(pushed: Files, stored: Files, drop: Iterable[str] = ()) -> Push
     ``FILE:path.to.key`` where several files have the key, or a whole file of the cluster as ``FILE``. Raises
     `PaictlError` for a key that cannot be dropped, a secret that cannot be sealed or a file that cannot be merged.
     """
-    stored = seal_files(stored, stored)  # what is kept must not stay in clear, should it ever have been stored so
+    stored = seal_set(stored, stored)  # what is kept must not stay in clear, should it ever have been stored so
     words = list(drop)
     whole = {word for word in words if word in stored}
     drops = _drops([word for word in words if word not in whole], pushed, stored)
     merged: dict[str, Merged] = {}
-    for name, text in pushed.items():
+    for name, file in pushed.items():
         has = stored.get(name)
         if has is None:
             # A file that was renamed brings seals which the cluster knows from under the old name.
-            kin = [other for one, other in stored.items() if kind_of(one, other) is kind_of(name, text)]
-            merged[name] = Merged(sealed(name, text, *kin))
-        elif kind_of(name, text).is_csv:
-            merged[name] = Merged(text)
+            merged[name] = Merged(file.sealed(*(other for other in stored.values() if other.kind is file.kind)))
+        elif file.kind.is_csv:
+            merged[name] = Merged(file)
         else:
-            merged[name] = merge(has, sealed(name, text, has), drops.get(name, ()), name)
-    files = {**stored, **{name: outcome.text for name, outcome in merged.items()}}
-    files = {name: text for name, text in files.items() if name not in whole or name in merged}
-    return PushResult(files, merged, compare_files(stored, files), secrets_of(pushed, files))
+            merged[name] = merge(has, file.sealed(has), drops.get(name, ()))
+    files = {**stored, **{name: outcome.file for name, outcome in merged.items()}}
+    files = {name: file for name, file in files.items() if name not in whole or name in merged}
+    return PushResult(files, merged, compare_files(stored, files), values_behind(pushed, files))
 
 
 def _drops(words: Iterable[str], pushed: Files, stored: Files) -> dict[str, list[KeyPath]]:
@@ -76,7 +73,7 @@ def _drops(words: Iterable[str], pushed: Files, stored: Files) -> dict[str, list
         name, colon, rest = word.partition(":")
         named = bool(colon) and name in stored
         path = parse_dotted(rest if named else word)
-        found = [name] if named else [file for file, text in stored.items() if _has(file, text, path)]
+        found = [name] if named else [file.name for file in stored.values() if file.node(path) is not None]
         if len(found) != 1:
             many = f"is in {' and '.join(found)}" if found else "is in no file of the cluster"
             raise PaictlError(
@@ -89,10 +86,3 @@ def _drops(words: Iterable[str], pushed: Files, stored: Files) -> dict[str, list
             )
         drops.setdefault(found[0], []).append(path)
     return drops
-
-
-def _has(name: str, text: str, path: KeyPath) -> bool:
-    node: Node | None = None if name.endswith(".csv") else parse_yaml(Source(name, text)).root
-    for step in path:
-        node = node.get(step) if isinstance(node, MappingNode) else None
-    return node is not None

@@ -60,7 +60,7 @@ def broken(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[Broken,
 
 
 def _document(files: Mapping[str, str]) -> Document | None:
-    loaded = load_memory({name: body.encode() for name, body in files.items()})
+    loaded = load_memory(files)
     if not any(one.kind is FileKind.HIVED for one in loaded.documents):
         return None
     return configuration(loaded)

@@ -143,10 +143,15 @@ def is_folder(path: str) -> bool:
         return False
 
 
-def load_memory(files: Mapping[str, bytes], kind: FileKind | None = None) -> Loaded:
-    """One bundle from file names and contents; nothing is read from disk (examples, tests, editors)."""
-    documents = [document for name, data in files.items() for document in load_bytes(name, data, kind)]
+def load_memory(files: Mapping[str, bytes] | Mapping[str, str], kind: FileKind | None = None) -> Loaded:
+    """One bundle from file names and contents; nothing is read from disk (clusters, examples, editors)."""
+    documents = [document for name, content in files.items() for document in load_bytes(name, encoded(content), kind)]
     return Loaded((Bundle("memory", tuple(documents)),))
+
+
+def encoded(content: bytes | str) -> bytes:
+    """The bytes of a file; a text that came from JSON may hold halves of characters, which the rules then report."""
+    return content if isinstance(content, bytes) else content.encode("utf-8", errors="surrogatepass")
 
 
 def load_file(path: str, kind: FileKind | None = None) -> list[Document]:

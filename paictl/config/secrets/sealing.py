@@ -16,9 +16,8 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 
 from paictl.config.reading.keypath import dotted
-from paictl.config.reading.kinds import FileKind
 from paictl.config.secrets.names import sounds_secret
-from paictl.config.secrets.walk import SEAL_PREFIX, SHOWN, Path, Secret, SecretError, Walk, walk
+from paictl.config.secrets.walk import MARK, SEAL_PREFIX, SHOWN, Path, Secret, SecretError, Walk, walk
 
 COST = (14, 8, 5)
 """scrypt's (log2 n, r, p): 16 MiB and a fifth of a second per secret, as OWASP recommends."""
@@ -57,17 +56,17 @@ def is_seal_of(value: str, secret: str) -> bool:
     return any(_matches(value, f"{tag}:{secret}", _slow_hash) for tag in _TAGS)
 
 
-def seal(text: str, kind: FileKind, *known_texts: str) -> str:
-    """The text with every secret sealed; `known_texts` are sealed texts of the same file, e.g. what the cluster has.
+def seal(found: Walk, *known: Walk) -> Walk:
+    """The text with every secret sealed; `known` are sealed texts of the same file, e.g. what the cluster has.
 
     A secret that is the same as in one of them keeps its seal, so that equal sealed texts mean equal secrets. Raises
-    `SecretError` if the text cannot be read, or holds a seal that none of them has: such a seal stands for a secret
-    that nobody here ever saw.
+    `SecretError` if the text holds a seal that none of them has: such a seal stands for a secret that nobody here
+    ever saw.
     """
-    known: dict[Path, list[str]] = {}
-    for path, found in (pair for sealed_text in known_texts for pair in _seals(sealed_text, kind)):
-        known.setdefault(path, []).append(found)
-    everywhere = {one for seals in known.values() for one in seals}
+    seals: dict[Path, list[str]] = {}
+    for secret in (secret for other in known for secret in _seals(other)):
+        seals.setdefault(secret.path, []).append(secret.value)
+    everywhere = {value for values in seals.values() for value in values}
 
     def sealed(secret: Secret) -> str:
         where = dotted(secret.path)
@@ -80,51 +79,45 @@ def seal(text: str, kind: FileKind, *known_texts: str) -> str:
                 raise SecretError(f"{where} has a seal that the cluster does not have", hint="write the secret itself")
             return secret.value
         clear = f"{secret.tag}:{secret.value}"
-        for one in known.get(secret.path, ()):
-            if _matches(one, clear):
-                return one
+        for value in seals.get(secret.path, ()):
+            if _matches(value, clear):
+                return value
         return _seal_of(clear, COST)
 
-    return replace_secrets(text, kind, sealed)
+    return replace_secrets(found, sealed)
 
 
-def mask(text: str, kind: FileKind) -> str:
+def mask(found: Walk) -> Walk:
     """The text as it may be shown: `SHOWN` for every secret, sealed or not; the same errors as `seal`."""
-    return replace_secrets(text, kind, lambda _: SHOWN)
+    return replace_secrets(found, lambda _: SHOWN)
 
 
-def secret_paths(text: str, kind: FileKind) -> tuple[Path, ...]:
-    """Paths of the values that are secret, in the order of the text."""
-    return tuple(secret.path for secret in walk(text, kind).secrets)
+def seals_in(found: Walk) -> set[str]:
+    """The seals that a text holds."""
+    return {secret.value for secret in _seals(found)}
 
 
-def seals_in(text: str, kind: FileKind) -> set[str]:
-    """The seals that a text holds; raises `SecretError` if it cannot be read."""
-    return {found for _, found in _seals(text, kind)}
-
-
-def values_behind(text: str, sealed_text: str, kind: FileKind) -> dict[str, str]:
+def values_behind(clear: Walk, sealed: Walk) -> dict[str, str]:
     """What seals stand for: seal → ``TAG:VALUE`` (the tag is YAML's: ``str``, ``int``), for a store of secrets.
 
-    `text` has the secrets in clear and `sealed_text` was made of it; a seal that `text` had already is not in the
+    `clear` has the secrets in clear and `sealed` was made of it; a seal that `clear` had already is not in the
     outcome, because nobody here knows its value.
     """
-    clear: dict[Path, list[str]] = {}
-    for secret in walk(text.removeprefix("\ufeff"), kind).secrets:
+    values: dict[Path, list[str]] = {}
+    for secret in clear.secrets:
         if not is_seal(secret.value):
-            clear.setdefault(secret.path, []).append(f"{secret.tag}:{secret.value}")
-    pairs = ((found, one) for path, found in _seals(sealed_text, kind) for one in clear.get(path, ()))
-    return {found: one for found, one in pairs if _matches(found, one)}
+            values.setdefault(secret.path, []).append(f"{secret.tag}:{secret.value}")
+    pairs = ((secret.value, value) for secret in _seals(sealed) for value in values.get(secret.path, ()))
+    return {seal: value for seal, value in pairs if _matches(seal, value)}
 
 
-def replace_secrets(text: str, kind: FileKind, replacement: Callable[[Secret], str]) -> str:
+def replace_secrets(found: Walk, replacement: Callable[[Secret], str]) -> Walk:
     """The text with another value for each secret; lines, comments and all other bytes stay where they are.
 
     A comment that repeats a secret, or holds a setting that sounds like one, loses that word: it would be the secret,
     or the one of yesterday. Raises `SecretError` if the result could not be read as it should.
     """
-    mark, body = ("\ufeff", text[1:]) if text.startswith("\ufeff") else ("", text)
-    found = walk(body, kind)
+    body = found.text.removeprefix(MARK)
     if len(found.secrets) > MAX_SECRETS:
         raise SecretError(f"has {len(found.secrets)} secrets, the limit is {MAX_SECRETS}", hint="split the file")
     pieces = [(secret.start, secret.end, _in_place(body, secret, replacement(secret))) for secret in found.secrets]
@@ -132,11 +125,14 @@ def replace_secrets(text: str, kind: FileKind, replacement: Callable[[Secret], s
     result = body
     for start, end, piece in sorted(pieces, reverse=True):
         result = result[:start] + piece + result[end:]
-    if walk(result, kind).shape != found.shape:
+    if result == body:
+        return found
+    made = walk(found.text[: len(found.text) - len(body)] + result, found.kind)
+    if made.shape != found.shape:
         raise SecretError(
             "has a layout in which secrets cannot be replaced", hint="write secrets in quotes, one a line"
         )
-    return mark + result
+    return made
 
 
 def _in_place(text: str, secret: Secret, value: str) -> str:
@@ -180,11 +176,9 @@ def _cleaned_setting(match: re.Match[str]) -> str:
     return match.group() if shown else f"{name}{colon}{REMOVED}"
 
 
-def _seals(text: str, kind: FileKind) -> Iterator[tuple[Path, str]]:
-    """(path, seal) of the seals in a text."""
-    for secret in walk(text.removeprefix("\ufeff"), kind).secrets:
-        if is_seal(secret.value):
-            yield secret.path, secret.value
+def _seals(found: Walk) -> Iterator[Secret]:
+    """The secrets of a text that are sealed."""
+    return (secret for secret in found.secrets if is_seal(secret.value))
 
 
 def quick_seal(value: str) -> str:

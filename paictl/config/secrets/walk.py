@@ -25,6 +25,9 @@ from paictl.frozen import frozen
 Schema: TypeAlias = "dict[str, Any]"
 Path: TypeAlias = "tuple[str | int, ...]"
 
+MARK = "\ufeff"
+"""The byte order mark that a text may begin with."""
+
 SEAL_PREFIX = "sealed:scrypt:"
 SHOWN = "<secret>"
 """What stands for a secret in a text that is stored, and in one that is shown; a secret wherever it turns up."""
@@ -52,8 +55,13 @@ class Secret:
 
 @frozen
 class Walk:
-    """What a walk over a text finds: its secrets, and the spans of all scalars, between which comments stand."""
+    """A text and what a walk over it finds: its secrets, and the spans of all scalars, between which comments stand.
 
+    Offsets count from behind a byte order mark.
+    """
+
+    text: str = field(repr=False)
+    kind: FileKind
     secrets: tuple[Secret, ...]
     scalars: tuple[tuple[int, int], ...]
     shape: tuple[object, ...] = field(repr=False)
@@ -66,16 +74,17 @@ def walk(text: str, kind: FileKind) -> Walk:
     A host list has none.
     """
     if kind.is_csv:
-        return Walk((), (), (text,))
-    walker = _Walker(text, kind)
+        return Walk(text, kind, (), (), (text,))
+    body = text.removeprefix(MARK)
+    walker = _Walker(body, kind)
     try:
-        for event in yaml.parse(text, Loader=_Loader):
+        for event in yaml.parse(body, Loader=_Loader):
             walker.take(event)
     except yaml.YAMLError:
         raise SecretError(
             "is not readable as YAML, so its secrets cannot be found", hint="run: paictl config validate"
         ) from None
-    return Walk(tuple(walker.secrets), tuple(walker.scalars), tuple(walker.shape))
+    return Walk(text, kind, tuple(walker.secrets), tuple(walker.scalars), tuple(walker.shape))
 
 
 @dataclass(slots=True)

@@ -2,60 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable
 from typing import Final
 
 from paictl.config.linting.validate import Choice, Report, validate
-from paictl.config.pushing.fileset import kind_of
+from paictl.config.pushing.configfile import ConfigFile, Files, loaded
 from paictl.config.reading.kinds import FileKind
-from paictl.config.reading.load import load_memory
 from paictl.config.reading.nodes import MappingNode
 from paictl.config.reading.problem import Problem, Severity
-from paictl.config.reading.source import Source
-from paictl.config.reading.yamltree import parse_yaml
 from paictl.errors import PaictlError
 from paictl.i18n import text
 from paictl.operate.errors import RefusedFilesError
-
-Files = Mapping[str, str]
 
 EMPTY: Final = "TXT013"
 """The rule about files in which nothing is set: to push one can only be a mistake."""
 UNSENT: Final = "the files have errors, so nothing was sent"
 
 
-def check_alone(files: Files, places: Files, message: str = UNSENT) -> Report:
-    """What the rules say about files as they were written; `places` are their paths, for messages.
+def check_alone(files: Files, message: str = UNSENT) -> Report:
+    """What the rules say about files as they were written.
 
     Raises `RefusedFilesError` with `message` for a file that is not readable as what it is: nothing merges into it.
     """
-    report = _report(files, places)
+    report = _report(files)
     text = [one for one in report.problems if one.rule.startswith("TXT")]
     _refuse([one for one in text if one.severity is Severity.ERROR or one.rule == EMPTY], report, message)
     return report
 
 
-def check_merged(alone: Report, merged: Files, before: Files, places: Files) -> tuple[Problem, ...]:
+def check_merged(alone: Report, merged: Files, before: Files, pushed: Collection[str]) -> tuple[Problem, ...]:
     """The warnings to show for files that are pushed.
 
-    `alone` is what was found in them, `merged` what the cluster would have then, `before` what it has. An error counts
-    unless it is gone in `merged`: what a fragment lacks may stand in the cluster. Warnings are those of the files, and
-    whatever is wrong between them and the cluster's other files. Raises `RefusedFilesError`.
+    `alone` is what was found in them, `merged` what the cluster would have then, `before` what it has; `pushed` are
+    the names of all files in the folder. An error counts unless it is gone in `merged`: what a fragment lacks may
+    stand in the cluster. Warnings are those of the files, and whatever is wrong between them and the cluster's other
+    files. Raises `RefusedFilesError`.
     """
-    if not alone.problems and set(before) <= set(places):
+    if not alone.problems and before.keys() <= set(pushed):
         return ()
-    whole = _report(merged, places)
+    whole = _report(merged)
     there = {(one.rule, one.message) for one in whole.problems}
     left = [one for one in alone.problems if (one.rule, one.message) in there]
     _refuse([one for one in left if one.severity is Severity.ERROR], alone)
-    known = {(one.rule, one.message) for one in (*alone.problems, *_report(before, places).problems)}
+    known = {(one.rule, one.message) for one in (*alone.problems, *_report(before).problems)}
     new = [one for one in whole.problems if (one.rule, one.message) not in known and one.severity is Severity.ERROR]
     return (*left, *new)
 
 
-def _report(files: Files, places: Files) -> Report:
-    named = {places.get(name, name): text.encode("utf-8", errors="surrogatepass") for name, text in files.items()}
-    return validate(load_memory(named), Choice(severity=Severity.WARNING))
+def _report(files: Files) -> Report:
+    return validate(loaded(files), Choice(severity=Severity.WARNING))
 
 
 def _refuse(errors: list[Problem], report: Report, message: str = UNSENT) -> None:
@@ -76,7 +71,7 @@ def refuse_twice(files: Files, pushed: Iterable[str]) -> tuple[str, ...]:
     remarks: dict[tuple[str, str], str] = {}
     fresh = set(pushed)
     for name in sorted(files):
-        for key in _services_in(name, files[name]):
+        for key in _services_in(files[name]):
             other = setters.setdefault(key, name)
             if other == name:
                 continue
@@ -95,9 +90,8 @@ def refuse_twice(files: Files, pushed: Iterable[str]) -> tuple[str, ...]:
     return tuple(remarks.values())
 
 
-def _services_in(name: str, text: str) -> list[str]:
-    kind = kind_of(name, text)
-    if kind is FileKind.HIVED:
+def _services_in(file: ConfigFile) -> list[str]:
+    if file.kind is FileKind.HIVED:
         return ["hivedscheduler"]
-    root = parse_yaml(Source(name, text)).root if kind is FileKind.SERVICES else None
+    root = file.root if file.kind is FileKind.SERVICES else None
     return list(root.entries) if isinstance(root, MappingNode) else []

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Protocol
 
 from paictl.cluster.interface import Identity, Port, Services
 from paictl.config.pushing.compare import FileDifference
+from paictl.config.pushing.configfile import Files, loaded
 from paictl.config.quotas.capacity import Capacity, capacity, configuration
 from paictl.config.quotas.diff import VcChange, compare
-from paictl.config.reading.load import load_memory
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.service.catalogue import load_catalogue
 from paictl.service.live import readers_of
 
 
-def vc_changes(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[VcChange, ...]:
+def vc_changes(before: Files, after: Files) -> tuple[VcChange, ...]:
     """What each virtual cluster gains and loses; nothing where one side has no configuration that can be counted."""
     old, new = _capacity(before), _capacity(after)
     if new is None:
@@ -24,9 +24,9 @@ def vc_changes(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[VcC
     return compare(old or Capacity((), ()), new).vcs
 
 
-def _capacity(files: Mapping[str, str]) -> Capacity | None:
+def _capacity(files: Files) -> Capacity | None:
     try:
-        return capacity(configuration(load_memory({name: text.encode() for name, text in files.items()})))
+        return capacity(configuration(loaded(files)))
     except PaictlError:
         return None
 

@@ -7,6 +7,7 @@ have changed meanwhile, whoever runs it.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
@@ -14,6 +15,7 @@ from typing import Any, Final
 from paictl import i18n
 from paictl.cluster.interface import ConfigVersion
 from paictl.config.making.generate import SERVICES_FILE
+from paictl.config.pushing.configfile import ConfigFile
 from paictl.config.pushing.fileset import read_folder
 from paictl.errors import PaictlError
 from paictl.files import write_together
@@ -37,30 +39,33 @@ class Base:
 
 @frozen
 class Folder:
-    """What stands in a folder: texts by name, where each was read, and what there is to say about the names."""
+    """The files in a folder by their names in a cluster, and what there is to say about these names."""
 
-    files: dict[str, str]
-    places: dict[str, str]
+    files: Mapping[str, ConfigFile]
     notes: tuple[str, ...] = ()
+
+    @property
+    def places(self) -> dict[str, str]:
+        """Where each file was read, by name."""
+        return {name: file.place for name, file in self.files.items()}
 
 
 def read(path: str) -> Folder:
     """The configuration files in a folder; raises `PaictlError` if there are none, or two that mean the same one."""
-    files: dict[str, str] = {}
-    places: dict[str, str] = {}
+    files: dict[str, ConfigFile] = {}
     notes: list[str] = []
-    for name, text in read_folder(path).items():
-        known = OTHER_NAMES.get(name, name)
+    for file in read_folder(path):
+        known = OTHER_NAMES.get(file.name, file.name)
         if known in files:
             raise PaictlError(
-                i18n.text("{value} and {name} are the same file to OpenPAI", value=places[known], name=name),
+                i18n.text("{value} and {name} are the same file to OpenPAI", value=files[known].place, name=file.name),
                 where=path,
                 hint="keep one",
             )
-        if known != name:
-            notes.append(f"{name} is taken as {known}, which is its name in OpenPAI")
-        files[known], places[known] = text, str(Path(path, name))
-    return Folder(files, places, tuple(notes))
+        if known != file.name:
+            notes.append(f"{file.name} is taken as {known}, which is its name in OpenPAI")
+        files[known] = file.renamed(known)
+    return Folder(files, tuple(notes))
 
 
 def base_of(path: str, cluster: str) -> Base | None:

@@ -14,7 +14,8 @@ from typing import Protocol
 from paictl.cluster.interface import Configuration, ConfigVersion, ConflictError, Identity, Port, Scheduling, Services
 from paictl.cluster.scheduling import Impact
 from paictl.config.pushing.compare import FileDifference, compare_files
-from paictl.config.pushing.push import of_services, prepare_push
+from paictl.config.pushing.configfile import Files, of_texts, texts_of
+from paictl.config.pushing.push import PushResult, of_services, prepare_push
 from paictl.config.quotas.diff import VcChange
 from paictl.config.reading.keypath import dotted
 from paictl.config.reading.nodes import Data
@@ -103,30 +104,32 @@ def plan(cluster: PushPorts, order: PushRequest) -> PushPlan:
     """
     found = folders.read(order.path)
     files = of_services(found.files) if order.mode is Mode.SERVICE else found.files
-    alone = check_alone(files, found.places)
+    alone = check_alone(files)
     versions = cluster.configurations()
-    stored = dict(versions[-1].files) if versions else {}
+    stored = of_texts(versions[-1].files, found.places) if versions else {}
     _refuse_stale(cluster, order, files, versions)
     push = prepare_push(files, stored, order.drop)
     twice = refuse_twice(push.files, files)
-    warnings = check_merged(alone, push.files, stored, found.places)
-    kept = tuple((name, dotted(path)) for name, merged in push.merged.items() for path in merged.kept)
+    warnings = check_merged(alone, push.files, stored, found.files)
+    texts = texts_of(push.files)
     return PushPlan(
-        cluster.name, versions[-1].number if versions else 0, push.files, push.differences, kept, warnings,
+        cluster.name, versions[-1].number if versions else 0, texts, push.differences, _kept(push), warnings,
         (*found.notes, *twice, *_unknown(cluster)), vc_changes(stored, push.files),
-        _harmed(cluster, push.differences, push.files), readers(cluster, push.differences), push.secrets,
+        _harmed(cluster, push.differences, texts), readers(cluster, push.differences), push.secrets,
     )  # fmt: skip
 
 
-def _refuse_stale(
-    cluster: PushPorts, order: PushRequest, files: Mapping[str, str], versions: Iterable[ConfigVersion]
-) -> None:
+def _kept(push: PushResult) -> tuple[tuple[str, str], ...]:
+    return tuple((name, dotted(path)) for name, merged in push.merged.items() for path in merged.kept)
+
+
+def _refuse_stale(cluster: PushPorts, order: PushRequest, files: Files, versions: Iterable[ConfigVersion]) -> None:
     """Raise `StaleFilesError` if others changed something since the version that the files were made from."""
     every = {version.number: version for version in versions}
     number = base_version(cluster, order, every)
     if number is None or number not in every or number == max(every):
         return
-    base, now = every[number].files, every[max(every)].files
+    base, now = of_texts(every[number].files), of_texts(every[max(every)].files)
     theirs = compare_files(base, now)
     if all(difference.what is None for difference in theirs):
         return
@@ -175,10 +178,10 @@ def _by_key(differences: Iterable[FileDifference]) -> dict[tuple[str, str], tupl
 
 def plan_of(cluster: PushPorts, base: ConfigVersion | None, files: Mapping[str, str]) -> PushPlan:
     """The plan to store files as they are, on a version."""
-    stored = dict(base.files) if base else {}
-    differences = compare_files(stored, files)
+    before, after = of_texts(base.files if base else {}), of_texts(files)
+    differences = compare_files(before, after)
     return PushPlan(
-        cluster.name, base.number if base else 0, files, differences, vcs=vc_changes(stored, files),
+        cluster.name, base.number if base else 0, files, differences, vcs=vc_changes(before, after),
         harmed=_harmed(cluster, differences, files), readers=readers(cluster, differences),
     )  # fmt: skip
 
@@ -200,12 +203,9 @@ def _harmed(
 def compare(cluster: PushPorts, path: str) -> PushPlan:
     """What a push of a folder would change; raises `RefusedFilesError` for files that cannot be read."""
     found, now = folders.read(path), newest(cluster)
-    files = found.files
-    check_alone(files, found.places, "the files have errors, so they cannot be compared")
-    stored = dict(now.files) if now else {}
-    push = prepare_push(files, stored)
-    kept = tuple((name, dotted(path)) for name, merged in push.merged.items() for path in merged.kept)
-    return PushPlan(cluster.name, now.number if now else 0, push.files, push.differences, kept)
+    check_alone(found.files, "the files have errors, so they cannot be compared")
+    push = prepare_push(found.files, of_texts(now.files) if now else {})
+    return PushPlan(cluster.name, now.number if now else 0, texts_of(push.files), push.differences, _kept(push))
 
 
 def plan_rollback(cluster: PushPorts, number: int) -> PushPlan:

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from paictl.cluster.interface import ConflictError
-from paictl.config.pushing.fileset import secrets_of
+from paictl.config.pushing.configfile import of_texts
+from paictl.config.pushing.fileset import values_behind
 from paictl.errors import PaictlError
 from paictl.files import write_together
 from paictl.i18n import text
@@ -57,4 +58,6 @@ def read_plan(path: Path, cluster: PushPorts, folder: str | None = None) -> tupl
             where=str(path), hint="make a new one: paictl config plan -p DIR -o FILE",
         )  # fmt: skip
     made = plan_of(cluster, now, files)
-    return (made if folder is None else replace(made, secrets=secrets_of(read(folder).files, files))), message
+    return (
+        made if folder is None else replace(made, secrets=values_behind(read(folder).files, of_texts(files)))
+    ), message

@@ -53,7 +53,7 @@ def _pushed(cluster: Configuration) -> Mapping[str, object]:
 
 def _section(text: str) -> Mapping[str, object]:
     """The section of the REST server; empty where there is none, or the file cannot be read."""
-    for document in load_memory({STANDARD_NAME: text.encode()}, FileKind.SERVICES).documents:
+    for document in load_memory({STANDARD_NAME: text}, FileKind.SERVICES).documents:
         if document.kind is FileKind.SERVICES and isinstance(document.data, dict):
             found = document.data.get(SECTION)
             return found if isinstance(found, dict) else {}

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from paictl.cluster.interface import ClusterError, ConfigVersion, Protection, ServiceView
-from paictl.config.pushing.compare import compare_files
+from paictl.config.pushing.compare import compare_files as compare
+from paictl.config.pushing.configfile import of_texts
 from paictl.operate.services import prepare
 from paictl.plan.events import Event, PhaseSaid
 from paictl.service.carry_out import NotReadyError, Patience, SharedPoll, carry_out, wait_ready, wait_stopped
@@ -211,10 +212,10 @@ def test_what_is_seen_of_a_cluster() -> None:
 
 def test_services_that_read_what_changed_are_named() -> None:
     old = "rest-server: {server-port: 1}\nhivedscheduler: {config: 'a: 1'}\n"
-    assert readers_of(compare_files({SERVICES: old}, {SERVICES: old + "# end\n"}), CATALOGUE) == ()
-    changed = compare_files({SERVICES: old}, {SERVICES: old.replace("a: 1", "a: 2")})
+    assert readers_of(compare(of_texts({SERVICES: old}), of_texts({SERVICES: old + "# end\n"})), CATALOGUE) == ()
+    changed = compare(of_texts({SERVICES: old}), of_texts({SERVICES: old.replace("a: 1", "a: 2")}))
     assert readers_of(changed, CATALOGUE) == ("hivedscheduler", "rest-server")
-    layout = compare_files({}, {"layout.yaml": "machine-list: []\n"})
+    layout = compare(of_texts({}), of_texts({"layout.yaml": "machine-list: []\n"}))
     assert readers_of(layout, CATALOGUE) == ("cluster-configuration", "device-plugin")
 
 

@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
-from paictl.config.pushing.compare import FileDifference, KeyChange, compare_files, value_text
+from paictl.config.pushing.compare import FileDifference, KeyChange, value_text
+from paictl.config.pushing.compare import compare_files as compare
+from paictl.config.pushing.configfile import of_texts
 from paictl.config.pushing.fileset import read_folder, seal_files
 from paictl.config.secrets import sealing as secrets
 from paictl.config.secrets.walk import SecretError
@@ -15,6 +19,10 @@ SERVICES = "services-configuration.yaml"
 @pytest.fixture(autouse=True)
 def cheap(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(secrets, "COST", (4, 1, 1))
+
+
+def compare_files(old: Mapping[str, str], new: Mapping[str, str]) -> tuple[FileDifference, ...]:
+    return compare(of_texts(old), of_texts(new))
 
 
 def one(old: str, new: str, name: str = SERVICES) -> FileDifference:
@@ -134,7 +142,7 @@ def test_values_for_tables_are_short_and_printable() -> None:
 
 def test_a_folder_gives_its_configuration_files_only() -> None:
     files = read_folder(str(ROOT / "examples" / "cluster"))
-    assert sorted(files) == ["config.yaml", "layout.yaml", "master.csv", SERVICES, "worker.csv"]
+    assert sorted(file.name for file in files) == ["config.yaml", "layout.yaml", "master.csv", SERVICES, "worker.csv"]
     with pytest.raises(PaictlError, match="holds no configuration file"):
         read_folder(str(ROOT / "examples" / "cluster" / "jobs"))
     with pytest.raises(PaictlError, match="cannot be read"):

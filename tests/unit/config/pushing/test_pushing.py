@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 import pytest
 
+from paictl.config.pushing.configfile import of_texts
 from paictl.config.pushing.fileset import read_folder, seal_files
-from paictl.config.pushing.push import of_services, prepare_push
+from paictl.config.pushing.push import PushResult, of_services
+from paictl.config.pushing.push import prepare_push as prepare
 from paictl.config.secrets import sealing as secrets
 from paictl.errors import PaictlError
 from tests.conftest import ROOT
@@ -14,6 +18,10 @@ SERVICES = "services-configuration.yaml"
 @pytest.fixture(autouse=True)
 def cheap(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(secrets, "COST", (4, 1, 1))
+
+
+def prepare_push(pushed: Mapping[str, str], stored: Mapping[str, str], drop: Iterable[str] = ()) -> PushResult:
+    return prepare(of_texts(pushed), of_texts(stored), drop)
 
 
 STORED = seal_files(
@@ -28,9 +36,9 @@ STORED = seal_files(
 def test_a_push_keeps_what_it_does_not_mention_and_seals_what_it_does() -> None:
     push = prepare_push({SERVICES: "rest-server:\n  jwt-secret: GEHEIM2\n", "worker.csv": "w2,10.0.0.2\n"}, STORED)
     assert "GEHEIM" not in repr(push)
-    assert "  # by hand\n  server-port: 9186\n" in push.files[SERVICES]
-    assert push.files["worker.csv"] == "w2,10.0.0.2\n"
-    assert push.files["layout.yaml"] == STORED["layout.yaml"]
+    assert "  # by hand\n  server-port: 9186\n" in push.files[SERVICES].text
+    assert push.files["worker.csv"].text == "w2,10.0.0.2\n"
+    assert push.files["layout.yaml"].text == STORED["layout.yaml"]
     assert push.merged[SERVICES].kept == (("rest-server", "server-port"), ("grafana",))
     assert [change.path for change in push.differences[1].changes] == ["rest-server.jwt-secret"]
 
@@ -39,7 +47,7 @@ def test_pushing_the_same_again_changes_nothing() -> None:
     clear = {SERVICES: "rest-server:\n  jwt-secret: GEHEIM1\n  # by hand\n  server-port: 9186\ngrafana: {port: 3000}\n"}
     assert not prepare_push(clear, STORED).changes
     assert not prepare_push(STORED, STORED).changes
-    assert prepare_push(clear, STORED).files == STORED
+    assert prepare_push(clear, STORED).files == of_texts(STORED)
 
 
 def test_a_pulled_file_that_is_edited_and_pushed_keeps_its_secrets() -> None:
@@ -49,8 +57,8 @@ def test_a_pulled_file_that_is_edited_and_pushed_keeps_its_secrets() -> None:
 
 def test_keys_are_dropped_by_name_and_by_file_where_the_name_is_not_enough() -> None:
     pushed = {SERVICES: "rest-server: {}\n"}
-    assert "server-port" not in prepare_push(pushed, STORED, ["rest-server.server-port"]).files[SERVICES]
-    assert "grafana" not in prepare_push(pushed, STORED, [f"{SERVICES}:grafana"]).files[SERVICES]
+    assert "server-port" not in prepare_push(pushed, STORED, ["rest-server.server-port"]).files[SERVICES].text
+    assert "grafana" not in prepare_push(pushed, STORED, [f"{SERVICES}:grafana"]).files[SERVICES].text
     for word, message in (
         ("grafana", "is in layout.yaml and services-configuration.yaml"),
         ("pylon", "is in no file of the cluster"),
@@ -62,8 +70,8 @@ def test_keys_are_dropped_by_name_and_by_file_where_the_name_is_not_enough() -> 
 
 
 def test_the_first_push_seals_everything() -> None:
-    files = read_folder(str(ROOT / "examples" / "cluster"))
-    push = prepare_push(files, {})
+    files = {file.name: file for file in read_folder(str(ROOT / "examples" / "cluster"))}
+    push = prepare(files, {})
     assert push.changes
     assert "correct-horse" not in repr(push)
     assert {difference.what for difference in push.differences} == {"added"}
@@ -75,5 +83,5 @@ def test_what_was_stored_in_clear_is_sealed_when_it_is_kept() -> None:
 
 
 def test_service_mode_takes_layout_and_service_settings() -> None:
-    files = read_folder(str(ROOT / "examples" / "cluster"))
+    files = {file.name: file for file in read_folder(str(ROOT / "examples" / "cluster"))}
     assert sorted(of_services(files)) == ["layout.yaml", SERVICES]

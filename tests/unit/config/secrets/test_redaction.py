@@ -13,6 +13,7 @@ from paictl.config.reading.load import load_memory
 from paictl.config.reading.source import Source
 from paictl.config.secrets.redaction import redacted, redacted_line
 from paictl.config.secrets.sealing import seal
+from paictl.config.secrets.walk import walk
 
 
 @pytest.mark.parametrize(
@@ -112,7 +113,7 @@ def test_whatever_push_seals_no_report_and_no_diff_shows(key: str, form: str, mo
     report = validate(loaded)
     assert any(problem.place.line == 3 for problem in report.problems)
     assert "TOPSECRET" not in plain(FORMATS[form](report))
-    assert "TOPSECRET" not in seal(text, FileKind.CONFIG)
+    assert "TOPSECRET" not in seal(walk(text, FileKind.CONFIG)).text
     assert all("TOPSECRET" not in line for file in fix(loaded).changed for line in file.diff())
 
 
@@ -121,7 +122,7 @@ def test_a_password_in_an_address_is_no_more_shown_than_sealed(key: str) -> None
     text = f"user: op\npassword: Sesame-9\n{key}: postgres://me:TOPSECRET-2@db/x?y=1\n"
     shown = plain(FORMATS["text"](validate(load_memory({"config.yaml": text.encode()}))))
     assert "postgres://me:***********@db/x?y=1" in shown
-    assert "TOPSECRET" not in seal(text, FileKind.CONFIG)
+    assert "TOPSECRET" not in seal(walk(text, FileKind.CONFIG)).text
 
 
 @pytest.mark.parametrize(

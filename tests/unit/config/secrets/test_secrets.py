@@ -17,12 +17,24 @@ from paictl.config.reading.source import Source
 from paictl.config.reading.yamltree import parse_yaml
 from paictl.config.secrets import sealing as secrets
 from paictl.config.secrets.names import sounds_secret
-from paictl.config.secrets.sealing import MAX_SECRETS, REMOVED, is_seal, mask, seal, secret_paths
+from paictl.config.secrets.sealing import MAX_SECRETS, REMOVED, is_seal
 from paictl.config.secrets.walk import SHOWN, SecretError, walk
 from tests.conftest import ROOT
 from tests.unit.config.yamltexts import texts
 
 S = FileKind.SERVICES
+
+
+def seal(text: str, kind: FileKind, *known: str) -> str:
+    return secrets.seal(walk(text, kind), *(walk(other, kind) for other in known)).text
+
+
+def mask(text: str, kind: FileKind) -> str:
+    return secrets.mask(walk(text, kind)).text
+
+
+def secret_paths(text: str, kind: FileKind) -> tuple[tuple[str | int, ...], ...]:
+    return tuple(secret.path for secret in walk(text, kind).secrets)
 
 
 @pytest.fixture(autouse=True)
