@@ -116,7 +116,11 @@ class ConfigFile:
         """The file with its secrets sealed; those that a `known` sealed file has, too, keep their seals."""
         found, others = self.secrets, [one.secrets for one in known]
         with self._named():
-            return self._with(seal(found, *others))
+            made = seal(found, *others)
+        if made is found:
+            return self
+        alike = (one for one in known if one.text == made.text)
+        return next(alike, ConfigFile(self.name, made.text, self.place, kind=self.kind, secrets=made))
 
     def masked(self) -> str:
         """The text as it may be shown."""
@@ -139,11 +143,6 @@ class ConfigFile:
     def values_behind(self, sealed: ConfigFile) -> dict[str, str]:
         """Seal → value, of the secrets that this file has in clear and the same file `sealed` has not."""
         return values_behind(self.secrets, sealed.secrets)
-
-    def _with(self, secrets: Walk) -> ConfigFile:
-        if secrets is self.secrets:
-            return self
-        return ConfigFile(self.name, secrets.text, self.place, kind=self.kind, secrets=secrets)
 
     @contextmanager
     def _named(self) -> Iterator[None]:

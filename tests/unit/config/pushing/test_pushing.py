@@ -1,13 +1,18 @@
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 
 import pytest
 
+from paictl.config.pushing import configfile
 from paictl.config.pushing.configfile import of_texts
 from paictl.config.pushing.fileset import read_folder, seal_files
 from paictl.config.pushing.push import PushResult, of_services
 from paictl.config.pushing.push import prepare_push as prepare
+from paictl.config.reading.document import Document
+from paictl.config.reading.kinds import FileKind
+from paictl.config.reading.load import load_bytes
 from paictl.config.secrets import sealing as secrets
 from paictl.errors import PaictlError
 from tests.conftest import ROOT
@@ -85,3 +90,20 @@ def test_what_was_stored_in_clear_is_sealed_when_it_is_kept() -> None:
 def test_service_mode_takes_layout_and_service_settings() -> None:
     files = {file.name: file for file in read_folder(str(ROOT / "examples" / "cluster"))}
     assert sorted(of_services(files)) == ["layout.yaml", SERVICES]
+
+
+def test_a_push_reads_each_text_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    reads: Counter[tuple[str, str]] = Counter()
+
+    def counting(name: str, data: bytes, kind: FileKind | None = None) -> list[Document]:
+        reads[name, data.decode()] += 1
+        return load_bytes(name, data, kind)
+
+    folder = ROOT / "examples" / "cluster"
+    texts = {name: (folder / name).read_text() for name in ("config.yaml", "layout.yaml", SERVICES, "worker.csv")}
+    stored = seal_files({**texts, SERVICES: "pylon: {port: 80}\n" + texts[SERVICES]})
+    monkeypatch.setattr(configfile, "load_bytes", counting)
+    push = prepare_push(texts, stored)
+    assert push.merged[SERVICES].kept == (("pylon",),)
+    files = Counter((*texts.items(), *stored.items()))  # one in the folder and in the cluster counts twice
+    assert {key: reads[key] for key in files} == files
