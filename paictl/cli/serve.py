@@ -53,6 +53,7 @@ def serve(
     """
     import logging
 
+    from paictl.cli.lab.witness import extension_here
     from paictl.operate.users.bootstrap import bootstrap
     from paictl.server.serving import ServerSettings, check, log_to_stderr, networks_of
     from paictl.server.serving import serve as answer
@@ -71,7 +72,7 @@ def serve(
     target = None if in_cluster else find_target(name, state)
     answer(
         chosen, _for_threads(cluster, connect), lambda: None if target is None else stamp_of(target),
-        lambda where: _say(cluster, where),
+        lambda where: _say(cluster, where), None if in_cluster else extension_here(),
     )  # fmt: skip
 
 

@@ -29,6 +29,8 @@ KINDS: Final[Mapping[str, Callable[[Observation, Any], Iterator[Mismatch]]]] = {
     "promise": statements.promise,
     "node": statements.node,
     "cluster": statements.cluster,
+    "user": statements.user,
+    "asked": statements.asked,
     "typed": statements.typed,
     "refused": statements.refused,
     "file": statements.file,

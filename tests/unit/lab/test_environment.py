@@ -45,6 +45,7 @@ def test_macos_is_asked_in_its_own_way(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(platform, "system", lambda: "Darwin")
     monkeypatch.setattr(Path, "is_file", lambda _: False)
     monkeypatch.setattr(os, "sysconf", no_pages)
+    monkeypatch.setattr(machine.shutil, "which", lambda _: None)
     monkeypatch.setattr(machine, "_told", lambda command: answers[command[-1]])
     assert machine.environment()["cpu"].startswith("Apple M2, ")
     assert machine.environment()["memory"] == "16 GiB"
