@@ -58,7 +58,7 @@ def serve(
     from paictl.server.serving import ServerSettings, check, log_to_stderr, networks_of
     from paictl.server.serving import serve as answer
 
-    host, port = _address(listen)
+    host, port = address(listen)
     chosen = ServerSettings(host, port, tls_cert, tls_key, networks_of(behind_proxy or ()))
     check(chosen)
     name = "" if in_cluster else chosen_name(settings.cluster, state_given=settings.state_given)
@@ -107,7 +107,8 @@ def _for_threads(cluster: Cluster, connect: Callable[[], Cluster]) -> Callable[[
     return lambda: cluster
 
 
-def _address(word: str) -> tuple[str, int]:
+def address(word: str) -> tuple[str, int]:
+    """Host and port of an option such as `--listen`. Raises `PaictlError`."""
     host, _, port = word.rpartition(":")
     if not (port.isascii() and port.isdigit()) or int(port) >= 1 << 16:
         raise PaictlError(text("--listen {word!r}: expected HOST:PORT", word=word))

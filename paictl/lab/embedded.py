@@ -47,6 +47,19 @@ def bring_up(folder: Path, lab: Lab) -> Cluster:
     return EmbeddedCluster.up(folder, first, then, clock=(0.0, False), wall=lambda: beginning)
 
 
+def bring_up_class(folder: Path, files: Mapping[str, str], speed: str | None) -> Cluster:
+    """Make the cluster of a class, whose time passes at a `speed` (``60``, ``max``), as on the wall by default."""
+    from paictl.cluster.embedded import commands
+    from paictl.cluster.embedded.clock import parse_speed
+    from paictl.cluster.machines import machines_in
+    from paictl.config.pushing.fileset import seal_files
+    from paictl.service.catalogue import load_catalogue
+
+    services = tuple(load_catalogue().services)
+    first, then = commands.bring_up("class", services, machines_in(files), seal_files(files))
+    return EmbeddedCluster.up(folder, first, then, clock=parse_speed(speed) if speed else None)
+
+
 def prepare(folder: Path) -> None:
     """Let the cluster that a student brings up in a folder begin as every lab does: its clock stands."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)

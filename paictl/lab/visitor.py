@@ -107,7 +107,7 @@ class Visitor:
         headers = {"Accept-Language": self.language, **({"Content-Type": media} if media else {})}
         if token:
             headers["Authorization"] = f"Bearer {token}"
-        elif self._cookie:
+        elif self._cookie and not path.startswith("/api/"):  # a program has no cookies
             headers["Cookie"] = self._cookie
         until = time.monotonic() + PATIENCE
         while True:

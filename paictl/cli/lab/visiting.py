@@ -66,7 +66,11 @@ def visit(
         reply = _submitted(visitor, written, by)
     if reply.status not in (202, 303):
         raise LabError("visit-refused", user=user, status=reply.status, reason=_reason(reply))
-    console.outcome(say(f"visited-{by.value}", words, user=user, file=job), user=user, by=by.value)
+    console.outcome(
+        say("visited-portal" if by is Door.PORTAL else "visited-rest", words, user=user, file=job),
+        user=user,
+        by=by.value,
+    )
 
 
 def _submitted(visitor: Visitor, written: str, by: Door) -> Reply:
