@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from paictl.cli.lab.classpages import extension_of
-from paictl.cli.lab.inprocess import called
 from paictl.errors import PaictlError
 from paictl.lab.classroom import (
     LAB,
@@ -38,7 +37,7 @@ LAB_21 = find_lab(LAB)
 
 
 WHOLE = int(os.environ.get("PAICTL_CLASS", "0"))
-"""How many students come, with passwords as dear as they are: ``PAICTL_CLASS=30 pytest -k all_at_once --durations 1``."""
+"""How many students come, with passwords as dear as they are: `PAICTL_CLASS=30 pytest -k all_at_once`."""
 
 
 @pytest.fixture(autouse=True)
