@@ -29,6 +29,7 @@ KINDS: Final[Mapping[str, Callable[[Observation, Any], Iterator[Mismatch]]]] = {
     "promise": statements.promise,
     "node": statements.node,
     "cluster": statements.cluster,
+    "usage": statements.usage,
     "user": statements.user,
     "asked": statements.asked,
     "typed": statements.typed,

@@ -20,7 +20,17 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from paictl.cluster.interface import Cluster, ConfigVersion, Event, JobState, JobView, NodeView, ServiceView, Users
+from paictl.cluster.interface import (
+    Cluster,
+    ConfigVersion,
+    DeviceTime,
+    Event,
+    JobState,
+    JobView,
+    NodeView,
+    ServiceView,
+    Users,
+)
 from paictl.cluster.presets import classroom_files
 from paictl.cluster.scheduling import JobExplanation
 from paictl.errors import PaictlError
@@ -306,3 +316,7 @@ class StudentView:
     def explain(self, key: str) -> JobExplanation:
         """Why a job waits."""
         return self.cluster.explain(key)
+
+    def usage(self, start: datetime, end: datetime) -> DeviceTime:
+        """Who used which devices in a span of time."""
+        return self.cluster.usage(start, end)

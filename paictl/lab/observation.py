@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from paictl.cluster.accounts import Account
-from paictl.cluster.interface import ConfigVersion, Event, JobView, NodeView, ServiceView, Users
+from paictl.cluster.interface import ConfigVersion, DeviceTime, Event, JobView, NodeView, ServiceView, Users
 from paictl.cluster.scheduling import JobExplanation
 from paictl.frozen import frozen, frozen_caching
 from paictl.lab.commandlog import TypedCommand
@@ -63,6 +63,9 @@ class Watched(Protocol):
 
     def explain(self, key: str) -> JobExplanation:
         """Why a job waits."""
+
+    def usage(self, start: datetime, end: datetime) -> DeviceTime:
+        """Who used which devices in a span of time."""
 
 
 @frozen

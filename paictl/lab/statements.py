@@ -272,6 +272,20 @@ def node(seen: Observation, says: Says) -> Iterator[Mismatch]:
             yield exact(subject, "bad devices", _list(says["bad"]), _list(found.bad_devices))
 
 
+def usage(seen: Observation, says: Says) -> Iterator[Mismatch]:
+    """The device time of a virtual cluster since the cluster came up, as spans of one device."""
+    from paictl.workload.usagereport import Dimension, UsageRow, add_up  # late: few checks are about accounts
+
+    subject = message("virtual-cluster", name=says["vc"])
+    rows = (
+        add_up(seen.cluster.usage(seen.cluster.epoch, seen.cluster.now).amounts, [Dimension.VC]) if seen.cluster else []
+    )
+    row = next((row for row in rows if row.key == (says["vc"],)), UsageRow(()))
+    for key in ("guaranteed", "opportunistic", "lost", "idle"):
+        if key in says:
+            yield span(subject, f"device time {key}", says[key], getattr(row, key))
+
+
 def user(seen: Observation, says: Says) -> Iterator[Mismatch]:
     """An account, and which virtual clusters were granted to it."""
     subject, found = message("account", name=says["name"]), seen.accounts.get(says["name"])

@@ -105,6 +105,8 @@ YES_AND_NO: list[tuple[str, Any, Any, str]] = [
     ("node", {"name": "worker9", "absent": True}, {"name": "worker9", "used": 0}, "no such node"),
     ("node", {"name": "worker2", "bad": []}, {"name": "worker2", "bad": [0]}, "nothing"),
     ("job", {"name": "job-1", "user": "ann"}, {"name": "job-1", "user": "bob"}, "ann"),
+    ("usage", {"vc": "vc1", "guaranteed": "2m", "lost": "2m"}, {"vc": "vc1", "opportunistic": "1m"}, "0s"),
+    ("usage", {"vc": "default", "idle": "0s"}, {"vc": "default", "idle": {"at-least": "1m"}}, "0s"),
     ("user", {"name": "carol", "vcs": ["vc1"]}, {"name": "carol", "vcs": ["default"]}, "vc1"),
     ("user", {"name": "dan", "absent": True}, {"name": "dan", "vcs": ["vc1"]}, "no such account"),
     ("asked", {"user": "carol", "request": "POST /api/*", "status": 403},
