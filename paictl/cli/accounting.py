@@ -14,7 +14,7 @@ import typer
 from paictl.cli import console
 from paictl.cli.clusters import StateOption, open_cluster
 from paictl.cli.command import App
-from paictl.cli.console import Output, take_form, write, write_data, write_table
+from paictl.cli.console import Output, spoken, take_form, write, write_data, write_table
 from paictl.i18n import text
 from paictl.operate.usage import FIGURES, UsageReport, as_data, dimensions, figures, usage_report
 from paictl.units import rfc3339
@@ -88,7 +88,7 @@ def _headings(books: UsageReport) -> tuple[str, ...]:
 
 def _key(books: UsageReport, row: UsageRow) -> list[str]:
     """What a row is about; the total has no key."""
-    return [value or "-" for value in row.key] if row.key else ["total", *[""] * (len(books.by) - 1)]
+    return [value or "-" for value in row.key] if row.key else [spoken("total"), *[""] * (len(books.by) - 1)]
 
 
 def _hours(amount: int) -> str:

@@ -53,11 +53,12 @@ def serve(
     """
     import logging
 
+    from paictl.cli.lab.witness import extension_here
     from paictl.operate.users.bootstrap import bootstrap
     from paictl.server.serving import ServerSettings, check, log_to_stderr, networks_of
     from paictl.server.serving import serve as answer
 
-    host, port = _address(listen)
+    host, port = address(listen)
     chosen = ServerSettings(host, port, tls_cert, tls_key, networks_of(behind_proxy or ()))
     check(chosen)
     name = "" if in_cluster else chosen_name(settings.cluster, state_given=settings.state_given)
@@ -71,7 +72,7 @@ def serve(
     target = None if in_cluster else find_target(name, state)
     answer(
         chosen, _for_threads(cluster, connect), lambda: None if target is None else stamp_of(target),
-        lambda where: _say(cluster, where),
+        lambda where: _say(cluster, where), None if in_cluster else extension_here(),
     )  # fmt: skip
 
 
@@ -106,7 +107,8 @@ def _for_threads(cluster: Cluster, connect: Callable[[], Cluster]) -> Callable[[
     return lambda: cluster
 
 
-def _address(word: str) -> tuple[str, int]:
+def address(word: str) -> tuple[str, int]:
+    """Host and port of an option such as `--listen`. Raises `PaictlError`."""
     host, _, port = word.rpartition(":")
     if not (port.isascii() and port.isdigit()) or int(port) >= 1 << 16:
         raise PaictlError(text("--listen {word!r}: expected HOST:PORT", word=word))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -26,6 +27,10 @@ app = App(help="Users of the REST server and the portal, and what they may do.",
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of a user.")]
 Vcs = Annotated[list[str] | None, typer.Option("--vc", metavar="VC", help="Virtual cluster that is granted.")]
+Generated = Annotated[
+    Path | None,
+    typer.Option("--generate-password", metavar="FILE", help="Make a password up and write it to a new file (0600)."),
+]
 Stdin = Annotated[bool, typer.Option("--password-stdin", help="Read the password from standard input.")]
 
 
@@ -58,6 +63,7 @@ def _data(account: Account) -> dict[str, object]:
 @app.command(
     epilog="""
     paictl user add ann --vc vc1 --vc vc2
+    paictl user add bob --vc vc1 --generate-password bob.password
     pass show cluster/ann | paictl user add ann --admin --password-stdin
     """
 )
@@ -71,17 +77,34 @@ def add(
         bool, typer.Option("--with-jobs", help="Hand over the jobs of an earlier user of this name.")
     ] = False,
     password_stdin: Stdin = False,
+    generate_password: Generated = None,
     state: StateOption = None,
 ) -> None:
     """Add a user. A terminal asks for the password; scripts pass it on standard input with --password-stdin."""
+    from paictl.files import write_together
     from paictl.operate.users.accounts import NewUser, check_free, check_vcs
     from paictl.operate.users.accounts import add as added
+    from paictl.operate.users.passwords import generated
 
     cluster = open_cluster(state)
     check_vcs(cluster, vc or ())
     if not with_jobs and cluster.users.account(name) is None:
         check_free(cluster, name)
-    account = added(cluster.users, NewUser(name, _password(name, password_stdin), admin, vc or (), email))
+    if generate_password is None:
+        account = added(cluster.users, NewUser(name, _password(name, password_stdin), admin, vc or (), email))
+    else:
+        if password_stdin:
+            raise PaictlError("--generate-password and --password-stdin exclude each other")
+        password = generated()
+        written = write_together(
+            generate_password.parent, {generate_password.name: f"{password}\n"}, mode=0o600
+        )  # before the account: nobody could sign in to one whose password is lost
+        try:
+            account = added(cluster.users, NewUser(name, password, admin, vc or (), email))
+        except BaseException:
+            written[0].unlink(missing_ok=True)
+            raise
+        console.info(text("the password of user {name} is in {file}", name=name, file=generate_password))
     console.outcome(text("user {name} added", name=account.name), name=account.name, admin=account.admin)
 
 
@@ -138,6 +161,8 @@ def _password(name: str, stdin: bool) -> str:
     if stdin:
         return sys.stdin.readline().rstrip("\r\n")
     if not settings.may_ask:
-        raise PaictlError("needs a password", hint="run it in a terminal, or give --password-stdin")
+        raise PaictlError(
+            "needs a password", hint="run it in a terminal, or give --password-stdin or --generate-password FILE"
+        )
     asked = console.said(text("password of {name}", name=name))
     return str(typer.prompt(asked, hide_input=True, confirmation_prompt=True, err=True))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 from paictl.config.reading.schema import schema_comment
@@ -98,7 +98,18 @@ def preset_files(name: str) -> dict[str, str]:
         raise PaictlError(
             text("there is no preset {name!r}", name=name), hint=text("one of: {value}", value=", ".join(PRESETS))
         )
-    preset = PRESETS[name]
+    return _files(PRESETS[name])
+
+
+def classroom_files(vcs: Iterable[str], secrets: Callable[[], str]) -> dict[str, str]:
+    """A cluster with a node of one GPU for each VC and for ``default``; its secrets come from `secrets`, one a call."""
+    promises = dict.fromkeys(("default", *vcs), (("", 1),))
+    title = "a class: a worker with a GPU for each virtual cluster"
+    files = _files(Preset(title, _ONE_GPU, "GPU-POOL", 1, len(promises), promises))
+    return {name: _PUBLIC.sub(lambda _: secrets(), written) for name, written in files.items()}
+
+
+def _files(preset: Preset) -> dict[str, str]:
     return {LAYOUT: _text(_layout(preset)), SERVICES: _text(_services(preset))}
 
 

@@ -123,6 +123,8 @@ class NodeView:
     """Rising numbers of the devices that are broken; those of real machines are known to the scheduler only."""
     pods_at_risk: tuple[str, ...] = ()
     """Those of `pods` that run on a broken device."""
+    software: Mapping[str, str] = field(default_factory=dict)
+    """What the machine says of its software: ``os``, ``runtime``, ``driver``, ``cuda``, each if it is known."""
 
 
 class JobState(StrEnum):

@@ -18,7 +18,7 @@ from typing import Any, Final
 from paictl.cluster.embedded.cluster import EmbeddedCluster
 from paictl.cluster.embedded.present import plan_beginning
 from paictl.cluster.embedded.store import FILE as STORE
-from paictl.cluster.embedded.store import Store
+from paictl.cluster.embedded.store import USERS_FILE, Store
 from paictl.cluster.interface import Cluster, Event
 from paictl.lab.errors import LabError
 from paictl.lab.manifest import Lab
@@ -47,6 +47,19 @@ def bring_up(folder: Path, lab: Lab) -> Cluster:
     return EmbeddedCluster.up(folder, first, then, clock=(0.0, False), wall=lambda: beginning)
 
 
+def bring_up_class(folder: Path, files: Mapping[str, str], speed: str | None) -> Cluster:
+    """Make the cluster of a class, whose time passes at a `speed` (``60``, ``max``), as on the wall by default."""
+    from paictl.cluster.embedded import commands
+    from paictl.cluster.embedded.clock import parse_speed
+    from paictl.cluster.machines import machines_in
+    from paictl.config.pushing.fileset import seal_files
+    from paictl.service.catalogue import load_catalogue
+
+    services = tuple(load_catalogue().services)
+    first, then = commands.bring_up("class", services, machines_in(files), seal_files(files))
+    return EmbeddedCluster.up(folder, first, then, clock=parse_speed(speed) if speed else None)
+
+
 def prepare(folder: Path) -> None:
     """Let the cluster that a student brings up in a folder begin as every lab does: its clock stands."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -59,16 +72,23 @@ def is_up(folder: Path) -> bool:
 
 
 def copy_cluster(folder: Path, target: Path) -> None:
-    """Copy the cluster of one folder over that of another, as it is at this instant; other commands may be at work."""
-    with closing(sqlite3.connect(folder / STORE)) as source, closing(sqlite3.connect(target / STORE)) as copy:
-        source.backup(copy)
-    (target / STORE).chmod(0o600)
+    """Copy the cluster of one folder over that of another, as it is at this instant; other commands may be at work.
+
+    Its users come along: who goes back to a step would find a user that the step is to make.
+    """
+    for name in (STORE, USERS_FILE):
+        if not (folder / name).is_file():
+            (target / name).unlink(missing_ok=True)
+            continue
+        with closing(sqlite3.connect(folder / name)) as source, closing(sqlite3.connect(target / name)) as copy:
+            source.backup(copy)
+        (target / name).chmod(0o600)
 
 
 def remove_cluster(folder: Path) -> None:
     """Forget the cluster in a folder, if there is one."""
-    for suffix in ("", "-wal", "-shm"):
-        (folder / f"{STORE}{suffix}").unlink(missing_ok=True)
+    for name in (*(f"{STORE}{suffix}" for suffix in ("", "-wal", "-shm")), USERS_FILE):
+        (folder / name).unlink(missing_ok=True)
 
 
 def open_cluster(folder: Path) -> Cluster:

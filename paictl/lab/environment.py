@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -18,6 +19,9 @@ def environment() -> dict[str, str]:
         "memory": _memory(),
         "gpu": _gpus(),
         "os": _system(),
+        "driver": _nvidia("driver_version"),
+        "cuda": _cuda(),
+        "runtime": _runtimes(),
         "python": f"Python {platform.python_version()}",
         "paictl": f"paictl {__version__}",
     }
@@ -53,6 +57,32 @@ def _gpus() -> str:
     if program is None:
         return ""
     return "; ".join(line.partition(" (")[0] for line in _told([program, "-L"]).splitlines())
+
+
+def _nvidia(field: str) -> str:
+    """A fact of all GPUs, each value once."""
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return ""
+    lines = _told([program, f"--query-gpu={field}", "--format=csv,noheader"]).splitlines()
+    return ", ".join(dict.fromkeys(line.strip() for line in lines if line.strip()))
+
+
+def _cuda() -> str:
+    """The newest CUDA that the driver can run, as nvidia-smi writes above its table."""
+    program = shutil.which("nvidia-smi")
+    found = re.search(r"CUDA Version: *([\d.]+)", _told([program])) if program else None
+    return found[1] if found else ""
+
+
+def _runtimes() -> str:
+    """The container runtimes of this machine, with their versions."""
+    found = []
+    for name in ("containerd", "docker", "podman"):
+        program = shutil.which(name)
+        version = re.search(r"\bv?(\d+\.\d+[\w.+~-]*)", _told([program, "--version"])) if program else None
+        found += [f"{name} {version[1]}"] if version else []
+    return ", ".join(found)
 
 
 def _told(command: list[str]) -> str:

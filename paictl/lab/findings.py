@@ -18,7 +18,7 @@ YES_OR_NO: Final = {True: message("yes"), False: message("no")}
 _HOURS_FROM: Final = 120
 """Minutes."""
 
-WHOLE: Final = frozenset({"no-such-job", "not-typed", "not-refused", "not-both"})
+WHOLE: Final = frozenset({"no-such-job", "not-typed", "not-refused", "not-both", "not-asked"})
 """Keys of observations that need no aspect before them."""
 
 

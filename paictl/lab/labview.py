@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from paictl.cluster.interface import Cluster, ConfigVersion, Event, JobView, NodeView, ServiceView
+from paictl.cluster.interface import Cluster, ConfigVersion, DeviceTime, Event, JobView, NodeView, ServiceView, Users
 from paictl.cluster.scheduling import JobExplanation
 from paictl.frozen import frozen
 from paictl.lab.site import LabSite
@@ -23,6 +23,11 @@ class LabView:
     def name(self) -> str:
         """What the lab calls its cluster."""
         return f"lab{self.site.lab}"
+
+    @property
+    def users(self) -> Users:
+        """All accounts."""
+        return self.cluster.users
 
     @property
     def now(self) -> datetime:
@@ -66,6 +71,10 @@ class LabView:
     def explain(self, key: str) -> JobExplanation:
         """Why a job waits."""
         return self.cluster.explain(key)
+
+    def usage(self, start: datetime, end: datetime) -> DeviceTime:
+        """Who used which devices in a span of time."""
+        return self.cluster.usage(start, end)
 
     def _at(self, at: datetime) -> datetime:
         return self.epoch + (at - self.epoch) * self.site.pace

@@ -110,6 +110,22 @@ class NearMiss:
 
 
 @frozen
+class ClassTask:
+    """What each student of a class does at the teacher's server.
+
+    ``{user}`` and ``{vc}`` in text and statements are the student's; `job` is a file of the lab that is submitted to
+    the virtual cluster `vc`, both empty where nothing is.
+    """
+
+    id: str
+    says: BilingualText
+    text: BilingualText
+    expect: tuple[Statement, ...]
+    job: str = ""
+    vc: str = ""
+
+
+@frozen
 class Question:
     """What the student answers in words, and a good answer."""
 
@@ -137,6 +153,7 @@ class Lab:
     near_misses: tuple[NearMiss, ...]
     questions: tuple[Question, ...]
     words: Mapping[str, str] = field(default_factory=dict)
+    in_class: tuple[ClassTask, ...] = ()
 
     @property
     def number(self) -> str:
@@ -270,6 +287,17 @@ def _lab(folder: Path, data: Mapping[str, Any]) -> Lab:
         ),
         near_misses=tuple(_near_miss(row) for row in data["near-misses"]),
         questions=tuple(Question(_text(row["text"]), _text(row["answer"])) for row in data["questions"]),
+        in_class=tuple(
+            ClassTask(
+                row["id"],
+                _text(row["says"]),
+                _text(row["text"]),
+                statements(row["expect"]),
+                row.get("job", ""),
+                row.get("vc", ""),
+            )
+            for row in data.get("class", ())
+        ),
     )
 
 

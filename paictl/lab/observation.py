@@ -10,10 +10,12 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Protocol
 
-from paictl.cluster.interface import ConfigVersion, Event, JobView, NodeView, ServiceView
+from paictl.cluster.accounts import Account
+from paictl.cluster.interface import ConfigVersion, DeviceTime, Event, JobView, NodeView, ServiceView, Users
 from paictl.cluster.scheduling import JobExplanation
 from paictl.frozen import frozen, frozen_caching
 from paictl.lab.commandlog import TypedCommand
+from paictl.lab.requests import AskedRequest
 from paictl.lab.site import renamed
 from paictl.units import Millis, millis_between
 
@@ -28,6 +30,10 @@ class Watched(Protocol):
     @property
     def name(self) -> str:
         """Its id."""
+
+    @property
+    def users(self) -> Users:
+        """Who may use it over HTTP."""
 
     @property
     def now(self) -> datetime:
@@ -58,6 +64,9 @@ class Watched(Protocol):
     def explain(self, key: str) -> JobExplanation:
         """Why a job waits."""
 
+    def usage(self, start: datetime, end: datetime) -> DeviceTime:
+        """Who used which devices in a span of time."""
+
 
 @frozen
 class VcPromise:
@@ -84,6 +93,13 @@ class Observation:
     tolerance: Millis = Millis(0)
     versions_before: int = 0
     names: Mapping[str, str] = field(default_factory=dict)
+    asked: tuple[AskedRequest, ...] = ()
+    """What was asked of the lab's server."""
+
+    @cached_property
+    def accounts(self) -> Mapping[str, Account]:
+        """Accounts by name."""
+        return {one.name: one for one in self.cluster.users.accounts()} if self.cluster else {}
 
     @cached_property
     def now(self) -> Millis:

@@ -28,6 +28,8 @@ from paictl.lab.statements import matching
 from paictl.lab.texts import play_text, same_structure, step_missing
 
 USER = "student"
+REFUSED = 403
+"""How a server answers what somebody may not do, which a check can be about."""
 
 
 @frozen
@@ -127,7 +129,12 @@ def _is_meant(lab: Lab, typed: TypedCommand) -> bool:
         for statement in check.expect
         if statement.kind in ("refused", "typed")
     ]
-    return any(matching((typed,), pattern) for pattern in patterns)
+    return any(matching((typed,), pattern) for pattern in patterns) or any(
+        typed.line.startswith(f"paictl lab visit {statement.says['user']} ")
+        for check in lab.checks
+        for statement in check.expect
+        if statement.kind == "asked" and statement.says.get("status", 0) == REFUSED
+    )
 
 
 def _near_miss_problems(lab: Lab, miss: NearMiss, bench: Bench) -> Iterator[str]:

@@ -12,7 +12,7 @@ from typing import Final
 
 from paictl.errors import ExitCode
 from paictl.frozen import frozen
-from paictl.lab import commandlog
+from paictl.lab import commandlog, requests
 from paictl.lab.actions import Runner, prepare
 from paictl.lab.backups import Backups
 from paictl.lab.checks import CheckVerdict, judge
@@ -170,7 +170,9 @@ class Session:
         typed = commandlog.read(self.workspace.folder)
         site = self.workspace.site
         seen = self.workspace.cluster()
-        own = Observation(seen, typed, self.workspace.files, self.progress.predictions)
+        own = Observation(
+            seen, typed, self.workspace.files, self.progress.predictions, asked=requests.read(self.workspace.folder)
+        )
         if site is None:
             return own
         late = Millis(round(TOLERANCE * site.pace * 1000))

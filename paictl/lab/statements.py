@@ -11,6 +11,7 @@ from paictl.lab.commandlog import INTERRUPTED, OUTPUT_CUT, TypedCommand, means
 from paictl.lab.findings import NOTHING, YES_OR_NO, Mismatch, bounds, exact, number, plain, quoted, span, text
 from paictl.lab.messages import Message, joined, literal, message
 from paictl.lab.observation import Observation
+from paictl.lab.requests import matching as matching_requests
 
 Says = Mapping[str, Any]
 
@@ -34,7 +35,9 @@ def job(seen: Observation, says: Says) -> Iterator[Mismatch]:
         "attempt": found.attempt + 1,
         "running": sum(task.state == "Running" for task in found.tasks),
     }
-    words = {"state": found.state.value, "vc": found.vc, "priority": found.priority}
+    words = {
+        "state": found.state.value, "vc": found.vc, "priority": found.priority, "user": found.key.partition("~")[0],
+    }  # fmt: skip
     for key, wanted in says.items():
         if key in words:
             yield exact(subject, {"vc": "virtual cluster"}.get(key, key), wanted, words[key])
@@ -265,6 +268,49 @@ def node(seen: Observation, says: Says) -> Iterator[Mismatch]:
             yield exact(subject, "condition", says["condition"], found.condition.value)
         if "used" in says:
             yield number(subject, "devices used", says["used"], found.used)
+        if "bad" in says:
+            yield exact(subject, "bad devices", _list(says["bad"]), _list(found.bad_devices))
+
+
+def usage(seen: Observation, says: Says) -> Iterator[Mismatch]:
+    """The device time of a virtual cluster since the cluster came up, as spans of one device."""
+    from paictl.workload.usagereport import Dimension, UsageRow, add_up  # late: few checks are about accounts
+
+    subject = message("virtual-cluster", name=says["vc"])
+    rows = (
+        add_up(seen.cluster.usage(seen.cluster.epoch, seen.cluster.now).amounts, [Dimension.VC]) if seen.cluster else []
+    )
+    row = next((row for row in rows if row.key == (says["vc"],)), UsageRow(()))
+    for key in ("guaranteed", "opportunistic", "lost", "idle"):
+        if key in says:
+            yield span(subject, f"device time {key}", says[key], getattr(row, key))
+
+
+def user(seen: Observation, says: Says) -> Iterator[Mismatch]:
+    """An account, and which virtual clusters were granted to it."""
+    subject, found = message("account", name=says["name"]), seen.accounts.get(says["name"])
+    if "absent" in says:
+        yield _there(subject, says["absent"], message("no-such-user"), found)
+    elif found is None:
+        yield Mismatch(False, subject, "", _EXISTS, message("no-such-user"))
+    elif "vcs" in says:
+        yield exact(subject, "granted", _list(sorted(says["vcs"])), _list(sorted(found.vcs)))
+
+
+def asked(seen: Observation, says: Says) -> Iterator[Mismatch]:
+    """A request of a user to the lab's server, and how it was answered."""
+    subject = message("request", line=says["request"], user=says["user"])
+    found = matching_requests(seen.asked, says["user"], says["request"])
+    wanted = says.get("status", {"at-most": 399})
+    if says.get("absent"):
+        met = any(number(subject, "", wanted, one.status).ok for one in found)
+        yield Mismatch(not met, subject, "", message("not-asked"), message("was-asked" if met else "not-asked"))
+        return
+    if not found:
+        yield Mismatch(False, subject, "", message("was-asked"), message("not-asked"))
+        return
+    best = next((one.status for one in found if number(subject, "", wanted, one.status).ok), found[-1].status)
+    yield number(subject, "status", wanted, best)
 
 
 def cluster(seen: Observation, says: Says) -> Iterator[Mismatch]:

@@ -17,7 +17,7 @@ from typing import Any, Final
 from paictl.cluster.registry import LOCAL
 from paictl.cluster.targets import bind
 from paictl.frozen import frozen
-from paictl.lab import commandlog, embedded
+from paictl.lab import commandlog, embedded, requests
 from paictl.lab.errors import LabError, writing
 from paictl.lab.folders import MARK, is_lab
 from paictl.lab.manifest import Lab
@@ -27,6 +27,8 @@ from paictl.places import state_folder
 
 FILES: Final = "files"
 STEPS: Final = "steps"
+_NOTES: Final = (MARK, commandlog.FILE, requests.FILE)
+"""What is kept of a workspace beside its cluster and the student's files."""
 
 
 @frozen
@@ -164,7 +166,7 @@ class Workspace:
         with writing(target):
             shutil.rmtree(draft, ignore_errors=True)
             draft.mkdir(parents=True)
-            for name in (MARK, commandlog.FILE):
+            for name in _NOTES:
                 if (self.folder / name).is_file():
                     shutil.copyfile(self.folder / name, draft / name)
             if self.files.is_dir():
@@ -183,7 +185,7 @@ class Workspace:
             _empty(self.files)
             if (source / FILES).is_dir():
                 shutil.copytree(source / FILES, self.files, symlinks=True, dirs_exist_ok=True)
-            for name in (MARK, commandlog.FILE):
+            for name in _NOTES:
                 (self.folder / name).unlink(missing_ok=True)
                 if (source / name).is_file():
                     shutil.copyfile(source / name, self.folder / name)

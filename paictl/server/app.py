@@ -19,10 +19,11 @@ from starlette.types import Receive, Scope, Send
 from paictl import i18n
 from paictl.cluster.interface import Cluster
 from paictl.errors import PaictlError
+from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.operate.users.tokens import Caller, caller_of
 from paictl.server import credentials
-from paictl.server.calls import Answer, ApiError, Call, form_of, redirect
+from paictl.server.calls import Answer, ApiError, Call, NavigationEntry, form_of, redirect
 from paictl.server.credentials import Credential, Network, Sender
 from paictl.server.errors import answer_to, error_data
 from paictl.server.portal.rendering import error_page, page_headers, sign_in_address
@@ -71,16 +72,41 @@ class _Asked:
         return "text/html" in self.request.headers.get("accept", "")
 
 
+@frozen
+class AnsweredRequest:
+    """A request of somebody who is known, and how it ended; `path` is the route, its variables filled in."""
+
+    user: str
+    method: str
+    path: str
+    status: int
+
+
+@frozen
+class Extension:
+    """What a server has beside its own: more `routes`, `pages` in the navigation, and who is told of each request.
+
+    At most `sign_ins` are under way or wait at once.
+    """
+
+    routes: tuple[Route, ...] = ()
+    pages: tuple[NavigationEntry, ...] = ()
+    told: Callable[[AnsweredRequest], object] | None = None
+    sign_ins: int = SLOW
+
+
 class ServerApp:
     """The ASGI application; `trusted` are the proxies whose word about the sender counts."""
 
     def __init__(
-        self, workers: Workers, router: Router, trusted: Sequence[Network] = (), *, hsts: bool = False
-    ) -> None:
+        self, workers: Workers, router: Router, trusted: Sequence[Network] = (), *, hsts: bool = False,
+        extension: Extension | None = None,
+    ) -> None:  # fmt: skip
         self._workers = workers
         self._router = router
         self._trusted = tuple(trusted)
         self._hsts = hsts
+        self._extension = extension or Extension()
         self._slow = 0
         self._bodies = Bodies()
 
@@ -101,7 +127,7 @@ class ServerApp:
         except Exception:
             _ERRORS.error("internal error, a bug of paictl: %s", traceback.format_exc())
             answer = self._refusal(asked, ApiError(500, "UnknownError", text("internal error, a bug of paictl")))
-        _log(asked, answer, time.perf_counter() - began)
+        self._note(asked, answer, time.perf_counter() - began)
         await self._sent(answer, asked)(scope, receive, send)
 
     def _asked(self, request: Request) -> _Asked:
@@ -134,7 +160,7 @@ class ServerApp:
         body = await self._body(request, route)
         if not route.slow:
             return await self._while_connected(request, handled)
-        if self._slow >= SLOW:
+        if self._slow >= self._extension.sign_ins:
             raise busy()
         self._slow += 1
         try:
@@ -160,9 +186,8 @@ class ServerApp:
             gone.cancel()
             await asyncio.wait((answer, gone))
 
-    @staticmethod
     def _handled(
-        cluster: Cluster, asked: _Asked, route: Route, shown: Credential, query: Mapping[str, str], body: bytes
+        self, cluster: Cluster, asked: _Asked, route: Route, shown: Credential, query: Mapping[str, str], body: bytes
     ) -> Answer:
         """In a thread: who it is, whether they may, and the answer."""
         caller = _allowed(cluster, asked, route, shown)
@@ -176,7 +201,7 @@ class ServerApp:
         session = shown.token if shown.session and caller is not None else ""
         call = Call(
             cluster, caller, asked.path, query, body, media, asked.sender.address, asked.sender.secure,
-            asked.language, asked.theme, session,
+            asked.language, asked.theme, session, self._extension.pages,
         )  # fmt: skip
         return route.handle(call)
 
@@ -202,6 +227,16 @@ class ServerApp:
         if error.status == 401:
             return redirect(sign_in_address(asked.request.scope["path"] if asked.request.method == "GET" else ""))
         return error_page(error, asked.language, asked.theme, caller, asked.session if caller else "")
+
+    def _note(self, asked: _Asked, answer: Answer, seconds: float) -> None:
+        """A line of the log for each request; the extension is told of those whose sender is known."""
+        method, path = asked.route.method if asked.route else "-", _path(asked)
+        if self._extension.told is not None and asked.user:
+            self._extension.told(AnsweredRequest(asked.user, method, path, answer.status))
+        _ACCESS.info(
+            "%s %s %s %s %d %.1f ms", asked.sender.address or "-", asked.user or "-", method, path, answer.status,
+            seconds * 1000,
+        )  # fmt: skip
 
     def _sent(self, answer: Answer, asked: _Asked) -> Response:
         headers = {**_HEADERS, **(page_headers() if answer.media == "text/html" else {}), **answer.headers}
@@ -229,17 +264,11 @@ def _allowed(cluster: Cluster, asked: _Asked, route: Route, shown: Credential) -
     return caller
 
 
-def _log(asked: _Asked, answer: Answer, seconds: float) -> None:
-    """A line for each request: the route and not the address as it came, which may hold a token or anything else."""
-    if not _ACCESS.isEnabledFor(logging.INFO):
-        return
-    route = asked.route
-    path = "-"
-    if route is not None:
-        path = route.path
-        for name, value in asked.path.items():
-            path = path if name == "token" else path.replace(f"{{{name}}}", value)
-    _ACCESS.info(
-        "%s %s %s %s %d %.1f ms", asked.sender.address or "-", asked.user or "-",
-        route.method if route else "-", path, answer.status, seconds * 1000,
-    )  # fmt: skip
+def _path(asked: _Asked) -> str:
+    """The route and not the address as it came, which may hold a token or anything else."""
+    if asked.route is None:
+        return "-"
+    path = asked.route.path
+    for name, value in asked.path.items():
+        path = path if name == "token" else path.replace(f"{{{name}}}", value)
+    return path

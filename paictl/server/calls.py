@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from paictl.operate.users.tokens import Caller
 
 
+NavigationEntry = tuple[str, str, bool]
+"""Address, name (a key of the catalogue), and whether only administrators see it."""
+
+
 class ApiError(Exception):
     """An answer that is no success: `code` is a word of OpenPAI's for programs, `message` is for people."""
 
@@ -50,6 +54,8 @@ class Call:
     theme: str = ""
     session: str = field(default="", repr=False)
     """The token of the cookie, empty for a program."""
+    pages: tuple[NavigationEntry, ...] = ()
+    """What the navigation has beside the portal's own."""
 
     @property
     def me(self) -> Caller:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import logging
 import socket
 import sys
-from collections.abc import Callable, Iterable
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import uvicorn
@@ -15,7 +17,7 @@ from paictl.cluster.interface import Cluster
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import text
-from paictl.server.app import ServerApp
+from paictl.server.app import Extension, ServerApp
 from paictl.server.credentials import Network
 from paictl.server.routes import routes
 from paictl.server.routing import Router
@@ -70,20 +72,22 @@ def _on_this_machine(host: str) -> bool:
 
 def application(
     connect: Callable[[], Cluster], stamp: Callable[[], object] = lambda: None, proxies: tuple[Network, ...] = (),
-    *, encrypted: bool = False,
+    *, encrypted: bool = False, extension: Extension | None = None,
 ) -> tuple[ServerApp, Workers]:  # fmt: skip
     """The application over a cluster, and its threads, which the caller closes."""
     workers = Workers(connect, stamp)
-    return ServerApp(workers, Router(routes()), proxies, hsts=encrypted), workers
+    table = Router((*(extension.routes if extension else ()), *routes()))
+    return ServerApp(workers, table, proxies, hsts=encrypted, extension=extension), workers
 
 
 def serve(
     settings: ServerSettings, connect: Callable[[], Cluster], stamp: Callable[[], object] = lambda: None,
-    ready: Callable[[str], object] = lambda _: None,
+    ready: Callable[[str], object] = lambda _: None, extension: Extension | None = None,
 ) -> None:  # fmt: skip
     """Answer until a signal ends the process; `ready` is told the address. Raises `PaictlError` if it cannot begin."""
     check(settings)
-    app, workers = application(connect, stamp, settings.proxies, encrypted=settings.certificate is not None)
+    encrypted = settings.certificate is not None
+    app, workers = application(connect, stamp, settings.proxies, encrypted=encrypted, extension=extension)
     server = _Server(_http(settings, app), ready)
     try:
         server.run()
@@ -93,6 +97,35 @@ def serve(
         workers.close()
     if not server.started:
         raise _cannot_listen(settings)
+
+
+@contextlib.contextmanager
+def in_background(
+    connect: Callable[[], Cluster], stamp: Callable[[], object] = lambda: None, extension: Extension | None = None
+) -> Iterator[str]:
+    """Answer this machine in a thread, on a port that the system chooses, for as long as the block lasts; its address.
+
+    Raises `PaictlError` if it cannot listen.
+    """
+    settings, ready, where = ServerSettings("127.0.0.1", 0), threading.Event(), list[str]()
+    app, workers = application(connect, stamp, extension=extension)
+
+    def tell(address: str) -> None:
+        where.append(address)
+        ready.set()
+
+    server = _Server(_http(settings, app), tell)
+    thread = threading.Thread(target=server.run, name="paictl-serve")
+    thread.start()
+    try:
+        while not ready.wait(0.1):
+            if not thread.is_alive():
+                raise _cannot_listen(settings)
+        yield where[0]
+    finally:
+        server.should_exit = True
+        thread.join()
+        workers.close()
 
 
 class _Server(uvicorn.Server):

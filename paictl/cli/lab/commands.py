@@ -26,6 +26,10 @@ VERBS = {
     "solve": _verb("doing", "Do the present step for you, and show how."),
     "answer": _verb("doing", "Answer a question of the lab; the report holds it."),
     "predict": _verb("doing", "Foretell what will come of a step before you do it."),
+    "visit": _verb("visiting", "Sign in at the server as a user and submit a job, as a browser or program does."),
+    "class": Lazy(
+        "paictl.cli.lab.classroom", "A class: one server for a teacher and students, their progress, reports."
+    ),
     "run": _verb("doing", "Play a lab for a reader: every step typed, every check shown."),
     "reset": _verb("resets", "Begin a lab anew, or go back to a step; answers stay, a backup is kept."),
     "restore": _verb("resets", "Get back what the last reset of a lab took."),

@@ -19,6 +19,7 @@ _MODELS: Final = ("nvidia.com/gpu.product", "amd.com/gpu.product-name", "node.ku
 _OWN: Final = "node.kubernetes.io/"
 """Taints of Kubernetes itself: what they mean is said by a condition."""
 _CORDON: Final = f"{_OWN}unschedulable"
+_PARTS: Final = ("major", "minor", "rev", "revision")
 _NEVER: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -42,7 +43,32 @@ def view_of(node: Json, pods: Iterable[Json]) -> NodeView:
         used=sum(holding.values()),
         pods=tuple(sorted(holding)),
         reason="; ".join(_reasons(node)),
+        software=_software(node),
     )
+
+
+def _software(node: Json) -> dict[str, str]:
+    """Versions that kubelet and NVIDIA's feature discovery tell; the latter has had two spellings."""
+    labels = node["metadata"].get("labels") or {}
+    info = (node.get("status") or {}).get("nodeInfo") or {}
+
+    def label(*stems: str) -> str:
+        spelled = ((labels.get(f"nvidia.com/{stem}.full"), _parts(labels, stem)) for stem in stems)
+        return next((str(found) for pair in spelled for found in pair if found), "")
+
+    told = {
+        "os": str(info.get("osImage") or ""),
+        "runtime": str(info.get("containerRuntimeVersion") or "").replace("://", " "),
+        "driver": label("cuda.driver-version", "cuda.driver"),
+        "cuda": label("cuda.runtime-version", "cuda.runtime"),
+    }
+    return {key: value for key, value in told.items() if value}
+
+
+def _parts(labels: Mapping[str, object], stem: str) -> str:
+    """A version that is told part by part."""
+    parts = [str(labels[key]) for part in _PARTS if labels.get(key := f"nvidia.com/{stem}.{part}")]
+    return ".".join(parts)
 
 
 def devices_of(pod: Json) -> int:

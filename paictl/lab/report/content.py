@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from datetime import datetime, timedelta
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from paictl.cluster.interface import Event, EventKind
+from paictl.cluster.presets import SERVICES
 from paictl.frozen import frozen
 from paictl.lab import commandlog
 from paictl.lab.embedded import ORIGIN
@@ -23,7 +25,9 @@ from paictl.lab.observation import Observation
 from paictl.lab.session import Session
 from paictl.units import Millis, instant, millis_between
 
-FORMAT: Final = 3
+FORMAT: Final = 4
+_TAG: Final = re.compile(r"(?m)^ +docker-registry:\n(?: {4,}.*\n)*? +tag: *[\"']?([\w.-]+)")
+"""Where a services configuration says which version is deployed."""
 
 Report = dict[str, Any]
 
@@ -52,6 +56,7 @@ def make_report(root: Path, author: Author, language: str) -> Report:
         "language": language,
         "made": datetime.now().astimezone().isoformat(timespec="seconds"),
         "environment": {**environment(), **_cluster_facts(sessions)},
+        "hosts": _hosts(sessions),
         "experiments": [_experiment(session, language) for session in sessions],
     }
     return {**report, "digest": digest_of(report)}
@@ -59,10 +64,33 @@ def make_report(root: Path, author: Author, language: str) -> Report:
 
 def _cluster_facts(sessions: list[Session]) -> dict[str, str]:
     """The rows of the textbook's table that are about clusters, by the key of the report's words; empty: not known."""
-    hosts = {node.machine.name: node.machine.address for session in sessions for node in session.observation().nodes}
-    jobs = sum(len(session.observation().jobs) for session in sessions)
-    named = ", ".join(f"{name} {address}".strip() for name, address in sorted(hosts.items()))
-    return {"hosts": named, "driver": "", "cuda": "", "runtime": "", "openpai": "", "jobs": str(jobs)}
+    seen = [session.observation() for session in sessions]
+    versions = (_openpai(one.configuration.files.get(SERVICES, "")) for one in seen if one.configuration)
+    return {
+        "openpai": ", ".join(sorted({version for version in versions if version})),
+        "jobs": str(sum(len(one.jobs) for one in seen)),
+    }
+
+
+def _openpai(services: str) -> str:
+    """The version of OpenPAI that a configuration deploys, as its docker registry has it; empty if it does not say."""
+    found = _TAG.search(services)
+    return found[1] if found else ""
+
+
+def _hosts(sessions: list[Session]) -> list[dict[str, str]]:
+    """The machines of the labs' clusters, each once, with what they tell of their software."""
+    nodes = {node.machine.name: node for session in sessions for node in session.observation().nodes}
+    return [
+        {
+            "host": name,
+            "address": node.machine.address,
+            "role": node.machine.role.value,
+            "devices": f"{node.machine.devices} × {node.machine.sku}" if node.machine.devices else "0",
+            **node.software,
+        }
+        for name, node in sorted(nodes.items())
+    ]
 
 
 def _experiment(session: Session, language: str) -> dict[str, Any]:

@@ -57,14 +57,21 @@ def check_file(path: Path) -> tuple[Report, list[str]]:
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not text"
         raise PaictlError(f"cannot be read: {reason}", where=str(path)) from None
-    report = _unpacked(text, path)
+    report = unpacked(text, str(path))
     try:
         return report, [*_visible(report, text, path), *inconsistencies(report)]
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError) as error:
         raise PaictlError(f"is no whole report: {type(error).__name__} {error}", where=str(path)) from None
 
 
-def _unpacked(text: str, path: Path) -> Report:
+def form_of(text: str) -> str:
+    """The ending of a file that holds a report with this text, one of `FORMS`."""
+    beginning = text.lstrip()[:1]
+    return ".json" if beginning == "{" else ".html" if beginning == "<" else ".md"
+
+
+def unpacked(text: str, where: str) -> Report:
+    """The report in a text, of which nothing is checked but that it has experiments; raises `PaictlError` if not."""
     found = _PACKED.search(text)
     try:
         if found is not None:
@@ -74,7 +81,7 @@ def _unpacked(text: str, path: Path) -> Report:
     except (ValueError, RecursionError, zlib.error):
         data = None
     if not isinstance(data, dict) or "experiments" not in data:
-        raise PaictlError("holds no report of labs", where=str(path), hint="make one: paictl lab report -o report.html")
+        raise PaictlError("holds no report of labs", where=where, hint="make one: paictl lab report -o report.html")
     return data
 
 
@@ -82,6 +89,6 @@ def _visible(report: Report, text: str, path: Path) -> Iterator[str]:
     """Whether what people read is what the data say."""
     suffix = path.suffix.lower()
     if suffix not in FORMS:
-        suffix = ".html" if text.lstrip().startswith("<") else ".md"  # the ending got lost on the way
+        suffix = form_of(text)  # the ending got lost on the way
     if suffix != ".json" and rendered(report, suffix) != text:
         yield "the visible text is not what the recorded data say: something was altered"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from paictl.lab.embedded import ORIGIN
@@ -17,6 +17,7 @@ from paictl.lab.report.phrases import (
     typed_text,
     when_text,
 )
+from paictl.lab.report.tables import HOSTS, JOBS, Row, host_rows, job_rows
 from paictl.lab.report.timeline import drawn, lines_of
 from paictl.lab.report.words import labelled, word
 from paictl.units import millis_between
@@ -41,6 +42,8 @@ def _report(report: Mapping[str, Any]) -> Iterator[str]:
     for key, value in report["environment"].items():
         shown = value or word("no-gpu" if key == "gpu" else "not-known", lang)
         yield f"| {word(key, lang)} | {_cell(shown)} |"
+    if hosts := host_rows(report):
+        yield from ("", f"### {word('hosts', lang)}", "", *_table(HOSTS, hosts, lang))
     for key in ("problems", "remarks"):
         yield from ("", f"## {word(key, lang)}", "")
         yield "\n".join(map(_cell, report[key].splitlines())) or word("not-given", lang)
@@ -74,6 +77,8 @@ def _experiment(experiment: Experiment, lang: str) -> Iterator[str]:
     yield from (typed_text(typed, lang) for typed in experiment["typed"])
     yield from ("```", "", f"### {word('phenomena', lang)}", "")
     yield from _events(experiment, lang)
+    if jobs := job_rows(experiment):
+        yield from ("", f"### {word('jobs-of', lang)}", "", *_table(JOBS, jobs, lang))
     clock = clock_of(experiment)
     picture = drawn(lines_of(phenomena(experiment), experiment["now"]), experiment["now"], clock)
     if picture:
@@ -86,6 +91,12 @@ def _experiment(experiment: Experiment, lang: str) -> Iterator[str]:
         yield from _check(check, lang)
     yield from ("", f"### {word('answers', lang)}", "")
     yield from _answers(experiment["answers"], lang)
+
+
+def _table(heads: Sequence[str], rows: Iterable[Row], lang: str) -> Iterator[str]:
+    yield f"| {' | '.join(word(head, lang) for head in heads)} |"
+    yield "| --- " * len(heads) + "|"
+    yield from (f"| {' | '.join(_cell(cell) or '-' for cell in row)} |" for row in rows)
 
 
 def _answers(rows: list[Mapping[str, str]], lang: str) -> Iterator[str]:

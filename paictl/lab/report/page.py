@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from typing import Any, Final
 
 from paictl.lab.embedded import ORIGIN
 from paictl.lab.report.content import clock_of, phenomena
 from paictl.lab.report.phrases import event_detail, event_name, finding_text, help_text, made_text, remarks, when_text
+from paictl.lab.report.tables import HOSTS, JOBS, Row, host_rows, job_rows
 from paictl.lab.report.timeline import INSTANT, LEGEND, lines_of, svg
 from paictl.lab.report.words import labelled, word
 from paictl.units import millis_between
@@ -70,6 +71,9 @@ def _body(report: Mapping[str, Any], lang: str) -> Iterator[str]:
         shown = value or word("no-gpu" if key == "gpu" else "not-known", lang)
         yield f"<tr><th>{escape(word(key, lang))}</th><td>{escape(shown)}</td></tr>"
     yield "</table>"
+    if hosts := host_rows(report):
+        yield f"<h3>{escape(word('hosts', lang))}</h3>"
+        yield from _table(HOSTS, hosts, lang)
     for key in ("problems", "remarks"):
         written = f"<blockquote>{escape(report[key])}</blockquote>" if report[key] else escape(word("not-given", lang))
         yield (
@@ -124,6 +128,9 @@ def _experiment(experiment: Mapping[str, Any], lang: str) -> Iterator[str]:
         yield f'<h3>{escape(word("timeline", lang))}</h3><div class="scroll">{picture}</div>'
         yield _legend(picture, lang)
     yield from _events(experiment, lang)
+    if jobs := job_rows(experiment):
+        yield f"<h3>{escape(word('jobs-of', lang))}</h3>"
+        yield from _table(JOBS, jobs, lang)
     if experiment["predictions"]:
         yield f"<h3>{escape(word('predictions', lang))}</h3>"
         yield from _answers(experiment["predictions"], lang)
@@ -132,6 +139,14 @@ def _experiment(experiment: Mapping[str, Any], lang: str) -> Iterator[str]:
         yield from _check(check, lang)
     yield f"</ul><h3>{escape(word('answers', lang))}</h3>"
     yield from _answers(experiment["answers"], lang)
+
+
+def _table(heads: Sequence[str], rows: Iterable[Row], lang: str) -> Iterator[str]:
+    yield '<div class="scroll"><table><tr>'
+    yield "".join(f"<th>{escape(word(head, lang))}</th>" for head in heads) + "</tr>"
+    for row in rows:
+        yield "<tr>" + "".join(f"<td>{escape(cell) or '-'}</td>" for cell in row) + "</tr>"
+    yield "</table></div>"
 
 
 def _answers(rows: list[Mapping[str, str]], lang: str) -> Iterator[str]:

@@ -15,7 +15,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from paictl.i18n import catalogue, in_language
 from paictl.operate.users.tokens import Caller
 from paictl.resources import resource_folder
-from paictl.server.calls import Answer, ApiError, Call
+from paictl.server.calls import Answer, ApiError, Call, NavigationEntry
 from paictl.server.credentials import csrf_of
 from paictl.server.portal.showing import clock
 from paictl.units import span_text
@@ -27,7 +27,7 @@ _POLICY: Final = (
 _LOCAL: Final = re.compile(r"/(?![/\\])[A-Za-z0-9_.~/?&=%+-]*")
 """An address on this server: what ``//`` or a backslash begins would be another one's."""
 
-NAVIGATION: Final = (
+NAVIGATION: Final[tuple[NavigationEntry, ...]] = (
     ("/", "Home", False),
     ("/jobs", "Jobs", False),
     ("/submit", "Submit", False),
@@ -35,7 +35,6 @@ NAVIGATION: Final = (
     ("/usage", "Usage", False),
     ("/admin", "Administration", True),
 )
-"""Address, name (a key of the catalogue), and whether only administrators see it."""
 
 
 def page_headers() -> dict[str, str]:
@@ -82,7 +81,8 @@ def page(call: Call, template: str, values: Mapping[str, Any] | None = None, *, 
     """A page for whoever calls; templates extend ``base.html`` and see `values` beside what every page has."""
     shared = {
         "me": call.caller, "csrf": csrf_of(call.session), "language": call.language, "theme": call.theme,
-        "t": translator(call.language), "navigation": NAVIGATION, "cluster_name": call.cluster.name,
+        "t": translator(call.language), "navigation": NAVIGATION + call.pages,
+        "cluster_name": call.cluster.name,
     }  # fmt: skip
     text = _environment().get_template(template).render({**shared, **(values or {})})
     return Answer(text.encode(), status, "text/html")

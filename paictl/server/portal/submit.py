@@ -97,6 +97,8 @@ class Checked:
     """What would become of it, line by line."""
     refusal: str = ""
     """Why it would not be taken, beside the findings."""
+    status: int = 400
+    """How an attempt to submit it is answered then."""
 
     @property
     def sound(self) -> bool:
@@ -115,6 +117,7 @@ def checked(call: Call, written: str) -> Checked:
         found.findings = list(error.report.problems)
     except (PaictlError, ApiError) as error:
         found.refusal = str(error) if isinstance(error, PaictlError) else error.message
+        found.status = (answer_to(error) if isinstance(error, PaictlError) else error).status
     return found
 
 
@@ -171,7 +174,7 @@ def written(call: Call) -> Answer:
     if wish == "draft" or not typed.strip():
         typed = made.yaml()
     found = checked(call, typed)
-    status = 400 if wish == "submit" else 200
+    status = found.status if wish == "submit" else 200
     if wish == "submit" and found.sound:
         try:
             return redirect(path_of(call.cluster.submit([_request(call, typed, Checked())])[0].key))
@@ -215,7 +218,7 @@ ROUTES: Final = (
         "/submit",
         Access.USER,
         written,
-        Operation("Check or submit a job", answers=(200, 303, 400)),
+        Operation("Check or submit a job", answers=(200, 303, 400, 403)),
         size=SIZE,
     ),
     Route("POST", "/submit/draft", Access.USER, draft, Operation("The YAML of a form"), size=SIZE),

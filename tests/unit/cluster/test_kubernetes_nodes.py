@@ -52,6 +52,27 @@ def test_a_machine_has_what_the_node_says() -> None:
     )  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    "labels",
+    [
+        {"nvidia.com/cuda.driver-version.full": "550.54.15", "nvidia.com/cuda.runtime-version.full": "12.4"},
+        {
+            "nvidia.com/cuda.driver.major": "550", "nvidia.com/cuda.driver.minor": "54",
+            "nvidia.com/cuda.driver.rev": "15", "nvidia.com/cuda.runtime.major": "12",
+            "nvidia.com/cuda.runtime.minor": "4",
+        },
+    ],
+    ids=["new", "old"],
+)  # fmt: skip
+def test_software_is_what_kubelet_and_feature_discovery_say(labels: dict[str, str]) -> None:
+    told = node(labels=labels)
+    told["status"]["nodeInfo"] = {"osImage": "Ubuntu 24.04", "containerRuntimeVersion": "containerd://2.1.3"}
+    assert view_of(told, []).software == {
+        "os": "Ubuntu 24.04", "runtime": "containerd 2.1.3", "driver": "550.54.15", "cuda": "12.4",
+    }  # fmt: skip
+    assert view_of(node(), []).software == {}
+
+
 def test_a_failure_hides_a_cordon_and_reasons_are_given() -> None:
     bad = {"type": "Ready", "status": "Unknown", "message": "Kubelet stopped posting node status."}
     view = view_of(node("w1", bad, spec={"unschedulable": True}), [])

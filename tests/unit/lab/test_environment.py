@@ -14,9 +14,26 @@ from paictl.lab.language import language_of
 
 def test_the_table_of_the_textbook_is_filled() -> None:
     found = machine.environment()
-    assert set(found) == {"cpu", "memory", "gpu", "os", "python", "paictl"}
+    assert set(found) == {"cpu", "memory", "gpu", "os", "driver", "cuda", "runtime", "python", "paictl"}
     assert "vCPU" in found["cpu"]
     assert found["memory"].endswith(" GiB")
+
+
+def test_driver_cuda_and_runtime_are_asked_of_their_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = {
+        ("nvidia-smi", "--query-gpu=driver_version"): "550.54.15\n550.54.15\n",
+        ("nvidia-smi",): "| NVIDIA-SMI 550.54.15    Driver Version: 550.54.15    CUDA Version: 12.4     |\n",
+        ("nvidia-smi", "-L"): "GPU 0: Tesla K80 (UUID: GPU-1)\n",
+        ("containerd", "--version"): "containerd github.com/containerd/containerd/v2 v2.1.3 c787fb9\n",
+        ("docker", "--version"): "Docker version 28.1.1, build 4eba377\n",
+    }
+    there = {program for program, *_ in answers}
+    monkeypatch.setattr(machine.shutil, "which", lambda name: name if name in there else None)
+    monkeypatch.setattr(machine, "_told", lambda command: answers[tuple(command[:2])])
+    found = machine.environment()
+    assert found["driver"] == "550.54.15"
+    assert found["cuda"] == "12.4"
+    assert found["runtime"] == "containerd 2.1.3, docker 28.1.1"
 
 
 def test_macos_is_asked_in_its_own_way(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -28,6 +45,7 @@ def test_macos_is_asked_in_its_own_way(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(platform, "system", lambda: "Darwin")
     monkeypatch.setattr(Path, "is_file", lambda _: False)
     monkeypatch.setattr(os, "sysconf", no_pages)
+    monkeypatch.setattr(machine.shutil, "which", lambda _: None)
     monkeypatch.setattr(machine, "_told", lambda command: answers[command[-1]])
     assert machine.environment()["cpu"].startswith("Apple M2, ")
     assert machine.environment()["memory"] == "16 GiB"

@@ -195,7 +195,7 @@ def test_a_lab_sees_its_own_jobs_by_its_own_names_and_clock(cluster: EmbeddedClu
     seen = registered.watched(site)
     assert [one.key for one in seen.jobs()] == [f"{site.user}~job-2"]
     assert {one.subject for one in seen.events()} == {f"job/{site.user}~job-2"}
-    assert [task.node for task in seen.job(f"{site.user}~job-2").tasks] == ["worker1"]
+    assert [task.node for task in seen.job(f"{site.user}~job-2").tasks] == ["worker2"]
     assert {one.machine.name for one in seen.nodes()} == {"master1", "worker1", "worker2"}
     assert seen.name == "lab02"
     assert (seen.now - seen.epoch).total_seconds() == pytest.approx(150, abs=15)

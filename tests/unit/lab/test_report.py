@@ -15,7 +15,9 @@ from paictl.lab.report.consistency import copies, inconsistencies, other_owner, 
 from paictl.lab.report.content import Author, Report, clock_of, digest_of, make_report
 from paictl.lab.report.files import FORMS, check_file, check_form, rendered
 from paictl.lab.report.markdown import markdown
+from paictl.lab.report.page import page
 from paictl.lab.report.phrases import finding_text
+from paictl.lab.report.tables import job_rows
 from paictl.lab.report.timeline import drawn, lines_of, svg
 from tests.unit.lab.conftest import Begin
 
@@ -114,7 +116,7 @@ def test_altering_what_is_recorded_is_found_even_with_a_new_digest(report: Repor
         ("hello", "holds no report"),
         ("[1]", "holds no report"),
         ('{"experiments": [], "format": 9}', "report format 9"),
-        ('{"experiments": [1], "format": 3}', "no whole report"),
+        ('{"experiments": [1], "format": 4}', "no whole report"),
         ("# x\n<!-- paictl lab report: AAAA -->\n", "holds no report"),
     ],
 )
@@ -243,6 +245,20 @@ def test_the_textbooks_table_is_filled_from_the_cluster(begin: Begin) -> None:
     session, runner = begin("02")
     commandlog.append(session.workspace.folder, runner("paictl job submit job-2.yaml"))
     report = make_report(session.root, Author("Ann"), "en")
-    assert "worker1 10.0.1.1" in report["environment"]["hosts"]
+    hosts = {host["host"]: host for host in report["hosts"]}
+    assert (hosts["worker2"]["address"], hosts["worker2"]["devices"]) == ("10.0.1.2", "1 × gpu-d-machine")
     assert report["environment"]["jobs"] == "1"
-    assert "| CUDA | not known here |" in markdown(report)
+    written = markdown(report)
+    assert "| worker2 | 10.0.1.2 | worker | 1 × gpu-d-machine | - | - | - | - |" in written
+    started = "09:00:00"
+    assert f"| ann~job-2 | vc1 | prod | {started} | {started} | - | worker2 | - |" in written
+    assert "<td>worker2</td>" in page(report, "")
+
+
+def test_the_table_of_jobs_tells_every_node_and_the_end(begin: Begin) -> None:
+    session, runner = begin("04")
+    for step in session.lab.steps:
+        session.play(step, step.solution, runner)
+    (experiment,) = make_report(session.root, Author("Ann"), "en")["experiments"]
+    rows = {row[0].partition("~")[2]: row[1:] for row in job_rows(experiment)}
+    assert rows["job-4"] == ("vc1", "oppo", "09:00:00", "09:00:00", "09:12:00", "worker1, worker2", "Succeeded")

@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from paictl.config.reading.schema import load_schema
-from paictl.lab import commandlog
+from paictl.lab import commandlog, requests
 from paictl.lab.actions import Runner
 from paictl.lab.checks import KINDS, findings
 from paictl.lab.findings import plain
 from paictl.lab.manifest import Statement, all_labs
 from paictl.lab.observation import Observation
 from paictl.lab.session import Session
+from paictl.operate.users.accounts import NewUser, add
 from tests.unit.lab.conftest import Begin
 
 
@@ -26,9 +27,14 @@ def played(session: Session, runner: Runner) -> Observation:
         "paictl job submit job-2.yaml",
         "paictl job submit job-2.yaml",
         "paictl job explain job-1",
-        "paictl node cordon worker2",
+        "paictl node cordon worker1",
     ):
         commandlog.append(session.workspace.folder, runner(command))
+    cluster = session.workspace.cluster()
+    assert cluster is not None
+    add(cluster.users, NewUser("carol", "correct horse", vcs=["vc1"]))
+    for line, status in (("GET /", 200), ("POST /api/v2/jobs", 403)):
+        requests.append(session.workspace.folder, requests.AskedRequest("carol", line, status))
     with session.file.changing() as progress:
         progress.lab(session.lab.id).predictions["told"] = "it waits"
     (session.workspace.files / "runs.csv").write_text(RUNS)
@@ -60,17 +66,17 @@ YES_AND_NO: list[tuple[str, Any, Any, str]] = [
     ("job", {"name": "job-1", "absent": False}, {"name": "job-9", "absent": False}, "no such job"),
     ("job", {"name": "job-1", "reason": "^$"}, {"name": "job-1", "reason": "lazily"}, "nothing"),
     ("job", {"name": "job-1"}, {"name": "job-9", "state": "Running"}, "no such job"),
-    ("placement", {"job": "job-2", "nodes": "worker1"}, {"job": "job-2", "nodes": ["worker2"]}, "worker1"),
+    ("placement", {"job": "job-2", "nodes": "worker2"}, {"job": "job-2", "nodes": ["worker1"]}, "worker2"),
     ("placement", {"job": "job-2", "devices": [0]}, {"job": "job-2", "devices": [1]}, "0"),
     ("placement", {"job": "job-2", "within": 1}, {"job": "job-9", "within": 1}, "nothing"),
-    ("placement", {"job": "job-2", "apart-from": "job-other"}, {"job": "job-2", "apart-from": "job-2"}, "worker1"),
+    ("placement", {"job": "job-2", "apart-from": "job-other"}, {"job": "job-2", "apart-from": "job-2"}, "worker2"),
     ("placement", {"job": "job-2", "apart-from": "job-other"}, {"job": "job-2", "apart-from": "job-9"}, "not both"),
-    ("placement", {"job": "job-2", "same-node-as": "job-2"}, {"job": "job-2", "same-node-as": "job-other"}, "worker1"),
+    ("placement", {"job": "job-2", "same-node-as": "job-2"}, {"job": "job-2", "same-node-as": "job-other"}, "worker2"),
     ("placement", {"job": "job-2", "node-count": 1}, {"job": "job-9", "node-count": 1}, "0"),
     ("events",
-     [{"what": "Preempted", "job": "job-1", "task": "train[0]"}, {"what": "Started", "job": "job-2", "on": "worker1"}],
+     [{"what": "Preempted", "job": "job-1", "task": "train[0]"}, {"what": "Started", "job": "job-2", "on": "worker2"}],
      [{"what": "Started", "job": "job-2"}, {"what": "Preempted", "job": "job-1"}], "only Started job job-2"),
-    ("events", [{"what": "Cordoned", "node": "worker2"}], [{"what": "Failed", "node": "worker2"}], "nothing"),
+    ("events", [{"what": "Cordoned", "node": "worker1"}], [{"what": "Failed", "node": "worker1"}], "nothing"),
     ("events", [{"what": "Started", "service": "hivedscheduler"}],
      [{"what": "Preempted", "job": "job-1", "detail": "job-3"}], "nothing"),
     ("never", {"what": "Preempted", "job": "job-2"}, {"what": "Preempted", "job": "job-1"}, "1"),
@@ -85,18 +91,29 @@ YES_AND_NO: list[tuple[str, Any, Any, str]] = [
      {"name": "hivedscheduler", "running": False}, "yes"),
     ("service", {"name": "grafana", "loaded": 1}, {"name": "nothing-such", "running": True}, "nothing"),
     ("service", {"name": "grafana", "reason": "^$"}, {"name": "grafana", "reason": "restart"}, "nothing"),
-    ("configuration", {"version": 1, "text": "GPU-POOL"}, {"text": "DGX2"}, "does not hold it"),
-    ("configuration", {"no-text": "DGX2"}, {"no-text": "GPU-POOL"}, "holds it"),
+    ("configuration", {"version": 1, "text": "GPU-C-NODE-POOL"}, {"text": "DGX2"}, "does not hold it"),
+    ("configuration", {"no-text": "DGX2"}, {"no-text": "GPU-C-NODE-POOL"}, "holds it"),
     ("configuration", {"file": "layout.yaml", "text": "worker2"}, {"version": {"at-least": 2}}, "1"),
     ("promise", {"vc": "vc1", "devices": 1}, {"vc": "vc1", "devices": 2}, "1"),
-    ("promise", {"vc": "vc1", "shares-with": "default"}, {"vc": "vc1", "apart-from": "default"}, "worker1, worker2"),
-    ("placement", {"job": "job-2", "promised-to": "vc1"}, {"job": "job-2", "promised-to": "vc9"}, "worker1"),
+    ("promise", {"vc": "vc1", "apart-from": "default"}, {"vc": "vc1", "shares-with": "default"}, "nothing"),
+    ("placement", {"job": "job-2", "promised-to": "vc1"}, {"job": "job-2", "promised-to": "vc9"}, "worker2"),
     ("file", {"name": "master.csv", "hosts": {"a": "10.0.0.1"}}, {"name": "master.csv", "hosts": {"b": "10.0.0.1"}},
      "not hold"),
     ("file", {"name": "config.yaml", "key": "user"}, {"name": "config.yaml", "key": "password"}, "not hold"),
     ("promise", {"vc": "vc9", "absent": True}, {"vc": "vc9", "devices": 1}, "no such virtual cluster"),
-    ("node", {"name": "worker2", "condition": "Cordoned", "used": 1}, {"name": "worker2", "used": 0}, "1"),
+    ("node", {"name": "worker1", "condition": "Cordoned", "used": 1}, {"name": "worker1", "used": 0}, "1"),
     ("node", {"name": "worker9", "absent": True}, {"name": "worker9", "used": 0}, "no such node"),
+    ("node", {"name": "worker2", "bad": []}, {"name": "worker2", "bad": [0]}, "nothing"),
+    ("job", {"name": "job-1", "user": "ann"}, {"name": "job-1", "user": "bob"}, "ann"),
+    ("usage", {"vc": "vc1", "guaranteed": "2m", "lost": "2m"}, {"vc": "vc1", "opportunistic": "1m"}, "0s"),
+    ("usage", {"vc": "default", "idle": "0s"}, {"vc": "default", "idle": {"at-least": "1m"}}, "0s"),
+    ("user", {"name": "carol", "vcs": ["vc1"]}, {"name": "carol", "vcs": ["default"]}, "vc1"),
+    ("user", {"name": "dan", "absent": True}, {"name": "dan", "vcs": ["vc1"]}, "no such account"),
+    ("asked", {"user": "carol", "request": "POST /api/*", "status": 403},
+     {"user": "carol", "request": "POST /api/v2/jobs"}, "403"),
+    ("asked", {"user": "carol", "request": "GET /"}, {"user": "dan", "request": "GET /"}, "was not asked"),
+    ("asked", {"user": "carol", "request": "POST *", "status": 202, "absent": True},
+     {"user": "carol", "request": "POST *", "status": 403, "absent": True}, "was asked"),
     ("cluster", {"nodes": 3, "devices": 2, "used": 2, "jobs": 3, "time": "2m", "name": "lab03"},
      {"time": {"at-least": "3m"}}, "2m"),
     ("typed", {"command": "paictl job explain *"}, {"command": "paictl job logs *"}, "not typed yet"),
