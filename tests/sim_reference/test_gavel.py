@@ -21,6 +21,23 @@ KNOWN = {
 }
 """Mean JCT and makespan."""
 
+HUNDRED = {
+    "gavel:objective=finish-time,aware=false": 34808.6,
+    "gavel:objective=makespan,aware=false": 69155.5,
+    "gavel:aware=false": 33192.9,
+    "gavel": 33346.9,
+    "gavel:objective=makespan": 62657.1,
+    "gavel:objective=fifo": 38540.0,
+}
+"""Mean JCT of a trace with more large jobs."""
+
+
+@pytest.mark.parametrize("policy", HUNDRED)
+def test_100_jobs(policy: str) -> None:
+    got = measure(trace("gavel", "physical_cluster/minimize_makespan.trace", "gavel"), CLUSTER, policy)
+    assert got.jobs == 100
+    assert got.mean_jct == pytest.approx(HUNDRED[policy], rel=0.06)
+
 
 @pytest.mark.parametrize("policy", KNOWN)
 def test_96_jobs(policy: str) -> None:

@@ -8,13 +8,13 @@ from math import fsum
 
 from paictl.frozen import frozen
 from paictl.sim.actions import Colocate, Trigger
-from paictl.sim.cluster import Cluster, Devices
+from paictl.sim.cluster import Devices
 from paictl.sim.job import Share
 from paictl.sim.knowledge import Knowledge
+from paictl.sim.policies.antman_rates import AntManRates
 from paictl.sim.policies.base import Parameters, Policy, Setup
 from paictl.sim.policies.parameters import parameter
 from paictl.sim.rates import Rates
-from paictl.sim.state import ONE, JobProgress
 from paictl.sim.view import JobView
 
 
@@ -26,30 +26,8 @@ class AntManParameters(Parameters):
         0.0, "part of its rate that a guaranteed job loses while it has company (the paper: at most 0.04)", most=0.99
     )
     busy: float = parameter(0.8, "opportunistic jobs go to devices that are less busy than this")
+    followers: int = parameter(0, "most opportunistic jobs on one device; 0: as many as keep it less busy", least=0)
     auto: bool = parameter(True, "a job that would wait for quota or devices runs opportunistically meanwhile")
-
-
-class AntManRates(Rates):
-    """A guaranteed job runs as if alone; the others share what it leaves, in equal parts."""
-
-    def __init__(self, cluster: Cluster, leading: set[int], epsilon: float, overhead: float) -> None:
-        super().__init__(cluster, overhead=overhead)
-        self._leading = leading
-        self._epsilon = epsilon
-
-    def rate(self, state: JobProgress, company: Sequence[JobProgress]) -> int:
-        """Units of work a millisecond."""
-        rate = self.alone(state.job, state.devices) * (1.0 - self.overhead)
-        if company:
-            rate *= self._part(state, company)
-        return round(rate * ONE)
-
-    def _part(self, state: JobProgress, company: Sequence[JobProgress]) -> float:
-        if state.number in self._leading:
-            return 1.0 - self._epsilon
-        room = 1.0 - max((other.job.gpu_util for other in company if other.number in self._leading), default=0.0)
-        beside = sum(other.number not in self._leading for other in company)
-        return max(0.0, room) / (1 + beside)
 
 
 class AntMan(Policy):
@@ -66,7 +44,8 @@ class AntMan(Policy):
     Parameters = AntManParameters
     choices = (
         "an opportunistic job gets 1 - utilisation of the guaranteed job on its busiest device, in equal parts where "
-        "there are several (policies.md, A.6)",
+        "there are several (policies.md, A.6); where the trace tells how long the stages of a step take, it uses the "
+        "CPUs, the device or the network while the guaranteed job does not",
         "without quotas every job that did not ask to be opportunistic is guaranteed as soon as there are devices",
         "one reservation at a time, of the job that came first: two halves would wait for each other",
         "`long expected wait` is any wait: with auto=true who cannot be guaranteed now runs opportunistically",
@@ -275,6 +254,8 @@ class AntMan(Policy):
     def _load(self, device: int) -> float:
         """How busy a device is: everything on it, at most 1."""
         lead = self._lead.get(device)
+        if self.p.followers and len(self._guests.get(device, ())) >= self.p.followers:
+            return 1.0
         busy = (0.0 if lead is None else lead.gpu_util) + fsum(job.gpu_util for job in self._guests.get(device, ()))
         return min(1.0, busy)
 

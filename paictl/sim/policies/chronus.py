@@ -11,7 +11,7 @@ from paictl.sim.knowledge import Knowledge
 from paictl.sim.policies.base import Setup
 from paictl.sim.policies.grid import Grid, GridParameters
 from paictl.sim.policies.parameters import parameter
-from paictl.sim.programs.leases import Chosen, Plan, Request, choose, greedy, room_for, rounded_up
+from paictl.sim.programs.leases import Calendar, Plan, Request, choose, rounded_up
 from paictl.sim.state import ONE
 from paictl.sim.view import JobView
 
@@ -20,17 +20,19 @@ from paictl.sim.view import JobView
 class ChronusParameters(GridParameters):
     """`chronus:lease=20m,solver=greedy`."""
 
-    solver: Literal["highs", "greedy"] = parameter("highs", "how leases are planned")
+    solver: Literal["highs", "greedy"] = parameter(
+        "highs", "how leases are planned: anew by a program at each end of a lease, or once, at admission (greedy)"
+    )
     padding: float = parameter(1.1, "times the estimated duration: what a job is planned for", least=0.1, most=100)
-    rows: int = parameter(150, "above so many (job, deadline) rows the program is not tried, only the greedy plan")
+    rows: int = parameter(150, "above so many (job, deadline) rows the program is not tried and all plans stay")
     nodes: int = parameter(20, "effort of one program, in branch-and-bound nodes", least=1)
 
 
 class Chronus(Grid):
-    """Admits a job if its deadline can be kept beside those promised already. Example: `chronus:lease=10m`.
+    """Admits a job if its first deadline can be kept beside those promised already. Example: `chronus:lease=10m`.
 
-    At each end of a lease the plan of all promised jobs is made anew; those planned for now run for a whole lease.
-    Devices that are left go, in slots, to those without a lease, least remaining service first.
+    Those planned for a lease run for all of it. Devices that are left go, in slots, to those without a lease: refused
+    jobs that fit into what is left of the lease keep them to its end, all others may be moved aside for these.
     """
 
     id = "chronus"
@@ -43,135 +45,187 @@ class Chronus(Grid):
     Parameters = ChronusParameters
     choices = (
         "durations are those of the trace, as if the profiler measured exactly; the profiler's own run costs `profile`",
+        "a soft job is admitted if its first deadline can be kept, as in the artifact, whose check takes the tightest "
+        "row of each job; the program may later move it to another of its deadlines",
+        "leases are the last ones before the deadline; jobs admitted in one lease may move for each other, largest "
+        "first, those admitted before stay where they are",
         "the plan of a promised job is replaced only by another that keeps every promise, so none is ever broken while "
         "estimates hold",
-        "gaps go to jobs without deadlines first, then to promised and refused ones alike, last to those whose "
-        "deadline has become impossible",
-        "where the program finds nothing within its effort the greedy plan is used and counted (`greedy_plans`), never "
-        "silently",
+        "a refused job that can end before the lease does keeps its devices until then, the least service first",
+        "gaps go to jobs without deadlines and refused ones by least remaining service, then to promised ones, last "
+        "to those whose first deadline has become impossible",
+        "where the program has too many rows or finds nothing within its effort all plans stay, counted as "
+        "`greedy_plans`, never silently",
         "devices are counted, not placed: any jobs of sizes 1, 2, 4, 8n that fit by count fit unspread on nodes of 8",
     )
 
     def __init__(self, parameters: ChronusParameters, setup: Setup) -> None:
         super().__init__(parameters, setup)
-        self._capacity = self.cluster.size
+        self._calendar = Calendar(self.cluster.size)
         self._promised: dict[int, JobView] = {}
         self._refused: dict[int, JobView] = {}
         """With deadlines that nobody promised."""
-        self._plan: dict[int, frozenset[int]] = {}
-        """Leases by number from the beginning of time, of each promised job."""
+        self._fresh: list[JobView] = []
+        """Promised since the last lease began."""
         self._leased: set[int] = set()
+        self._kept: set[int] = set()
+        """Refused jobs that run to the end of the lease."""
         self._admitted: dict[int, bool] = {}
         self._counts = {"admitted": 0, "refused": 0, "programs": 0, "greedy_plans": 0, "unproven_plans": 0}
 
     # --- who comes and goes
 
     def arrives(self, job: JobView, /) -> None:
-        """Promise it a deadline if there is one that can be kept from the next lease on."""
+        """Promise it its first deadline if that can be kept from the next lease on."""
         if not job.deadlines:
             return
-        leases = self._room(job, -(-self.now // self.p.lease))
-        self._admitted[job.number] = leases is not None
-        self._counts["admitted" if leases is not None else "refused"] += 1
-        if leases is None:
-            self._refused[job.number] = job
-        else:
-            self._promised[job.number] = job
-            self._plan[job.number] = leases
+        admitted = self._admit(job, -(-self.now // self.p.lease))
+        self._admitted[job.number] = admitted
+        self._counts["admitted" if admitted else "refused"] += 1
+        (self._promised if admitted else self._refused)[job.number] = job
 
-    def _room(self, job: JobView, first: int) -> frozenset[int] | None:
-        """Leases for one more promise; those of the others may move for it."""
-        request = self._request(job, first, promised=True)
-        if not request.options:
-            return None
-        jobs, requests = self._requests(first)
-        known = {index: self._from(first, self._plan[one.number]) for index, one in enumerate(jobs)}
-        found = room_for(request, known, requests, self._capacity)
-        if found is None:
-            new = self._choose([*requests, request], None)
-            if new is None:
-                return None
-            for index, one in enumerate(jobs):
-                self._plan[one.number] = frozenset(lease + first for lease in new.plan[index])
-            found = new.plan[len(jobs)]
-        return frozenset(lease + first for lease in found)
+    def _admit(self, job: JobView, first: int) -> bool:
+        """Plan it, together with those admitted since the lease began; False, and nothing changes, if one is late."""
+        if not self._fits(job, first):
+            return False
+        calendar = self._calendar
+        before = {one.number: calendar.leases(one.number) for one in self._fresh}
+        for number in before:
+            calendar.drop(number)
+        fresh = [*self._fresh, job]
+        rows = [(rounded_up(one.gpus), self._need(one), self._due(one), one) for one in fresh]
+        for devices, need, due, one in sorted(rows, key=lambda row: (-row[0], row[2] - row[1], -row[2], row[3].number)):
+            leases = calendar.latest(devices, need, first, due)
+            if leases is None:
+                for other in fresh:
+                    calendar.drop(other.number)
+                for number, (kept, size) in before.items():
+                    calendar.put(number, kept, size)
+                return False
+            calendar.put(one.number, leases, devices)
+        self._fresh = fresh
+        return True
+
+    def _fits(self, job: JobView, first: int) -> bool:
+        return self._due(job) - first >= self._need(job)
 
     def leaves(self, job: JobView, /) -> None:
         """Its promise is kept or void."""
-        self._promised.pop(job.number, None)
+        if self._promised.pop(job.number, None) is not None:
+            self._calendar.drop(job.number)
+            self._fresh = [one for one in self._fresh if one is not job]
         self._refused.pop(job.number, None)
-        self._plan.pop(job.number, None)
         self._leased.discard(job.number)
+        self._kept.discard(job.number)
 
     # --- leases
 
     def lease_ends(self) -> None:
         """Plan anew, and give everybody a place for the next lease."""
         first = self.now // self.p.lease
-        jobs, requests = self._requests(first)
-        known: Plan = {index: self._from(first, self._plan[one.number]) for index, one in enumerate(jobs)}
-        new = self._choose(requests, known) if jobs else None
-        plan = known if new is None else new.plan
-        for index, one in enumerate(jobs):
-            self._plan[one.number] = frozenset(lease + first for lease in plan[index])
-        self._leased = {job.number for index, job in enumerate(jobs) if 0 in plan[index]}
-        here = [*self.running.values(), *self.waiting.values()]
-        others = self.ranked(job for job in here if job.number not in self._leased)
-        self.replace([*(job for job in jobs if job.number in self._leased), *others])
+        calendar = self._calendar
+        for job in self._promised.values():
+            calendar.trim(job.number, first, self._need(job))
+        self._fresh = []
+        self._kept.clear()
+        if self._promised:
+            self._replan(first)
+        self._leased = set(calendar.jobs(first))
+        calendar.forget(first)
+        self.slot_ends()
+
+    def _replan(self, first: int) -> None:
+        """A plan for all promised jobs from the program, where that finds one; else all plans stay."""
+        jobs = list(self._promised.values())
+        requests = [self._request(job, first) for job in jobs]
+        found: Plan | None = None
+        if self.p.solver == "highs" and sum(len(request.options) for request in requests) <= self.p.rows:
+            self._counts["programs"] += 1
+            calendar = self._calendar
+            known = {i: frozenset(n - first for n in calendar.leases(job.number)[0]) for i, job in enumerate(jobs)}
+            spare = not any(number in self.waiting and self._feasible(job) for number, job in self._refused.items())
+            chosen = choose(requests, self._calendar.capacity, busy=spare, nodes=self.p.nodes, known=known)
+            if chosen is not None:
+                found = chosen.plan
+                self._counts["unproven_plans"] += not chosen.proven
+        if found is None:
+            self._counts["greedy_plans"] += 1
+            return
+        for job in jobs:
+            self._calendar.drop(job.number)
+        for index, job in enumerate(jobs):
+            leases = sorted(lease + first for lease in found[index])
+            self._calendar.put(job.number, leases, requests[index].devices)
 
     def slot_ends(self) -> None:
-        """Whoever was promised this lease goes first; whoever runs stays; then gaps are filled."""
+        """Leases first, then refused jobs that end within this one, then whoever runs, then those who wait."""
         here = [*self.running.values(), *self.waiting.values()]
         leased = [job for job in here if job.number in self._leased]
-        others = [job for job in self.running.values() if job.number not in self._leased]
-        gaps = [job for job in self.waiting.values() if job.number not in self._leased]
-        self.replace([*leased, *others, *self.ranked(gaps)])
+        self._keep(leased)
+        kept = [job for job in here if job.number in self._kept]
+        sure = self._leased | self._kept
+        if self.now % self.p.lease == 0:
+            others = self.ranked(job for job in here if job.number not in sure)
+        else:
+            others = self.ranked(job for job in self.running.values() if job.number not in sure)
+            others += self.ranked(job for job in self.waiting.values() if job.number not in sure)
+        self.replace([*leased, *kept, *others])
+
+    def _keep(self, leased: Iterable[JobView]) -> None:
+        """Refused jobs that can end before the lease does, on devices without a lease."""
+        free = self.cluster.size - sum(job.gpus for job in leased)
+        free -= sum(self._refused[number].gpus for number in self._kept)
+        left = self.p.lease - self.now % self.p.lease
+        short = [
+            job for number, job in self._refused.items()
+            if number in self.waiting and number not in self._kept and job.remaining(self.now) <= left * ONE
+            and self._feasible(job)
+        ]  # fmt: skip
+        for job in sorted(short, key=lambda one: (one.remaining(self.now) * one.gpus, one.number)):
+            if job.gpus <= free:
+                free -= job.gpus
+                self._kept.add(job.number)
 
     def ranked(self, jobs: Iterable[JobView]) -> list[JobView]:
-        """Who fills gaps: within a class the least remaining service first."""
-        return sorted(jobs, key=lambda job: (self._class(job), job.remaining(self.now) * job.gpus, job.number))
+        """Who fills gaps: least remaining service first, among promised and late ones least slack first."""
+        return sorted(jobs, key=self._key)
 
-    def _class(self, job: JobView) -> int:
+    def _key(self, job: JobView) -> tuple[int, int, int]:
+        service = job.remaining(self.now) * job.gpus
         if not job.deadlines:
-            return 0
-        return 1 if job.number in self._promised or self._can_make_it(job) else 2
+            return 0, service, job.number
+        promised = job.number in self._promised
+        if not promised and self._feasible(job):
+            return 0, service, job.number
+        due = job.deadlines[-1 if promised else 0].time
+        slack = (due - self.now) * ONE - job.remaining(self.now)
+        return 1 if promised else 2, slack * job.gpus, job.number
 
-    def _can_make_it(self, job: JobView) -> bool:
-        """Whether any of its deadlines could be kept if it ran from now on."""
-        return self.now + job.remaining(self.now) // ONE <= job.deadlines[-1].time
+    def _feasible(self, job: JobView) -> bool:
+        """Whether its first deadline could be kept if it ran from now on."""
+        return self.now + job.remaining(self.now) // ONE <= job.deadlines[0].time
 
-    def _requests(self, first: int) -> tuple[list[JobView], list[Request]]:
-        jobs = list(self._promised.values())
-        return jobs, [self._request(job, first, promised=True) for job in jobs]
+    # --- in leases
 
-    def _request(self, job: JobView, first: int, *, promised: bool) -> Request:
-        lease, devices = self.p.lease, rounded_up(job.gpus)
+    def _need(self, job: JobView) -> int:
         cost = self.costs.to_start(job.gpus, again=True) if job.gpus else 0
         left = job.remaining(self.now) / ONE
-        need = max(1, ceil(self.p.padding * left * (1 + cost / lease) / lease))
-        options = [(deadline.time // lease - first, deadline.value) for deadline in job.deadlines]
+        lease: int = self.p.lease
+        padding: float = self.p.padding
+        return max(1, ceil(padding * left * (1 + cost / lease) / lease))
+
+    def _due(self, job: JobView) -> int:
+        """The lease before which a job must be done to keep its first deadline."""
+        lease: int = self.p.lease
+        return job.deadlines[0].time // lease
+
+    def _request(self, job: JobView, first: int) -> Request:
+        need = self._need(job)
+        options = [(deadline.time // self.p.lease - first, deadline.value) for deadline in job.deadlines]
         kept = tuple((due, value) for due, value in options if due >= need)
-        if promised and not kept and job.number in self._promised:
+        if not kept:
             kept = ((max(need, options[-1][0]), options[-1][1]),)  # padded away; its plan says when it runs
-        return Request(devices, need, kept, promised)
-
-    def _choose(self, requests: list[Request], known: Plan | None) -> Chosen | None:
-        """A plan for all promised jobs; a known one if nothing better turns up."""
-        found: Chosen | None = None
-        rows = sum(len(request.options) for request in requests)
-        spare = not any(number in self.waiting and self._can_make_it(job) for number, job in self._refused.items())
-        if self.p.solver == "highs" and rows <= self.p.rows:
-            self._counts["programs"] += 1
-            found = choose(requests, self._capacity, busy=spare, nodes=self.p.nodes, known=known)
-            if found is not None and not found.proven:
-                self._counts["unproven_plans"] += 1
-        if found is None:
-            found = greedy(requests, self._capacity, busy=spare)
-            self._counts["greedy_plans"] += found is not None
-        return found
-
-    def _from(self, first: int, leases: frozenset[int]) -> frozenset[int]:
-        return frozenset(lease - first for lease in leases if lease >= first)
+        return Request(rounded_up(job.gpus), need, kept, promised=True)
 
     # --- results
 

@@ -14,6 +14,7 @@ from paictl.sim.knowledge import Knowledge
 from paictl.sim.placement.pools import TypedPools
 from paictl.sim.policies.base import Parameters, Policy, Setup
 from paictl.sim.policies.parameters import Span, parameter
+from paictl.sim.programs.first_come import FirstCome
 from paictl.sim.programs.shares import Claim, Column, Shares, shares_of_time
 from paictl.sim.state import ONE
 from paictl.sim.view import JobView
@@ -25,6 +26,9 @@ _FIRST: Final = 1e9
 _DOLLARS: Final = {"V100": 2.48, "P100": 1.46, "K80": 0.45}
 """US dollars an hour (Google Cloud, 2020, as in the paper's §7); other types cost 1."""
 
+_BY_TIME: Final = frozenset({"makespan", "finish-time"})
+"""Objectives that divide the steps left by a rate: without awareness that of the reference, on every type."""
+
 Slot = tuple[JobView, ...]
 """One job, or two that share devices."""
 
@@ -33,10 +37,10 @@ Slot = tuple[JobView, ...]
 class GavelParameters(Parameters):
     """`gavel:objective=…`."""
 
-    objective: Literal["max-min", "fifo", "makespan", "finish-time", "max-sum", "water-filling", "sjf", "cost"] = (
-        parameter("max-min", "what the shares optimise")
-    )
-    aware: bool = parameter(True, "false: all types and jobs count as equally fast (the baseline of each objective)")
+    objective: Literal[
+        "max-min", "fifo", "fifo-weights", "makespan", "finish-time", "max-sum", "water-filling", "sjf", "cost"
+    ] = parameter("max-min", "what the shares optimise; fifo: no shares, one type each in the order of arrival")
+    aware: bool = parameter(True, "false: all types count as equally fast (the baseline of each objective)")
     space_sharing: bool = parameter(False, "two jobs may share devices where that was measured")
     round: Span = parameter(Span(360_000), "how long a round is", least=0.001)
     settle: Span = parameter(Span(1_920_000), "shares are computed anew at most this often")
@@ -71,6 +75,10 @@ class Gavel(Policy):
         "without awareness the order of types is shuffled for each round by the seed, as in the published code",
         "a job that ends within a round frees its devices when the round ends, as in the published code: "
         "nothing starts in between",
+        "without awareness makespan and finish-time count the rate of the reference on every type, as the published "
+        "code does; all other objectives count every job as equally fast",
+        "fifo is the published code's: whole types in the order of arrival, the first job that does not fit blocks "
+        "those behind it, nothing fills the gaps; fifo-weights is the paper's program",
         "cost: V100 2.48, P100 1.46, K80 0.45 dollars an hour, others 1",
     )
 
@@ -92,6 +100,7 @@ class Gavel(Policy):
         self._changed = False
         self._next: Millis | None = None
         self._solved = 0
+        self._queue = FirstCome(self._dice, aware=parameters.aware) if parameters.objective == "fifo" else None
 
     # --- rounds
 
@@ -163,12 +172,17 @@ class Gavel(Policy):
         half = self.p.round // 2
         jobs = list(self._jobs.values())
         asked, slots = self._asked(jobs)
-        found = shares_of_time(self.p.objective, asked)
-        self._solved += 1
         self._shares = {}
-        for column, slot, share in zip(asked.columns, slots, found, strict=True):
-            row = self._shares.setdefault(tuple(job.number for job in slot), [0.0] * len(self.kinds))
-            row[column.kind] = share
+        if self._queue is None:
+            found = shares_of_time(self.p.objective, asked)
+            self._solved += 1
+            for column, slot, share in zip(asked.columns, slots, found, strict=True):
+                row = self._shares.setdefault(tuple(job.number for job in slot), [0.0] * len(self.kinds))
+                row[column.kind] = share
+        else:
+            line = [(job.number, job.gpus, [self._rate(job, name) for name in self.kinds]) for job in jobs]
+            for number, kind in self._queue.assign(line, asked.devices).items():
+                self._shares[number,] = [float(other == kind) for other in range(len(self.kinds))]
         self._pace = {job.number: asked.isolated(index) for index, job in enumerate(jobs)}
         self._received = {job.number: [half] * len(self.kinds) for job in jobs}
         self._given = [half * len(jobs)] * len(self.kinds)
@@ -182,7 +196,7 @@ class Gavel(Policy):
         for index, job in enumerate(jobs):
             for kind, name in enumerate(self.kinds):
                 if (rate := self._rate(job, name)) > 0:
-                    columns.append(Column((index,), kind, (rate * _steps(job) if self.p.aware else 1.0,)))
+                    columns.append(Column((index,), kind, (self._counted(job, rate),)))
                     slots.append((job,))
         if self.p.space_sharing:
             self._pairs(jobs, columns, slots)
@@ -210,9 +224,15 @@ class Gavel(Policy):
                     rates = (self._rate(one, name), self._rate(other, name))
                     beside = (_beside(one, other, name), _beside(other, one, name))
                     if min(rates) > 0 and min(beside) > 0 and fsum(beside) > 1:
-                        steps = (rates[0] * _steps(one), rates[1] * _steps(other)) if self.p.aware else (1.0, 1.0)
+                        steps = self._counted(one, rates[0]), self._counted(other, rates[1])
                         columns.append(Column((a, b), kind, (steps[0] * beside[0], steps[1] * beside[1])))
                         slots.append((one, other))
+
+    def _counted(self, job: JobView, rate: float) -> float:
+        """Steps a second that the program is told, of a job with that rate on a type."""
+        if self.p.aware:
+            return rate * _steps(job)
+        return _steps(job) if self.p.objective in _BY_TIME else 1.0
 
     def _rate(self, job: JobView, kind: str) -> float:
         if job.gpu_type is not None and job.gpu_type != kind:
@@ -243,12 +263,13 @@ class Gavel(Policy):
         """Slots that can run on a type, the one that is most behind its share first."""
         entries = []
         slots: list[tuple[int, ...]] = [numbers for numbers in self._shares if all(n in self._jobs for n in numbers)]
-        slots += [(number,) for number in self._jobs if (number,) not in self._shares]
+        if self._queue is None:  # whoever has no shares yet fills gaps
+            slots += [(number,) for number in self._jobs if (number,) not in self._shares]
         for numbers in slots:
             slot = tuple(self._jobs[number] for number in numbers)
             if all(self._rate(job, self.kinds[kind]) > 0 for job in slot):
                 share = self._shares.get(numbers, [0.0] * len(self.kinds))[kind]
-                if len(numbers) == 1 or share > 0:
+                if share > 0 or (len(numbers) == 1 and self._queue is None):
                     entries.append((-self._priority(numbers, kind, share), -share, numbers, slot))
         entries.sort(key=lambda entry: entry[:3])
         return [entry[3] for entry in entries]

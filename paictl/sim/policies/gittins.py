@@ -5,10 +5,13 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Hashable, Iterator, Sequence
 from itertools import accumulate
+from typing import Literal
 
+from paictl.frozen import frozen
 from paictl.sim.knowledge import Knowledge
 from paictl.sim.policies.base import Setup
 from paictl.sim.policies.las import Las, LasParameters
+from paictl.sim.policies.parameters import parameter
 from paictl.sim.policies.queue import Key
 from paictl.sim.policies.ranked import Entry
 from paictl.sim.view import JobView
@@ -35,10 +38,20 @@ class Index:
         return (high - low) / spent
 
 
+@frozen
+class GittinsParameters(LasParameters):
+    """As `las`, and how the last queue is ordered."""
+
+    last: Literal["start", "index"] = parameter(
+        "start", "the last queue: as under las (the paper's text), or by the index too (its simulator)"
+    )
+
+
 class Gittins(Las):
     """Knows how GPU time is distributed over jobs, not how long each of them takes.
 
-    In all queues but the last: by falling index; in the last one as `las`. Example: `gittins:queues=3250/7200`.
+    In all queues but the last: by falling index; in the last one as `las`, or with `last=index` by index as well.
+    Example: `gittins:queues=3250/7200,last=index`.
     """
 
     id = "gittins"
@@ -47,24 +60,28 @@ class Gittins(Las):
     knows = frozenset({Knowledge.DISTRIBUTION})
     choices = (
         "the distribution is that of the trace itself, as in the paper's simulation",
-        "the quantum d is the upper threshold of the job's queue, as the published simulator has it",
+        "the quantum d is the upper threshold of the job's queue, in the last queue its lower one",
+        "the paper serves the last queue in the order of first starts; its simulator, and with it every published "
+        "figure, orders all queues by the index (`last=index`)",
         "indices are looked up anew at every event, not between events",
     )
+    Parameters = GittinsParameters
 
-    def __init__(self, parameters: LasParameters, setup: Setup) -> None:
+    def __init__(self, parameters: GittinsParameters, setup: Setup) -> None:
         super().__init__(parameters, setup)
         self.index = Index(setup.history)
 
     def key(self, job: JobView, *, runs: bool) -> Key:
         """(queue, -index), in the last queue (queue, first start)."""
-        queue = self._queue[job.number]
-        if queue == len(self.limits):
+        if self.lane(job):
             return super().key(job, runs=runs)
-        return queue, -self.index(self.service(job), self.limits[queue])
+        queue = self._queue[job.number]
+        return queue, -self.index(self.service(job), self.limits[min(queue, len(self.limits) - 1)])
 
     def lane(self, job: JobView, /) -> bool:
-        """The last queue keeps its order, in the others it changes at every event."""
-        return self._queue[job.number] == len(self.limits)
+        """Whether its queue keeps its order (the last one may); by index it changes at every event."""
+        by_start: bool = self.p.last == "start"
+        return by_start and self._queue[job.number] == len(self.limits)
 
     def lane_rank(self, job: JobView) -> Key:
         """Only to be found again."""

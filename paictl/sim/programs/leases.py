@@ -10,8 +10,9 @@ job's.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from math import fsum
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 from paictl.frozen import frozen
@@ -74,63 +75,68 @@ def worth(plan: Plan, index: int, request: Request) -> float | None:
     return None
 
 
-def room_for(
-    request: Request, plan: Plan, requests: Sequence[Request], capacity: int, *, late: bool = False
-) -> frozenset[int] | None:
-    """Leases for one more request beside a plan that stays as it is: the best deadline that can be kept, or None.
+class Calendar:
+    """Devices that are left in each lease, and which jobs have them; leases are numbered from the beginning of time.
 
-    The first leases that are free, or (`late`) the last ones before the deadline.
+    `capacity` is what a lease has in all. A lease that nobody has is not stored.
     """
-    last = request.options[-1][0] if request.options else 0
-    free = [capacity] * last
-    for index, leases in plan.items():
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
+        self._free: dict[int, int] = {}
+        self._jobs: dict[int, set[int]] = {}
+        self._plans: dict[int, tuple[list[int], int]] = {}
+
+    def leases(self, job: int) -> tuple[list[int], int]:
+        """(its leases, rising; its devices)."""
+        return self._plans[job]
+
+    def jobs(self, lease: int) -> AbstractSet[int]:
+        """Who has devices in a lease."""
+        return self._jobs.get(lease, frozenset())
+
+    def latest(self, devices: int, need: int, first: int, due: int) -> list[int] | None:
+        """The last `need` leases from `first` on and before `due` with that many devices left; None: there are not."""
+        found: list[int] = []
+        free, capacity = self._free, self.capacity
+        for lease in range(due - 1, first - 1, -1):
+            if free.get(lease, capacity) >= devices:
+                found.append(lease)
+                if len(found) == need:
+                    return found[::-1]
+        return None
+
+    def put(self, job: int, leases: Sequence[int], devices: int) -> None:
+        """Give a job devices in these leases, rising."""
+        self._plans[job] = list(leases), devices
         for lease in leases:
-            if lease < last:
-                free[lease] -= requests[index].devices
-    open_ = [lease for lease in range(last) if free[lease] >= request.devices]
-    for due, _ in request.options:
-        early = [lease for lease in open_ if lease < due]
-        if len(early) >= request.need:
-            return frozenset(early[len(early) - request.need :] if late else early[: request.need])
-    return None
+            self._free[lease] = self._free.get(lease, self.capacity) - devices
+            self._jobs.setdefault(lease, set()).add(job)
 
+    def drop(self, job: int) -> None:
+        """Take all its leases away; nothing happens if it has none."""
+        leases, devices = self._plans.pop(job, ([], 0))
+        for lease in leases:
+            self._take(job, lease, devices)
 
-def greedy(requests: Sequence[Request], capacity: int, *, busy: bool = True) -> Chosen | None:
-    """The best of five orders, promised requests first; None where no order keeps every promise.
+    def trim(self, job: int, first: int, need: int) -> None:
+        """Take away the leases before `first`, and the earliest of the others if it needs fewer."""
+        leases, devices = self._plans[job]
+        past = bisect_left(leases, first)
+        spare = max(past, len(leases) - need)
+        for lease in leases[past:spare]:
+            self._take(job, lease, devices)
+        self._plans[job] = leases[spare:], devices
 
-    `busy`: requests take the first leases that are free, else the last ones, which leaves lease 0 to others.
-    """
-    orders = (
-        lambda index: (-_range(requests[index]), index),
-        lambda index: (requests[index].devices, index),
-        lambda index: (-requests[index].devices, index),
-        lambda index: (-_best(requests[index]), index),
-        lambda index: (requests[index].options[-1][0] if requests[index].options else 0, index),
-    )
-    best: tuple[float, Plan] | None = None
-    for order in orders:
-        ranked = sorted(range(len(requests)), key=lambda i: (not requests[i].promised, order(i)))
-        plan = _packed(ranked, requests, capacity, late=not busy)
-        if not fits(plan, requests, capacity):
-            continue
-        total = fsum(worth(plan, index, request) or 0.0 for index, request in enumerate(requests))
-        if best is None or total > best[0]:
-            best = total, plan
-    return None if best is None else Chosen(best[1], "greedy", proven=False)
+    def forget(self, lease: int) -> None:
+        """It has begun: who has it is settled."""
+        self._free.pop(lease, None)
+        self._jobs.pop(lease, None)
 
-
-def _packed(order: Sequence[int], requests: Sequence[Request], capacity: int, *, late: bool) -> Plan:
-    plan: dict[int, frozenset[int]] = {}
-    for index in order:
-        leases = room_for(requests[index], plan, requests, capacity, late=late)
-        if leases is not None:
-            plan[index] = leases
-    return plan
-
-
-def _range(request: Request) -> float:
-    values = [value for _, value in request.options]
-    return max(values, default=0.0) - (min(values, default=0.0) if len(values) > 1 else 0.0)
+    def _take(self, job: int, lease: int, devices: int) -> None:
+        if lease in self._jobs:
+            self._free[lease] += devices
+            self._jobs[lease].discard(job)
 
 
 def _best(request: Request) -> float:

@@ -309,7 +309,7 @@ def shares_of_time(objective: str, shares: Shares) -> list[float]:
 
 OBJECTIVES: Final[Mapping[str, Callable[[Shares], list[float]]]] = {
     "max-min": max_min,
-    "fifo": first_come,
+    "fifo-weights": first_come,
     "makespan": makespan,
     "finish-time": finish_time_fair,
     "max-sum": max_sum,

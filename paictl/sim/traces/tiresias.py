@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from paictl.sim.job import Job
+from paictl.sim.job import Job, Share
 from paictl.sim.traces.base import Format, Rows, has
 from paictl.sim.traces.lines import MILLISECOND, SECOND, Line, table
 from paictl.sim.traces.profiles import skew
@@ -33,7 +33,7 @@ def _muri(line: Line) -> Job:
         work=line.span("duration", MILLISECOND, 1),
         model=model,
         skew=skew(model),
-        priority=line.whole("priority", 0) if line.get("priority") else 0,
+        share=Share.OPPORTUNISTIC if line.get("priority") == "1" else Share.GUARANTEED,
         iterations=line.whole("iterations", 0) if line.get("iterations") else 0,
         # of each step so long on CPUs and storage, on the GPU, and on the network (Muri §4)
         gpu_util=min(1.0, stages[1] / step) if step and any(stages) else 1.0,

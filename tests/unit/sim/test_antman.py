@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paictl.sim.cluster import ClusterShape, Node, homogeneous
 from paictl.sim.job import Job, Share
+from paictl.sim.policies.antman_rates import interleaved
 from paictl.sim.simulate import simulate
 from paictl.units import Millis
 
@@ -142,3 +144,36 @@ def test_a_reservation_holds_against_other_tenants() -> None:
         Job("late", Millis(2), 1, Millis(60 * MINUTE), vc="z", gpu_util=1.0),
     ]
     assert ends("antman:auto=false", jobs, homogeneous(1, 2)) == {"one": 10, "gang": 20, "late": 80}
+
+
+def test_stages_interleave_where_the_trace_tells_them() -> None:
+    """By hand: the leader computes 6 of 10 ms and reads for 4; the other needs the device for 2 and 8 ms."""
+    leader = (10.0, 4.0, 6.0, 0.0)
+    assert interleaved((2.0, 0.0, 2.0, 0.0), leader) == 1.0
+    assert interleaved((8.0, 0.0, 8.0, 0.0), leader) == pytest.approx(8 / 20)  # 4 ms of each step of the leader
+    assert interleaved((6.0, 6.0, 0.0, 0.0), leader) == pytest.approx(
+        6 / 10
+    )  # waits for 4, then 6 ms while it computes
+    assert interleaved((5.0, 0.0, 5.0, 0.0), (10.0, 0.0, 10.0, 0.0)) == 0.0
+
+
+@given(
+    own=st.tuples(*[st.floats(0, 50)] * 3), leader=st.tuples(*[st.floats(0.1, 50)] * 3), more=st.floats(1, 3)
+)  # fmt: skip
+def test_a_longer_stage_never_makes_it_faster(
+    own: tuple[float, float, float], leader: tuple[float, float, float], more: float
+) -> None:
+    step, other = sum(own), (sum(leader), *leader)
+    before = interleaved((step, *own), other)
+    for place in range(3):
+        longer = [time * more if index == place else time for index, time in enumerate(own)]
+        assert interleaved((step, *longer), other) <= before + 1e-9
+
+
+def test_followers_bounds_who_shares_a_device() -> None:
+    guaranteed = Job("a", Millis(0), 1, Millis(60 * MINUTE), gpu_util=0.1)
+    low = [Job(name, Millis(1), 1, Millis(9 * MINUTE), gpu_util=0.1, share=Share.OPPORTUNISTIC) for name in ("b", "c")]
+    many = ends("antman", [guaranteed, *low], homogeneous(1, 1))
+    one = ends("antman:followers=1", [guaranteed, *low], homogeneous(1, 1))
+    assert (round(many["b"]), round(many["c"])) == (20, 20)
+    assert (round(one["b"]), round(one["c"])) == (10, 20)

@@ -66,10 +66,32 @@ def test_who_can_make_no_deadline_any_more_comes_last() -> None:
     assert ends(jobs, CHRONUS) == {"free": 60, "lost": 90}
 
 
-def test_jobs_without_deadlines_go_before_refused_ones() -> None:
-    """18.5 minutes before 20 are refused (padded: two leases), although there would be time for them."""
+def test_a_refused_job_that_ends_within_the_lease_keeps_its_devices() -> None:
+    """18.5 minutes before 20 are refused (padded: two leases), although there is time for them."""
     jobs = [job("due", 0, 1, 18.5, 20), job("free", 0, 1, 60)]
-    assert ends(jobs, CHRONUS) == {"free": 60, "due": 78.5}
+    assert ends(jobs, CHRONUS) == {"due": 18.5, "free": 80}
+    assert ends([jobs[0], job("short", 5, 1, 3), job("kept", 5, 1, 12, 19)], CHRONUS)["due"] == 18.5
+    assert ends([job("free", 0, 1, 60), job("due", 1, 1, 12, 20)], CHRONUS)["due"] == 17, "it moves others aside"
+
+
+def test_a_longer_refused_job_and_one_without_a_deadline_are_of_one_class() -> None:
+    """38 minutes before 45 are three leases padded, of which there are two: refused, but possible until minute 7."""
+    due = job("due", 0, 1, 38, 45)
+    assert ends([due, job("longer", 0, 1, 60)], CHRONUS) == {"due": 38, "longer": 100}
+    assert ends([due, job("shorter", 0, 1, 30)], CHRONUS) == {"shorter": 30, "due": 68}
+
+
+def test_a_soft_job_is_promised_its_first_deadline_or_nothing() -> None:
+    assert admitted([job("a", 0, 1, 30, 40, 200)]) == {"a": 1}
+    assert admitted([job("a", 0, 1, 30, 30, 200)]) == {"a": 0}
+
+
+def test_jobs_admitted_in_one_lease_move_for_each_other() -> None:
+    """The first alone would take both last leases; the second has only the middle one."""
+    jobs = [job("a", 1, 1, 30, 80), job("b", 2, 1, 15, 60)]
+    assert admitted(jobs) == {"a": 1, "b": 1}
+    later = [job("a", 1, 1, 45, 80), job("b", 2, 1, 15, 60)]
+    assert admitted(later) == {"a": 1, "b": 0}
 
 
 def test_whoever_runs_stays_until_its_lease_ends() -> None:

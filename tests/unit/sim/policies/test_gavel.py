@@ -92,3 +92,28 @@ def test_a_job_for_which_there_are_too_few_devices_that_it_runs_on_is_impossible
     jobs = [job("a", 0, 2, 5, throughput={"fast": 1.0}), job("b", 0, 2, 5, throughput={"fast": 1.0, "slow": 0.5})]
     found = {one.id: one.ending for one in play(jobs, "fifo").outcomes}
     assert found == {"a": Ending.IMPOSSIBLE, "b": Ending.PASSED}
+
+
+def test_first_come_first_served_gives_the_fastest_free_type_and_blocks() -> None:
+    """The wide job waits for both slow devices, and the small one behind it waits although one is free."""
+    rates = {"fast": 1.0, "slow": 0.5}
+    jobs = [job(name, 0, gpus, 1000, throughput=rates) for name, gpus in (("a", 1), ("b", 1), ("wide", 2), ("d", 1))]
+    found = play(jobs, "gavel:objective=fifo", mixed([("fast", 1, 1), ("slow", 2, 1)]))
+    begun = {entry.job: entry for entry in reversed(found.log) if entry.what == "start"}
+    assert (begun["a"].devices, begun["b"].devices) == ((0,), (1,))
+    assert begun["a"].time == begun["b"].time == 0
+    assert begun["wide"].time >= 1_000_000
+    assert begun["d"].time >= begun["wide"].time
+
+
+def test_unaware_first_come_keeps_the_type_that_was_drawn() -> None:
+    rates = {"fast": 1.0, "slow": 0.1}
+    kinds = set()
+    for seed in range(8):
+        found = simulate(
+            [job("a", 0, 1, 3000, throughput=rates)], TWO, "gavel:objective=fifo,aware=false", seed=seed, log=True
+        )
+        used = {entry.devices for entry in found.log if entry.what == "start"}
+        assert len(used) == 1
+        kinds |= used
+    assert kinds == {(0,), (1,)}

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paictl.sim.programs.leases import Request, choose, fits, greedy, room_for, rounded_up, worth
+from paictl.sim.programs.leases import Calendar, Request, choose, fits, rounded_up, worth
 
 
 @pytest.mark.parametrize(
@@ -74,15 +74,14 @@ def _best(asked: list[Request], capacity: int) -> float:
 def test_a_promise_goes_before_a_better_job() -> None:
     promised = Request(4, 1, ((1, 1.0),), promised=True)
     better = Request(4, 1, ((1, 10.0),), promised=False)
-    for found in (choose([better, promised], 4, busy=True, nodes=10_000), greedy([better, promised], 4)):
-        assert found is not None
-        assert dict(found.plan) == {1: frozenset({0})}
+    found = choose([better, promised], 4, busy=True, nodes=10_000)
+    assert found is not None
+    assert dict(found.plan) == {1: frozenset({0})}
 
 
 def test_promises_that_cannot_all_be_kept() -> None:
     asked = [Request(4, 1, ((1, 1.0),), promised=True)] * 2
     assert choose(asked, 4, busy=True, nodes=10_000) is None
-    assert greedy(asked, 4) is None
 
 
 def test_lease_0_is_used_or_left_to_others_as_wished() -> None:
@@ -95,12 +94,47 @@ def test_lease_0_is_used_or_left_to_others_as_wished() -> None:
     assert 0 not in later.plan[0]
 
 
-def test_the_best_deadline_that_there_is_room_for() -> None:
-    there = [Request(4, 2, ((2, 10.0),), promised=True)]
-    plan = {0: frozenset({0, 1})}
-    late = Request(1, 1, ((2, 10.0), (4, 5.0)), promised=False)
-    assert room_for(late, plan, [*there, late], 4) == frozenset({2})
-    assert room_for(Request(1, 1, ((2, 10.0),), promised=False), plan, there, 4) is None
+def test_a_calendar_gives_the_last_leases_with_room() -> None:
+    calendar = Calendar(4)
+    calendar.put(7, [2, 3], 3)
+    assert calendar.latest(1, 2, 0, 4) == [2, 3]
+    assert calendar.latest(2, 2, 0, 4) == [0, 1]
+    assert calendar.latest(2, 3, 0, 4) is None
+    assert calendar.latest(2, 1, 2, 4) is None
+    assert calendar.jobs(3) == {7}
+
+
+def test_a_calendar_takes_back_the_earliest_leases() -> None:
+    calendar = Calendar(4)
+    calendar.put(7, [1, 2, 5], 4)
+    calendar.trim(7, 2, 1)
+    assert calendar.leases(7) == ([5], 4)
+    assert calendar.latest(4, 3, 2, 6) == [2, 3, 4]
+    calendar.drop(7)
+    assert calendar.latest(4, 4, 2, 6) == [2, 3, 4, 5]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    rows=st.lists(
+        st.tuples(st.integers(1, 4), st.integers(1, 4), st.integers(1, 8), st.booleans()), min_size=1, max_size=12
+    )
+)
+def test_a_calendar_never_gives_out_more_than_there_is(rows: list[tuple[int, int, int, bool]]) -> None:
+    calendar, held = Calendar(4), dict[int, tuple[list[int], int]]()
+    for number, (devices, need, due, drops) in enumerate(rows):
+        found = calendar.latest(devices, need, 0, due)
+        if found is not None:
+            assert len(found) == need
+            assert max(found) < due
+            calendar.put(number, found, devices)
+            held[number] = found, devices
+        if drops and held:
+            calendar.drop(number_of := min(held))
+            del held[number_of]
+        for lease in range(8):
+            assert sum(size for leases, size in held.values() if lease in leases) <= 4
+            assert calendar.jobs(lease) == {one for one, (leases, _) in held.items() if lease in leases}
 
 
 def test_a_known_plan_is_the_answer_when_there_is_no_time() -> None:

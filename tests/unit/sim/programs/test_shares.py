@@ -66,7 +66,7 @@ GOALS: dict[str, Callable[[Shares, list[float]], float]] = {
     "max-min": worst,
     "water-filling": worst,
     "makespan": pace,
-    "fifo": first,
+    "fifo-weights": first,
     "max-sum": total,
     "finish-time": unfair,
 }

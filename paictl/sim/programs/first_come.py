@@ -1,0 +1,58 @@
+"""First come, first served on typed devices, as the published code of Gavel has it (stanford-futuredata/gavel@c4fa400).
+
+Each job has one type at a time, whole. The first job for which no type has room blocks all behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from paictl.sim.dice import Dice
+
+Waiting = tuple[int, int, Sequence[float]]
+"""(number, devices, rate on each type) of a job; jobs are told in the order of arrival."""
+
+
+class FirstCome:
+    """Aware: everybody chooses anew each time, the fastest type with room first. Unaware: a type is drawn and kept."""
+
+    def __init__(self, dice: Dice, *, aware: bool) -> None:
+        self._dice = dice
+        self._aware = aware
+        self._kept: dict[int, tuple[int, int]] = {}
+        """(type, devices) of each job that has one, also of those that have ended since."""
+
+    def assign(self, jobs: Sequence[Waiting], devices: Sequence[int]) -> dict[int, int]:
+        """The type of each job that has one."""
+        left = list(devices)
+        queue = list(jobs)
+        if self._aware:
+            self._kept = {}
+        else:
+            queue = self._replace(jobs, left)
+        for number, needs, rates in queue:
+            kinds = [kind for kind, rate in enumerate(rates) if rate > 0 and left[kind] >= needs]
+            if not kinds:
+                break
+            if self._aware:
+                kind = max(kinds, key=lambda one: (rates[one], -one))
+            else:
+                kind = kinds[self._dice.below(len(kinds))]
+            self._kept[number] = kind, needs
+            left[kind] -= needs
+        return {number: kind for number, (kind, _) in self._kept.items()}
+
+    def _replace(self, jobs: Sequence[Waiting], left: list[int]) -> list[Waiting]:
+        """Let the head of the queue have the type of each job that has ended, if it fits; returns who has none yet."""
+        here = {number for number, _, _ in jobs}
+        queue = [job for job in jobs if job[0] not in self._kept]
+        for number, (kind, needs) in sorted(self._kept.items()):
+            if number in here:
+                left[kind] -= needs
+                continue
+            del self._kept[number]
+            if queue and queue[0][1] <= left[kind] and queue[0][2][kind] > 0:
+                successor, devices, _ = queue.pop(0)
+                self._kept[successor] = kind, devices
+                left[kind] -= devices
+        return queue
