@@ -120,7 +120,8 @@ def test_fragments_are_what_the_usual_requests_cannot_use() -> None:
 
 def test_a_loss_of_nothing_is_nothing_to_the_last_digit() -> None:
     """With sums of parts it was -1e-13 at times, which scores 49 and not 50: half a point of allocation on cpu250."""
-    requests = [ResourceRequest(cpu, 500 + cpu, 1, ()) for cpu, count in ((1, 3), (2, 5), (3, 11)) for _ in range(count)]
+    counts = {1: 3, 2: 5, 3: 11}
+    requests = [ResourceRequest(cpu, 500 + cpu, 1, ()) for cpu, count in counts.items() for _ in range(count)]
     found = Fragmentation(requests)
     full = found.of("x", found.step(3), (400, 70, 1))
     assert [found.of("x", found.step(cpu), (400, 70, 1)) for cpu in range(3)] == [full] * 3
