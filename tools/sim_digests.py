@@ -29,6 +29,7 @@ VARIANTS: Final = (
     "las:dimension=1,queues=120", "gittins:queues=100", "yarn-cs:hold=1m,backoff=1m", "gandiva:resume=1,migrate=4",
     "gavel:objective=finish-time,space-sharing=true", "gavel:objective=makespan,aware=false", "chronus:solver=greedy",
     "parsync:strategy=quality", "topology:variant=best-fit", "hived:quotas=equal",
+    "rounds:objective=allox,settle=2m",
 )  # fmt: skip
 """Beside every policy as it is."""
 SHOWN: Final = ("jobs", "unfinished", "mean_jct", "mean_waiting", "makespan", "preemptions", "migrations", "resizes")

@@ -22,6 +22,7 @@ _OPTIONAL = (
 """Figures that are left out where they do not apply."""
 COUNTED = (
     "conflicts", "stranded", "promises_broken", "over_limit", "backfilled", "allocation_ratio", "dropped",
+    "worst_ftf", "unfair",
 )  # fmt: skip
 _CURVE = "allocation_curve."
 """Counters of policies that stand beside the figures."""

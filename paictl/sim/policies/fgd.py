@@ -25,8 +25,8 @@ _STEPS: Final = [
 """From which x on the integer part of 100 / (1 + exp(-x)) is 1, 2, …: the same on every machine."""
 
 
-def typical(requests: Iterable[ResourceRequest]) -> list[tuple[ResourceRequest, float]]:
-    """The most frequent requests that cover most of all, with their shares of these."""
+def typical(requests: Iterable[ResourceRequest]) -> list[tuple[ResourceRequest, int]]:
+    """The most frequent requests that cover most of all, with how often each occurs."""
     counts = Counter(requests)
     total, covered = sum(counts.values()), 0
     kept: list[tuple[ResourceRequest, int]] = []
@@ -37,27 +37,30 @@ def typical(requests: Iterable[ResourceRequest]) -> list[tuple[ResourceRequest, 
         covered += count
         if covered >= COVERED * total:
             break
-    return [(request, count / covered) for request, count in kept]
+    return kept
 
 
 class Fragmentation:
     """How many thousandths of a node's free devices the typical requests cannot use, on average.
 
     A node counts by its device type, by which of the typical requests' CPUs it has left, and by what is left of each
-    device; values are remembered.
+    device; values are remembered. They are sums over requests, whole numbers: a difference that is 0 must be so to the
+    last digit, or its score falls by one. By `weight`, they are the average.
     """
 
     def __init__(self, requests: Iterable[ResourceRequest]) -> None:
         self._typical = typical(requests)
         self._cpus = sorted({request.cpu_milli for request, _ in self._typical})
-        self._tables: dict[tuple[str, int], tuple[float, list[tuple[int, int, float]]]] = {}
-        self._known: dict[tuple[str, int, tuple[int, ...]], float] = {}
+        self.weight = sum(count for _, count in self._typical)
+        """How many requests the typical ones are."""
+        self._tables: dict[tuple[str, int], tuple[int, list[tuple[int, int, int]]]] = {}
+        self._known: dict[tuple[str, int, tuple[int, ...]], int] = {}
 
     def step(self, cpu: int) -> int:
         """How many of the CPU requests a node with so much left can serve."""
         return bisect_right(self._cpus, cpu)
 
-    def of(self, kind: str, step: int, left: tuple[int, ...]) -> float:
+    def of(self, kind: str, step: int, left: tuple[int, ...]) -> int:
         """Of a node with that type, step of CPU and thousandths left, in any order."""
         key = kind, step, tuple(sorted(left))
         found = self._known.get(key)
@@ -65,7 +68,7 @@ class Fragmentation:
             self._known[key] = found = self._compute(*key)
         return found
 
-    def _compute(self, kind: str, step: int, left: tuple[int, ...]) -> float:
+    def _compute(self, kind: str, step: int, left: tuple[int, ...]) -> int:
         none, some = self._table(kind, step)
         total = sum(left)
         parts = [none * total]
@@ -75,16 +78,16 @@ class Fragmentation:
             parts.append(part * (small if hosts else total))
         return sum(parts)
 
-    def _table(self, kind: str, step: int) -> tuple[float, list[tuple[int, int, float]]]:
-        """The part of requests that can use nothing there, and (thousandths, devices, part) of the others."""
+    def _table(self, kind: str, step: int) -> tuple[int, list[tuple[int, int, int]]]:
+        """How many requests can use nothing there, and (thousandths, devices, how many) of the others."""
         key = kind, step
         if key not in self._tables:
-            none, some = 0.0, dict[tuple[int, int], float]()
+            none, some = 0, dict[tuple[int, int], int]()
             for request, part in self._typical:
                 fits = self.step(request.cpu_milli) <= step
                 if request.gpus and fits and (not request.types or kind in request.types):
                     pair = request.gpu_milli, request.gpus
-                    some[pair] = some.get(pair, 0.0) + part
+                    some[pair] = some.get(pair, 0) + part
                 else:
                     none += part
             self._tables[key] = none, [(milli, gpus, part) for (milli, gpus), part in some.items()]
@@ -141,7 +144,7 @@ class Fgd(Packing):
         if found is None:
             now = fragments.of(kind, before, left)
             self._options[key] = found = {
-                device: bisect_right(_STEPS, (now - fragments.of(kind, after, rest)) / WHOLE)
+                device: bisect_right(_STEPS, (now - fragments.of(kind, after, rest)) / (WHOLE * fragments.weight))
                 for device, rest in _hypothetical(left, shared)
             }
         return found

@@ -43,6 +43,8 @@ POLICIES: Mapping[str, str] = {
     "dotprod": "packing:DotProduct",
     "gpupacking": "packing:GpuPacking",
     "gpuclustering": "packing:GpuClustering",
+    "rounds": "rounds:FairRounds",
+    "shockwave": "shockwave:Shockwave",
     "edf": "edf:Edf",
     "edf-infeasible-last": "edf:EdfInfeasibleLast",
 }

@@ -96,16 +96,21 @@ class Program:
             for index, gain in enumerate(self._cost):
                 self._solver.changeColCost(index, gain)
 
-    def solve(self, *, nodes: int | None = None, start: Sequence[float] | None = None) -> Solution | None:
+    def solve(
+        self, *, nodes: int | None = None, gap: float | None = None, start: Sequence[float] | None = None
+    ) -> Solution | None:
         """The best values, or None if no values keep all rows (or none were found within the effort).
 
         `nodes` bounds the effort for a mixed-integer program by branch-and-bound nodes, not by seconds: a slower
-        machine must not get another answer. `start` may hold a known solution of one; it is only ever improved upon.
+        machine must not get another answer. `gap` is how far, relatively, it may stay below the optimum. `start` may
+        hold a known solution of one; it is only ever improved upon.
         Raises `ProgramError` if the solver gives up for a reason of its own.
         """
         solver = self._prepared()
         if nodes is not None:
             solver.setOptionValue("mip_max_nodes", nodes)
+        if gap is not None:
+            solver.setOptionValue("mip_rel_gap", gap)
         if start is not None:
             known = highspy.HighsSolution()
             known.col_value = [float(value) for value in start]

@@ -111,15 +111,26 @@ def test_fragments_are_what_the_usual_requests_cannot_use() -> None:
     whole, share = ResourceRequest(1000, 1000, 1, ()), ResourceRequest(2000, 500, 1, ("x",))
     found = Fragmentation([whole, whole, share, share])
     step = found.step(64_000)
-    assert found.of("x", step, (1000, 400)) == 0.5 * 400 + 0.5 * 400
-    assert found.of("y", step, (1000, 400)) == 0.5 * 400 + 0.5 * 1400, "the share runs on x only"
-    assert found.of("x", found.step(1999), (1000, 400)) == 0.5 * 400 + 0.5 * 1400, "too few CPUs for the share"
-    assert found.of("x", step, (600, 600)) == 0.5 * 1200, "no whole device"
+    assert found.weight == 4, "values are sums over four requests"
+    assert found.of("x", step, (1000, 400)) == 2 * 400 + 2 * 400
+    assert found.of("y", step, (1000, 400)) == 2 * 400 + 2 * 1400, "the share runs on x only"
+    assert found.of("x", found.step(1999), (1000, 400)) == 2 * 400 + 2 * 1400, "too few CPUs for the share"
+    assert found.of("x", step, (600, 600)) == 2 * 1200, "no whole device"
+
+
+def test_a_loss_of_nothing_is_nothing_to_the_last_digit() -> None:
+    """With sums of parts it was -1e-13 at times, which scores 49 and not 50: half a point of allocation on cpu250."""
+    counts = {1: 3, 2: 5, 3: 11}
+    requests = [ResourceRequest(cpu, 500 + cpu, 1, ()) for cpu, count in counts.items() for _ in range(count)]
+    found = Fragmentation(requests)
+    full = found.of("x", found.step(3), (400, 70, 1))
+    assert [found.of("x", found.step(cpu), (400, 70, 1)) for cpu in range(3)] == [full] * 3
+    assert isinstance(full, int)
 
 
 def test_typical_requests_cover_most() -> None:
     many = [ResourceRequest(1, 0, 0, ())] * 90 + [ResourceRequest(2, 0, 0, ())] * 6 + [ResourceRequest(3, 0, 0, ())] * 4
-    assert typical(many) == [(many[0], 90 / 96), (many[90], 6 / 96)]
+    assert typical(many) == [(many[0], 90), (many[90], 6)]
 
 
 # --- the job model

@@ -304,3 +304,58 @@ def test_a_trace_that_is_packed_well_is_read(tmp_path: Path) -> None:
     path = tmp_path / "t.csv.gz"
     path.write_bytes(gzip.compress(packed_row(90_000)))
     assert source(str(path)).data == packed_row(90_000)
+
+
+# --- Shockwave
+
+SPEEDS = "model,batch_size,gpus,steps_per_second\nLM,10,1,10\nLM,20,1,10\nA3C,,1,0.0\n"
+SHOCKWAVE = "job,submit,model,batch_size,steps,gpus,mode,samples_per_epoch,epochs,batch_by_epoch\n"
+
+
+def shockwave(folder: Path, *rows: str) -> Trace:
+    (folder / "throughputs_v100.csv").write_text(SPEEDS, encoding="utf-8")
+    return read(folder, SHOCKWAVE + "".join(f"{row}\n" for row in rows))
+
+
+def test_shockwave_plays_each_job_alone_in_rounds(tmp_path: Path) -> None:
+    trace = shockwave(
+        tmp_path,
+        "a,5,LM,10,2000,1,static,10000,2,10x2",  # 2,000 steps at 10 a second
+        "b,0,LM,10,3000,1,gns,10000,3,10x1 20x2",  # after 120 s in its second epoch, which counts as done: 500 steps
+        "c,0,LM,20,500,1,gns,10000,1,20x1 10x1",  # never smaller
+    )
+    assert trace.format == "shockwave"
+    assert {job.id: (job.submit, job.work) for job in trace.jobs} == {
+        "a": (5000, 200_000), "b": (0, 170_000), "c": (0, 50_000)
+    }  # fmt: skip
+    facts = trace.jobs[1].facts
+    assert [facts[f"switch.1.{field}"] for field in ("at", "batch", "epoch")] == [120.0, 20.0, 2.0]
+    assert (facts["epochs"], facts["batch.20.epoch_seconds"], facts["profile.1.epochs"]) == (3.0, 50.0, 2.0)
+
+
+def test_shockwave_says_what_is_wrong_with_a_row(tmp_path: Path) -> None:
+    trace = shockwave(
+        tmp_path,
+        "a,0,LM,10,100,1,static,1000,1,10x1",
+        "b,0,LM,10,100,1,often,1000,1,10x1",
+        "c,0,LM,10,100,1,gns,1000,1,10",
+        "d,0,LM,10,100,2,gns,1000,1,10x1",
+    )
+    assert [(bad.line, bad.message) for bad in trace.bad] == [
+        (3, "mode 'often' is not one of static, accordion, gns"),
+        (4, "batch_by_epoch has '10'; write BATCHxEPOCHS"),
+        (5, "LM with batch size 10 on 2 devices was not measured"),
+    ]
+    (tmp_path / "throughputs_v100.csv").write_text("model,batch_size,gpus,steps_per_second\nLM,ten,1,10\n")
+    with pytest.raises(TraceError, match="is no row of model") as caught:
+        load(str(tmp_path / "trace.csv"))
+    assert caught.value.where == f"{tmp_path / 'throughputs_v100.csv'}:2"
+    (tmp_path / "throughputs_v100.csv").unlink()
+    with pytest.raises(TraceError, match="is not beside it"):
+        load(str(tmp_path / "trace.csv"))
+
+
+def test_what_shockwave_knows_of_a_job_goes_through_native_csv(tmp_path: Path) -> None:
+    trace = shockwave(tmp_path, "b,0,LM,10,3000,1,gns,10000,3,10x1 20x2")
+    again = read(tmp_path, written(trace.jobs), "native.csv")
+    assert again.jobs[0].facts == trace.jobs[0].facts

@@ -1,0 +1,326 @@
+"""Rounds on devices of one kind, as Shockwave's simulator plays them, and the baselines that it was compared with."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from math import fsum
+from typing import Any, Final, Literal
+
+import numpy as np
+
+from paictl.frozen import frozen
+from paictl.sim.actions import Colocate, Preempt, Start, Trigger
+from paictl.sim.cluster import Devices
+from paictl.sim.knowledge import Knowledge
+from paictl.sim.placement.pools import TypedPools
+from paictl.sim.policies.base import Parameters, Policy, Setup
+from paictl.sim.policies.parameters import Span, parameter
+from paictl.sim.policies.training import Training, seconds_done, training
+from paictl.sim.programs.shares import Claim, Column, Shares, shares_of_time
+from paictl.sim.state import ONE
+from paictl.sim.view import JobView
+from paictl.units import Millis
+
+_NEARLY: Final = 5_000
+"""A slice shorter than a round by more than this (milliseconds) is a job's last one, and a restart costs it nothing."""
+_MAKESPANS: Final = (100.0, 1e6)
+"""Seconds between which the published code looks for the least makespan."""
+UNFAIR: Final = 1.05
+"""A job counts as treated unfairly when it takes more than this, by what it would take with its part of the cluster."""
+
+
+@frozen
+class RoundParameters(Parameters):
+    """Those of all policies in rounds."""
+
+    round: Span = parameter(Span(120_000), "how long a round is", least=0.001)
+    restart: Span = parameter(Span(20_000), "what a job loses of a round if it did not run in the one before")
+
+
+class InRounds(Policy):
+    """Nothing starts or stops within a round; it ends early if all its jobs have ended.
+
+    A subclass says in `order` who comes first for the next round; jobs that do not fit are passed over.
+    """
+
+    knows = frozenset({Knowledge.DURATION, Knowledge.THROUGHPUT, Knowledge.FACTS})
+
+    def __init__(self, parameters: Any, setup: Setup) -> None:
+        super().__init__(parameters, setup)
+        self.jobs: dict[int, JobView] = {}
+        """Those that are there, in the order of arrival."""
+        self.trainings: dict[int, Training] = {}
+        self._pools = TypedPools(self.cluster)
+        self._round: dict[int, tuple[JobView, str, Devices, int]] = {}
+        """The jobs of the round with type, devices and limit."""
+        self._began: Millis | None = None
+        self._rounds = 0
+        self._fair: list[float] = []
+        """Of each job that has ended: its time by what it would take alone."""
+        self._seen = 0
+
+    # --- to be overridden
+
+    @abstractmethod
+    def order(self) -> Sequence[JobView]:
+        """Those that may run in the next round, the most urgent first."""
+
+    def entered(self, job: JobView, /) -> None:
+        """A job came."""
+
+    def left(self, job: JobView, /) -> None:
+        """A job ended."""
+
+    def served(self, job: JobView, span: int, /) -> None:
+        """A job that is still there ran for so many milliseconds in the round that has ended."""
+
+    # --- the round
+
+    def plan(self, moment: Trigger) -> None:
+        """Note who came and went; when a round is over, begin another."""
+        for job in moment.arrived:
+            self._seen += 1
+            self.jobs[job.number] = job
+            self.trainings[job.number] = training(job)
+            self.entered(job)
+        for job in moment.ended:
+            self._note(job)
+            self.left(job)
+            del self.jobs[job.number], self.trainings[job.number]
+        began = self._began
+        if began is None or self.now >= began + self.p.round or not any(n in self.jobs for n in self._round):
+            self._turn()
+
+    def wake(self) -> Millis | None:
+        """The end of the round."""
+        return None if self._began is None else Millis(self._began + self.p.round)
+
+    def ended(self, job: JobView, _: Devices, /) -> None:
+        """Its devices stay idle until the round ends."""
+
+    def _turn(self) -> None:
+        if self._began is not None:
+            for number, (job, *_) in self._round.items():
+                if number in self.jobs:
+                    self.served(job, self.now - self._began)
+        chosen = self._choose(self.order()) if self.jobs else {}
+        self._carry_out(chosen)
+        self._began = self.now if chosen else None
+        self._rounds += bool(chosen)
+
+    def _choose(self, order: Sequence[JobView]) -> dict[int, tuple[JobView, str]]:
+        """Who runs, each on the first type that has room: the one that it is on already before others."""
+        left = dict(self.cluster.types)
+        chosen: dict[int, tuple[JobView, str]] = {}
+        for job in order:
+            at = self._round.get(job.number)
+            kinds = ([at[1]] if at else []) + [kind for kind in left if job.gpu_type in (None, kind)]
+            kind = next((kind for kind in kinds if left[kind] >= job.gpus), None)
+            if kind is not None:
+                left[kind] -= job.gpus
+                chosen[job.number] = job, kind
+        return chosen
+
+    def _carry_out(self, chosen: Mapping[int, tuple[JobView, str]]) -> None:
+        """Jobs that run again on the same type keep their devices."""
+        before, self._round = self._round, {}
+        for number, (job, kind, devices, limit) in before.items():
+            if number in chosen and chosen[number][1] == kind:
+                self._round[number] = job, kind, devices, ONE
+                if limit != ONE:
+                    self.act(Colocate(job, devices))
+            else:
+                self._pools.give(devices)
+                if number in self.jobs:
+                    self.act(Preempt(job))
+        for number, (job, kind) in sorted(chosen.items(), key=lambda item: (-item[1][0].gpus, item[0])):
+            if number not in self._round:
+                devices, limit = self._pools.take(kind, job.gpus), self._limit(job)
+                self._round[number] = job, kind, devices, limit
+                self.act(Start(job, devices, limit))
+
+    def _limit(self, job: JobView) -> int:
+        """A restart is paid for all over the round: so much of the rate is left."""
+        span: int = min(self.p.round, job.remaining(self.now) // ONE)
+        if not self._rounds or span <= self.p.round - _NEARLY:
+            return ONE
+        lost: int = self.p.restart
+        return max(0, span - lost) * ONE // max(1, span)
+
+    # --- fairness of finish times
+
+    def _note(self, job: JobView) -> None:
+        alone = job.facts.get("alone", job.work / 1000)
+        if alone > 0:
+            self._fair.append((self.now - job.submit) / 1000 / alone)
+
+    def counted(self) -> Mapping[str, float]:
+        """Finish-time fairness: a job's time by alone times how many jobs there were for each device of the cluster."""
+        crowd = max(1.0, self._seen / self.cluster.size)
+        fair = [one / crowd for one in self._fair]
+        return {
+            "rounds": self._rounds,
+            "worst_ftf": max(fair, default=0.0),
+            "unfair": 100 * sum(one > UNFAIR for one in fair) / max(1, len(fair)),
+        }
+
+
+@frozen
+class FairParameters(RoundParameters):
+    """`rounds:objective=…`."""
+
+    objective: Literal["max-min", "finish-time", "max-sum", "makespan", "gandiva-fair", "allox"] = parameter(
+        "finish-time", "what the shares optimise"
+    )
+    settle: Span = parameter(Span(1_000_000), "shares are computed anew at most this often")
+
+
+class FairRounds(InRounds):
+    """Gives jobs shares of time by a program, and in each round runs those that are most behind theirs.
+
+    The baselines of Shockwave: Gavel's objectives on devices of one kind, Gandiva's fair shares, AlloX. Example:
+    `rounds:objective=allox`.
+    """
+
+    id = "rounds"
+    title = "shares of time on devices of one kind, in rounds (Shockwave's baselines)"
+    paper = "Zheng et al., Shockwave (NSDI'23), baselines; uw-mad-dash/shockwave@8a44f4a"
+    Parameters = FairParameters
+    choices = (
+        "the program knows the batch size of now, and no forecast: what Shockwave improves on",
+        "of many optima the middle one, as an interior-point solver finds it",
+        "makespan: of the shares that the bisection allows those half way between what is needed and what there is",
+        "a job that came since shares were computed does not run, as in the published runs",
+        "shares computed at time 0 do not count for `settle`, as in the published runs",
+        "a job runs on devices of one type; one larger than every type never runs",
+    )  # fmt: skip
+
+    def __init__(self, parameters: FairParameters, setup: Setup) -> None:
+        super().__init__(parameters, setup)
+        self._shares: dict[int, float] = {}
+        self._received: dict[int, int] = {}
+        self._deficit: dict[int, float] = {}
+        self._isolated: dict[int, float] = {}
+        """Seconds that what a job has done would have taken with its part of the cluster for itself."""
+        self._pace: dict[int, tuple[float, float]] = {}
+        """Seconds of work done when shares were last computed, and what a second of it would take in isolation."""
+        self._settled: Millis | None = None
+        self._changed = False
+
+    def entered(self, job: JobView, /) -> None:
+        """It begins with half a round, so that nobody is infinitely behind."""
+        self._received[job.number] = self.p.round // 2
+        self._deficit[job.number] = self._isolated[job.number] = 0.0
+        self._changed = True
+
+    def left(self, job: JobView, /) -> None:
+        """Forget it."""
+        for book in (self._shares, self._received, self._deficit, self._isolated, self._pace):
+            book.pop(job.number, None)
+        self._changed = True
+
+    def served(self, job: JobView, span: int, /) -> None:
+        """Time counts, not devices."""
+        self._received[job.number] += span
+
+    def order(self) -> Sequence[JobView]:
+        """By share over the part of the time received, then by what is owed, then by share."""
+        if self._changed and (not self._settled or self.now - self._settled >= self.p.settle):
+            self._settle()
+        given = sum(self._received.values())
+
+        def key(job: JobView) -> tuple[float, float, float, int]:
+            share = self._shares.get(job.number, 0.0)
+            part = self._received[job.number] / given if given else 0.0
+            urgent = share / part if part else share * 1e9
+            return -urgent, -self._deficit[job.number], -share, job.number
+
+        return sorted((job for job in self.jobs.values() if job.number in self._shares), key=key)
+
+    def _settle(self) -> None:
+        half = self.p.round // 2
+        since = 0 if self._settled is None else self.now - self._settled
+        for number in self.jobs:
+            owed = self._shares.get(number, 0.0) * since
+            self._deficit[number] += owed - (self._received[number] - half)
+            self._received[number] = half
+        found = self._compute(list(self.jobs.values()))
+        self._shares = dict(zip(self.jobs, found, strict=True))
+        self._settled, self._changed = self.now, False
+
+    def _compute(self, jobs: Sequence[JobView]) -> list[float]:
+        match self.p.objective:
+            case "gandiva-fair":
+                return [min(1.0, self.cluster.size / len(jobs))] * len(jobs)
+            case "allox":
+                return self._allox(jobs)
+            case "makespan":
+                return self._makespan(jobs)
+            case objective:
+                return shares_of_time(objective, self._asked(jobs, aware=objective != "max-min"))
+
+    def _asked(self, jobs: Sequence[JobView], *, aware: bool) -> Shares:
+        claims, columns = [], []
+        size = self.cluster.size
+        for index, job in enumerate(jobs):
+            speed, steps = self._now(job)
+            done = seconds_done(job, self.now)
+            before, slower = self._pace.get(job.number, (done, 0.0))
+            self._isolated[job.number] += (done - before) * slower
+            self._pace[job.number] = done, 1 / min(1.0, size / len(jobs) / job.gpus)
+            claims.append(
+                Claim(
+                    devices=job.gpus,
+                    steps=max(steps, 1e-3),
+                    weight=job.facts.get("weight", 1.0),
+                    elapsed=(self.now - job.submit) / 1000,
+                    isolated=self._isolated[job.number],
+                )
+            )
+            columns.append(Column((index,), 0, (speed if aware else 1.0,)))
+        return Shares(claims, columns, [size])
+
+    def _now(self, job: JobView) -> tuple[float, float]:
+        """(Steps a second, steps left) as the batch size of now has them."""
+        course = self.trainings[job.number]
+        batch, epoch = course.progress(seconds_done(job, self.now))
+        speed = course.steps_per_second[batch]
+        return speed, (course.epochs - epoch) * course.epoch_seconds[batch] * speed
+
+    def _makespan(self, jobs: Sequence[JobView]) -> list[float]:
+        """Shares with which all end within a makespan that is at most 5 % above the least, in the middle of those."""
+        seconds = [steps / speed for speed, steps in map(self._now, jobs)]
+        area = fsum(job.gpus * one for job, one in zip(jobs, seconds, strict=True)) / self.cluster.size
+        least, low, high = max(area, *seconds), *_MAKESPANS
+        while high > low * 1.05:
+            middle = (low + high) / 2
+            low, high = (low, middle) if middle >= least else (middle, high)
+        needed = [min(1.0, one / max(high, least)) for one in seconds]
+        used = fsum(job.gpus * share for job, share in zip(jobs, needed, strict=True))
+        room = fsum(job.gpus * (1 - share) for job, share in zip(jobs, needed, strict=True))
+        more = min(1.0, max(0.0, self.cluster.size - used) / room) / 2 if room > 0 else 0.0
+        return [share + more * (1 - share) for share in needed]
+
+    def _allox(self, jobs: Sequence[JobView]) -> list[float]:
+        """Jobs with a share of 1 keep it; of the others the oldest are assigned to places in the lines of workers."""
+        from scipy.optimize import linear_sum_assignment
+
+        kept = [job for job in jobs if self._shares.get(job.number, 0.0) == 1.0]
+        others = [job for job in jobs if self._shares.get(job.number, 0.0) != 1.0]
+        free = self.cluster.size - len(kept)
+        shares = dict(self._shares)
+        tried = others[: max(int(0.2 * len(jobs)), free)] if free > 0 else []
+        if tried:
+            ages = np.array([(self.now - job.submit) / 1000 for job in tried])
+            lengths = np.array([steps / speed for speed, steps in map(self._now, tried)])
+            places = np.arange(1, len(tried) + 1)
+            costs = np.repeat(places[None, :] * lengths[:, None] + ages[:, None], free, axis=1)
+            rows, columns = linear_sum_assignment(costs)
+            last: dict[int, tuple[int, int]] = {}
+            for row, column in zip(rows.tolist(), columns.tolist(), strict=True):
+                place, worker = divmod(column, free)
+                last[worker] = max(last.get(worker, (-1, -1)), (place, row))
+            for _, row in last.values():
+                shares[tried[row].number] = 1.0 / tried[row].gpus
+        return [shares.get(job.number, 0.0) for job in jobs]

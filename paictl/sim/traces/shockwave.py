@@ -1,0 +1,189 @@
+"""Jobs of Shockwave (NSDI'23), whose batch size changes while they train; a table beside them says how fast they are.
+
+Upstream the batch size is looked at when a round of 120 s ends, whoever shares the cluster: how a job comes along is
+therefore known from its own rounds alone, and is played here once. `work` is what comes out, with one rate for all of
+it; what a policy needs of batch sizes and epochs is in `facts` (`policies.training`).
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Mapping
+from functools import partial
+from typing import Final, NamedTuple
+
+from paictl.frozen import frozen
+from paictl.i18n import text
+from paictl.sim.job import Job
+from paictl.sim.traces.base import Format, Rows, has
+from paictl.sim.traces.lines import SECOND, Line, RowError, number, table, whole
+from paictl.sim.traces.source import TraceError, TraceFile
+from paictl.units import Millis
+
+TABLE: Final = "throughputs_v100.csv"
+ROUND: Final = 120
+"""Seconds after which a job may take another batch size."""
+_LARGEST: Final = {"LM": 80, "ResNet-18": 256, "ResNet-50": 128, "Recommendation": 8192}
+"""What an accordion job jumps to outside its critical epochs; a model that is not here never changes."""
+_MODES: Final = ("static", "accordion", "gns")
+
+Speeds = Mapping[tuple[str, int, int], float]
+"""Steps a second of a whole job by (model, batch size, devices)."""
+
+
+class Switch(NamedTuple):
+    """From `at` seconds of work on the job has this batch size, and counts as having done so many epochs."""
+
+    at: float
+    batch: int
+    epoch: float
+
+
+@frozen
+class _Course:
+    """A job before it is played."""
+
+    model: str
+    batch: int
+    steps: int
+    gpus: int
+    mode: str
+    samples: int
+    epochs: int
+    profile: tuple[tuple[int, int], ...]
+    """(batch size, epochs) one after the other: what its mode is expected to do."""
+
+    def wanted(self, batch: int, epoch: int) -> int:
+        """The batch size after a round that ended in an epoch with a batch size."""
+        if self.mode == "gns":
+            return 2 * batch if self.at(epoch) > batch else batch
+        if self.mode == "accordion" and self.model in _LARGEST:
+            return self.batch if _critical(self.model, self.batch, epoch) else max(self.batch, _LARGEST[self.model])
+        return batch
+
+    def at(self, epoch: int) -> int:
+        """The batch size of an epoch in the profile, of the last one where there are fewer."""
+        for batch, epochs in self.profile:
+            if epoch < epochs:
+                return batch
+            epoch -= epochs
+        return self.profile[-1][0]
+
+
+def _critical(model: str, batch: int, epoch: int) -> bool:
+    """Whether an epoch needs the batch size that the job came with."""
+    if model == "ResNet-50":
+        return epoch % 30 < 10
+    if model == "ResNet-18":
+        return epoch < (20 if batch >= 256 else 10) or 150 <= epoch < 160 or 250 <= epoch < 260
+    if model == "Recommendation":
+        return epoch < (30 if batch <= 1024 else 40 if batch <= 2048 else 10)
+    return epoch < 10
+
+
+def _play(course: _Course, speeds: Speeds) -> tuple[float, list[Switch]]:
+    """Seconds until it is done alone, and its batch sizes."""
+    batch, left, epoch, now = course.batch, course.steps, 0.0, 0.0
+    switches = [Switch(0.0, batch, 0.0)]
+    total = course.steps / math.ceil(course.samples / batch)
+    while True:
+        speed, an_epoch = speeds[course.model, batch, course.gpus], math.ceil(course.samples / batch)
+        steps = min(max(1, int(speed * ROUND)), left)
+        now, left, epoch = now + steps / speed, left - steps, epoch + steps / an_epoch
+        if left <= 0:
+            return now, switches
+        wanted = course.wanted(batch, int(epoch))
+        if wanted != batch and speeds.get((course.model, wanted, course.gpus), 0.0) > 0:
+            batch, epoch = wanted, float(math.ceil(epoch))
+            left = round((total - epoch) * math.ceil(course.samples / batch))
+            if left <= 0:
+                return now, switches
+            switches.append(Switch(now, batch, epoch))
+
+
+def _row(line: Line, speeds: Speeds) -> Job:
+    mode = line.text("mode")
+    if mode not in _MODES:
+        raise RowError(text("mode {mode!r} is not one of {names}", mode=mode, names=", ".join(_MODES)))
+    profile = tuple(_runs(line.text("batch_by_epoch")))
+    course = _Course(
+        line.text("model"), line.whole("batch_size", 1), line.whole("steps", 1), line.whole("gpus", 1), mode,
+        line.whole("samples_per_epoch", 1), line.whole("epochs", 1), profile,
+    )  # fmt: skip
+    for batch in (course.batch, *(batch for batch, _ in profile)):
+        if speeds.get((course.model, batch, course.gpus), 0.0) <= 0:
+            raise RowError(
+                text(
+                    "{name} with batch size {batch} on {replicas} devices was not measured",
+                    name=course.model,
+                    batch=batch,
+                    replicas=course.gpus,
+                )
+            )
+    seconds, switches = _play(course, speeds)
+    return Job(
+        id=line.text("job"), submit=line.span("submit", SECOND), gpus=course.gpus, model=course.model,
+        work=Millis(max(1, round(seconds * SECOND))), iterations=course.steps,
+        facts={"weight": line.number_or("weight", 1.0), "alone": line.number_or("alone_seconds", seconds)}
+        | _facts(course, switches, speeds),
+    )  # fmt: skip
+
+
+def _facts(course: _Course, switches: list[Switch], speeds: Speeds) -> dict[str, float]:
+    facts: dict[str, float] = {"epochs": course.epochs}
+    for place, (batch, epochs) in enumerate(course.profile):
+        facts |= {f"profile.{place}.batch": batch, f"profile.{place}.epochs": epochs}
+    for place, switch in enumerate(switches):
+        facts |= {f"switch.{place}.{field}": value for field, value in switch._asdict().items()}
+    for batch in sorted({batch for batch, _ in course.profile} | {switch.batch for switch in switches}):
+        speed = speeds[course.model, batch, course.gpus]
+        facts |= {
+            f"batch.{batch}.steps_per_second": speed,
+            f"batch.{batch}.epoch_seconds": math.ceil(course.samples / batch) / speed,
+        }
+    return facts
+
+
+def _runs(words: str) -> list[tuple[int, int]]:
+    """``10x11 20x10``: eleven epochs with a batch size of 10, then ten with 20."""
+    runs = []
+    for word in words.split():
+        batch, times, epochs = word.partition("x")
+        if not times:
+            raise RowError(text("batch_by_epoch has {word!r}; write BATCHxEPOCHS", word=word))
+        runs.append((whole(batch, "batch_by_epoch", 1), whole(epochs, "batch_by_epoch", 1)))
+    return runs
+
+
+def _read(source: TraceFile) -> Rows:
+    beside = source.sibling(TABLE)
+    if beside is None:
+        raise TraceError(
+            text("holds steps, and {table}, which says how long they take, is not beside it", table=TABLE),
+            where=source.name,
+            hint=text("put {table} of Shockwave's trace into the same folder", table=TABLE),
+        )
+    speeds: dict[tuple[str, int, int], float] = {}
+    for line, row in enumerate(csv.DictReader(beside.text().splitlines()), 2):
+        try:
+            if row["batch_size"]:
+                speeds[row["model"], int(row["batch_size"]), int(row["gpus"])] = number(
+                    row["steps_per_second"], "steps_per_second"
+                )
+        except (KeyError, TypeError, ValueError) as error:
+            raise TraceError(
+                text("is no row of model, batch_size, gpus, steps_per_second: {reason}", reason=error),
+                where=f"{beside.name}:{line}",
+                hint="compare it with the published file",
+            ) from None
+    return table(source, partial(_row, speeds=speeds))
+
+
+SHOCKWAVE = Format(
+    "shockwave", "Shockwave's simulator", "s, steps",
+    "job, submit, model, batch_size, steps, gpus, mode, samples_per_epoch, epochs, batch_by_epoch; "
+    f"{TABLE} beside it",
+    "uw-mad-dash/shockwave, MIT",
+    has("job", "submit", "steps", "gpus", "mode", "samples_per_epoch", "batch_by_epoch"), _read,
+)  # fmt: skip
