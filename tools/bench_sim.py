@@ -2,6 +2,10 @@
 
 Each run is a process of its own, so that memory is its own too; times are CPU seconds (the machine may be busy).
 Without the traces of `../shared` a synthetic trace of the same shape is used, and said so.
+
+`--overload` measures every policy (or those that are named) where tens of thousands of jobs wait: 80,000 jobs on a
+quarter of the cluster, each against its bar. It exits with 1 if one is slower. A policy that does not finish within
+`--limit` seconds is played on the first half of the jobs, and so on, and counts as too slow.
 """
 
 from __future__ import annotations
@@ -16,11 +20,14 @@ import sys
 import time
 from collections import deque
 from pathlib import Path
+from typing import Final
 
-from paictl.sim.cluster import homogeneous
+from paictl.sim.cluster import Cluster, homogeneous
 from paictl.sim.dice import Dice
 from paictl.sim.job import Job, in_order
 from paictl.sim.metrics import figures
+from paictl.sim.policies.base import Setup
+from paictl.sim.policies.table import POLICIES, parse
 from paictl.sim.simulate import simulate
 from paictl.sim.traces.load import load
 from paictl.units import Millis
@@ -31,6 +38,11 @@ PHILLY = 352
 """Nodes of 8 devices: philly_vc.csv."""
 CROWDED = 60
 """So few that up to 40,000 jobs wait."""
+QUARTER: Final = PHILLY // 4
+BARS: Final = {"cells": 1_000, "slow": 500, "count": 5_000}
+"""Jobs per CPU second under overload, by what a policy does for a start."""
+SLOW: Final = frozenset({"gandiva", "yarn-cs", "antman"})
+"""Policies that suspend, retry or share by the clock."""
 
 
 def jobs_of(number: int) -> list[Job]:
@@ -84,10 +96,12 @@ def one(policy: str, number: int, nodes: int) -> None:
     print(json.dumps({**found, **memory, "jobs": len(jobs)}))
 
 
-def measure(policy: str, number: int, nodes: int) -> dict[str, float]:
-    """The same in another process."""
+def measure(policy: str, number: int, nodes: int, limit: float | None = None) -> dict[str, float]:
+    """The same in another process; raises `subprocess.TimeoutExpired` after so many seconds."""
     command = [sys.executable, __file__, "--one", policy, "--jobs", str(number), "--nodes", str(nodes)]
-    found: dict[str, float] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    found: dict[str, float] = json.loads(
+        subprocess.run(command, check=True, capture_output=True, text=True, timeout=limit).stdout
+    )
     return found
 
 
@@ -101,16 +115,57 @@ def show(policy: str, number: int, nodes: int) -> None:
     )
 
 
-def main() -> None:
-    """All of it, or one run."""
+def overload(policies: list[str], number: int, nodes: int, limit: float) -> bool:
+    """A row for each policy under overload; whether all of them reach their bars."""
+    print(f"{number:,} jobs on {nodes} nodes of 8; CPU seconds without reading, at most {limit:.0f} s a run")
+    fast = True
+    for policy in policies:
+        jobs, found = number, None
+        while found is None and jobs >= 100:
+            try:
+                found = measure(policy, jobs, nodes, limit)
+            except subprocess.TimeoutExpired:
+                jobs //= 2
+        if found is None:
+            print(f"{policy:28} not even 100 jobs")
+            fast = False
+            continue
+        bar, speed = BARS[bar_of(policy)], found["jobs"] / found["cpu"]
+        reached = jobs == number and speed >= bar
+        fast = fast and reached
+        print(
+            f"{policy:28} {found['jobs']:7,} jobs {found['cpu']:8.2f} s {speed:9,.0f} jobs/s  bar {bar:5,}"
+            f"  {'ok' if reached else 'TOO SLOW'}",
+            flush=True,
+        )
+    return fast
+
+
+def bar_of(policy: str) -> str:
+    """Which bar a policy has: whether it retries by the clock, looks for places, or only counts."""
+    kind, parameters = parse(policy)
+    if kind.id in SLOW:
+        return "slow"
+    made = kind(parameters, Setup(Cluster(homogeneous(2, 8))))
+    return "cells" if made.rates.located else "count"
+
+
+def main() -> int:
+    """All of it, or one run; 1 if a policy is too slow under overload."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--one")
+    parser.add_argument("--overload", nargs="*", metavar="POLICY", help="all policies, or these, under overload")
+    parser.add_argument("--limit", type=float, default=600.0, help="seconds for a run under overload")
     parser.add_argument("--jobs", type=int, default=0)
     parser.add_argument("--nodes", type=int, default=PHILLY)
     given = parser.parse_args()
     if given.one:
         one(given.one, given.jobs, given.nodes)
-        return
+        return 0
+    if given.overload is not None:
+        nodes = QUARTER if given.nodes == PHILLY else given.nodes
+        fast = overload(given.overload or list(POLICIES), given.jobs or 80_000, nodes, given.limit)
+        return 0 if fast else 1
     print(f"simulator, {'Philly' if TRACE.is_file() else 'synthetic jobs (no ../shared)'}; CPU seconds without reading")
     for nodes in (PHILLY, CROWDED):
         for policy in ("plain", "fifo", "las", "srtf", "gittins"):
@@ -120,7 +175,8 @@ def main() -> None:
     for policy in ("fifo", "las", "hived"):
         for number in (1_000, 10_000, 80_000):
             show(policy, number, PHILLY)
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -76,6 +76,14 @@ class Simulation:
         self._least: int | None = None
         """The work that was left when there had been so many of them."""
 
+    def __getstate__(self) -> dict[str, object]:
+        """Without what only this process has: `check`, and the class of views."""
+        return {**self.__dict__, "check": None, "_view_class": None}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__dict__.update(state)
+        self._view_class = view_for(self.policy.knows)
+
     @property
     def arrived(self) -> int:
         """How many jobs have come so far."""
@@ -84,8 +92,11 @@ class Simulation:
     # --- time
 
     def run(self) -> None:
-        """Play it to the end: until no job is there or comes, or nothing can happen any more."""
-        if self._next is not None:
+        """Play it to the end: until no job is there or comes, or nothing can happen any more.
+
+        What `check` raises leaves the engine as it is between two instants: `run` again resumes there.
+        """
+        if self._next is not None and not self._number:
             self.now = self._next.submit
             self.timeline = AreaTimeline(self.now)
         while (at := self._ahead()) is not None:

@@ -1,4 +1,5 @@
-"""Finished runs of an interrupted command, kept in the cache so that the same command resumes with the others."""
+"""Runs of an interrupted command, kept in the cache so that the same command resumes: the finished ones, and snapshots
+of those that were played at that moment."""
 
 from __future__ import annotations
 
@@ -16,6 +17,7 @@ from paictl.sim.job import Trace
 from paictl.sim.policies import external
 from paictl.sim.run import RunResult
 
+PART: Final = ".part"
 WORTH: Final = 1.0
 """Seconds: runs that took less are sooner played than read."""
 
@@ -29,6 +31,8 @@ class RunRequest:
     seed: int = 0
     inflate: float | None = None
     """See `simulate`."""
+    log: bool = False
+    """Keep every event."""
 
 
 class KeptRuns:
@@ -41,6 +45,8 @@ class KeptRuns:
     def __init__(self, trace: Trace, *, resume: bool, folder: Path | None = None) -> None:
         self._trace = f"{trace.sha256} {trace.format} {len(trace.jobs)}"
         self._resume = resume
+        self.number = 0
+        """Runs and snapshots that were written."""
         self._folder = folder if folder is not None else cache_folder() / "sim-runs"
 
     def get(self, request: RunRequest) -> RunResult | None:
@@ -57,21 +63,40 @@ class KeptRuns:
         """Keep it, unless it is sooner played again; a cache that cannot be written keeps nothing."""
         if run.wall_seconds < WORTH:
             return
+        self._write(self._path(request), pickle.dumps(run))
+        self._path(request).with_suffix(PART).unlink(missing_ok=True)
+
+    def snapshot(self, request: RunRequest) -> bytes | None:
+        """How far an interrupted run had come."""
+        if not self._resume:
+            return None
         try:
-            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            path = self._path(request)
-            draft = path.with_suffix(f".{os.getpid()}")
-            draft.write_bytes(pickle.dumps(run))
-            draft.replace(path)
+            return self._path(request).with_suffix(PART).read_bytes()
         except OSError:
-            return
+            return None
+
+    def pause(self, request: RunRequest, snapshot: bytes) -> None:
+        """Keep how far it has come."""
+        self._write(self._path(request).with_suffix(PART), snapshot)
 
     def drop(self, request: RunRequest) -> None:
         """The command is finished: nothing is left to resume."""
-        self._path(request).unlink(missing_ok=True)
+        for path in (self._path(request), self._path(request).with_suffix(PART)):
+            path.unlink(missing_ok=True)
+
+    def _write(self, path: Path, data: bytes) -> None:
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            draft = path.with_suffix(f".{os.getpid()}")
+            draft.write_bytes(data)
+            draft.replace(path)
+        except OSError:
+            return
+        self.number += 1
 
     def _path(self, request: RunRequest) -> Path:
         path = request.policy.partition(":")[0].strip()
         code = Path(path).read_bytes() if external.is_file(path) and Path(path).is_file() else b""
-        parts = (__version__, self._trace, request.policy, repr(request.cluster), request.seed, request.inflate)
+        parts = (__version__, self._trace, request.policy, repr(request.cluster), request.seed, request.inflate,
+                 request.log)  # fmt: skip
         return self._folder / f"{hashlib.sha256(repr(parts).encode() + code).hexdigest()}.run"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
 
@@ -12,6 +12,7 @@ from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.sim.cluster import Cluster, ClusterShape, Devices, Node
 from paictl.sim.job import Job
+from paictl.sim.parallel import within
 from paictl.sim.placement.cells import rooms
 from paictl.sim.run import FINISHED, RunResult
 from paictl.sim.simulate import simulate
@@ -74,21 +75,32 @@ class TenantResult:
     """Jobs that waited although the count of the VC left enough devices free."""
 
 
-def play(kind: PromiseKind, jobs: Sequence[Job], hived: HivedSpec, spec: ClusterShape) -> PolicyRun:
+def play(
+    kind: PromiseKind,
+    jobs: Sequence[Job],
+    hived: HivedSpec,
+    spec: ClusterShape,
+    part: Callable[[float], None] | None = None,
+) -> PolicyRun:
     """Play a trace under a kind of promise; `spec` is the cluster of the configuration `hived`.
+
+    `part` is called with the part that is played.
 
     Raises `TraceError` if a job could never run there.
     """
     _check(jobs, hived, spec)
     if kind is not PromiseKind.PRIVATE:
-        return _course(kind, jobs, [(spec, simulate(jobs, spec, _POLICIES[kind], log=True))])
+        return _course(kind, jobs, [(spec, simulate(jobs, spec, _POLICIES[kind], log=True, part=part))])
     runs = []
+    played = 0
     for vc, nodes in private_nodes(hived).items():
         mine = [job for job in jobs if job.vc == vc]
         if mine:
             promised = {vc: spec.quotas[vc]}, {vc: spec.quotas_by_type[vc]}
             own = replace(spec, nodes=nodes, quotas=promised[0], quotas_by_type=promised[1], hived=None)
-            runs.append((own, simulate(mine, own, _POLICIES[kind], log=True)))
+            told = None if part is None else within(part, played, len(jobs), len(mine))
+            runs.append((own, simulate(mine, own, _POLICIES[kind], log=True, part=told)))
+            played += len(mine)
     return _course(kind, jobs, runs)
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from paictl.errors import PaictlError
@@ -14,14 +15,50 @@ from paictl.sim.engine import Simulation
 from paictl.sim.inflate import inflated
 from paictl.sim.job import WHOLE, Job, in_order
 from paictl.sim.knowledge import Knowledge
-from paictl.sim.policies.base import Setup
+from paictl.sim.policies.base import Policy, Setup
 from paictl.sim.policies.external import place_of
 from paictl.sim.policies.parameters import ParameterError, as_data
 from paictl.sim.policies.table import parse
-from paictl.sim.run import JobOutcome, LogEntry, RunResult
+from paictl.sim.run import JobOutcome, RunResult
 
 LOOK: Final = 500
-"""Decisions between two looks at how far a run is."""
+"""Decisions after which a run says how far it is."""
+FEW: Final = 4
+"""The same where decisions are so slow that `SLOW` seconds have passed."""
+SLOW: Final = 0.2
+
+
+class PausedError(Exception):
+    """A run was asked to stop; `snapshot` is what it needs to resume between the same two instants."""
+
+    def __init__(self, snapshot: bytes) -> None:
+        super().__init__("paused")
+        self.snapshot = snapshot
+
+
+class _Stopped(Exception):  # noqa: N818 - it never leaves this module
+    """Raised between two instants."""
+
+
+class _Course:
+    """A run that may not have come to its end yet; pickled as a snapshot."""
+
+    def __init__(self, cluster: Cluster, policy: Policy, jobs: Sequence[Job], *, log: bool) -> None:
+        self.outcomes: dict[str, JobOutcome] = {}
+        self.wall = 0.0
+        self.number = len(jobs)
+        self.order = tuple(job.id for job in jobs)
+        self.policy = policy
+        self.engine = Simulation(cluster, policy, jobs, self.finish, log=[] if log else None)
+
+    def finish(self, outcome: JobOutcome) -> None:
+        """A job has left."""
+        self.outcomes[outcome.id] = outcome
+
+    @property
+    def part(self) -> float:
+        """Jobs that came and jobs that left, of all."""
+        return (self.engine.arrived + len(self.outcomes)) / max(1, 2 * self.number)
 
 
 def simulate(
@@ -34,6 +71,8 @@ def simulate(
     log: bool = False,
     check: Callable[[Simulation], None] | None = None,
     part: Callable[[float], None] | None = None,
+    stop: Callable[[], bool] | None = None,
+    snapshot: bytes | None = None,
 ) -> RunResult:
     """Play jobs (in any order) under `name:key=value,…`.
 
@@ -41,29 +80,24 @@ def simulate(
     the trace that they ask for that part of the cluster (`inflate.inflated`). `log`: keep every event. `check` is
     called with the engine after every instant, `part` now and then with the part of the jobs that is played.
 
+    `stop` is asked after every instant: where it says yes, `PausedError` is raised with a snapshot, and the same call
+    with that `snapshot` resumes. A snapshot is pickled: only read what this program wrote.
+
     Raises `ParameterError` for a policy that cannot be, `PolicyError` where a policy has a defect.
     """
-    kind, parameters = parse(policy)
-    cluster = Cluster(spec)
-    usable = jobs if kind.shares else _whole(jobs, kind.id)
-    ordered = in_order(usable if inflate is None else inflated(usable, cluster.size * WHOLE, inflate, seed))
-    _foreign(ordered, cluster)
-    history = tuple(job.gpus * job.true_work for job in ordered) if Knowledge.DISTRIBUTION in kind.knows else ()
-    tenants: dict[str, int] = {}
-    for job in ordered:
-        tenants[job.vc] = tenants.get(job.vc, 0) + job.gpus * job.true_work
-    requests = tuple(job.request for job in usable) if Knowledge.REQUESTS in kind.knows else ()
-    made = kind(parameters, Setup(cluster, seed, history, requests, tenants))
-    entries: list[LogEntry] | None = [] if log else None
-    outcomes: dict[str, JobOutcome] = {}
-    if part is not None:
-        check = _watched(check, part, outcomes, len(ordered))
-    engine = Simulation(
-        cluster, made, ordered, lambda outcome: outcomes.__setitem__(outcome.id, outcome), log=entries, check=check
-    )
+    kind, parameters = parse(policy)  # also loads the module of a policy from outside, which a snapshot needs
+    if snapshot is None:
+        course = _begun(jobs, spec, kind, parameters, seed=seed, inflate=inflate, log=log)
+    else:
+        course = pickle.loads(snapshot)  # noqa: S301 - our own
+    engine = course.engine
+    engine.check = _watched(check, part, stop, course)
     start = time.perf_counter()
     try:
         engine.run()
+    except _Stopped:
+        course.wall += time.perf_counter() - start
+        raise PausedError(pickle.dumps(course)) from None
     except PaictlError:
         raise
     except Exception as error:
@@ -73,38 +107,66 @@ def simulate(
         raise PolicyError(
             text("policy {name} failed: {error}", name=kind.id, error=f"{type(error).__name__}: {error}"), where=place
         ) from error
-    wall = time.perf_counter() - start
+    made = course.policy
     return RunResult(
         policy=kind.id,
         parameters=as_data(parameters),
         cluster=spec.text,
-        devices=cluster.size,
+        devices=engine.cluster.size,
         seed=seed,
-        outcomes=tuple(outcomes[job.id] for job in ordered),
+        outcomes=tuple(course.outcomes[name] for name in course.order),
         intervals=engine.timeline.intervals(),
         counters={**engine.counters, **made.counted()},
         located=made.rates.located,
-        log=tuple(entries or ()),
-        wall_seconds=wall,
+        log=tuple(engine.log or ()),
+        wall_seconds=course.wall + time.perf_counter() - start,
     )
+
+
+def _begun(
+    jobs: Sequence[Job],
+    spec: ClusterShape,
+    kind: type[Policy],
+    parameters: object,
+    *,
+    seed: int,
+    inflate: float | None,
+    log: bool,
+) -> _Course:
+    """A run before its first instant."""
+    cluster = Cluster(spec)
+    usable = jobs if kind.shares else _whole(jobs, kind.id)
+    ordered = in_order(usable if inflate is None else inflated(usable, cluster.size * WHOLE, inflate, seed))
+    _foreign(ordered, cluster)
+    history = tuple(job.gpus * job.true_work for job in ordered) if Knowledge.DISTRIBUTION in kind.knows else ()
+    tenants: dict[str, int] = {}
+    for job in ordered:
+        tenants[job.vc] = tenants.get(job.vc, 0) + job.gpus * job.true_work
+    requests = tuple(job.request for job in usable) if Knowledge.REQUESTS in kind.knows else ()
+    return _Course(cluster, kind(parameters, Setup(cluster, seed, history, requests, tenants)), ordered, log=log)
 
 
 def _watched(
     check: Callable[[Simulation], None] | None,
-    part: Callable[[float], None],
-    outcomes: Mapping[str, JobOutcome],
-    number: int,
-) -> Callable[[Simulation], None]:
-    """A check that now and then says how far it is: jobs that came and jobs that left, of all."""
-    seen = 0
+    part: Callable[[float], None] | None,
+    stop: Callable[[], bool] | None,
+    course: _Course,
+) -> Callable[[Simulation], None] | None:
+    """What is called after every instant: the caller's check, how far the run is, whether it shall stop."""
+    if part is None and stop is None:
+        return check
+    seen, last = 0, time.monotonic()
 
     def watch(engine: Simulation) -> None:
-        nonlocal seen
+        nonlocal seen, last
         if check is not None:
             check(engine)
+        if stop is not None and stop():
+            raise _Stopped
         seen += 1
-        if seen % LOOK == 0:
-            part((engine.arrived + len(outcomes)) / max(1, 2 * number))
+        if part is not None and (seen % LOOK == 0 or (seen % FEW == 0 and time.monotonic() - last > SLOW)):
+            last = time.monotonic()
+            part(course.part)
 
     return watch
 

@@ -9,17 +9,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.sim.cluster import ClusterShape, Node, mixed
 from paictl.sim.job import Job
+from paictl.sim.kept import KeptRuns, RunRequest
 from paictl.sim.metrics import percentile
+from paictl.sim.parallel import play
 from paictl.sim.policies.parameters import ParameterError
 from paictl.sim.policies.table import parse
 from paictl.sim.run import FINISHED, JobOutcome, RunResult
-from paictl.sim.simulate import simulate
 from paictl.sim.specify import cluster_named
 from paictl.units import DurationError, parse_duration
 
@@ -162,15 +164,25 @@ def size(
     seed: int = 0,
     most: int = MOST,
     tried: Callable[[SizingTrial], None] | None = None,
+    part: Callable[[int, float], None] | None = None,
+    kept: KeptRuns | None = None,
 ) -> SizingAnswer:
-    """Search for the fewest nodes of a kind; `tried` is called after each trial."""
+    """Search for the fewest nodes of a kind; `tried` is called after each trial.
+
+    `part` is called with the number of nodes and the part of that trial that is played; trials are kept in `kept`
+    until the search is over.
+    """
     trials: dict[int, SizingTrial] = {}
+    requests: list[RunRequest] = []
     idle = False
 
     def meets(nodes: int) -> bool:
         nonlocal idle
         shape = grown(base, offer, nodes)
-        run = simulate(jobs, shape, policy, seed=seed)
+        request = RunRequest(policy, shape, seed)
+        requests.append(request)
+        told = None if part is None else partial(part, nodes)
+        (run,) = play(jobs, [request], processes=1, part=told, kept=kept, drop=False)
         values = tuple(one.value(run) for one in targets)
         met = all(value <= one.bound for value, one in zip(values, targets, strict=True))
         idle = all(outcome.waiting == 0 for outcome in run.outcomes)
@@ -179,23 +191,28 @@ def size(
             tried(trials[nodes])
         return met
 
+    def over(found: SizingTrial | None, reason: str = "") -> SizingAnswer:
+        if kept is not None:
+            for request in requests:
+                kept.drop(request)
+        return SizingAnswer(offer, tuple(trials.values()), found, reason)
+
     low = -1 if base is not None else 0
     for high in _doubling(0 if base is not None else 1, most):
         if meets(high):
             break
         low = high
         if idle:
-            reason = text("no job waits there any more: more nodes cannot help")
-            return SizingAnswer(offer, tuple(trials.values()), None, reason)
+            return over(None, text("no job waits there any more: more nodes cannot help"))
     else:
-        return SizingAnswer(offer, tuple(trials.values()), None, text("not even with {most:,} nodes", most=most))
+        return over(None, text("not even with {most:,} nodes", most=most))
     while high - low > 1:
         middle = (low + high) // 2
         if meets(middle):
             high = middle
         else:
             low = middle
-    return SizingAnswer(offer, tuple(trials.values()), trials[high])
+    return over(trials[high])
 
 
 def _doubling(first: int, most: int) -> Iterator[int]:

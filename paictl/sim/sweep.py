@@ -22,7 +22,7 @@ from paictl.i18n import text
 from paictl.sim.job import Trace
 from paictl.sim.kept import KeptRuns, RunRequest
 from paictl.sim.metrics import Figures, figures
-from paictl.sim.parallel import play
+from paictl.sim.parallel import play, within
 from paictl.sim.policies.parameters import ParameterError
 from paictl.sim.policies.table import parse
 from paictl.sim.specify import cluster_named
@@ -114,26 +114,27 @@ def swept(
     traces: Sequence[Trace],
     wanted: Sequence[RunRequest],
     *,
-    resume: bool = False,
+    kept: Sequence[KeptRuns] = (),
     processes: int | None = None,
     part: Callable[[float], None] | None = None,
 ) -> list[SweepRun]:
-    """Play all of it, a trace at a time; `part` is called with the part that is played."""
+    """Play all of it, a trace at a time; `part` is called with the part that is played.
+
+    `kept`, one for each trace, is where runs are kept until all of them are there.
+    """
     made: list[SweepRun] = []
     for place, trace in enumerate(traces):
         runs = play(
-            trace.jobs, wanted, processes=processes, kept=KeptRuns(trace, resume=resume),
-            part=None if part is None else _within(part, place, len(traces)),
+            trace.jobs, wanted, processes=processes, kept=kept[place] if kept else None, drop=False,
+            part=None if part is None else within(part, place, len(traces)),
         )  # fmt: skip
         made += [
             SweepRun(trace.path, one.policy, run.cluster, run.seed, figures(run))
             for one, run in zip(wanted, runs, strict=True)
         ]
+    for store, one in product(kept, wanted):
+        store.drop(one)
     return made
-
-
-def _within(part: Callable[[float], None], place: int, number: int) -> Callable[[float], None]:
-    return lambda of_this: part((place + of_this) / number)
 
 
 # --- what came of it

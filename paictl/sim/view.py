@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
+from typing import ClassVar
 
 from paictl.sim.cluster import Devices
 from paictl.sim.job import Deadline, DeadlineKind, Share
@@ -20,6 +21,9 @@ class JobView:
 
     __slots__ = ("_state", "gpu_milli", "gpus", "number", "pod", "priority", "submit", "user", "vc")
 
+    _knows: ClassVar[frozenset[Knowledge]] = frozenset(Knowledge)
+    """What the policy of this class of views has declared."""
+
     def __init__(self, state: JobProgress) -> None:
         job = state.job
         self._state = state
@@ -34,6 +38,9 @@ class JobView:
         self.user = job.user
         self.vc = job.vc
         self.priority = job.priority
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _restored, (self._knows, self._state)
 
     # --- the request
 
@@ -236,4 +243,9 @@ def view_for(knows: frozenset[Knowledge]) -> type[JobView]:
         return property(read)
 
     hidden = {field: forbidden(field, needed) for field, needed in GUARDED.items() if needed not in knows}
-    return type("JobView", (JobView,), {"__slots__": (), "__doc__": JobView.__doc__, **hidden})
+    return type("JobView", (JobView,), {"__slots__": (), "__doc__": JobView.__doc__, "_knows": knows, **hidden})
+
+
+def _restored(knows: frozenset[Knowledge], state: JobProgress) -> JobView:
+    """A view out of a snapshot: classes made by `view_for` have no name by which pickle could find them."""
+    return view_for(knows)(state)

@@ -22,6 +22,7 @@ from paictl.cli.sim.shared import (
     estimating,
     number,
     read_trace,
+    resumable,
     span,
     write_figures,
     write_results,
@@ -105,9 +106,9 @@ def _played(
         found = read_trace(trace, kind)
         words = text("playing {count:,} jobs {runs} times", count=len(found.jobs), runs=len(wanted))
         say(words)
-        runs = play(
-            found.jobs, wanted, processes=processes, part=estimating(say, words), kept=KeptRuns(found, resume=resume)
-        )
+        kept = KeptRuns(found, resume=resume)
+        with resumable(kept):
+            runs = play(found.jobs, wanted, processes=processes, part=estimating(say, words), kept=kept)
         return compared(found, runs)
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from paictl.cli.console import Output, info, spoken, write, write_data, write_table
-from paictl.cli.sim.shared import read_trace
+from paictl.cli.console import Output, info, progressing, spoken, write, write_data, write_table
+from paictl.cli.sim.shared import estimating, read_trace
 from paictl.errors import ExitCode, PaictlError
 from paictl.i18n import text
 from paictl.units import span_text
@@ -22,6 +22,7 @@ def compare_promises(trace: str, config: str, policies: list[str], *, each_job: 
     from paictl.cells.spec import ClusterSpec
     from paictl.config.quotas.capacity import configuration
     from paictl.config.reading.load import load
+    from paictl.sim.parallel import within
     from paictl.sim.promises import PromiseKind, play, worse_off
     from paictl.sim.specify import from_hived
     from paictl.sim.traces.source import TraceError
@@ -36,12 +37,18 @@ def compare_promises(trace: str, config: str, policies: list[str], *, each_job: 
     spec = from_hived(document, config)
     hived = ClusterSpec.from_mapping(document.data)  # type: ignore[arg-type] # a mapping, or the line above had refused
     jobs = read_trace(trace, None).jobs
+    every = list(dict.fromkeys([*kinds, PromiseKind.PRIVATE]))
+    words = text("playing {count:,} jobs {runs} times", count=len(jobs), runs=len(every))
+    played = {}
     try:
-        courses = [play(kind, jobs, hived, spec) for kind in kinds]
-        private = play(PromiseKind.PRIVATE, jobs, hived, spec)
+        with progressing(words) as say:
+            tell = estimating(say, words)
+            for place, kind in enumerate(every):
+                played[kind] = play(kind, jobs, hived, spec, within(tell, place, len(every)))
     except TraceError as error:
         where = f"{trace}: {error.where}" if error.where else trace
         raise TraceError(error.message, where=where, hint=error.hint) from None
+    courses, private = [played[kind] for kind in kinds], played[PromiseKind.PRIVATE]
     worse = {course.policy: worse_off(course, private) for course in courses}
     if output is not Output.TABLE:
         write_data([_data(course, worse[course.policy]) for course in courses], output)

@@ -19,11 +19,13 @@ from paictl.cli.sim.shared import (
     JobsOption,
     PolicyOption,
     ReproducibleOption,
+    ResumeOption,
     SeedOption,
     TraceArgument,
     estimating,
     number,
     read_trace,
+    resumable,
     span,
     write_figures,
     write_results,
@@ -43,6 +45,7 @@ def run(
     kind: FormatOption = None,
     seed: SeedOption = 0,
     inflate: InflateOption = None,
+    resume: ResumeOption = False,
     jobs: JobsOption = None,
     events: Annotated[
         Path | None, typer.Option("--events", metavar="FILE.jsonl", help="Write a line for each event there.")
@@ -52,9 +55,9 @@ def run(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Play a trace of jobs under a policy and report what it came to; times are seconds in data and CSV."""
+    from paictl.sim.parallel import KeptRuns, RunRequest, play
     from paictl.sim.policies.table import parse
     from paictl.sim.report import COUNTED, compared, events_jsonl, run_data
-    from paictl.sim.simulate import simulate
     from paictl.sim.specify import cluster_named
 
     parse(policy)  # what was mistyped is said before a long trace is read
@@ -64,7 +67,10 @@ def run(
     words = i18n.text("playing {count:,} jobs under {policy}", count=len(found.jobs), policy=policy)
     with progressing(words) as say:
         part = estimating(say, words)
-        result = simulate(found.jobs, spec, policy, seed=seed, inflate=inflate, log=events is not None, part=part)
+        kept = KeptRuns(found, resume=resume)
+        with resumable(kept):
+            request = RunRequest(policy, spec, seed, inflate, log=events is not None)
+            (result,) = play(found.jobs, [request], processes=1, part=part, kept=kept)
         given = compared(found, [result])
     more = {events: "".join(events_jsonl(result))} if events else {}
     title = i18n.text("{trace} under {policy}", trace=trace, policy=policy)

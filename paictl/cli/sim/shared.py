@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,6 +17,7 @@ from paictl.errors import PaictlError
 
 if TYPE_CHECKING:
     from paictl.sim.job import Trace
+    from paictl.sim.kept import KeptRuns
     from paictl.sim.metrics import Figures
     from paictl.sim.report import Compared
 
@@ -64,7 +66,7 @@ SeedsOption = Annotated[
 ]
 ResumeOption = Annotated[
     bool,
-    typer.Option("--resume", help="Resume after Ctrl-C: runs that were finished and took over a second are kept."),
+    typer.Option("--resume", help="Resume where Ctrl-C stopped the same command."),
 ]
 JobsOption = Annotated[Path | None, typer.Option("--jobs", metavar="FILE.csv", help="Write a row for each job there.")]
 HtmlOption = Annotated[
@@ -139,6 +141,17 @@ def write_results(
     if html:
         files[html] = page(given, title, language())
     write_files(files)
+
+
+@contextmanager
+def resumable(*kept: KeptRuns) -> Iterator[None]:
+    """After Ctrl-C say how to resume, if anything was kept."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if any(one.number for one in kept):
+            info(i18n.text("progress was kept: run the same command with --resume to continue"))
+        raise
 
 
 def estimating(say: Callable[[str], None], words: str) -> Callable[[float], None]:

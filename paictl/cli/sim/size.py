@@ -8,12 +8,22 @@ import typer
 
 from paictl.cli.console import Output, info, progressing, said, spoken, write, write_data, write_table
 from paictl.cli.options import OutputOption
-from paictl.cli.sim.shared import FormatOption, SeedOption, TraceArgument, number, read_trace, span
+from paictl.cli.sim.shared import (
+    FormatOption,
+    ResumeOption,
+    SeedOption,
+    TraceArgument,
+    estimating,
+    number,
+    read_trace,
+    resumable,
+    span,
+)
 from paictl.errors import ExitCode
 from paictl.i18n import text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from paictl.sim.sizing import SizingAnswer, SizingTarget, SizingTrial
 
@@ -44,6 +54,7 @@ def size(
     most: Annotated[int, typer.Option("--most", min=1, max=100_000, help="Nodes to try at most.")] = 4096,
     kind: FormatOption = None,
     seed: SeedOption = 0,
+    resume: ResumeOption = False,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Find how many nodes (more) a trace needs to meet targets: the smallest number, and its price.
@@ -52,6 +63,7 @@ def size(
     of nodes meets them.
     """
     from paictl.sim import sizing
+    from paictl.sim.kept import KeptRuns
 
     goals, kinds, base = sizing.question(policy, targets, nodes or ["8"], prices or [], cluster)
     with progressing(text("reading {trace}", trace=trace)) as say:
@@ -60,9 +72,31 @@ def size(
         def tried(trial: SizingTrial) -> None:
             say(text("{nodes:,} nodes: {met}", nodes=trial.nodes, met=text("enough") if trial.met else text("too few")))
 
-        answers = [
-            sizing.size(found.jobs, one, goals, policy, base=base, seed=seed, most=most, tried=tried) for one in kinds
-        ]
+        def part(number: int, done: float) -> None:
+            if done == 0 or number not in trials:
+                trials[number] = estimating(say, text("{nodes:,} nodes", nodes=number))
+            trials[number](done)
+
+        trials: dict[int, Callable[[float], None]] = {}
+        kept = KeptRuns(found, resume=resume)
+        with resumable(kept):
+            answers = []
+            for one in kinds:
+                trials.clear()
+                answers.append(
+                    sizing.size(
+                        found.jobs,
+                        one,
+                        goals,
+                        policy,
+                        base=base,
+                        seed=seed,
+                        most=most,
+                        tried=tried,
+                        part=part,
+                        kept=kept,
+                    )
+                )
     best = sizing.best(answers)
     if output is Output.TABLE:
         _write(answers, best, goals, cluster)

@@ -18,6 +18,7 @@ from paictl.cli.sim.shared import (
     SeedsOption,
     estimating,
     read_trace,
+    resumable,
     share,
     span,
     write_files,
@@ -66,6 +67,7 @@ def sweep(
     """
     from paictl.sim import plot as drawing
     from paictl.sim import sweep as sweeping
+    from paictl.sim.kept import KeptRuns
 
     if not policies or not clusters:
         raise PaictlError("a sweep needs policies and a cluster", hint="--policy 'las:knob=1..8' --cluster 15x4")
@@ -74,7 +76,9 @@ def sweep(
         found = [read_trace(trace, kind) for trace in dict.fromkeys(traces)]
         words = text("{count:,} runs", count=len(found) * len(wanted))
         say(words)
-        runs = sweeping.swept(found, wanted, resume=resume, processes=processes, part=estimating(say, words))
+        stores = [KeptRuns(trace, resume=resume) for trace in found]
+        with resumable(*stores):
+            runs = sweeping.swept(found, wanted, kept=stores, processes=processes, part=estimating(say, words))
     made = sweeping.settings(runs)
     write_files(
         {**({table: sweeping.sweep_csv(runs)} if table else {}), **({plot: drawing.sweep_svg(made)} if plot else {})}

@@ -26,8 +26,11 @@ from paictl.cli.sim.shared import (
     HtmlOption,
     JobsOption,
     ReproducibleOption,
+    ResumeOption,
+    estimating,
     number,
     read_trace,
+    resumable,
     span,
     write_figures,
     write_results,
@@ -73,6 +76,7 @@ def what_if(
     ] = False,
     state: StateOption = None,
     kind: FormatOption = None,
+    resume: ResumeOption = False,
     jobs: JobsOption = None,
     html: HtmlOption = None,
     reproducible: ReproducibleOption = False,
@@ -101,7 +105,7 @@ def what_if(
     old, new = specs
     if old is None or new is None:
         raise typer.Exit(ExitCode.NEGATIVE)
-    found, given = _played(trace or "", kind, cluster, (old, new))
+    found, given = _played(trace or "", kind, cluster, (old, new), resume=resume)
     both = compared(found, [given.old, given.new], discriminating=False)
     _warn_of_strangers(found, [dict(old.quotas), dict(new.quotas)], paths)
     title = text("{trace}: {old} and {new}", trace=found.path, old=old.text, new=new.text)
@@ -113,15 +117,19 @@ def what_if(
 
 
 def _played(
-    trace: str, kind: str | None, cluster: Cluster | None, specs: tuple[ClusterShape, ClusterShape]
+    trace: str, kind: str | None, cluster: Cluster | None, specs: tuple[ClusterShape, ClusterShape], *, resume: bool
 ) -> tuple[Trace, WhatIf]:
-    from paictl.sim.parallel import RunRequest, play
+    from paictl.sim.parallel import KeptRuns, RunRequest, play
     from paictl.sim.what_if import what_if as compare_both
 
     with progressing("reading the jobs") as say:
         found = read_trace(trace, kind) if cluster is None else jobs_that_ended(cluster)
-        say(f"playing {len(found.jobs):,} jobs twice")
-        old, new = play(found.jobs, [RunRequest("hived", spec) for spec in specs])
+        words = text("playing {count:,} jobs {runs} times", count=len(found.jobs), runs=2)
+        say(words)
+        kept = KeptRuns(found, resume=resume)
+        with resumable(kept):
+            requests = [RunRequest("hived", spec) for spec in specs]
+            old, new = play(found.jobs, requests, part=estimating(say, words), kept=kept)
         return found, compare_both(found, old, new, (dict(specs[0].quotas), dict(specs[1].quotas)))
 
 

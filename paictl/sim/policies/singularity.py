@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Mapping
+from functools import cache
+from heapq import heappop, heappush
 
 from paictl.frozen import frozen
 from paictl.sim.actions import Preempt, Resize, Start, Trigger
@@ -24,6 +27,7 @@ class SingularityParameters(Parameters):
     migrate: Span = parameter(Span(20_000), "a job that moves pays this")
 
 
+@cache
 def steps(gpus: int) -> list[int]:
     """Numbers of devices that replicas can be time-sliced on evenly: the divisors of how many there are, rising."""
     return [number for number in range(1, gpus + 1) if gpus % number == 0]
@@ -52,50 +56,91 @@ class Singularity(Policy):
     def __init__(self, parameters: SingularityParameters, setup: Setup) -> None:
         super().__init__(parameters, setup)
         self._jobs: dict[int, JobView] = {}
+        self._lines: dict[int, list[int]] = {}
+        """Guaranteed jobs that wait: heaps of numbers by promised part, of which only the first can be the next."""
+        self._kept = 0
+        """Devices promised to guaranteed jobs that run."""
+        self._elastic: list[int] = []
+        """Guaranteed jobs that run and ask for more than they were promised, by number."""
+        self._others: list[int] = []
+        """Opportunistic jobs, by number."""
+        self._guests: set[int] = set()
+        """Those of them that run."""
 
     def plan(self, moment: Trigger) -> None:
-        """Share anew: only arrivals and ends change anything."""
+        """Share anew: only arrivals and ends change anything, and of those who wait only the first of each part."""
+        for job in moment.ended:
+            self._leave(job)
         for job in moment.arrived:
             self._jobs[job.number] = job
-        for job in moment.ended:
-            del self._jobs[job.number]
+            if job.share is Share.GUARANTEED:
+                heappush(self._lines.setdefault(self._promised(job), []), job.number)
+            else:
+                self._others.append(job.number)  # numbers rise
         wanted = self._shares()
-        for job in list(self._jobs.values()):  # first everybody who gives, so that the others find it
-            have, want = self.held(job), wanted.get(job.number, 0)
-            if have and want < len(have):
+        for number in sorted((*self._elastic, *self._guests)):  # first everybody who gives, so that the others find it
+            job = self._jobs[number]
+            have, want = self.held(job), wanted.get(number, 0)
+            if want < len(have):
                 self._shrink(job, have, want)
         for number, want in wanted.items():
-            have = self.held(self._jobs[number])
+            job = self._jobs[number]
+            have = self.held(job)
             if want > len(have):
-                self._grow(self._jobs[number], have, want)
+                self._grow(job, have, want)
+
+    def _leave(self, job: JobView) -> None:
+        del self._jobs[job.number]
+        if job.share is Share.GUARANTEED:
+            self._kept -= self._promised(job)
+            if self._promised(job) < job.gpus:
+                self._elastic.remove(job.number)
+        else:
+            del self._others[bisect_left(self._others, job.number)]
+            self._guests.discard(job.number)
 
     def _shares(self) -> Mapping[int, int]:
-        """Devices by job."""
-        left = self.cluster.size
-        given: dict[int, int] = {}
-        tiers = sorted(self._jobs.values(), key=lambda job: (job.share is Share.OPPORTUNISTIC, job.number))
-        for job in sorted(tiers, key=lambda job: (not self.held(job), job.number)):
-            if job.share is Share.GUARANTEED:
-                part = self._promised(job)
-                if part <= left:
-                    given[job.number] = part
-                    left -= part
-        for job in tiers:
-            if job.share is Share.GUARANTEED and job.number not in given:
-                continue
-            have = given.get(job.number, 0)
-            most = max((size for size in steps(job.gpus) if size - have <= left), default=have)
-            if most > have:
-                given[job.number] = most
-                left -= most - have
+        """Devices by job, of all whose number of devices can change: who runs, then who starts, then the others."""
+        left = self.cluster.size - self._kept
+        given = {number: self._promised(self._jobs[number]) for number in self._elastic}
+        for number, part in self._starting(left):
+            given[number] = part
+            left -= part
+        for number in sorted(given):
+            left -= self._widen(number, given, left)
+        for number in self._others:
+            if not left:
+                break
+            left -= self._widen(number, given, left)
         return given
+
+    def _widen(self, number: int, given: dict[int, int], left: int) -> int:
+        """Give a job as much more of what is left as its replicas can use; how much that is."""
+        have = given.get(number, 0)
+        most = max((size for size in steps(self._jobs[number].gpus) if size - have <= left), default=have)
+        if most > have:
+            given[number] = most
+        return max(0, most - have)
+
+    def _starting(self, left: int) -> list[tuple[int, int]]:
+        """Guaranteed jobs that wait and whose promised part is left, in the order of arrival: (number, part)."""
+        found: list[tuple[int, int]] = []
+        while ahead := [(line[0], part) for part, line in self._lines.items() if part <= left]:
+            number, part = min(ahead)
+            heappop(self._lines[part])
+            if not self._lines[part]:
+                del self._lines[part]
+            found.append((number, part))
+            left -= part
+        return found
 
     def _promised(self, job: JobView) -> int:
         return next(size for size in steps(job.gpus) if size >= self.p.sla * job.gpus)
 
     def _shrink(self, job: JobView, have: Devices, want: int) -> None:
         self.placement.give(have[want:])
-        if not want:
+        if not want:  # an opportunistic one: who was promised something keeps that
+            self._guests.discard(job.number)
             self.let_go(job)
             self.act(Preempt(job))
             return
@@ -103,9 +148,18 @@ class Singularity(Policy):
         self.act(Resize(job, have[:want]))
 
     def _grow(self, job: JobView, have: Devices, want: int) -> None:
+        guaranteed = job.share is Share.GUARANTEED
         more = self.placement.take(job, want - len(have))
         if more is None:
+            if guaranteed and not have:
+                heappush(self._lines.setdefault(self._promised(job), []), job.number)
             return
+        if not guaranteed:
+            self._guests.add(job.number)
+        elif not have:
+            self._kept += self._promised(job)
+            if self._promised(job) < job.gpus:
+                insort(self._elastic, job.number)
         devices = tuple(sorted((*have, *more)))
         self.hold(job, devices)
         self.act(Resize(job, devices) if have else Start(job, devices))

@@ -105,7 +105,7 @@ def test_the_cheapest_kind_of_node_wins_and_without_prices_the_fewest_devices() 
 def test_a_question_that_cannot_be_answered_is_refused_before_a_run(
     words: list[str], message: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("paictl.sim.sizing.simulate", None)
+    monkeypatch.setattr("paictl.sim.sizing.play", None)
     assert paictl(["sim", "size", "tiny", *words]) == 2
     assert message in capsys.readouterr().err
 

@@ -1,0 +1,176 @@
+"""Ctrl-C and --resume: a run that was interrupted anywhere ends as if it had not been."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paictl.cli.main import run as paictl
+from paictl.sim.cluster import homogeneous
+from paictl.sim.kept import KeptRuns, RunRequest
+from paictl.sim.parallel import play
+from paictl.sim.policies.table import POLICIES
+from paictl.sim.run import RunResult
+from paictl.sim.simulate import PausedError, simulate
+from paictl.sim.sizing import NodeOffer, SizingTrial, size, target
+from paictl.sim.traces.load import load
+
+SPEC = homogeneous(10, 8)
+
+
+def bare(run: RunResult) -> RunResult:
+    return replace(run, wall_seconds=0)
+
+
+def after(instants: int) -> Callable[[], bool]:
+    """Ask a run to stop after so many."""
+    left = iter(range(instants))
+    return lambda: next(left, None) is None
+
+
+@pytest.mark.parametrize("policy", [*POLICIES, "las:queues=60/300,knob=2,placement=consolidate"])
+def test_every_policy_resumes_between_any_two_instants(policy: str) -> None:
+    jobs = load("tenants").jobs[:40]
+    whole = simulate(jobs, SPEC, policy, log=True)
+    snapshot: bytes | None = None
+    for instants in (1, 20, 15):
+        with pytest.raises(PausedError) as paused:
+            simulate(jobs, SPEC, policy, log=True, stop=after(instants), snapshot=snapshot)
+        snapshot = paused.value.snapshot
+    resumed = simulate(jobs, SPEC, policy, log=True, snapshot=snapshot)
+    assert bare(resumed) == bare(whole)
+    assert resumed.wall_seconds > 0
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    return tmp_path / "kept"
+
+
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """Python's own handler, which paictl's replaces for the process in which a command runs."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("ctrl_c")
+@pytest.mark.parametrize("processes", [1, 2])
+def test_ctrl_c_keeps_how_far_the_runs_are(store: Path, processes: int) -> None:
+    trace, wanted = load("tenants"), [RunRequest(name, SPEC) for name in ("las:queues=3600/7200", "srtf", "fifo")]
+    pressed: list[float] = []
+
+    def press(part: float) -> None:
+        if not pressed:
+            signal.raise_signal(signal.SIGINT)
+        pressed.append(part)
+
+    kept = KeptRuns(trace, resume=False, folder=store)
+    with pytest.raises(KeyboardInterrupt):
+        play(trace.jobs, wanted, processes=processes, part=press, kept=kept)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert kept.number >= (1 if processes == 1 else 0)
+    again = play(trace.jobs, wanted, processes=processes, kept=KeptRuns(trace, resume=True, folder=store))
+    assert [bare(run) for run in again] == [bare(run) for run in play(trace.jobs, wanted, processes=1)]
+    assert list(store.glob("*")) == [], "nothing is left to resume"
+
+
+@pytest.mark.usefixtures("ctrl_c")
+def test_a_second_ctrl_c_ends_at_once(store: Path) -> None:
+    trace = load("tenants")
+    after: list[int] = []
+
+    def press(_: float) -> None:
+        for time in (1, 2):
+            signal.raise_signal(signal.SIGINT)
+            after.append(time)
+
+    with pytest.raises(KeyboardInterrupt):
+        play(trace.jobs, [RunRequest("srtf", SPEC)], processes=1, part=press,
+             kept=KeptRuns(trace, resume=False, folder=store))  # fmt: skip
+    assert after == [1]
+    assert not list(store.glob("*"))
+
+
+def test_what_was_kept_is_for_the_same_question_only(store: Path) -> None:
+    trace, request = load("tenants"), RunRequest("srtf", SPEC)
+    with pytest.raises(PausedError) as paused:
+        simulate(trace.jobs, SPEC, request.policy, stop=lambda: True)
+    KeptRuns(trace, resume=True, folder=store).pause(request, paused.value.snapshot)
+    kept = KeptRuns(trace, resume=True, folder=store)
+    assert kept.snapshot(request) == paused.value.snapshot
+    for other in (replace(request, seed=1), replace(request, log=True), replace(request, cluster=homogeneous(9, 8))):
+        assert kept.snapshot(other) is None
+    assert KeptRuns(trace, resume=False, folder=store).snapshot(request) is None
+    assert KeptRuns(load("tiny"), resume=True, folder=store).snapshot(request) is None
+
+
+def test_a_search_for_a_size_resumes_with_the_trials_that_are_missing(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("paictl.sim.kept.WORTH", 0)
+    trace, goal = load("tenants"), target("p95 queueing <= 1h")
+    played: list[int] = []
+
+    def interrupt(trial: SizingTrial) -> None:
+        if trial.nodes == 8:
+            raise KeyboardInterrupt
+
+    kept = KeptRuns(trace, resume=False, folder=store)
+    with pytest.raises(KeyboardInterrupt):
+        size(trace.jobs, NodeOffer("gpu", 8), [goal], "srtf", tried=interrupt, kept=kept)
+    assert len(list(store.glob("*.run"))) == 4
+
+    def counted(*given: Any, **more: Any) -> RunResult:
+        played.append(1)
+        return simulate(*given, **more)
+
+    monkeypatch.setattr("paictl.sim.parallel.simulate", counted)
+    again = KeptRuns(trace, resume=True, folder=store)
+    answer = size(trace.jobs, NodeOffer("gpu", 8), [goal], "srtf", kept=again)
+    assert len(played) == len(answer.trials) - 4
+    assert answer == size(trace.jobs, NodeOffer("gpu", 8), [goal], "srtf")
+    assert not list(store.glob("*"))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["run", "tenants", "--policy", "srtf", "--cluster", "10x8"],
+        ["compare", "tenants", "--policy", "fifo", "--policy", "srtf", "--cluster", "10x8"],
+        ["sweep", "tenants", "--policy", "easy:factor=1..2", "--cluster", "10x8"],
+        ["size", "tenants", "--policy", "srtf", "--target", "p95 queueing <= 1h"],
+    ],
+)
+def test_the_commands_say_how_to_resume(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    more = ["--processes", "1"] if words[0] in ("compare", "sweep") else []
+    command = ["sim", *words, *more, "-o", "json"]
+    assert paictl(command) == 0
+    whole = capsys.readouterr().out
+
+    instants = count()
+    with monkeypatch.context() as patch:
+        patch.setattr("paictl.sim.parallel._stoppable", lambda _: nullcontext(lambda: next(instants) > 100))
+        assert paictl(command) == 130
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "--resume" in said.err
+    assert paictl([*command, "--resume"]) == 0
+    again = capsys.readouterr().out
+    assert _without_time(again) == _without_time(whole)
+    assert not list(tmp_path.rglob("*.part"))
+
+
+def _without_time(text: str) -> list[str]:
+    return [line for line in text.splitlines() if "wall_seconds" not in line]
