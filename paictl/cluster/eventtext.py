@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from paictl.cluster.interface import Event, EventKind
 from paictl.i18n import Text, text
-from paictl.workload.budgets import UsageBudget, BudgetState
+from paictl.workload.budgets import BudgetState, UsageBudget
 from paictl.workload.usagereport import HOUR
 
 

@@ -14,7 +14,7 @@ from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.scheduler.request import PodRequest
-from paictl.workload.budgets import EACH, WARN_AT, UsageBudget, Budgets, OverBudget, Used
+from paictl.workload.budgets import EACH, WARN_AT, Budgets, OverBudget, UsageBudget, Used
 from paictl.workload.usagereport import HOUR
 from paictl.workload.userlimits import UserLimit, UserLimits, devices_of
 

