@@ -1,4 +1,4 @@
-"""Limits for one user in a virtual cluster: devices with a guarantee that they may hold at a time (`docs/user-limits.md`)."""
+"""Limits for a user in a virtual cluster: devices held with a guarantee at a time (`docs/user-limits.md`)."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ class UserLimits:
         if most is None or held + devices <= most:
             return None
         return text(
-            "user {user} may hold {most} devices with a guarantee in virtual cluster {vc}, holds {held}, and this needs "
-            "{devices}",
+            "user {user} may hold {most} devices with a guarantee in virtual cluster {vc}, holds {held}, and this "
+            "needs {devices}",
             user=user, most=most, vc=vc, held=held, devices=devices,
         )  # fmt: skip
 
