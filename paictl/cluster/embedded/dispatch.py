@@ -121,7 +121,7 @@ class Dispatcher:
         self.owner: Callable[[PodRequest], str] | None = None
         """The user of a pod, where `obstacle` depends on it."""
         self.obstacle: Callable[[PodRequest], str] = lambda _: ""
-        """Why a gang that holds nothing may not start now, whatever is free; empty if it may. Asked if `owner` is set."""
+        """Why a gang that holds nothing may not start now, whatever is free; empty if it may. Only with `owner`."""
         self.noted: Callable[[Iterable[object]], None] = lambda _: None
         """Told of what the book did."""
         self._reclassed: dict[str, bool] = {}

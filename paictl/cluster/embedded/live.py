@@ -181,6 +181,11 @@ class Live(WithPages, ImaginedPods):
         with self._world() as world:
             return foresee_job(world, request)
 
+    def held_devices(self) -> Mapping[tuple[str, str], int]:
+        """Devices that gangs hold with a guarantee, by (virtual cluster, user); none without a scheduler."""
+        with self._world() as world:
+            return dict(world.sharing.held())
+
     def _job(self, world: World, key: str) -> LiveJob:
         for job in [*world.jobs.values(), *world.ended]:
             if job.key == key:

@@ -11,7 +11,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field, replace
 from typing import Protocol
 
-from paictl.cluster.interface import Configuration, ConfigVersion, ConflictError, Identity, Port, Scheduling, Services
+from paictl.cluster.interface import (
+    Configuration,
+    ConfigVersion,
+    ConflictError,
+    Identity,
+    Metered,
+    Port,
+    Scheduling,
+    Services,
+)
 from paictl.cluster.scheduling import Impact
 from paictl.config.pushing.compare import FileDifference, compare_files
 from paictl.config.pushing.push import of_services, prepare_push
@@ -21,6 +30,7 @@ from paictl.config.reading.nodes import Data
 from paictl.config.reading.problem import Problem
 from paictl.frozen import frozen
 from paictl.i18n import text
+from paictl.operate.budgets import below_use
 from paictl.operate.pushing import folder as folders
 from paictl.operate.pushing.checking import check_alone, check_merged, refuse_twice
 from paictl.operate.pushing.effects import Readers, readers, vc_changes
@@ -28,7 +38,7 @@ from paictl.operate.pushing.mode import Mode
 from paictl.units import rfc3339
 
 
-class PushPorts(Identity, Configuration, Services, Scheduling, Protocol):
+class PushPorts(Identity, Configuration, Services, Scheduling, Metered, Protocol):
     """What is needed of a cluster to push to it."""
 
 
@@ -109,7 +119,7 @@ def plan(cluster: PushPorts, order: PushRequest) -> PushPlan:
     _refuse_stale(cluster, order, files, versions)
     push = prepare_push(files, stored, order.drop)
     twice = refuse_twice(push.files, files)
-    warnings = check_merged(alone, push.files, stored, found.places)
+    warnings = (*check_merged(alone, push.files, stored, found.places), *below_use(cluster, push.files, found.places))
     kept = tuple((name, dotted(path)) for name, merged in push.merged.items() for path in merged.kept)
     return PushPlan(
         cluster.name, versions[-1].number if versions else 0, push.files, push.differences, kept, warnings,

@@ -184,12 +184,13 @@ def test_without_the_section_nothing_is_held_back_any_more(lab: Bench) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_at_no_time_is_a_limit_exceeded_or_a_pod_started_over_its_budget(bench: MakeBench, seed: int) -> None:
-    lab, rng = bench("three-tenants"), random.Random(seed)
+    lab, rng = bench("three-tenants"), random.Random(seed)  # noqa: S311 - a property test
     load(
         lab,
         "sharing: {budgets: [{vc: tenanta, user: '*', device-hours: 9}], user-limits: [{vc: tenantb, devices: 5}]}\n",
     )
-    users, keys = ("ann", "bob"), []
+    users = ("ann", "bob")
+    keys: list[str] = []
     for number in range(40):
         match rng.randrange(5):
             case 0 if keys:
