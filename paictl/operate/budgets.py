@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC
-from typing import Final, Protocol
+from typing import Protocol
 
 from paictl.cluster.configured import ConfigSnapshot
 from paictl.cluster.interface import (
@@ -140,13 +140,16 @@ def _below_use(path: str, said: str, rules: Sharing, states: Iterable[BudgetStat
             row = rows[rules.budgets.all.index(state.budget)]
             yield Problem(
                 place_of(row.get("device-hours") or row), "budget", "budget-below-use", Severity.WARNING,
-                text("{said}: {effect}", said=state.said, effect=_EFFECTS[state.budget.over]),
+                text("{said}: {effect}", said=state.said, effect=_effect(state.budget.over)),
                 text("raise it, or leave it: it starts anew with the next month"),
             )  # fmt: skip
 
 
-_EFFECTS: Final = {
-    OverBudget.WAIT: "no new job of it starts",
-    OverBudget.REFUSE: "no new job of it is taken",
-    OverBudget.WARN: "new jobs start with a warning",
-}
+def _effect(over: OverBudget) -> Text:
+    match over:
+        case OverBudget.WAIT:
+            return text("no new job of it starts")
+        case OverBudget.REFUSE:
+            return text("no new job of it is taken")
+        case OverBudget.WARN:
+            return text("new jobs start with a warning")
