@@ -59,6 +59,11 @@ def from_unix(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)
 
 
+def unix_millis(at: datetime) -> Millis:
+    """The Unix time of an aware instant, rounded down."""
+    return millis_between(datetime.fromtimestamp(0, UTC), at)
+
+
 def rfc3339(at: datetime) -> str:
     """An aware instant as data hold it: UTC, with milliseconds where there are any."""
     text = at.astimezone(UTC).isoformat(timespec="milliseconds" if at.microsecond else "seconds")

@@ -12,8 +12,8 @@ from typing import Annotated
 import typer
 
 from paictl.cli import console
-from paictl.cli.clusters import StateOption, open_cluster
-from paictl.cli.command import App
+from paictl.cli.clusters import OutputOption, StateOption, open_cluster
+from paictl.cli.command import App, Lazy
 from paictl.cli.console import Output, spoken, take_form, write, write_data, write_table
 from paictl.i18n import text
 from paictl.operate.usage import FIGURES, UsageReport, as_data, dimensions, figures, usage_report
@@ -23,9 +23,15 @@ from paictl.workload.usagereport import HOUR, UsageRow
 EXAMPLES = """
     paictl usage report --by vc,user
     paictl usage report --month 2026-10 --by vc --sku -o csv
+    paictl usage budget list
+    paictl usage limits
 """
 
-app = App(help="Device hours by tenant, user, job and SKU.", epilog=EXAMPLES)
+app = App(
+    help="Device hours by tenant, user, job and SKU.",
+    epilog=EXAMPLES,
+    lazy={"budget": Lazy("paictl.cli.budgets", "Budgets of device hours for tenants and users.")},
+)
 
 _DECIMALS = 2
 
@@ -48,7 +54,25 @@ def _noted(form: ReportForm) -> ReportForm:
 
 @app.callback()
 def usage() -> None:
-    """Keep `report` a command of its own, although it is the only one."""
+    """Report device hours, and set what tenants and users may use."""
+
+
+@app.command(epilog="paictl usage limits --vc vision -o json")
+def limits(
+    vc: Annotated[str | None, typer.Option("--vc", metavar="VC", help="This virtual cluster only.")] = None,
+    output: OutputOption = Output.TABLE,
+    state: StateOption = None,
+) -> None:
+    """List users and limits: devices held with a guarantee, devices allowed."""
+    from paictl.operate.limits import user_limits
+
+    found = user_limits(open_cluster(state), vc)
+    if output is not Output.TABLE:
+        write_data([{"vc": one.vc, "user": one.user, "held": one.held, "limit": one.most} for one in found], output)
+    elif not found:
+        console.info(text("there are no limits for users: see the section sharing, docs/user-limits.md"))
+    else:
+        write_table(("VC", "USER", "HELD", "LIMIT"), [(one.vc, one.user, one.held, one.most) for one in found])
 
 
 @app.command(epilog=EXAMPLES)

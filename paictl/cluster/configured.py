@@ -13,6 +13,7 @@ from paictl.i18n import text
 if TYPE_CHECKING:
     from paictl.cells.spec import ClusterSpec
     from paictl.workload.feasible import Judge
+    from paictl.workload.sharing import Sharing
     from paictl.workload.supply import Supply
 
 
@@ -57,6 +58,20 @@ class ConfigSnapshot:
                     where=f"{STANDARD_NAME}: hivedscheduler.bad-device-deadline", hint="write a number, or never",
                 ) from None  # fmt: skip
         return None
+
+    @cached_property
+    def sharing(self) -> Sharing:
+        """What the section `sharing` says; raises `PaictlError` if it cannot be read."""
+        from paictl.config.models.services import STANDARD_NAME
+        from paictl.config.reading.load import load_memory
+        from paictl.workload.sharing import SECTION, Sharing, read_sharing
+
+        said = self.files.get(STANDARD_NAME, "")
+        if SECTION not in said:  # every command of a cluster on this machine asks, and most files have no such section
+            return Sharing()
+        document = next(iter(load_memory({STANDARD_NAME: said.encode()}).documents), None)
+        data = document.data if document is not None and isinstance(document.data, dict) else {}
+        return read_sharing(data.get(SECTION), f"{STANDARD_NAME}: {SECTION}")
 
     @cached_property
     def supply(self) -> Supply:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from paictl.cluster.interface import Event, EventKind
 from paictl.i18n import Text, text
+from paictl.workload.budgets import BudgetState, UsageBudget
+from paictl.workload.usagereport import HOUR
 
 
 def detail(event: Event) -> str:
@@ -29,9 +31,17 @@ def detail(event: Event) -> str:
             return text("lost its guarantee to {job} and runs on", job=data["by"])
         case EventKind.PUSHED if "version" in data and data.get("note"):
             return text("version {version}: {note}", version=data["version"], note=text(str(data["note"])))
+        case EventKind.BUDGET_WARNING | EventKind.BUDGET_SPENT if "budget" in data:
+            return _budget(event).said
     if "role" in data and data.get("reason"):
         return text("{task}: {reason}", task=_task(event), reason=_reason(event))
     return event.message
+
+
+def _budget(event: Event) -> BudgetState:
+    data = event.data
+    budget = UsageBudget(str(data["vc"]), str(data["user"]), round(data["budget"] * HOUR))
+    return BudgetState(budget, str(data["user"]), round(data["hours"] * HOUR))
 
 
 def _task(event: Event) -> str:

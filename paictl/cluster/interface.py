@@ -195,6 +195,9 @@ class Scheduling(Protocol):
     def picture(self, *, history: bool = False) -> Picture:
         """Cells, virtual clusters, nodes and jobs at one instant; with `history` ended jobs and the timeline, too."""
 
+    def held_devices(self) -> Mapping[tuple[str, str], int]:
+        """Devices that gangs hold with a guarantee, by (virtual cluster, user)."""
+
     def impact(self, files: Mapping[str, str]) -> Sequence[Impact]:
         """The jobs that would be worse off if the scheduler ran by other configuration files; changes nothing."""
 

@@ -27,6 +27,8 @@ class JobSituation(StrEnum):
     """Its pods have their devices; containers are on the way, or `JobExplanation.reason` says what holds them up."""
     NOT_OFFERED = "not offered"
     """Cells are free, and kube-scheduler finds no node for another reason, which `JobExplanation.reason` says."""
+    HELD_BACK = "held back"
+    """A budget or a limit for users holds it back, whatever is free; `JobExplanation.reason` says which."""
     NO_ROOM = "no room"
     """The scheduler has looked; `JobExplanation.scheduler` says what it found."""
 

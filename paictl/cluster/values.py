@@ -285,6 +285,9 @@ class EventKind(StrEnum):
     STARTED = "Started"
     # to a job, or a service
     STOPPED = "Stopped"
+    # to a virtual cluster, a user, or the cluster
+    BUDGET_WARNING = "BudgetWarning"
+    BUDGET_SPENT = "BudgetSpent"
     # to the configuration, or a service
     PUSHED = "Pushed"
     DELETED = "Deleted"

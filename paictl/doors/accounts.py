@@ -27,7 +27,8 @@ from paictl.scheduler.errors import RequestError
 from paictl.scheduler.request import PodRequest
 from paictl.scheduler.wire import BIND_INFO, PREEMPTED_FOR
 from paictl.units import Millis
-from paictl.workload.usage import Holding, promises
+from paictl.workload.monthuse import month_of
+from paictl.workload.usage import Holding, UsageKind, promises
 from paictl.workload.usagebook import Record, UsageBook
 
 PERIOD: Final = 60.0
@@ -66,6 +67,8 @@ class Accountant:
         """Pods that are sent away: what they did is lost."""
         self._gone: dict[str, tuple[Millis, bool]] = {}
         """Pods that ended before the last record was read: when, and whether that was a loss."""
+        self._days: dict[Millis, Counter[tuple[str, str]]] = {}
+        """What was used by (virtual cluster, user) on the days of this month that are over, where budgets ask."""
         self._unwritten: dict[int, Record] = {}
         """Records by day that could not be written yet."""
         self._stop = threading.Event()
@@ -147,6 +150,18 @@ class Accountant:
                     found[one.vc, str(one.kind)] += one.amount
         return found
 
+    def used_in_month(self) -> Counter[tuple[str, str]] | None:
+        """Device-milliseconds of this month by (virtual cluster, user); None until the last record was read."""
+        with self.core.guarded():
+            if self.book is None:
+                return None
+            now = self._now()
+            month = month_of(now)
+            found = sum((used for day, used in self._days.items() if day >= month), Counter[tuple[str, str]]())
+            if self.book.day >= month:
+                found.update(_used_of(self.book, now))
+            return found
+
     # --- what is written
 
     def _run(self) -> None:
@@ -177,7 +192,11 @@ class Accountant:
         """Go on from the last record: pods that are still there count on, the others until they ended."""
         if not self.core.is_open:
             return
-        book = self._store.newest(datetime.fromtimestamp(self.core.wall(), UTC))
+        today = datetime.fromtimestamp(self.core.wall(), UTC)
+        book = self._store.newest(today)
+        if self.core.options.sharing.budgets:
+            self._days = {one.day: _used_of(one) for one in self._store.of_month(today)}
+            self._days.pop(book.day if book is not None else Millis(0), None)
         ended = [] if book is None else self._ended_since(book)
         with self.core.guarded():
             now = self._now()
@@ -235,6 +254,8 @@ class Accountant:
             now = self._now()
             while (last := self.book.turn(now)) is not None:
                 self._unwritten[last["day"]] = last
+                if self.core.options.sharing.budgets:
+                    self._days[Millis(last["day"])] = _used_of(UsageBook.load(last))
             if (current := self.book.record(now)) is not None:
                 self._unwritten[current["day"]] = current
         for day in sorted(self._unwritten):
@@ -242,6 +263,14 @@ class Accountant:
                 return
             self._store.put(self._unwritten[day])
             del self._unwritten[day]
+
+
+def _used_of(book: UsageBook, now: Millis | None = None) -> Counter[tuple[str, str]]:
+    found: Counter[tuple[str, str]] = Counter()
+    for one in book.amounts(now):
+        if one.kind in (UsageKind.GUARANTEED, UsageKind.OPPORTUNISTIC):
+            found[one.vc, one.user] += one.amount
+    return found
 
 
 def _is_disrupted(pod: Mapping[str, Any]) -> bool:

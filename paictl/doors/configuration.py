@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import field
 from pathlib import Path
+
+import yaml
 
 from paictl.cells.spec import ClusterSpec
 from paictl.config.linting.report import FORMATS, plain
 from paictl.config.linting.validate import Choice, validate
+from paictl.config.reading.document import Document
 from paictl.config.reading.kinds import FileKind
 from paictl.config.reading.load import load
 from paictl.config.reading.problem import Severity
 from paictl.errors import ExitCode, PaictlError
 from paictl.frozen import frozen
+from paictl.workload.sharing import SECTION, Sharing, read_sharing
 
 
 class FindingsError(PaictlError):
@@ -36,22 +43,29 @@ class ExtenderConfiguration:
     digest: str
     text: str
     """The hivedscheduler configuration alone: a services-configuration.yaml has secrets of other services."""
+    sharing: Sharing = field(default_factory=Sharing)
+    """Budgets and limits for users."""
+    shared: str = ""
+    """What was read of them, to be compared."""
 
 
-def digest_of(path: Path) -> str:
-    """The digest of a file's bytes, empty if it cannot be read now."""
+def digest_of(path: Path, sharing: Path | None = None) -> str:
+    """The digest of the bytes of the files, empty if one cannot be read now."""
     try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
+        found = hashlib.sha256(path.read_bytes())
+        found.update(b"" if sharing is None else sharing.read_bytes())
+        return found.hexdigest()
     except OSError:
         return ""
 
 
-def read(path: Path) -> ExtenderConfiguration:
-    """Read a services-configuration.yaml or hivedscheduler.yaml.
+def read(path: Path, sharing: Path | None = None) -> ExtenderConfiguration:
+    """Read a services-configuration.yaml or hivedscheduler.yaml, and the section `sharing`.
 
-    Raises `FindingsError` if it has errors, `PaictlError` if it cannot be read or holds no hivedscheduler section.
+    The section is in a file of its own, else in services-configuration.yaml. Raises `FindingsError` if the
+    configuration has errors, `PaictlError` if it cannot be read or holds no hivedscheduler section.
     """
-    digest = digest_of(path)
+    digest = digest_of(path, sharing)
     loaded = load([str(path)], None)
     report = validate(loaded, Choice((), (), Severity.ERROR))
     for failure in report.failures:
@@ -64,4 +78,24 @@ def read(path: Path) -> ExtenderConfiguration:
             "there is no hivedscheduler configuration in it", where=str(path),
             hint="give a hivedscheduler.yaml, or a services-configuration.yaml with a hivedscheduler section",
         )  # fmt: skip
-    return ExtenderConfiguration(ClusterSpec.from_mapping(found[0].data), digest, found[0].source.text)
+    said = _section_in(sharing) if sharing is not None else _section_of(loaded.documents)
+    where = f"{sharing or path}: {SECTION}"
+    return ExtenderConfiguration(
+        ClusterSpec.from_mapping(found[0].data), digest, found[0].source.text, read_sharing(said, where),
+        json.dumps(said, sort_keys=True, default=str),
+    )  # fmt: skip
+
+
+def _section_of(documents: Iterable[Document]) -> object:
+    """The section in a services-configuration.yaml; None without one."""
+    found = (one.data for one in documents if one.kind is FileKind.SERVICES)
+    return next((data.get(SECTION) for data in found if isinstance(data, dict)), None)
+
+
+def _section_in(path: Path) -> object:
+    """What a file says that holds the section alone, or under its name. Raises `PaictlError` if it cannot be read."""
+    try:
+        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise PaictlError(f"cannot be read: {' '.join(str(error).split())}", where=str(path)) from None
+    return data.get(SECTION, data) if isinstance(data, dict) else data

@@ -29,6 +29,7 @@ from paictl.doors import pod_events
 from paictl.doors.grants import Grants
 from paictl.doors.health import DoorHealth
 from paictl.doors.pod_events import PodEvent
+from paictl.doors.sharing import DoorSharing
 from paictl.doors.table import PodEntry, PodRef, PodTable
 from paictl.frozen import frozen
 from paictl.scheduler.book import Book, reclassed
@@ -38,9 +39,12 @@ from paictl.scheduler.errors import InvariantError, RequestError
 from paictl.scheduler.events import RunningPod
 from paictl.scheduler.request import PodRequest
 from paictl.scheduler.wire import BIND_INFO, GATE
+from paictl.workload.sharing import Sharing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from paictl.workload.budgets import Used
 
 
 SLICE: Final = 0.002
@@ -74,6 +78,8 @@ class DoorOptions:
     """The path below which PodGroups are listed; empty where there are none."""
     claims: ClaimOptions | None = None
     """Which ResourceClaims get the devices of cells; None: the environment alone says which devices a pod has."""
+    sharing: Sharing = field(default_factory=Sharing)
+    """Budgets and limits for users."""
     longest_grace: float = 300.0
     """Seconds that a victim has for its end at most: its own grace period may be years."""
 
@@ -144,6 +150,7 @@ class DoorCore:
         self.departed: set[str] = set()
         """Groups of which a pod has come and gone: those that are left need not wait for it."""
         self.book = Book(Engine(spec))
+        self.allowances = DoorSharing(options.sharing, self.table)
         self.is_open = False
         self.broken = ""
         """What made the engine stop; nothing is answered any more."""
@@ -232,6 +239,7 @@ class DoorCore:
             for entry, info in self._before.values():
                 self.check_claims(entry.ref, info)
             self._before.clear()
+            self.allowances.start(self.book.engine.state.groups.by_name)
             self.is_open = True
             for event in pod_events.of_recovery(outcomes, self.table, self.book):
                 self.record(event)
@@ -330,6 +338,21 @@ class DoorCore:
         return self.grants.refusal(entry.ref.key, entry.ref.namespace, request.vc) or self.grants.foreign_group(
             entry.ref.key, entry.ref.namespace, request.group
         )
+
+    def held_back(self, request: PodRequest) -> str:
+        """Why a budget or a limit for users keeps a pod's gang from a place; empty if none does, or it has one."""
+        if not self.options.sharing or request.group in self.book.engine.state.groups.by_name:
+            return ""
+        return self.allowances.obstacle(request, self.wall())
+
+    def month_used(self, used: Used) -> None:
+        """So much device time was used in this month; who was held back may be so no more, or the other way round."""
+        with self.guarded():
+            if self.allowances.renew(used):
+                for entry in self.table:
+                    if entry.cached is not None and not entry.cached.node:
+                        entry.cached = None
+                self.work.set()
 
     def pod_changed(self, pod: Mapping[str, Any]) -> None:
         """A pod is like this now."""
@@ -520,6 +543,7 @@ class DoorCore:
 
     def record_outcomes(self, outcomes: Sequence[object], *, recovered: bool = False) -> None:
         """Events for the pods whose group has changed."""
+        self.allowances.note(outcomes)
         for group, guaranteed in reclassed(outcomes):
             self.reclassed(group, guaranteed)
         for event in pod_events.of_outcomes(outcomes, self.table, self.book, recovered=recovered):

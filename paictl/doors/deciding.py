@@ -21,12 +21,14 @@ def preempt_unasked(core: DoorCore, ref: PodRef) -> bool:
         if entry is None or entry.reading is None:
             return False
         request = entry.reading.request
+        entry.examined = core.book.engine.version, core.usage.version
+        if core.held_back(request):
+            return False
         try:
             offered = reclaim.suggested(core, entry, request, None if request.ignore_suggested else frozenset())
             preempts = isinstance(core.book.engine.plan(request, offered), Preempt)
         except RequestError:
             preempts = False
-        entry.examined = core.book.engine.version, core.usage.version
         return preempts and decided(core, entry, request, []).kind == "preempt"
 
 
@@ -46,6 +48,9 @@ def decided(core: DoorCore, entry: PodEntry, request: PodRequest, names: list[st
     try:
         if (refusal := core.refusal(entry)) is not None:
             raise refusal
+        if why := core.held_back(request):
+            entry.cached = CachedDecision(core.book.engine.version, "wait", f"pod waits: {why}", "", offered)
+            return entry.cached
         if why := core.claim_obstacle(entry):
             entry.cached = CachedDecision(core.book.engine.version, "wait", why, "", offered)
             return entry.cached

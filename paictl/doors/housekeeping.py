@@ -175,10 +175,10 @@ def _would_fit(core: DoorCore, entry: PodEntry) -> bool:
     if entry.reading is None or core.claim_obstacle(entry) or core.refusal(entry) is not None:
         return False
     known, engine = entry.cached, core.book.engine
+    request = entry.reading.request
     try:
-        request = entry.reading.request
         offered = reclaim.suggested(core, entry, request, known.offered) if known else None
-        decision = engine.plan(request, offered)
+        decision = None if core.held_back(request) else engine.plan(request, offered)
     except RequestError:
         better = False
     else:

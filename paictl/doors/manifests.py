@@ -15,6 +15,7 @@ from paictl.cluster.manifests.context import Renderer, RenderInputs
 from paictl.config.models.services import STANDARD_NAME
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
+from paictl.workload.sharing import SECTION
 
 Json = dict[str, Any]
 
@@ -37,6 +38,8 @@ class Choices:
     replicas: int = 2
     hived_config: str = ""
     """Text of a hivedscheduler configuration."""
+    sharing: object = None
+    """The section `sharing` of services-configuration.yaml."""
     delete_after: float | None = None
     """Seconds; None: the default of the service; infinity: never."""
     require_grants: bool = True
@@ -85,7 +88,10 @@ def _inputs(choices: Choices, version: str, certificates: CertificateSet | None)
     if choices.hived_config.strip():
         section["config"] = choices.hived_config
     images = {"kube-scheduler": choices.kube_image, "paictl": choices.image}
-    text = yaml.safe_dump({"hivedscheduler": section, "images": {name: one for name, one in images.items() if one}})
+    data: Json = {"hivedscheduler": section, "images": {name: one for name, one in images.items() if one}}
+    if choices.sharing:
+        data[SECTION] = choices.sharing
+    text = yaml.safe_dump(data)
     return RenderInputs("", choices.namespace, "", version, {STANDARD_NAME: text}, {}, certificates)
 
 

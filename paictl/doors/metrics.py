@@ -16,11 +16,13 @@ from prometheus_client.process_collector import ProcessCollector
 
 from paictl.doors.cells import STATES, CellKey, count
 from paictl.doors.core import NotServingError
+from paictl.workload.usagereport import HOUR
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
     from paictl.doors.core import DoorCore
+    from paictl.workload.budgets import BudgetState
 
 BUCKETS: Final = (0.0005, 0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 FRESH: Final = 5.0
@@ -101,6 +103,7 @@ class DoorMetrics:
                 if entry.cached is not None and not entry.cached.node
             )
             pods = Counter("bound" if pod.bound else "assumed" for pod in core.book.pods.values() if pod.info)
+            budgets, holders = core.allowances.states(), core.allowances.holders()
             bad, nodes, risk = len(core.health.bad), len(core.health.nodes), _at_risk(core)
             bad_devices = sum(map(len, core.health.bad_devices.values()))
         waiting = GaugeMetricFamily(f"{self.prefix}_waiting_pods", "Pods that wait, by reason.", labels=["reason"])
@@ -110,6 +113,7 @@ class DoorMetrics:
         # always there, so that a sum over all reasons is 0 while nobody waits, and not nothing
         waiting.add_metric(["other"], reasons.total() - sum(number for _, number in common))
         yield waiting
+        yield from self._of_sharing(budgets, holders)
         held = GaugeMetricFamily(f"{self.prefix}_pods", "Pods that hold devices.", labels=["state"])
         for state in ("assumed", "bound"):
             held.add_metric([state], pods[state])
@@ -135,6 +139,25 @@ class DoorMetrics:
             for cell_state in STATES:  # those without cells too: an alert that asks for 0 needs a 0
                 family.add_metric([*place, cell_state], cells[*place, cell_state])
         yield family
+
+    def _of_sharing(self, budgets: list[BudgetState], holders: list[tuple[str, str, int, int]]) -> Iterator[Metric]:
+        """Budgets and limits for users, where there are some."""
+        families = {
+            name: GaugeMetricFamily(f"{self.prefix}_{name}", what, labels=["vc", "user"])
+            for name, what in (
+                ("budget_hours", "Device hours of a month that a budget allows."),
+                ("budget_used_hours", "Device hours of this month that count for a budget."),
+                ("user_devices", "Devices with a guarantee of a user who has a limit."),
+                ("user_devices_limit", "Devices with a guarantee that the user may hold."),
+            )
+        }
+        for state in budgets:
+            families["budget_hours"].add_metric([state.budget.vc, state.user], state.budget.hours)
+            families["budget_used_hours"].add_metric([state.budget.vc, state.user], state.used / HOUR)
+        for vc, user, devices, most in holders:
+            families["user_devices"].add_metric([vc, user], devices)
+            families["user_devices_limit"].add_metric([vc, user], most)
+        yield from (family for family in families.values() if family.samples)
 
     def _counted(self, core: DoorCore) -> Counter[CellKey]:
         """Cells by key, counted anew if that is due."""

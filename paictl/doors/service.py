@@ -22,7 +22,7 @@ from paictl.cluster.pods import podgroups
 from paictl.cluster.pods.labels import DEVICES, Rules
 from paictl.doors import claims, configuration
 from paictl.doors.callers import Guard, Reviewer
-from paictl.doors.configuration import digest_of
+from paictl.doors.configuration import ExtenderConfiguration, digest_of
 from paictl.doors.core import DoorOptions, NotServingError
 from paictl.doors.metrics import DoorMetrics
 from paictl.doors.pod_events import VITAL, PodEvent
@@ -50,6 +50,8 @@ class DoorSettings:
     """What the command line says."""
 
     config: Path
+    sharing: Path | None = None
+    """A file with the section `sharing`; None: that of the configuration counts, if it has one."""
     host: str = "0.0.0.0"  # noqa: S104 - kube-scheduler runs beside it, Prometheus elsewhere
     port: int = 30096
     certificate: Path | None = None
@@ -101,7 +103,7 @@ class DoorService:
         self.client = client
         self.settings = settings
         self.log = log
-        self.read = configuration.read(settings.config)
+        self.read = self._configuration()
         self.claims, why = support.chosen(client, settings.device_mode, settings.claims)
         log(why)
         self._pod_groups: str | None = None
@@ -150,6 +152,7 @@ class DoorService:
                 gang_deadline=self.settings.gang_deadline,
                 bad_device_deadline=self.settings.bad_device_deadline,
                 heal_after=self.settings.heal_after,
+                sharing=self.read.sharing,
                 pod_groups=self._pod_groups or "",
             )
             self.current = self.term_type(
@@ -289,14 +292,14 @@ class DoorService:
     def warnings(self) -> list[str]:
         """What is wrong although this process answers; one line each."""
         found = [f"{what}: {' '.join(problem.split())}" for what, problem in self._troubles().items() if problem]
-        if self._refused and digest_of(self.settings.config) == self._refused:
+        if self._refused and self._digest() == self._refused:
             found.append(f"the changed configuration is not taken: {' '.join(self._fault.split())}")
         return found
 
     def _troubles(self) -> dict[str, str]:
         """What keeps this process from its work; empty texts where nothing does."""
         term = self.current
-        gone = not digest_of(self.settings.config)
+        gone = not self._digest()
         return {
             "the lease cannot be had": self.leadership.problem,
             "the leader's label cannot be set": self.routing.problem if self.routing is not None else "",
@@ -321,19 +324,33 @@ class DoorService:
             "the configuration": f"{self.settings.config} cannot be read; what it said before stays" if gone else "",
         }
 
+    def _digest(self) -> str:
+        return digest_of(self.settings.config, self.settings.sharing)
+
+    def _configuration(self) -> ExtenderConfiguration:
+        """What the files say now. Raises `PaictlError` for files that cannot be used."""
+        found = configuration.read(self.settings.config, self.settings.sharing)
+        if found.sharing.budgets and not self.settings.accounts:
+            raise PaictlError(
+                "budgets need accounts of device time", where=str(self.settings.sharing or self.settings.config),
+                hint="serve with --accounts NAMESPACE, or remove the budgets",
+            )  # fmt: skip
+        return found
+
     def _reread(self) -> None:
         """Take a changed configuration, unless it is none."""
-        digest = digest_of(self.settings.config)
+        digest = self._digest()
         if digest in ("", self.read.digest, self._refused):
             return
         try:
-            found = configuration.read(self.settings.config)
+            found = self._configuration()
         except PaictlError as error:
             self._refused = digest
             self._fault = f"{getattr(error, 'report', '') or error}"
             self.log(f"the changed configuration is not taken: {self._fault}")
             return
-        if found.text == self.read.text:  # another service's part of services-configuration.yaml
+        same = (found.text, found.shared) == (self.read.text, self.read.shared)
+        if same:  # another service's part of services-configuration.yaml
             self.read = found
             return
         self.log("the configuration has changed: starting anew with it")

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from paictl.cluster.kubernetes.names import user_of
 from paictl.cluster.pods.feasibility import PodDemand
 from paictl.cluster.pods.labels import Reading, Rules
 from paictl.cluster.pods.reading import read_pod, source_of
@@ -84,6 +85,8 @@ class PodEntry:
     """Whether kube-scheduler has asked this process about it."""
     demand: PodDemand | None = None
     """What it demands of a node, while it waits; None if the API server has not said so yet."""
+    user: str = ""
+    """Whose it is: the user of a job of paictl, else its namespace."""
     lacks_room: bool = False
     """Whether kube-scheduler said last that its nodes have too little left for it."""
     examined: tuple[int, int] = (-1, -1)
@@ -152,6 +155,7 @@ class PodTable:
         if entry is None:
             entry = self.by_uid[ref.uid] = PodEntry(ref, asked=now, met=now)
             self._uid[ref.key] = ref.uid
+        entry.user = user_of(pod)
         entry.pod_group = self.pod_groups.meet(pod)
         named = self.pod_groups.of(pod)
         source = source_of(pod, named)

@@ -27,6 +27,7 @@ from paictl.doors.core import DoorCore, DoorOptions, NotServingError
 from paictl.doors.following import following
 from paictl.doors.pod_events import PodEvent
 from paictl.doors.reconciler import Reconciler
+from paictl.doors.sharing import BudgetWatch
 from paictl.remote.kube.client import Json, KubeClient
 from paictl.remote.kube.informer import Informer, InformerTimes
 from paictl.scheduler import snapshot
@@ -68,6 +69,8 @@ class LeaderTerm:
         self.accounts = (
             Accountant(client, core, UsageStore(client, accounts), remaining=remaining) if accounts else None
         )
+        used = self.accounts.used_in_month if self.accounts is not None and options.sharing.budgets else None
+        self.budgets = None if used is None else BudgetWatch(used, core.month_used)
         self.pods = following(
             client, "/api/v1/pods", self.pod_seen, lambda _key, uid: self.pod_left(uid), self.synced,
             query=PODS, times=times,
@@ -109,6 +112,8 @@ class LeaderTerm:
         self.reconciler.start()
         if self.accounts is not None:
             self.accounts.start()
+        if self.budgets is not None:
+            self.budgets.start()
 
     def _informers(self) -> tuple[Informer, ...]:
         others = filter(None, (self.namespaces, self.pod_groups))
@@ -121,6 +126,8 @@ class LeaderTerm:
     def stop(self) -> None:
         """Answer nothing more."""
         self.ended = True
+        if self.budgets is not None:
+            self.budgets.stop()
         if self.accounts is not None:
             self.accounts.stop()
         for informer in self._informers():

@@ -117,6 +117,9 @@ def explain_pod(core: DoorCore, namespace: str, name: str) -> Json:
         try:
             if (refusal := core.refusal(entry)) is not None:
                 raise refusal
+            if why := core.held_back(entry.reading.request):
+                text = [f"Pod {entry.ref.key} waits: {why}.", *note]
+                return data | {"situation": "held back", "group": entry.reading.request.group, "text": text}
             found = explain(core.book.engine, entry.reading.request)
         except RequestError as error:
             return data | {"situation": "refused", "text": [f"Pod {entry.ref.key} was refused: {error.message}"]}

@@ -94,6 +94,8 @@ def candidates(core: DoorCore, args: PreemptArgs) -> dict[str, Victims]:
             assert refusal is not None  # noqa: S101 - what cannot be read is refused
             raise refusal
         request = entry.reading.request
+        if core.held_back(request):
+            return {}
         if core.options.own_preemption:
             return _helpful(core, request, args)
         found = core.book.schedule(request, list(args.victims), Phase.PREEMPTING, core.wall())

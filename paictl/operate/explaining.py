@@ -59,6 +59,11 @@ def _plain(found: JobExplanation) -> tuple[Text, Text | None]:
                 text("submit it again for what its nodes have, or let an administrator add it: paictl job stop {job}",
                      job=found.job),
             )  # fmt: skip
+        case JobSituation.HELD_BACK:
+            return (
+                text("job {job} waits: {reason}", job=found.job, reason=found.reason),
+                text("see what is used and what is allowed: paictl usage budget list, paictl usage limits"),
+            )  # fmt: skip
         case JobSituation.STARTING:
             return text("job {job} has its devices, and its containers are being started", job=found.job), None
         case JobSituation.NO_SCHEDULER | JobSituation.NO_ROOM:

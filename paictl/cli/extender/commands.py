@@ -5,6 +5,7 @@ Heavy imports happen inside the commands, so that ``paictl --help`` stays fast.
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from dataclasses import replace
@@ -115,6 +116,10 @@ def serve(
     accounts: Annotated[
         str, typer.Option(metavar="NAMESPACE", help="Keep accounts of device time there; without it none are kept.")
     ] = "",
+    sharing: Annotated[
+        Path | None,
+        typer.Option(help="File with the section sharing: budgets and limits for users; default: that of --config."),
+    ] = None,
     dump: Annotated[Path | None, typer.Option(help="Folder for the state if an invariant breaks.")] = None,
 ) -> None:
     """Answer kube-scheduler's filter, bind and preempt calls, and preempt gang by gang.
@@ -131,7 +136,7 @@ def serve(
     host, port = address(listen)
     check_certificate(tls_cert, tls_key, tls_client_ca)
     settings = DoorSettings(
-        config=config, host=host, port=port, certificate=tls_cert, key=tls_key,
+        config=config, sharing=sharing, host=host, port=port, certificate=tls_cert, key=tls_key,
         client_authority=tls_client_ca, elect=leader_elect,
         lease=namespaced("--lease", lease), pod=namespaced("--pod", pod) if pod else None,
         own_preemption=preemption is Evictor.EXTENDER, delete_after=delete_after,
@@ -241,7 +246,8 @@ def _with_text(choices: Choices, config: Path | None) -> Choices:
     from paictl.doors.configuration import FindingsError, read
 
     try:
-        return replace(choices, hived_config=read(config).text)
+        found = read(config)
+        return replace(choices, hived_config=found.text, sharing=json.loads(found.shared))
     except FindingsError as error:
         console.info(error.report)
         raise

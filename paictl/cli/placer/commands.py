@@ -93,6 +93,10 @@ def serve(
     accounts: Annotated[
         str, typer.Option(metavar="NAMESPACE", help="Keep accounts of device time there; without it none are kept.")
     ] = "",
+    sharing: Annotated[
+        Path | None,
+        typer.Option(help="File with the section sharing: budgets and limits for users; default: that of --config."),
+    ] = None,
     dump: Annotated[Path | None, typer.Option(help="Folder for the state if an invariant breaks.")] = None,
 ) -> None:
     """Place gated pods gang by gang, and preempt by eviction.
@@ -107,7 +111,7 @@ def serve(
     host, port = address(listen)
     check_certificate(tls_cert, tls_key, tls_client_ca)
     settings = DoorSettings(
-        config=config, host=host, port=port, elect=leader_elect, lease=namespaced("--lease", lease),
+        config=config, sharing=sharing, host=host, port=port, elect=leader_elect, lease=namespaced("--lease", lease),
         pod=namespaced("--pod", pod) if pod else None, delete_after=delete_after, deadline=pin_deadline,
         certificate=tls_cert, key=tls_key, client_authority=tls_client_ca, require_grants=require_grants, dump=dump,
         longest_grace=longest_grace, bad_device_deadline=bad_device_deadline, heal_after=heal_after, accounts=accounts,

@@ -243,6 +243,10 @@ class EmbeddedCluster:
         """What would become of a job that was submitted now."""
         return self._live.foresee(request)
 
+    def held_devices(self) -> Mapping[tuple[str, str], int]:
+        """Devices that gangs hold with a guarantee, by (virtual cluster, user)."""
+        return self._live.held_devices()
+
     def impact(self, files: Mapping[str, str]) -> Sequence[Impact]:
         """The jobs that would be worse off by other configuration files."""
         return self._live.impact(files)

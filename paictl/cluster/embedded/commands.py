@@ -280,6 +280,9 @@ _KINDS: Final[tuple[type[LoggedCommand], ...]] = (
 _READERS: Final[Mapping[str, Callable[[Line], LoggedCommand]]] = {kind.do: kind.of for kind in _KINDS}
 
 
+_ORIGIN: Final = Millis(0)
+
+
 def read(line: Line) -> LoggedCommand:
     """The command of a line of the log; raises `KeyError`, `TypeError` or `ValueError` for what is none."""
     return _READERS[line["do"]](line)
@@ -301,9 +304,13 @@ def apply(world: World, at: Millis, command: LoggedCommand) -> object:
     return answer
 
 
-def replay(log: Sequence[tuple[Millis, Line]]) -> World:
-    """The cluster, with all its events, that a log of (instant, line) makes; the first line is that of `BringUp`."""
+def replay(log: Sequence[tuple[Millis, Line]], epoch: Millis = _ORIGIN) -> World:
+    """The cluster, with all its events, that a log of (instant, line) makes; the first line is that of `BringUp`.
+
+    `epoch` is the Unix time of instant 0, on which budgets of months depend.
+    """
     world = BringUp.of(log[0][1]).begin()
+    world.epoch = epoch
     for at, line in log[1:]:
         apply(world, at, read(line))
     return world

@@ -118,6 +118,12 @@ class Dispatcher:
         self._numbers: dict[str, int] = {}
         self._joining: dict[str, None] = {}
         """Groups with waiting pods of which others run already: these have their places."""
+        self.owner: Callable[[PodRequest], str] | None = None
+        """The user of a pod, where `obstacle` depends on it."""
+        self.obstacle: Callable[[PodRequest], str] = lambda _: ""
+        """Why a gang that holds nothing may not start now, whatever is free; empty if it may. Only with `owner`."""
+        self.noted: Callable[[Iterable[object]], None] = lambda _: None
+        """Told of what the book did."""
         self._reclassed: dict[str, bool] = {}
         """Whether groups have a guarantee that lost theirs or got it back since the caller last asked."""
 
@@ -170,7 +176,7 @@ class Dispatcher:
         pods = self._groups.setdefault(request.group, {})
         if not pods:
             self._numbers[request.group] = number
-            bucket = self._buckets.setdefault(signature(request), _Bucket())
+            bucket = self._buckets.setdefault(self._signature(request), _Bucket())
             insort(bucket.order, (-request.priority, number, request.group))
         pods[request.uid] = None
         self._join(request.group)
@@ -192,7 +198,7 @@ class Dispatcher:
         if not pods:
             del self._groups[request.group]
             self._joining.pop(request.group, None)
-            key = signature(request)
+            key = self._signature(request)
             bucket = self._buckets[key]
             bucket.order.remove((-request.priority, self._numbers.pop(request.group), request.group))
             if not bucket.order:
@@ -207,7 +213,35 @@ class Dispatcher:
         """Mark the kinds of request of some waiting groups as refused, as `dump` found them."""
         for group in groups:
             uid = next(iter(self._groups[group]))
-            self._buckets[signature(self._pods[uid])].refused = True
+            self._buckets[self._signature(self._pods[uid])].refused = True
+
+    def hold_by(self, owner: Callable[[PodRequest], str] | None) -> None:
+        """From now on `obstacle` is asked, whose answer depends on the user too; never with None.
+
+        Every group that waits gets another chance.
+        """
+        self.owner = owner
+        self._buckets.clear()
+        for group, uids in self._groups.items():
+            request = self._pods[next(iter(uids))]
+            bucket = self._buckets.setdefault(self._signature(request), _Bucket())
+            insort(bucket.order, (-request.priority, self._numbers[group], group))
+
+    def held(self) -> Iterator[PodRequest]:
+        """A pod of each kind of request that would be tried now if nothing held it back."""
+        if self.owner is not None:
+            for bucket in self._buckets.values():
+                request = self._head(bucket)
+                if not bucket.refused and self.obstacle(request):
+                    yield request
+
+    def _head(self, bucket: _Bucket) -> PodRequest:
+        return self._pods[next(iter(self._groups[bucket.order[0][2]]))]
+
+    def _signature(self, request: PodRequest) -> Signature:
+        """What two requests have in common if they must get the same answer, and the same obstacle."""
+        known = signature(request)
+        return known if self.owner is None else (*known, request.vc, self.owner(request))
 
     # --- the book
 
@@ -248,7 +282,7 @@ class Dispatcher:
         if self.book is None:
             return []
         outcomes = self.book.report(node, healthy, now)
-        self._reclassed.update(reclassed(outcomes))
+        self._note(outcomes)
         self._reconsider()
         return outcomes
 
@@ -257,7 +291,7 @@ class Dispatcher:
         if self.book is None:
             return []
         outcomes = self.book.report_device(node, device, healthy, now)
-        self._reclassed.update(reclassed(outcomes))
+        self._note(outcomes)
         self._reconsider()
         return outcomes
 
@@ -269,7 +303,7 @@ class Dispatcher:
     def _heard(self, outcomes: list[Outcome]) -> list[Outcome]:
         """Give refused groups another chance for which a release matters."""
         assert self.engine is not None  # noqa: S101 - asked before
-        self._reclassed.update(reclassed(outcomes))
+        self._note(outcomes)
         health = self.engine.state.health
         if health.bad_nodes or health.bad_leaves:
             self._reconsider()
@@ -296,7 +330,7 @@ class Dispatcher:
 
     def _candidates(self) -> Iterator[str]:
         """Groups to try, best first: one for each kind of request that was not refused since the last release."""
-        heads = sorted(bucket.order[0] for bucket in self._buckets.values() if not bucket.refused)
+        heads = sorted(self._heads())
         assert self.engine is not None  # noqa: S101 - asked before
         for group in list(self._joining):
             if group in self.engine.state.groups.by_name:
@@ -305,13 +339,25 @@ class Dispatcher:
                 del self._joining[group]
         yield from (group for _, _, group in heads)
 
+    def _heads(self) -> Iterator[tuple[int, int, str]]:
+        """The first group of each kind of request that may be tried; of one that is held back, those that preempt."""
+        assert self.engine is not None  # noqa: S101 - asked before
+        preempting = set(self.engine.state.groups.waiting.values()) if self.owner is not None else ()
+        for bucket in self._buckets.values():
+            if bucket.refused:
+                continue
+            if self.owner is None or not self.obstacle(self._head(bucket)):
+                yield bucket.order[0]
+            elif preempting:  # victims go for it already, and its place is reserved
+                yield from (row for row in bucket.order if row[2] in preempting)
+
     def _try(self, group: str, now: float) -> list[Action]:
         actions: list[Action] = []
         for uid in list(self._groups[group]):
             request = self._pods[uid]
             done = self._place(request, now)
             if not done:
-                self._buckets[signature(request)].refused = True
+                self._buckets[self._signature(request)].refused = True
                 break
             actions.extend(done)
             if isinstance(done[-1], Evicted):
@@ -327,7 +373,7 @@ class Dispatcher:
             answer = self.book.place(request, now=now)
         except RequestError:
             return []
-        self._reclassed.update(reclassed(answer.outcomes))
+        self._note(answer.outcomes)
         actions: list[Action] = list(_demotions(answer.outcomes))
         match answer:
             case Allocation(info=info):
@@ -342,6 +388,10 @@ class Dispatcher:
                     uids = tuple(uid for _, pods in answer.decision.victims for uid in pods)
                     actions.append(Evicted(uids, request.group))
         return actions
+
+    def _note(self, outcomes: Sequence[Outcome]) -> None:
+        self._reclassed.update(reclassed(outcomes))
+        self.noted(outcomes)
 
     def _reconsider(self, release: Release = ANYTHING) -> None:
         """Give those refused requests another chance to which a release can matter.

@@ -34,9 +34,12 @@ def explain_job(world: World, job: LiveJob) -> JobExplanation:
     engine = world.dispatcher.engine
     if engine is None:
         return replace(known, situation=JobSituation.NO_SCHEDULER)
+    request = job.request(waiting[0].ref)
+    if why := world.sharing.obstacle(request, job.plan.user):
+        return replace(known, situation=JobSituation.HELD_BACK, reason=why)
     from paictl.cluster.whywaits import explained  # late: most commands load this module and explain nothing
 
-    return explained(known, engine, job.request(waiting[0].ref), job.plan.groups.keys())
+    return explained(known, engine, request, job.plan.groups.keys())
 
 
 def foresee_job(world: World, request: JobRequest) -> JobExplanation:

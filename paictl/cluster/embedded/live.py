@@ -40,7 +40,8 @@ from paictl.cluster.interface import (
 )
 from paictl.cluster.jobwords import name_taken, no_job
 from paictl.cluster.versions import moved_on
-from paictl.units import Millis, instant, millis_between
+from paictl.units import Millis, instant, millis_between, unix_millis
+from paictl.workload.monthuse import MonthUse, month_of
 
 if TYPE_CHECKING:
     from paictl.cluster.interface import NodeView, ServiceView
@@ -74,6 +75,7 @@ class Live(WithPages, ImaginedPods):
             store.set_meta("name", world.name)
             present = Present(store, wall)
             present.begin(start, speed, run_out=run_out)
+            world.epoch = unix_millis(present.epoch)
             store.append_log(Millis(0), command.line())
             for further in then:
                 commands.apply(world, Millis(0), further)
@@ -178,6 +180,11 @@ class Live(WithPages, ImaginedPods):
 
         with self._world() as world:
             return foresee_job(world, request)
+
+    def held_devices(self) -> Mapping[tuple[str, str], int]:
+        """Devices that gangs hold with a guarantee, by (virtual cluster, user); none without a scheduler."""
+        with self._world() as world:
+            return dict(world.sharing.held())
 
     def _job(self, world: World, key: str) -> LiveJob:
         for job in [*world.jobs.values(), *world.ended]:
@@ -295,7 +302,19 @@ class Live(WithPages, ImaginedPods):
         """The world as it was stored; raises `ClusterError` for one that cannot have been stored so."""
         state = self._store.state()
         with whole():
-            return written.load(state)
+            world = written.load(state)
+        world.epoch = unix_millis(self.epoch)
+        if world.sharing.month is None:
+            world.sharing.month = self._month_of_accounts(world)
+        return world
+
+    def _month_of_accounts(self, world: World) -> MonthUse:
+        """The month's use of a cluster of an earlier version, which did not note it."""
+        start = Millis(month_of(Millis(world.epoch + world.now)) - world.epoch)
+        use = MonthUse()
+        for span in self._store.usage(start, world.now):
+            use.add(span, world.epoch)
+        return use
 
     def _keep(self, world: World) -> None:
         """Store the state and what is new; the clock goes on from its instant."""
@@ -328,7 +347,7 @@ class Live(WithPages, ImaginedPods):
 
     def replayed(self, log: Sequence[tuple[Millis, Line]]) -> dict[str, Any]:
         """The state computed anew from a command log alone."""
-        dumped: dict[str, Any] = json.loads(json.dumps(written.dump(commands.replay(log))))
+        dumped: dict[str, Any] = json.loads(json.dumps(written.dump(commands.replay(log, unix_millis(self.epoch)))))
         return dumped
 
 

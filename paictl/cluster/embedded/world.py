@@ -36,6 +36,7 @@ from paictl.cluster.embedded.services import (
     EmbeddedService,
     EmbeddedServices,
 )  # fmt: skip
+from paictl.cluster.embedded.sharing import WorldSharing
 from paictl.cluster.interface import (
     ClusterError,
     ConflictError,
@@ -81,6 +82,9 @@ class World:
         self.numbers = {"event": 0, "job": 0}
         self.usage = UsageLedger(self.now)
         """Device time; its closed spans are the caller's to take away."""
+        self.epoch = Millis(0)
+        """Unix time of instant 0: months begin by it. The caller knows it."""
+        self.sharing = WorldSharing(self)
 
     @property
     def now(self) -> Millis:
@@ -94,6 +98,7 @@ class World:
         while (timer := self.loop.pop(until)) is not None:
             self._happen(timer)
             self._settle()
+        self.sharing.settle()
 
     def _happen(self, timer: Timer) -> None:
         if timer.kind == "end":
@@ -113,6 +118,7 @@ class World:
                 self._act(action)
         for group, guaranteed in self.dispatcher.take_reclassed().items():
             self.usage.change_class(group, self.now, guaranteed=guaranteed)
+        self.sharing.settle()
 
     def _act(self, action: Action) -> None:
         match action:
@@ -122,7 +128,7 @@ class World:
                 job.runs[ref.role, ref.index] = Run(ref.incarnation, self.now, info)
                 self.book_pod(job, ref, job.runs[ref.role, ref.index])
                 devices = ",".join(map(str, info.devices))
-                self._say(
+                self.say(
                     EventKind.STARTED, f"job/{key}", f"{_task(ref)} runs on {info.node}, devices {devices}", ref,
                     node=info.node, devices=list(info.devices),
                 )  # fmt: skip
@@ -139,7 +145,7 @@ class World:
             case Demoted(group, preemptor):
                 for key in {key for key, job in self.jobs.items() if group in job.plan.groups}:
                     self.jobs[key].demoted_by = who = self._who(preemptor)
-                    self._say(EventKind.DEMOTED, f"job/{key}", f"lost its guarantee to {who} and runs on", by=who)
+                    self.say(EventKind.DEMOTED, f"job/{key}", f"lost its guarantee to {who} and runs on", by=who)
 
     def _who(self, group: str) -> str:
         """The job that a group belongs to; the group where it belongs to none that goes on."""
@@ -152,7 +158,7 @@ class World:
         key, ref = self.pods[uid]
         self._forget_pod(key, ref, reason, lost=what in (PodChange.PREEMPTED, PodChange.LOST))
         said = f"{_task(ref)}: {reason}" if reason else _task(ref)
-        self._say(ENDS[what], f"job/{key}", said, ref, reason=reason, **more)
+        self.say(ENDS[what], f"job/{key}", said, ref, reason=reason, **more)
         self._notify(key, ref, what)
 
     def book_pod(self, job: LiveJob, ref: TaskRef, run: Run) -> None:
@@ -192,7 +198,7 @@ class World:
             job.started = self.now
         if step.status.attempt > before.attempt:
             job.started, job.demoted_by = None, ""
-            self._say(
+            self.say(
                 EventKind.RETRIED,
                 f"job/{job.key}",
                 f"starts again from the beginning, attempt {step.status.attempt + 1}",
@@ -202,7 +208,7 @@ class World:
         reason = "the job starts again" if restarts else "the job is over"
         for ref in step.kill:
             if self._forget_pod(job.key, ref, reason, lost=restarts):
-                self._say(
+                self.say(
                     EventKind.KILLED, f"job/{job.key}", f"{_task(ref)}: {reason}", ref, reason=reason, restarts=restarts
                 )
         for ref in step.start:
@@ -213,7 +219,7 @@ class World:
             job.ended = self.now
             del self.jobs[job.key]
             self.ended.append(job)
-            self._say(EventKind(step.status.state.value.capitalize()), f"job/{job.key}", "")
+            self.say(EventKind(step.status.state.value.capitalize()), f"job/{job.key}", "")
 
     def submit(self, requests: Sequence[JobRequest]) -> list[LiveJob]:
         """Take jobs, all or none."""
@@ -231,7 +237,7 @@ class World:
             job.number = self.numbers["job"]
             self.jobs[job.key] = job
             tasks = {role.name: role.instances for role in job.job.roles}
-            self._say(
+            self.say(
                 EventKind.SUBMITTED, f"job/{job.key}", f"to {job.job.vc} as {job.job.priority_class}",
                 tasks=tasks, vc=job.job.vc, priority=job.job.priority_class,
             )  # fmt: skip
@@ -253,6 +259,7 @@ class World:
         if waiting + sum(len(job.status.tasks) for job in jobs) > MOST_WAITING:
             hint = "wait until some have ended, or stop them"
             raise ClusterError(f"{waiting} tasks wait or run, and at most {MOST_WAITING} can", hint=hint)
+        self.sharing.refuse(jobs)
         return jobs
 
     def _api_version(self) -> int | None:
@@ -275,13 +282,13 @@ class World:
     def add_node(self, machine: MachineSpec) -> None:
         """A machine joins, ready."""
         self.machines.add(machine, self.now)
-        self._say(EventKind.NODE_ADDED, f"node/{machine.name}", machine.role.value)
+        self.say(EventKind.NODE_ADDED, f"node/{machine.name}", machine.role.value)
         self._observe(machine.name)
 
     def remove_node(self, name: str) -> None:
         """A machine leaves; its pods are lost."""
         removed = self.machines.remove(name)
-        self._say(EventKind.NODE_REMOVED, f"node/{name}", "")
+        self.say(EventKind.NODE_REMOVED, f"node/{name}", "")
         self.dispatcher.report(name, False, self.now / 1000)
         for device in removed.bad_devices:  # a machine that comes by this name is another one
             self.dispatcher.report_device(name, device, True, self.now / 1000)
@@ -293,7 +300,7 @@ class World:
         flags = NODE_CHANGES[change]
         old, new = self.machines.set(name, self.now, **flags)
         if new != old:
-            self._say(EventKind(new.condition.value), f"node/{name}", NODE_WORDS[change])
+            self.say(EventKind(new.condition.value), f"node/{name}", NODE_WORDS[change])
             self._observe(name)
         if new.failed and not old.failed:
             self.loop.schedule(Millis(self.now + TOLERATION), EventPriority.HARDWARE, Timer("lost", name, self.now))
@@ -306,7 +313,7 @@ class World:
         changed = sorted(set(old.bad_devices) ^ set(new.bad_devices))
         if not changed:
             return new
-        self._say(
+        self.say(
             EventKind.DEVICE_FAILED if broken else EventKind.DEVICE_HEALED, f"node/{name}",
             listed(f"device {device}" for device in changed), devices=changed,
         )  # fmt: skip
@@ -356,7 +363,7 @@ class World:
         number = self.configs.push(files).number
         version = Pushed(number, self.now, message, dict(files))
         self.pushed.append(version)
-        self._say(
+        self.say(
             EventKind.PUSHED,
             "config/cluster",
             f"version {number}: {message}" if message else f"version {number}",
@@ -382,9 +389,9 @@ class World:
         service = self.services.set(name, self.now, running=running, loaded=loaded)
         kind = EventKind.STARTED if running else EventKind.STOPPED
         if loaded:
-            self._say(kind, f"service/{name}", f"configuration {loaded}", loaded=loaded)
+            self.say(kind, f"service/{name}", f"configuration {loaded}", loaded=loaded)
         else:
-            self._say(kind, f"service/{name}", "")
+            self.say(kind, f"service/{name}", "")
         if running and name == CONTROLLER:
             self._catch_up()
         self.configs.keep(self.services.loaded)
@@ -413,7 +420,7 @@ class World:
         elif name == CONTROLLER:
             self._drop_jobs()
         self.services.remove(name, self.now)
-        self._say(EventKind.DELETED, f"service/{name}", "")
+        self.say(EventKind.DELETED, f"service/{name}", "")
         self._settle()
 
     def _drop_jobs(self) -> None:
@@ -424,6 +431,7 @@ class World:
 
     def _start_scheduler(self, configuration: ConfigSnapshot) -> None:
         """Rebuild the scheduler's state from the pods that run, whatever the configuration has become."""
+        self.sharing.load(configuration.sharing)
         self.dispatcher.start(configuration.spec, self.survivors())
         self._watch_devices(self.machines, configuration.bad_device_deadline)
         self.usage.promise(self.now, self.dispatcher.promises())
@@ -451,7 +459,7 @@ class World:
 
     # --- events
 
-    def _say(self, kind: EventKind, subject: str, message: str, ref: TaskRef | None = None, **more: object) -> None:
+    def say(self, kind: EventKind, subject: str, message: str, ref: TaskRef | None = None, **more: object) -> None:
         """Note what happened; `ref` is the pod that it happened to, `more` what a machine may want to know."""
         self.numbers["event"] += 1
         pod = {} if ref is None else {"role": ref.role, "index": ref.index, "attempt": ref.incarnation}

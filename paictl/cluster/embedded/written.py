@@ -39,6 +39,7 @@ def dump(world: World) -> dict[str, Any]:
         "numbers": world.numbers,
         "waiting": world.dispatcher.dump(),
         "usage": world.usage.dump(),
+        "month": world.sharing.dump(),
         "engine": None if engine is None else _dump_engine(engine),
         "nodes": None if engine is None else list(engine.state.physical.nodes),
     }
@@ -56,9 +57,12 @@ def load(data: Mapping[str, Any]) -> World:
     world.jobs = {row["key"]: load_job(row) for row in data["jobs"]}
     world.backlog = [_load_notice(row) for row in data["backlog"]]
     world.numbers = dict(data["numbers"])
+    world.sharing.restore(data.get("month"))
+    loaded = next((service.loaded for service in world.services if service.name == SCHEDULER), None)
+    if data["engine"] is not None and loaded is not None:
+        world.sharing.load(world.configs.get(loaded).sharing)
     _find_pods(world, data["waiting"]["pods"])
     if data["engine"] is not None:
-        loaded = next(service.loaded for service in world.services if service.name == SCHEDULER)
         make = partial(_book, world.configs.get(loaded), data["engine"], world.survivors())
         world.dispatcher.resume_later(make, data.get("nodes"))  # clusters of earlier versions do not say them
         world.dispatcher.refuse(data["waiting"]["refused"])

@@ -198,7 +198,7 @@ class KubernetesCluster:
         with told():
             self._services.need(API)
             version = self._store.version()
-            return self._jobs.submit(requests, ConfigSnapshot(version.number, version.files))
+            return self._jobs.submit(requests, ConfigSnapshot(version.number, version.files), self.now)
 
     def stop_job(self, key: str) -> None:
         """Have the job controller end a job."""
@@ -269,6 +269,11 @@ class KubernetesCluster:
         """Cells, virtual clusters, nodes and jobs as they are now, by the newest configuration."""
         with told():
             return self._looker.picture(self.name, self.now, self.epoch, history=history)
+
+    def held_devices(self) -> Mapping[tuple[str, str], int]:
+        """Devices with a guarantee by (virtual cluster, user), by the configuration that the scheduler has loaded."""
+        with told():
+            return self._looker.held_devices()
 
     def impact(self, files: Mapping[str, str]) -> Sequence[Impact]:
         """The jobs that would be worse off by other configuration files."""

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from paictl.cluster.configured import ConfigSnapshot
     from paictl.cluster.kubernetes.mirror import WatchedJobs
     from paictl.cluster.taking import Taken
+    from paictl.workload.sharing import Sharing
 
 PODS: Final = path_of(JOBS_NAMESPACE, "pods")
 BAD_REQUEST: Final = 400
@@ -43,7 +44,9 @@ class JobStore:
 
     # --- submitting
 
-    def submit(self, requests: Sequence[JobRequest], configuration: ConfigSnapshot) -> list[JobView]:
+    def submit(
+        self, requests: Sequence[JobRequest], configuration: ConfigSnapshot, now: datetime
+    ) -> list[JobView]:  # fmt: skip
         """Take jobs by a configuration; all or none are refused for what is wrong with them or a name that is taken.
 
         Raises `ConflictError` for the first that another was faster with; those before it are taken.
@@ -54,12 +57,25 @@ class JobStore:
         found = list(all_taken(requests, configuration))
         for one in found:
             _refuse_huge(one)
+        if configuration.sharing:
+            self._refuse_held(configuration.sharing, requests, found, now)
         self._refuse_taken([one.key for one in found])
-        now = datetime.now(UTC)
+        at = datetime.now(UTC)
         return [
-            self._make(request, one, now + timedelta(microseconds=place))
+            self._make(request, one, at + timedelta(microseconds=place))
             for place, (request, one) in enumerate(zip(requests, found, strict=True))
         ]
+
+    def _refuse_held(
+        self, rules: Sharing, requests: Sequence[JobRequest], jobs: Sequence[Taken], now: datetime
+    ) -> None:
+        """Raise `ClusterError` for a job that a spent budget refuses or a limit for users excludes for good."""
+        from paictl.cluster.kubernetes.held import month_used
+        from paictl.cluster.refusing import refuse_held
+
+        used = month_used(self._client, now) if rules.budgets else {}
+        for request, one in zip(requests, jobs, strict=True):
+            refuse_held(rules, one.plan, request.user, used or {}, now)
 
     def _refuse_taken(self, keys: Sequence[str]) -> None:
         seen: set[str] = set()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from paictl.cluster.configured import ConfigSnapshot
@@ -20,6 +20,7 @@ from paictl.remote.kube.client import Json, KubeClient
 
 if TYPE_CHECKING:
     from paictl.cluster.kubernetes.scheduling import ClusterSnapshot
+    from paictl.workload.budgets import Used
 
 _GOING_ON: Final = {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}
 
@@ -39,14 +40,27 @@ class SchedulingReader:
         """Why a job waits."""
         from paictl.cluster.kubernetes.scheduling import explain_job  # late: most commands ask no scheduler
 
-        pai = self._jobs.find(key)
-        return explain_job(self._scene([pai]), self._configuration(), pai)
+        pai, configuration = self._jobs.find(key), self._configuration()
+        return explain_job(self._scene([pai]), configuration, pai, self._month(configuration))
 
     def foresee(self, request: JobRequest) -> JobExplanation:
         """The explanation of a job as if it had been submitted now."""
         from paictl.cluster.kubernetes.scheduling import foresee_job
 
-        return foresee_job(self._scene([]), self._configuration(), request)
+        configuration = self._configuration()
+        return foresee_job(self._scene([]), configuration, request, self._month(configuration))
+
+    def held_devices(self) -> Mapping[tuple[str, str], int]:
+        """Devices with a guarantee by (virtual cluster, user)."""
+        from paictl.cluster.kubernetes.held import held_devices
+
+        scene = self._scene([])
+        return held_devices(scene.recovered(self._configuration()).engine, scene.pods)
+
+    def _month(self, configuration: ConfigSnapshot) -> Used | None:
+        from paictl.cluster.kubernetes.held import month_used
+
+        return month_used(self._client, datetime.now(UTC)) if configuration.sharing.budgets else {}
 
     def picture(self, cluster: str, now: datetime, epoch: datetime, *, history: bool) -> Picture:
         """Everything at once."""

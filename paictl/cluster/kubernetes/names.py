@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 NAMESPACE: Final = "paictl-system"
 """Where the services run and the configuration is kept."""
@@ -36,6 +37,14 @@ SCHEDULER: Final = "hivedscheduler"
 
 GROUP: Final = "paictl.io"
 """API group of our custom resources."""
+
+
+def user_of(pod: Mapping[str, Any]) -> str:
+    """Whose a pod is: the user of a job of ours, else its namespace. Nobody else can make pods where jobs run."""
+    about = pod["metadata"]
+    space = str(about.get("namespace") or "default")
+    key = str((about.get("annotations") or {}).get(JOB_KEY, "")) if space == JOBS_NAMESPACE else ""
+    return key.partition("~")[0] or space
 
 
 def labels(name: str, version: str = "") -> dict[str, str]:

@@ -12,6 +12,7 @@ from paictl.cluster.cells import chain_pictures, vc_pictures
 from paictl.cluster.configured import ConfigSnapshot
 from paictl.cluster.harming import harm_of_running
 from paictl.cluster.jobwords import STATES
+from paictl.cluster.kubernetes.held import obstacle
 from paictl.cluster.kubernetes.jobviews import view_of
 from paictl.cluster.kubernetes.names import CONTROLLER, JOBS_NAMESPACE
 from paictl.cluster.kubernetes.nodes import views_of
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from paictl.cluster.kubernetes.paijob.resource import PaiJob
     from paictl.cluster.kubernetes.paijob.seen import PodSeen
     from paictl.scheduler.request import PodRequest
+    from paictl.workload.budgets import Used
 
 Json = dict[str, Any]
 
@@ -42,7 +44,7 @@ class ClusterSnapshot:
     """Everything that is looked at, read once: nodes, pods (as they are in the API), jobs with their own pods."""
 
     def __init__(
-        self, nodes: Sequence[Json], pods: Sequence[Json], jobs: Sequence[PaiJob], seen: Mapping[str, Sequence[PodSeen]]
+        self, nodes: Sequence[Json], pods: list[Json], jobs: Sequence[PaiJob], seen: Mapping[str, Sequence[PodSeen]]
     ) -> None:
         self.nodes = nodes
         self.pods = pods
@@ -108,8 +110,10 @@ def _state(scene: ClusterSnapshot, configuration: ConfigSnapshot | None) -> tupl
     return found, f"of {number} pods it is not known on which devices they run" if number else ""
 
 
-def explain_job(scene: ClusterSnapshot, configuration: ConfigSnapshot, pai: PaiJob) -> JobExplanation:
-    """What a job does, or why it waits and what would let it run."""
+def explain_job(
+    scene: ClusterSnapshot, configuration: ConfigSnapshot, pai: PaiJob, month: Used | None = None
+) -> JobExplanation:
+    """What a job does, or why it waits and what would let it run; `month` is what was used, where that is known."""
     record = pai.record
     if record is None:
         state = JobState.STOPPED if pai.stopped else JobState.WAITING
@@ -132,6 +136,8 @@ def explain_job(scene: ClusterSnapshot, configuration: ConfigSnapshot, pai: PaiJ
         reasons = [pod.reason for pod in scene.seen.get(pai.name, ()) if pod.place in places and pod.reason]
         return replace(known, situation=JobSituation.STARTING, reason=reasons[0] if reasons else "")
     request = requests[0] if requests else _request(pai, waiting[0].role, status.attempt)
+    if why := obstacle(configuration.sharing, found.engine, scene.pods, request, pai.user, month):
+        return replace(known, situation=JobSituation.HELD_BACK, reason=why)
     groups = scene.groups(found).get(pai.key, [])
     answer = explained(known, found.engine, request, groups or [request.group])
     if answer.scheduler is not None and answer.scheduler.decision is PodVerdict.BIND:
@@ -158,13 +164,17 @@ def _request(pai: PaiJob, role: str, attempt: int) -> PodRequest:
     return replace(request, group=f"{request.group}#{attempt}") if attempt and request.group != name else request
 
 
-def foresee_job(scene: ClusterSnapshot, configuration: ConfigSnapshot, request: JobRequest) -> JobExplanation:
+def foresee_job(
+    scene: ClusterSnapshot, configuration: ConfigSnapshot, request: JobRequest, month: Used | None = None
+) -> JobExplanation:
     """What would become of a job that was submitted now; raises as `taking.taken` does for one that never is."""
     job = taken(request, configuration)
     number = len(job.plan.pods)
     known = JobExplanation(job.key, JobState.WAITING, JobSituation.NO_ROOM, waiting=number, tasks=number)
-    found = scene.recovered(configuration)
-    return explained(known, found.engine, job.plan.request(job.plan.pods[0]), list(job.plan.groups))
+    found, first = scene.recovered(configuration), job.plan.request(job.plan.pods[0])
+    if why := obstacle(configuration.sharing, found.engine, scene.pods, first, request.user, month):
+        return replace(known, situation=JobSituation.HELD_BACK, reason=why)
+    return explained(known, found.engine, first, list(job.plan.groups))
 
 
 def impact_of(scene: ClusterSnapshot, now: ConfigSnapshot | None, then: ConfigSnapshot) -> Iterator[Impact]:

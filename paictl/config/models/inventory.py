@@ -46,6 +46,13 @@ class ListedHost:
     role: str
 
 
+def virtual_clusters_beside(document: Document, bundle: Bundle) -> list[str]:
+    """Names of the VCs in the configuration that service settings hold, else in the only one of the bundle."""
+    inside = next((one for one in bundle.of(FileKind.HIVED) if one.host is document), None)
+    found = inside or bundle.only(FileKind.HIVED)
+    return [] if found is None else [entry.name for entry in found.top.mapping("virtualClusters")]
+
+
 def listed_hosts(bundle: Bundle) -> Iterator[ListedHost]:
     """The first master and all workers of the host lists."""
     masters, workers = hosts_in(bundle, FileKind.MASTER_CSV), hosts_in(bundle, FileKind.WORKER_CSV)

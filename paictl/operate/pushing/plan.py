@@ -11,7 +11,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field, replace
 from typing import Protocol
 
-from paictl.cluster.interface import Configuration, ConfigVersion, ConflictError, Identity, Port, Scheduling, Services
+from paictl.cluster.interface import (
+    Configuration,
+    ConfigVersion,
+    ConflictError,
+    Identity,
+    Metered,
+    Port,
+    Scheduling,
+    Services,
+)
 from paictl.cluster.scheduling import Impact
 from paictl.config.pushing.compare import FileDifference, compare_files
 from paictl.config.pushing.configfile import Files, of_texts, texts_of
@@ -22,6 +31,7 @@ from paictl.config.reading.nodes import Data
 from paictl.config.reading.problem import Problem
 from paictl.frozen import frozen
 from paictl.i18n import text
+from paictl.operate.budgets import below_use
 from paictl.operate.pushing import folder as folders
 from paictl.operate.pushing.checking import check_alone, check_merged, refuse_twice
 from paictl.operate.pushing.effects import Readers, readers, vc_changes
@@ -29,7 +39,7 @@ from paictl.operate.pushing.mode import Mode
 from paictl.units import rfc3339
 
 
-class PushPorts(Identity, Configuration, Services, Scheduling, Protocol):
+class PushPorts(Identity, Configuration, Services, Scheduling, Metered, Protocol):
     """What is needed of a cluster to push to it."""
 
 
@@ -110,8 +120,8 @@ def plan(cluster: PushPorts, order: PushRequest) -> PushPlan:
     _refuse_stale(cluster, order, files, versions)
     push = prepare_push(files, stored, order.drop)
     twice = refuse_twice(push.files, files)
-    warnings = check_merged(alone, push.files, stored, found.files)
     texts = texts_of(push.files)
+    warnings = (*check_merged(alone, push.files, stored, found.files), *below_use(cluster, texts, found.places))
     return PushPlan(
         cluster.name, versions[-1].number if versions else 0, texts, push.differences, _kept(push), warnings,
         (*found.notes, *twice, *_unknown(cluster)), vc_changes(stored, push.files),

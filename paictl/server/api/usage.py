@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
+from paictl.operate.budgets import BudgetReport, budgets
+from paictl.operate.budgets import as_data as as_budget_data
+from paictl.operate.limits import UserHolding, user_limits
 from paictl.operate.usage import UsageReport, as_data, dimensions, usage_report
 from paictl.server.calls import Answer, Call, json_answer
 from paictl.server.routing import Access, Operation, Route
@@ -22,7 +26,41 @@ def usage(call: Call) -> Answer:
     return json_answer(as_data(report_of(call, call.query.get("by") or "vc")))
 
 
+def budgets_of(call: Call) -> BudgetReport:
+    """The budgets that concern whoever calls: all of them for an administrator."""
+    if call.me.admin:
+        return budgets(call.cluster)
+    found = budgets(call.cluster, user=call.me.name)
+    mine = (one for one in found.states if one.user or (one.budget.vc and call.me.may_submit_to(one.budget.vc)))
+    return replace(found, states=tuple(mine))
+
+
+def limits_of(call: Call) -> list[UserHolding]:
+    """The limits of whoever calls: all of them for an administrator."""
+    return user_limits(call.cluster, user=None if call.me.admin else call.me.name)
+
+
+def budgets_answer(call: Call) -> Answer:
+    """Budgets of this month."""
+    return json_answer(as_budget_data(budgets_of(call)))
+
+
+def limits_answer(call: Call) -> Answer:
+    """Devices that users hold and may hold."""
+    return json_answer(
+        [{"vc": one.vc, "user": one.user, "held": one.held, "limit": one.most} for one in limits_of(call)]
+    )
+
+
 ROUTES: Final = (
+    Route(
+        "GET", "/api/v2/usage/budgets", Access.USER, budgets_answer,
+        Operation("Budgets of device hours in this month", "usage", (200,)), slow=True,
+    ),
+    Route(
+        "GET", "/api/v2/usage/limits", Access.USER, limits_answer,
+        Operation("Devices that users hold with a guarantee, and may hold", "usage", (200,)), slow=True,
+    ),
     Route(
         "GET", "/api/v2/usage", Access.USER, usage,
         Operation(

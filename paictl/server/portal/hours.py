@@ -6,9 +6,10 @@ from datetime import UTC, timedelta
 from typing import Any, Final
 
 from paictl.cluster.interface import ClusterError, UnsupportedError
+from paictl.errors import PaictlError
 from paictl.i18n import in_language
 from paictl.operate.usage import FIGURES, UsageReport, dimensions, figures, month_span
-from paictl.server.api.usage import report_of
+from paictl.server.api.usage import budgets_of, limits_of, report_of
 from paictl.server.calls import Answer, Call
 from paictl.server.portal.rendering import of_commands, page
 from paictl.server.routing import Access, Operation, Route
@@ -45,7 +46,23 @@ def usage(call: Call) -> Answer:
     else:
         values |= {"books": books, "rows": _rows(books), "hidden": max(0, len(books.rows) - MOST)}
         values["total"] = _cells(books.total)
-    return page(call, "usage.html", values)
+    return page(call, "usage.html", values | _allowances(call))
+
+
+def _allowances(call: Call) -> dict[str, Any]:
+    """Budgets and limits for users; none where the cluster cannot say how they stand."""
+    try:
+        found, holdings = budgets_of(call).states, limits_of(call)
+    except PaictlError:  # what is wrong with the accounts has been said
+        return {"budgets": (), "limits": ()}
+    rows = [
+        (
+            one.budget.vc or "–", one.user or "–", f"{one.used / HOUR:,.2f}", f"{one.budget.hours:,.2f}",
+            f"{one.percent:.0f} %", one.level.value, one.budget.over.value,
+        )
+        for one in found
+    ]  # fmt: skip
+    return {"budgets": rows, "limits": [(one.vc, one.user, one.held, one.most) for one in holdings]}
 
 
 def _rows(books: UsageReport) -> list[tuple[list[str], list[str]]]:

@@ -33,9 +33,9 @@ OPERATIONS = 20_000 if os.environ.get("PAICTL_SOAK") else 400
 class Office:
     """A door with its accountant, on a server that outlives both."""
 
-    def __init__(self) -> None:
+    def __init__(self, options: DoorOptions | None = None) -> None:
         self.kube = FakeKube()
-        self.harness = Harness(spec())
+        self.harness = Harness(spec(), options)
         self.harness.now = BEGIN
         self.bound: dict[str, Json] = {}
         self.start()
@@ -57,7 +57,7 @@ class Office:
     def run(self, pod: Json) -> str:
         """A pod gets its place and is bound; its uid, or nothing if there is no room."""
         if not self.harness.ask(pod).names:
-            self.harness.delete(pod["metadata"]["name"])
+            self.harness.delete(pod["metadata"]["name"], pod["metadata"]["namespace"])
             return ""
         self.harness.run(pod)
         pod["status"] = {"conditions": [{"type": "PodScheduled", "status": "True", "lastTransitionTime": self.stamp()}]}
@@ -75,7 +75,7 @@ class Office:
         done = {"state": {"terminated": {"finishedAt": self.stamp()}}}
         pod["status"] |= {"phase": phase, "containerStatuses": [done]}
         self.kube.objects[f"/api/v1/pods/{pod['metadata']['name']}"] = pod
-        self.harness.server.pods.pop(f"default/{pod['metadata']['name']}")
+        self.harness.server.pods.pop(f"{pod['metadata']['namespace']}/{pod['metadata']['name']}")
         if told:
             self.harness.core.pod_gone(uid)
             self.accounts.pod_gone(uid)

@@ -18,6 +18,7 @@ from paictl.placer.placing import place_round
 from paictl.placer.term import PinReconciler
 from paictl.remote.kube.client import Json, KubeError
 from paictl.scheduler.wire import BIND_INFO, GATE, ISOLATION
+from paictl.workload.sharing import Sharing
 from tests.unit.extender.conftest import NODES, spec
 from tests.unit.extender.harness import FakeServer, gang
 
@@ -52,6 +53,7 @@ class Placer:
     """A placer without threads."""
 
     server_type = PatchingServer
+    sharing = Sharing()
 
     def __init__(self) -> None:
         self.server = self.server_type()
@@ -61,10 +63,10 @@ class Placer:
     def begin(self) -> None:
         """A new process."""
         self.recorded: list[PodEvent] = []
-        rules = Rules(skus=spec().sku_types)
+        options = DoorOptions(rules=Rules(skus=spec().sku_types), sharing=self.sharing)
         self.core = PlacerCore(
-            spec(), DoorOptions(rules=rules), self.recorded.append, wall=lambda: self.now, clock=lambda: self.now
-        )
+            spec(), options, self.recorded.append, wall=lambda: self.now, clock=lambda: self.now
+        )  # fmt: skip
         client: Any = self.server
         self.server.locked = self.core.lock._is_owned  # type: ignore[attr-defined]
         self.pinner = Pinner(client, self.core, remaining=lambda: math.inf)

@@ -45,3 +45,43 @@ def test_what_cannot_be_asked_is_said(server: Server) -> None:
         refused = server.get(f"/api/v2/usage?{query}", "root")
         assert refused.status == 400
         assert word in refused.data["message"]
+
+
+def share(server: Server, section: str) -> None:
+    """The scheduler starts with this section `sharing`."""
+    name = "services-configuration.yaml"
+    files = dict(server.cluster.configuration().files)
+    server.cluster.push({**files, name: f"{files[name].rstrip()}\n{section}\n"}, "sharing")
+    server.cluster.restart_services(["hivedscheduler"])
+
+
+def test_users_see_their_budgets_and_limits_and_those_of_their_tenants(server: Server) -> None:
+    used(server)
+    share(
+        server,
+        "sharing: {budgets: [{vc: vc1, device-hours: 1, over: refuse}, {vc: default, device-hours: 4}, "
+        "{user: '*', device-hours: 2}, {device-hours: 9}], user-limits: [{vc: vc1, devices: 2}]}",
+    )
+    everything = server.get("/api/v2/usage/budgets", "root").data["budgets"]
+    assert [(one["vc"], one["user"], one["level"]) for one in everything] == [
+        ("vc1", "", "spent"), ("default", "", "ok"), ("", "ann", "ok"), ("", "bob", "ok"), ("", "", "ok"),
+    ]  # fmt: skip
+    bobs = server.get("/api/v2/usage/budgets", "bob").data["budgets"]
+    assert [(one["vc"], one["user"]) for one in bobs] == [("default", ""), ("", "bob")]
+    assert [one["user"] for one in server.get("/api/v2/usage/limits", "ann").data] in ([], ["ann"])
+    refused = post(server, "ann", job("more", "vc1", "test"))
+    assert refused.status == 400
+    assert "the budget of virtual cluster vc1 is used up" in refused.data["message"]
+    page = server.ask("GET", "/usage", cookie=server.session("root")).text
+    assert "Budgets of this month" in page
+    assert "Limits for users" in page
+    assert "<td" in page.partition("Budgets of this month")[2]
+    mine = server.ask("GET", "/usage", cookie=server.session("bob")).text
+    assert "vc1" not in mine.partition("Budgets of this month")[2]
+
+
+def test_the_page_says_nothing_of_budgets_where_there_are_none(server: Server) -> None:
+    used(server)
+    page = server.ask("GET", "/usage", cookie=server.session("root")).text
+    assert "Budget" not in page
+    assert "Limits" not in page

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from paictl.config.linting.rule import ERROR, Bundle, Document, Finding, Findings, rule
+from paictl.config.linting.rule import ERROR, Bundle, Finding, Findings, rule
 from paictl.config.linting.rules.shape.words import suggested
+from paictl.config.models.inventory import virtual_clusters_beside
 from paictl.config.models.job_demand import submissions
 from paictl.config.models.services import services_of
 from paictl.config.reading.kinds import FileKind
@@ -287,16 +288,9 @@ def group_vc(bundle: Bundle) -> Findings:
     """
     # Every VC in the acls of a group that the configuration beside it does not promise anything.
     for document in bundle.of(FileKind.SERVICES):
-        known = _virtual_clusters(document, bundle)
+        known = virtual_clusters_beside(document, bundle)
         for group in services_of(document).groups if known else ():
             for name in group.acls.sequence("virtualClusters").scalars():
                 if name.text not in known:
                     message = f"group {group.name.text!r} may use {name.text!r}, but there is no such virtual cluster"
                     yield Finding(name, message, *suggested(name, known, f"name one of: {listed(known)}"))
-
-
-def _virtual_clusters(document: Document, bundle: Bundle) -> list[str]:
-    """Names of the VCs in the configuration that the settings hold, else in the only one of the bundle."""
-    inside = next((one for one in bundle.of(FileKind.HIVED) if one.host is document), None)
-    found = inside or bundle.only(FileKind.HIVED)
-    return [] if found is None else [entry.name for entry in found.top.mapping("virtualClusters")]

@@ -1,0 +1,183 @@
+"""What holds jobs of a cluster on this machine back beside the scheduler: budgets and limits for users.
+
+The world asks before a gang is tried. Everything follows from the world's state and its clock, so a replay of the
+command log holds back the same jobs.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from paictl.cluster.embedded.records import Timer
+from paictl.cluster.interface import EventKind
+from paictl.cluster.refusing import refuse_held
+from paictl.sim.loop import EventPriority
+from paictl.units import Millis
+from paictl.workload.budgets import BudgetLevel, BudgetState, next_month
+from paictl.workload.monthuse import MonthUse
+from paictl.workload.sharing import Sharing, SharingUse
+from paictl.workload.usagereport import HOUR
+from paictl.workload.userlimits import HeldDevices
+
+if TYPE_CHECKING:
+    from paictl.cluster.embedded.dispatch import Dispatcher
+    from paictl.cluster.embedded.jobs import LiveJob
+    from paictl.scheduler.request import PodRequest
+    from paictl.sim.loop import EventLoop
+    from paictl.workload.lifecycle import TaskRef
+    from paictl.workload.usage import UsageLedger
+
+_KINDS: Final = {BudgetLevel.WARNING: EventKind.BUDGET_WARNING, BudgetLevel.SPENT: EventKind.BUDGET_SPENT}
+
+
+class SharedWorld(Protocol):
+    """What is needed of a world."""
+
+    epoch: Millis
+    usage: UsageLedger
+    dispatcher: Dispatcher
+    loop: EventLoop[Timer]
+    pods: dict[str, tuple[str, TaskRef]]
+
+    @property
+    def now(self) -> Millis:
+        """The world's present."""
+
+    def say(self, kind: EventKind, subject: str, message: str, ref: TaskRef | None = None, **more: object) -> None:
+        """Note what happened."""
+
+
+class WorldSharing:
+    """Holds back by what the scheduler has loaded; with nothing loaded it only counts the month's use."""
+
+    def __init__(self, world: SharedWorld) -> None:
+        self.rules = Sharing()
+        self.month: MonthUse | None = MonthUse()
+        """None where the state of an earlier version does not say it."""
+        self._world = world
+        self._entered = 0
+        """Closed spans of the ledger that are in `month`."""
+        self._held: HeldDevices | None = None
+        self._used: tuple[Millis, Counter[tuple[str, str]]] | None = None
+        """The month's use at an instant: within one nothing is added to it."""
+        self._told: dict[str, str] = {}
+        """What was said last of a budget: month and level."""
+
+    # --- what is loaded
+
+    def load(self, rules: Sharing) -> None:
+        """The scheduler starts with these rules."""
+        self.rules, self._held = rules, None
+        dispatcher = self._world.dispatcher
+        dispatcher.obstacle, dispatcher.noted = self.obstacle, self._note
+        if rules or dispatcher.owner is not None:
+            dispatcher.hold_by(self.owner if rules else None)
+
+    def owner(self, request: PodRequest) -> str:
+        """The user of a pod that waits or runs."""
+        return self._user(request.uid)
+
+    def _user(self, uid: str) -> str:
+        known = self._world.pods.get(uid)
+        return known[0].partition("~")[0] if known is not None else ""
+
+    # --- what is used
+
+    @property
+    def now(self) -> datetime:
+        """The world's present."""
+        return datetime.fromtimestamp((self._world.epoch + self._world.now) / 1000, UTC)
+
+    def enter(self) -> MonthUse:
+        """The month's use with every span that has been closed."""
+        if self.month is None:
+            raise ValueError("the use of this month is not known")
+        spans = self._world.usage.closed
+        for span in spans[self._entered :]:
+            self.month.add(span, self._world.epoch)
+        self._entered = len(spans)
+        return self.month
+
+    def used(self) -> Counter[tuple[str, str]]:
+        """Device-milliseconds of the month by (virtual cluster, user), until now."""
+        now = self._world.now
+        if self._used is None or self._used[0] != now:
+            open_spans = self._world.usage.open_spans(now)
+            self._used = now, self.enter().until(now, self._world.epoch, open_spans)
+        return self._used[1]
+
+    def held(self) -> Mapping[tuple[str, str], int]:
+        """Devices with a guarantee by (virtual cluster, user)."""
+        engine = self._world.dispatcher.engine
+        if engine is None:
+            return {}
+        if self._held is None:
+            self._held = HeldDevices(self._user)
+            self._held.start(engine.state.groups.by_name)
+        return self._held.held()
+
+    def _note(self, outcomes: Iterable[object]) -> None:
+        if self._held is not None:
+            self._held.note(outcomes)
+
+    # --- what is held back
+
+    def obstacle(self, request: PodRequest, user: str = "") -> str:
+        """Why a gang may not start now; empty if it may, or has its place already."""
+        engine = self._world.dispatcher.engine
+        if not self.rules or engine is None or request.group in engine.state.groups.by_name:
+            return ""
+        use = SharingUse(self.used() if self.rules.budgets else {}, self.held() if self.rules.limits else {})
+        return self.rules.obstacle(request, user or self.owner(request), use, self.now)
+
+    def refuse(self, jobs: Iterable[LiveJob]) -> None:
+        """Raise `ClusterError` for a job that a spent budget refuses, or that is larger than its user's limit."""
+        for job in jobs if self.rules else ():
+            refuse_held(self.rules, job.plan, job.plan.user, self.used() if self.rules.budgets else {}, self.now)
+
+    def settle(self) -> None:
+        """Say which budgets have come to a new level, and wake up when a month begins for which somebody waits."""
+        if not self.rules.budgets:
+            return
+        month = f"{self.now:%Y-%m}"
+        for state in self.rules.budgets.states(self.used()):
+            self._tell(state, month)
+        if any(self._anew(request) for request in self._world.dispatcher.held()):
+            self._wake()
+
+    def _tell(self, state: BudgetState, month: str) -> None:
+        key, now = f"{state.budget.vc}/{state.budget.user}/{state.user}", f"{month} {state.level}"
+        before = self._told.get(key, "")
+        if state.level is BudgetLevel.OK:
+            self._told.pop(key, None)
+        elif now != before:
+            self._told[key] = now
+            self._world.say(
+                _KINDS[state.level], state.subject, str(state.said), hours=state.used / HOUR,
+                budget=state.budget.hours, level=state.level.value, vc=state.budget.vc, user=state.user,
+            )  # fmt: skip
+
+    def _anew(self, request: PodRequest) -> bool:
+        """Whether a gang can go on when the next month begins, as nothing but budgets that have hours holds it back."""
+        holding = self.rules.budgets.holding(request.vc, self.owner(request), self.used())
+        return bool(holding) and all(state.budget.most for state in holding)
+
+    def _wake(self) -> None:
+        at = Millis(round(next_month(self.now).timestamp() * 1000) - self._world.epoch)
+        if not any(timer.kind == "month" for _, _, timer in self._world.loop.pending()):
+            self._world.loop.schedule(at, EventPriority.HARDWARE, Timer("month", ""))
+
+    # --- what is written down
+
+    def dump(self) -> dict[str, Any]:
+        """The month's use, and what was said of budgets."""
+        told = {"told": self._told} if self._told else {}
+        return {**self.enter().dump(), **told}
+
+    def restore(self, data: Mapping[str, Any] | None) -> None:
+        """The inverse of `dump`."""
+        self.month = None if data is None else MonthUse.load(data)
+        self._told = dict((data or {}).get("told", {}))

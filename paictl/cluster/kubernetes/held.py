@@ -1,0 +1,58 @@
+"""Budgets and limits for users as a client sees them: by the accounts that are written, and by the pods that run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from paictl.cluster.kubernetes.names import NAMESPACE, user_of
+from paictl.cluster.usagebooks import UsageStore
+from paictl.errors import PaictlError
+from paictl.workload.sharing import Sharing, SharingUse
+from paictl.workload.usage import UsageKind
+from paictl.workload.userlimits import HeldDevices
+
+if TYPE_CHECKING:
+    from paictl.remote.kube.client import KubeClient
+    from paictl.scheduler.engine import Engine
+    from paictl.scheduler.request import PodRequest
+    from paictl.workload.budgets import Used
+
+_USED: Final = (UsageKind.GUARANTEED, UsageKind.OPPORTUNISTIC)
+
+
+def month_used(client: KubeClient, now: datetime) -> Used | None:
+    """Device-milliseconds of the month by (virtual cluster, user), as far as they are written down.
+
+    None where the accounts cannot be read: who submits jobs need not have the right to.
+    """
+    used: Counter[tuple[str, str]] = Counter()
+    try:
+        for book in UsageStore(client, NAMESPACE).of_month(now):
+            for one in book.amounts():
+                if one.kind in _USED:
+                    used[one.vc, one.user] += one.amount
+    except PaictlError:
+        return None
+    return used
+
+
+def held_devices(engine: Engine, pods: list[dict[str, Any]]) -> Mapping[tuple[str, str], int]:
+    """Devices with a guarantee by (virtual cluster, user), by the groups of an engine and the pods in them."""
+    users = {str(pod["metadata"]["uid"]): user_of(pod) for pod in pods}
+    held = HeldDevices(lambda uid: users.get(uid, ""))
+    held.start(engine.state.groups.by_name)
+    return held.held()
+
+
+def obstacle(
+    rules: Sharing, engine: Engine, pods: list[dict[str, Any]], request: PodRequest, user: str, month: Used | None
+) -> str:  # fmt: skip
+    """Why a gang may not start now; empty if it may, has its place already, or nobody here can know."""
+    if not rules or request.group in engine.state.groups.by_name:
+        return ""
+    known = rules if month is not None else Sharing(limits=rules.limits)
+    held = held_devices(engine, pods) if rules.limits else {}
+    return known.obstacle(request, user, SharingUse(month, held), datetime.now(UTC))

@@ -1,0 +1,58 @@
+"""Budgets and limits for users against the virtual clusters that there are."""
+
+from __future__ import annotations
+
+from paictl.config.linting.rule import ERROR, Bundle, Finding, Findings, rule
+from paictl.config.linting.rules.shape.words import suggested
+from paictl.config.models.inventory import virtual_clusters_beside
+from paictl.config.reading.kinds import FileKind
+from paictl.words import listed
+
+
+@rule("XRF930", "sharing-unknown-vc", ERROR)
+def sharing_unknown_vc(bundle: Bundle) -> Findings:
+    """A budget or a limit for users is for a virtual cluster that the hivedscheduler configuration does not have.
+
+    Why: it has no effect, and whoever was meant is not limited.
+
+    Passes::
+
+        # services-configuration.yaml
+        rest-server:
+          default-pai-admin-username: root-of-pai
+          default-pai-admin-password: not-a-default-1
+        sharing:
+          budgets:
+          - {vc: vision, device-hours: 5000}
+
+        # hivedscheduler.yaml
+        physicalCluster:
+          skuTypes: {V100: {gpu: 1, cpu: 8, memory: 65536Mi}}
+          cellTypes:
+            NODE: {childCellType: V100, childCellNumber: 4, isNodeLevel: true}
+          physicalCells:
+          - {cellType: NODE, cellAddress: worker1}
+          - {cellType: NODE, cellAddress: worker2}
+        virtualClusters:
+          vision:
+            virtualCells:
+            - {cellType: NODE, cellNumber: 1}
+          default:
+            virtualCells:
+            - {cellType: NODE, cellNumber: 1}
+
+    Fails with::
+
+        # services-configuration.yaml
+        -  - {vc: vision, device-hours: 5000}
+        +  - {vc: vison, device-hours: 5000}
+    """
+    # Every virtual cluster of an entry that the configuration beside it does not promise anything.
+    for document in bundle.of(FileKind.SERVICES):
+        known = virtual_clusters_beside(document, bundle)
+        for kind in ("budgets", "user-limits") if known else ():
+            for row in document.top.mapping("sharing").sequence(kind).mappings():
+                name = row.text("vc")
+                if name is not None and name.text not in known:
+                    hint = suggested(name, known, f"name one of: {listed(known)}")
+                    yield Finding(name, f"there is no virtual cluster {name.text!r}", *hint)

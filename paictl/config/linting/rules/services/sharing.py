@@ -1,0 +1,109 @@
+"""Budgets and limits for users, in the section `sharing`.
+
+Passes::
+
+    # services-configuration.yaml
+    rest-server:
+      default-pai-admin-username: root-of-pai
+      default-pai-admin-password: not-a-default-1
+    sharing:
+      budgets:
+      - {vc: vision, device-hours: 5000}
+      - {vc: vision, user: ann, device-hours: 400}
+      user-limits:
+      - {vc: vision, devices: 16}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from paictl.config.linting.rule import ERROR, WARNING, Document, Finding, Findings, rule
+from paictl.config.reading.nodes import MappingNode, ScalarNode
+from paictl.config.reading.source import place_of
+
+_EACH = "*"
+
+
+@rule("SVC730", "shared-twice", ERROR)
+def shared_twice(document: Document) -> Findings:
+    """Two budgets, or two limits, are for the same virtual cluster and user.
+
+    Why: nobody can tell which of the two was meant, and the larger one has no effect.
+
+    Fails with::
+
+        # services-configuration.yaml
+           user-limits:
+           - {vc: vision, devices: 16}
+        +  - {vc: vision, user: "*", devices: 8}
+    """
+    # Every entry after the first for its virtual cluster and user.
+    for kind, default in (("budgets", ""), ("user-limits", _EACH)):
+        first: dict[tuple[str, str], MappingNode] = {}
+        for row in _rows(document, kind):
+            key = _text(row, "vc"), _text(row, "user") or default
+            earlier = first.setdefault(key, row)
+            if earlier is not row:
+                message = f"a second entry of {kind} for {_whose(*key)}, the first is in line {place_of(earlier).line}"
+                yield Finding(row, message, "remove one of the two")
+
+
+@rule("SVC731", "budget-without-accounts", ERROR)
+def budget_without_accounts(document: Document) -> Findings:
+    """There are budgets, but no accounts of device time are kept.
+
+    Why: what is used up follows from the accounts, so the scheduler does not start with these settings.
+
+    Fails with::
+
+        # services-configuration.yaml
+           - {vc: vision, devices: 16}
+        +hivedscheduler: {accounts: false}
+    """
+    # The list of budgets, if accounts are switched off.
+    accounts = document.top.mapping("hivedscheduler").get("accounts")
+    at = document.top.mapping("sharing").key("budgets")
+    if at is not None and isinstance(accounts, ScalarNode) and accounts.value is False:
+        yield Finding(at, "budgets need accounts of device time", "remove accounts: false, or the budgets")
+
+
+@rule("SVC732", "budget-out-of-reach", WARNING)
+def budget_out_of_reach(document: Document) -> Findings:
+    """The budget of a user in a virtual cluster is larger than that of the virtual cluster.
+
+    Why: a job has to fit both, so the user never gets that far.
+
+    Fails with::
+
+        # services-configuration.yaml
+        -  - {vc: vision, user: ann, device-hours: 400}
+        +  - {vc: vision, user: ann, device-hours: 6000}
+    """
+    # Every budget of a user, or of each, with more hours than the budget of its virtual cluster.
+    whole = {_text(row, "vc"): _hours(row) for row in _rows(document, "budgets") if not _text(row, "user")}
+    for row in _rows(document, "budgets"):
+        most, hours = whole.get(_text(row, "vc")), _hours(row)
+        if _text(row, "user") and most is not None and hours is not None and hours > most:
+            message = f"a budget of {hours:,g} device hours, but that of {_whose(_text(row, 'vc'), '')} is {most:,g}"
+            yield Finding(row.get("device-hours") or row, message, "lower it, or raise the other one")
+
+
+def _rows(document: Document, kind: str) -> Iterator[MappingNode]:
+    yield from document.top.mapping("sharing").sequence(kind).mappings()
+
+
+def _text(row: MappingNode, key: str) -> str:
+    node = row.text(key)
+    return "" if node is None else node.text
+
+
+def _hours(row: MappingNode) -> float | None:
+    node = row.get("device-hours")
+    value = node.value if isinstance(node, ScalarNode) else None
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _whose(vc: str, user: str) -> str:
+    who = "each user" if user == _EACH else f"user {user}" if user else ""
+    return " in ".join(filter(None, (who, f"virtual cluster {vc}" if vc else ""))) or "the whole cluster"

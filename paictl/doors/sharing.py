@@ -1,0 +1,112 @@
+"""What holds gangs back on Kubernetes beside the scheduler: budgets and limits for users (`docs/budgets.md`).
+
+The rules are asked under the core's lock before a decision. What users hold follows the groups; what tenants have used
+in the month comes from the accounts every few seconds, and until it has come nobody with a budget starts.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from paictl.workload.budgets import BudgetState, Used
+from paictl.workload.sharing import Sharing, SharingUse
+from paictl.workload.userlimits import HeldDevices
+
+if TYPE_CHECKING:
+    from paictl.doors.table import PodTable
+    from paictl.scheduler.groups import Group
+    from paictl.scheduler.request import PodRequest
+
+PERIOD: Final = 5.0
+"""Seconds between two looks at the month's use."""
+
+
+class DoorSharing:
+    """The rules of the configuration with what is used; needs the core's lock."""
+
+    def __init__(self, rules: Sharing, table: PodTable) -> None:
+        self.rules = rules
+        self.month: Used | None = None
+        """Device-milliseconds of the month by (virtual cluster, user); None until the accounts are read."""
+        self._table = table
+        self._held = HeldDevices(self._user)
+        self._holding: frozenset[tuple[str, str, str]] = frozenset()
+
+    def _user(self, uid: str) -> str:
+        entry = self._table.by_uid.get(uid)
+        return entry.user if entry is not None else ""
+
+    def start(self, groups: Mapping[str, Group]) -> None:
+        """The core opens with these groups."""
+        if self.rules.limits:
+            self._held.start(groups)
+
+    def note(self, outcomes: Iterable[object]) -> None:
+        """Groups have changed so."""
+        if self.rules.limits:
+            self._held.note(outcomes)
+
+    def obstacle(self, request: PodRequest, now: float) -> str:
+        """Why a gang that has no place may not get one at a Unix time; empty if it may."""
+        use = SharingUse(self.month, self._held.held())
+        return self.rules.obstacle(request, self._user(request.uid), use, datetime.fromtimestamp(now, UTC))
+
+    def renew(self, month: Used) -> bool:
+        """The month's use is this now; whether others are held back than before."""
+        first, self.month = self.month is None, month
+        holding = frozenset(
+            (state.budget.vc, state.budget.user, state.user) for state in self.states() if state.holds
+        )  # fmt: skip
+        changed, self._holding = holding != self._holding, holding
+        return first or changed
+
+    def states(self) -> list[BudgetState]:
+        """How the budgets stand; none until the accounts are read."""
+        return [] if self.month is None else self.rules.budgets.states(self.month)
+
+    def holders(self) -> list[tuple[str, str, int, int]]:
+        """(virtual cluster, user, devices held, devices allowed) of all who hold something and have a limit."""
+        found = []
+        for (vc, user), devices in sorted(self._held.held().items()):
+            if (most := self.rules.limits.of(vc, user)) is not None:
+                found.append((vc, user, devices, most))
+        return found
+
+
+class BudgetWatch:
+    """Looks at the month's use again and again; `renew` is told of it and takes the core's lock itself."""
+
+    def __init__(self, used: Callable[[], Used | None], renew: Callable[[Used], None]) -> None:
+        self._used = used
+        self._renew = renew
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="budgets", daemon=True)
+
+    def start(self) -> None:
+        """Begin to look."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Look no more."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join(2.0)
+
+    def look(self) -> bool:
+        """Look once; whether the use is known."""
+        if (used := self._used()) is None:
+            return False
+        self._renew(used)
+        return True
+
+    def _run(self) -> None:
+        from paictl.doors.core import NotServingError  # late: the core needs the rules above
+
+        known = False
+        while not self._stop.wait(PERIOD if known else 0.5):
+            with suppress(NotServingError):  # a broken core has said so already
+                known = self.look()

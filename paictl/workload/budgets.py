@@ -1,0 +1,170 @@
+"""Budgets of device hours for tenants and users: which concern a job, and which are used up (`docs/budgets.md`).
+
+Pure: what was used in the month is given, in device-milliseconds by (virtual cluster, user).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from enum import StrEnum
+from typing import Final, TypeAlias
+
+from paictl.frozen import frozen
+from paictl.i18n import Text, text
+from paictl.workload.usagereport import HOUR
+
+EACH: Final = "*"
+"""As a user: each one who has no entry of their own for the same virtual cluster."""
+WARN_AT: Final = 80.0
+"""Percent at which a budget warns where it does not say."""
+
+Used: TypeAlias = Mapping[tuple[str, str], int]
+"""Device-milliseconds of a month by (virtual cluster, user), guaranteed and opportunistic together."""
+
+
+class OverBudget(StrEnum):
+    """What happens to jobs when a budget is used up; those that run go on in any case."""
+
+    WAIT = "wait"
+    REFUSE = "refuse"
+    WARN = "warn"
+
+
+class BudgetLevel(StrEnum):
+    """How much of a budget is used."""
+
+    OK = "ok"
+    WARNING = "warning"
+    SPENT = "spent"
+
+
+@frozen
+class UsageBudget:
+    """A limit of device time in a calendar month (UTC); an empty `vc` or `user` stands for all of them together."""
+
+    vc: str
+    user: str
+    most: int
+    """Device-milliseconds."""
+    warn_at: float = WARN_AT
+    """Percent."""
+    over: OverBudget = OverBudget.WAIT
+
+    @property
+    def hours(self) -> float:
+        """Device hours in a month."""
+        return self.most / HOUR
+
+
+@frozen
+class BudgetState:
+    """A budget as it stands for `user`, who is one of many where the budget is for each; `used` is in device-ms."""
+
+    budget: UsageBudget
+    user: str
+    used: int
+
+    @property
+    def level(self) -> BudgetLevel:
+        """How much is used; a budget of nothing is spent from the beginning."""
+        if self.used >= self.budget.most:
+            return BudgetLevel.SPENT
+        warned = self.used * 100 >= self.budget.most * self.budget.warn_at
+        return BudgetLevel.WARNING if warned else BudgetLevel.OK
+
+    @property
+    def percent(self) -> float:
+        """The share that is used; 100 for a budget of nothing."""
+        return 100 * self.used / self.budget.most if self.budget.most else 100.0
+
+    @property
+    def holds(self) -> bool:
+        """Whether no new job starts because of it."""
+        return self.level is BudgetLevel.SPENT and self.budget.over is not OverBudget.WARN
+
+    @property
+    def whose(self) -> Text:
+        """Whom it is for."""
+        if self.user and self.budget.vc:
+            return text("user {user} in virtual cluster {vc}", user=self.user, vc=self.budget.vc)
+        if self.user:
+            return text("user {user}", user=self.user)
+        if self.budget.vc:
+            return text("virtual cluster {vc}", vc=self.budget.vc)
+        return text("the whole cluster")
+
+    @property
+    def subject(self) -> str:
+        """What an event about it is about: ``kind/name``."""
+        if self.user:
+            return f"user/{self.user}"
+        return f"vc/{self.budget.vc}" if self.budget.vc else "cluster/budget"
+
+    @property
+    def said(self) -> Text:
+        """How it stands, in a sentence."""
+        return text(
+            "{whose} has used {used:,.2f} of {hours:,.6g} device hours in its budget", whose=self.whose,
+            used=self.used / HOUR, hours=self.budget.hours,
+        )  # fmt: skip
+
+    def reason(self, now: datetime) -> Text:
+        """Why jobs wait for it; the same words all month, so that nobody is told twice."""
+        if not self.budget.most:
+            return text("the budget of {whose} is 0 device hours", whose=self.whose)
+        return text(
+            "the budget of {whose} is used up: {hours:,.6g} device hours in {month}; it starts anew on {day}",
+            whose=self.whose, hours=self.budget.hours, month=f"{now:%Y-%m}", day=f"{next_month(now):%Y-%m-%d}",
+        )  # fmt: skip
+
+
+class Budgets:
+    """All budgets of a cluster, in the order of the configuration."""
+
+    def __init__(self, budgets: Iterable[UsageBudget] = ()) -> None:
+        self.all: Sequence[UsageBudget] = tuple(budgets)
+        self._named = {(one.vc, one.user) for one in self.all}
+
+    def __bool__(self) -> bool:
+        return bool(self.all)
+
+    def of(self, vc: str, user: str) -> Iterator[UsageBudget]:
+        """The budgets that a job of a user in a virtual cluster has to fit."""
+        for one in self.all:
+            each = one.user == EACH and (one.vc, user) not in self._named
+            if one.vc in ("", vc) and (one.user in ("", user) or each):
+                yield one
+
+    def state(self, budget: UsageBudget, user: str, used: Used) -> BudgetState:
+        """How a budget stands for a user."""
+        who = "" if not budget.user else user
+        amount = sum(
+            one for (vc, name), one in used.items() if budget.vc in ("", vc) and (not who or name == who)
+        )  # fmt: skip
+        return BudgetState(budget, who, amount)
+
+    def concerning(self, vc: str, user: str, used: Used) -> list[BudgetState]:
+        """How the budgets stand that a job of a user in a virtual cluster has to fit."""
+        return [self.state(one, user, used) for one in self.of(vc, user)]
+
+    def holding(self, vc: str, user: str, used: Used) -> list[BudgetState]:
+        """The budgets because of which no job of a user in a virtual cluster starts."""
+        return [one for one in self.concerning(vc, user, used) if one.holds]
+
+    def states(self, used: Used) -> list[BudgetState]:
+        """How all budgets stand; one for each user has a state for every user who used something."""
+        found = []
+        for one in self.all:
+            if one.user != EACH:
+                found.append(self.state(one, one.user, used))
+                continue
+            users = {user for vc, user in used if user and one.vc in ("", vc) and (one.vc, user) not in self._named}
+            found.extend(self.state(one, user, used) for user in sorted(users))
+        return found
+
+
+def next_month(now: datetime) -> datetime:
+    """The first instant of the month that follows an instant in UTC."""
+    year, month = (now.year + 1, 1) if now.month == 12 else (now.year, now.month + 1)
+    return now.replace(year=year, month=month, day=1, hour=0, minute=0, second=0, microsecond=0)

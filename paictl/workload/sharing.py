@@ -1,0 +1,94 @@
+"""The section `sharing` of services-configuration.yaml: how tenants and users share beyond HiveD's guarantees.
+
+Nothing in it is HiveD's own, and without it nothing is held back. Each ability has a module; here they are read
+together, and asked together whether a gang may start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from paictl.errors import PaictlError
+from paictl.frozen import frozen
+from paictl.i18n import text
+from paictl.scheduler.request import PodRequest
+from paictl.workload.budgets import EACH, WARN_AT, Budgets, OverBudget, UsageBudget, Used
+from paictl.workload.usagereport import HOUR
+from paictl.workload.userlimits import UserLimit, UserLimits, devices_of
+
+SECTION: Final = "sharing"
+
+
+@frozen
+class SharingUse:
+    """What is used now: the month's device time, None where that is not known yet, and what users hold."""
+
+    month: Used | None
+    held: Mapping[tuple[str, str], int]
+
+
+class Sharing:
+    """What a configuration says; false where it says nothing."""
+
+    def __init__(self, budgets: Budgets | None = None, limits: UserLimits | None = None) -> None:
+        self.budgets = budgets or Budgets()
+        self.limits = limits or UserLimits()
+
+    def __bool__(self) -> bool:
+        return bool(self.budgets or self.limits)
+
+    def obstacle(self, request: PodRequest, user: str, use: SharingUse, now: datetime) -> str:
+        """Why a gang that holds nothing yet may not start now; empty if it may."""
+        if any(one.over is not OverBudget.WARN for one in self.budgets.of(request.vc, user)):
+            if use.month is None:
+                return text("the accounts are not read yet, and its budget is unknown")
+            for state in self.budgets.holding(request.vc, user, use.month):
+                return state.reason(now)
+        if request.guaranteed:
+            held = use.held.get((request.vc, user), 0)
+            return self.limits.refusal(request.vc, user, devices_of(request.members), held) or ""
+        return ""
+
+
+def read_sharing(data: object, where: str = SECTION) -> Sharing:
+    """What the section says; nothing for None.
+
+    Raises `PaictlError` for what the schema would not have let through: a file may come here without validation.
+    """
+    if data is None:
+        return Sharing()
+    try:
+        section = _mapping(data)
+        return Sharing(Budgets(_budgets(section.get("budgets"))), UserLimits(_limits(section.get("user-limits"))))
+    except (KeyError, TypeError, ValueError) as error:
+        raise PaictlError(
+            text("this section cannot be read: {error}", error=str(error)), where=where,
+            hint="see what is wrong: paictl config validate",
+        ) from None  # fmt: skip
+
+
+def _budgets(rows: object) -> Iterator[UsageBudget]:
+    for row in _rows(rows):
+        yield UsageBudget(
+            str(row.get("vc", "")), str(row.get("user", "")), round(float(row["device-hours"]) * HOUR),
+            float(row.get("warn-at", WARN_AT)), OverBudget(row.get("over", OverBudget.WAIT)),
+        )  # fmt: skip
+
+
+def _limits(rows: object) -> Iterator[UserLimit]:
+    for row in _rows(rows):
+        yield UserLimit(str(row["vc"]), str(row.get("user", EACH)), int(row["devices"]))
+
+
+def _rows(rows: object) -> Iterator[Mapping[str, Any]]:
+    if rows is not None and not isinstance(rows, list):
+        raise TypeError("a list is expected")
+    yield from map(_mapping, rows or ())
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise TypeError("a mapping is expected")
+    return value

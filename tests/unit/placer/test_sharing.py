@@ -1,0 +1,67 @@
+"""Budgets and limits for users behind the placer."""
+
+from __future__ import annotations
+
+from paictl.cluster.kubernetes.names import JOB_KEY
+from paictl.scheduler.wire import GATE
+from paictl.units import Millis
+from paictl.workload.sharing import read_sharing
+from tests.unit.extender.harness import gang
+from tests.unit.placer.test_placing import Placer
+
+HOUR = Millis(3_600_000)
+
+
+class Sharer(Placer):
+    """A placer with a budget and a limit."""
+
+    sharing = read_sharing(
+        {"budgets": [{"vc": "B", "device-hours": 2}], "user-limits": [{"vc": "A", "devices": 4}]},
+    )
+
+    def prepare(self) -> None:
+        self.core.namespace_changed({"metadata": {"name": "paictl-jobs", "labels": {GATE: "enabled"}}})
+
+
+def test_gangs_are_held_back_whole_and_told_why_once() -> None:
+    placer = Sharer()
+    placer.core.month_used({})
+    placer.create(gang("small", 2, 2))
+    placer.round()
+    placer.create(gang("second", 2, 1))
+    for _ in range(3):
+        placer.round()
+    assert all(placer.node(f"small-{i}") for i in range(2))
+    assert [placer.node(f"second-{i}") for i in range(2)] == ["", ""]
+    assert placer.reasons("second-0") == ["Waiting"]
+    said = next(one.message for one in placer.recorded if one.pod.name == "second-0")
+    assert "user default may hold 4 devices with a guarantee in virtual cluster A, holds 4, and this needs 2" in said
+    placer.delete("small-0")
+    placer.delete("small-1")
+    placer.round()
+    assert all(placer.node(f"second-{i}") for i in range(2))
+
+
+def test_a_budget_holds_a_tenant_back_until_more_is_allowed() -> None:
+    placer = Sharer()
+    placer.core.month_used({("B", "default"): 2 * HOUR})
+    placer.create(gang("late", 1, 1, vc="B"))
+    placer.round()
+    assert placer.node("late-0") == ""
+    assert "the budget of virtual cluster B is used up" in placer.recorded[-1].message
+    placer.core.month_used({("B", "default"): 0})
+    placer.round()
+    assert placer.node("late-0")
+
+
+def test_the_user_of_a_pod_is_that_of_its_job_only_where_jobs_run() -> None:
+    placer = Sharer()
+    placer.core.month_used({})
+    forged = gang("forged", 1, 4)
+    forged[0]["metadata"]["annotations"][JOB_KEY] = "ann~forged"
+    placer.create(forged)
+    placer.round()
+    placer.create(gang("own", 1, 1))
+    placer.round()
+    assert placer.node("forged-0")
+    assert placer.node("own-0") == "", "its namespace holds four already"
