@@ -35,6 +35,12 @@ def check_alone(files: Files, places: Files, message: str = UNSENT) -> Report:
     return report
 
 
+def check_whole(files: Files, places: Files, message: str) -> None:
+    """Raise `RefusedFilesError` for files with errors that have to stand for themselves: nothing is merged."""
+    report = check_alone(files, places, message)
+    _refuse([one for one in report.problems if one.severity is Severity.ERROR], report, message)
+
+
 def check_merged(alone: Report, merged: Files, before: Files, places: Files) -> tuple[Problem, ...]:
     """The warnings to show for files that are pushed.
 
