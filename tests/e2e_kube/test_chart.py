@@ -142,8 +142,9 @@ def before(api: KubeApi) -> dict[str, set[str]]:
         if is_there(api, path):
             api.call("DELETE", path)
     until(lambda: not any(is_there(api, path) for path in spaces), 60, "no namespaces of ours")
-    for path in LISTED[1:]:
-        api.call("DELETE", f"{path}?labelSelector=app.kubernetes.io/part-of=paictl")
+    for path in (*LISTED[1:], "/apis/rbac.authorization.k8s.io/v1/namespaces/kube-system/rolebindings"):
+        if not path.endswith("/v1/rolebindings"):  # only those of one namespace can be deleted together
+            api.call("DELETE", f"{path}?labelSelector=app.kubernetes.io/part-of=paictl")
     return listed(api)
 
 
