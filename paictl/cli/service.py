@@ -24,6 +24,7 @@ from paictl.cli.command import App
 from paictl.cli.console import Output, write, write_data, write_table
 from paictl.cli.leaving import say_left
 from paictl.cli.progress import Display
+from paictl.cli.serviceexport import EXPORT_EXAMPLES, SECRETS_EXAMPLE, export, secrets
 from paictl.cluster.interface import Cluster, HandClock, ServiceView
 from paictl.errors import ExitCode
 from paictl.i18n import text
@@ -278,6 +279,10 @@ def delete(
 ) -> None:
     """Stop services and delete them, after saying what is lost and asking."""
     _run(_request("delete", names, skipped, more, with_data=with_data), state, cluster_id, dry_run=dry_run, yes=yes)
+
+
+app.command(epilog=EXPORT_EXAMPLES)(export)
+app.command(epilog=SECRETS_EXAMPLE)(secrets)
 
 
 def _request(

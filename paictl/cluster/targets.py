@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from paictl.cluster.interface import ClusterError
 from paictl.cluster.registry import LOCAL, Pinned, read_registry
@@ -20,6 +20,8 @@ from paictl.places import state_folder
 
 if TYPE_CHECKING:
     from paictl.cluster.interface import Cluster
+    from paictl.cluster.manifests.certificates import CertificateSet
+    from paictl.cluster.manifests.exported import Exported
     from paictl.config.making.found import FoundCluster
 
 VARIABLE: Final = "PAICTL_CLUSTER"
@@ -168,6 +170,33 @@ def open_in_cluster() -> Cluster:
     from paictl.cluster.kubernetes.opening import open_own
 
     return open_own()
+
+
+def chart_of(exported: Exported) -> dict[str, str]:
+    """Services as a Helm chart, by path; raises `TemplateError`, and `ClusterError` for too large a configuration."""
+    from paictl.cluster.kubernetes.exporting.base import node_script
+    from paictl.cluster.kubernetes.exporting.chart import chart_files
+
+    return {**chart_files(exported), "nodes.sh": node_script(exported)}
+
+
+def base_of(exported: Exported) -> dict[str, str]:
+    """The same as a base of kustomize."""
+    from paictl.cluster.kubernetes.exporting.base import base_files, node_script
+
+    return {**base_files(exported), "nodes.sh": node_script(exported)}
+
+
+def secrets_of(
+    exported: Exported, secrets: Mapping[str, str], certificates: CertificateSet | None
+) -> list[dict[str, Any]]:
+    """The Secrets that exported services need, and the namespace; `secrets` maps seals to ``TAG:VALUE``.
+
+    Raises `PaictlError` for a seal without a value.
+    """
+    from paictl.cluster.kubernetes.exporting.objects import secret_objects
+
+    return secret_objects(exported, secrets, certificates)
 
 
 def stamp_of(target: Target) -> object:

@@ -10,6 +10,7 @@ import yaml
 
 from paictl.cluster.devices import support
 from paictl.cluster.doors import server_of
+from paictl.cluster.manifests import writing
 from paictl.cluster.manifests.certificates import CertificateSet
 from paictl.cluster.manifests.context import Renderer, RenderInputs
 from paictl.config.models.services import STANDARD_NAME
@@ -109,20 +110,6 @@ def scheduler_configuration(choices: Choices) -> Json:
     raise AssertionError("the template has a ConfigMap")
 
 
-class _Dumper(yaml.SafeDumper):
-    """Texts of several lines as blocks; nothing shared."""
-
-    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - objects stand alone
-        return True
-
-
-def _text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
-
-
-_Dumper.add_representer(str, _text)
-
-
 def to_yaml(found: list[Json]) -> str:
     """Documents for ``kubectl apply -f -``."""
-    return yaml.dump_all(found, Dumper=_Dumper, sort_keys=False, width=1000, explicit_start=True)
+    return writing.to_yaml(found)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # build.sh [COMPONENT...]: builds Kubernetes and what runs beside it as Go modules, once, into a cache outside the tree.
-#   Components: etcd kube-apiserver kube-controller-manager kube-scheduler kwok (what `make e2e` needs; the default);
+#   Components: etcd kube-apiserver kube-controller-manager kube-scheduler kwok helm (what `make e2e` needs; the default);
 #   kubectl kubelet kubeadm kube-proxy etcdctl containerd runc cni crictl coredns pause deviceplugin; "hosts" is all that test hosts need;
 #   prometheus alertmanager node-exporter, in the versions of templates/images.yaml; "monitoring" is these three.
 #   flannel (another network of pods) and dradriver (devices by claims), for a test of their own each.
@@ -31,9 +31,9 @@ OWN=${PAICTL_KUBE:-$CACHE/$KUBE_VERSION}
 OUT=$OWN
 [ "$STAMP" = "$KUBE_VERSION" ] || OUT=$CACHE/$KUBE_VERSION-as-$STAMP
 JOBS=${JOBS:-$(nproc)}
-DEFAULT=(etcd kube-apiserver kube-scheduler kube-controller-manager kwok)
+DEFAULT=(etcd kube-apiserver kube-scheduler kube-controller-manager kwok helm)
 KUBERNETES=(kube-apiserver kube-controller-manager kube-scheduler kube-proxy kubectl kubelet kubeadm)
-BESIDE=(etcd kwok runc cni containerd crictl etcdctl coredns pause deviceplugin)
+BESIDE=(etcd kwok helm runc cni containerd crictl etcdctl coredns pause deviceplugin)
 MONITORING=(prometheus alertmanager node-exporter)
 APART=(flannel dradriver)
 
@@ -105,6 +105,7 @@ folder_of() {
     flannel) echo "$CACHE/flannel-$FLANNEL_VERSION" ;;
     deviceplugin) echo "$CACHE/deviceplugin-$KUBE_VERSION-$(sha256sum <"$PLUGIN" | cut -c 1-8)" ;;
     dradriver) echo "$CACHE/dradriver-$KUBE_VERSION-$(sha256sum <"$DRIVER" | cut -c 1-8)" ;;
+    helm) echo "$CACHE/helm-$HELM_VERSION" ;;
     prometheus) echo "$CACHE/prometheus-$PROMETHEUS_VERSION" ;;
     alertmanager) echo "$CACHE/alertmanager-$ALERTMANAGER_VERSION" ;;
     node-exporter) echo "$CACHE/node-exporter-$NODE_EXPORTER_VERSION" ;;
@@ -250,6 +251,11 @@ dradriver() {
   mkdir -p "$CACHE/$KUBE_VERSION/src/kubernetes" && cd "$CACHE/$KUBE_VERSION/src/kubernetes"
   write_gomod k8s.io/kubernetes "$KUBE_VERSION" "v0${KUBE_VERSION#v1}"
   compile "$(folder_of dradriver)/dra-driver" "$DRIVER" "-s -w"
+}
+
+helm() {
+  module helm helm.sh/helm/v4 "$HELM_VERSION"
+  compile "$(folder_of helm)/helm" helm.sh/helm/v4/cmd/helm "-s -w -X helm.sh/helm/v4/internal/version.version=$HELM_VERSION"
 }
 
 # kwok has no stages built in ("no stages found"): its module's own say when a fake node is ready and a fake pod runs.

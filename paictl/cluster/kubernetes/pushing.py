@@ -108,7 +108,7 @@ class Pusher:
     def _values(self, files: Mapping[str, str], head: Head, given: Mapping[str, str]) -> dict[str, str]:
         """The data of the version's Secret: a value for every seal in the files, from the push or an older version."""
         needed = {key_of(seal): seal for seal in seals_of(files)}
-        data = {key: _encoded(given[seal]) for key, seal in needed.items() if seal in given}
+        data = {key: encoded(given[seal]) for key, seal in needed.items() if seal in given}
         for entry in reversed(head.entries):
             if len(data) == len(needed):
                 break
@@ -139,12 +139,12 @@ class Pusher:
         Comes back with the instant of the server's clock.
         """
         first, *others = (
-            _manifest("ConfigMap", number, object_name(number, token, part), data)
+            version_manifest("ConfigMap", number, object_name(number, token, part), data)
             for part, data in enumerate(packed.objects)
         )
         made = self._make("configmaps", first)
         if values:
-            self._make("secrets", _manifest("Secret", number, object_name(number, token), values))
+            self._make("secrets", version_manifest("Secret", number, object_name(number, token), values))
         for body in others:
             self._make("configmaps", body)
         at = read_time(made["metadata"].get("creationTimestamp"))
@@ -225,7 +225,8 @@ class Pusher:
 _SHARED: Final = {name: value for name, value in LABELS.items() if not name.endswith("/name")}
 
 
-def _manifest(kind: str, number: int, name: str, data: Mapping[str, str]) -> Json:
+def version_manifest(kind: str, number: int, name: str, data: Mapping[str, str]) -> Json:
+    """An object that holds a part of a version."""
     labels = {**LABELS, NUMBER: str(number), "app.kubernetes.io/version": __version__}
     return {
         "apiVersion": "v1", "kind": kind, "immutable": True, "data": dict(data),
@@ -233,5 +234,6 @@ def _manifest(kind: str, number: int, name: str, data: Mapping[str, str]) -> Jso
     }  # fmt: skip
 
 
-def _encoded(value: str) -> str:
+def encoded(value: str) -> str:
+    """A value as the data of a Secret."""
     return base64.b64encode(value.encode("utf-8", errors="surrogatepass")).decode()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, field
@@ -96,6 +97,18 @@ class Renderer:
         """The service's own section over its defaults, sealed; no template is looked at."""
         own: Mapping[str, Any] = merged(self._defaults(service), self._services.get(service))
         return own
+
+    def with_settings(self, settings: Mapping[str, Mapping[str, Any]]) -> Renderer:
+        """The same with other values in some sections: section → keys, laid over what the files say."""
+        other = copy.copy(self)
+        other._services = merged(self._services, settings)
+        return other
+
+    @property
+    def images(self) -> Mapping[str, str]:
+        """Every image that a template may name, and what it stands for here."""
+        references = ImageReferences(self._images, self._inputs.version, Sections(self._services))
+        return {name: references(name) for name in self._images}
 
     def _rendered(self, service: str, secrets: Mapping[str, str] | None) -> list[Manifest]:
         return render_folder(self._templates / service, self._context(service, secrets))

@@ -109,7 +109,9 @@ def _documents(path: Path, rendered: str) -> Iterator[Manifest]:
             node: Any = loader.get_node()
             body = loader.construct_document(node)
             if body is not None:
-                yield Manifest(_checked(body, _near(path, rendered, node.start_mark.line)), str(path))
+                if wrong := _fault(body):  # only then: to look for the line takes longer than to render
+                    raise TemplateError(wrong, where=_near(path, rendered, node.start_mark.line))
+                yield Manifest(body, str(path))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = _near(path, rendered, mark.line if mark else 0)
@@ -120,17 +122,15 @@ def _documents(path: Path, rendered: str) -> Iterator[Manifest]:
         loader.dispose()
 
 
-def _checked(body: object, where: str) -> dict[str, Any]:
-    """An object with a kind and a name; raises `TemplateError` for what Kubernetes could not even look at."""
+def _fault(body: object) -> str:
+    """What is wrong with something that Kubernetes could not even look at; empty for an object with kind and name."""
     if not isinstance(body, dict):
-        raise TemplateError("renders to something that is no object", where=where)
+        return "renders to something that is no object"
     about = body.get("metadata")
     missing = [key for key in ("apiVersion", "kind") if not isinstance(body.get(key), str)]
     if not isinstance(about, dict) or not isinstance(about.get("name"), str):
         missing.append("metadata.name")
-    if missing:
-        raise TemplateError(f"renders to an object without {', '.join(missing)}", where=where)
-    return body
+    return f"renders to an object without {', '.join(missing)}" if missing else ""
 
 
 def _near(path: Path, rendered: str, number: int) -> str:

@@ -30,6 +30,12 @@ def check_alone(files: Files, message: str = UNSENT) -> Report:
     return report
 
 
+def check_whole(files: Files, message: str) -> None:
+    """Raise `RefusedFilesError` for files with errors that have to stand for themselves: nothing is merged."""
+    report = check_alone(files, message)
+    _refuse([one for one in report.problems if one.severity is Severity.ERROR], report, message)
+
+
 def check_merged(alone: Report, merged: Files, before: Files, pushed: Collection[str]) -> tuple[Problem, ...]:
     """The warnings to show for files that are pushed.
 

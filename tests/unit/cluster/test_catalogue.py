@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -14,6 +16,7 @@ from paictl.cluster.kubernetes.names import JOBS_NAMESPACE, NAMESPACE
 from paictl.config.linting.validate import validate
 from paictl.config.models.images import load_images
 from paictl.config.reading.load import load_memory
+from tests.conftest import ROOT
 from tests.unit.cluster.catalogue import (
     KINDS_WITH_PODS,
     LAYOUT,
@@ -44,6 +47,31 @@ ADDED = {"job-exporter": {"SYS_ADMIN"}}
 
 
 # --- all of them render
+
+
+def test_every_setting_with_a_default_is_in_its_own_section_of_the_schema() -> None:
+    """A setting in another section would be reported as unknown, and a secret there would not be sealed."""
+
+    def once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        names = [name for name, _ in pairs]
+        assert len(names) == len(set(names)), f"a key is there twice among {', '.join(names)}"
+        return dict(pairs)
+
+    def unknown(settings: dict[str, Any], known: dict[str, Any], path: str) -> Iterator[str]:
+        for key, value in settings.items():
+            if key not in known:
+                yield f"{path}.{key}"
+            elif isinstance(value, dict) and "properties" in known[key]:
+                yield from unknown(value, known[key]["properties"], f"{path}.{key}")
+
+    path = ROOT / "schemas" / "services-configuration.schema.json"
+    sections = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=once)["properties"]
+    for defaults in TEMPLATES.glob("*/defaults.yaml"):
+        name = defaults.parent.name
+        settings = yaml.safe_load(defaults.read_text(encoding="utf-8")) or {}
+        assert list(unknown(settings, sections[name]["properties"], name)) == []
+    assert sections["alert-manager"]["properties"]["extra-receivers"]["x-secret"] is True
+    assert sections["grafana"]["properties"]["admin-password"]["x-secret"] is True
 
 
 def test_every_service_has_objects_somewhere(catalogue: Catalogue) -> None:
