@@ -24,6 +24,7 @@ from paictl.cli.clusters import (
 )
 from paictl.cli.command import App
 from paictl.cli.console import Output, said, spoken, write, write_data, write_table
+from paictl.cli.settings import settings
 from paictl.cluster.interface import Cluster, HandClock, Jobs, JobState, JobView
 from paictl.errors import ExitCode, PaictlError
 from paictl.i18n import counted, did_you_mean, text
@@ -319,9 +320,18 @@ def exec_(
         raise typer.Exit(code)
 
 
-@app.command(epilog="paictl job explain train -o json")
+@app.command(
+    epilog="""
+    paictl job explain train
+    paictl job explain train -o wide
+    paictl job explain train -o json
+"""
+)
 def explain(job: JobName, output: OutputOption = Output.TABLE, state: StateOption = None) -> None:
-    """Explain why a job waits, and the smallest change that would let it run."""
+    """Explain why a job waits, and the smallest change that would let it run.
+
+    With -o wide also what was found wherever it was tried, and the largest smaller job that would not wait.
+    """
     from paictl.operate import explaining  # late: only this command needs the scheduler's explanations
 
     cluster = open_cluster(state)
@@ -329,5 +339,5 @@ def explain(job: JobName, output: OutputOption = Output.TABLE, state: StateOptio
     if output is not Output.TABLE:
         write_data(explaining.data(found), output)
         return
-    for line in explaining.lines(found):
+    for line in explaining.lines(found, full=settings.wide):
         write(said(line))

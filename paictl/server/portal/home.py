@@ -7,13 +7,12 @@ from typing import Any, Final
 from paictl.cluster.interface import JobState, JobView, Port
 from paictl.cluster.jobpages import JobOrder, JobQuery, page_of
 from paictl.cluster.picture import Picture
-from paictl.errors import PaictlError
-from paictl.operate import explaining
 from paictl.scheduler.groups import Hold
 from paictl.server.calls import Answer, Call
 from paictl.server.portal.rendering import fragment, page
 from paictl.server.portal.showing import path_of
 from paictl.server.portal.usage import HEIGHT, WIDTH, UsageHistory
+from paictl.server.portal.why import explained
 from paictl.server.routing import Access, Operation, Route
 from paictl.server.tenants import Tenants
 
@@ -76,10 +75,9 @@ def _longest_waiting(call: Call) -> JobView | None:
 
 
 def _why(call: Call, job: JobView | None) -> list[str]:
-    """The beginning of the explanation; the page of the job has all of it."""
+    """The beginning of the explanation; its page has all of it."""
     if job is None or Port.SCHEDULING in call.cluster.lacks:
         return []
-    try:
-        return explaining.lines(Tenants(call).explanation(call.cluster.explain(job.key)))[:3]
-    except PaictlError:  # it may have begun to run meanwhile; the next look shows it
-        return []
+    found = explained(call, job, pictured=False)
+    tried = () if found.words is None else (found.words.asks, *(view.tried for view in found.words.views[:2]))
+    return [*found.said, *tried]

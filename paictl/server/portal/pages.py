@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from paictl.server.portal import account, cluster, home, hours, job, jobs, session, submit
+from paictl.server.portal import account, cluster, home, hours, job, jobs, session, submit, why
 from paictl.server.portal.admin import configuration, machines, users
 from paictl.server.portal.usage import UsageHistory
 from paictl.server.routing import Route
@@ -18,6 +18,7 @@ def routes(sign_ins: SignIns) -> tuple[Route, ...]:
         *home.routes(UsageHistory()),
         *jobs.ROUTES,
         *job.ROUTES,
+        *why.ROUTES,
         *submit.ROUTES,
         *cluster.ROUTES,
         *hours.ROUTES,
