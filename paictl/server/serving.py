@@ -17,6 +17,8 @@ from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.server.app import ServerApp
 from paictl.server.credentials import Network
+from paictl.server.portal.home import warm
+from paictl.server.portal.usage import UsageHistory
 from paictl.server.routes import routes
 from paictl.server.routing import Router
 from paictl.server.workers import Workers
@@ -73,8 +75,9 @@ def application(
     *, encrypted: bool = False,
 ) -> tuple[ServerApp, Workers]:  # fmt: skip
     """The application over a cluster, and its threads, which the caller closes."""
-    workers = Workers(connect, stamp)
-    return ServerApp(workers, Router(routes()), proxies, hsts=encrypted), workers
+    workers, history = Workers(connect, stamp), UsageHistory()
+    workers.warm(lambda cluster: warm(cluster, history))
+    return ServerApp(workers, Router(routes(history)), proxies, hsts=encrypted), workers
 
 
 def serve(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from paictl.cluster.interface import JobState, JobView, Port
+from paictl.cluster.interface import Cluster, JobState, JobView, Port
 from paictl.cluster.jobpages import JobOrder, JobQuery, page_of
 from paictl.cluster.picture import Picture
 from paictl.scheduler.groups import Hold
 from paictl.server.calls import Answer, Call
-from paictl.server.portal.rendering import fragment, page
+from paictl.server.portal.rendering import fragment, page, prepare
 from paictl.server.portal.showing import path_of
 from paictl.server.portal.usage import HEIGHT, WIDTH, UsageHistory
 from paictl.server.portal.why import explained
@@ -36,6 +36,15 @@ def routes(history: UsageHistory) -> tuple[Route, ...]:
         Route("GET", "/", Access.USER, home, Operation("How the cluster and one's own jobs are")),
         Route("GET", "/live", Access.USER, live, Operation("What changes of the first page")),
     )
+
+
+def warm(cluster: Cluster, history: UsageHistory) -> None:
+    """Read what the first visit would have to wait for: cells, jobs, and all events so far."""
+    if Port.SCHEDULING not in cluster.lacks:
+        cluster.picture()
+    page_of(cluster, JobQuery(limit=1))
+    history.chart(cluster, 0)
+    prepare("home.html")
 
 
 def _values(call: Call, history: UsageHistory) -> dict[str, Any]:
