@@ -55,23 +55,23 @@ job logs hold
 job stop hold late-3
 job wait late-3 --timeout 2s
 node list
-node cordon worker1
-node fail worker1
+node cordon v100-1
+node fail v100-1
 service list
 service stop -n hivedscheduler --yes
 service restart --yes
 config validate cluster
 config validate cluster --format sarif
-config generate --layout cluster/layout.yaml --output-dir made
+config generate -m cluster/master.csv -w cluster/worker.csv --sku V100=gpu:8,cpu:96,memory:900Gi -o made
 config capacity cluster
 config push -p cluster --yes
 config push -p cluster --dry-run
-config diff -p cluster
+config diff cluster/
 config versions
 config pull -o pulled
 user list
-user add ann --password-stdin
-usage
+user add ann --vc vision --password-stdin
+usage report
 sim policies
 sim run --policy fifo --jobs 200 --cluster 2x4
 sim compare --jobs 200 --cluster 2x4

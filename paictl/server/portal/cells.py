@@ -52,6 +52,8 @@ class PictureMarks:
 
     places: frozenset[tuple[str, str]] = frozenset()
     jobs: frozenset[str] = frozenset()
+    taken: bool = False
+    """Whether the job has the devices already."""
 
     @property
     def nodes(self) -> frozenset[str]:
@@ -135,7 +137,7 @@ class Drawing:
             words.append(whose.told(text("in the way")))
         if (node, leaf.name) in self._marks.places:
             look += " place"
-            words.append(whose.told(text("here it would run")))
+            words.append(whose.told(text("here it runs") if self._marks.taken else text("here it would run")))
         return look, ", ".join(word for word in words if word)
 
 

@@ -71,8 +71,8 @@ def _tiles(picture: Picture, total: int) -> list[tuple[str, int, str]]:
         ("In use", sum(leaf.hold not in (Hold.NONE, Hold.PREEMPTING) for leaf in leaves), "good"),
         ("Lent", sum(leaf.hold in _LENT for leaf in leaves), ""),
         ("Bad", sum(not leaf.healthy for leaf in leaves), "bad"),
-        ("Jobs that run", states.count(JobState.RUNNING), "good"),
-        ("Jobs that wait", states.count(JobState.WAITING), "wait"),
+        ("Running jobs", states.count(JobState.RUNNING), "good"),
+        ("Waiting jobs", states.count(JobState.WAITING), "wait"),
     ]
 
 

@@ -156,9 +156,10 @@ def form(call: Call) -> Answer:
     if not key:
         return _page(call, empty, "", None)
     copy = _cloned(call, key)
-    typed = str(yaml.safe_dump(copy, sort_keys=False, allow_unicode=True, width=1000))
+    made = SubmitForm.saying(copy)
+    typed = made.yaml() if made else yaml.safe_dump(copy, sort_keys=False, allow_unicode=True, width=1000)
     waits = call.query.get("replace") == "yes" and not call.cluster.job(key).state.ended
-    return _page(call, SubmitForm.saying(copy), typed, checked(call, typed), replaces=key if waits else "")
+    return _page(call, made, typed, checked(call, typed), replaces=key if waits else "")
 
 
 def _cloned(call: Call, key: str) -> dict[str, Any]:

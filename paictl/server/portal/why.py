@@ -108,7 +108,7 @@ def _unsearched(call: Call, job: JobView, seen: JobExplanation, *, pictured: boo
     places = frozenset((task.node, str(device)) for task in job.tasks if task.node for device in task.devices)
     chains: tuple[DrawnChain, ...] = ()
     if pictured and places and not job.state.ended:
-        chains = _drawn(call, call.cluster.picture(), PictureMarks(places))
+        chains = _drawn(call, call.cluster.picture(), PictureMarks(places, taken=True))
     return Why(lines, buttons=tuple(buttons) if job.state is JobState.WAITING else (), chains=chains,
                caption=text("Where it runs") if chains else None)  # fmt: skip
 

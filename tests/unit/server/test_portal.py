@@ -243,9 +243,9 @@ def test_the_home_says_how_the_cluster_and_ones_own_jobs_are(server: Server, ann
     for name in ("one", "two"):
         assert submit(ann, name=name).status == 303
     seen = text_of(ann.get("/"))
-    for tile in ("Devices 2", "Promised 2", "In use 1", "Lent 0", "Bad 0", "Jobs that run 1", "Jobs that wait 1"):
+    for tile in ("Devices 2", "Promised 2", "In use 1", "Lent 0", "Bad 0", "Running jobs 1", "Waiting jobs 1"):
         assert tile in seen
-    assert "Waits longest: ann~two" in seen
+    assert "Longest waiting: ann~two" in seen
     assert "waits: group ann~two" in seen
     server.cluster.tick(Millis(3_600_000))
     seen = ann.get("/")
