@@ -24,6 +24,7 @@ from paictl.cli.clusters import (
 )
 from paictl.cli.command import App
 from paictl.cli.console import Output, said, spoken, write, write_data, write_table
+from paictl.cli.options import WatchTimeout
 from paictl.cli.settings import settings
 from paictl.cluster.interface import Cluster, HandClock, Jobs, JobState, JobView
 from paictl.errors import ExitCode, PaictlError
@@ -141,17 +142,20 @@ def list_jobs(
     ] = None,
     user: Annotated[str | None, typer.Option("--user", help="Only jobs of a user.")] = None,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Show it again every second, until Ctrl-C.")] = False,
+    timeout: WatchTimeout = None,
     output: OutputOption = Output.TABLE,
     state: StateOption = None,
 ) -> None:
     """List jobs: state, VC, priority, devices, times. The tasks of one: paictl job show JOB."""
     wanted = Filter(vc, frozenset(map(_state, states or ())), user, unfinished)
     cluster = open_cluster(state)
+    end = time.monotonic() + (math.inf if timeout is None else timeout)
     with console.full_screen(watch):
-        _show_jobs(cluster, wanted, output, watch=watch)
+        _show_jobs(cluster, wanted, output, watch=watch, end=end)
 
 
-def _show_jobs(cluster: Cluster, wanted: Filter, output: Output, *, watch: bool) -> None:
+def _show_jobs(cluster: Cluster, wanted: Filter, output: Output, *, watch: bool, end: float) -> None:
+    """The jobs, with `watch` again and again until the monotonic clock is at `end`."""
     while True:
         jobs = chosen(cluster, wanted)
         if watch:
@@ -164,7 +168,7 @@ def _show_jobs(cluster: Cluster, wanted: Filter, output: Output, *, watch: bool)
         else:
             listed = [job_data(job) for job in jobs]
             write_data([{name: one for name, one in data.items() if name != "tasks"} for data in listed], output)
-        if not watch:
+        if not watch or time.monotonic() + 1 > end:
             return
         time.sleep(1)
 
