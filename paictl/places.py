@@ -14,6 +14,12 @@ def state_folder() -> Path:
     return Path(base) / "paictl"
 
 
+def log_file() -> Path:
+    """Where commands that fail leave a record: one file for the user, whatever cluster or lab a shell is about."""
+    base = os.environ.get("XDG_STATE_HOME") or _home() / ".local" / "state"
+    return Path(base) / "paictl" / "logs" / "paictl.log"
+
+
 def runs_folder() -> Path:
     """Where runs are kept: of deployments, and of services on real clusters (`paictl.plan.folder`)."""
     return state_folder() / "runs"

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Time the REST server with 10,000 jobs, 9,500 that ended and 500 that run or wait: on the embedded cluster, or --real.
+"""Time the REST server and the portal with 10,000 jobs, 9,500 that ended and 500 that run or wait: embedded, or --real.
 
-One process serves, this one asks, one request after the other over one connection: sign-in once, then submissions and
-pages of the list. Seconds on the wall as a client sees them, and of the server's processor, which do not depend on what
-else the machine does.
+One process serves, this one asks, one request after the other over one connection: sign-in once, the portal's home for
+the first time, then pages of the portal, submissions and pages of the list. Seconds on the wall as a client sees them,
+and of the server's processor, which do not depend on what else the machine does.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from tests.e2e_kube.shell import Shell
 
 PASSWORD = "bench password"  # noqa: S105
 LIVE = 500
-LIMITS = {"submit": 1.0, "list": 0.5}
+LIMITS = {"submit": 1.0, "list": 0.5, "home": 0.3, "page": 0.5}
 """Seconds of p99 on an idle machine beyond which something is wrong."""
 
 
@@ -107,12 +107,25 @@ class Client:
         token = json.loads(self.ask("POST", "/api/v2/authn/basic/login", form))["token"]
         self.headers = {"Authorization": f"Bearer {token}"}
 
-    def ask(self, method: str, path: str, body: str | None = None) -> bytes:
+    def sign_in(self) -> dict[str, str]:
+        """The headers of a browser in which somebody has signed in to the portal."""
+        form = urlencode({"user": "bench", "password": PASSWORD})
+        self.connection.request("POST", "/sign-in", form, {"Content-Type": "application/x-www-form-urlencoded"})
+        reply = self.connection.getresponse()
+        reply.read()
+        cookies = (value.partition(";")[0] for key, value in reply.getheaders() if key.lower() == "set-cookie")
+        return {"Cookie": "; ".join(cookies), "Accept": "text/html"}
+
+    def page(self, path: str, session: Mapping[str, str]) -> bytes:
+        """A page of the portal."""
+        return self.ask("GET", path, headers=session)
+
+    def ask(self, method: str, path: str, body: str | None = None, headers: Mapping[str, str] | None = None) -> bytes:
         """The body of an answer that is a success."""
-        self.connection.request(method, path, body, self.headers)
+        self.connection.request(method, path, body, dict(headers or self.headers))
         reply = self.connection.getresponse()
         data = reply.read()
-        if reply.status >= 300:
+        if reply.status >= (300 if headers is None else 301):
             raise SystemExit(f"{method} {path}: {reply.status} {data[:300].decode()}")
         return data
 
@@ -164,10 +177,10 @@ def measure(command: list[str], environment: Mapping[str, str], jobs: int, reque
             match = next(found for line in server.stderr if (found := re.search(r"127\.0\.0\.1:(\d+)", line)))
             drain = subprocess.Popen(["cat"], stdin=server.stderr, stdout=subprocess.DEVNULL)
             client = Client(int(match[1]))
-            client.ask("GET", "/api/v2/jobs?limit=1")  # what is to be known of 10,000 jobs is known
+            session = client.sign_in()
             print(f"{f'{jobs:,} jobs, {LIVE} of them live, {where}':<53} {'p50 ms':>8} {'p99 ms':>8} {'CPU ms':>8}")
-            for kind, what, ask in questions(client):
-                p50, p99, cpu = measured(ask, requests, server.pid)
+            for kind, what, ask, count in questions(client, session, requests):
+                p50, p99, cpu = measured(ask, count, server.pid)
                 missed |= p99 > LIMITS[kind]
                 print(f"{what:<53} {p50 * 1000:>8.1f} {p99 * 1000:>8.1f} {cpu * 1000:>8.1f}", flush=True)
             print(f"memory of the server: {memory_of(server.pid):.0f} MB")
@@ -178,17 +191,27 @@ def measure(command: list[str], environment: Mapping[str, str], jobs: int, reque
     return missed
 
 
-def questions(client: Client) -> list[tuple[str, str, Callable[[int], object]]]:
-    """(limit, what, question by number)."""
+def questions(
+    client: Client, session: Mapping[str, str], requests: int
+) -> list[tuple[str, str, Callable[[int], object], int]]:
+    """(limit, what, question by number, how often), in the order in which they are asked."""
     job = json.dumps(dict(request("NAME", "bench", None).data))
     return [
-        ("list", "list: 50 newest of all", lambda _: client.ask("GET", "/api/v2/jobs?limit=50")),
+        ("home", "portal: home, the first request of all", lambda _: client.page("/", session), 1),
+        ("home", "portal: home", lambda _: client.page("/", session), requests),
+        ("home", "portal: home, what changes", lambda _: client.page("/live", session), requests),
+        ("page", "portal: list of jobs", lambda _: client.page("/jobs", session), requests),
+        ("page", "portal: cluster", lambda _: client.page("/cluster", session), requests),
+        ("page", "portal: why a job waits",
+         lambda n: client.page(f"/jobs/user{(LIVE - 1 - n % 50) % 50}/l{LIVE - 1 - n % 50}/why", session), requests),
+        ("list", "list: 50 newest of all", lambda _: client.ask("GET", "/api/v2/jobs?limit=50"), requests),
         ("list", "list: 50 of one user, with their number",
-         lambda n: client.ask("GET", f"/api/v2/jobs?username=user{n % 50}&limit=50&withTotalCount=true")),
+         lambda n: client.ask("GET", f"/api/v2/jobs?username=user{n % 50}&limit=50&withTotalCount=true"), requests),
         ("list", "list: 50 that succeeded, from the 5,000th",
-         lambda _: client.ask("GET", "/api/v2/jobs?state=SUCCEEDED&limit=50&offset=5000")),
-        ("list", "one job", lambda n: client.ask("GET", f"/api/v2/jobs/user{n % 50}~e{n % 50}")),
-        ("submit", "submit a job", lambda n: client.ask("POST", "/api/v2/jobs", job.replace("NAME", f"b{n}"))),
+         lambda _: client.ask("GET", "/api/v2/jobs?state=SUCCEEDED&limit=50&offset=5000"), requests),
+        ("list", "one job", lambda n: client.ask("GET", f"/api/v2/jobs/user{n % 50}~e{n % 50}"), requests),
+        ("submit", "submit a job",
+         lambda n: client.ask("POST", "/api/v2/jobs", job.replace("NAME", f"b{n}")), requests),
     ]  # fmt: skip
 
 

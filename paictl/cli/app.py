@@ -11,8 +11,10 @@ import typer
 
 from paictl import __version__
 from paictl.cli.command import App, Lazy
-from paictl.cli.console import Output, write, write_data
+from paictl.cli.console import Output, info, write, write_data
 from paictl.cli.options import OutputOption
+from paictl.errors import ExitCode
+from paictl.i18n import text
 
 _EPILOG = """
 paictl config validate cluster/
@@ -22,6 +24,8 @@ paictl help job submit
 
 Exit codes: 0 clean or done · 1 findings or a negative answer · 2 usage or internal error · 3 partly done ·
 4 unreachable · 130 interrupted
+
+Commands that fail leave a record in the log file: paictl support log
 
 Defaults of options: ~/.config/paictl/config.toml, or .paictl.toml in a project (output, lang, state, color, and a table
 for each command, as [job.submit]).
@@ -72,23 +76,57 @@ def root(
     """Hold what stands before all commands."""
 
 
-@app.command(epilog="paictl version -o json")
+@app.command(
+    epilog="""
+    paictl version
+    paictl version --check
+    paictl version --check --index https://mirror.example/simple -o json
+"""
+)
 def version(
+    check: Annotated[
+        bool, typer.Option("--check", help="Ask the package index for a newer release; exit code 1 if there is one.")
+    ] = False,
+    index: Annotated[
+        str | None, typer.Option("--index", metavar="URL", help="Which index (default: PIP_INDEX_URL, else PyPI).")
+    ] = None,
+    timeout: Annotated[
+        float, typer.Option("--timeout", min=0.1, metavar="SECONDS", help="How long the index may take to answer.")
+    ] = 10.0,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Show the version of paictl and of what it runs on."""
+    """Show the version of paictl and of what it runs on.
 
+    Nothing is asked over the network without --check.
+    """
+    newest, newer = _newest(index, timeout) if check else (None, False)
     system = os.uname() if hasattr(os, "uname") else None
     platform = f"{system.sysname}-{system.machine}" if system else sys.platform
     python = ".".join(str(part) for part in sys.version_info[:3])
     if output is Output.TABLE:
         write(f"paictl {__version__} (Python {python}, {platform})")
-        return
+    else:
+        write_data({**_about(python, platform), **({"newest": newest, "newer": newer} if check else {})}, output)
+    if newer:
+        info(text("paictl {version} is released: pip install --upgrade paictl", version=newest))
+        raise typer.Exit(ExitCode.NEGATIVE)
+    if check:
+        info(text("this is the newest release") if newest else text("the package index has no release of paictl"))
+
+
+def _newest(index: str | None, seconds: float) -> tuple[str | None, bool]:
+    """The newest release, and whether it is newer than this."""
+    from paictl.cli import releases  # late: only this question needs a network
+
+    newest = releases.newest_release(index or releases.index_address(), seconds)
+    return newest, newest is not None and releases.is_newer(newest, __version__)
+
+
+def _about(python: str, platform: str) -> dict[str, object]:
     places = getattr(find_spec("yaml"), "submodule_search_locations", None) or ()
-    data = {
+    return {
         "paictl": __version__,
         "python": python,
         "platform": platform,
         "libyaml": any(name.startswith("_yaml.") for place in places for name in os.listdir(place)),  # noqa: PTH208
     }
-    write_data(data, output)

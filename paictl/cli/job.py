@@ -24,6 +24,8 @@ from paictl.cli.clusters import (
 )
 from paictl.cli.command import App
 from paictl.cli.console import Output, said, spoken, write, write_data, write_table
+from paictl.cli.options import WatchTimeout
+from paictl.cli.settings import settings
 from paictl.cluster.interface import Cluster, HandClock, Jobs, JobState, JobView
 from paictl.errors import ExitCode, PaictlError
 from paictl.i18n import counted, did_you_mean, text
@@ -143,17 +145,20 @@ def list_jobs(
     ] = None,
     user: Annotated[str | None, typer.Option("--user", help="Only jobs of a user.")] = None,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Show it again every second, until Ctrl-C.")] = False,
+    timeout: WatchTimeout = None,
     output: OutputOption = Output.TABLE,
     state: StateOption = None,
 ) -> None:
     """List jobs: state, VC, priority, devices, times. The tasks of one: paictl job show JOB."""
     wanted = Filter(vc, frozenset(map(_state, states or ())), user, unfinished)
     cluster = open_cluster(state)
+    end = time.monotonic() + (math.inf if timeout is None else timeout)
     with console.full_screen(watch):
-        _show_jobs(cluster, wanted, output, watch=watch)
+        _show_jobs(cluster, wanted, output, watch=watch, end=end)
 
 
-def _show_jobs(cluster: Cluster, wanted: Filter, output: Output, *, watch: bool) -> None:
+def _show_jobs(cluster: Cluster, wanted: Filter, output: Output, *, watch: bool, end: float) -> None:
+    """The jobs, with `watch` again and again until the monotonic clock is at `end`."""
     while True:
         jobs = chosen(cluster, wanted)
         if watch:
@@ -166,7 +171,7 @@ def _show_jobs(cluster: Cluster, wanted: Filter, output: Output, *, watch: bool)
         else:
             listed = [job_data(job) for job in jobs]
             write_data([{name: one for name, one in data.items() if name != "tasks"} for data in listed], output)
-        if not watch:
+        if not watch or time.monotonic() + 1 > end:
             return
         time.sleep(1)
 
@@ -322,9 +327,18 @@ def exec_(
         raise typer.Exit(code)
 
 
-@app.command(epilog="paictl job explain train -o json")
+@app.command(
+    epilog="""
+    paictl job explain train
+    paictl job explain train -o wide
+    paictl job explain train -o json
+"""
+)
 def explain(job: JobName, output: OutputOption = Output.TABLE, state: StateOption = None) -> None:
-    """Explain why a job waits, and the smallest change that would let it run."""
+    """Explain why a job waits, and the smallest change that would let it run.
+
+    With -o wide also what was found wherever it was tried, and the largest smaller job that would not wait.
+    """
     from paictl.operate import explaining  # late: only this command needs the scheduler's explanations
 
     cluster = open_cluster(state)
@@ -332,5 +346,5 @@ def explain(job: JobName, output: OutputOption = Output.TABLE, state: StateOptio
     if output is not Output.TABLE:
         write_data(explaining.data(found), output)
         return
-    for line in explaining.lines(found):
+    for line in explaining.lines(found, full=settings.wide):
         write(said(line))

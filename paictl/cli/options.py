@@ -70,6 +70,12 @@ OutputOption = Annotated[
     Output, typer.Option("--output", "-o", callback=take_form, help="Form of the result.", show_default=False)
 ]
 
+WatchTimeout = Annotated[
+    float | None,
+    typer.Option("--timeout", min=0, metavar="SECONDS", help="With --watch: end after this time, with exit code 0."),
+]
+"""How long something is watched; None for until Ctrl-C."""
+
 
 def kind_option(text: str) -> Any:
     """The option ``--kind``; `text` says what the kind is for."""

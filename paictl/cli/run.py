@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import time
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -36,14 +37,25 @@ _EXTRAS = {
 def attempt(arguments: Sequence[str], language: str | None = None) -> tuple[int, PaictlError | None]:
     """Run a command line; (exit code, the error that was said). `language` is that of a lab that it is typed in."""
     settings.reset()
-    code, error = int(ExitCode.OK), None
+    code, error, begun = int(ExitCode.OK), None, time.monotonic()
     try:
         with console.command_line(console.asked_form(arguments)):
             code, error = _ended(arguments, language)
+            if error is not None:
+                _keep(arguments, code, error, time.monotonic() - begun)
     except BrokenPipeError:
         console.forget_output()
         return BROKEN_PIPE, error
     return code, error
+
+
+def _keep(arguments: Sequence[str], code: int, error: PaictlError, seconds: float) -> None:
+    """Add a failure to the log file; where that is, is said to whoever wants to know more."""
+    from paictl.cli.logfile import note_failure  # late: what works writes nothing
+
+    path = note_failure(arguments, code, error, seconds)
+    if path is not None:
+        console.detail(text("log file: {path}", path=path))
 
 
 def _ended(arguments: Sequence[str], language: str | None) -> tuple[int, PaictlError | None]:

@@ -14,10 +14,17 @@ from paictl.cli.clusters import OutputOption, StateOption, open_cluster
 from paictl.cli.command import App
 from paictl.cli.console import Output, write_data, write_table
 from paictl.errors import ExitCode, PaictlError
+from paictl.i18n import text
 from paictl.operate.support import archive, gather
-from paictl.places import state_folder
+from paictl.places import log_file, state_folder
 
-app = App(help="Collect information for a problem report.", epilog="paictl support bundle")
+app = App(
+    help="Collect information for a problem report.",
+    epilog="""
+paictl support log
+paictl support bundle
+""",
+)
 
 
 @app.callback()
@@ -45,7 +52,7 @@ def bundle(
     that a part is missing; it is named.
     """
     cluster = open_cluster(state)
-    made = gather(cluster, state_folder())
+    made = gather(cluster, state_folder(), log_file())
     name = f"paictl-support-{cluster.name}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     path = file or Path(f"{name}.tar.gz")
     data = archive(made, name)
@@ -53,12 +60,41 @@ def bundle(
     if output is not Output.TABLE:
         write_data({"file": str(path), "files": sorted(made.files), "missing": dict(made.missing)}, output)
     else:
-        write_table(("FILE", "BYTES"), [(one, len(text.encode())) for one, text in sorted(made.files.items())])
+        write_table(("FILE", "BYTES"), [(one, len(content.encode())) for one, content in sorted(made.files.items())])
         console.write(f"wrote {path}")
     for part, why in made.missing.items():
         console.warning(f"{part}: {why}")
     if made.missing:
         raise typer.Exit(ExitCode.PARTIAL)
+
+
+@app.command(
+    epilog="""
+    paictl support log
+    paictl support log --lines 200 > paictl.log
+"""
+)
+def log(
+    lines: Annotated[int, typer.Option("--lines", "-n", min=1, metavar="N", help="How many of the newest.")] = 40,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Show the newest lines of the log file: which commands failed, why, and what caused it.
+
+    It holds no passwords and nothing of commands that worked. It is kept in up to four files of 1 MiB.
+    """
+    path = log_file()
+    try:
+        newest = path.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:]
+    except FileNotFoundError:
+        newest = []
+    except OSError as error:
+        raise PaictlError(f"cannot be read: {error.strerror}", where=str(path)) from None
+    if output is not Output.TABLE:
+        write_data({"file": str(path), "lines": newest}, output)
+        return
+    for line in newest:
+        console.write(line)
+    console.info(text("log file: {path}", path=path) if newest else text("no command has failed yet"))
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -6,36 +6,49 @@ from typing import Any, Final
 
 from paictl.cluster.scheduling import JobExplanation, JobSituation
 from paictl.i18n import Text, text
-from paictl.scheduler.explain import Names, render, to_data
+from paictl.scheduler.explain import ExplanationText, Names, render, to_data, wording
 from paictl.workload.job import PRIORITIES
 from paictl.workload.pods import short_name
 
 _NAMES: Final = Names({priority: name for name, priority in PRIORITIES.items()}.get, short_name)
 
 
-def lines(found: JobExplanation) -> list[str]:
-    """An explanation for people, line by line, each of them a text that can be said in every language."""
+def lines(found: JobExplanation, *, full: bool = False) -> list[str]:
+    """An explanation for people, line by line, each of them a text that can be said in every language.
+
+    `full` spares no detail (`paictl.scheduler.explain.render`).
+    """
     if found.scheduler is not None:
-        head = text("job {job}: {waiting} of {tasks} tasks wait", job=found.job, waiting=found.waiting,
-                    tasks=found.tasks)  # fmt: skip
-        return [*([head] if found.waiting > 1 else []), *render(found.scheduler, _NAMES)]
-    said, hint = _plain(found)
+        return [*heads(found), *render(found.scheduler, _NAMES, full=full)]
+    said, hint = plain(found)
     return [said, text("hint: {hint}", hint=hint)] if hint else [said]
+
+
+def heads(found: JobExplanation) -> list[Text]:
+    """How many of its tasks wait, where that is not plain."""
+    if found.waiting <= 1:
+        return []
+    return [text("job {job}: {waiting} of {tasks} tasks wait", job=found.job, waiting=found.waiting, tasks=found.tasks)]
+
+
+def parts(found: JobExplanation) -> ExplanationText | None:
+    """The same words part by part, for a page; None where the scheduler has not looked (`plain` has what there is)."""
+    return None if found.scheduler is None else wording(found.scheduler, _NAMES)
 
 
 def data(found: JobExplanation) -> dict[str, Any]:
     """An explanation for programs."""
     if found.scheduler is not None:
         return {"job": found.job, **to_data(found.scheduler)}
-    said, hint = _plain(found)
+    said, hint = plain(found)
     return {
         "job": found.job, "state": found.state.value, "situation": found.situation.value, "text": str(said),
         "hint": str(hint or ""),
     }  # fmt: skip
 
 
-def _plain(found: JobExplanation) -> tuple[Text, Text | None]:
-    """(text, hint) where the scheduler has not looked."""
+def plain(found: JobExplanation) -> tuple[Text, Text | None]:
+    """(text, hint) where the scheduler has not looked; the hint is for who types commands."""
     match found.situation:
         case JobSituation.SERVICE_STOPPED:
             said = text("job {job} waits because {service} is stopped: {consequence}", job=found.job,

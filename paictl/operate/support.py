@@ -41,8 +41,8 @@ class SupportBundle:
     missing: Mapping[str, str]
 
 
-def gather(cluster: Cluster, state: Path) -> SupportBundle:
-    """Ask a cluster for everything, and take what this machine has kept in its `state` folder along.
+def gather(cluster: Cluster, state: Path, log: Path) -> SupportBundle:
+    """Ask a cluster for everything, and take what this machine has kept along: its `state` folder and the `log` file.
 
     A part that cannot be had is said to be missing and keeps no other away.
     """
@@ -55,6 +55,8 @@ def gather(cluster: Cluster, state: Path) -> SupportBundle:
             missing[name] = str(error)
     for path in _kept(state):
         files[f"this-machine/{path.relative_to(state)}"] = path.read_text(encoding="utf-8", errors="replace")
+    if log.is_file():
+        files[f"this-machine/{log.name}"] = log.read_text(encoding="utf-8", errors="replace")
     if missing:
         files["missing.json"] = _json(missing)
     return SupportBundle(files, missing)

@@ -19,6 +19,8 @@ from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.server.app import Extension, ServerApp
 from paictl.server.credentials import Network
+from paictl.server.portal.home import warm
+from paictl.server.portal.usage import UsageHistory
 from paictl.server.routes import routes
 from paictl.server.routing import Router
 from paictl.server.workers import Workers
@@ -75,8 +77,9 @@ def application(
     *, encrypted: bool = False, extension: Extension | None = None,
 ) -> tuple[ServerApp, Workers]:  # fmt: skip
     """The application over a cluster, and its threads, which the caller closes."""
-    workers = Workers(connect, stamp)
-    table = Router((*(extension.routes if extension else ()), *routes()))
+    workers, history = Workers(connect, stamp), UsageHistory()
+    workers.warm(lambda cluster: warm(cluster, history))
+    table = Router((*(extension.routes if extension else ()), *routes(history)))
     return ServerApp(workers, table, proxies, hsts=encrypted, extension=extension), workers
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
 from paictl.cluster.interface import Cluster
+from paictl.errors import PaictlError
 from paictl.i18n import text
 from paictl.server.calls import ApiError
 
@@ -46,6 +48,11 @@ class Workers:
         except TimeoutError:
             said = text("no answer of the cluster in {seconds:g} s: look whether it was done", seconds=PATIENCE)
             raise ApiError(504, "TimeoutError", said) from None
+
+    def warm(self, question: Callable[[Cluster], object]) -> None:
+        """Ask something whose answer is remembered, so that the first visitor does not have to wait for it."""
+        with contextlib.suppress(PaictlError):  # whoever asks next is told
+            self._pool.submit(self._answer, question).result()
 
     def _done(self, loop: asyncio.AbstractEventLoop) -> Callable[[object], None]:
         def free() -> None:

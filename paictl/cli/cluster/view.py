@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import sys
 import time
@@ -16,6 +17,7 @@ from paictl.cli.cluster.picture.lines import picture_lines
 from paictl.cli.cluster.picture.marks import marks
 from paictl.cli.clusters import OutputOption, StateOption, open_cluster
 from paictl.cli.console import PIPE_WIDTH, Output, write_data, write_segments
+from paictl.cli.options import WatchTimeout
 from paictl.cli.segments import Line
 from paictl.cluster.interface import Cluster
 from paictl.cluster.page import page
@@ -39,6 +41,7 @@ _EVERY = 1.0
 
 def view(
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Draw it anew every second, until Ctrl-C.")] = False,
+    timeout: WatchTimeout = None,
     html: Annotated[
         Path | None,
         typer.Option("--html", metavar="FILE", help="Write a page with the timeline of all jobs; it opens offline."),
@@ -58,7 +61,7 @@ def view(
     elif output is not Output.TABLE:
         write_data(picture_data(cluster.picture(history=True)), output)
     elif watch:
-        _watch(cluster, by)
+        _watch(cluster, by, math.inf if timeout is None else timeout)
     else:
         write_segments(_lines(cluster, by, shutil.get_terminal_size((PIPE_WIDTH, 24)).columns))
 
@@ -80,16 +83,18 @@ def _write_page(cluster: Cluster, path: Path) -> None:
     console.info(f"wrote {path}; open it in a browser")
 
 
-def _watch(cluster: Cluster, by: By) -> None:
-    """Redraw in place until Ctrl-C; what does not fit the window's height is left out, and said so."""
+def _watch(cluster: Cluster, by: By, seconds: float = math.inf) -> None:
+    """Redraw in place until Ctrl-C or for some seconds; what does not fit the window's height is left out, and said so."""
     from rich.live import Live
 
     if not sys.stdout.isatty():
         raise PaictlError("--watch needs a terminal", hint="leave it out, or use: paictl cluster view -o json")
-    screen = console.stdout()
+    screen, end = console.stdout(), time.monotonic() + seconds
     with Live(console=screen, screen=True, auto_refresh=False) as live:
         while True:
             live.update(_fitted(_lines(cluster, by, screen.width), screen.height), refresh=True)
+            if time.monotonic() + _EVERY > end:
+                return
             time.sleep(_EVERY)
 
 

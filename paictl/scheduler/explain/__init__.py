@@ -6,7 +6,18 @@ back; this package must never leave a change behind, and never claim what it has
 """
 
 from paictl.scheduler.explain.data import Explanation, PodVerdict, from_data, to_data
-from paictl.scheduler.explain.text import Names, render
+from paictl.scheduler.explain.text import Names
 from paictl.scheduler.explain.why import explain
+from paictl.scheduler.explain.wording import ExplanationText, render, wording
 
-__all__ = ["Explanation", "Names", "PodVerdict", "explain", "from_data", "render", "to_data"]
+__all__ = [
+    "Explanation",
+    "ExplanationText",
+    "Names",
+    "PodVerdict",
+    "explain",
+    "from_data",
+    "render",
+    "to_data",
+    "wording",
+]

@@ -139,6 +139,8 @@ class ChangeKind(StrEnum):
     QUOTA = "more quota"
     PRIORITY = "priority"
     END = "groups end"
+    SIZE = "smaller"
+    """Asking for less; it is no change among others but a compromise, and stands alone as `Explanation.smaller`."""
 
 
 @frozen
@@ -175,6 +177,8 @@ class Change:
     """(node, number) of devices."""
     priority: int | None = None
     quota: QuotaIncrease | None = None
+    members: tuple[tuple[int, int], ...] = ()
+    """(leaf cells of a pod, number of such pods) to ask for instead."""
     smallest: bool = True
     """Whether every smaller change of this kind was tried in vain; False if there were too many to try."""
 
@@ -200,6 +204,8 @@ class Explanation:
     """Least disturbing first."""
     pins: tuple[str, ...] = ()
     """Pinned cells of the VC, if a guaranteed request names none: only jobs that name them get them."""
+    smaller: Change | None = None
+    """The largest smaller group that would not wait, if there is one."""
 
 
 def to_data(explanation: Explanation) -> dict[str, Any]:
@@ -218,6 +224,7 @@ def to_data(explanation: Explanation) -> dict[str, Any]:
         "physicalCapacity": explanation.physical,
         "changes": [_change(change) for change in explanation.changes],
         "pins": list(explanation.pins),
+        "smaller": None if explanation.smaller is None else _change(explanation.smaller),
         "request": {
             "leafCellNumber": request.leaf_number,
             "leafCellType": request.leaf_type,
@@ -252,6 +259,7 @@ def from_data(data: Mapping[str, Any]) -> Explanation:
         data["physicalCapacity"],
         tuple(map(_change_from, data["changes"])),
         tuple(data["pins"]),
+        None if data["smaller"] is None else _change_from(data["smaller"]),
     )
 
 
@@ -287,6 +295,7 @@ def _change_from(data: Mapping[str, Any]) -> Change:
         tuple((node, device) for node, device in data.get("devices", ())),
         data.get("priority"),
         None if quota is None else QuotaIncrease(**quota),
+        tuple((leaves, pods) for leaves, pods in data.get("members", ())),
         data["smallest"],
     )
 
@@ -294,7 +303,7 @@ def _change_from(data: Mapping[str, Any]) -> Change:
 def _change(change: Change) -> dict[str, Any]:
     """A change without the fields that do not belong to its kind."""
     data: dict[str, Any] = {"kind": str(change.kind)}
-    for name in ("groups", "nodes", "devices", "priority", "quota"):
+    for name in ("groups", "nodes", "devices", "priority", "quota", "members"):
         value = getattr(change, name)
         if value is not None and value != ():
             data[name] = _plain(value)

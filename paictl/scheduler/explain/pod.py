@@ -12,8 +12,8 @@ from paictl.frozen import frozen
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.explain.data import PodVerdict, to_data
 from paictl.scheduler.explain.scratch import holder
-from paictl.scheduler.explain.text import render
 from paictl.scheduler.explain.why import explain
+from paictl.scheduler.explain.wording import render
 from paictl.scheduler.groups import GroupState, Hold
 from paictl.scheduler.operations import fault
 from paictl.scheduler.wire import pod_name

@@ -1,6 +1,6 @@
-"""An explanation in words: one line a thought, from the request over the views to what would help.
+"""The phrases of an explanation: what was tried, what was found there, what would help and what would come of it.
 
-Every line is an `i18n.Text`: English as it is, and the language of its reader where it is shown.
+Every phrase is an `i18n.Text`: English as it is, and the language of its reader where it is shown.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from paictl.frozen import frozen
 from paictl.i18n import Text, counted, joined, text
 from paictl.scheduler.decision import Failure
-from paictl.scheduler.explain.data import ANOTHER, ChangeKind, PodVerdict
+from paictl.scheduler.explain.data import ANOTHER, ChangeKind
 from paictl.scheduler.groups import Hold
 from paictl.scheduler.occupancy import OPPORTUNISTIC
 
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 SHOWN: Final = 3
 """So many groups, nodes or pods are named before the rest is only counted."""
-DETAILED: Final = 2
-"""So many views are shown in detail; of the others one line each."""
 
 
 @frozen
@@ -34,42 +32,11 @@ class Names:
     """A pod or a group of pods, from its full name."""
 
 
-_FULL: Final = Names()
+FULL: Final = Names()
+"""Everything by its full name and number."""
 
 
-def render(explanation: Explanation, names: Names = _FULL) -> list[str]:
-    """The lines of an explanation, without line ends; priorities to take are said by class where they have one."""
-    request = explanation.request
-    pod = names.short(request.name)
-    kind = (
-        text("priority {priority}, guaranteed", priority=request.priority)
-        if request.guaranteed else text("opportunistic")
-    )  # fmt: skip
-    sizes = [text("{pods} of {devices}", pods=_pods(number), devices=_devices(leaves))
-             for leaves, number in request.members]  # fmt: skip
-    asks = text("group {group} of VC {vc} asks for {pods} ({kind})", group=names.short(request.group), vc=request.vc,
-                pods=joined(" and ", sizes), kind=kind)  # fmt: skip
-    if explanation.outcome is not None:
-        verb = (
-            "Pod {pod} can run now: {asks}."
-            if explanation.decision is PodVerdict.BIND
-            else ("Pod {pod} waits for others to go: {asks}.")
-        )
-        return [text(verb, pod=pod, asks=asks),
-                text("  It would {outcome}.", outcome=outcome_text(explanation.outcome, names))]  # fmt: skip
-    lines: list[str] = [text("Pod {pod} waits: {asks}.", pod=pod, asks=asks)]
-    for number, view in enumerate(explanation.views, 1):
-        lines.append(_tried(number, view))
-        if number <= DETAILED:
-            lines += [joined("", ["   ", line]) for line in _view(view, names)]
-    if not explanation.views:
-        lines.append(text("VC {vc} has no quota where this pod could run.", vc=request.vc))
-    if explanation.physical:
-        lines.append(_unpromised(explanation))
-    return [*lines, *_changes(explanation, names)]
-
-
-def _tried(number: int, view: ViewReport) -> Text:
+def tried_text(number: int, view: ViewReport) -> Text:
     """Where was looked, and why that was in vain."""
     where = (
         text("{view} of VC {vc}", view=view.view, vc=view.vc)
@@ -90,7 +57,7 @@ def _failure(failure: Failure) -> Text:
             return text("the quota is free, but only on nodes that are bad or not suggested")
 
 
-def _unpromised(explanation: Explanation) -> Text:
+def unpromised_text(explanation: Explanation) -> Text:
     """That there are devices, but not for this VC."""
     request = explanation.request
     unused = (
@@ -104,7 +71,7 @@ def _unpromised(explanation: Explanation) -> Text:
     )  # fmt: skip
 
 
-def _view(view: ViewReport, names: Names) -> list[Text]:
+def view_texts(view: ViewReport, names: Names) -> list[Text]:
     """Quota, devices, nodes and groups of one view."""
     lines = []
     if view.promises:
@@ -172,24 +139,13 @@ def _room(pod: PodFit) -> Text:
                 nodes=counted("{count} node", "{count} nodes", pod.nodes))  # fmt: skip
 
 
-def _changes(explanation: Explanation, names: Names) -> list[Text]:
-    if not explanation.changes:
-        return [
-            text("No single change of nodes, quota, priority or running groups was found that would let it run now.")
-        ]
-    return [
-        text("Any one of these would let it run now, least disturbing first:"),
-        *(_change(change, names) for change in explanation.changes),
-    ]
-
-
-def _change(change: Change, names: Names) -> Text:
+def way_text(change: Change, names: Names) -> Text:
     """One change and what would come of it."""
     what, outcome = change_text(change, names), outcome_text(change.outcome, names)
     if change.smallest:
-        return text("- {change}: it would {outcome}.", change=what, outcome=outcome)
+        return text("{change}: it would {outcome}.", change=what, outcome=outcome)
     return text(
-        "- {change}: it would {outcome} (less may do: not everything was tried).", change=what, outcome=outcome
+        "{change}: it would {outcome} (less may do: not everything was tried).", change=what, outcome=outcome
     )  # fmt: skip
 
 
@@ -211,7 +167,7 @@ def _repairs(change: Change) -> Text:
     )  # fmt: skip
 
 
-def change_text(change: Change, names: Names = _FULL) -> Text:
+def change_text(change: Change, names: Names = FULL) -> Text:
     """What has to be changed, as the beginning of a sentence."""
     match change.kind:
         case ChangeKind.ANY_NODE:
@@ -236,6 +192,8 @@ def change_text(change: Change, names: Names = _FULL) -> Text:
             if name is None:
                 return text("give it priority {priority}", priority=change.priority)
             return text("give it the class {name} (priority {priority})", name=name, priority=change.priority)
+        case ChangeKind.SIZE:
+            return text("ask for {pods}", pods=members_text(change.members))
         case ChangeKind.END:
             groups = _listed([_holder(one, one.leaves, names) for one in change.groups], "more group", "more groups")
             return (
@@ -244,7 +202,7 @@ def change_text(change: Change, names: Names = _FULL) -> Text:
             )  # fmt: skip
 
 
-def outcome_text(outcome: ChangeOutcome, names: Names = _FULL) -> Text:
+def outcome_text(outcome: ChangeOutcome, names: Names = FULL) -> Text:
     """Where a pod and the rest of its group would run, and at whose cost, after "would"."""
     places = [f"{node} [{','.join(map(str, sorted(devices)))}]" for node, devices in outcome.places]
     said = text("run on {places}", places=_listed(places, "more pod", "more pods"))
@@ -269,6 +227,18 @@ def _holder(one: Holder, leaves: int, names: Names) -> Text:
         return text("{group} ({devices}, {what})", group=_group(one, names), devices=_devices(leaves), what=what)
     return text("{group} ({devices}, VC {vc}, {what})", group=names.short(one.group), devices=_devices(leaves),
                 vc=one.vc, what=what)  # fmt: skip
+
+
+def members_text(members: Sequence[tuple[int, int]]) -> Text:
+    """The pods of a group by size."""
+    sizes = [text("{pods} of {devices}", pods=_pods(number), devices=_devices(leaves)) for leaves, number in members]
+    return joined(" and ", sizes)
+
+
+def smaller_text(change: Change, names: Names) -> Text:
+    """What would run now if less was asked for."""
+    return text("Smaller, it would not have to wait: {pods} would {outcome}.", pods=members_text(change.members),
+                outcome=outcome_text(change.outcome, names))  # fmt: skip
 
 
 def _listed(texts: Sequence[str], one: str, many: str) -> Text:

@@ -8,6 +8,7 @@ from paictl.scheduler.decision import Bind, Wait
 from paictl.scheduler.explain.changes import changes
 from paictl.scheduler.explain.data import ChangeKind, Explanation, PodVerdict
 from paictl.scheduler.explain.scratch import Scratch, outcome, outcome_of
+from paictl.scheduler.explain.sizes import smaller
 from paictl.scheduler.explain.survey import report, survey
 from paictl.scheduler.placement.search import candidate_views
 from paictl.scheduler.placement.suggested import Suggested
@@ -45,9 +46,11 @@ def explain(
     reports = tuple(
         report(state, request, found, attempt) for found, attempt in zip(surveys, decision.attempts, strict=True)
     )
-    found = changes(Scratch(engine, request, suggested, siblings), surveys)
+    scratch = Scratch(engine, request, suggested, siblings)
+    found = changes(scratch, surveys)
     physical = any(change.kind is ChangeKind.OPPORTUNISTIC for change in found)
-    return Explanation(request, PodVerdict.WAIT, None, reports, physical, found, _pins(state, request))
+    return Explanation(request, PodVerdict.WAIT, None, reports, physical, found, _pins(state, request),
+                       smaller(scratch))  # fmt: skip
 
 
 def _pins(state: State, request: PodRequest) -> tuple[str, ...]:

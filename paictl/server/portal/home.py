@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from paictl.cluster.interface import JobState, JobView, Port
+from paictl.cluster.interface import Cluster, JobState, JobView, Port
 from paictl.cluster.jobpages import JobOrder, JobQuery, page_of
 from paictl.cluster.picture import Picture
-from paictl.errors import PaictlError
-from paictl.operate import explaining
 from paictl.scheduler.groups import Hold
 from paictl.server.calls import Answer, Call
-from paictl.server.portal.rendering import fragment, page
+from paictl.server.portal.rendering import fragment, page, prepare
 from paictl.server.portal.showing import path_of
 from paictl.server.portal.usage import HEIGHT, WIDTH, UsageHistory
+from paictl.server.portal.why import explained
 from paictl.server.routing import Access, Operation, Route
 from paictl.server.tenants import Tenants
 
@@ -37,6 +36,15 @@ def routes(history: UsageHistory) -> tuple[Route, ...]:
         Route("GET", "/", Access.USER, home, Operation("How the cluster and one's own jobs are")),
         Route("GET", "/live", Access.USER, live, Operation("What changes of the first page")),
     )
+
+
+def warm(cluster: Cluster, history: UsageHistory) -> None:
+    """Read what the first visit would have to wait for: cells, jobs, and all events so far."""
+    if Port.SCHEDULING not in cluster.lacks:
+        cluster.picture()
+    page_of(cluster, JobQuery(limit=1))
+    history.chart(cluster, 0)
+    prepare("home.html")
 
 
 def _values(call: Call, history: UsageHistory) -> dict[str, Any]:
@@ -63,8 +71,8 @@ def _tiles(picture: Picture, total: int) -> list[tuple[str, int, str]]:
         ("In use", sum(leaf.hold not in (Hold.NONE, Hold.PREEMPTING) for leaf in leaves), "good"),
         ("Lent", sum(leaf.hold in _LENT for leaf in leaves), ""),
         ("Bad", sum(not leaf.healthy for leaf in leaves), "bad"),
-        ("Jobs that run", states.count(JobState.RUNNING), "good"),
-        ("Jobs that wait", states.count(JobState.WAITING), "wait"),
+        ("Running jobs", states.count(JobState.RUNNING), "good"),
+        ("Waiting jobs", states.count(JobState.WAITING), "wait"),
     ]
 
 
@@ -76,10 +84,9 @@ def _longest_waiting(call: Call) -> JobView | None:
 
 
 def _why(call: Call, job: JobView | None) -> list[str]:
-    """The beginning of the explanation; the page of the job has all of it."""
+    """The beginning of the explanation; its page has all of it."""
     if job is None or Port.SCHEDULING in call.cluster.lacks:
         return []
-    try:
-        return explaining.lines(Tenants(call).explanation(call.cluster.explain(job.key)))[:3]
-    except PaictlError:  # it may have begun to run meanwhile; the next look shows it
-        return []
+    found = explained(call, job, pictured=False)
+    tried = () if found.words is None else (found.words.asks, *(view.tried for view in found.words.views[:2]))
+    return [*found.said, *tried]

@@ -7,22 +7,17 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from paictl.cluster.interface import Event, JobState, JobView, Port, TaskPlace
+from paictl.cluster.interface import Event, JobState, TaskPlace
 from paictl.cluster.picture import JobLine
 from paictl.cluster.timeline import timeline
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
-from paictl.i18n import text
-from paictl.operate import explaining
-from paictl.scheduler.explain.data import Change, ChangeKind
-from paictl.scheduler.occupancy import OPPORTUNISTIC
 from paictl.server.calls import Answer, Call, redirect
 from paictl.server.portal.rendering import fragment, page
 from paictl.server.portal.showing import MOST_SHOWN, path_of
+from paictl.server.portal.why import explained
 from paictl.server.routing import Access, Operation, Route
 from paictl.server.tenants import Tenants
-from paictl.workload.job import PRIORITIES
-from paictl.workload.pods import short_name
 
 LOG_LINES: Final = 1000
 """Lines of a log that a page shows; ``paictl job logs -f`` shows all of it."""
@@ -48,48 +43,15 @@ def _values(call: Call) -> dict[str, Any]:
     found = tenants.job(call.cluster.job(_key(call)))
     now = call.cluster.now
     told = tenants.events(call.cluster.events(f"job/{found.key}"))
-    path, (why, ways) = path_of(found.key), _why(call, found)
+    path, waiting = path_of(found.key), found.state is JobState.WAITING
     return {
         "job": found, "path": path, "live": f"{path}/live", "tasks": found.tasks[:MOST_SHOWN],
         "more_tasks": max(len(found.tasks) - MOST_SHOWN, 0),
         "ran": (found.ended or now) - found.started if found.started else None,
-        "waiting": found.state is JobState.WAITING, "why": why, "ways": ways,
+        "waiting": waiting, "why": explained(call, found, pictured=False) if waiting else None,
         "chart": chart(told, found.submitted, found.ended or now),
         "events": told[-MOST_SHOWN:], "more_events": max(len(told) - MOST_SHOWN, 0),
     }  # fmt: skip
-
-
-@frozen
-class WayOut:
-    """A change that would let a job run, as a button: a class for a clone of it, or a job of one's own to stop."""
-
-    said: str
-    priority: str = ""
-    stops: str = ""
-
-
-def _why(call: Call, found: JobView) -> tuple[list[str], list[WayOut]]:
-    """Why it waits, line by line, and what its user can do about it; nothing for one that does not wait."""
-    if found.state is not JobState.WAITING or Port.SCHEDULING in call.cluster.lacks:
-        return [], []
-    try:
-        explained = Tenants(call).explanation(call.cluster.explain(found.key))
-    except PaictlError as error:  # it may have begun to run meanwhile; the next look shows it
-        return [error.message], []
-    return explaining.lines(explained), list(_ways(call, explained.scheduler.changes if explained.scheduler else ()))
-
-
-def _ways(call: Call, changes: Sequence[Change]) -> Iterator[WayOut]:
-    classes = {priority: name for name, priority in PRIORITIES.items()}
-    for change in changes:
-        if change.kind is ChangeKind.OPPORTUNISTIC and OPPORTUNISTIC in classes:
-            yield WayOut(text("Resubmit as {name}", name=classes[OPPORTUNISTIC]), classes[OPPORTUNISTIC])
-        elif change.kind is ChangeKind.PRIORITY and change.priority in classes:
-            yield WayOut(text("Resubmit as {name}", name=classes[change.priority]), classes[change.priority])
-        elif change.kind is ChangeKind.END and len(change.groups) == 1:
-            job = short_name(change.groups[0].group).partition("/")[0]
-            if job.partition("~")[0] == call.me.name or (call.me.admin and "~" in job):
-                yield WayOut(text("Stop {job}", job=job), stops=job)
 
 
 def log(call: Call) -> Answer:

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from paictl.server.portal import account, cluster, home, hours, job, jobs, session, submit
+from paictl.server.portal import account, cluster, home, hours, job, jobs, session, submit, why
 from paictl.server.portal.admin import configuration, machines, users
 from paictl.server.portal.usage import UsageHistory
 from paictl.server.routing import Route
 from paictl.server.signing import SignIns
 
 
-def routes(sign_ins: SignIns) -> tuple[Route, ...]:
-    """The pages; `sign_ins` counts the passwords that are tried at them."""
+def routes(sign_ins: SignIns, history: UsageHistory) -> tuple[Route, ...]:
+    """The pages; `sign_ins` counts the passwords that are tried at them, `history` is what has been used."""
     return (
         session.sign_in_with(sign_ins),
         account.password_with(sign_ins),
         *session.ROUTES,
-        *home.routes(UsageHistory()),
+        *home.routes(history),
         *jobs.ROUTES,
         *job.ROUTES,
+        *why.ROUTES,
         *submit.ROUTES,
         *cluster.ROUTES,
         *hours.ROUTES,

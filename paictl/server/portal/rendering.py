@@ -58,6 +58,11 @@ def _environment() -> Environment:
     return environment
 
 
+def prepare(template: str) -> None:
+    """Compile a template before somebody waits for it."""
+    _environment().get_template(template)
+
+
 @cache
 def static_address(name: str) -> str:
     """The address of a static file; it changes with the content, so that browsers may keep it."""

@@ -58,9 +58,32 @@ class SubmitForm:
         """What was sent; what was not is empty, as a browser leaves out a box that is not ticked."""
         return cls(**{one.name: str(given.get(one.name, ""))[:20_000] for one in fields(cls)})
 
+    @classmethod
+    def saying(cls, data: Mapping[str, Any]) -> SubmitForm | None:
+        """The form that says just what a job says; None for a job that says anything else or more."""
+        roles, extras = _mapping(data.get("taskRoles")), _mapping(data.get("extras"))
+        role = _mapping(roles.get("worker"))
+        each, uses = _mapping(role.get("resourcePerInstance")), data.get("prerequisites")
+        image = _mapping(uses[0]).get("uri", "") if isinstance(uses, list) and uses else ""
+        commands = role.get("commands")
+        words = (
+            str(data.get("name", "")), str(_mapping(data.get("defaults")).get("virtualCluster", "")),
+            str(_mapping(extras.get("hivedScheduler")).get("jobPriorityClass", "")), str(image),
+            "\n".join(map(str, commands)) if isinstance(commands, list) else "", str(role.get("instances", "")),
+            *(str(each.get(name, "")) for name in ("gpu", "cpu", "memoryMB")), str(data.get("jobRetryCount", 0)),
+            "on" if extras.get("gangAllocation") else "",
+        )  # fmt: skip
+        made = cls(**dict(zip((one.name for one in fields(cls)), words, strict=True)))
+        return made if made.data() == {"jobRetryCount": 0, **data} else None
+
     def yaml(self) -> str:
         """The job as people would write it by hand."""
-        data = {
+        written: str = yaml.safe_dump(self.data(), sort_keys=False, allow_unicode=True, width=1000)
+        return written
+
+    def data(self) -> dict[str, Any]:
+        """The job."""
+        return {
             "protocolVersion": 2,
             "name": self.name,
             "type": "job",
@@ -79,8 +102,6 @@ class SubmitForm:
             "defaults": {"virtualCluster": self.vc},
             "extras": {"gangAllocation": bool(self.gang), "hivedScheduler": {"jobPriorityClass": self.priority}},
         }  # fmt: skip
-        written: str = yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=1000)
-        return written
 
 
 def _number(word: str) -> int | str:
@@ -129,15 +150,22 @@ def _request(call: Call, written: str, found: Checked) -> JobRequest:
 def form(call: Call) -> Answer:
     """The page: empty, or with ``?clone=USER~NAME`` the YAML of a job under another name.
 
-    ``priority`` is the class that the clone shall have.
+    ``priority`` is the class that the clone shall have, ``instances`` and ``gpu`` the size of its only task role;
+    ``replace=yes`` offers to stop the job that was cloned once the clone is submitted.
     """
     vcs = granted(call)
     empty = SubmitForm(vc=vcs[0] if vcs else "")
     key = call.query.get("clone", "")
-    return _page(call, empty, "", None) if not key else _page(call, empty, _cloned(call, key), None)
+    if not key:
+        return _page(call, empty, "", None)
+    copy = _cloned(call, key)
+    made = SubmitForm.saying(copy)
+    typed = made.yaml() if made else yaml.safe_dump(copy, sort_keys=False, allow_unicode=True, width=1000)
+    waits = call.query.get("replace") == "yes" and not call.cluster.job(key).state.ended
+    return _page(call, made, typed, checked(call, typed), replaces=key if waits else "")
 
 
-def _cloned(call: Call, key: str) -> str:
+def _cloned(call: Call, key: str) -> dict[str, Any]:
     """What a job was submitted with, under a name that is free. Raises `ApiError` for a job of another user."""
     user, _, name = key.partition("~")
     if user != call.me.name and not call.me.admin:
@@ -151,7 +179,21 @@ def _cloned(call: Call, key: str) -> str:
         extras = _mapping(data.get("extras"))
         data["extras"] = {**extras, "hivedScheduler": {**_mapping(extras.get("hivedScheduler")),
                                                        "jobPriorityClass": priority}}  # fmt: skip
-    return str(yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=1000))
+    roles = _mapping(data.get("taskRoles"))
+    if len(roles) == 1:
+        ((name, role),) = roles.items()
+        data["taskRoles"] = {name: _resized(_mapping(role), call.query)}
+    return data
+
+
+def _resized(role: Mapping[str, Any], query: Mapping[str, str]) -> dict[str, Any]:
+    """A task role with other numbers of tasks, or of devices of each, where a query has some."""
+    changed = dict(role)
+    if _NUMBER.fullmatch(query.get("instances", "")):
+        changed["instances"] = int(query["instances"])
+    if _NUMBER.fullmatch(query.get("gpu", "")):
+        changed["resourcePerInstance"] = {**_mapping(role.get("resourcePerInstance")), "gpu": int(query["gpu"])}
+    return changed
 
 
 def _mapping(value: object) -> Mapping[str, Any]:
@@ -173,22 +215,38 @@ def written(call: Call) -> Answer:
     typed = str(given.get("yaml", "")).replace("\r\n", "\n")
     if wish == "draft" or not typed.strip():
         typed = made.yaml()
-    found = checked(call, typed)
+    found, old = checked(call, typed), str(given.get("replaces", ""))
     status = found.status if wish == "submit" else 200
     if wish == "submit" and found.sound:
         try:
-            return redirect(path_of(call.cluster.submit([_request(call, typed, Checked())])[0].key))
+            new = call.cluster.submit([_request(call, typed, Checked())])[0].key
+            if given.get("stop") and _may_stop(call, old):
+                call.cluster.stop_job(old)
+            return redirect(path_of(new))
         except ConflictError:
             found.refusal, status = text("you already have a job of this name: choose another name"), 409
         except PaictlError as error:
             found.refusal, status = error.message, answer_to(error).status
-    return _page(call, made, typed, found, status=status)
+    return _page(call, made, typed, found, status=status, replaces=old if _may_stop(call, old) else "")
 
 
-def _page(call: Call, made: SubmitForm, typed: str, found: Checked | None, *, status: int = 200) -> Answer:
+def _may_stop(call: Call, key: str) -> bool:
+    """Whether the job that a clone replaces is there, still to be stopped, and the caller's to stop."""
+    if not key or (key.partition("~")[0] != call.me.name and not call.me.admin):
+        return False
+    try:
+        return not call.cluster.job(key).state.ended
+    except PaictlError:  # it was deleted meanwhile
+        return False
+
+
+def _page(
+    call: Call, made: SubmitForm | None, typed: str, found: Checked | None, *, status: int = 200, replaces: str = ""
+) -> Answer:
     values = {
-        "title": "Submit", "here": "/submit", "form": asdict(made), "yaml": typed, "checked": found,
-        "vcs": granted(call), "priorities": list(PRIORITIES),
+        "title": "Submit", "here": "/submit", "form": asdict(made or SubmitForm()), "fits": made is not None,
+        "yaml": typed, "checked": found,
+        "vcs": granted(call), "priorities": list(PRIORITIES), "replaces": replaces,
     }  # fmt: skip
     return page(call, "submit.html", values, status=status)
 

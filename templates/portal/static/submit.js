@@ -64,6 +64,7 @@ document.addEventListener("DOMContentLoaded", () => {
 
   const soon = () => { clearTimeout(timer); timer = setTimeout(() => ask().catch(() => {}), PAUSE); };
   form.addEventListener("input", (event) => {
+    if (event.target.name === "stop") return;
     edited = event.target === text;
     soon();
   });

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -23,6 +24,7 @@ import pytest
 from paictl.cli import interrupts
 from paictl.cli.lab.hook import after_command
 from tests.conftest import ROOT
+from tools import interrupt_commands
 
 MOMENTS = int(os.environ.get("PAICTL_MOMENTS", "100"))
 """In each of two places."""
@@ -101,6 +103,16 @@ def _ended_well(done: subprocess.CompletedProcess[str]) -> bool:
     if done.returncode == 130:
         return lines == ["interrupted"]
     return done.returncode == 0 and not lines  # it came when all was said
+
+
+@pytest.mark.slow
+def test_ctrl_c_at_random_moments_of_other_commands_is_one_line(tmp_path: Path) -> None:
+    prepared = interrupt_commands.prepare(tmp_path / "prepared")
+    pick = random.Random(7)  # noqa: S311 - moments, no secrets
+    lines = ("cluster view", "job submit train.yaml --vc vision", "job explain late-3", "config validate cluster")
+    with ThreadPoolExecutor(2) as pool:
+        wrong = [said for line in lines for said in interrupt_commands.attempts(line, 3, prepared, pick, pool)]
+    assert wrong == []
 
 
 @pytest.fixture

@@ -225,6 +225,19 @@ def test_a_low_window_says_how_much_is_left_out() -> None:
     assert len(view._fitted(lines, 30).plain.splitlines()) == 30
 
 
+def test_watching_ends_by_itself_when_it_is_told_to(
+    bench: MakeBench,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    at = [0.0]
+    monkeypatch.setattr("paictl.cli.cluster.view.time.monotonic", lambda: at[0])
+    monkeypatch.setattr("paictl.cli.cluster.view.time.sleep", lambda seconds: at.append(at.pop() + seconds))
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    view._watch(bench().cluster, By.AUTO, 3.5)
+    assert at == [3.0]
+
+
 def test_watching_redraws_until_it_is_interrupted(
     bench: MakeBench,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,

@@ -57,7 +57,8 @@ def waiting(config: dict[str, Any], history: list[Any], row: Any) -> tuple[World
 @settings(max_examples=150, deadline=None)
 def test_every_claimed_change_comes_true(config: dict[str, Any], history: list[Any], row: Any) -> None:
     world, request, suggested, explanation = waiting(config, history, row)
-    for change in explanation.changes:
+    smaller = () if explanation.smaller is None else (explanation.smaller,)
+    for change in (*explanation.changes, *smaller):
         engine, changed = carried_out(world, config, change, request)
         fell, binding = run(engine, changed, suggested)
         assert fell == [one.group for one in change.outcome.victims]
@@ -79,6 +80,12 @@ def assert_is_least(world: World, change: Change, request: PodRequest, suggested
         assert change.priority is not None
         for lower in range(request.priority + 1, change.priority):
             assert waits(engine, replace(request, priority=lower), suggested)
+    if change.kind is ChangeKind.SIZE:
+        ((leaves, pods),), ((most, number),) = change.members, request.members
+        more = [(leaves, one) for one in range(pods + 1, number)] if leaves == most else []
+        more += [(size, number) for size in range(leaves + 1, most)]
+        for member in more:
+            assert waits(engine, replace(request, leaf_number=member[0], members=(member,)), suggested)
     for rest in left_out(change):
         less, changed = carried_out(world, {}, rest, request)
         assert waits(less, changed, suggested), f"{change} has too much"

@@ -87,6 +87,27 @@ def test_the_text_is_what_a_student_reads() -> None:
     ]
 
 
+def test_the_largest_smaller_group_that_would_run_is_said_on_request() -> None:
+    engine = healthy(config(A={"NODE": 2}, B={"NODE": 1}))
+    run(engine, pod("tiny", "A", 1, priority=1))
+    for asked, members, words in (
+        (pod("gang", "A", 4, pods=2), ((4, 1),), "1 pod of 4 devices would run on n1 [0,1,2,3]."),
+        (pod("gang", "A", 2, pods=4), ((2, 3),), "3 pods of 2 devices would run on n0 [2,3], n1 [0,1], n1 [2,3]."),
+    ):
+        found = explain(engine, asked)
+        assert found.smaller is not None
+        assert found.smaller.members == members
+        assert render(found, full=True)[-1] == f"Smaller, it would not have to wait: {words}"
+        assert render(found, full=True)[:-1] == render(found)
+        assert from_data(to_data(found)) == found
+    for uid, leaves in (("most", 3), ("more", 2)):
+        run(engine, pod(uid, "A", leaves, priority=1))
+    found = explain(engine, pod("one", "A", 4))
+    assert found.smaller is not None
+    assert found.smaller.members == ((2, 1),)
+    assert explain(engine, replace(pod("two", "A", 4), members=((2, 1), (4, 1)))).smaller is None
+
+
 def test_nodes_that_have_to_heal() -> None:
     engine = healthy(config(A={"NODE": 4}))
     for name in ("n1", "n2"):

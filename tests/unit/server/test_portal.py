@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import pytest
 
 from paictl.cluster.interface import JobState, NodeChange
+from paictl.operate import explaining
 from paictl.units import Millis
 from tests.unit.server.conftest import PASSWORD, Reply, Server
 
@@ -66,7 +67,7 @@ def test_a_job_is_written_checked_submitted_watched_and_stopped(server: Server, 
     assert (sent.status, sent.header("location")) == (303, "/jobs/ann/one")
     submit(ann, name="two")
     assert [job.state for job in server.cluster.jobs()] == [JobState.RUNNING, JobState.WAITING]
-    waits = text_of(ann.get("/jobs/ann/two"))
+    waits = text_of(ann.get("/jobs/ann/two/why"))
     assert "In the way: ann~one (1 device, VC vc1, priority 10)" in waits
     assert "Why it waits" not in text_of(ann.get("/jobs/ann/one"))
     assert 'class="bar running"' in ann.get("/jobs/ann/one/live")
@@ -184,7 +185,7 @@ def test_ones_own_password_and_tokens(server: Server, ann: Browser) -> None:
     assert "ann" in Browser(server, fresh).get("/account")
 
 
-PAGES = ("/jobs", "/jobs/root/one", "/jobs/root/one/log/worker/0",
+PAGES = ("/", "/jobs", "/jobs/root/one", "/jobs/root/one/why", "/jobs/root/one/log/worker/0",
          "/submit", "/cluster", "/usage", "/account", "/admin/users", "/admin/users/ann",
          "/admin/nodes", "/admin/services", "/admin/configuration", "/admin/configuration/1")  # fmt: skip
 
@@ -242,9 +243,9 @@ def test_the_home_says_how_the_cluster_and_ones_own_jobs_are(server: Server, ann
     for name in ("one", "two"):
         assert submit(ann, name=name).status == 303
     seen = text_of(ann.get("/"))
-    for tile in ("Devices 2", "Promised 2", "In use 1", "Lent 0", "Bad 0", "Jobs that run 1", "Jobs that wait 1"):
+    for tile in ("Devices 2", "Promised 2", "In use 1", "Lent 0", "Bad 0", "Running jobs 1", "Waiting jobs 1"):
         assert tile in seen
-    assert "Waits longest: ann~two" in seen
+    assert "Longest waiting: ann~two" in seen
     assert "waits: group ann~two" in seen
     server.cluster.tick(Millis(3_600_000))
     seen = ann.get("/")
@@ -261,8 +262,8 @@ def test_a_job_that_waits_has_its_ways_out_as_buttons_and_a_clone_has_a_free_nam
     waiting = ann.get("/jobs/ann/two")
     assert "Stop ann~one" in waiting
     offered = html.unescape(re.findall(r'id="way-\d+" href="([^"]+)"', waiting)[0])
-    assert offered == "/submit?clone=ann~two&priority=oppo"
-    typed = html.unescape(re.findall(r"<textarea name=\"yaml\"[^>]*>(.*?)</textarea>", ann.get(offered), re.DOTALL)[0])
+    assert offered == "/submit?clone=ann~two&priority=oppo&replace=yes"
+    typed = yaml_in(ann.get(offered))
     assert "name: two-2" in typed
     assert "jobPriorityClass: oppo" in typed
     again = ann.post("/submit", "/submit", {"yaml": typed, "wish": "submit"})
@@ -271,3 +272,82 @@ def test_a_job_that_waits_has_its_ways_out_as_buttons_and_a_clone_has_a_free_nam
     assert server.ask("GET", "/submit?clone=ann~two", cookie=server.session("bob")).status == 403
     ann.post("/jobs/ann/two", "/jobs/ann/one/stop", {})
     assert server.cluster.job("ann~two").state is JobState.RUNNING
+
+
+def yaml_in(page: str) -> str:
+    """What stands in the field for the YAML."""
+    (typed,) = re.findall(r"<textarea name=\"yaml\"[^>]*>(.*?)</textarea>", page, re.DOTALL)
+    return html.unescape(typed)
+
+
+def test_the_explanation_of_a_job_has_the_words_of_the_command_and_shows_where_it_would_run(
+    server: Server, ann: Browser
+) -> None:
+    for name in ("one", "two"):
+        assert submit(ann, name=name).status == 303
+    page = ann.get("/jobs/ann/two/why")
+    for line in explaining.lines(server.cluster.explain("ann~two"), full=True):
+        assert line.removeprefix("- ").strip() in text_of(page)
+    assert re.findall(r'class="leaf ([^"]*) place" title', page) == ["free"]
+    assert re.findall(r'class="leaf ([^"]*) blocks" title', page) == ["held mine"]
+    *_, last = re.findall(r'href="(/jobs/ann/two/why\?way=\d+)#picture"', page)
+    assert re.findall(r'class="leaf ([^"]*) place" title', ann.get(last)) == ["held mine blocks"]
+    assert 'aria-current="true"' in ann.get(last.replace("why?", "why/live?"))
+    ann.get("/jobs/bob/two/why", 403)
+    assert "does not wait" in text_of(ann.get("/jobs/ann/one/why"))
+    assert len(re.findall(r'class="leaf [^"]* place" title', ann.get("/jobs/ann/one/why"))) == 1
+    assert "等待的原因" in ann.get("/jobs/ann/two", language="zh")
+
+
+def test_an_explanation_names_no_other_tenant_and_offers_nothing_that_is_not_allowed(server: Server) -> None:
+    bob, eve = Browser(server, server.session("bob")), Browser(server, server.session("root"))
+    submit(eve, name="secret-plan", vc="default")
+    submit(bob, name="mine", vc="default")
+    page = bob.get("/jobs/bob/mine/why")
+    assert "secret-plan" not in page
+    assert "root~" not in page
+    assert 'id="way-' in page
+    assert not re.search(r'action="/jobs/(?!bob/mine/stop)', page)
+    assert len(re.findall(r'class="leaf [^"]* blocks" title', page)) == 1
+
+
+def test_a_job_that_is_too_large_is_resubmitted_smaller_and_the_old_one_stopped(server: Server, root: Browser) -> None:
+    submit(root, name="base", vc="default")
+    submit(root, name="pair", vc="default", instances="2", gpu="1", priority="oppo")
+    page = root.get("/jobs/root/pair/why")
+    offered = html.unescape(re.findall(r'href="(/submit[^"]+instances=1[^"]*)"', page)[0])
+    form = root.get(offered)
+    assert "Stop root~pair once this one is submitted" in text_of(form)
+    assert 'name="instances" value="1"' in form
+    sent = root.post(
+        "/submit", "/submit", {"yaml": yaml_in(form), "wish": "submit", "replaces": "root~pair", "stop": "yes"}
+    )
+    assert sent.header("location") == "/jobs/root/pair-2"
+    states = {job.key: job.state for job in server.cluster.jobs()}
+    assert states["root~pair"] is JobState.STOPPED
+    assert states["root~pair-2"] is JobState.RUNNING
+    ann = Browser(server, server.session("ann"))
+    ann.post("/submit", "/submit", {**JOB, "wish": "submit", "replaces": "root~base", "stop": "yes"})
+    assert server.cluster.job("root~base").state is JobState.RUNNING
+
+
+def test_a_job_that_says_more_than_the_form_is_not_overwritten_by_it(ann: Browser) -> None:
+    submit(ann)
+    assert 'name="image" value="pai/standard"' in ann.get("/submit?clone=ann~one")
+    typed = yaml_in(ann.get("/submit?clone=ann~one")).replace("name: one-2", "name: more\ndescription: mine")
+    assert ann.post("/submit", "/submit", {"yaml": typed, "wish": "submit"}).status == 303
+    page = ann.get("/submit?clone=ann~more")
+    assert "This job says more than the form can." in text_of(page)
+    assert "description: mine" in yaml_in(page)
+
+
+def test_a_stopped_service_is_the_reason_and_its_start_the_way_out(server: Server, root: Browser, ann: Browser) -> None:
+    root.post("/admin/services", "/admin/services/hivedscheduler", {"action": "stop"})
+    submit(ann)
+    page = ann.get("/jobs/ann/one/why")
+    assert "waits because hivedscheduler is stopped" in text_of(page)
+    assert "An administrator has to start it." in text_of(page)
+    assert "paictl " not in text_of(page).partition("Ways out")[0].partition("Sign out")[2]
+    assert 'action="/admin/services/hivedscheduler"' in root.get("/jobs/ann/one/why")
+    assert root.post("/jobs/ann/one/why", "/admin/services/hivedscheduler", {"action": "start"}).status == 303
+    assert server.cluster.job("ann~one").state is JobState.RUNNING

@@ -71,7 +71,10 @@ def test_from_sign_in_to_the_end_of_a_job(portal: tuple[str, EmbeddedCluster]) -
             reads(page, "can run now" if state == "Running" else "Any one of these would let it run now")
             page.follow(click(page, "#submit"))
             reads(page, state)
+        page.follow(click(page, "#explained"))
         reads(page, "In the way: ann~one")
+        page.follow(click(page, "#place-1"))
+        assert page.run("document.querySelectorAll('.cells .leaf.place').length") == 1
         page.open(f"{address}/submit")
         fill(page, yaml="protocolVersion: 2\nname: x\ntype: jub\n")
         page.until("document.querySelectorAll('.findings li').length === 2")
@@ -114,7 +117,8 @@ def test_an_administrator_adds_a_user_on_a_phone_in_the_dark(portal: tuple[str, 
 
 AXE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "paictl" / "axe-core" / "axe.min.js"
 PAGES = (
-    "/", "/jobs", "/jobs/root/one", "/jobs/root/two", "/submit", "/submit?clone=root~one", "/cluster", "/usage",
+    "/", "/jobs", "/jobs/root/one", "/jobs/root/two", "/jobs/root/two/why", "/submit",
+    "/submit?clone=root~two&replace=yes", "/cluster", "/usage",
     "/account", "/admin/users", "/admin/users/ann", "/admin/nodes", "/admin/services", "/admin/configuration",
     "/nowhere",
 )  # fmt: skip

@@ -23,7 +23,8 @@ def post(server: Server, user: str, body: bytes, path: str = "/api/v2/jobs") -> 
 
 ASKED = (
     "/api/v2/jobs/bob~mine", "/api/v2/jobs/bob~mine/explain", "/api/v2/jobs/bob~mine/events", "/jobs/bob/mine",
-    "/jobs/bob/mine/live", "/jobs", "/cluster", "/api/v2/jobs", "/api/v2/virtual-clusters",
+    "/jobs/bob/mine/live", "/jobs/bob/mine/why", "/jobs/bob/mine/why/live", "/jobs", "/cluster", "/api/v2/jobs",
+    "/api/v2/virtual-clusters", "/", "/live",
 )  # fmt: skip
 
 
@@ -41,7 +42,7 @@ def test_who_waits_or_was_preempted_learns_no_name(server: Server, gang: bool) -
     assert [path for path, text in said.items() if NAME in text or NAME.lower() in text or "ann~" in text] == []
     assert "another tenant's job" in said["/api/v2/jobs/bob~mine/explain"]
     assert "another tenant's job" in said["/api/v2/jobs/bob~mine/events"]
-    assert "another tenant&#39;s job (1 device, class prod)" in said["/jobs/bob/mine"]
+    assert "another tenant&#39;s job (1 device, class prod)" in said["/jobs/bob/mine/why"]
     assert any(NAME in text or NAME.lower() in text for (user, _), text in told.items() if user == "root")
 
 

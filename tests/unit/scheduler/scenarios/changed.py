@@ -70,6 +70,9 @@ def changed_engine(old: Engine, change: Change, request: PodRequest) -> tuple[En
             request = replace(request, priority=change.priority)
         case ChangeKind.OPPORTUNISTIC:
             request = replace(request, priority=-1, pinned_id="")
+        case ChangeKind.SIZE:
+            ((leaves, _),) = change.members
+            request = replace(request, leaf_number=leaves, members=change.members)
         case ChangeKind.ANY_NODE:
             request = replace(request, ignore_suggested=True)
     return engine, request

@@ -1,0 +1,111 @@
+"""An explanation in words: one line a thought, from the request over the views to what would help."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from paictl.frozen import frozen
+from paictl.i18n import Text, joined, text
+from paictl.scheduler.explain.data import PodVerdict
+from paictl.scheduler.explain.text import (
+    FULL,
+    Names,
+    members_text,
+    outcome_text,
+    smaller_text,
+    tried_text,
+    unpromised_text,
+    view_texts,
+    way_text,
+)
+
+if TYPE_CHECKING:
+    from paictl.scheduler.explain.data import Explanation
+
+DETAILED: Final = 2
+"""So many views are shown in detail; of the others one line each."""
+
+
+@frozen
+class ViewText:
+    """Where was looked and why in vain, and below it what was found there."""
+
+    tried: Text
+    found: tuple[Text, ...]
+
+
+@frozen
+class ExplanationText:
+    """An explanation in words, part by part: `render` makes lines of it, a page its sections."""
+
+    asks: Text
+    outcome: Text | None
+    """Where it would run, for a pod that does not wait for room."""
+    views: tuple[ViewText, ...] = ()
+    notes: tuple[Text, ...] = ()
+    ways: Text | None = None
+    """What stands above the changes, or that there are none."""
+    changes: tuple[Text, ...] = ()
+    """In the order of `Explanation.changes`."""
+    smaller: Text | None = None
+
+
+def render(explanation: Explanation, names: Names = FULL, *, full: bool = False) -> list[str]:
+    """The lines of an explanation, without line ends; priorities to take are said by class where they have one.
+
+    Only the first views are shown in detail; `full` shows all of them, and what smaller group would run.
+    """
+    words = wording(explanation, names)
+    if words.outcome is not None:
+        return [words.asks, joined("", ["  ", words.outcome])]
+    lines: list[str] = [words.asks]
+    for number, view in enumerate(words.views, 1):
+        lines.append(view.tried)
+        if full or number <= DETAILED:
+            lines += [joined("", ["   ", line]) for line in view.found]
+    lines += words.notes
+    if words.ways is not None:
+        lines.append(words.ways)
+    lines += [joined("", ["- ", line]) for line in words.changes]
+    if full and words.smaller is not None:
+        lines.append(words.smaller)
+    return lines
+
+
+def wording(explanation: Explanation, names: Names = FULL) -> ExplanationText:
+    """The words of an explanation by part."""
+    request = explanation.request
+    pod = names.short(request.name)
+    kind = (
+        text("priority {priority}, guaranteed", priority=request.priority)
+        if request.guaranteed else text("opportunistic")
+    )  # fmt: skip
+    asks = text("group {group} of VC {vc} asks for {pods} ({kind})", group=names.short(request.group), vc=request.vc,
+                pods=members_text(request.members), kind=kind)  # fmt: skip
+    if explanation.outcome is not None:
+        verb = (
+            "Pod {pod} can run now: {asks}."
+            if explanation.decision is PodVerdict.BIND
+            else ("Pod {pod} waits for others to go: {asks}.")
+        )
+        would = text("It would {outcome}.", outcome=outcome_text(explanation.outcome, names))
+        return ExplanationText(text(verb, pod=pod, asks=asks), would)
+    notes = []
+    if not explanation.views:
+        notes.append(text("VC {vc} has no quota where this pod could run.", vc=request.vc))
+    if explanation.physical:
+        notes.append(unpromised_text(explanation))
+    ways = (
+        text("Any one of these would let it run now, least disturbing first:") if explanation.changes
+        else text("No single change of nodes, quota, priority or running groups was found that would let it run now.")
+    )  # fmt: skip
+    return ExplanationText(
+        text("Pod {pod} waits: {asks}.", pod=pod, asks=asks),
+        None,
+        tuple(ViewText(tried_text(number, view), tuple(view_texts(view, names)))
+              for number, view in enumerate(explanation.views, 1)),
+        tuple(notes),
+        ways,
+        tuple(way_text(change, names) for change in explanation.changes),
+        None if explanation.smaller is None else smaller_text(explanation.smaller, names),
+    )  # fmt: skip
