@@ -11,7 +11,7 @@ from paictl.cli.command import without_globals
 from paictl.cluster.interface import ConflictError
 from paictl.errors import ExitCode, PaictlError
 from paictl.lab import commandlog
-from paictl.lab.commandlog import TypedCommand, covered, spelled
+from paictl.lab.commandlog import VERB, TypedCommand, covered, spelled
 from paictl.lab.errors import LabError
 from paictl.lab.fitting import session_for
 from paictl.lab.language import language_of
@@ -58,11 +58,20 @@ def _note(workspace: Workspace, words: Sequence[str], code: int, error: PaictlEr
 
 def _taken(session: Session, line: str, lang: str) -> str:
     """What to say to a student who submits a job that is there: where its step is done, that nothing is wrong."""
-    lab = session.lab
-    step = next((step for step in lab.steps if covered(line, step.commands)), session.reading())
+    lab, here = session.lab, session.reading()
+    if here is not None and (other := _under_another_name(line, session.missing(here))):
+        return say("taken-name", lang, command=other)
+    step = next((step for step in lab.steps if covered(line, step.commands)), here)
     if step is None or session.is_done(step, session.progress):
         return say("taken-well", lang)
     return say("taken", lang, step=lab.step_ids.index(step.id) + 1)
+
+
+def _under_another_name(line: str, commands: Sequence[str]) -> str:
+    """The command of a step that submits the same file under a name of its own; empty if there is none."""
+    typed = shlex.split(line)
+    files = {word for word in typed[VERB:] if word.endswith((".yaml", ".yml"))}
+    return next((one for one in commands if "--name" in one and files and files <= {*shlex.split(one)}), "")
 
 
 def _is_elsewhere(word: str, files: Path) -> bool:

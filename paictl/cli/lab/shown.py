@@ -73,13 +73,16 @@ def ways_on(result: CheckResult, session: Session, lang: str) -> list[str]:
         return [say("unpredicted-late" if session.outcome_seen(step) else "unpredicted", lang, step=at), *said]
     said += [say("perhaps", lang, text=guess.of(lang).strip()) for guess in result.guesses]
     said += [say("stranger", lang, job=name) for name in result.strangers]
+    said += [say("stopped-job", lang, job=name) for name in result.stopped]
     if result.stuck and result.left_out:
         said.append(say("left-out", lang, steps=", ".join(result.left_out)))
     number = session.lab.step_ids.index(result.check.after) + 1
     own = session.workspace.site is None
-    if result.stuck and not result.left_out:
+    if result.reported and not result.left_out:
+        said.append(say("reported", lang))
+    elif result.stuck and not result.left_out:
         said.append(say("stuck" if own else "stuck-at-site", lang, step=number))
-    elif own and number > 1 and any(_begins_anew(one) for one in said):
+    elif own and number > 1 and (result.stopped or any(_begins_anew(one) for one in said)):
         said.insert(0, say("step-back", lang, step=number))  # what loses least comes first
     return said
 
