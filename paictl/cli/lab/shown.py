@@ -79,7 +79,7 @@ def ways_on(result: CheckResult, session: Session, lang: str) -> list[str]:
     number = session.lab.step_ids.index(result.check.after) + 1
     own = session.workspace.site is None
     if result.reported and not result.left_out:
-        said.append(say("reported", lang))
+        said.append(say("errors-reported", lang))
     elif result.stuck and not result.left_out:
         said.append(say("stuck" if own else "stuck-at-site", lang, step=number))
     elif own and number > 1 and (result.stopped or any(_begins_anew(one) for one in said)):

@@ -216,7 +216,7 @@ TEXTS: Final[Mapping[str, str]] = {
     "handed-in": "handed in: {labs} labs, {passed} of {checks} checks passed",
     "taken-name": "this step submits it under another name: {command}",
     "stopped-job": "{job} was stopped, and no step so far asks for that: the lab may still need it",
-    "reported": "the command reported what is wrong: correct that, then type it again",
+    "errors-reported": "the command reported what is wrong: correct that, then type it again",
     "visited-portal": "{user} has signed in at the portal and submitted {file} there",
     "visited-rest": "{user} has taken a token and submitted {file} by REST",
     "noted": "answer {number} of lab {lab} noted",

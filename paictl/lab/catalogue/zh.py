@@ -213,7 +213,7 @@ TEXTS: Final[Mapping[str, str]] = {
     "handed-in": "已提交：{labs} 个实验，{checks} 项检查中通过 {passed} 项",
     "taken-name": "这一步要用另一个名称提交：{command}",
     "stopped-job": "{job} 被停止了，而到目前为止没有哪一步要求停止它：后面可能还需要它",
-    "reported": "命令已经指出了问题：改正后再输入一次",
+    "errors-reported": "命令已经指出了问题：改正后再输入一次",
     "visited-portal": "{user} 已登录门户，并在那里提交了 {file}",
     "visited-rest": "{user} 已取得令牌，并通过 REST 提交了 {file}",
     "noted": "已记下实验 {lab} 第 {number} 题的回答",
