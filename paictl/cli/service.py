@@ -115,7 +115,7 @@ def list_services(output: OutputOption = Output.TABLE, state: StateOption = None
 def _about(row: dict[str, Any], *, imagined: bool) -> str:
     """What a service means here; where refreshing it would make a difference that is said first."""
     if imagined:
-        return str(row["embedded"])
+        return console.said(str(row["embedded"]))
     return f"(its configuration changed) {row['description']}" if row["changed"] else str(row["description"])
 
 

@@ -107,7 +107,8 @@ def show_trouble(session: Session, lang: str) -> None:
     if refusal is not None:
         tell("refused", lang, sign="→ ", command=refusal.line)
         reason = refusal.message or say("see-above", lang, code=refusal.exit)
-        paragraph(reason + (f"; {refusal.hint}" if refusal.hint else ""), "    ")
+        reason += f"; {refusal.hint}" if refusal.hint else ""
+        paragraph(refusal.said or reason, "    ")
     seen = session.observation()
     newest = seen.configuration.number if seen.configuration else 0
     meant = session.stopped_on_purpose()

@@ -214,6 +214,7 @@ TEXTS: Final[Mapping[str, str]] = {
     "class-stopped": "the class has ended; what it had is in {folder}",
     "class-password": "password of {user}",
     "handed-in": "handed in: {labs} labs, {passed} of {checks} checks passed",
+    "taken-old": "the job of before keeps its name: give the new one another, with --name NAME",
     "taken-name": "this step submits it under another name: {command}",
     "stopped-job": "{job} was stopped, and no step so far asks for that: the lab may still need it",
     "errors-reported": "the command reported what is wrong: correct that, then type it again",

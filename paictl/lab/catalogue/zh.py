@@ -211,6 +211,7 @@ TEXTS: Final[Mapping[str, str]] = {
     "class-stopped": "班级已结束；它的内容保存在 {folder}",
     "class-password": "{user} 的密码",
     "handed-in": "已提交：{labs} 个实验，{checks} 项检查中通过 {passed} 项",
+    "taken-old": "先前的作业保留它的名称：用 --name NAME 给新作业另取一个名称",
     "taken-name": "这一步要用另一个名称提交：{command}",
     "stopped-job": "{job} 被停止了，而到目前为止没有哪一步要求停止它：后面可能还需要它",
     "errors-reported": "命令已经指出了问题：改正后再输入一次",
