@@ -98,11 +98,16 @@ def _result(session: Session, check: Check, seen: Observation, done: LabProgress
     step = lab.step(check.after)
     stuck = not (guesses or odd or stopped) and bool(step.commands) and not session.missing(step)
     left_out = _left_out(session, check, done) if stuck else ()
-    reported = stuck and any(one.aspect == "exit code" and not one.ok for one in verdict)
+    reported = stuck and any(map(_is_reported, verdict))
     return CheckResult(
         check, CheckStatus.FAILED, verdict, guesses=guesses, strangers=odd, stuck=stuck, left_out=left_out,
         stopped=stopped, reported=reported,
     )  # fmt: skip
+
+
+def _is_reported(finding: Mismatch) -> bool:
+    """Whether a command did not end as it should, and said why."""
+    return not finding.ok and finding.aspect in ("exit code", "was refused") and finding.observed.key != "not-refused"
 
 
 def _stopped(session: Session, seen: Observation, check: Check) -> tuple[str, ...]:
