@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -14,6 +14,7 @@ from paictl.cli.command import App
 from paictl.cli.console import Output, spoken, write, write_data, write_table
 from paictl.cluster.interface import MachineSpec, NodeChange, NodeCondition, NodeView
 from paictl.errors import PaictlError
+from paictl.i18n import counted, joined, text
 from paictl.operate.nodes import add_worker, change_devices, change_nodes, find_node
 from paictl.units import rfc3339, span_text
 from paictl.words import listed
@@ -106,13 +107,13 @@ def _data(node: NodeView) -> dict[str, object]:
 @app.command(epilog="paictl node cordon worker1")
 def cordon(names: Names, state: StateOption = None) -> None:
     """Let no new pods onto nodes; those that run there go on."""
-    _change(names, "cordon", "cordoned", state)
+    _change(names, "cordon", state)
 
 
 @app.command(epilog="paictl node uncordon worker1")
 def uncordon(names: Names, state: StateOption = None) -> None:
     """Let pods onto nodes again."""
-    _change(names, "uncordon", "uncordoned", state)
+    _change(names, "uncordon", state)
 
 
 @app.command(
@@ -130,7 +131,7 @@ def fail(names: Names, devices: Devices = None, state: StateOption = None) -> No
     if devices:
         _change_devices(names, NodeChange.FAIL, devices, state)
     else:
-        _change(names, "fail", "made to fail", state)
+        _change(names, "fail", state)
 
 
 @app.command(
@@ -144,7 +145,7 @@ def heal(names: Names, devices: Devices = None, state: StateOption = None) -> No
     if devices:
         _change_devices(names, NodeChange.HEAL, devices, state)
     else:
-        _change(names, "heal", "healed", state)
+        _change(names, "heal", state)
 
 
 def _change_devices(names: list[str], change: NodeChange, devices: list[int], state: Path | None) -> None:
@@ -152,10 +153,10 @@ def _change_devices(names: list[str], change: NodeChange, devices: list[int], st
     failed = change is NodeChange.FAIL
     for changed in change_devices(cluster, names, change, wanted):
         name, before, after = changed.after.machine.name, changed.before.bad_devices, changed.after.bad_devices
-        which = f"{'device' if len(wanted) == 1 else 'devices'} {listed(map(str, wanted))}"
-        done = "made to fail" if failed else "healed"
+        which = listed(map(str, wanted))
+        one, many = _DEVICES[failed, before == after]
         console.outcome(
-            f"{which} of node {name} {done}" + (" already" if before == after else ""),
+            counted(one, many, len(wanted), which=which, name=name),
             name=name, change=change.value, devices=wanted, bad_devices=list(after),
         )  # fmt: skip
         if failed and before != after:
@@ -163,12 +164,12 @@ def _change_devices(names: list[str], change: NodeChange, devices: list[int], st
                 console.info(spoken("{pod} runs there and goes on", pod=pod))
 
 
-def _change(names: list[str], change: str, done: str, state: Path | None) -> None:
+def _change(names: list[str], change: str, state: Path | None) -> None:
     for one in change_nodes(open_cluster(state), names, NodeChange(change)):
         same = one.before.condition is one.after.condition
         name, condition = one.after.machine.name, one.after.condition.value
         console.outcome(
-            f"node {name} {done}" + _still(one.after, change, same=same),
+            joined("", (text(_NODES[change], name=name), _still(one.after, change, same=same))),
             name=name, change=change, before=one.before.condition.value, condition=condition,
         )  # fmt: skip
 
@@ -178,8 +179,26 @@ def _still(node: NodeView, change: str, *, same: bool) -> str:
     name, condition = node.machine.name, node.condition
     if change in ("uncordon", "heal") and condition is not NodeCondition.READY:
         other = "heal" if condition is NodeCondition.FAILED else "uncordon"
-        return f"; it is {condition.value} still: paictl node {other} {name}"
-    return " already" if same and condition is not NodeCondition.FAILED else ""
+        return text("; it is {condition} still: paictl node {other} {name}", condition=condition.value, other=other,
+                    name=name)  # fmt: skip
+    return text(" already") if same and condition is not NodeCondition.FAILED else ""
+
+
+_NODES: Final = {
+    "cordon": "node {name} cordoned",
+    "uncordon": "node {name} uncordoned",
+    "fail": "node {name} made to fail",
+    "heal": "node {name} healed",
+}
+_DEVICES: Final = {
+    (True, False): ("device {which} of node {name} made to fail", "devices {which} of node {name} made to fail"),
+    (True, True): (
+        "device {which} of node {name} made to fail already", "devices {which} of node {name} made to fail already",
+    ),
+    (False, False): ("device {which} of node {name} healed", "devices {which} of node {name} healed"),
+    (False, True): ("device {which} of node {name} healed already", "devices {which} of node {name} healed already"),
+}  # fmt: skip
+"""By whether they were made to fail, and whether they were so before: of one, of several."""
 
 
 @app.command(

@@ -116,7 +116,7 @@ def list_services(output: OutputOption = Output.TABLE, state: StateOption = None
 def _about(row: dict[str, Any], *, imagined: bool) -> str:
     """What a service means here; where refreshing it would make a difference that is said first."""
     if imagined:
-        return str(row["embedded"])
+        return console.said(str(row["embedded"]))
     return f"(its configuration changed) {row['description']}" if row["changed"] else str(row["description"])
 
 
@@ -325,7 +325,7 @@ def _run(
         outcomes = perform(cluster, prepared, listen, Patience(deadline=timeout))
     for outcome in outcomes:
         if outcome.error is None:
-            write(f"{outcome.step.service}: {_PAST[outcome.step.action.value]}")
+            write(console.spoken(f"{{name}}: {_PAST[outcome.step.action.value]}", name=outcome.step.service))
         else:
             console.error(outcome.error)
         if outcome.dependants:
@@ -367,11 +367,11 @@ def _ask(prepared: Prepared, cluster: str, *, yes: bool) -> None:
 def _say(prepared: Prepared) -> None:
     plan = prepared.plan
     for blocked in plan.blocked:
-        console.info(f"blocked: {blocked.message}")
+        console.info(text("blocked: {what}", what=blocked.message))
     for remark in plan.settled:
         console.info(f"{remark.service} {remark.text}")
     for remark in plan.warnings:
-        console.info(f"warning: {remark.service} {remark.text}")
+        console.info(text("warning: {name} {what}", name=remark.service, what=remark.text))
     for name, objects in prepared.stale.items():
         for one in objects:
             console.info(text("{name} no longer includes {object}: it will be deleted", name=name, object=one))

@@ -32,7 +32,8 @@ INTERRUPTED: Final = 130
 class TypedCommand:
     """A command line and its end: exit code, error message and hint (empty where it did its work).
 
-    `at` is when it was noted, by the wall clock, as ISO text with the zone's offset.
+    Message and hint are English, which checks look into; `said` is both as the student read them, empty if that was
+    English. `at` is when it was noted, by the wall clock, as ISO text with the zone's offset.
     """
 
     line: str
@@ -40,6 +41,7 @@ class TypedCommand:
     message: str = ""
     hint: str = ""
     at: str = ""
+    said: str = ""
 
 
 def spelled(words: Sequence[str]) -> str:

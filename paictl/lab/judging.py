@@ -45,6 +45,10 @@ class CheckResult:
     """Whether it fails though everything was typed, and no known mistake is to be seen."""
     unpredicted: str = ""
     """A step of which it wants a prediction, and there is none."""
+    stopped: tuple[str, ...] = ()
+    """Jobs that were stopped, which no step so far asks for."""
+    reported: bool = False
+    """Whether everything was typed, and a command of its step ended with errors that it reported itself."""
     left_out: tuple[str, ...] = ()
     """Steps before it that were skipped and not typed: it may need what they do."""
 
@@ -90,13 +94,30 @@ def _result(session: Session, check: Check, seen: Observation, done: LabProgress
     if advice or unpredicted:
         return CheckResult(check, CheckStatus.FAILED, verdict, advice, unpredicted=unpredicted)
     guesses = tuple(miss.says for miss in _suspected(session, seen, check))
-    odd = strangers(session, seen)
+    odd, stopped = strangers(session, seen), _stopped(session, seen, check)
     step = lab.step(check.after)
-    stuck = not guesses and not odd and bool(step.commands) and not session.missing(step)
+    stuck = not (guesses or odd or stopped) and bool(step.commands) and not session.missing(step)
     left_out = _left_out(session, check, done) if stuck else ()
+    reported = stuck and any(map(_is_reported, verdict))
     return CheckResult(
-        check, CheckStatus.FAILED, verdict, guesses=guesses, strangers=odd, stuck=stuck, left_out=left_out
+        check, CheckStatus.FAILED, verdict, guesses=guesses, strangers=odd, stuck=stuck, left_out=left_out,
+        stopped=stopped, reported=reported,
     )  # fmt: skip
+
+
+def _is_reported(finding: Mismatch) -> bool:
+    """Whether a command did not end as it should, and said why."""
+    return not finding.ok and finding.aspect in ("exit code", "was refused") and finding.observed.key != "not-refused"
+
+
+def _stopped(session: Session, seen: Observation, check: Check) -> tuple[str, ...]:
+    """Names of the lab's jobs that were stopped before a check, though no step up to its own stops them."""
+    lab = session.lab
+    steps = lab.steps[: lab.step_ids.index(check.after) + 1]
+    meant = {word for step in steps for line in (*step.commands, *step.done_by(step.solution))
+             if line.startswith("paictl job stop ") for word in line.split()[VERB:]}  # fmt: skip
+    stopped = (job.key.partition("~")[2] for job in seen.jobs if job.state is JobState.STOPPED)
+    return tuple(name for name in stopped if name in lab.job_names and name not in meant)
 
 
 def _left_out(session: Session, check: Check, done: LabProgress) -> tuple[str, ...]:

@@ -281,9 +281,17 @@ def usage(seen: Observation, says: Says) -> Iterator[Mismatch]:
         add_up(seen.cluster.usage(seen.cluster.epoch, seen.cluster.now).amounts, [Dimension.VC]) if seen.cluster else []
     )
     row = next((row for row in rows if row.key == (says["vc"],)), UsageRow(()))
-    for key in ("guaranteed", "opportunistic", "lost", "idle"):
+    for key, aspect in _DEVICE_TIME.items():
         if key in says:
-            yield span(subject, f"device time {key}", says[key], getattr(row, key))
+            yield span(subject, aspect, says[key], getattr(row, key))
+
+
+_DEVICE_TIME: Final = {
+    "guaranteed": "device time guaranteed",
+    "opportunistic": "device time opportunistic",
+    "lost": "device time lost",
+    "idle": "device time idle",
+}
 
 
 def user(seen: Observation, says: Says) -> Iterator[Mismatch]:

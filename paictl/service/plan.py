@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from enum import StrEnum
 
 from paictl.frozen import frozen
+from paictl.i18n import text
 from paictl.service.catalogue import Catalogue
 from paictl.service.order import ServiceError, needed_by, users_of
 
@@ -201,8 +202,12 @@ def _blocked(context: _Context, name: str, missing: tuple[str, ...]) -> Blocked:
     return Blocked(
         name,
         missing,
-        f"{name} needs {states}",
-        f"start {them} too with --with-prerequisites, or first: paictl service start {command}",
+        text("{name} needs {states}", name=name, states=states),
+        text(
+            "start {them} too with --with-prerequisites, or first: paictl service start {command}",
+            them=text(them),
+            command=command,
+        ),
     )
 
 
@@ -214,8 +219,12 @@ def _stop(context: _Context) -> ServicePlan:
     return ServicePlan(context.request, steps, settled, _left_alone(context, there, _FOR_GOOD))
 
 
-_FOR_GOOD = ("runs on without it", "run on without it")
-_MEANWHILE = ("is without it meanwhile", "are without it meanwhile")
+_FOR_GOOD = (
+    "is needed by {users}, which runs on without it", "is needed by {users}, which run on without it",
+)  # fmt: skip
+_MEANWHILE = (
+    "is needed by {users}, which is without it meanwhile", "is needed by {users}, which are without it meanwhile",
+)  # fmt: skip
 
 
 def _left_alone(context: _Context, going: Collection[str], consequence: tuple[str, str]) -> tuple[Remark, ...]:
@@ -224,7 +233,7 @@ def _left_alone(context: _Context, going: Collection[str], consequence: tuple[st
     for name in reversed(context.in_order(going)):
         users = context.up(users_of(context.catalogue.graph, [name]) - context.chosen)
         if users:
-            warnings.append(Remark(name, f"is needed by {listed(users)}, which {consequence[len(users) > 1]}"))
+            warnings.append(Remark(name, text(consequence[len(users) > 1], users=listed(users))))
     return tuple(warnings)
 
 
@@ -270,4 +279,6 @@ _PLANNERS: dict[Action, Callable[[_Context], ServicePlan]] = {
 def listed(names: Collection[str]) -> str:
     """Names as a sentence holds them: ``a, b and c``."""
     words = list(names)
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+    if len(words) == 1:
+        return words[0]
+    return text("{some} and {last}", some=", ".join(words[:-1]), last=words[-1])

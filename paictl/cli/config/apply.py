@@ -10,6 +10,7 @@ import typer
 from paictl.cli import console
 from paictl.cli.clusters import ClusterId, StateOption, Yes, check_id, confirm, noted, open_cluster
 from paictl.cli.config.push import Base, Drop, Message, planned, say_readers, show_plan
+from paictl.i18n import text
 from paictl.operate.pushing.mode import Mode
 from paictl.operate.pushing.plan import PushRequest, send
 from paictl.operate.pushing.planfile import read_plan, write_plan
@@ -34,7 +35,7 @@ def plan(
     check_id(cluster, cluster_id)
     made = planned(cluster, PushRequest(path, mode, tuple(drop or ()), base))
     if not made.changes:
-        console.info(f"cluster {cluster.name} has this configuration already")
+        console.info(text("cluster {name} has this configuration already", name=cluster.name))
         return
     show_plan(made)
     if output is not None:

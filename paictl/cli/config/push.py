@@ -32,7 +32,7 @@ from paictl.config.quotas.diff import VcChange
 from paictl.config.reading.schema import named_schemas
 from paictl.errors import ExitCode, PaictlError
 from paictl.files import write_together
-from paictl.i18n import counted
+from paictl.i18n import counted, text
 from paictl.operate.pushing.folder import note_base
 from paictl.operate.pushing.mode import Mode
 from paictl.operate.pushing.plan import PushPlan, PushRequest, StaleFilesError, compare, plan, plan_rollback, send
@@ -92,7 +92,7 @@ def push(
     order = PushRequest(path, mode, tuple(drop or ()), base)
     made = planned(cluster, order)
     if not made.changes:
-        console.info(f"cluster {cluster.name} has this configuration already")
+        console.info(text("cluster {name} has this configuration already", name=cluster.name))
         return
     show_plan(made, table=table)
     if dry_run:
@@ -293,7 +293,7 @@ def rollback(
     check_id(cluster, cluster_id)
     made = plan_rollback(cluster, number)
     if not made.changes:
-        console.info(f"cluster {cluster.name} has this configuration already")
+        console.info(text("cluster {name} has this configuration already", name=cluster.name))
         return
     show_plan(made, table=table)
     if dry_run:

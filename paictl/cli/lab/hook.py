@@ -5,18 +5,20 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 from paictl.cli import console, interrupts
 from paictl.cli.command import without_globals
 from paictl.cluster.interface import ConflictError
 from paictl.errors import ExitCode, PaictlError
+from paictl.i18n import in_language
 from paictl.lab import commandlog
-from paictl.lab.commandlog import TypedCommand, covered, spelled
+from paictl.lab.commandlog import VERB, TypedCommand, covered, spelled
 from paictl.lab.errors import LabError
 from paictl.lab.fitting import session_for
 from paictl.lab.language import language_of
 from paictl.lab.manifest import find_lab
-from paictl.lab.messages import say
+from paictl.lab.messages import DEFAULT, say
 from paictl.lab.session import Session
 from paictl.lab.workspace import Workspace, present_workspace
 
@@ -46,7 +48,7 @@ def _note(workspace: Workspace, words: Sequence[str], code: int, error: PaictlEr
         if _is_elsewhere(word, workspace.files):
             console.info(f"lab: {say('elsewhere', lang, file=word, folder=shlex.quote(str(workspace.files)))}")
     with interrupts.held():
-        commandlog.append(workspace.folder, noted(words, code, error))
+        commandlog.append(workspace.folder, noted(words, code, error, lang))
     if code == ExitCode.INTERRUPTED:
         return  # whoever presses Ctrl-C wants the prompt back; what was shown is ticked off after the next command
     session = session_for(find_lab(workspace.lab_id), workspace.folder.parent)
@@ -58,11 +60,22 @@ def _note(workspace: Workspace, words: Sequence[str], code: int, error: PaictlEr
 
 def _taken(session: Session, line: str, lang: str) -> str:
     """What to say to a student who submits a job that is there: where its step is done, that nothing is wrong."""
-    lab = session.lab
-    step = next((step for step in lab.steps if covered(line, step.commands)), session.reading())
+    lab, here = session.lab, session.reading()
+    if here is not None and (other := _under_another_name(line, session.missing(here))):
+        return say("taken-name", lang, command=other)
+    if here is not None and _under_another_name(line, here.done_by(here.solution)):
+        return say("taken-old", lang)  # the command would be the solution
+    step = next((step for step in lab.steps if covered(line, step.commands)), here)
     if step is None or session.is_done(step, session.progress):
         return say("taken-well", lang)
     return say("taken", lang, step=lab.step_ids.index(step.id) + 1)
+
+
+def _under_another_name(line: str, commands: Sequence[str]) -> str:
+    """The command of a step that submits the same file under a name of its own; empty if there is none."""
+    typed = shlex.split(line)
+    files = {word for word in typed[VERB:] if word.endswith((".yaml", ".yml"))}
+    return next((one for one in commands if "--name" in one and files and files <= {*shlex.split(one)}), "")
 
 
 def _is_elsewhere(word: str, files: Path) -> bool:
@@ -70,9 +83,16 @@ def _is_elsewhere(word: str, files: Path) -> bool:
     return bool(word) and not Path(word).is_absolute() and not Path(word).exists() and (files / word).is_file()
 
 
-def noted(words: Sequence[str], code: int, error: PaictlError | None) -> TypedCommand:
-    """A command line as the lab remembers it."""
+def noted(words: Sequence[str], code: int, error: PaictlError | None, lang: str = DEFAULT) -> TypedCommand:
+    """A command line as the lab remembers it, with its error as somebody reads it in a language."""
 
-    if error is not None:
-        return TypedCommand(spelled(words), code, str(error), error.hint or "")
-    return TypedCommand(spelled(words), code)
+    if error is None:
+        return TypedCommand(spelled(words), code)
+    where = f"{error.where}: " if error.where else ""
+    parts = [f"{where}{in_language(error.message, lang)}", *([in_language(error.hint, lang)] if error.hint else [])]
+    said = "" if lang == DEFAULT else REASONS[lang].join(parts)
+    return TypedCommand(spelled(words), code, str(error), error.hint or "", said=said)
+
+
+REASONS: Final = {"zh": "；"}
+"""What stands between what is wrong and what to do, by language."""

@@ -44,10 +44,11 @@ def type_words(session: Session, words: Sequence[str]) -> TypedCommand:
     """Carry a command line out in a lab, printing what it prints; the caller notes it."""
 
     with in_workspace(session):
-        code, error = attempt([*words, "--no-input"], language_of(session.root, lab=session.lab.id))
+        lang = language_of(session.root, lab=session.lab.id)
+        code, error = attempt([*words, "--no-input"], lang)
     if code == ExitCode.INTERRUPTED:
         raise KeyboardInterrupt  # whoever presses Ctrl-C means the whole of it
-    return noted(words, int(code), error)
+    return noted(words, int(code), error, lang)
 
 
 def type_silently(session: Session, words: Sequence[str]) -> TypedCommand:

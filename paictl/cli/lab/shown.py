@@ -73,13 +73,16 @@ def ways_on(result: CheckResult, session: Session, lang: str) -> list[str]:
         return [say("unpredicted-late" if session.outcome_seen(step) else "unpredicted", lang, step=at), *said]
     said += [say("perhaps", lang, text=guess.of(lang).strip()) for guess in result.guesses]
     said += [say("stranger", lang, job=name) for name in result.strangers]
+    said += [say("stopped-job", lang, job=name) for name in result.stopped]
     if result.stuck and result.left_out:
         said.append(say("left-out", lang, steps=", ".join(result.left_out)))
     number = session.lab.step_ids.index(result.check.after) + 1
     own = session.workspace.site is None
-    if result.stuck and not result.left_out:
+    if result.reported and not result.left_out:
+        said.append(say("errors-reported", lang))
+    elif result.stuck and not result.left_out:
         said.append(say("stuck" if own else "stuck-at-site", lang, step=number))
-    elif own and number > 1 and any(_begins_anew(one) for one in said):
+    elif own and number > 1 and (result.stopped or any(_begins_anew(one) for one in said)):
         said.insert(0, say("step-back", lang, step=number))  # what loses least comes first
     return said
 
@@ -104,7 +107,8 @@ def show_trouble(session: Session, lang: str) -> None:
     if refusal is not None:
         tell("refused", lang, sign="→ ", command=refusal.line)
         reason = refusal.message or say("see-above", lang, code=refusal.exit)
-        paragraph(reason + (f"; {refusal.hint}" if refusal.hint else ""), "    ")
+        reason += f"; {refusal.hint}" if refusal.hint else ""
+        paragraph(refusal.said or reason, "    ")
     seen = session.observation()
     newest = seen.configuration.number if seen.configuration else 0
     meant = session.stopped_on_purpose()

@@ -115,7 +115,7 @@ def _experiment(experiment: Mapping[str, Any], lang: str) -> Iterator[str]:
     yield from (f"<p>{escape(remark.replace('`', ''))}</p>" for remark in remarks(experiment, lang) if remark)
     yield f"<h3>{escape(word('commands', lang))}</h3><pre>"
     for typed in experiment["typed"]:
-        refusal = labelled(word("refused", lang), lang) + typed["message"]
+        refusal = labelled(word("refused", lang), lang) + (typed["said"] or typed["message"])
         at = f'<span class="at">{escape(typed["at"][11:19])}</span> ' if typed["at"] else ""
         yield (
             at

@@ -71,7 +71,8 @@ def _minute(at: str) -> str:
 def typed_text(typed: Mapping[str, Any], lang: str) -> str:
     """A command line as it was typed, with when and how it was refused."""
     at = f"{typed['at'][11:19]} " if typed.get("at") else ""
-    end = f"    # {labelled(word('refused', lang), lang)}{typed['message']}" if typed["message"] else ""
+    why = typed["said"] or typed["message"]
+    end = f"    # {labelled(word('refused', lang), lang)}{why}" if why else ""
     return f"{at}{typed['line']}{end}"
 
 

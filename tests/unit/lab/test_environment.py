@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import shutil
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,7 @@ def test_driver_cuda_and_runtime_are_asked_of_their_programs(monkeypatch: pytest
         ("docker", "--version"): "Docker version 28.1.1, build 4eba377\n",
     }
     there = {program for program, *_ in answers}
-    monkeypatch.setattr(machine.shutil, "which", lambda name: name if name in there else None)
+    monkeypatch.setattr(shutil, "which", lambda name: name if name in there else None)
     monkeypatch.setattr(machine, "_told", lambda command: answers[tuple(command[:2])])
     found = machine.environment()
     assert found["driver"] == "550.54.15"
@@ -45,7 +46,7 @@ def test_macos_is_asked_in_its_own_way(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(platform, "system", lambda: "Darwin")
     monkeypatch.setattr(Path, "is_file", lambda _: False)
     monkeypatch.setattr(os, "sysconf", no_pages)
-    monkeypatch.setattr(machine.shutil, "which", lambda _: None)
+    monkeypatch.setattr(shutil, "which", lambda _: None)
     monkeypatch.setattr(machine, "_told", lambda command: answers[command[-1]])
     assert machine.environment()["cpu"].startswith("Apple M2, ")
     assert machine.environment()["memory"] == "16 GiB"
