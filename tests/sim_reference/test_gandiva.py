@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from paictl.sim.cluster import homogeneous
+import pytest
+
+from paictl.sim.cluster import ClusterShape, homogeneous, mixed
 from tests.sim_reference.support import measure, trace
+
+MIXED = mixed([("V100", 8, 1), ("P100", 16, 1), ("K80", 24, 1)])
 
 
 def test_better_than_waiting_worse_than_ranking() -> None:
@@ -19,3 +23,19 @@ def test_the_mechanisms_each_help() -> None:
     moving = measure(jobs, cluster, "gandiva:packing=false").mean_jct or 0
     everything = measure(jobs, cluster, "gandiva").mean_jct or 0
     assert everything < moving < plain
+
+
+@pytest.mark.parametrize(
+    ("archive", "member", "kind", "cluster", "makespan"),
+    [
+        ("derived", "tiresias_like_480_job.csv", "tiresias", homogeneous(15, 4), 40060),
+        ("tiresias", "60_job.csv", "tiresias", homogeneous(4, 4), 3289),
+        ("gavel", "physical_cluster/max_min_fairness.trace", "gavel", MIXED, 64183.1),
+    ],
+)
+def test_makespans_are_near_those_published(
+    archive: str, member: str, kind: str, cluster: ClusterShape, makespan: float
+) -> None:
+    got = measure(trace(archive, member, kind), cluster, "gandiva")
+    assert got.unfinished == 0
+    assert got.makespan == pytest.approx(makespan, rel=0.1)

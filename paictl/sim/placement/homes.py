@@ -99,7 +99,7 @@ class Homes:
         )  # fmt: skip
         if same is not None and same.spare >= gpus:
             return Case.AFFINE, same
-        if (nodes := self._servers(job)) is not None:
+        if (nodes := self._servers(gpus, job.gpu_type)) is not None:
             return Case.IDLE, self._found(nodes, gpus)
         other = min(
             (home for home in fitting if home.spare >= gpus), key=lambda home: (home.spare, home.nodes), default=None
@@ -107,6 +107,18 @@ class Homes:
         if other is not None:
             return Case.RELAXED, other
         return (Case.OVERSUBSCRIBED, same) if same is not None else (Case.QUEUED, None)
+
+    def room_on(self, kind: str, gpus: int) -> Home | None:
+        """A home on that type where so many devices are free and nobody takes turns; idle servers are made one."""
+        nodes = self.cluster.nodes
+        fitting = [
+            home for home in self.all
+            if home.spare >= gpus and len(home.free) >= gpus and nodes[home.nodes[0]].type == kind
+        ]  # fmt: skip
+        if fitting:
+            return min(fitting, key=lambda home: (home.affinity != gpus, home.spare, home.nodes))
+        servers = self._servers(gpus, kind)
+        return None if servers is None else self._found(servers, gpus)
 
     def settle(self, job: JobView, home: Home) -> None:
         """A job lives there from now on, and has the last turn."""
@@ -127,21 +139,21 @@ class Homes:
     def _type(self, home: Home, job: JobView) -> bool:
         return job.gpu_type is None or self.cluster.nodes[home.nodes[0]].type == job.gpu_type
 
-    def _servers(self, job: JobView) -> tuple[int, ...] | None:
+    def _servers(self, gpus: int, kind: str | None) -> tuple[int, ...] | None:
         """Idle servers: the first of the smallest that are enough, or several of one type."""
         rows: dict[str, list[tuple[int, int]]] = {}
         for node in sorted(self._idle):
             one = self.cluster.nodes[node]
-            if job.gpu_type in (None, one.type):
+            if kind in (None, one.type):
                 rows.setdefault(one.type, []).append((one.devices, node))
         for row in rows.values():
-            enough = [(size, node) for size, node in row if size >= job.gpus]
+            enough = [(size, node) for size, node in row if size >= gpus]
             if enough:
                 return (min(enough)[1],)
         largest = max(node.devices for node in self.cluster.nodes)
         for row in rows.values():
-            if job.gpus > largest and sum(size for size, _ in row) >= job.gpus:
-                taken, left = [], job.gpus
+            if gpus > largest and sum(size for size, _ in row) >= gpus:
+                taken, left = [], gpus
                 for size, node in sorted(row, key=lambda one: (-one[0], one[1])):
                     if left > 0:
                         taken.append(node)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from heapq import heappop, heappush
+from math import inf
+from typing import Final
 
 from paictl.frozen import frozen
 from paictl.sim.actions import Colocate, Migrate, Preempt, Resize, Start, Trigger
@@ -16,6 +18,9 @@ from paictl.sim.policies.parameters import Span, parameter
 from paictl.sim.rates import Rates
 from paictl.sim.view import JobView
 from paictl.units import Millis
+
+_UNKNOWN: Final = 0.05
+"""What a move whose gain is not known yet may cost, of the time that a job ran."""
 
 
 @frozen
@@ -47,6 +52,10 @@ class Gandiva(Policy):
         "jobs of higher priority go first in every turn; equals take turns in a circle (no weights: traces have none)",
         "packing is tried on the running job with the least utilisation whose memory leaves room, for one quantum, and "
         "kept if both together make more progress than one alone",
+        "packing is for overload: when a device falls free elsewhere, the packed job moves there",
+        "on several types a job that runs alone tries each free type for a quantum and stays where it was fastest; a "
+        "move is made if it costs no more than what it brings in as much time as the job ran, an untried one if it "
+        "costs at most a twentieth of that",
         "grown jobs shrink at every arrival, before a place is sought; they grow at the next quantum",
         "preemptions are suspensions here: also those at the end of a time slice",
     )
@@ -58,6 +67,8 @@ class Gandiva(Policy):
         self._queue: dict[tuple[int, str | None], list[tuple[int, int, JobView]]] = {}
         self._solo: dict[int, int] = {}
         """Rate of each job when it was last seen alone."""
+        self._rates: dict[int, dict[str, int]] = {}
+        """The same by device type, of those that it was tried on."""
         self._guests: dict[int, int] = {}
         """Packed jobs: the one whose devices they share."""
         self._hosts: dict[int, int] = {}
@@ -67,9 +78,11 @@ class Gandiva(Policy):
         """By job: those it cannot be packed with."""
         self._views: dict[int, JobView] = {}
         self._restless = False
+        self._undecided = False
+        """Whether a job is on trial on another type, or has one that its run time does not pay for yet."""
         self._grown: dict[int, JobView] = {}
         self._counts: dict[str, float] = dict.fromkeys(
-            (*(f"case_{case.value}" for case in Case), "packed", "unpacked", "moved_while_suspended"), 0
+            (*(f"case_{case.value}" for case in Case), "packed", "unpacked", "moved_while_suspended", "changed_type"), 0
         )
 
     def make_rates(self) -> Rates:
@@ -83,7 +96,7 @@ class Gandiva(Policy):
         home = self.homes.of[job.number]
         self._free(job, home, devices)
         self._grown.pop(job.number, None)
-        for book in (self._solo, self._views, self._misfits):
+        for book in (self._solo, self._rates, self._views, self._misfits):
             book.pop(job.number, None)
         self.homes.leave(job)
 
@@ -100,6 +113,7 @@ class Gandiva(Policy):
         if tick:
             self._introspect()
         self._restless = bool(moment.arrived or moment.ended) or any(home.crowded for home in self.homes)
+        self._restless = self._restless or self._undecided
 
     def wake(self) -> Millis | None:
         """The end of the quantum, as long as there is something to be done."""
@@ -135,17 +149,25 @@ class Gandiva(Policy):
             self._move_in()
 
     def _move_in(self) -> None:
-        """Suspended jobs of the highest homes go where there is room now."""
+        """Suspended jobs of the highest homes go where there is room now, then packed ones: that is for overload."""
         for home in sorted(self.homes, key=lambda home: (-home.height, home.nodes)):
-            while home.crowded and (job := next((one for one in home.residents if not self.held(one)), None)):
+            while home.crowded and (job := self._without_devices(home)) is not None:
                 self.homes.leave(job)
                 case, better = self.homes.find(job)
                 if better is None or case is Case.OVERSUBSCRIBED or better is home:
                     self.homes.settle(job, home)
                     break
                 self.homes.settle(job, better)
+                if self.held(job):
+                    self._suspend(job, home)
                 self._counts["moved_while_suspended"] += 1
                 self._fill(better)
+
+    def _without_devices(self, home: Home) -> JobView | None:
+        """The next of a home who has no devices of its own."""
+        waits = next((job for job in home.residents if not self.held(job)), None)
+        packed = (job for job in home.residents if job.number in self._guests and job.number not in self._trials)
+        return waits or next(packed, None)
 
     def _fill(self, home: Home) -> None:
         """Start residents on free devices, in turn."""
@@ -187,6 +209,7 @@ class Gandiva(Policy):
                 if not (self.p.packing and self._pack(home)):
                     self._turn(home)
         if self.p.migration:
+            self._change_types()
             self._defragment()
         if self.p.grow:
             self._grow()
@@ -195,6 +218,7 @@ class Gandiva(Policy):
         for job in home.residents:
             if job.running and job.number not in self._guests and job.number not in self._hosts:
                 self._solo[job.number] = job.rate
+                self._rates.setdefault(job.number, {})[self.cluster.type_of[job.devices[0]]] = job.rate
 
     def _turn(self, home: Home) -> None:
         """Next in turn: whoever ran goes to the end; packed jobs stay where they are, both of them."""
@@ -252,6 +276,51 @@ class Gandiva(Policy):
                 self._suspend(guest, home)
                 self._counts["unpacked"] += 1
 
+    def _change_types(self) -> None:
+        """Move jobs to devices of another type that are free: one that was seen to be faster, or has not been tried."""
+        self._undecided = False
+        if len(self.cluster.types) < 2 or self._queue:
+            return
+        for job in sorted(self._views.values(), key=lambda one: one.number):
+            if job.gpu_type is None and self._movable(job):
+                self._undecided |= self._change_type(job)
+
+    def _movable(self, job: JobView) -> bool:
+        """Whether it runs alone on as many devices as it asks for."""
+        alone = job.number not in self._guests and job.number not in self._hosts
+        return alone and job.running and self.held(job) == job.devices and len(job.devices) == job.gpus
+
+    def _change_type(self, job: JobView) -> bool:
+        """Move it if that pays; whether it is to be looked at again, although nothing happens to it."""
+        here = self.cluster.type_of[job.devices[0]]
+        rates = self._rates.setdefault(job.number, {})
+        if here not in rates:
+            return True  # not seen for a quantum yet
+        others = [kind for kind in self.cluster.types if kind != here and rates.get(kind, inf) > rates[here]]
+        for kind in sorted(others, key=lambda one: -rates.get(one, 0.0)):  # seen and faster, then those not tried
+            faster = rates[kind] / max(1, rates[here]) - 1 if kind in rates else _UNKNOWN if rates[here] else inf
+            if not self._pays(job, faster):
+                return True
+            if (home := self.homes.room_on(kind, job.gpus)) is not None:
+                self._counts["changed_type"] += 1
+                self._move(job, home)
+                return True
+        return False
+
+    def _pays(self, job: JobView, gain: float) -> bool:
+        """Whether a move is worth its cost: the job is taken to have as long to go as it ran."""
+        cost: int = self.p.migrate
+        return cost <= gain * job.ran(self.now)
+
+    def _move(self, job: JobView, home: Home) -> None:
+        before = self.homes.of[job.number]
+        before.back(self.held(job))
+        self.homes.leave(job)
+        self.homes.settle(job, home)
+        devices = home.put(job.gpus)
+        self.hold(job, devices)
+        self.act(Migrate(job, devices))
+
     def _defragment(self) -> None:
         """Empty the server with most free devices into fuller ones, until all in use are used enough."""
         while True:
@@ -284,13 +353,10 @@ class Gandiva(Policy):
                 return False
             room[best] -= job.gpus
             moves.append((job, self.homes.all[best]))
+        if not all(self._pays(job, _UNKNOWN) for job in jobs):
+            return False
         for job, home in moves:
-            source.back(self.held(job))
-            self.homes.leave(job)
-            self.homes.settle(job, home)
-            devices = home.put(job.gpus)
-            self.hold(job, devices)
-            self.act(Migrate(job, devices))
+            self._move(job, home)
         return True
 
     def _near(self, home: Home, source: Home) -> bool:

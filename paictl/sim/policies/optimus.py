@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import fsum
+from typing import Literal, NamedTuple
 
 from paictl.frozen import frozen
 from paictl.sim.actions import Preempt, Start, Trigger
@@ -12,6 +14,7 @@ from paictl.sim.cluster import Devices
 from paictl.sim.knowledge import Knowledge
 from paictl.sim.placement.nodes import NodeBook
 from paictl.sim.policies.base import Parameters, Policy, Setup
+from paictl.sim.policies.optimus_estimates import Exact, Fitted, exact_pace, slowed
 from paictl.sim.policies.parameters import Span, parameter
 from paictl.sim.rates import Rates
 from paictl.sim.state import ONE
@@ -24,6 +27,13 @@ class OptimusParameters(Parameters):
     """`optimus:interval=10m`."""
 
     interval: Span = parameter(Span(600_000), "how often all allocations are made anew", least=0.001, most=1e9)
+    estimate: Literal["exact", "fitted"] = parameter(
+        "exact", "remaining work and speeds: as in the trace, or by curves through what was measured"
+    )
+    noise: float = parameter(0.05, "for estimate=fitted: by how much each measurement may be off, relatively", most=0.9)
+    servers: int = parameter(
+        0, "parameter servers that a node has room for, given to jobs beside devices; 0: as many as workers, uncounted"
+    )
 
 
 def sizes(job: JobView) -> list[int]:
@@ -32,11 +42,6 @@ def sizes(job: JobView) -> list[int]:
     if job.scaling:
         return [number for number in sorted({*job.scaling, job.gpus}) if least <= number <= most]
     return list(range(least, most + 1))
-
-
-def pace(job: JobView, number: int) -> float:
-    """Rate with so many devices."""
-    return 1.0 if number == job.gpus else job.scaling.get(number, number / job.gpus)
 
 
 class _Left:
@@ -57,41 +62,89 @@ class _Left:
         return True
 
 
-def allocate(
-    jobs: Sequence[JobView], left: Mapping[int, float], devices: int, types: Mapping[str, int] | None = None
-) -> dict[int, int]:
-    """Devices by job number: everybody its fewest, modest jobs first, then greedily by gain per device.
+class Share(NamedTuple):
+    """What a job has: parameter servers and workers (devices)."""
+
+    servers: int
+    workers: int
+
+
+Pace = Callable[[JobView, int, int], float]
+"""Rate of a job with so many servers and workers."""
+
+
+class Allocation:
+    """Servers and devices by marginal gain: everybody its fewest, modest jobs first, then the step that brings most.
 
     `left` is the remaining work by job number, `types` how many of the devices are of each type, for jobs that run on
-    one only. A gain is how much sooner a job would end; where a step of the curve brings nothing, a later one may (a
-    curve with a dent), so the best next size is taken, not the very next.
+    one only, `servers` how many there are in all (0: every worker has its own, uncounted). A gain is how much sooner a
+    job would end, divided by the part of all servers or devices that it takes; where a step of the curve brings
+    nothing, a later one may (a curve with a dent), so the best next size is taken, not the very next.
     """
-    given: dict[int, int] = {}
-    heap: list[tuple[float, int, int, JobView]] = []
-    free = _Left(devices, types or {})
-    for job in sorted(jobs, key=lambda one: (sizes(one)[0], one.number)):
-        least = sizes(job)[0]
-        if free.take(job, least):
-            given[job.number] = least
-            _push(heap, job, least, left[job.number])
-    while heap:
-        _, _, wanted, job = heapq.heappop(heap)
-        if not free.take(job, wanted - given[job.number]):
-            continue
-        given[job.number] = wanted
-        _push(heap, job, wanted, left[job.number])
-    return given
 
+    def __init__(
+        self,
+        left: Mapping[int, float],
+        devices: int,
+        types: Mapping[str, int] | None = None,
+        *,
+        pace: Pace = exact_pace,
+        servers: int = 0,
+    ) -> None:
+        self.given: dict[int, Share] = {}
+        self._left = left
+        self._pace = pace
+        self._devices = devices
+        self._servers = servers
+        self._free, self._spare = _Left(devices, types or {}), servers
+        self._heap: list[tuple[float, int, Share, JobView]] = []
+        self._full: set[tuple[int, bool]] = set()
+        """(job, whether of servers): no room was found for a step of that kind."""
 
-def _push(heap: list[tuple[float, int, int, JobView]], job: JobView, now: int, left: float) -> None:
-    row = sizes(job)
-    best: tuple[float, int] | None = None
-    for number in row[bisect_right(row, now) :]:
-        gain = (left / pace(job, now) - left / pace(job, number)) / (number - now)
-        if gain > 0 and (best is None or gain > best[0]):
-            best = gain, number
-    if best is not None:
-        heapq.heappush(heap, (-best[0], job.number, best[1], job))
+    def of(self, jobs: Sequence[JobView]) -> dict[int, Share]:
+        """By job number; whoever does not find even its fewest is absent."""
+        for job in sorted(jobs, key=lambda one: (sizes(one)[0], one.number)):
+            least = sizes(job)[0]
+            if (not self._servers or self._spare) and self._free.take(job, least):
+                self.given[job.number] = Share(1 if self._servers else least, least)
+                self._spare -= 1
+                self._push(job)
+        while self._heap:
+            _, _, step, job = heapq.heappop(self._heap)
+            if self._take(job, step):
+                self.given[job.number] = step
+            else:
+                self._full.add((job.number, step.workers == self.given[job.number].workers))
+            self._push(job)
+        return self.given
+
+    def _take(self, job: JobView, step: Share) -> bool:
+        now = self.given[job.number]
+        if step.workers > now.workers:
+            return self._free.take(job, step.workers - now.workers)
+        self._spare -= 1
+        return self._spare >= 0
+
+    def _push(self, job: JobView) -> None:
+        now, left = self.given[job.number], self._left[job.number]
+        before = left / self._pace(job, now.servers, now.workers)
+        best: tuple[float, Share] | None = None
+        for step, part in self._steps(job, now):
+            gain = (before - left / self._pace(job, step.servers, step.workers)) / part
+            if gain > 0 and (best is None or gain > best[0]):
+                best = gain, step
+        if best is not None:
+            heapq.heappush(self._heap, (-best[0], job.number, best[1], job))
+
+    def _steps(self, job: JobView, now: Share) -> Iterator[tuple[Share, float]]:
+        """Each with the part of all devices or servers that it takes."""
+        if (job.number, False) not in self._full:
+            row = sizes(job)
+            for number in row[bisect_right(row, now.workers) :]:
+                part = (number - now.workers) / self._devices
+                yield Share(now.servers if self._servers else number, number), part
+        if self._servers and now.servers < now.workers and (job.number, True) not in self._full:
+            yield Share(now.servers + 1, now.workers), 1 / self._servers
 
 
 def split(free: Sequence[tuple[int, int]], number: int) -> list[tuple[int, int]] | None:
@@ -114,13 +167,21 @@ class Optimus(Policy):
     id = "optimus"
     title = "least remaining time by marginal gain, elastic jobs"
     paper = "Peng et al., EuroSys'18; the variant for all-reduce jobs of petuum/adaptdl osdi21-artifact@c793c70"
-    knows = frozenset({Knowledge.DURATION, Knowledge.SCALING})
+    knows = frozenset({Knowledge.DURATION, Knowledge.SCALING, Knowledge.FACTS})
     Parameters = OptimusParameters
     choices = (
-        "remaining work and speeds are those of the trace: what its two fitted curves would say of a job that they fit "
-        "(`programs.curves` fits them; a test recovers the paper's parameters)",
-        "one dimension: a device is a worker and its share of a server; the paper's gain by dominant share then orders "
-        "jobs as the gain per device does",
+        "with estimate=exact remaining work and speeds are those of the trace: what its two fitted curves would say of "
+        "a job that they fit",
+        "with estimate=fitted a job's loss is measured after each epoch and its speed in short runs, each off by up to "
+        "`noise`, and both curves are fitted; `epoch_error_early` and `epoch_error_late` are mean relative errors of "
+        "the predicted epochs before and after half of a job",
+        "a trace tells no losses: each job has a curve (facts loss.b0 to loss.b2 and epochs, or the usual shape and 30 "
+        "to 300 epochs by the seed) whose owner stops where the job ends in the trace",
+        "one dimension (servers=0): a device is a worker and its share of a server; the paper's gain by dominant share "
+        "then orders jobs as the gain per device does",
+        "both dimensions (servers=N, so many per node): parameter servers are counted, not placed; the trace's scaling "
+        "is with as many servers as workers, and fewer slow a job by the speed of facts speed.0 to speed.4 and batch, "
+        "or of the paper's example",
         "the printed equation (9) swaps the shares of servers and workers; text and code agree with what is done here",
         "a job changes its size by a checkpoint and a restart, as in the paper: a preemption, and it pays `resume`",
         "jobs that are not elastic get what they ask for, in the order of arrival",
@@ -130,6 +191,9 @@ class Optimus(Policy):
     def __init__(self, parameters: OptimusParameters, setup: Setup) -> None:
         super().__init__(parameters, setup)
         self._jobs: dict[int, JobView] = {}
+        self._given: dict[int, Share] = {}
+        fitted = parameters.estimate == "fitted"
+        self._estimates: Exact | Fitted = Fitted(setup.seed, parameters.noise) if fitted else Exact()
 
     def plan(self, moment: Trigger) -> None:
         """Nothing happens between two intervals."""
@@ -137,6 +201,8 @@ class Optimus(Policy):
             self._jobs[job.number] = job
         for job in moment.ended:
             del self._jobs[job.number]
+            self._given.pop(job.number, None)
+            self._estimates.forget(job)
         if self.now % self.p.interval == 0:
             self._turn()
 
@@ -153,31 +219,43 @@ class Optimus(Policy):
 
     def _turn(self) -> None:
         jobs = list(self._jobs.values())
-        left = {job.number: job.remaining(self.now) / ONE for job in jobs}
-        given = allocate(jobs, left, self.cluster.size, self.cluster.types)
+        left = {job.number: self._estimates.left(job, self.now) for job in jobs}
+        servers = self.p.servers * len(self.cluster.nodes)
+        allocation = Allocation(left, self.cluster.size, self.cluster.types, pace=self._estimates.pace, servers=servers)
+        given = allocation.of(jobs)
         book = NodeBook(self.cluster)
         kept = self._kept(given)
         for number in sorted(kept):
             book.claim(self._jobs[number].devices)
         placed = {number: self._jobs[number].devices for number in kept}
         # who runs on one type only goes first: the others take what is left, wherever it is
-        for number in sorted(set(given) - kept, key=lambda one: (self._jobs[one].gpu_type is None, given[one], one)):
-            placed[number] = self._place(book, self._jobs[number], given[number])
+        for number in sorted(
+            set(given) - kept, key=lambda one: (self._jobs[one].gpu_type is None, *given[one][::-1], one)
+        ):
+            placed[number] = self._place(book, self._jobs[number], given[number].workers)
         for job in jobs:
-            if job.running and placed.get(job.number) != job.devices:
+            if job.running and (placed.get(job.number) != job.devices or job.number not in kept):
                 self.act(Preempt(job))
                 self.let_go(job)
         for number, devices in sorted(placed.items()):
-            self.hold(self._jobs[number], devices)
+            job, share = self._jobs[number], given[number]
+            self.hold(job, devices)
             if number not in kept:
-                self.act(Start(self._jobs[number], devices))
+                self.act(Start(job, devices, round(ONE * slowed(job, *share)) if servers else ONE))
+        self._given = given
 
-    def _kept(self, given: Mapping[int, int]) -> set[int]:
+    def _kept(self, given: Mapping[int, Share]) -> set[int]:
         """Who stays where it is: whoever keeps its size, and does not stand where another must go."""
         jobs = self._jobs
-        kept = {number for number, many in given.items() if jobs[number].running and many == len(jobs[number].devices)}
+        kept = {
+            number for number, share in given.items()
+            if jobs[number].running and share.workers == len(jobs[number].devices)
+            and share == self._given.get(number)
+        }  # fmt: skip
         for kind, room in self.cluster.types.items():
-            lacking = sum(many for one, many in given.items() if jobs[one].gpu_type == kind and one not in kept) - room
+            lacking = (
+                sum(n.workers for one, n in given.items() if jobs[one].gpu_type == kind and one not in kept) - room
+            )
             on = {one: sum(self.cluster.type_of[device] == kind for device in jobs[one].devices) for one in kept}
             lacking += sum(on.values())
             for one in sorted(kept, reverse=True):
@@ -204,3 +282,12 @@ class Optimus(Policy):
                     parts.append((node, min(count, rest)))
                     rest -= parts[-1][1]
         return tuple(sorted(device for node, count in parts for device in book.take(node, count)))
+
+    def counted(self) -> Mapping[str, float]:
+        """With fitted curves: how wrong the predicted epochs were."""
+        if not isinstance(self._estimates, Fitted):
+            return {}
+        parts: dict[str, list[float]] = {"early": [], "late": []}
+        for done, error in self._estimates.errors:
+            parts["early" if done < 0.5 else "late"].append(error)
+        return {f"epoch_error_{when}": fsum(errors) / len(errors) for when, errors in parts.items() if errors}

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from itertools import product
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paictl.sim.cluster import homogeneous, mixed
 from paictl.sim.job import Job
-from paictl.sim.policies.optimus import Optimus, allocate, split
+from paictl.sim.policies.optimus import Allocation, Optimus, Pace, Share, split
+from paictl.sim.policies.optimus_estimates import exact_pace
 from paictl.sim.run import Ending
 from paictl.sim.simulate import simulate
 from paictl.sim.state import JobProgress
@@ -20,6 +22,15 @@ from paictl.units import Millis
 def view(number: int, gpus: int, scaling: dict[int, float], least: int = 1) -> JobView:
     job = Job(str(number), Millis(0), gpus, Millis(1000), elastic=(least, max(scaling)), scaling=scaling)
     return view_for(Optimus.knows)(JobProgress(job, number))
+
+
+def allocate(
+    jobs: list[JobView], left: dict[int, float], devices: int, types: dict[str, int] | None = None
+) -> dict[int, int]:
+    """Devices by job; in one dimension each has a server of its own."""
+    given = Allocation(left, devices, types).of(jobs)
+    assert all(share.servers == share.workers for share in given.values())
+    return {number: share.workers for number, share in given.items()}
 
 
 def curve(alpha: float, most: int = 6) -> dict[int, float]:
@@ -135,3 +146,67 @@ def test_whoever_keeps_its_size_goes_away_from_a_type_that_others_need() -> None
     ]
     result = simulate(jobs, mixed([("new", 1, 4), ("old", 1, 4)], "mixed"), "optimus")
     assert [(one.first_start, one.preemptions) for one in result.outcomes] == [(0, 1), (600_000, 0)]
+
+
+def best_pair(jobs: list[JobView], left: dict[int, float], devices: int, servers: int, pace: Pace) -> float:
+    """By brute force: the least sum of completion times."""
+    shares = [Share(p, w) for w in range(1, 5) for p in range(1, w + 1)]
+    return min(
+        sum(left[i] / pace(jobs[i], *share) for i, share in enumerate(row))
+        for row in product(shares, repeat=len(jobs))
+        if sum(one.servers for one in row) <= servers and sum(one.workers for one in row) <= devices
+    )
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    alphas=st.lists(st.floats(0.05, 0.9), min_size=2, max_size=2),
+    work=st.lists(st.integers(1, 1000), min_size=2, max_size=2),
+    devices=st.integers(2, 6),
+    servers=st.integers(2, 6),
+)
+def test_both_dimensions_are_never_over_and_near_the_best(
+    alphas: list[float], work: list[int], devices: int, servers: int
+) -> None:
+    jobs = [view(number, 1, curve(alpha, 4)) for number, alpha in enumerate(alphas)]
+    left = dict(enumerate(map(float, work)))
+    given_ = Allocation(left, devices, pace=exact_pace, servers=servers).of(jobs)
+    assert sum(share.servers for share in given_.values()) <= servers
+    assert sum(share.workers for share in given_.values()) <= devices
+    assert all(share.servers <= share.workers for share in given_.values())
+    got = sum(left[i] / exact_pace(jobs[i], *given_[i]) for i in range(2))
+    assert got <= best_pair(jobs, left, devices, servers, exact_pace) * 1.35
+
+
+def test_a_job_without_a_server_waits_and_few_servers_slow_it() -> None:
+    jobs = [Job(str(number), Millis(0), 4, Millis(100_000), elastic=(4, 4)) for number in range(2)]
+    ends = {one.id: one.end or 0 for one in simulate(jobs, homogeneous(1, 8), "optimus:interval=1,servers=1").outcomes}
+    by_hand = 100_000 / exact_pace(view(0, 4, {4: 1.0}), 1, 4)
+    assert ends["0"] == pytest.approx(by_hand, abs=1100)
+    assert ends["1"] == pytest.approx(2 * by_hand, abs=2200)
+    enough = simulate(jobs, homogeneous(1, 8), "optimus:interval=1,servers=8").outcomes
+    assert {one.end for one in enough} == {100_000}
+
+
+FEW = [
+    Job(str(number), Millis(number * 50_000), 2, Millis(2_000_000), elastic=(1, 4), scaling=curve(0.3, 4) | {2: 1.0})
+    for number in range(8)
+]
+
+
+def test_predictions_get_better_as_a_job_goes_on_and_worse_with_noise() -> None:
+    runs = {
+        noise: simulate(FEW, homogeneous(2, 4), f"optimus:interval=30,estimate=fitted,noise={noise}").counters
+        for noise in (0, 0.05, 0.3)
+    }
+    assert runs[0]["epoch_error_early"] < 0.01
+    for noise in (0.05, 0.3):
+        assert runs[noise]["epoch_error_late"] < runs[noise]["epoch_error_early"]
+    assert runs[0]["epoch_error_late"] < runs[0.05]["epoch_error_late"] < runs[0.3]["epoch_error_late"]
+
+
+def test_measurements_depend_on_the_seed_alone() -> None:
+    policy = "optimus:interval=30,estimate=fitted,noise=0.2"
+    one, same, other = (simulate(FEW, homogeneous(2, 4), policy, seed=seed).outcomes for seed in (1, 1, 2))
+    assert [job.end for job in one] == [job.end for job in same]
+    assert [job.end for job in one] != [job.end for job in other]

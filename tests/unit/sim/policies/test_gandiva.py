@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from paictl.sim.cluster import Cluster, ClusterShape, homogeneous
+from paictl.sim.cluster import Cluster, ClusterShape, homogeneous, mixed
 from paictl.sim.job import Job
 from paictl.sim.knowledge import NOTHING
 from paictl.sim.placement.homes import Case, Homes
@@ -136,3 +136,45 @@ def test_suspending_costs_what_the_preset_says(seconds: int) -> None:
     paid = simulate(jobs, homogeneous(1, 4), f"gandiva:packing=false,resume={seconds}")
     turns = sum(one.preemptions for one in paid.outcomes)
     assert (paid.outcomes[1].end or 0) - (free.outcomes[1].end or 0) == turns * seconds * 1000
+
+
+TYPES = mixed([("slow", 1, 1), ("fast", 1, 1)])
+
+
+def types_of(result: RunResult, name: str) -> list[str]:
+    """The types that a job ran on, in turn."""
+    cluster = Cluster(TYPES)
+    rows = [entry for entry in result.log if entry.job == name and entry.what in ("start", "migrate", "colocate")]
+    return [cluster.type_of[entry.devices[0]] for entry in rows]
+
+
+@pytest.mark.parametrize(
+    ("rates", "types"),
+    [
+        ({"slow": 0.2, "fast": 1.0}, ["slow", "fast"]),  # stays where it is faster
+        ({"slow": 1.0, "fast": 0.5}, ["slow", "fast", "slow"]),  # tried, and undone
+        ({"slow": 1.0, "fast": 1.0}, ["slow", "fast"]),  # as good: no further move
+        ({"fast": 1.0}, ["slow", "fast"]),  # makes no progress at all where it began
+    ],
+)
+def test_a_free_type_is_tried_once_and_kept_only_where_it_is_faster(rates: dict[str, float], types: list[str]) -> None:
+    result = simulate([job("a", 0, 1, 1200, throughput=rates)], TYPES, "gandiva", log=True)
+    assert types_of(result, "a") == types
+    assert result.outcomes[0].end is not None
+
+
+def test_a_move_that_costs_more_than_it_brings_is_not_made() -> None:
+    """A try may cost a twentieth of the time that a job ran: ten minutes after 200, and the job needs 100."""
+    jobs = [job("a", 0, 1, 3000, throughput={"slow": 0.5, "fast": 1.0})]
+    assert types_of(simulate(jobs, TYPES, "gandiva:migrate=600", log=True), "a") == ["slow"]
+    assert types_of(simulate(jobs, TYPES, "gandiva:migrate=30", log=True), "a") == ["slow", "fast"]
+    assert types_of(simulate(jobs, TYPES, "gandiva:migration=false", log=True), "a") == ["slow"]
+
+
+def test_packed_jobs_separate_where_there_is_room() -> None:
+    """Packing is for overload: when another device falls free, the guest moves there."""
+    third = job("c", 0, 1, 3000, gpu_util=0.3)
+    result = simulate([*PAIR, third], homogeneous(2, 1), "gandiva", log=True)
+    packed = next(entry for entry in result.log if entry.what == "colocate")
+    alone = next(entry for entry in result.log if entry.what == "start" and entry.time > packed.time)
+    assert (alone.job, alone.devices != packed.devices) == (packed.job, True)
