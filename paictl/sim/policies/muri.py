@@ -15,11 +15,16 @@ from paictl.sim.placement.base import Placer
 from paictl.sim.placement.table import PLACEMENTS
 from paictl.sim.policies.base import Parameters, Setup, Where
 from paictl.sim.policies.parameters import Span, parameter
-from paictl.sim.policies.ranked import Entry, Ranked
+from paictl.sim.policies.ranked import Entry, Group, Ranked
 from paictl.sim.programs.interleave import SLOTS, Stages, grouped, kind, slowed, worth_it
 from paictl.sim.rates import Rates
 from paictl.sim.state import ONE, JobProgress
 from paictl.sim.view import JobView
+
+Members = tuple[JobView, ...]
+"""A group, its most urgent job first."""
+Running = tuple[Devices, Members]
+"""A group and the devices that all of it has."""
 
 
 @frozen
@@ -31,11 +36,12 @@ class MuriParameters(Parameters):
     duration: bool = parameter(True, "false: durations are unknown, who had least GPU time goes first (Muri-L)")
 
 
-def _stages(facts: Mapping[str, float], iterations: int, work: int) -> Stages | None:
-    """The stages of a step; None where the trace does not say."""
-    if not iterations or not facts.get("stage.gpu"):
-        return None
-    return Stages(facts.get("stage.cpu", 0.0), facts["stage.gpu"], facts.get("stage.network", 0.0), work / iterations)
+def stages_of(job: Job | JobView) -> Stages | None:
+    """The stages of a step (facts `stage.cpu`, `.gpu`, `.network`, `.step`); None where the trace does not say."""
+    facts = job.facts
+    load, compute, network = (facts.get(f"stage.{name}", 0.0) for name in ("cpu", "gpu", "network"))
+    step = facts.get("stage.step", 0.0) or (job.work / job.iterations if job.iterations else 0.0)
+    return Stages(load, compute, network, step) if step and load + compute + network > 0 else None
 
 
 class Interleaved(Rates):
@@ -56,15 +62,16 @@ class Interleaved(Rates):
 
     def _of(self, job: Job) -> Stages | None:
         if job.id not in self._known:
-            self._known[job.id] = _stages(job.facts, job.iterations, job.work)
+            self._known[job.id] = stages_of(job)
         return self._known[job.id]
 
 
 class Muri(Ranked):
     """Groups jobs of one size whose stages interleave well, and runs each group on the same devices.
 
-    As many jobs are candidates as fit four to a device, by the shortest remaining service, or by the least attained if
-    durations are unknown. Candidates are matched two by two, then groups, until they fit. Example: `muri:duration=false`.
+    As many jobs are candidates as fit four to a device: those with the shortest remaining service, or with the least
+    attained if durations are unknown. Candidates are matched two by two, then groups, until they fit. Example:
+    `muri:duration=false`.
     """
 
     id = "muri"
@@ -73,24 +80,22 @@ class Muri(Ranked):
     knows = frozenset({Knowledge.DURATION, Knowledge.THROUGHPUT, Knowledge.FACTS})
     Parameters = MuriParameters
     choices = (
-        "jobs with the same stages are interchangeable, so pairs are counted by kind instead of matched one by one; the "
-        "weight of a matching is the published code's",
-        "a job that stays on its devices with other company pays nothing; the published simulator takes 4 to 46 s from "
-        "everybody who runs at each event",
-        "jobs whose trace does not tell stages are not interleaved: `muri` then is shortest remaining service first",
+        "jobs with the same stages are interchangeable: pairs are counted by kind instead of matched one by one",
+        "a group has its published period, which is longer than planned by a factor for its size",
+        "only a job that starts again pays; the published simulator charges every running job 4 to 46 s at each event",
+        "jobs whose trace does not tell stages are not interleaved: `muri` is then shortest remaining service first",
         "jobs are placed anew only where they do not fit otherwise",
     )  # fmt: skip
 
     def __init__(self, parameters: MuriParameters, setup: Setup) -> None:
         super().__init__(parameters, setup)
         self._jobs: dict[int, tuple[JobView, Stages | None]] = {}
-        self._groups: dict[int, tuple[Devices, tuple[JobView, ...]]] = {}
+        self._groups: dict[int, Running] = {}
         """Those that run, by the number of their first job."""
         self._group_of: dict[int, int] = {}
         self._interleaves = False
         """Since a job with stages came."""
         self._scratch: Placer = PLACEMENTS[self.p.placement](self.cluster)
-        self._programs = 0
         self._most = 0
 
     def make_rates(self) -> Rates:
@@ -125,41 +130,38 @@ class Muri(Ranked):
 
     def plan(self, moment: Trigger) -> None:
         """Rank; and group, from the first job on that has stages."""
-        for job in moment.arrived:
-            stages = _stages(job.facts, job.iterations, job.work)
-            self._jobs[job.number] = job, stages
-            if stages is not None and not self._interleaves:
-                self._interleave()
-        if not self._interleaves:
-            super().plan(moment)
-        else:
-            self._regroup(moment)
         for job in moment.ended:
-            self._jobs.pop(job.number, None)
+            del self._jobs[job.number]
+        came = {job.number: (job, stages_of(job)) for job in moment.arrived}
+        if not self._interleaves and any(stages is not None for _, stages in came.values()):
+            self._interleave()
+        self._jobs |= came
+        if self._interleaves:
+            self._regroup(moment)
+        else:
+            super().plan(moment)
 
     def _interleave(self) -> None:
         """From now on jobs are grouped: those that run are groups of one."""
         self._interleaves = True
+        self._waiting = {}
         for number, (job, _) in self._jobs.items():
             if job.running:
                 self._groups[number] = job.devices, (job,)
                 self._group_of[number] = number
                 self.let_go(job)
-        self._waiting = {group: [] for group in self._waiting}
-        for job, _ in self._jobs.values():
-            if not job.running:
+            else:
                 self.enqueue(job)
 
     def _regroup(self, moment: Trigger) -> None:
         for job in moment.arrived:
-            if job.number not in self._group_of and not any(
-                job is row[2] for row in self._waiting.get(self.group(job), ())
-            ):
-                self.enqueue(job)
+            self.enqueue(job)
         for job in moment.ended:
-            self._forget(job)
+            if job.number in self._group_of:
+                self._forget(job)
         wanted = self._fit(self._match(self._candidates()))
-        self._carry_out_groups(wanted)
+        before = self._groups
+        self._switch(before, wanted, self._assign(before, wanted))
 
     def _forget(self, job: JobView) -> None:
         first = self._group_of.pop(job.number)
@@ -177,17 +179,17 @@ class Muri(Ranked):
         if not self._interleaves:
             super().ended(job, devices)
 
-    def _candidates(self) -> dict[Hashable, list[Entry]]:
+    def _candidates(self) -> dict[Group, list[Entry]]:
         """Of each size as many jobs as fit four to a device, by the ranking over all sizes."""
-        running: dict[Hashable, list[Entry]] = {}
+        running: dict[Group, list[Entry]] = {}
         for number in self._group_of:
             job = self._jobs[number][0]
             running.setdefault(self.group(job), []).append((self.key(job, runs=True), number, job))
-        lines: dict[Hashable, Iterator[Entry]] = {
+        lines: dict[Group, Iterator[Entry]] = {
             group: merge(sorted(running.get(group, ())), self._waiting.get(group, ()))
             for group in dict.fromkeys([*running, *self._waiting])
         }
-        found: dict[Hashable, list[Entry]] = {group: [] for group in lines}
+        found: dict[Group, list[Entry]] = {group: [] for group in lines}
         heads = {group: next(line, None) for group, line in lines.items()}
         taken: list[Devices] = []
         while heads:
@@ -206,7 +208,7 @@ class Muri(Ranked):
             self._scratch.give(devices)
         return {group: rows for group, rows in found.items() if rows}
 
-    def _match(self, candidates: Mapping[Hashable, Sequence[Entry]]) -> list[list[Entry]]:
+    def _match(self, candidates: Mapping[Group, Sequence[Entry]]) -> list[list[Entry]]:
         """Groups of candidates, those without stages alone; by the priority of the first in each."""
         made: list[list[Entry]] = []
         rows, kinds, sizes, alone = [], [], [], 0
@@ -231,7 +233,7 @@ class Muri(Ranked):
         assert stages is not None  # noqa: S101 - others are not grouped
         return (stages,)
 
-    def _fit(self, groups: Sequence[Sequence[Entry]]) -> list[tuple[JobView, ...]]:
+    def _fit(self, groups: Sequence[Sequence[Entry]]) -> list[Members]:
         """Those groups that find a place on an idle cluster, one after the other."""
         taken: list[Devices] = []
         fitting = []
@@ -244,68 +246,63 @@ class Muri(Ranked):
             self._scratch.give(devices)
         return fitting
 
-    def _carry_out_groups(self, wanted: Sequence[tuple[JobView, ...]]) -> None:
-        """Whoever can stays on its devices; the others are placed, the largest first, or all are placed anew."""
-        before = self._groups
-        placed = self._stay(wanted, before)
-        book = self.placement
+    def _assign(self, before: Mapping[int, Running], wanted: Sequence[Members]) -> dict[int, Devices]:
+        """Devices by place in `wanted`: whoever can keeps its own, the others are placed, the largest first.
+
+        Where they do not fit so, all are placed anew, at last in the order in which they were found to fit.
+        """
+        book, kept = self.placement, self._kept(before, wanted)
         for first, (devices, _) in before.items():
-            if first not in placed.values():
+            if first not in kept.values():
                 book.give(devices)
-        claimed = {place: before[first][0] for place, first in placed.items()}
-        if not self._put(wanted, claimed):
-            for devices in claimed.values():
-                book.give(devices)
-            claimed = {}
-            self._put(wanted, claimed)
-        self._groups, self._group_of = {}, {}
-        chosen: dict[int, tuple[JobView, Devices, tuple[JobView, ...]]] = {}
-        for place, devices in claimed.items():
-            jobs = wanted[place]
-            self._groups[jobs[0].number] = devices, jobs
-            self._most = max(self._most, len(jobs))
-            for job in jobs:
-                self._group_of[job.number] = jobs[0].number
-                chosen[job.number] = job, devices, jobs
-        stopped: list[JobView] = []
-        for _, jobs in before.values():
-            for job in jobs:
-                if job.number not in chosen:
-                    self.act(Preempt(job))
-                    stopped.append(job)
-        for job, devices, _ in chosen.values():
-            if not job.running:
-                self.dequeue(job, self.key(job, runs=False))
-                self.act(Colocate(job, devices))
-            elif job.devices != devices:
-                self.act(Colocate(job, devices))
-        for job in stopped:
-            self.enqueue(job)
+        claimed = {place: before[first][0] for place, first in kept.items()}
+        largest_first = sorted(range(len(wanted)), key=lambda place: (-wanted[place][0].gpus, place))
+        if self._put(wanted, claimed, [place for place in largest_first if place not in kept]):
+            return claimed
+        for devices in claimed.values():
+            book.give(devices)
+        claimed = {}
+        if not self._put(wanted, claimed, largest_first):
+            self._put(wanted, claimed, range(len(wanted)))
+        return claimed
 
     @staticmethod
-    def _stay(
-        wanted: Sequence[tuple[JobView, ...]], before: Mapping[int, tuple[Devices, tuple[JobView, ...]]]
-    ) -> dict[int, int]:
+    def _kept(before: Mapping[int, Running], wanted: Sequence[Members]) -> dict[int, int]:
         """Place in `wanted` → first job of the group whose devices it keeps: that of its most urgent running member."""
         by_devices = {devices: first for first, (devices, _) in before.items()}
         kept: dict[int, int] = {}
         for place, jobs in enumerate(wanted):
-            first = next((by_devices[job.devices] for job in jobs if job.devices in by_devices), None)
-            if first is not None:
-                del by_devices[before[first][0]]
-                kept[place] = first
+            found = next((job.devices for job in jobs if job.devices in by_devices), None)
+            if found is not None:
+                kept[place] = by_devices.pop(found)
         return kept
 
-    def _put(self, wanted: Sequence[tuple[JobView, ...]], claimed: dict[int, Devices]) -> bool:
-        """Give devices to those that have none yet; False, with the book as it was, if one finds no place."""
+    def _put(self, wanted: Sequence[Members], claimed: dict[int, Devices], order: Sequence[int]) -> bool:
+        """Give devices to places in an order; False, with the book as it was, if one finds none."""
         made: list[int] = []
-        for place in sorted(set(range(len(wanted))) - claimed.keys(), key=lambda one: (-wanted[one][0].gpus, one)):
+        for place in order:
             devices = self.placement.take(wanted[place][0], wanted[place][0].gpus)
-            if devices is None and made is not None:
+            if devices is None:
                 for one in made:
                     self.placement.give(claimed.pop(one))
                 return False
-            assert devices is not None  # noqa: S101
             claimed[place] = devices
             made.append(place)
         return True
+
+    def _switch(self, before: Mapping[int, Running], wanted: Sequence[Members], claimed: Mapping[int, Devices]) -> None:
+        """Stop, move and start jobs so that these groups run."""
+        self._groups = {wanted[place][0].number: (devices, wanted[place]) for place, devices in claimed.items()}
+        self._group_of = {job.number: first for first, (_, jobs) in self._groups.items() for job in jobs}
+        self._most = max([self._most, *(len(jobs) for _, jobs in self._groups.values())])
+        stopped = [job for _, jobs in before.values() for job in jobs if job.number not in self._group_of]
+        for job in stopped:
+            self.act(Preempt(job))
+        for devices, jobs in self._groups.values():
+            for job in jobs:
+                if not job.running:
+                    self.dequeue(job, self.key(job, runs=False))
+                if job.devices != devices:
+                    self.act(Colocate(job, devices))
+        for job in stopped:
+            self.enqueue(job)

@@ -1,11 +1,13 @@
 """Which jobs go well together on the same devices when their stages take turns (Muri, SIGCOMM'22, sections 3 and 4).
 
-A step of a job loads data, computes, and communicates. Jobs of a group run staggered by a stage each, so that while one
-computes the next one loads. Nobody can begin a stage before everybody has ended the one before: a period of the group is
-the time from the end of a stage to the same place one period later. Loading may take two of the four slots of a period.
+A step of a job loads data, computes, and communicates. Jobs of a group run staggered by a stage each: while one
+computes, the next one loads. Nobody begins a stage before everybody has ended the one before; a period of the group is
+the time between two ends of the same stage. Loading is reading and then preparing, on storage and on CPUs: two of the
+four slots of a period, and two jobs may load at once.
 
-Jobs with the same stages are interchangeable. A matching of heaviest weight therefore needs no blossoms: how many pairs
-of which two kinds there are is a whole number for each pair of kinds, in a program with a row a kind.
+Jobs with the same stages are interchangeable. A matching of heaviest weight therefore needs no blossoms, but numbers:
+how many pairs of which two kinds, in a linear program with a row a kind. Its corners are whole numbers, or halves
+where kinds form an odd ring; what halves leave over is paired greedily.
 """
 
 from __future__ import annotations
@@ -14,17 +16,16 @@ from collections import Counter, deque
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import permutations
-from math import fsum, inf, isclose
+from math import fsum, isclose
 from typing import Final, NamedTuple
 
-from paictl.sim.programs.linear import Program
+from paictl.sim.programs.linear import Program, ProgramError
 
 SLOTS: Final = 4
 """Of a period, and the largest number of jobs of a group."""
 SLOWER: Final = (1.015, 1.33, 1.5, 1.37)
 """How much longer than planned a step takes in groups of one, two, three, four (the published simulator's factors)."""
 _CYCLES: Final = 2
-_NODES: Final = 200
 
 
 class Stages(NamedTuple):
@@ -102,24 +103,35 @@ def pairs(counts: tuple[tuple[Kind, int], ...]) -> tuple[tuple[Kind, Kind, int],
     """How many pairs of which kinds to make of so many groups of each kind: the heaviest matching by `efficiency`."""
     program = Program()
     rows: list[list[tuple[int, float]]] = [[] for _ in counts]
-    chosen = []
+    chosen: list[tuple[float, int, int, int]] = []
     for first, (one, number) in enumerate(counts):
         for second, (other, more) in enumerate(counts[first:], first):
             most = number // 2 if first == second else min(number, more)
             if most and len(one) + len(other) <= SLOTS:
-                variable = program.variable(0, most, efficiency(kind(one, other)), integer=True)
+                weight = efficiency(kind(one, other))
+                variable = program.variable(0, most, weight)
                 rows[first].append((variable, 1.0))
                 rows[second].append((variable, 1.0))
-                chosen.append((variable, one, other))
+                chosen.append((-weight, first, second, variable))
     if not chosen:
         return ()
     for terms, (_, number) in zip(rows, counts, strict=True):
         program.row(terms, at_most=float(number))
-    solution = program.solve(nodes=_NODES)
+    solution = program.solve()
     if solution is None:
-        return ()
-    found = [(one, other, round(solution.values[variable])) for variable, one, other in chosen]
-    return tuple(pair for pair in found if pair[2])
+        raise ProgramError("no matching, although none at all is one")
+    left = [number for _, number in counts]
+    made = [0] * len(chosen)
+    for whole in (True, False):
+        for _, first, second, variable in sorted(chosen):
+            room = left[first] // 2 if first == second else min(left[first], left[second])
+            number = min(room, int(solution.values[variable] + 1e-6)) if whole else room
+            made[variable] += number
+            left[first] -= number
+            left[second] -= number
+    return tuple(
+        (counts[first][0], counts[second][0], made[place]) for _, first, second, place in chosen if made[place]
+    )
 
 
 def grouped(kinds: Sequence[Sequence[Kind]], sizes: Sequence[int], devices: int) -> list[list[list[int]]]:
@@ -162,11 +174,3 @@ def _round(
         elif place not in gone:
             made.append(group)
     return made, asked
-
-
-def alone(stages: Stages) -> Kind:
-    """A group of one."""
-    return (stages,)
-
-
-NEVER: Final = inf
