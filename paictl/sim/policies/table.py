@@ -45,6 +45,7 @@ POLICIES: Mapping[str, str] = {
     "gpuclustering": "packing:GpuClustering",
     "rounds": "rounds:FairRounds",
     "shockwave": "shockwave:Shockwave",
+    "muri": "muri:Muri",
     "edf": "edf:Edf",
     "edf-infeasible-last": "edf:EdfInfeasibleLast",
 }

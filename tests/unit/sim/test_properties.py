@@ -26,7 +26,7 @@ from paictl.sim.view import JobView
 from paictl.units import Millis
 
 COUNTED = [f"{name}{more}" for name in POLICIES for more in ("", ":suspend=2,resume=1,migrate=3,resize=2,profile=1")]
-SHARING = frozenset({"gandiva", "antman", "gavel", "pipeswitch", "singularity", "pooled"})
+SHARING = frozenset({"gandiva", "antman", "gavel", "pipeswitch", "singularity", "pooled", "muri"})
 """Policies that may put several jobs on a device."""
 
 

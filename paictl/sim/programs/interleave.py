@@ -1,0 +1,176 @@
+"""Which jobs go well together on the same devices when their stages take turns (Muri, SIGCOMM'22, sections 3 and 4).
+
+A step of a job loads data, computes, and communicates. Jobs of a group run staggered by a stage each: while one
+computes, the next one loads. Nobody begins a stage before everybody has ended the one before; a period of the group is
+the time between two ends of the same stage. Loading is reading and then preparing, on storage and on CPUs: two of the
+four slots of a period, and two jobs may load at once.
+
+Jobs with the same stages are interchangeable. A matching of heaviest weight therefore needs no blossoms, but numbers:
+how many pairs of which two kinds, in a linear program with a row a kind. Its corners are whole numbers, or halves
+where kinds form an odd ring; what halves leave over is paired greedily.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import permutations
+from math import fsum, isclose
+from typing import Final, NamedTuple
+
+from paictl.sim.programs.linear import Program, ProgramError
+
+SLOTS: Final = 4
+"""Of a period, and the largest number of jobs of a group."""
+SLOWER: Final = (1.015, 1.33, 1.5, 1.37)
+"""How much longer than planned a step takes in groups of one, two, three, four (the published simulator's factors)."""
+_CYCLES: Final = 2
+
+
+class Stages(NamedTuple):
+    """What a step of a job takes on each resource, in milliseconds, and how long it takes alone."""
+
+    load: float
+    compute: float
+    network: float
+    step: float
+
+    @property
+    def busy(self) -> float:
+        """All resources together."""
+        return self.load + self.compute + self.network
+
+
+Kind = tuple[Stages, ...]
+"""A group by what its jobs are like, sorted."""
+
+
+def kind(*groups: Kind) -> Kind:
+    """Of jobs or groups together."""
+    return tuple(sorted(stages for group in groups for stages in group))
+
+
+@lru_cache(maxsize=1 << 16)
+def period(group: Kind) -> float:
+    """Milliseconds in which every job of a group does a step, in the best order; without `SLOWER`."""
+    if len(group) == 1:
+        return group[0].step
+    best = min(_cycle(order) for order in set(permutations(group)))
+    if len(group) == 2:  # one loads while the other does all the rest
+        one, other = group
+        best = min(best, max(one.load, other.compute + other.network) + max(other.load, one.compute + one.network))
+    return best
+
+
+def _cycle(order: Sequence[Stages]) -> float:
+    """The period of jobs in an order, each a slot behind the one before: of the first that repeats, or the second."""
+    ends = [0.0]
+    for slot in range(_CYCLES * SLOTS):
+        latest = 0.0
+        for place, job in enumerate(order):
+            match (place - slot) % SLOTS:
+                case 1:
+                    latest = max(latest, ends[slot] + job.network)
+                case 2:
+                    latest = max(latest, ends[slot] + job.compute)
+                case 3 if slot:
+                    latest = max(latest, ends[slot - 1] + job.load)
+        ends.append(latest)
+        if slot >= SLOTS and isclose(ends[-1] - ends[-1 - SLOTS], ends[-2] - ends[-2 - SLOTS], rel_tol=1e-3):
+            break
+    return ends[-1] - ends[-1 - SLOTS]
+
+
+def slowed(group: Kind) -> float:
+    """The period as it is measured, in milliseconds."""
+    return period(group) * (SLOWER[len(group) - 1] if len(group) > 1 else SLOWER[0])
+
+
+@lru_cache(maxsize=1 << 16)
+def efficiency(group: Kind) -> float:
+    """Which part of the time the resources are busy, on average."""
+    return fsum(stages.busy for stages in group) / (slowed(group) * SLOTS)
+
+
+def worth_it(group: Kind) -> bool:
+    """Whether a period is at most what the jobs would take one after the other."""
+    return slowed(group) <= fsum(stages.step * SLOWER[0] for stages in group) or len(group) == 1
+
+
+@lru_cache(maxsize=1 << 14)
+def pairs(counts: tuple[tuple[Kind, int], ...]) -> tuple[tuple[Kind, Kind, int], ...]:
+    """How many pairs of which kinds to make of so many groups of each kind: the heaviest matching by `efficiency`."""
+    program = Program()
+    rows: list[list[tuple[int, float]]] = [[] for _ in counts]
+    chosen: list[tuple[float, int, int, int]] = []
+    for first, (one, number) in enumerate(counts):
+        for second, (other, more) in enumerate(counts[first:], first):
+            most = number // 2 if first == second else min(number, more)
+            if most and len(one) + len(other) <= SLOTS:
+                weight = efficiency(kind(one, other))
+                variable = program.variable(0, most, weight)
+                rows[first].append((variable, 1.0))
+                rows[second].append((variable, 1.0))
+                chosen.append((-weight, first, second, variable))
+    if not chosen:
+        return ()
+    for terms, (_, number) in zip(rows, counts, strict=True):
+        program.row(terms, at_most=float(number))
+    solution = program.solve()
+    if solution is None:
+        raise ProgramError("no matching, although none at all is one")
+    left = [number for _, number in counts]
+    made = [0] * len(chosen)
+    for whole in (True, False):
+        for _, first, second, variable in sorted(chosen):
+            room = left[first] // 2 if first == second else min(left[first], left[second])
+            number = min(room, int(solution.values[variable] + 1e-6)) if whole else room
+            made[variable] += number
+            left[first] -= number
+            left[second] -= number
+    return tuple(
+        (counts[first][0], counts[second][0], made[place]) for _, first, second, place in chosen if made[place]
+    )
+
+
+def grouped(kinds: Sequence[Sequence[Kind]], sizes: Sequence[int], devices: int) -> list[list[list[int]]]:
+    """Groups of jobs, for each size of jobs, each as places in its row of `kinds`; by the priority of their first.
+
+    Groups are merged two by two, in up to as many rounds as a group may have jobs, and only as long as all of them do
+    not fit on so many devices.
+    """
+    groups = [[[place] for place in range(len(row))] for row in kinds]
+    asked = sum(len(row) * size for row, size in zip(kinds, sizes, strict=True))
+    for _ in range(SLOTS):
+        if asked <= devices:
+            break
+        for place, (row, size) in enumerate(zip(kinds, sizes, strict=True)):
+            groups[place], asked = _round(groups[place], row, size, asked, devices)
+    return groups
+
+
+def _round(
+    groups: list[list[int]], kinds: Sequence[Kind], size: int, asked: int, devices: int
+) -> tuple[list[list[int]], int]:
+    of = [kind(*(kinds[place] for place in group)) for group in groups]
+    lines: dict[Kind, deque[int]] = {}
+    for place, one in enumerate(of):
+        lines.setdefault(one, deque()).append(place)
+    partner: dict[int, int] = {}
+    for one, other, number in pairs(tuple(sorted(Counter(of).items()))):
+        for _ in range(number):
+            first, second = lines[one].popleft(), lines[other].popleft()
+            partner[max(first, second)] = min(first, second)
+    gone = set(partner.values())
+    made = []
+    for place, group in enumerate(groups):
+        if place in partner:
+            if asked > devices:
+                made.append(groups[partner[place]] + group)
+                asked -= size
+            else:
+                made += [groups[partner[place]], group]
+        elif place not in gone:
+            made.append(group)
+    return made, asked

@@ -1,0 +1,91 @@
+"""Interleaving: how long a period of a group is, what is worth it, and which jobs go together."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paictl.sim.programs.interleave import SLOWER, Kind, Stages, efficiency, grouped, kind, pairs, period, worth_it
+
+LOAD, COMPUTE = Stages(100.0, 10.0, 0.0, 110.0), Stages(10.0, 100.0, 0.0, 110.0)
+EVEN = Stages(30.0, 30.0, 30.0, 90.0)
+
+
+def test_one_alone_takes_its_step() -> None:
+    assert period((LOAD,)) == 110
+
+
+def test_two_take_turns() -> None:
+    assert period(kind((LOAD,), (COMPUTE,))) == pytest.approx(110, abs=11), "one loads while the other computes"
+    assert period(kind((COMPUTE,), (COMPUTE,))) >= 200, "both compute"
+    assert period(kind((LOAD,), (LOAD,))) == 120, "one reads while the other prepares"
+    assert period(kind((EVEN,), (EVEN,))) <= 120
+
+
+def test_a_pair_that_uses_the_same_resource_is_not_worth_it() -> None:
+    assert worth_it(kind((LOAD,), (COMPUTE,)))
+    assert not worth_it(kind((COMPUTE,), (COMPUTE,)))
+    assert worth_it((LOAD,))
+
+
+def test_the_period_of_a_group_does_not_depend_on_how_it_is_written() -> None:
+    assert kind((LOAD,), (COMPUTE,)) == kind((COMPUTE,), (LOAD,))
+
+
+STAGES = st.builds(
+    lambda load, compute, network: Stages(load, compute, network, load + compute + network),
+    *(st.floats(1, 100) for _ in range(3)),
+)
+
+
+@given(st.lists(STAGES, min_size=1, max_size=4))
+def test_no_resource_is_busy_for_longer_than_a_period(jobs: list[Stages]) -> None:
+    group = kind(*((job,) for job in jobs))
+    assert period(group) >= max(sum(getattr(job, name) for job in jobs) for name in ("compute", "network")) - 1e-6
+    assert period(group) <= sum(job.step for job in jobs) + 1e-6 or len(jobs) > 1
+    assert efficiency(group) <= 1
+
+
+def heaviest(nodes: list[Kind]) -> float:
+    """The best matching of a few, by trying all."""
+    if len(nodes) < 2:
+        return 0.0
+    first, rest = nodes[0], nodes[1:]
+    best = heaviest(rest)
+    for place, other in enumerate(rest):
+        best = max(best, efficiency(kind(first, other)) + heaviest(rest[:place] + rest[place + 1 :]))
+    return best
+
+
+@given(st.lists(st.tuples(STAGES, st.integers(1, 3)), min_size=1, max_size=3, unique_by=lambda row: row[0]))
+def test_pairs_are_a_heaviest_matching_but_for_what_half_pairs_cost(rows: list[tuple[Stages, int]]) -> None:
+    counts = tuple(sorted(((stages,), number) for stages, number in rows))
+    nodes = [one for one, number in counts for _ in range(number)]
+    found = pairs(counts)
+    used = [one for first, second, number in found for one in (first, second) for _ in range(number)]
+    assert all(used.count(one) <= number for one, number in counts)
+    weight = sum(number * efficiency(kind(first, second)) for first, second, number in found)
+    best = heaviest(nodes)
+    longest = max((efficiency(kind(a, b)) for a, b in combinations(nodes, 2)), default=0.0)
+    assert best - 1.5 * longest - 1e-6 <= weight <= best + 1e-6
+
+
+def test_nobody_is_grouped_where_all_fit() -> None:
+    kinds = [[(LOAD,), (COMPUTE,)]]
+    assert grouped(kinds, [1], 2) == [[[0], [1]]]
+    assert grouped(kinds, [1], 1) == [[[0, 1]]]
+
+
+def test_merging_ends_when_the_rest_fits_and_at_four() -> None:
+    kinds = [[(LOAD,), (COMPUTE,)] * 4]
+    assert sorted(len(group) for group in grouped(kinds, [1], 6)[0]) == [1, 1, 1, 1, 2, 2]
+    assert [len(group) for group in grouped(kinds, [1], 1)[0]] == [4, 4]
+    assert sorted(place for group in grouped(kinds, [1], 3)[0] for place in group) == list(range(8))
+
+
+def test_a_step_takes_longer_together_than_planned() -> None:
+    assert len(SLOWER) == 4
+    assert efficiency(kind((EVEN,), (EVEN,))) == pytest.approx(180 / (period((EVEN, EVEN)) * 1.33 * 4))
