@@ -29,6 +29,7 @@ from paictl.sim.policies.parameters import ParameterError
 from paictl.sim.policies.table import parse
 from paictl.sim.simulate import check_failures
 from paictl.sim.specify import cluster_named
+from paictl.sim.traces.source import TraceError
 
 METRICS: Final = (
     "mean_jct", "p50_jct", "p95_jct", "p99_jct", "mean_queueing", "mean_waiting", "makespan", "utilization",
@@ -124,6 +125,20 @@ def planned(
     ]  # fmt: skip
 
 
+def check_fits(trace: Trace, wanted: Sequence[RunRequest]) -> None:
+    """Raise `TraceError` if there is a cluster that is too small for each job of a trace: columns may be swapped."""
+    smallest = min(job.gpus if job.elastic is None else min(job.gpus, job.elastic[0]) for job in trace.jobs)
+    for shape in dict.fromkeys(one.cluster.text for one in wanted):
+        size = min(sum(node.devices for node in one.cluster.nodes) for one in wanted if one.cluster.text == shape)
+        if smallest > size:
+            raise TraceError(
+                text("no job fits on {cluster}: the smallest asks for {smallest:,} devices, and there are {size:,}",
+                     cluster=shape, smallest=smallest, size=size),
+                where=trace.path,
+                hint="name a larger cluster; or compare the names of the columns with the rows: two may be swapped",
+            )  # fmt: skip
+
+
 def swept(
     traces: Sequence[Trace],
     wanted: Sequence[RunRequest],
@@ -136,6 +151,8 @@ def swept(
 
     `kept`, one for each trace, is where runs are kept until all of them are there.
     """
+    for trace in traces:
+        check_fits(trace, wanted)
     made: list[SweepRun] = []
     for place, trace in enumerate(traces):
         runs = play(

@@ -32,9 +32,10 @@ from paictl.errors import PaictlError
 from paictl.i18n import text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from paictl.sim.compare import Pair
+    from paictl.sim.job import Trace
     from paictl.sim.parallel import RunRequest
     from paictl.sim.report import Compared
 
@@ -86,10 +87,10 @@ def compare(
             "a comparison needs policies and a cluster", hint="--policy fifo --policy srtf --cluster 15x4"
         )
     from paictl.sim.report import compared_data, label
-    from paictl.sim.sweep import planned
+    from paictl.sim.sweep import check_fits, planned
 
     wanted = planned(policies, clusters, seeds or [], inflate, failures or [])
-    given = _played(trace, kind, wanted, processes, resume=resume)
+    given = _played(trace, kind, wanted, processes, check_fits, resume=resume)
     runs = given.runs
     write_results(given, f"{trace}: {', '.join(label(run, runs) for run in runs)}", jobs=jobs, html=html)
     if output is Output.TABLE:
@@ -99,7 +100,13 @@ def compare(
 
 
 def _played(
-    trace: str, kind: str | None, wanted: Sequence[RunRequest], processes: int | None, *, resume: bool
+    trace: str,
+    kind: str | None,
+    wanted: Sequence[RunRequest],
+    processes: int | None,
+    check: Callable[[Trace, Sequence[RunRequest]], None],
+    *,
+    resume: bool,
 ) -> Compared:
     """The runs of a trace; says how far they are."""
     from paictl.sim.parallel import play
@@ -107,6 +114,7 @@ def _played(
 
     with progressing(f"reading {trace}") as say:
         found = read_trace(trace, kind)
+        check(found, wanted)
         words = text("playing {count:,} jobs {runs} times", count=len(found.jobs), runs=len(wanted))
         say(words)
         with resumable(found, resume=resume) as (kept,):

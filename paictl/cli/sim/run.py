@@ -61,7 +61,7 @@ def run(
     """Play a trace of jobs under a policy and report what it came to; times are seconds in data and CSV."""
     from paictl.sim.parallel import play
     from paictl.sim.report import COUNTED, compared, events_jsonl, run_data
-    from paictl.sim.sweep import planned
+    from paictl.sim.sweep import check_fits, planned
 
     # what was mistyped is said before a long trace is read
     request, *more_runs = planned([policy], [cluster], [str(seed)], inflate, [failures])
@@ -69,6 +69,7 @@ def run(
         raise PaictlError("run plays one policy once", where=policy, hint="paictl sim sweep plays ranges")
     with progress(f"reading {trace}"):
         found = read_trace(trace, kind)
+    check_fits(found, [request])
     words = i18n.text("playing {count:,} jobs under {policy}", count=len(found.jobs), policy=policy)
     with progressing(words) as say:
         part = estimating(say, words)
