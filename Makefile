@@ -97,7 +97,7 @@ lock:  ## renew the lock files (needs uv)
 	  --upgrade -o requirements/dev.lock
 	uv pip compile -q pyproject.toml --extra k8s --extra server --python-version 3.13 --python-platform x86_64-unknown-linux-gnu \
 	  --generate-hashes --no-header --no-annotate -c requirements/dev.lock -o requirements/image.lock
-	uv pip compile -q pyproject.toml --extra k8s --extra server --extra sim --extra deploy --extra test --universal --python-version 3.11 --generate-hashes \
+	uv pip compile -q pyproject.toml --extra k8s --extra server --extra sim --extra parquet --extra deploy --extra test --universal --python-version 3.11 --generate-hashes \
 	  --no-header --upgrade --resolution lowest-direct -o requirements/lowest.lock
 	uv pip compile -q requirements/docs.in --universal --python-version 3.11 --generate-hashes --no-header --upgrade \
 	  -o requirements/docs.lock

@@ -75,8 +75,12 @@ class Trigger:
 
     now: Millis
     ended: tuple[JobView, ...]
-    """Their devices are free already."""
+    """Their devices are free already. Also those whose devices failed: their next attempts are among the arrived."""
     arrived: tuple[JobView, ...]
-    """By (submission, row of the trace)."""
+    """By (submission, row of the trace), those whose devices failed before them."""
     woken: bool
     """The time it asked to be woken at has come."""
+    failed: Devices = ()
+    """Devices that nobody can use from now on, free already."""
+    repaired: Devices = ()
+    """Devices that can be used again."""

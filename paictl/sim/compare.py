@@ -108,13 +108,13 @@ def interval(changes: Sequence[int]) -> tuple[float, float] | tuple[None, None]:
 
 
 def pairs(runs: Sequence[RunResult]) -> list[Pair]:
-    """Every run against every one before it that has the same cluster or the same policy, and the same seed."""
+    """Every run against every one before it of the same seed that differs in one thing: policy, cluster or failures."""
     return [
         pair(runs, first, second)
         for second in range(len(runs))
         for first in range(second)
         if runs[first].seed == runs[second].seed
-        and (runs[first].cluster == runs[second].cluster or _what(runs[first]) == _what(runs[second]))
+        and sum(a != b for a, b in zip(_where(runs[first]), _where(runs[second]), strict=True)) <= 1
     ]
 
 
@@ -170,6 +170,10 @@ def _impossible(run: RunResult) -> list[str]:
             lost=len(lost), jobs=len(run.outcomes), cluster=run.cluster, id=largest.id, gpus=largest.gpus,
         )
     ]  # fmt: skip
+
+
+def _where(run: RunResult) -> tuple[object, ...]:
+    return _what(run), run.cluster, run.failures
 
 
 def _what(run: RunResult) -> tuple[str, str]:

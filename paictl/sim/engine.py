@@ -12,12 +12,13 @@ from typing import Final
 
 from paictl.sim.actions import Action, Colocate, Migrate, PolicyError, Preempt, Resize, Start, Stop, Trigger
 from paictl.sim.cluster import Cluster, Devices
+from paictl.sim.hardware import DeviceOutages
 from paictl.sim.interface import Scheduler
 from paictl.sim.job import WHOLE, Job, TraceStatus
 from paictl.sim.loop import EventLoop, EventPriority
 from paictl.sim.occupancy import FREE, occupancy
 from paictl.sim.run import Ending, JobOutcome, LogEntry
-from paictl.sim.state import ONE, JobProgress
+from paictl.sim.state import ONE, FragileProgress, JobProgress
 from paictl.sim.timeline import AreaTimeline
 from paictl.sim.view import JobView, view_for
 from paictl.units import Millis
@@ -26,6 +27,9 @@ IDLE_WAKES: Final = 10_000
 """How often a policy may be woken in vain, with nothing running or coming, before the rest counts as unfinished."""
 BARREN: Final = 10_000
 """After how many decisions without an end or an arrival some work must have been done, or the rest is unfinished."""
+
+GIVE_UP: Final = 1_000
+"""A job whose devices failed so often counts as unfinished: it would never come to its end."""
 
 _TAKERS = (Preempt, Stop)
 """What only takes devices away."""
@@ -48,17 +52,22 @@ class Simulation:
         *,
         log: list[LogEntry] | None = None,
         check: Callable[[Simulation], None] | None = None,
+        hardware: DeviceOutages | None = None,
     ) -> None:
         self.cluster = cluster
         self.policy = policy
         self.finish = finish
         self.log = log
         self.check = check
+        self.hardware = hardware
+        """What can fail; None: nothing does."""
         self.live: dict[int, JobProgress] = {}
         """Jobs that are there, by number."""
         rates = policy.rates
         self.occupancy = occupancy(cluster, located=rates.located, groups=rates.vicinity())
         self.counters = dict.fromkeys(("events", "decisions", "preemptions", "migrations", "resizes", "impossible"), 0)
+        if hardware is not None:
+            self.counters |= dict.fromkeys(("failures", "interruptions", "down"), 0)
         self.timeline = AreaTimeline(Millis(0))
         self.now = Millis(0)
         self._loop: EventLoop[tuple[JobProgress, int]] = EventLoop()
@@ -67,6 +76,8 @@ class Simulation:
         self._coming: Iterator[Job] = iter(jobs)
         self._next = next(self._coming, None)
         self._number = 0
+        self._again = 0
+        """Numbers that were given to further attempts of jobs whose devices failed."""
         self._running = 0
         self._queued = 0
         self._wake: Millis | None = None
@@ -87,7 +98,7 @@ class Simulation:
     @property
     def arrived(self) -> int:
         """How many jobs have come so far."""
-        return self._number
+        return self._number - self._again
 
     # --- time
 
@@ -102,13 +113,15 @@ class Simulation:
         while (at := self._ahead()) is not None:
             self._pass(at)
             ended = self._ends()
+            hit, again, failed, repaired = self._failures()
             arrived = self._arrivals()
             woken = self._wake is not None and self._wake <= at
             if woken:
                 self._wake = None
-            if not (ended or arrived or woken):
+            if not (ended or arrived or woken or failed or repaired):
                 continue  # only ends that were void
-            self._ask(Trigger(at, tuple(ended), tuple(arrived), woken))
+            news = bool(ended or arrived)
+            self._ask(Trigger(at, (*ended, *hit), (*again, *arrived), woken, failed, repaired), news=news)
             if self.check is not None:
                 self.check(self)
             if self._barren and self._barren % BARREN == 0 and not self._progresses():
@@ -136,6 +149,8 @@ class Simulation:
                 times.append(end)
                 break
             loop.forget()  # void: the rate has changed since
+        if self.hardware is not None and (change := self.hardware.next(busy=bool(times))) is not None:
+            times.append(max(change, self.now))
         if self._wake is not None and (times or self._idle < IDLE_WAKES):
             times.append(self._wake)
         return min(times) if times else None
@@ -145,6 +160,8 @@ class Simulation:
             places = self.occupancy
             waiting = len(self.live) - self._running
             self.timeline.add(at, (places.used, self._running, waiting, self._queued, places.stray))
+            if self.hardware is not None:
+                self.counters["down"] += len(self.hardware.down) * (at - self.now)
             self.now = at
 
     def _ends(self) -> list[JobView]:
@@ -164,13 +181,61 @@ class Simulation:
             self._pace(left)
         return ended
 
+    def _failures(self) -> tuple[list[JobView], list[JobView], Devices, Devices]:
+        """Jobs whose devices failed, their next attempts, devices that failed, devices that were repaired."""
+        if self.hardware is None:
+            return [], [], (), ()
+        number, failed, repaired = self.hardware.pass_to(self.now)
+        self.counters["failures"] += number
+        numbers = sorted({job for device in failed for job in self.occupancy.on(device)})
+        hit, again = [], []
+        touched: dict[int, JobProgress] = {}
+        for number in numbers:
+            state = self.live[number]
+            self._around(state, touched)
+            touched.pop(number, None)
+            view, more = self._interrupt(state)
+            hit.append(view)
+            again += more
+        for left in touched.values():
+            if left.number in self.live:
+                self._pace(left)
+        return hit, again, failed, repaired
+
+    def _interrupt(self, state: JobProgress) -> tuple[JobView, list[JobView]]:
+        """Its devices failed: this attempt is over, and the next one waits; none if there were too many."""
+        assert isinstance(state, FragileProgress)  # noqa: S101 `_progress` made it
+        state.settle(self.now)
+        wasted = state.wasted(self.now)
+        self._drop(state)
+        earlier = state.until_now(wasted)
+        self.counters["interruptions"] += 1
+        self._note("interrupt", state)
+        made = state.again(self.now, self._number)
+        made.earlier = earlier
+        self._number += 1
+        self._again += 1
+        view = self._views.pop(state.number)
+        del self.live[state.number]
+        self.live[made.number] = made
+        self._views[made.number] = fresh = self._view_class(made)
+        if earlier.count < GIVE_UP:
+            return view, [fresh]
+        self._leave(made, Ending.UNFINISHED)
+        return view, []
+
+    def _progress(self, job: Job) -> JobProgress:
+        if self.hardware is None:
+            return JobProgress(job, self._number)
+        return FragileProgress(job, self._number, self.hardware.checkpoint)
+
     def _arrivals(self) -> list[JobView]:
         arrived = []
         while self._next is not None and self._next.submit <= self.now:
             job = self._next
             if job.submit < self.now:
                 raise PolicyError(f"job {job.id} comes after {self.now} ms was reached", hint="sort them: job.in_order")
-            state = JobProgress(job, self._number)
+            state = self._progress(job)
             self._number += 1
             self._next = next(self._coming, None)
             self._note("submit", state)
@@ -197,12 +262,13 @@ class Simulation:
 
     # --- decisions
 
-    def _ask(self, moment: Trigger) -> None:
+    def _ask(self, moment: Trigger, *, news: bool) -> None:
+        """`news`: a job came or ended of itself; failures alone do not count as progress."""
         actions = self.policy.decide(moment)
         self.counters["events"] += len(moment.ended) + len(moment.arrived) + moment.woken
         self.counters["decisions"] += 1
         self._idle = 0 if actions or moment.ended or moment.arrived else self._idle + 1
-        if moment.ended or moment.arrived:
+        if news:
             self._barren, self._least = 0, None
         else:
             self._barren += 1
@@ -248,6 +314,10 @@ class Simulation:
     ) -> None:
         """Whether the devices have room by then, unless it may share them; `change`: thousandths more on each."""
         first = self.occupancy.first
+        if self.hardware is not None and (bad := self.hardware.down.intersection(action.devices)):
+            raise PolicyError(
+                f"device {min(bad)} is down and cannot be given to job {action.job.id}", where=type(action).__name__
+            )
         for device in action.devices:
             change[device] = more = change.get(device, 0) + milli
             if not sharing and more + (first[device] != FREE and self.filled(device)) > WHOLE:
@@ -331,6 +401,7 @@ class Simulation:
         state.held_since = self.now
         state.devices = action.devices
         state.placed = True
+        state.started()
         self.occupancy.put(state.number, action.devices)
         self._running += 1
         self._queued -= state.job.gpus
@@ -400,11 +471,19 @@ class Simulation:
         return view
 
     def _outcome(self, state: JobProgress, view: JobView, ending: Ending) -> JobOutcome:
-        job = state.job
+        job, before = state.job, state.earlier
+        if before is None:
+            return JobOutcome(
+                job.id, job.user, job.vc, job.model, job.gpus, job.submit, job.true_work, job.share, job.urge,
+                job.deadlines, ending, state.first_start, state.end, Millis(state.ran), state.service,
+                state.preemptions, state.migrations, state.resizes, state.lost, self.policy.notes(view),
+            )  # fmt: skip
         return JobOutcome(
             job.id, job.user, job.vc, job.model, job.gpus, job.submit, job.true_work, job.share, job.urge,
-            job.deadlines, ending, state.first_start, state.end, Millis(state.ran), state.service,
-            state.preemptions, state.migrations, state.resizes, state.lost, self.policy.notes(view),
+            job.deadlines, ending, before.first_start, state.end, Millis(before.ran + state.ran),
+            before.service + state.service, before.preemptions + state.preemptions,
+            before.migrations + state.migrations, before.resizes + state.resizes, before.lost + state.lost,
+            self.policy.notes(view), before.count, before.wasted,
         )  # fmt: skip
 
     def _note(self, what: str, state: JobProgress) -> None:

@@ -18,6 +18,7 @@ class Invariants:
     """Checks one run; make a new one for each.
 
     * a device has several jobs only if all but the first came by `Colocate` (the engine's books agree with the jobs'),
+    * nobody has a device that is down,
     * a gang has all of its devices or none, and never more than it can use,
     * everybody goes at the pace that the policy's model gives it beside those who are near it now,
     * work is conserved: what a job has done is what its rates add up to, and never more than all of it,
@@ -52,6 +53,9 @@ class Invariants:
                 for device in range(engine.cluster.size)
                 if len(on := engine.occupancy.on(device)) > 1 and engine.filled(device) > WHOLE
             ]
+        if engine.hardware is not None:
+            down = engine.hardware.down
+            found += [f"device {device} is down and in use" for device in down if engine.occupancy.on(device)]
         for state in engine.live.values():
             fewest = 1 if engine.policy.transparent else state.job.gpus
             least, most = state.job.elastic or (fewest, state.job.gpus)

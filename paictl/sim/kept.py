@@ -13,6 +13,7 @@ from paictl import __version__
 from paictl.frozen import frozen
 from paictl.places import cache_folder
 from paictl.sim.cluster import ClusterShape
+from paictl.sim.failures import FailureModel
 from paictl.sim.job import Trace
 from paictl.sim.policies import external
 from paictl.sim.run import RunResult
@@ -33,6 +34,8 @@ class RunRequest:
     """See `simulate`."""
     log: bool = False
     """Keep every event."""
+    failures: FailureModel | None = None
+    """What fails; None: nothing."""
 
 
 class KeptRuns:
@@ -98,5 +101,5 @@ class KeptRuns:
         path = request.policy.partition(":")[0].strip()
         code = Path(path).read_bytes() if external.is_file(path) and Path(path).is_file() else b""
         parts = (__version__, self._trace, request.policy, repr(request.cluster), request.seed, request.inflate,
-                 request.log)  # fmt: skip
+                 request.log, request.failures)  # fmt: skip
         return self._folder / f"{hashlib.sha256(repr(parts).encode() + code).hexdigest()}.run"

@@ -48,6 +48,12 @@ class Figures:
     """Jobs that the policy promised their deadline."""
     admitted_misses: int | None
     """Those of them that missed it."""
+    interruptions: int | None = None
+    """How often jobs lost their devices because these failed; None, as those below, where nothing fails."""
+    wasted: float | None = None
+    """Part of the devices' time in which jobs held them for work that a failure undid."""
+    down: float | None = None
+    """Part of the devices' time, until nothing happened any more, in which they were down."""
 
 
 @frozen
@@ -106,7 +112,15 @@ def figures(result: RunResult) -> Figures:
         else None,
         admitted=len(admitted) if judged else None,
         admitted_misses=sum(_worth(one) <= 0 for one in admitted) if judged else None,
+        interruptions=sum(one.interruptions for one in result.outcomes) if result.failures else None,
+        wasted=sum(one.wasted for one in result.outcomes) / area if area and result.failures else None,
+        down=_down(result) if result.failures else None,
     )
+
+
+def _down(result: RunResult) -> float:
+    played = result.intervals[-1].end - result.intervals[0].start if result.intervals else 0
+    return result.counters.get("down", 0) / (played * result.devices) if played else 0.0
 
 
 def by_tenant(result: RunResult) -> list[GroupFigures]:

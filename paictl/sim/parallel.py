@@ -215,5 +215,5 @@ def _played(
 ) -> RunResult:
     return simulate(
         jobs, wanted.cluster, wanted.policy, seed=wanted.seed, inflate=wanted.inflate, log=wanted.log,
-        part=part, stop=stop, snapshot=snapshot,
+        failures=wanted.failures, part=part, stop=stop, snapshot=snapshot,
     )  # fmt: skip

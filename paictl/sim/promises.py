@@ -104,6 +104,17 @@ def play(
     return _course(kind, jobs, runs)
 
 
+def play_each(
+    kinds: Sequence[PromiseKind],
+    jobs: Sequence[Job],
+    hived: HivedSpec,
+    spec: ClusterShape,
+    part: Callable[[float], None],
+) -> dict[PromiseKind, PolicyRun]:
+    """`play` for several kinds; `part` is called with the part of all that is played."""
+    return {kind: play(kind, jobs, hived, spec, within(part, place, len(kinds))) for place, kind in enumerate(kinds)}
+
+
 def tenants(course: PolicyRun) -> list[TenantResult]:
     """What each VC got, in the order in which they first appear in the trace."""
     rows = []

@@ -18,6 +18,7 @@ from paictl.sim.run import JobOutcome, RunResult
 
 _OPTIONAL = (
     "deadline_misses", "weighted_miss", "slo_jct", "best_effort_jct", "admitted", "admitted_misses",
+    "interruptions", "wasted", "down",
 )  # fmt: skip
 """Figures that are left out where they do not apply."""
 COUNTED = (
@@ -58,6 +59,8 @@ def label(run: RunResult, runs: Sequence[RunResult]) -> str:
         name += ":" + ",".join(f"{key}={plain(run.parameters[key])}" for key in differing)
     if len({other.cluster for other in runs}) > 1:
         name += f" on {run.cluster}"
+    if len({other.failures for other in runs}) > 1:
+        name += f", failures {run.failures or 'none'}"
     if len({other.seed for other in runs}) > 1:
         name += f", seed {run.seed}"
     return name
@@ -86,6 +89,7 @@ def run_data(run: RunResult, trace: Trace, found: Figures, *, reproducible: bool
         "cluster": run.cluster,
         "devices": run.devices,
         "seed": run.seed,
+        **({"failures": run.failures} if run.failures else {}),
         **figure,
         **{name: run.counters[name] for name in COUNTED if name in run.counters},
         **_causes(run.counters),
@@ -136,16 +140,18 @@ def jobs_csv(runs: Sequence[RunResult]) -> str:
     """A row for each job of each run, in the order of arrival; columns after `lost` are what the policies noted."""
     labels = [label(run, runs) for run in runs]
     notes = sorted({name for run in runs for outcome in run.outcomes for name in outcome.notes})
+    failing = any(run.failures for run in runs)
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([
         *(["run"] if len(runs) > 1 else []), "id", "user", "vc", "model", "gpus", "share", "urge", "submit",
         "first_start", "end", "ending", "work", "jct", "queueing", "waiting", "ran", "gpu_seconds", "preemptions",
-        "migrations", "resizes", "lost", *notes,
+        "migrations", "resizes", "lost", *(["interruptions"] if failing else []), *notes,
     ])  # fmt: skip
     for name, run in zip(labels, runs, strict=True):
         for outcome in run.outcomes:
-            writer.writerow([*([name] if len(runs) > 1 else []), *_row(outcome), *_noted(outcome, notes)])
+            more = [outcome.interruptions] if failing else []
+            writer.writerow([*([name] if len(runs) > 1 else []), *_row(outcome), *more, *_noted(outcome, notes)])
     return out.getvalue()
 
 

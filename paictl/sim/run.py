@@ -65,6 +65,10 @@ class JobOutcome:
     """Work thrown away by preemptions without a checkpoint (ms at the reference rate)."""
     notes: Mapping[str, float]
     """What the policy noted about it (`Policy.note`): `admitted` 0 or 1, `delay.fair-share` in ms, …"""
+    interruptions: int = 0
+    """How often its devices failed under it."""
+    wasted: int = 0
+    """Devices times the time since its last checkpoint, at those moments."""
 
     @property
     def jct(self) -> Millis | None:
@@ -122,6 +126,8 @@ class RunResult:
     """Whether it mattered where the devices are; if not, there are no fragments."""
     log: tuple[LogEntry, ...] = ()
     """What happened, one by one; empty unless asked for."""
+    failures: str = ""
+    """What fails, as the user wrote it; empty: nothing does."""
     wall_seconds: float = 0.0
     """On this machine; never part of what is compared."""
 
@@ -132,7 +138,7 @@ class LogEntry:
 
     time: Millis
     what: str
-    """`submit`, `start`, `preempt`, `migrate`, `resize`, `colocate`, `stop`, or an `Ending`."""
+    """`submit`, `start`, `preempt`, `migrate`, `resize`, `colocate`, `stop`, `interrupt`, or an `Ending`."""
     job: str
     devices: tuple[int, ...] = ()
     """Those it has from now on."""

@@ -12,14 +12,17 @@ from paictl.i18n import text
 from paictl.sim.actions import PolicyError
 from paictl.sim.cluster import Cluster, ClusterShape, ClusterShapeError
 from paictl.sim.engine import Simulation
+from paictl.sim.failures import FailureError, FailureModel
+from paictl.sim.hardware import DeviceOutages
 from paictl.sim.inflate import inflated
 from paictl.sim.job import WHOLE, Job, in_order
 from paictl.sim.knowledge import Knowledge
 from paictl.sim.policies.base import Policy, Setup
 from paictl.sim.policies.external import place_of
 from paictl.sim.policies.parameters import ParameterError, as_data
-from paictl.sim.policies.table import parse
+from paictl.sim.policies.table import POLICIES, parse, policy_class
 from paictl.sim.run import JobOutcome, RunResult
+from paictl.words import listed
 
 LOOK: Final = 500
 """Decisions after which a run says how far it is."""
@@ -43,13 +46,15 @@ class _Stopped(Exception):  # noqa: N818 - it never leaves this module
 class _Course:
     """A run that may not have come to its end yet; pickled as a snapshot."""
 
-    def __init__(self, cluster: Cluster, policy: Policy, jobs: Sequence[Job], *, log: bool) -> None:
+    def __init__(
+        self, cluster: Cluster, policy: Policy, jobs: Sequence[Job], *, log: bool, hardware: DeviceOutages | None
+    ) -> None:
         self.outcomes: dict[str, JobOutcome] = {}
         self.wall = 0.0
         self.number = len(jobs)
         self.order = tuple(job.id for job in jobs)
         self.policy = policy
-        self.engine = Simulation(cluster, policy, jobs, self.finish, log=[] if log else None)
+        self.engine = Simulation(cluster, policy, jobs, self.finish, log=[] if log else None, hardware=hardware)
 
     def finish(self, outcome: JobOutcome) -> None:
         """A job has left."""
@@ -73,12 +78,15 @@ def simulate(
     part: Callable[[float], None] | None = None,
     stop: Callable[[], bool] | None = None,
     snapshot: bytes | None = None,
+    failures: FailureModel | None = None,
 ) -> RunResult:
     """Play jobs (in any order) under `name:key=value,…`.
 
     Same jobs, cluster, policy and seed: the same result, but for `wall_seconds`. `inflate`: play so many random jobs of
     the trace that they ask for that part of the cluster (`inflate.inflated`). `log`: keep every event. `check` is
     called with the engine after every instant, `part` now and then with the part of the jobs that is played.
+
+    `failures`: devices fail and are repaired meanwhile; what that cost is in outcomes and counters.
 
     `stop` is asked after every instant: where it says yes, `PausedError` is raised with a snapshot, and the same call
     with that `snapshot` resumes. A snapshot is pickled: only read what this program wrote.
@@ -87,7 +95,8 @@ def simulate(
     """
     kind, parameters = parse(policy)  # also loads the module of a policy from outside, which a snapshot needs
     if snapshot is None:
-        course = _begun(jobs, spec, kind, parameters, seed=seed, inflate=inflate, log=log)
+        course = _begun(jobs, spec, kind, parameters, seed=seed, inflate=inflate, log=log,
+                        failures=failures)  # fmt: skip
     else:
         course = pickle.loads(snapshot)  # noqa: S301 - our own
     engine = course.engine
@@ -119,6 +128,7 @@ def simulate(
         counters={**engine.counters, **made.counted()},
         located=made.rates.located,
         log=tuple(engine.log or ()),
+        failures=failures.text if failures is not None else "",
         wall_seconds=course.wall + time.perf_counter() - start,
     )
 
@@ -132,9 +142,12 @@ def _begun(
     seed: int,
     inflate: float | None,
     log: bool,
+    failures: FailureModel | None,
 ) -> _Course:
     """A run before its first instant."""
     cluster = Cluster(spec)
+    if failures is not None:
+        check_failures(failures, cluster, kind)
     usable = jobs if kind.shares else _whole(jobs, kind.id)
     ordered = in_order(usable if inflate is None else inflated(usable, cluster.size * WHOLE, inflate, seed))
     _foreign(ordered, cluster)
@@ -143,7 +156,25 @@ def _begun(
     for job in ordered:
         tenants[job.vc] = tenants.get(job.vc, 0) + job.gpus * job.true_work
     requests = tuple(job.request for job in usable) if Knowledge.REQUESTS in kind.knows else ()
-    return _Course(cluster, kind(parameters, Setup(cluster, seed, history, requests, tenants)), ordered, log=log)
+    hardware = DeviceOutages(failures, cluster, seed, ordered[0].submit) if failures is not None and ordered else None
+    made = kind(parameters, Setup(cluster, seed, history, requests, tenants))
+    return _Course(cluster, made, ordered, log=log, hardware=hardware)
+
+
+def check_failures(failures: FailureModel, cluster: Cluster, kind: type[Policy]) -> None:
+    """Refuse failures that the cluster cannot have, or a policy that cannot meet them."""
+    if (problem := failures.problem(cluster)) is not None:
+        names = listed([node.name for node in cluster.nodes], 5)
+        hint = text("nodes of {cluster}: {names}", cluster=cluster.spec.text, names=names)
+        raise FailureError(problem, where=failures.text, hint=hint)
+    if not kind.endures:
+        raise ParameterError(
+            text("it cannot be played with failures"), where=f"policy {kind.id}",
+            hint=text(
+                "one of: {names}; a policy of your own: docs/adding-a-policy.md (endures)",
+                names=", ".join(name for name in POLICIES if policy_class(name).endures),
+            ),
+        )  # fmt: skip
 
 
 def _watched(

@@ -19,17 +19,21 @@ from typing import Any, Final
 
 from paictl.frozen import frozen
 from paictl.i18n import text
+from paictl.sim.cluster import Cluster
+from paictl.sim.failures import failures_of
 from paictl.sim.job import Trace
 from paictl.sim.kept import KeptRuns, RunRequest
 from paictl.sim.metrics import Figures, figures
 from paictl.sim.parallel import play, within
 from paictl.sim.policies.parameters import ParameterError
 from paictl.sim.policies.table import parse
+from paictl.sim.simulate import check_failures
 from paictl.sim.specify import cluster_named
+from paictl.sim.traces.source import TraceError
 
 METRICS: Final = (
     "mean_jct", "p50_jct", "p95_jct", "p99_jct", "mean_queueing", "mean_waiting", "makespan", "utilization",
-    "fragmentation", "preemptions", "migrations", "jobs", "unfinished",
+    "fragmentation", "preemptions", "migrations", "jobs", "unfinished", "interruptions", "wasted", "down",
 )  # fmt: skip
 """Figures that a sweep reports."""
 MOST: Final = 10_000
@@ -95,19 +99,44 @@ def seeds_of(given: Sequence[str]) -> list[int]:
 
 
 def planned(
-    policies: Sequence[str], clusters: Sequence[str], seeds: Sequence[str], inflate: float | None = None
+    policies: Sequence[str],
+    clusters: Sequence[str],
+    seeds: Sequence[str],
+    inflate: float | None = None,
+    failures: Sequence[str] = (),
 ) -> list[RunRequest]:
-    """Every run of one trace, by cluster, policy and seed; raises what is wrong with any of them before one begins."""
+    """Every run of one trace, by cluster, failures, policy and seed; raises what is wrong before one begins."""
     texts = list(dict.fromkeys(one for policy in policies for one in expanded(policy)))
     shapes = [cluster_named(cluster) for cluster in dict.fromkeys(clusters)]
     drawn = seeds_of(seeds) or [0]
-    number = len(texts) * len(shapes) * len(drawn)
+    models = [failures_of(one) for one in dict.fromkeys(failures)] or [None]
+    for one, shape, model in product(texts, shapes, models):
+        if model is not None:
+            check_failures(model, Cluster(shape), parse(one)[0])
+    number = len(texts) * len(shapes) * len(models) * len(drawn)
     if number > MOST:
         raise ParameterError(
             text("{number:,} runs for each trace, more than {most:,}", number=number, most=MOST), where="sweep",
             hint="take fewer seeds or larger steps",
         )  # fmt: skip
-    return [RunRequest(policy, shape, seed, inflate) for shape in shapes for policy in texts for seed in drawn]
+    return [
+        RunRequest(policy, shape, seed, inflate, failures=model)
+        for shape in shapes for model in models for policy in texts for seed in drawn
+    ]  # fmt: skip
+
+
+def check_fits(trace: Trace, wanted: Sequence[RunRequest]) -> None:
+    """Raise `TraceError` if there is a cluster that is too small for each job of a trace: columns may be swapped."""
+    smallest = min(job.gpus if job.elastic is None else min(job.gpus, job.elastic[0]) for job in trace.jobs)
+    for shape in dict.fromkeys(one.cluster.text for one in wanted):
+        size = min(sum(node.devices for node in one.cluster.nodes) for one in wanted if one.cluster.text == shape)
+        if smallest > size:
+            raise TraceError(
+                text("no job fits on {cluster}: the smallest asks for {smallest:,} devices, and there are {size:,}",
+                     cluster=shape, smallest=smallest, size=size),
+                where=trace.path,
+                hint="name a larger cluster; or compare the names of the columns with the rows: two may be swapped",
+            )  # fmt: skip
 
 
 def swept(
@@ -122,6 +151,8 @@ def swept(
 
     `kept`, one for each trace, is where runs are kept until all of them are there.
     """
+    for trace in traces:
+        check_fits(trace, wanted)
     made: list[SweepRun] = []
     for place, trace in enumerate(traces):
         runs = play(
@@ -129,7 +160,7 @@ def swept(
             part=None if part is None else within(part, place, len(traces)),
         )  # fmt: skip
         made += [
-            SweepRun(trace.path, one.policy, run.cluster, run.seed, figures(run))
+            SweepRun(trace.path, one.policy, run.cluster, run.seed, figures(run), run.failures)
             for one, run in zip(wanted, runs, strict=True)
         ]
     for store, one in product(kept, wanted):
@@ -150,6 +181,7 @@ class SweepRun:
     cluster: str
     seed: int
     figures: Figures
+    failures: str = ""
 
 
 @frozen
@@ -173,6 +205,7 @@ class Setting:
 
     policy: str
     cluster: str
+    failures: str
     estimates: Mapping[str, Estimate]
     """By metric; without those that some run has not."""
     against: Mapping[str, Estimate]
@@ -190,12 +223,12 @@ def estimate(values: Sequence[float]) -> Estimate:
 
 def settings(runs: Iterable[SweepRun]) -> list[Setting]:
     """Every setting in the order of its first run."""
-    groups: dict[tuple[str, str], dict[tuple[str, int], Figures]] = {}
+    groups: dict[tuple[str, str, str], dict[tuple[str, int], Figures]] = {}
     for run in runs:
-        groups.setdefault((run.policy, run.cluster), {})[run.trace, run.seed] = run.figures
+        groups.setdefault((run.policy, run.cluster, run.failures), {})[run.trace, run.seed] = run.figures
     firsts: dict[str, dict[tuple[str, int], Figures]] = {}
     made = []
-    for (policy, cluster), mine in groups.items():
+    for (policy, cluster, failures), mine in groups.items():
         first = firsts.setdefault(cluster, mine)
         shared = [key for key in mine if key in first] if first is not mine else []
         estimates, against = {}, {}
@@ -207,7 +240,7 @@ def settings(runs: Iterable[SweepRun]) -> list[Setting]:
             theirs = {key: getattr(first[key], metric) for key in shared}
             if theirs and None not in theirs.values():
                 against[metric] = estimate(_replications({key: values[key] - theirs[key] for key in shared}))
-        made.append(Setting(policy, cluster, estimates, against))
+        made.append(Setting(policy, cluster, failures, estimates, against))
     return made
 
 
@@ -227,7 +260,7 @@ def sweep_data(runs: Sequence[SweepRun]) -> dict[str, Any]:
     return {
         "settings": [
             {
-                "policy": one.policy, "cluster": one.cluster,
+                "policy": one.policy, "cluster": one.cluster, "failures": one.failures or None,
                 "metrics": {name: _estimate_data(value) for name, value in one.estimates.items()},
                 "against_first": {
                     name: {**_estimate_data(value), "significant": value.certain}
@@ -247,19 +280,29 @@ def _estimate_data(given: Estimate) -> dict[str, Any]:
 def _rows(runs: Iterable[SweepRun]) -> Iterator[dict[str, Any]]:
     for run in runs:
         figures = {metric: getattr(run.figures, metric) for metric in METRICS}
-        yield {"trace": run.trace, "policy": run.policy, "cluster": run.cluster, "seed": run.seed, **figures}
+        yield {"trace": run.trace, "policy": run.policy, "cluster": run.cluster, "failures": run.failures,
+               "seed": run.seed, **figures}  # fmt: skip
 
 
-def sweep_csv(runs: Sequence[SweepRun]) -> str:
-    """A row for each run: trace, policy, cluster, seed, a column for each swept parameter, metrics."""
+def sweep_rows(runs: Sequence[SweepRun]) -> Iterator[dict[str, Any]]:
+    """A row for each run: trace, policy, cluster, failures, seed, a column for each swept parameter, metrics.
+
+    A parameter that a policy was not given is an empty text, a figure that a run has not is None.
+    """
     parts = [run.policy.partition(":")[2].split(",") for run in runs]
     written = [dict(part.partition("=")[::2] for part in row if "=" in part) for row in parts]
     names = list(dict.fromkeys(key for row in written for key in row))
+    for given, row in zip(written, _rows(runs), strict=True):
+        metrics = {metric: row.pop(metric) for metric in METRICS}
+        yield {**row, **{name: given.get(name, "") for name in names}, **metrics}
+
+
+def sweep_csv(runs: Sequence[SweepRun]) -> str:
+    """The rows of `sweep_rows`."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["trace", "policy", "cluster", "seed", *names, *METRICS])
-    for given, row in zip(written, _rows(runs), strict=True):
-        first = [row[key] for key in ("trace", "policy", "cluster", "seed")]
-        writer.writerow([*first, *(given.get(name, "") for name in names),
-                         *("" if row[metric] is None else row[metric] for metric in METRICS)])  # fmt: skip
+    for place, row in enumerate(sweep_rows(runs)):
+        if not place:
+            writer.writerow(row)
+        writer.writerow(["" if value is None else value for value in row.values()])
     return out.getvalue()

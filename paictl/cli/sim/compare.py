@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from paictl.cli.console import Output, info, progressing, spoken, write, write_data, write_table
+from paictl.cli.console import Output, info, progressing, said, spoken, write, write_data, write_table
 from paictl.cli.options import OutputOption
 from paictl.cli.sim.promises import compare_promises
 from paictl.cli.sim.shared import (
@@ -18,6 +18,7 @@ from paictl.cli.sim.shared import (
     ReproducibleOption,
     ResumeOption,
     SeedsOption,
+    SeveralFailuresOption,
     TraceArgument,
     estimating,
     number,
@@ -31,8 +32,10 @@ from paictl.errors import PaictlError
 from paictl.i18n import text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from paictl.sim.compare import Pair
+    from paictl.sim.job import Trace
     from paictl.sim.parallel import RunRequest
     from paictl.sim.report import Compared
 
@@ -59,6 +62,7 @@ def compare(
     kind: FormatOption = None,
     seeds: SeedsOption = None,
     inflate: InflateOption = None,
+    failures: SeveralFailuresOption = None,
     resume: ResumeOption = False,
     processes: Annotated[
         int | None, typer.Option("--processes", min=1, max=256, help="How many runs at a time; one a processor.")
@@ -83,10 +87,10 @@ def compare(
             "a comparison needs policies and a cluster", hint="--policy fifo --policy srtf --cluster 15x4"
         )
     from paictl.sim.report import compared_data, label
-    from paictl.sim.sweep import planned
+    from paictl.sim.sweep import check_fits, planned
 
-    wanted = planned(policies, clusters, seeds or [], inflate)
-    given = _played(trace, kind, wanted, processes, resume=resume)
+    wanted = planned(policies, clusters, seeds or [], inflate, failures or [])
+    given = _played(trace, kind, wanted, processes, check_fits, resume=resume)
     runs = given.runs
     write_results(given, f"{trace}: {', '.join(label(run, runs) for run in runs)}", jobs=jobs, html=html)
     if output is Output.TABLE:
@@ -96,20 +100,31 @@ def compare(
 
 
 def _played(
-    trace: str, kind: str | None, wanted: Sequence[RunRequest], processes: int | None, *, resume: bool
+    trace: str,
+    kind: str | None,
+    wanted: Sequence[RunRequest],
+    processes: int | None,
+    check: Callable[[Trace, Sequence[RunRequest]], None],
+    *,
+    resume: bool,
 ) -> Compared:
     """The runs of a trace; says how far they are."""
-    from paictl.sim.parallel import KeptRuns, play
+    from paictl.sim.parallel import play
     from paictl.sim.report import compared
 
     with progressing(f"reading {trace}") as say:
         found = read_trace(trace, kind)
+        check(found, wanted)
         words = text("playing {count:,} jobs {runs} times", count=len(found.jobs), runs=len(wanted))
         say(words)
-        kept = KeptRuns(found, resume=resume)
-        with resumable(kept):
+        with resumable(found, resume=resume) as (kept,):
             runs = play(found.jobs, wanted, processes=processes, part=estimating(say, words), kept=kept)
         return compared(found, runs)
+
+
+def _significant(one: Pair) -> str:
+    """`yes` and `no` by the 95 % interval; `-` where too few jobs are paired to tell."""
+    return "-" if one.significant is None else said("yes" if one.significant else "no")
 
 
 def _write(given: Compared) -> None:
@@ -145,10 +160,10 @@ def _write(given: Compared) -> None:
             )  # fmt: skip
     write("")
     write_table(
-        ("JOB BY JOB", "AGAINST", "BETTER", "BY", "WORSE", "BY", "SAME", "MEAN DIFFERENCE"),
+        ("JOB BY JOB", "AGAINST", "BETTER", "BY", "WORSE", "BY", "SAME", "MEAN DIFFERENCE", "SIGNIFICANT"),
         (
             (labels[one.second], labels[one.first], number(one.better), span(one.mean_gain), number(one.worse),
-             span(one.mean_loss), number(one.same), span(one.mean_difference))
+             span(one.mean_loss), number(one.same), span(one.mean_difference), _significant(one))
             for one in given.pairs
         ),
     )  # fmt: skip

@@ -22,8 +22,7 @@ def compare_promises(trace: str, config: str, policies: list[str], *, each_job: 
     from paictl.cells.spec import ClusterSpec
     from paictl.config.quotas.capacity import configuration
     from paictl.config.reading.load import load
-    from paictl.sim.parallel import within
-    from paictl.sim.promises import PromiseKind, play, worse_off
+    from paictl.sim.promises import PromiseKind, play_each, worse_off
     from paictl.sim.specify import from_hived
     from paictl.sim.traces.source import TraceError
 
@@ -39,12 +38,9 @@ def compare_promises(trace: str, config: str, policies: list[str], *, each_job: 
     jobs = read_trace(trace, None).jobs
     every = list(dict.fromkeys([*kinds, PromiseKind.PRIVATE]))
     words = text("playing {count:,} jobs {runs} times", count=len(jobs), runs=len(every))
-    played = {}
     try:
         with progressing(words) as say:
-            tell = estimating(say, words)
-            for place, kind in enumerate(every):
-                played[kind] = play(kind, jobs, hived, spec, within(tell, place, len(every)))
+            played = play_each(every, jobs, hived, spec, estimating(say, words))
     except TraceError as error:
         where = f"{trace}: {error.where}" if error.where else trace
         raise TraceError(error.message, where=where, hint=error.hint) from None

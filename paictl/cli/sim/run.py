@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,6 +14,7 @@ from paictl.cli.console import Output, progress, progressing, spoken, write, wri
 from paictl.cli.options import OutputOption
 from paictl.cli.sim.shared import (
     ClusterOption,
+    FailuresOption,
     FormatOption,
     HtmlOption,
     InflateOption,
@@ -30,6 +32,7 @@ from paictl.cli.sim.shared import (
     write_figures,
     write_results,
 )
+from paictl.errors import PaictlError
 
 EPILOG = """
 paictl sim run tiny --policy fifo --cluster 2x4
@@ -45,6 +48,7 @@ def run(
     kind: FormatOption = None,
     seed: SeedOption = 0,
     inflate: InflateOption = None,
+    failures: FailuresOption = "none",
     resume: ResumeOption = False,
     jobs: JobsOption = None,
     events: Annotated[
@@ -55,22 +59,22 @@ def run(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Play a trace of jobs under a policy and report what it came to; times are seconds in data and CSV."""
-    from paictl.sim.parallel import KeptRuns, RunRequest, play
-    from paictl.sim.policies.table import parse
+    from paictl.sim.parallel import play
     from paictl.sim.report import COUNTED, compared, events_jsonl, run_data
-    from paictl.sim.specify import cluster_named
+    from paictl.sim.sweep import check_fits, planned
 
-    parse(policy)  # what was mistyped is said before a long trace is read
-    spec = cluster_named(cluster)
+    # what was mistyped is said before a long trace is read
+    request, *more_runs = planned([policy], [cluster], [str(seed)], inflate, [failures])
+    if more_runs:
+        raise PaictlError("run plays one policy once", where=policy, hint="paictl sim sweep plays ranges")
     with progress(f"reading {trace}"):
         found = read_trace(trace, kind)
+    check_fits(found, [request])
     words = i18n.text("playing {count:,} jobs under {policy}", count=len(found.jobs), policy=policy)
     with progressing(words) as say:
         part = estimating(say, words)
-        kept = KeptRuns(found, resume=resume)
-        with resumable(kept):
-            request = RunRequest(policy, spec, seed, inflate, log=events is not None)
-            (result,) = play(found.jobs, [request], processes=1, part=part, kept=kept)
+        with resumable(found, resume=resume) as (kept,):
+            (result,) = play(found.jobs, [replace(request, log=events is not None)], processes=1, part=part, kept=kept)
         given = compared(found, [result])
     more = {events: "".join(events_jsonl(result))} if events else {}
     title = i18n.text("{trace} under {policy}", trace=trace, policy=policy)

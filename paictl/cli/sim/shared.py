@@ -61,6 +61,11 @@ InflateOption = Annotated[
         help="Play so many random jobs of the trace, drawn by the seed, that they ask for that part of the cluster.",
     ),
 ]
+_FAILURES = typer.Option(
+    "--failures", metavar="SPEC|FILE.csv", help="Let nodes and devices fail: node=30d,device=180d,repair=4h."
+)
+FailuresOption = Annotated[str, _FAILURES]
+SeveralFailuresOption = Annotated[list[str] | None, _FAILURES]
 SeedsOption = Annotated[
     list[str] | None, typer.Option("--seed", metavar="N|A..B", help="For policies that draw; repeatable.")
 ]
@@ -113,11 +118,11 @@ def say_bad_rows(trace: Trace) -> None:
         )
 
 
-def write_files(files: Mapping[Path, str]) -> None:
+def write_files(files: Mapping[Path, str | bytes]) -> None:
     """Write results beside the one on stdout; raises `PaictlError` for the first that cannot be written."""
-    for path, text in files.items():
+    for path, data in files.items():
         try:
-            path.write_bytes(text.encode())
+            path.write_bytes(data if isinstance(data, bytes) else data.encode())
         except OSError as error:
             raise PaictlError(
                 i18n.text("cannot write: {reason}", reason=error.strerror or error),
@@ -136,7 +141,7 @@ def write_results(
 
     for told in given.warnings:
         warning(told)
-    files = {jobs: jobs_csv(given.runs)} if jobs else {}
+    files: dict[Path, str | bytes] = {jobs: jobs_csv(given.runs)} if jobs else {}
     files |= more or {}
     if html:
         files[html] = page(given, title, language())
@@ -144,10 +149,13 @@ def write_results(
 
 
 @contextmanager
-def resumable(*kept: KeptRuns) -> Iterator[None]:
-    """After Ctrl-C say how to resume, if anything was kept."""
+def resumable(*traces: Trace, resume: bool) -> Iterator[list[KeptRuns]]:
+    """Where the runs of each trace are kept; after Ctrl-C say how to resume, if anything was."""
+    from paictl.sim.kept import KeptRuns
+
+    kept = [KeptRuns(trace, resume=resume) for trace in traces]
     try:
-        yield
+        yield kept
     except KeyboardInterrupt:
         if any(one.number for one in kept):
             info(i18n.text("progress was kept: run the same command with --resume to continue"))
@@ -199,6 +207,7 @@ ROWS = (
     ("deadline misses", "deadline_misses", number), ("weighted miss", "weighted_miss", share),
     ("JCT with a deadline", "slo_jct", span), ("JCT, best effort", "best_effort_jct", span),
     ("admitted", "admitted", number), ("admitted misses", "admitted_misses", number),
+    ("interruptions", "interruptions", number), ("undone by failures", "wasted", share), ("down", "down", share),
 )  # fmt: skip
 """(words, field of `Figures`, how it is shown)."""
 

@@ -63,7 +63,6 @@ def size(
     of nodes meets them.
     """
     from paictl.sim import sizing
-    from paictl.sim.kept import KeptRuns
 
     goals, kinds, base = sizing.question(policy, targets, nodes or ["8"], prices or [], cluster)
     with progressing(text("reading {trace}", trace=trace)) as say:
@@ -78,8 +77,7 @@ def size(
             trials[number](done)
 
         trials: dict[int, Callable[[float], None]] = {}
-        kept = KeptRuns(found, resume=resume)
-        with resumable(kept):
+        with resumable(found, resume=resume) as (kept,):
             answers = []
             for one in kinds:
                 trials.clear()

@@ -16,6 +16,7 @@ from paictl.cli.sim.shared import (
     PoliciesOption,
     ResumeOption,
     SeedsOption,
+    SeveralFailuresOption,
     estimating,
     read_trace,
     resumable,
@@ -35,6 +36,7 @@ EPILOG = """
 paictl sim sweep tiny --policy 'las:knob=1..8' --cluster 2x4
 paictl sim sweep jan.csv feb.csv --policy fifo --policy 'easy:factor=1..5,limits=user' --cluster 15x4 --seed 1..10
 paictl sim sweep jan.csv --policy 'las:order=start|running' --cluster 15x4 --csv runs.csv --plot sweep.svg
+paictl sim sweep jan.csv --policy fifo --policy srtf --cluster 15x4 --failures none --failures node=30d,repair=4h
 """
 
 
@@ -50,11 +52,15 @@ def sweep(
     kind: FormatOption = None,
     seeds: SeedsOption = None,
     inflate: InflateOption = None,
+    failures: SeveralFailuresOption = None,
     resume: ResumeOption = False,
     processes: Annotated[
         int | None, typer.Option("--processes", min=1, max=256, help="How many runs at a time; one a processor.")
     ] = None,
     table: Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write a row for each run there.")] = None,
+    columns: Annotated[
+        Path | None, typer.Option("--parquet", metavar="FILE", help="The same as Parquet (needs paictl[parquet]).")
+    ] = None,
     plot: Annotated[
         Path | None, typer.Option("--plot", metavar="FILE.svg", help="Write a plot of each metric there.")
     ] = None,
@@ -65,24 +71,22 @@ def sweep(
     KEY=A..B sweeps a parameter by 1, KEY=A..B..STEP by a step, KEY=X|Y over values. Every policy, cluster and trace is
     checked before the first run begins. Each setting is compared with the first one by the same traces and seeds.
     """
-    from paictl.sim import plot as drawing
+    from paictl.sim import exports
     from paictl.sim import sweep as sweeping
-    from paictl.sim.kept import KeptRuns
 
     if not policies or not clusters:
         raise PaictlError("a sweep needs policies and a cluster", hint="--policy 'las:knob=1..8' --cluster 15x4")
-    wanted = sweeping.planned(policies, clusters, seeds or [], inflate)
+    if columns:
+        exports.require_parquet()
+    wanted = sweeping.planned(policies, clusters, seeds or [], inflate, failures or [])
     with progressing(text("reading {count} traces", count=len(traces))) as say:
         found = [read_trace(trace, kind) for trace in dict.fromkeys(traces)]
         words = text("{count:,} runs", count=len(found) * len(wanted))
         say(words)
-        stores = [KeptRuns(trace, resume=resume) for trace in found]
-        with resumable(*stores):
-            runs = sweeping.swept(found, wanted, kept=stores, processes=processes, part=estimating(say, words))
+        with resumable(*found, resume=resume) as kept:
+            runs = sweeping.swept(found, wanted, kept=kept, processes=processes, part=estimating(say, words))
     made = sweeping.settings(runs)
-    write_files(
-        {**({table: sweeping.sweep_csv(runs)} if table else {}), **({plot: drawing.sweep_svg(made)} if plot else {})}
-    )
+    write_files(exports.sweep_files(runs, table=table, columns=columns, plot=plot))
     if output is Output.TABLE:
         _write(made, len(runs))
     else:
@@ -92,13 +96,15 @@ def sweep(
 def _write(made: Sequence[Setting], runs: int) -> None:
     write(spoken("{runs:,} runs; ± is the 95 % confidence interval over traces and seeds", runs=runs))
     write("")
-    several = len({one.cluster for one in made}) > 1
+    several, failing = len({one.cluster for one in made}) > 1, len({one.failures for one in made}) > 1
     columns = (("mean_jct", span), ("p95_jct", span), ("makespan", span), ("utilization", share))
     write_table(
         ("SETTING", "MEAN JCT", "P95 JCT", "MAKESPAN", "UTILIZATION", "MEAN JCT, TO THE FIRST", "SIGNIFICANT"),
         (
             (
-                f"{one.policy} on {one.cluster}" if several else one.policy,
+                one.policy
+                + (f" on {one.cluster}" if several else "")
+                + (f", {one.failures or 'none'}" if failing else ""),
                 *(_estimate(one.estimates.get(metric), show) for metric, show in columns),
                 _estimate(one.against.get("mean_jct"), span),
                 _significant(one.against.get("mean_jct")),

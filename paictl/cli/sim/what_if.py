@@ -119,15 +119,14 @@ def what_if(
 def _played(
     trace: str, kind: str | None, cluster: Cluster | None, specs: tuple[ClusterShape, ClusterShape], *, resume: bool
 ) -> tuple[Trace, WhatIf]:
-    from paictl.sim.parallel import KeptRuns, RunRequest, play
+    from paictl.sim.parallel import RunRequest, play
     from paictl.sim.what_if import what_if as compare_both
 
     with progressing("reading the jobs") as say:
         found = read_trace(trace, kind) if cluster is None else jobs_that_ended(cluster)
         words = text("playing {count:,} jobs {runs} times", count=len(found.jobs), runs=2)
         say(words)
-        kept = KeptRuns(found, resume=resume)
-        with resumable(kept):
+        with resumable(found, resume=resume) as (kept,):
             requests = [RunRequest("hived", spec) for spec in specs]
             old, new = play(found.jobs, requests, part=estimating(say, words), kept=kept)
         return found, compare_both(found, old, new, (dict(specs[0].quotas), dict(specs[1].quotas)))

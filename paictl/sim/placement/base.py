@@ -34,6 +34,14 @@ class Placer(ABC):
     def claim(self, devices: Devices) -> None:
         """Take these very devices, all of them free: to undo a `give`."""
 
+    def fail(self, devices: Devices) -> None:
+        """Nobody can use these devices, all of them free, until they are repaired."""
+        self.claim(devices)
+
+    def repair(self, devices: Devices) -> None:
+        """They can be used again."""
+        self.give(devices)
+
     def group(self, job: JobView) -> Hashable:
         """Jobs of one group and size are alike to `take`: where one finds no place, the others do not either."""
         return job.gpu_type

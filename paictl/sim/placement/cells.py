@@ -11,7 +11,7 @@ from paictl.cells.spec import ClusterSpec as HivedSpec
 from paictl.frozen import frozen
 from paictl.scheduler.decision import Bind, BindInfo, Phase, Preempt
 from paictl.scheduler.engine import Engine
-from paictl.scheduler.events import NodeHealth, PodGone
+from paictl.scheduler.events import LeafHealth, NodeHealth, PodGone
 from paictl.scheduler.request import MAX_PRIORITY, PodRequest
 from paictl.sim.cluster import Cluster, Devices
 from paictl.sim.job import Share
@@ -43,6 +43,7 @@ class Cells(Placer):
             self.engine.observe(NodeHealth(name, healthy=True))
             indices = sorted(tree.device(leaf) for cell in cells for leaf in tree.leaves(cell))
             self._device |= {(name, index): first[name] + place for place, index in enumerate(indices)}
+        self._leaf = {device: leaf for leaf, device in self._device.items()}
         self._pods: dict[int, tuple[str, ...]] = {}
         """By first device of a group: its pods."""
         self._names: dict[str, int] = {}
@@ -98,6 +99,20 @@ class Cells(Placer):
     def claim(self, devices: Devices) -> None:
         """Not for cells: the core chooses them."""
         raise NotImplementedError(f"cells cannot claim {devices}")
+
+    def fail(self, devices: Devices) -> None:
+        """Bad leaves, on which the core places nothing any more."""
+        self._health(devices, healthy=False)
+        self.free -= len(devices)
+
+    def repair(self, devices: Devices) -> None:
+        """Good again."""
+        self._health(devices, healthy=True)
+        self.free += len(devices)
+
+    def _health(self, devices: Devices, *, healthy: bool) -> None:
+        for device in devices:
+            self.engine.observe(LeafHealth(*self._leaf[device], healthy))
 
     def _bind(self, first: Bind, job: JobView, number: int) -> Devices:
         info = self.engine.bind_info(first)

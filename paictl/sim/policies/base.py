@@ -72,6 +72,9 @@ class Policy(ABC):
     shares: bool = False
     """Whether it places shares of devices, CPUs and memory. Under all others a share has a device of its own, and jobs
     without devices are left out."""
+    endures: bool = False
+    """Whether it can be played on devices that fail: it takes devices from `self.placement` alone and never reckons
+    with more of them than are free or held; or it overrides `hardware`."""
     choices: tuple[str, ...] = ()
     """Where the paper leaves something open: what we do, and why."""
     Parameters: ClassVar[type[Any]] = Parameters
@@ -163,8 +166,18 @@ class Policy(ABC):
         self._actions = []
         for job in moment.ended:
             self.ended(job, self._held.pop(job.number, ()))
+        if moment.failed or moment.repaired:
+            self.hardware(moment.failed, moment.repaired)
         self.plan(moment)
         return self._actions
+
+    def hardware(self, failed: Devices, repaired: Devices) -> None:
+        """Devices failed (whoever had them has ended) or are repaired; override where there are books beside the
+        placement."""
+        if repaired:
+            self.placement.repair(repaired)
+        if failed:
+            self.placement.fail(failed)
 
     def ended(self, _: JobView, devices: Devices, /) -> None:
         """A job ended that had these devices; override where a placement wants to know more."""

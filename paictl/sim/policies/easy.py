@@ -94,8 +94,11 @@ class Easy(Limited):
         "where places matter, the limits of running jobs are played on the placement until the first in line finds a "
         "place: those devices are kept for it",
         "a job that would not even find a place on an idle cluster is set aside and blocks nobody",
+        "where devices are down the first in line has no promise if only they would give it room: the others start",
         "a job that is slower where it runs than on the reference needs more time than `limits=exact` gives it",
     )  # fmt: skip
+
+    endures = True
 
     def __init__(self, parameters: LimitParameters, setup: Setup) -> None:
         super().__init__(parameters, setup)
@@ -103,6 +106,8 @@ class Easy(Limited):
         self._groups: dict[Group, WaitingIndex] = {}
         self._started: set[int] = set()
         """Numbers of jobs in the line that started before those in front of them."""
+        self._down = 0
+        """Devices that cannot be used at present."""
         self._counts = not self.placement.located and len(self.cluster.types) == 1
         self._shadow = 0
         """When the head of the line can start at the latest."""
@@ -110,6 +115,11 @@ class Easy(Limited):
         """Devices that it will not need then; only where counting is enough."""
         self._kept: Devices = ()
         """Free devices that the head of the line will need at the shadow time; only where it matters which."""
+
+    def hardware(self, failed: Devices, repaired: Devices) -> None:
+        """No promise counts on devices that are down."""
+        super().hardware(failed, repaired)
+        self._down += len(failed) - len(repaired)
 
     def schedule(self, moment: Trigger, freed: bool) -> None:  # noqa: ARG002 - as the base class
         """Start from the head of the line, then those that do not delay it."""
@@ -124,6 +134,10 @@ class Easy(Limited):
                 return  # nobody can start; the promise would be made anew for nothing
             elif self._reserve(head):
                 self.promise(head, self._shadow)
+                self._backfill(head)
+                return
+            elif self._down:  # it may find a place when they are repaired; until then anybody may start
+                self._shadow, self._extra, self._kept = _NEVER, self.placement.free, ()
                 self._backfill(head)
                 return
             else:

@@ -18,6 +18,7 @@ class Fifo(Policy):
     id = "fifo"
     title = "first in, first out; the head of the line blocks"
     paper = "Tiresias (NSDI'19) §6, baseline; simulator SymbioticLab/Tiresias@959f9b0 `--schedule=fifo`"
+    endures = True
 
     def __init__(self, parameters: object, setup: Setup) -> None:
         super().__init__(parameters, setup)

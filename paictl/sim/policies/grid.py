@@ -37,6 +37,8 @@ class GridParameters(Parameters):
 class Grid(Policy):
     """At the end of a lease everybody is ranked anew; at the end of a slot those who wait fill what is free."""
 
+    endures = True
+
     Parameters = GridParameters
 
     def __init__(self, parameters: GridParameters, setup: Setup) -> None:

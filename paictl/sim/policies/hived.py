@@ -62,6 +62,7 @@ class Hived(Policy):
         "a preempted job keeps its work",
     )
     Parameters = HivedParameters
+    endures = True
 
     def __init__(self, parameters: HivedParameters, setup: Setup) -> None:
         super().__init__(parameters, setup)
@@ -97,6 +98,13 @@ class Hived(Policy):
             self.tenants[job.vc].changed = True
         else:
             self.tenants[job.vc].spare -= number
+        self._spare_changed = True
+
+    def hardware(self, failed: Devices, repaired: Devices) -> None:
+        """Cells of any tenant may be free elsewhere now."""
+        super().hardware(failed, repaired)
+        for tenant in self.tenants.values():
+            tenant.changed = True
         self._spare_changed = True
 
     def plan(self, moment: Trigger) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Iterator, Mapping
 
 from paictl.frozen import frozen
 from paictl.sim.actions import Colocate, Start, Trigger
@@ -47,7 +48,8 @@ class Pooled(Policy):
         super().__init__(parameters, setup)
         self._book = NodeBook(self.cluster)
         self._free = self.cluster.size
-        self._waiting: list[JobView] = []
+        self._lines: dict[tuple[int, str | None], deque[JobView]] = {}
+        """Waiting jobs by size and type, in the order of arrival: where the first finds no place, no other does."""
         self._remote: dict[int, tuple[JobView, int]] = {}
         self._load = 0
         self._stranded = 0
@@ -67,22 +69,38 @@ class Pooled(Policy):
         self._stranded += (self.now - self._since) * self._idle
         self._since = self.now
         before = self._load
-        self._waiting += moment.arrived
+        for job in moment.arrived:
+            self._lines.setdefault((job.gpus, job.gpu_type), deque()).append(job)
         begun: dict[int, Devices] = {}
-        for job in list(self._waiting):
-            if job.gpus <= self._free and (found := self._find(job)) is not None:
-                self._waiting.remove(job)
-                self._note_start(job, found)
-                begun[job.number] = found
-                if job.number not in self._remote:
-                    self.act(Start(job, found))
+        for job, found in self._starting():
+            self._note_start(job, found)
+            begun[job.number] = found
+            if job.number not in self._remote:
+                self.act(Start(job, found))
         limit = self._limit()
         for number, (job, _) in self._remote.items():
             if number in begun:
                 self.act(Start(job, begun[number], limit))
             elif self._load != before or moment.ended:
                 self.act(Colocate(job, job.devices, limit))
-        self._idle = self._free if any(job.gpus <= self._free for job in self._waiting) else 0
+        self._idle = self._free if any(gpus <= self._free for gpus, _ in self._lines) else 0
+
+    def _starting(self) -> Iterator[tuple[JobView, Devices]]:
+        """Who starts where, in the order of arrival; the caller accounts for each before it asks for the next."""
+        stuck: set[tuple[int, str | None]] = set()
+        while ahead := [
+            (line[0].number, key) for key, line in self._lines.items() if key[0] <= self._free and key not in stuck
+        ]:
+            key = min(ahead)[1]
+            line = self._lines[key]
+            found = self._find(line[0])
+            if found is None:
+                stuck.add(key)
+                continue
+            job = line.popleft()
+            if not line:
+                del self._lines[key]
+            yield job, found
 
     def counted(self) -> Mapping[str, float]:
         """Stranded device-seconds, and starts that were remote."""

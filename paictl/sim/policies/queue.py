@@ -20,6 +20,8 @@ class Queue(Policy):
     a decision looks at one job of each size however many wait.
     """
 
+    endures = True
+
     @abstractmethod
     def key(self, job: JobView, /) -> Key:
         """Lower goes first."""

@@ -80,6 +80,8 @@ class Ranked(Policy):
     those of one lane keep their order among each other, given by `lane_rank`.
     """
 
+    endures = True
+
     @abstractmethod
     def key(self, job: JobView, *, runs: bool) -> Key:
         """Lower goes first, at `self.now`; `runs`: as one that runs, else as one that waits (from now on)."""

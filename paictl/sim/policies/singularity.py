@@ -45,6 +45,7 @@ class Singularity(Policy):
     paper = "Shukla et al., arXiv 2202.07848, from secondary source only; no trace or figure of it is public"
     transparent = True
     Parameters = SingularityParameters
+    endures = True
     choices = (
         "two tiers: guaranteed jobs are promised `sla` of their devices, opportunistic ones nothing",
         "rate = devices / asked * (1 - overhead), 3 % as the paper's bound; a resize, resume or move costs 20 s",

@@ -68,6 +68,7 @@ class Topology(Policy):
     paper = "Amaral et al., SC'17; artifact HiEST/gpu-topo-aware@8125c28"
     knows = frozenset({Knowledge.MODEL, Knowledge.LOCALITY, Knowledge.COLOCATION, Knowledge.FACTS})
     Parameters = TopologyParameters
+    endures = True
     choices = (
         "the artifact starts nothing while its machine 0 is full, and takes the last machine that has room; here every "
         "machine counts, `fcfs` takes the first one and `best-fit` the fullest one",

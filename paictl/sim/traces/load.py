@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -31,6 +32,8 @@ FORMATS: Final[tuple[Format, ...]] = (
 """In the order in which they are tried: the particular ones before those that ask for less."""
 
 _BY_NAME: Final = {kind.name: kind for kind in FORMATS}
+_NODE: Final = 8
+"""Devices of a node in nearly all traces."""
 _FAR: Final = 10**10
 """Milliseconds (four months): a trace that begins later has dates, and is moved to begin at 0."""
 
@@ -45,6 +48,8 @@ def load(name: str, kind: str | None = None) -> Trace:
     jobs: list[Job] = []
     bad: list[BadRow] = []
     seen: set[str] = set()
+    lines: list[int] = []
+    """Of each job."""
     for row in chosen.read(found):
         if isinstance(row, BadRow):
             bad.append(row)
@@ -55,6 +60,7 @@ def load(name: str, kind: str | None = None) -> Trace:
         else:
             seen.add(job.id)
             jobs.append(job)
+            lines.append(line)
     if not jobs:
         raise TraceError(
             text("has no job: {count} rows, the first: {message}", count=len(bad), message=bad[0].message)
@@ -63,7 +69,25 @@ def load(name: str, kind: str | None = None) -> Trace:
             where=f"{name}:{bad[0].line}" if bad else name,
             hint=text("it was read as {name}; --format says otherwise", name=chosen.name),
         )
+    if (odd := _odd(jobs)) is not None:
+        raise TraceError(
+            text("{count} of {jobs} jobs ask for numbers of devices that look like times, {example} for instance",
+                 count=odd[0], jobs=len(jobs), example=odd[1]),
+            where=f"{name}:{lines[odd[2]]}",
+            hint=text("compare the names of the columns with the rows: gpus and a time may be swapped"),
+        )  # fmt: skip
     return Trace(tuple(_moved(jobs)), name, found.sha256, chosen.name, tuple(bad))
+
+
+def _odd(jobs: Sequence[Job]) -> tuple[int, int, int] | None:
+    """How many jobs have sizes as only times have them, the size and the place of the first; None if that is normal.
+
+    Jobs larger than a node use whole nodes: in all published traces nearly all sizes above 8 are multiples of 4.
+    """
+    found = [place for place, job in enumerate(jobs) if job.gpus > _NODE and job.gpus % 4]
+    if len(found) * 2 <= len(jobs):
+        return None
+    return len(found), jobs[found[0]].gpus, found[0]
 
 
 def told(found: TraceFile) -> Format:

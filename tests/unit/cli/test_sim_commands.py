@@ -231,3 +231,26 @@ def test_generated_traces_are_written_and_read(tmp_path: Path, capsys: pytest.Ca
     assert out(capsys, "generate", "tiresias", "--jobs", 30, "--seed", 5) == path.read_text(encoding="utf-8")
     assert json.loads(out(capsys, "traces", path, "-o", "json"))["jobs"] == 30
     assert "tiresias" in out(capsys, "generate")
+
+
+@pytest.mark.parametrize("command", ["run", "compare", "sweep"])
+@pytest.mark.parametrize(
+    ("header", "where", "message"),
+    [
+        ("id,submit,duration,gpus", ":2", "50 of 50 jobs ask for numbers of devices that look like times"),
+        ("id,gpus,submit,duration", "", "no job fits on 4x8: the smallest asks for 60 devices"),
+        ("submit,id,gpus,duration", ":2", "has no job"),
+    ],
+)
+def test_swapped_columns_are_refused_before_a_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: str, header: str,
+    where: str, message: str,
+) -> None:  # fmt: skip
+    monkeypatch.setattr("paictl.sim.parallel.simulate", None)
+    path = tmp_path / "jobs.csv"
+    rows = [f"j{number},{60 * number},{1 << number % 4},{3601 + 4 * number}" for number in range(1, 51)]
+    path.write_text("\n".join([header, *rows]))
+    assert run(["sim", command, str(path), "--policy", "fifo", "--cluster", "4x8"]) == 2
+    said = capsys.readouterr().err
+    assert f"{path}{where}: {message}" in said
+    assert "hint:" in said

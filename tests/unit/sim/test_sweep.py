@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -190,3 +191,30 @@ def test_kept_runs_are_only_those_of_the_same_trace_policy_cluster_and_seed(
     assert KeptRuns(load("tenants"), resume=True, folder=tmp_path / "cache").get(request) is None
     next((tmp_path / "cache").iterdir()).write_bytes(b"garbage")
     assert kept.get(request) is None, "what cannot be read is played again"
+
+
+def test_a_parquet_file_has_the_rows_of_the_csv_file_with_types(tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    table, typed = tmp_path / "runs.csv", tmp_path / "runs.parquet"
+    words = ["sim", "sweep", "tiny", "--policy", "fifo", "--policy", "las:knob=1..2,order=start|running"]
+    assert paictl([*words, "--cluster", "2x4", "--csv", str(table), "--parquet", str(typed)]) == 0
+    read = parquet.read_table(typed)
+    rows = list(csv.DictReader(io.StringIO(table.read_text(encoding="utf-8"))))
+    assert read.column_names == list(rows[0])
+    assert {name: str(read.schema.field(name).type) for name in ("knob", "order", "seed", "mean_jct")} == {
+        "knob": "double", "order": "string", "seed": "int64", "mean_jct": "double",
+    }  # fmt: skip
+    assert read.column("knob").to_pylist() == [None, 1, 1, 2, 2]
+    for name in ("mean_jct", "makespan", "preemptions"):
+        assert read.column(name).to_pylist() == [float(row[name]) for row in rows]
+    assert read.column("interruptions").to_pylist() == [None] * 5
+
+
+def test_parquet_without_its_library_is_refused_before_a_run(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.setattr("paictl.sim.sweep.play", None)
+    words = ["sim", "sweep", "tiny", "--policy", "fifo", "--cluster", "2x4", "--parquet", str(tmp_path / "x")]
+    assert paictl(words) == 2
+    assert "paictl[parquet]" in capsys.readouterr().err

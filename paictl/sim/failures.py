@@ -1,0 +1,215 @@
+"""When nodes and devices fail and are repaired: drawn from a mean time between failures, or read from a log.
+
+Failures do not depend on what the policy does, so that every policy meets the same ones under one seed.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from heapq import heapify, heapreplace
+from pathlib import Path
+from typing import Final
+
+from paictl.errors import PaictlError
+from paictl.frozen import frozen
+from paictl.i18n import did_you_mean, text
+from paictl.sim.cluster import Cluster, Devices
+from paictl.sim.dice import Dice
+from paictl.units import DurationError, Millis, parse_duration
+
+CHECKPOINT: Final = Millis(30 * 60_000)
+"""How often jobs save their work if nothing else is said."""
+REPAIR: Final = Millis(4 * 3_600_000)
+"""Mean time to repair if nothing else is said."""
+NONE: Final = "none"
+_LONGEST: Final = 1e10
+"""Seconds."""
+_KEYS: Final = ("node", "device", "repair", "checkpoint")
+_COLUMNS: Final = ("node", "device", "start", "end")
+_HINT: Final = "write node=30d,device=180d,repair=4h,checkpoint=30m, or name a CSV file with node,device,start,end"
+
+
+class FailureError(PaictlError, ValueError):
+    """A specification or a log of failures that cannot be."""
+
+
+@frozen
+class Outage:
+    """Devices that cannot be used for a time."""
+
+    start: Millis
+    end: Millis | None
+    """None: they are never repaired."""
+    devices: Devices
+
+
+@frozen
+class LoggedOutage:
+    """A row of a log."""
+
+    line: int
+    node: str
+    device: int | None
+    """Its index on the node; None: the whole node."""
+    start: Millis
+    end: Millis | None
+
+
+@frozen
+class FailureModel:
+    """What `--failures` says."""
+
+    text: str
+    """As the user wrote it."""
+    node: Millis | None = None
+    """Mean time between two failures of one node."""
+    device: Millis | None = None
+    """The same of one device."""
+    repair: Millis = REPAIR
+    """Mean time until it can be used again."""
+    log: tuple[LoggedOutage, ...] | None = None
+    """By start; instead of the above."""
+    checkpoint: Millis | None = CHECKPOINT
+    """A job that fails starts again from its last multiple of this; 0: loses nothing, None: begins anew."""
+
+    def outages(self, cluster: Cluster, seed: int, begin: Millis) -> Iterator[Outage]:
+        """Every outage by (start, device); endless where they are drawn, which begins at `begin`."""
+        if self.log is not None:
+            numbers = {node.name: number for number, node in enumerate(cluster.nodes)}
+            return (Outage(row.start, row.end, _devices(cluster, numbers[row.node], row)) for row in self.log)
+        return self._drawn(cluster, seed, begin)
+
+    def _drawn(self, cluster: Cluster, seed: int, begin: Millis) -> Iterator[Outage]:
+        units: list[tuple[str, int, Devices]] = []
+        for number, node in enumerate(cluster.nodes):
+            devices = tuple(cluster.devices_of(number))
+            if self.node:
+                units.append((f"failures {node.name}", self.node, devices))
+            if self.device:
+                units += [(f"failures {node.name} {place}", self.device, (one,)) for place, one in enumerate(devices)]
+        dice = [Dice(seed, name) for name, _, _ in units]
+        line = [(begin + max(1, dice[place].exponential(mean)), place) for place, (_, mean, _) in enumerate(units)]
+        heapify(line)
+        while line:
+            start, place = line[0]
+            _, mean, devices = units[place]
+            end = start + max(1, dice[place].exponential(self.repair))
+            heapreplace(line, (end + max(1, dice[place].exponential(mean)), place))
+            yield Outage(Millis(start), Millis(end), devices)
+
+    def problem(self, cluster: Cluster) -> str | None:
+        """What a log names that the cluster has not; None if all is there."""
+        nodes = {node.name: node.devices for node in cluster.nodes}
+        for row in self.log or ():
+            if row.node not in nodes:
+                return text("line {line}: there is no node {name!r}", line=row.line, name=row.node)
+            if row.device is not None and row.device >= nodes[row.node]:
+                return text(
+                    "line {line}: node {name} has {number} devices, from 0", line=row.line, name=row.node,
+                    number=nodes[row.node],
+                )  # fmt: skip
+        return None
+
+
+def _devices(cluster: Cluster, node: int, row: LoggedOutage) -> Devices:
+    every = cluster.devices_of(node)
+    return tuple(every) if row.device is None else (every[row.device],)
+
+
+# --- what the user wrote
+
+
+def failures_of(written: str) -> FailureModel | None:
+    """`node=30d,device=180d,repair=4h,checkpoint=30m`, or `log.csv,checkpoint=never`; None for `none`.
+
+    Raises `FailureError`.
+    """
+    if written.strip() == NONE:
+        return None
+    first, *rest = (part.strip() for part in written.split(","))
+    path, parts = (None, (first, *rest)) if "=" in first else (Path(first), rest)
+    spans: dict[str, Millis | None] = {}
+    for part in parts:
+        key, mark, value = part.partition("=")
+        if not mark or key not in _KEYS or key in spans:
+            raise FailureError(
+                text("{part!r} is not known", part=part), where="--failures", hint=did_you_mean(key, _KEYS) or _HINT
+            )
+        spans[key] = _span(key, value)
+    checkpoint = spans.pop("checkpoint", CHECKPOINT)
+    if path is not None:
+        if spans:
+            raise FailureError(
+                text("a log and {name} exclude each other", name=f"{next(iter(spans))}="), where="--failures",
+                hint="beside a log only checkpoint= has a meaning",
+            )  # fmt: skip
+        return FailureModel(written.strip(), log=_log(path), checkpoint=checkpoint)
+    if not {"node", "device"} & spans.keys():
+        raise FailureError(text("nothing fails"), where="--failures", hint=_HINT)
+    return FailureModel(
+        written.strip(), node=spans.get("node"), device=spans.get("device"), repair=spans.get("repair") or REPAIR,
+        checkpoint=checkpoint,
+    )  # fmt: skip
+
+
+def _span(key: str, value: str) -> Millis | None:
+    if key == "checkpoint" and value == "never":
+        return None
+    try:
+        found = parse_duration(value)
+    except DurationError:
+        found = -1.0
+    least = 0.0 if key == "checkpoint" else 1.0
+    if not least <= found <= _LONGEST:
+        raise FailureError(
+            text("{key}={value} is not a span", key=key, value=value), where="--failures",
+            hint=text("write {key}=12h, at least {least:.0f} s", key=key, least=least),
+        )  # fmt: skip
+    return Millis(round(found * 1000))
+
+
+def _log(path: Path) -> tuple[LoggedOutage, ...]:
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            rows = csv.reader(file)
+            header = [name.strip() for name in next(rows, [])]
+            if not {"node", "start"} <= set(header) <= set(_COLUMNS):
+                raise FailureError(
+                    text("the columns are {names}", names=", ".join(header) or "-"), where=f"{path}:1",
+                    hint="node,device,start,end; device (an index) and end may be left out or empty",
+                )  # fmt: skip
+            found = [_row(path, rows.line_num, dict(zip(header, row, strict=False))) for row in rows if any(row)]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise FailureError(
+            text("cannot read the log: {reason}", reason=getattr(error, "strerror", None) or error), where=str(path),
+            hint=_HINT,
+        ) from None  # fmt: skip
+    return tuple(sorted(found, key=lambda row: row.start))
+
+
+def _row(path: Path, line: int, given: dict[str, str]) -> LoggedOutage:
+    where = f"{path}:{line}"
+    device, end = given.get("device", "").strip(), given.get("end", "").strip()
+    if device and not (device.isascii() and device.isdigit()):
+        raise FailureError(
+            text("{given!r} is not the index of a device", given=device), where=where, hint="write 0, 1, … or nothing"
+        )
+    start = _instant(where, given.get("start", ""))
+    until = _instant(where, end) if end else None
+    if until is not None and until <= start:
+        raise FailureError(text("it ends before it begins"), where=where, hint="swap start and end")
+    return LoggedOutage(line, given.get("node", "").strip(), int(device) if device else None, start, until)
+
+
+def _instant(where: str, given: str) -> Millis:
+    try:
+        found = parse_duration(given)
+    except DurationError:
+        found = -1.0
+    if not 0 <= found <= _LONGEST:
+        raise FailureError(
+            text("{given!r} is not a time since the first submission", given=given), where=where,
+            hint="write seconds, or 3d12h",
+        )  # fmt: skip
+    return Millis(round(found * 1000))
