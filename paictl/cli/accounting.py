@@ -16,6 +16,7 @@ from paictl.cli.clusters import OutputOption, StateOption, open_cluster
 from paictl.cli.command import App, Lazy
 from paictl.cli.console import Output, take_form, write, write_data, write_table
 from paictl.i18n import text
+from paictl.operate.limits import user_limits
 from paictl.operate.usage import FIGURES, UsageReport, as_data, dimensions, figures, usage_report
 from paictl.units import rfc3339
 from paictl.workload.usagereport import HOUR, UsageRow
@@ -64,8 +65,6 @@ def limits(
     state: StateOption = None,
 ) -> None:
     """List users and limits: devices held with a guarantee, devices allowed."""
-    from paictl.operate.limits import user_limits
-
     found = user_limits(open_cluster(state), vc)
     if output is not Output.TABLE:
         write_data([{"vc": one.vc, "user": one.user, "held": one.held, "limit": one.most} for one in found], output)

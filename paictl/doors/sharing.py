@@ -6,11 +6,9 @@ in the month comes from the accounts every few seconds, and until it has come no
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from paictl.workload.budgets import BudgetState, Used
 from paictl.workload.sharing import Sharing, SharingUse
@@ -20,9 +18,6 @@ if TYPE_CHECKING:
     from paictl.doors.table import PodTable
     from paictl.scheduler.groups import Group
     from paictl.scheduler.request import PodRequest
-
-PERIOD: Final = 5.0
-"""Seconds between two looks at the month's use."""
 
 
 class DoorSharing:
@@ -75,38 +70,3 @@ class DoorSharing:
             if (most := self.rules.limits.of(vc, user)) is not None:
                 found.append((vc, user, devices, most))
         return found
-
-
-class BudgetWatch:
-    """Looks at the month's use again and again; `renew` is told of it and takes the core's lock itself."""
-
-    def __init__(self, used: Callable[[], Used | None], renew: Callable[[Used], None]) -> None:
-        self._used = used
-        self._renew = renew
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="budgets", daemon=True)
-
-    def start(self) -> None:
-        """Begin to look."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Look no more."""
-        self._stop.set()
-        if self._thread.is_alive():
-            self._thread.join(2.0)
-
-    def look(self) -> bool:
-        """Look once; whether the use is known."""
-        if (used := self._used()) is None:
-            return False
-        self._renew(used)
-        return True
-
-    def _run(self) -> None:
-        from paictl.doors.core import NotServingError  # late: the core needs the rules above
-
-        known = False
-        while not self._stop.wait(PERIOD if known else 0.5):
-            with suppress(NotServingError):  # a broken core has said so already
-                known = self.look()

@@ -13,12 +13,12 @@ import pytest
 
 from paictl.cluster.kubernetes.names import JOB_KEY
 from paictl.cluster.pods.labels import Rules
+from paictl.doors.budgets import BudgetWatch
 from paictl.doors.configuration import digest_of, read
 from paictl.doors.core import DoorOptions
 from paictl.doors.housekeeping import to_requeue
 from paictl.doors.manifests import Choices, objects
 from paictl.doors.metrics import DoorMetrics
-from paictl.doors.sharing import BudgetWatch
 from paictl.doors.views import explain_pod
 from paictl.remote.kube.client import Json
 from paictl.workload.sharing import SECTION, read_sharing
