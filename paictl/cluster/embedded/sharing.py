@@ -7,7 +7,7 @@ command log holds back the same jobs.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -46,18 +46,17 @@ class SharedWorld(Protocol):
     def now(self) -> Millis:
         """The world's present."""
 
-    def say(self, kind: EventKind, subject: str, message: str, ref: TaskRef | None = None, **more: object) -> None:
-        """Note what happened."""
-
 
 class WorldSharing:
     """Holds back by what the scheduler has loaded; with nothing loaded it only counts the month's use."""
 
-    def __init__(self, world: SharedWorld) -> None:
+    def __init__(self, world: SharedWorld, say: Callable[..., None]) -> None:
         self.rules = Sharing()
         self.month: MonthUse | None = MonthUse()
         """None where the state of an earlier version does not say it."""
         self._world = world
+        self._say = say
+        """Notes an event of the world."""
         self._entered = 0
         """Closed spans of the ledger that are in `month`."""
         self._held: HeldDevices | None = None
@@ -155,7 +154,7 @@ class WorldSharing:
             self._told.pop(key, None)
         elif now != before:
             self._told[key] = now
-            self._world.say(
+            self._say(
                 _KINDS[state.level], state.subject, str(state.said), hours=state.used / HOUR,
                 budget=state.budget.hours, level=state.level.value, vc=state.budget.vc, user=state.user,
             )  # fmt: skip
