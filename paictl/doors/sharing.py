@@ -6,10 +6,11 @@ in the month comes from the accounts every few seconds, and until it has come no
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from paictl.workload.borrowing import BorrowedDevices
 from paictl.workload.budgets import BudgetState, Used
 from paictl.workload.sharing import Sharing, SharingUse
 from paictl.workload.userlimits import HeldDevices
@@ -29,6 +30,7 @@ class DoorSharing:
         """Device-milliseconds of the month by (virtual cluster, user); None until the accounts are read."""
         self._table = table
         self._held = HeldDevices(self._user)
+        self._borrowed = BorrowedDevices()
         self._holding: frozenset[tuple[str, str, str]] = frozenset()
 
     def _user(self, uid: str) -> str:
@@ -39,15 +41,19 @@ class DoorSharing:
         """The core opens with these groups."""
         if self.rules.limits:
             self._held.start(groups)
+        if self.rules.borrowing:
+            self._borrowed.start(groups)
 
-    def note(self, outcomes: Iterable[object]) -> None:
+    def note(self, outcomes: Sequence[object]) -> None:
         """Groups have changed so."""
         if self.rules.limits:
             self._held.note(outcomes)
+        if self.rules.borrowing:
+            self._borrowed.note(outcomes)
 
     def obstacle(self, request: PodRequest, now: float) -> str:
         """Why a gang that has no place may not get one at a Unix time; empty if it may."""
-        use = SharingUse(self.month, self._held.held())
+        use = SharingUse(self.month, self._held.held(), self._borrowed.by_vc)
         return self.rules.obstacle(request, self._user(request.uid), use, datetime.fromtimestamp(now, UTC))
 
     def renew(self, month: Used) -> bool:
@@ -62,6 +68,10 @@ class DoorSharing:
     def states(self) -> list[BudgetState]:
         """How the budgets stand; none until the accounts are read."""
         return [] if self.month is None else self.rules.budgets.states(self.month)
+
+    def borrowers(self) -> list[tuple[str, int, int]]:
+        """(virtual cluster, devices without a guarantee, devices allowed) of all with a borrow limit."""
+        return [(vc, self._borrowed.by_vc[vc], most) for vc, most in sorted(self.rules.borrowing.devices.items())]
 
     def holders(self) -> list[tuple[str, str, int, int]]:
         """(virtual cluster, user, devices held, devices allowed) of all who hold something and have a limit."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from paictl.cluster.kubernetes.names import NAMESPACE, user_of
 from paictl.cluster.usagebooks import UsageStore
 from paictl.errors import PaictlError
+from paictl.workload.borrowing import BorrowedDevices
 from paictl.workload.sharing import Sharing, SharingUse
 from paictl.workload.usage import UsageKind
 from paictl.workload.userlimits import HeldDevices
@@ -53,6 +54,9 @@ def obstacle(
     """Why a gang may not start now; empty if it may, has its place already, or nobody here can know."""
     if not rules or request.group in engine.state.groups.by_name:
         return ""
-    known = rules if month is not None else Sharing(limits=rules.limits)
+    known = rules if month is not None else Sharing(limits=rules.limits, borrowing=rules.borrowing)
     held = held_devices(engine, pods) if rules.limits else {}
-    return known.obstacle(request, user, SharingUse(month, held), datetime.now(UTC))
+    borrowed = BorrowedDevices()
+    if rules.borrowing:
+        borrowed.start(engine.state.groups.by_name)
+    return known.obstacle(request, user, SharingUse(month, held, borrowed.by_vc), datetime.now(UTC))
