@@ -48,6 +48,13 @@ def held_devices(engine: Engine, pods: list[dict[str, Any]]) -> Mapping[tuple[st
     return held.held()
 
 
+def borrowed_devices(engine: Engine) -> Mapping[str, int]:
+    """Devices without a guarantee by virtual cluster, by the groups of an engine."""
+    borrowed = BorrowedDevices()
+    borrowed.start(engine.state.groups.by_name)
+    return borrowed.by_vc
+
+
 def obstacle(
     rules: Sharing, engine: Engine, pods: list[dict[str, Any]], request: PodRequest, user: str, month: Used | None
 ) -> str:  # fmt: skip
@@ -56,7 +63,5 @@ def obstacle(
         return ""
     known = rules if month is not None else Sharing(limits=rules.limits, borrowing=rules.borrowing)
     held = held_devices(engine, pods) if rules.limits else {}
-    borrowed = BorrowedDevices()
-    if rules.borrowing:
-        borrowed.start(engine.state.groups.by_name)
-    return known.obstacle(request, user, SharingUse(month, held, borrowed.by_vc), datetime.now(UTC))
+    borrowed = borrowed_devices(engine) if rules.borrowing else {}
+    return known.obstacle(request, user, SharingUse(month, held, borrowed), datetime.now(UTC))
