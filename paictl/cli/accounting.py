@@ -16,6 +16,7 @@ from paictl.cli.clusters import OutputOption, StateOption, open_cluster
 from paictl.cli.command import App, Lazy
 from paictl.cli.console import Output, spoken, take_form, write, write_data, write_table
 from paictl.i18n import text
+from paictl.operate import limits as operate
 from paictl.operate.usage import FIGURES, UsageReport, as_data, dimensions, figures, usage_report
 from paictl.units import rfc3339
 from paictl.workload.usagereport import HOUR, UsageRow
@@ -63,16 +64,15 @@ def limits(
     output: OutputOption = Output.TABLE,
     state: StateOption = None,
 ) -> None:
-    """List users and limits: devices held with a guarantee, devices allowed."""
-    from paictl.operate.limits import user_limits
-
-    found = user_limits(open_cluster(state), vc)
+    """List limits of devices: held, and allowed, by users with a guarantee and by tenants without one."""
+    found = operate.limits(open_cluster(state), vc)
     if output is not Output.TABLE:
-        write_data([{"vc": one.vc, "user": one.user, "held": one.held, "limit": one.most} for one in found], output)
+        write_data(operate.as_data(found), output)
     elif not found:
-        console.info(text("there are no limits for users: see the section sharing, docs/user-limits.md"))
+        console.info(text("there are no limits: see the section sharing, docs/user-limits.md"))
     else:
-        write_table(("VC", "USER", "HELD", "LIMIT"), [(one.vc, one.user, one.held, one.most) for one in found])
+        rows = [(one.vc, one.user or "-", one.kind, one.held, one.most) for one in found]
+        write_table(("VC", "USER", "CLASS", "HELD", "LIMIT"), rows)
 
 
 @app.command(epilog=EXAMPLES)

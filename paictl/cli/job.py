@@ -72,8 +72,7 @@ def submit(
     state: StateOption = None,
 ) -> None:
     """Submit jobs: all of the files, or none."""
-    from paictl.operate.budgets import remarks  # late, as the next: only what reads job files needs the linter
-    from paictl.operate.jobfiles import SubmitOptions, files_listed
+    from paictl.operate.jobfiles import SubmitOptions, files_listed  # late: only what reads job files needs the linter
 
     paths = [*(files or []), *(files_listed(listed) if listed else [])]
     if not paths:
@@ -84,7 +83,7 @@ def submit(
         wishes = SubmitOptions(vc, priority, duration, name, repeat)
         done = operate.submit(_taking(state), paths, user or _me(), wishes)
     warn(done.warnings, "paictl config validate FILE")
-    for remark in remarks(open_cluster(state), done.jobs):
+    for remark in operate.remarks(open_cluster(state), done.jobs):
         console.warning(remark)
     if output is not Output.TABLE:
         write_data([job_data(job) for job in done.jobs], output)

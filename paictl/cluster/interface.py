@@ -198,6 +198,9 @@ class Scheduling(Protocol):
     def held_devices(self) -> Mapping[tuple[str, str], int]:
         """Devices that gangs hold with a guarantee, by (virtual cluster, user)."""
 
+    def borrowed_devices(self) -> Mapping[str, int]:
+        """Devices that gangs hold without a guarantee, by virtual cluster."""
+
     def impact(self, files: Mapping[str, str]) -> Sequence[Impact]:
         """The jobs that would be worse off if the scheduler ran by other configuration files; changes nothing."""
 

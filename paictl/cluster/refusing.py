@@ -27,6 +27,16 @@ def refuse_held(rules: Sharing, plan: JobPlan, user: str, used: Used, now: datet
             )
     most = rules.limits.of(plan.vc, user) if plan.priority >= 0 else None
     largest = max((group.leaves for group in plan.groups.values()), default=0)
+    lent = rules.borrowing.devices.get(plan.vc) if plan.priority < 0 else None
+    if lent is not None and largest > lent:
+        raise ClusterError(
+            text(
+                "job {job} can never run: it needs {devices} devices together, and virtual cluster {vc} may borrow "
+                "{most}",
+                job=f"{user}~{plan.job}", devices=largest, vc=plan.vc, most=lent,
+            ),
+            hint=text("submit it with a guarantee (--priority test), or ask an administrator for a higher limit"),
+        )  # fmt: skip
     if most is not None and largest > most:
         raise ClusterError(
             text(

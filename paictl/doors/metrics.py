@@ -104,6 +104,7 @@ class DoorMetrics:
             )
             pods = Counter("bound" if pod.bound else "assumed" for pod in core.book.pods.values() if pod.info)
             budgets, holders = core.allowances.states(), core.allowances.holders()
+            borrowers = core.allowances.borrowers()
             bad, nodes, risk = len(core.health.bad), len(core.health.nodes), _at_risk(core)
             bad_devices = sum(map(len, core.health.bad_devices.values()))
         waiting = GaugeMetricFamily(f"{self.prefix}_waiting_pods", "Pods that wait, by reason.", labels=["reason"])
@@ -114,6 +115,7 @@ class DoorMetrics:
         waiting.add_metric(["other"], reasons.total() - sum(number for _, number in common))
         yield waiting
         yield from self._of_sharing(budgets, holders)
+        yield from self._of_borrowing(borrowers)
         held = GaugeMetricFamily(f"{self.prefix}_pods", "Pods that hold devices.", labels=["state"])
         for state in ("assumed", "bound"):
             held.add_metric([state], pods[state])
@@ -158,6 +160,21 @@ class DoorMetrics:
             families["user_devices"].add_metric([vc, user], devices)
             families["user_devices_limit"].add_metric([vc, user], most)
         yield from (family for family in families.values() if family.samples)
+
+    def _of_borrowing(self, borrowers: list[tuple[str, int, int]]) -> Iterator[Metric]:
+        """Borrow limits, where there are some."""
+        if borrowers:
+            borrowed = GaugeMetricFamily(
+                f"{self.prefix}_borrowed_devices", "Devices in use without a guarantee.", labels=["vc"]
+            )
+            limit = GaugeMetricFamily(
+                f"{self.prefix}_borrow_limit", "Devices that may be in use without a guarantee.", labels=["vc"]
+            )
+            for vc, devices, most in borrowers:
+                borrowed.add_metric([vc], devices)
+                limit.add_metric([vc], most)
+            yield borrowed
+            yield limit
 
     def _counted(self, core: DoorCore) -> Counter[CellKey]:
         """Cells by key, counted anew if that is due."""

@@ -6,12 +6,11 @@ in the month comes from the accounts every few seconds, and until it has come no
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
+from paictl.workload.borrowing import BorrowedDevices
 from paictl.workload.budgets import BudgetState, Used
 from paictl.workload.sharing import Sharing, SharingUse
 from paictl.workload.userlimits import HeldDevices
@@ -20,9 +19,6 @@ if TYPE_CHECKING:
     from paictl.doors.table import PodTable
     from paictl.scheduler.groups import Group
     from paictl.scheduler.request import PodRequest
-
-PERIOD: Final = 5.0
-"""Seconds between two looks at the month's use."""
 
 
 class DoorSharing:
@@ -34,6 +30,7 @@ class DoorSharing:
         """Device-milliseconds of the month by (virtual cluster, user); None until the accounts are read."""
         self._table = table
         self._held = HeldDevices(self._user)
+        self._borrowed = BorrowedDevices()
         self._holding: frozenset[tuple[str, str, str]] = frozenset()
 
     def _user(self, uid: str) -> str:
@@ -44,15 +41,19 @@ class DoorSharing:
         """The core opens with these groups."""
         if self.rules.limits:
             self._held.start(groups)
+        if self.rules.borrowing:
+            self._borrowed.start(groups)
 
-    def note(self, outcomes: Iterable[object]) -> None:
+    def note(self, outcomes: Sequence[object]) -> None:
         """Groups have changed so."""
         if self.rules.limits:
             self._held.note(outcomes)
+        if self.rules.borrowing:
+            self._borrowed.note(outcomes)
 
     def obstacle(self, request: PodRequest, now: float) -> str:
         """Why a gang that has no place may not get one at a Unix time; empty if it may."""
-        use = SharingUse(self.month, self._held.held())
+        use = SharingUse(self.month, self._held.held(), self._borrowed.by_vc)
         return self.rules.obstacle(request, self._user(request.uid), use, datetime.fromtimestamp(now, UTC))
 
     def renew(self, month: Used) -> bool:
@@ -68,6 +69,10 @@ class DoorSharing:
         """How the budgets stand; none until the accounts are read."""
         return [] if self.month is None else self.rules.budgets.states(self.month)
 
+    def borrowers(self) -> list[tuple[str, int, int]]:
+        """(virtual cluster, devices without a guarantee, devices allowed) of all with a borrow limit."""
+        return [(vc, self._borrowed.by_vc[vc], most) for vc, most in sorted(self.rules.borrowing.devices.items())]
+
     def holders(self) -> list[tuple[str, str, int, int]]:
         """(virtual cluster, user, devices held, devices allowed) of all who hold something and have a limit."""
         found = []
@@ -75,38 +80,3 @@ class DoorSharing:
             if (most := self.rules.limits.of(vc, user)) is not None:
                 found.append((vc, user, devices, most))
         return found
-
-
-class BudgetWatch:
-    """Looks at the month's use again and again; `renew` is told of it and takes the core's lock itself."""
-
-    def __init__(self, used: Callable[[], Used | None], renew: Callable[[Used], None]) -> None:
-        self._used = used
-        self._renew = renew
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="budgets", daemon=True)
-
-    def start(self) -> None:
-        """Begin to look."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Look no more."""
-        self._stop.set()
-        if self._thread.is_alive():
-            self._thread.join(2.0)
-
-    def look(self) -> bool:
-        """Look once; whether the use is known."""
-        if (used := self._used()) is None:
-            return False
-        self._renew(used)
-        return True
-
-    def _run(self) -> None:
-        from paictl.doors.core import NotServingError  # late: the core needs the rules above
-
-        known = False
-        while not self._stop.wait(PERIOD if known else 0.5):
-            with suppress(NotServingError):  # a broken core has said so already
-                known = self.look()

@@ -12,6 +12,7 @@ from paictl.i18n import did_you_mean, text
 
 if TYPE_CHECKING:
     from paictl.config.reading.problem import Problem
+    from paictl.operate.budgets import BudgetPorts
     from paictl.operate.jobfiles import SubmitOptions
 
 
@@ -44,6 +45,13 @@ def submit(cluster: SubmitPorts, paths: Iterable[str], user: str, wishes: Submit
     warnings: list[Problem] = []
     requests = list(requests_in(paths, user, wishes or SubmitOptions(), warnings.append))
     return Submitted(tuple(cluster.submit(requests)), tuple(warnings))
+
+
+def remarks(cluster: BudgetPorts, jobs: Iterable[JobView]) -> Sequence[str]:
+    """What to say about the budgets of jobs that were just submitted."""
+    from paictl.operate import budgets  # late, as above
+
+    return budgets.remarks(cluster, jobs)
 
 
 @frozen

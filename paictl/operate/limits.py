@@ -1,12 +1,17 @@
-"""Limits for users: what each may hold in a virtual cluster, and holds."""
+"""Limits of devices: what users hold with a guarantee and tenants borrow without one, and what they may."""
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Iterator
+from typing import Any, Final, Protocol
 
 from paictl.cluster.interface import Configuration, Identity, Scheduling
 from paictl.frozen import frozen
 from paictl.operate.budgets import sharing_of
+from paictl.workload.sharing import Sharing
+
+GUARANTEED: Final = "guaranteed"
+OPPORTUNISTIC: Final = "opportunistic"
 
 
 class LimitPorts(Identity, Configuration, Scheduling, Protocol):
@@ -14,28 +19,42 @@ class LimitPorts(Identity, Configuration, Scheduling, Protocol):
 
 
 @frozen
-class UserHolding:
-    """Devices with a guarantee that a user holds in a virtual cluster, and may hold.
+class LimitState:
+    """Devices of a class that a user holds in a virtual cluster, and may hold.
 
-    A limit for each user has a row with `*`, too.
+    A limit for each user has a row with `*`, too; a borrow limit has no user.
     """
 
     vc: str
     user: str
+    kind: str
     held: int
     most: int
 
 
-def user_limits(cluster: LimitPorts, vc: str | None = None, user: str | None = None) -> list[UserHolding]:
-    """Every limit, and every user who holds something under one, by virtual cluster and user; with `user` theirs."""
-    limits = sharing_of(cluster).limits
-    if not limits:
-        return []
-    held = cluster.held_devices()
-    keys = {(one.vc, one.user) for one in limits.all} | set(held)
-    rows = []
-    for place, who in sorted(keys):
-        most = limits.of(place, who)
-        if most is not None and vc in (None, place) and user in (None, who):
-            rows.append(UserHolding(place, who, held.get((place, who), 0), most))
-    return rows
+def limits(cluster: LimitPorts, vc: str | None = None, user: str | None = None) -> list[LimitState]:
+    """Every limit, and every user who holds something under one, by virtual cluster; with `user` only theirs."""
+    rules = sharing_of(cluster)
+    rows = [*_of_users(cluster, rules), *(_borrowing(cluster, rules) if user is None else ())]
+    shown = (one for one in rows if vc in (None, one.vc) and user in (None, one.user))
+    return sorted(shown, key=lambda one: (one.vc, one.kind, one.user))
+
+
+def as_data(found: list[LimitState]) -> list[dict[str, Any]]:
+    """Limits as JSON values."""
+    return [
+        {"vc": one.vc, "user": one.user, "class": one.kind, "held": one.held, "limit": one.most} for one in found
+    ]  # fmt: skip
+
+
+def _of_users(cluster: LimitPorts, rules: Sharing) -> Iterator[LimitState]:
+    held = cluster.held_devices() if rules.limits else {}
+    for vc, user in {(one.vc, one.user) for one in rules.limits.all} | set(held):
+        if (most := rules.limits.of(vc, user)) is not None:
+            yield LimitState(vc, user, GUARANTEED, held.get((vc, user), 0), most)
+
+
+def _borrowing(cluster: LimitPorts, rules: Sharing) -> Iterator[LimitState]:
+    borrowed = cluster.borrowed_devices() if rules.borrowing else {}
+    for vc, most in rules.borrowing.devices.items():
+        yield LimitState(vc, "", OPPORTUNISTIC, borrowed.get(vc, 0), most)

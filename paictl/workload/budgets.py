@@ -5,6 +5,7 @@ Pure: what was used in the month is given, in device-milliseconds by (virtual cl
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
@@ -20,7 +21,7 @@ WARN_AT: Final = 80.0
 """Percent at which a budget warns where it does not say."""
 
 Used: TypeAlias = Mapping[tuple[str, str], int]
-"""Device-milliseconds of a month by (virtual cluster, user), guaranteed and opportunistic together."""
+"""Device-milliseconds of a month by (virtual cluster, user), guaranteed and opportunistic together; never changed."""
 
 
 class OverBudget(StrEnum):
@@ -125,6 +126,8 @@ class Budgets:
     def __init__(self, budgets: Iterable[UsageBudget] = ()) -> None:
         self.all: Sequence[UsageBudget] = tuple(budgets)
         self._named = {(one.vc, one.user) for one in self.all}
+        self._sums: tuple[Used, Counter[tuple[str, str]]] = {}, Counter()
+        """The use that was asked about last, and its sums: a decision must not add up all users."""
 
     def __bool__(self) -> bool:
         return bool(self.all)
@@ -139,10 +142,9 @@ class Budgets:
     def state(self, budget: UsageBudget, user: str, used: Used) -> BudgetState:
         """How a budget stands for a user."""
         who = "" if not budget.user else user
-        amount = sum(
-            one for (vc, name), one in used.items() if budget.vc in ("", vc) and (not who or name == who)
-        )  # fmt: skip
-        return BudgetState(budget, who, amount)
+        if self._sums[0] is not used:
+            self._sums = used, _sums(used)
+        return BudgetState(budget, who, self._sums[1][budget.vc, who])
 
     def concerning(self, vc: str, user: str, used: Used) -> list[BudgetState]:
         """How the budgets stand that a job of a user in a virtual cluster has to fit."""
@@ -162,6 +164,15 @@ class Budgets:
             users = {user for vc, user in used if user and one.vc in ("", vc) and (one.vc, user) not in self._named}
             found.extend(self.state(one, user, used) for user in sorted(users))
         return found
+
+
+def _sums(used: Used) -> Counter[tuple[str, str]]:
+    """The use of each (virtual cluster, user), where an empty one stands for all of them together."""
+    found: Counter[tuple[str, str]] = Counter()
+    for (vc, user), amount in used.items():
+        for key in {(vc, user), (vc, ""), ("", user), ("", "")}:
+            found[key] += amount
+    return found
 
 
 def next_month(now: datetime) -> datetime:

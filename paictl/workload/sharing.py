@@ -7,6 +7,7 @@ together, and asked together whether a gang may start.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import field
 from datetime import datetime
 from typing import Any, Final
 
@@ -14,6 +15,7 @@ from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.scheduler.request import PodRequest
+from paictl.workload.borrowing import BorrowLimit, BorrowLimits
 from paictl.workload.budgets import EACH, WARN_AT, Budgets, OverBudget, UsageBudget, Used
 from paictl.workload.usagereport import HOUR
 from paictl.workload.userlimits import UserLimit, UserLimits, devices_of
@@ -27,17 +29,22 @@ class SharingUse:
 
     month: Used | None
     held: Mapping[tuple[str, str], int]
+    borrowed: Mapping[str, int] = field(default_factory=dict)
+    """Devices without a guarantee by virtual cluster."""
 
 
 class Sharing:
     """What a configuration says; false where it says nothing."""
 
-    def __init__(self, budgets: Budgets | None = None, limits: UserLimits | None = None) -> None:
+    def __init__(
+        self, budgets: Budgets | None = None, limits: UserLimits | None = None, borrowing: BorrowLimits | None = None
+    ) -> None:
         self.budgets = budgets or Budgets()
         self.limits = limits or UserLimits()
+        self.borrowing = borrowing or BorrowLimits()
 
     def __bool__(self) -> bool:
-        return bool(self.budgets or self.limits)
+        return bool(self.budgets or self.limits or self.borrowing)
 
     def obstacle(self, request: PodRequest, user: str, use: SharingUse, now: datetime) -> str:
         """Why a gang that holds nothing yet may not start now; empty if it may."""
@@ -46,10 +53,10 @@ class Sharing:
                 return text("the accounts are not read yet, and its budget is unknown")
             for state in self.budgets.holding(request.vc, user, use.month):
                 return state.reason(now)
+        devices = devices_of(request.members)
         if request.guaranteed:
-            held = use.held.get((request.vc, user), 0)
-            return self.limits.refusal(request.vc, user, devices_of(request.members), held) or ""
-        return ""
+            return self.limits.refusal(request.vc, user, devices, use.held.get((request.vc, user), 0)) or ""
+        return self.borrowing.refusal(request.vc, devices, use.borrowed.get(request.vc, 0)) or ""
 
 
 def read_sharing(data: object, where: str = SECTION) -> Sharing:
@@ -61,7 +68,11 @@ def read_sharing(data: object, where: str = SECTION) -> Sharing:
         return Sharing()
     try:
         section = _mapping(data)
-        return Sharing(Budgets(_budgets(section.get("budgets"))), UserLimits(_limits(section.get("user-limits"))))
+        return Sharing(
+            Budgets(_budgets(section.get("budgets"))),
+            UserLimits(_limits(section.get("user-limits"))),
+            BorrowLimits(_borrowing(section.get("borrow-limits"))),
+        )
     except (KeyError, TypeError, ValueError) as error:
         raise PaictlError(
             text("this section cannot be read: {error}", error=str(error)), where=where,
@@ -80,6 +91,11 @@ def _budgets(rows: object) -> Iterator[UsageBudget]:
 def _limits(rows: object) -> Iterator[UserLimit]:
     for row in _rows(rows):
         yield UserLimit(str(row["vc"]), str(row.get("user", EACH)), int(row["devices"]))
+
+
+def _borrowing(rows: object) -> Iterator[BorrowLimit]:
+    for row in _rows(rows):
+        yield BorrowLimit(str(row["vc"]), int(row["devices"]))
 
 
 def _rows(rows: object) -> Iterator[Mapping[str, Any]]:

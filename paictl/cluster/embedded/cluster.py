@@ -247,6 +247,10 @@ class EmbeddedCluster:
         """Devices that gangs hold with a guarantee, by (virtual cluster, user)."""
         return self._live.held_devices()
 
+    def borrowed_devices(self) -> Mapping[str, int]:
+        """Devices that gangs hold without a guarantee, by virtual cluster."""
+        return self._live.borrowed_devices()
+
     def impact(self, files: Mapping[str, str]) -> Sequence[Impact]:
         """The jobs that would be worse off by other configuration files."""
         return self._live.impact(files)

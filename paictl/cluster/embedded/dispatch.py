@@ -122,7 +122,7 @@ class Dispatcher:
         """The user of a pod, where `obstacle` depends on it."""
         self.obstacle: Callable[[PodRequest], str] = lambda _: ""
         """Why a gang that holds nothing may not start now, whatever is free; empty if it may. Only with `owner`."""
-        self.noted: Callable[[Iterable[object]], None] = lambda _: None
+        self.noted: Callable[[Sequence[object]], None] = lambda _: None
         """Told of what the book did."""
         self._reclassed: dict[str, bool] = {}
         """Whether groups have a guarantee that lost theirs or got it back since the caller last asked."""

@@ -186,6 +186,11 @@ class Live(WithPages, ImaginedPods):
         with self._world() as world:
             return dict(world.sharing.held())
 
+    def borrowed_devices(self) -> Mapping[str, int]:
+        """Devices that gangs hold without a guarantee, by virtual cluster; none without a scheduler."""
+        with self._world() as world:
+            return dict(world.sharing.borrowed())
+
     def _job(self, world: World, key: str) -> LiveJob:
         for job in [*world.jobs.values(), *world.ended]:
             if job.key == key:

@@ -7,7 +7,7 @@ command log holds back the same jobs.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -16,6 +16,7 @@ from paictl.cluster.interface import EventKind
 from paictl.cluster.refusing import refuse_held
 from paictl.sim.loop import EventPriority
 from paictl.units import Millis
+from paictl.workload.borrowing import BorrowedDevices
 from paictl.workload.budgets import BudgetLevel, BudgetState, next_month
 from paictl.workload.monthuse import MonthUse
 from paictl.workload.sharing import Sharing, SharingUse
@@ -46,21 +47,21 @@ class SharedWorld(Protocol):
     def now(self) -> Millis:
         """The world's present."""
 
-    def say(self, kind: EventKind, subject: str, message: str, ref: TaskRef | None = None, **more: object) -> None:
-        """Note what happened."""
-
 
 class WorldSharing:
     """Holds back by what the scheduler has loaded; with nothing loaded it only counts the month's use."""
 
-    def __init__(self, world: SharedWorld) -> None:
+    def __init__(self, world: SharedWorld, say: Callable[..., None]) -> None:
         self.rules = Sharing()
         self.month: MonthUse | None = MonthUse()
         """None where the state of an earlier version does not say it."""
         self._world = world
+        self._say = say
+        """Notes an event of the world."""
         self._entered = 0
         """Closed spans of the ledger that are in `month`."""
         self._held: HeldDevices | None = None
+        self._borrowed: BorrowedDevices | None = None
         self._used: tuple[Millis, Counter[tuple[str, str]]] | None = None
         """The month's use at an instant: within one nothing is added to it."""
         self._told: dict[str, str] = {}
@@ -70,7 +71,7 @@ class WorldSharing:
 
     def load(self, rules: Sharing) -> None:
         """The scheduler starts with these rules."""
-        self.rules, self._held = rules, None
+        self.rules, self._held, self._borrowed = rules, None, None
         dispatcher = self._world.dispatcher
         dispatcher.obstacle, dispatcher.noted = self.obstacle, self._note
         if rules or dispatcher.owner is not None:
@@ -119,9 +120,20 @@ class WorldSharing:
             self._held.start(engine.state.groups.by_name)
         return self._held.held()
 
-    def _note(self, outcomes: Iterable[object]) -> None:
-        if self._held is not None:
-            self._held.note(outcomes)
+    def borrowed(self) -> Mapping[str, int]:
+        """Devices without a guarantee by virtual cluster."""
+        engine = self._world.dispatcher.engine
+        if engine is None:
+            return {}
+        if self._borrowed is None:
+            self._borrowed = BorrowedDevices()
+            self._borrowed.start(engine.state.groups.by_name)
+        return self._borrowed.by_vc
+
+    def _note(self, outcomes: Sequence[object]) -> None:
+        for counted in (self._held, self._borrowed):
+            if counted is not None:
+                counted.note(outcomes)
 
     # --- what is held back
 
@@ -130,7 +142,11 @@ class WorldSharing:
         engine = self._world.dispatcher.engine
         if not self.rules or engine is None or request.group in engine.state.groups.by_name:
             return ""
-        use = SharingUse(self.used() if self.rules.budgets else {}, self.held() if self.rules.limits else {})
+        use = SharingUse(
+            self.used() if self.rules.budgets else {},
+            self.held() if self.rules.limits else {},
+            self.borrowed() if self.rules.borrowing else {},
+        )
         return self.rules.obstacle(request, user or self.owner(request), use, self.now)
 
     def refuse(self, jobs: Iterable[LiveJob]) -> None:
@@ -155,7 +171,7 @@ class WorldSharing:
             self._told.pop(key, None)
         elif now != before:
             self._told[key] = now
-            self._world.say(
+            self._say(
                 _KINDS[state.level], state.subject, str(state.said), hours=state.used / HOUR,
                 budget=state.budget.hours, level=state.level.value, vc=state.budget.vc, user=state.user,
             )  # fmt: skip

@@ -84,7 +84,7 @@ class World:
         """Device time; its closed spans are the caller's to take away."""
         self.epoch = Millis(0)
         """Unix time of instant 0: months begin by it. The caller knows it."""
-        self.sharing = WorldSharing(self)
+        self.sharing = WorldSharing(self, self._say)
 
     @property
     def now(self) -> Millis:
@@ -128,7 +128,7 @@ class World:
                 job.runs[ref.role, ref.index] = Run(ref.incarnation, self.now, info)
                 self.book_pod(job, ref, job.runs[ref.role, ref.index])
                 devices = ",".join(map(str, info.devices))
-                self.say(
+                self._say(
                     EventKind.STARTED, f"job/{key}", f"{_task(ref)} runs on {info.node}, devices {devices}", ref,
                     node=info.node, devices=list(info.devices),
                 )  # fmt: skip
@@ -145,7 +145,7 @@ class World:
             case Demoted(group, preemptor):
                 for key in {key for key, job in self.jobs.items() if group in job.plan.groups}:
                     self.jobs[key].demoted_by = who = self._who(preemptor)
-                    self.say(EventKind.DEMOTED, f"job/{key}", f"lost its guarantee to {who} and runs on", by=who)
+                    self._say(EventKind.DEMOTED, f"job/{key}", f"lost its guarantee to {who} and runs on", by=who)
 
     def _who(self, group: str) -> str:
         """The job that a group belongs to; the group where it belongs to none that goes on."""
@@ -158,7 +158,7 @@ class World:
         key, ref = self.pods[uid]
         self._forget_pod(key, ref, reason, lost=what in (PodChange.PREEMPTED, PodChange.LOST))
         said = f"{_task(ref)}: {reason}" if reason else _task(ref)
-        self.say(ENDS[what], f"job/{key}", said, ref, reason=reason, **more)
+        self._say(ENDS[what], f"job/{key}", said, ref, reason=reason, **more)
         self._notify(key, ref, what)
 
     def book_pod(self, job: LiveJob, ref: TaskRef, run: Run) -> None:
@@ -198,7 +198,7 @@ class World:
             job.started = self.now
         if step.status.attempt > before.attempt:
             job.started, job.demoted_by = None, ""
-            self.say(
+            self._say(
                 EventKind.RETRIED,
                 f"job/{job.key}",
                 f"starts again from the beginning, attempt {step.status.attempt + 1}",
@@ -208,7 +208,7 @@ class World:
         reason = "the job starts again" if restarts else "the job is over"
         for ref in step.kill:
             if self._forget_pod(job.key, ref, reason, lost=restarts):
-                self.say(
+                self._say(
                     EventKind.KILLED, f"job/{job.key}", f"{_task(ref)}: {reason}", ref, reason=reason, restarts=restarts
                 )
         for ref in step.start:
@@ -219,7 +219,7 @@ class World:
             job.ended = self.now
             del self.jobs[job.key]
             self.ended.append(job)
-            self.say(EventKind(step.status.state.value.capitalize()), f"job/{job.key}", "")
+            self._say(EventKind(step.status.state.value.capitalize()), f"job/{job.key}", "")
 
     def submit(self, requests: Sequence[JobRequest]) -> list[LiveJob]:
         """Take jobs, all or none."""
@@ -237,7 +237,7 @@ class World:
             job.number = self.numbers["job"]
             self.jobs[job.key] = job
             tasks = {role.name: role.instances for role in job.job.roles}
-            self.say(
+            self._say(
                 EventKind.SUBMITTED, f"job/{job.key}", f"to {job.job.vc} as {job.job.priority_class}",
                 tasks=tasks, vc=job.job.vc, priority=job.job.priority_class,
             )  # fmt: skip
@@ -282,13 +282,13 @@ class World:
     def add_node(self, machine: MachineSpec) -> None:
         """A machine joins, ready."""
         self.machines.add(machine, self.now)
-        self.say(EventKind.NODE_ADDED, f"node/{machine.name}", machine.role.value)
+        self._say(EventKind.NODE_ADDED, f"node/{machine.name}", machine.role.value)
         self._observe(machine.name)
 
     def remove_node(self, name: str) -> None:
         """A machine leaves; its pods are lost."""
         removed = self.machines.remove(name)
-        self.say(EventKind.NODE_REMOVED, f"node/{name}", "")
+        self._say(EventKind.NODE_REMOVED, f"node/{name}", "")
         self.dispatcher.report(name, False, self.now / 1000)
         for device in removed.bad_devices:  # a machine that comes by this name is another one
             self.dispatcher.report_device(name, device, True, self.now / 1000)
@@ -300,7 +300,7 @@ class World:
         flags = NODE_CHANGES[change]
         old, new = self.machines.set(name, self.now, **flags)
         if new != old:
-            self.say(EventKind(new.condition.value), f"node/{name}", NODE_WORDS[change])
+            self._say(EventKind(new.condition.value), f"node/{name}", NODE_WORDS[change])
             self._observe(name)
         if new.failed and not old.failed:
             self.loop.schedule(Millis(self.now + TOLERATION), EventPriority.HARDWARE, Timer("lost", name, self.now))
@@ -313,7 +313,7 @@ class World:
         changed = sorted(set(old.bad_devices) ^ set(new.bad_devices))
         if not changed:
             return new
-        self.say(
+        self._say(
             EventKind.DEVICE_FAILED if broken else EventKind.DEVICE_HEALED, f"node/{name}",
             listed(f"device {device}" for device in changed), devices=changed,
         )  # fmt: skip
@@ -363,7 +363,7 @@ class World:
         number = self.configs.push(files).number
         version = Pushed(number, self.now, message, dict(files))
         self.pushed.append(version)
-        self.say(
+        self._say(
             EventKind.PUSHED,
             "config/cluster",
             f"version {number}: {message}" if message else f"version {number}",
@@ -389,9 +389,9 @@ class World:
         service = self.services.set(name, self.now, running=running, loaded=loaded)
         kind = EventKind.STARTED if running else EventKind.STOPPED
         if loaded:
-            self.say(kind, f"service/{name}", f"configuration {loaded}", loaded=loaded)
+            self._say(kind, f"service/{name}", f"configuration {loaded}", loaded=loaded)
         else:
-            self.say(kind, f"service/{name}", "")
+            self._say(kind, f"service/{name}", "")
         if running and name == CONTROLLER:
             self._catch_up()
         self.configs.keep(self.services.loaded)
@@ -420,7 +420,7 @@ class World:
         elif name == CONTROLLER:
             self._drop_jobs()
         self.services.remove(name, self.now)
-        self.say(EventKind.DELETED, f"service/{name}", "")
+        self._say(EventKind.DELETED, f"service/{name}", "")
         self._settle()
 
     def _drop_jobs(self) -> None:
@@ -459,7 +459,7 @@ class World:
 
     # --- events
 
-    def say(self, kind: EventKind, subject: str, message: str, ref: TaskRef | None = None, **more: object) -> None:
+    def _say(self, kind: EventKind, subject: str, message: str, ref: TaskRef | None = None, **more: object) -> None:
         """Note what happened; `ref` is the pod that it happened to, `more` what a machine may want to know."""
         self.numbers["event"] += 1
         pod = {} if ref is None else {"role": ref.role, "index": ref.index, "attempt": ref.incarnation}

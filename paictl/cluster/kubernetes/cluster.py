@@ -275,6 +275,11 @@ class KubernetesCluster:
         with told():
             return self._looker.held_devices()
 
+    def borrowed_devices(self) -> Mapping[str, int]:
+        """Devices that gangs hold without a guarantee, by virtual cluster."""
+        with told():
+            return self._looker.borrowed_devices()
+
     def impact(self, files: Mapping[str, str]) -> Sequence[Impact]:
         """The jobs that would be worse off by other configuration files."""
         with told():

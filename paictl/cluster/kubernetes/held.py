@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from paictl.cluster.kubernetes.names import NAMESPACE, user_of
 from paictl.cluster.usagebooks import UsageStore
 from paictl.errors import PaictlError
+from paictl.workload.borrowing import BorrowedDevices
 from paictl.workload.sharing import Sharing, SharingUse
 from paictl.workload.usage import UsageKind
 from paictl.workload.userlimits import HeldDevices
@@ -47,12 +48,20 @@ def held_devices(engine: Engine, pods: list[dict[str, Any]]) -> Mapping[tuple[st
     return held.held()
 
 
+def borrowed_devices(engine: Engine) -> Mapping[str, int]:
+    """Devices without a guarantee by virtual cluster, by the groups of an engine."""
+    borrowed = BorrowedDevices()
+    borrowed.start(engine.state.groups.by_name)
+    return borrowed.by_vc
+
+
 def obstacle(
     rules: Sharing, engine: Engine, pods: list[dict[str, Any]], request: PodRequest, user: str, month: Used | None
 ) -> str:  # fmt: skip
     """Why a gang may not start now; empty if it may, has its place already, or nobody here can know."""
     if not rules or request.group in engine.state.groups.by_name:
         return ""
-    known = rules if month is not None else Sharing(limits=rules.limits)
+    known = rules if month is not None else Sharing(limits=rules.limits, borrowing=rules.borrowing)
     held = held_devices(engine, pods) if rules.limits else {}
-    return known.obstacle(request, user, SharingUse(month, held), datetime.now(UTC))
+    borrowed = borrowed_devices(engine) if rules.borrowing else {}
+    return known.obstacle(request, user, SharingUse(month, held, borrowed), datetime.now(UTC))

@@ -57,6 +57,12 @@ class SchedulingReader:
         scene = self._scene([])
         return held_devices(scene.recovered(self._configuration()).engine, scene.pods)
 
+    def borrowed_devices(self) -> Mapping[str, int]:
+        """Devices without a guarantee by virtual cluster."""
+        from paictl.cluster.kubernetes.held import borrowed_devices
+
+        return borrowed_devices(self._scene([]).recovered(self._configuration()).engine)
+
     def _month(self, configuration: ConfigSnapshot) -> Used | None:
         from paictl.cluster.kubernetes.held import month_used
 

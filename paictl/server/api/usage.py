@@ -7,7 +7,8 @@ from typing import Final
 
 from paictl.operate.budgets import BudgetReport, budgets
 from paictl.operate.budgets import as_data as as_budget_data
-from paictl.operate.limits import UserHolding, user_limits
+from paictl.operate.limits import LimitState, limits
+from paictl.operate.limits import as_data as as_limit_data
 from paictl.operate.usage import UsageReport, as_data, dimensions, usage_report
 from paictl.server.calls import Answer, Call, json_answer
 from paictl.server.routing import Access, Operation, Route
@@ -35,9 +36,9 @@ def budgets_of(call: Call) -> BudgetReport:
     return replace(found, states=tuple(mine))
 
 
-def limits_of(call: Call) -> list[UserHolding]:
+def limits_of(call: Call) -> list[LimitState]:
     """The limits of whoever calls: all of them for an administrator."""
-    return user_limits(call.cluster, user=None if call.me.admin else call.me.name)
+    return limits(call.cluster, user=None if call.me.admin else call.me.name)
 
 
 def budgets_answer(call: Call) -> Answer:
@@ -46,10 +47,8 @@ def budgets_answer(call: Call) -> Answer:
 
 
 def limits_answer(call: Call) -> Answer:
-    """Devices that users hold and may hold."""
-    return json_answer(
-        [{"vc": one.vc, "user": one.user, "held": one.held, "limit": one.most} for one in limits_of(call)]
-    )
+    """Devices that are held and may be."""
+    return json_answer(as_limit_data(limits_of(call)))
 
 
 ROUTES: Final = (
@@ -59,7 +58,7 @@ ROUTES: Final = (
     ),
     Route(
         "GET", "/api/v2/usage/limits", Access.USER, limits_answer,
-        Operation("Devices that users hold with a guarantee, and may hold", "usage", (200,)), slow=True,
+        Operation("Devices that users hold and tenants borrow, and may", "usage", (200,)), slow=True,
     ),
     Route(
         "GET", "/api/v2/usage", Access.USER, usage,

@@ -62,7 +62,8 @@ def _allowances(call: Call) -> dict[str, Any]:
         )
         for one in found
     ]  # fmt: skip
-    return {"budgets": rows, "limits": [(one.vc, one.user, one.held, one.most) for one in holdings]}
+    limits = [(one.vc, one.user or "–", NAMES[one.kind], one.held, one.most) for one in holdings]
+    return {"budgets": rows, "limits": limits}
 
 
 def _rows(books: UsageReport) -> list[tuple[list[str], list[str]]]:

@@ -81,11 +81,19 @@ def test_limits_are_shown_with_what_is_held(site: Paictl, home: Path) -> None:
     site("config", "pull", "-o", str(home / "conf"))
     file = home / "conf" / "services-configuration.yaml"
     rows = "[{vc: tenanta, devices: 3}, {vc: tenanta, user: bob, devices: 5}]"
-    file.write_text(f"{file.read_text(encoding='utf-8')}sharing: {{user-limits: {rows}}}\n", encoding="utf-8")
+    lent = "borrow-limits: [{vc: tenantb, devices: 7}]"
+    file.write_text(f"{file.read_text(encoding='utf-8')}sharing: {{user-limits: {rows}, {lent}}}\n", encoding="utf-8")
     assert site("config", "push", "-p", str(home / "conf"), "--yes").code == 0
     assert site("service", "refresh", "-n", "hivedscheduler").code == 0
     submit(site, home, "one")
     submit(site, home, "two")
     found = site("usage", "limits", "-o", "json").data
-    assert [(one["user"], one["held"], one["limit"]) for one in found] == [("*", 0, 3), ("ann", 2, 3), ("bob", 0, 5)]
+    assert [(one["user"], one["class"], one["held"], one["limit"]) for one in found] == [
+        ("*", "guaranteed", 0, 3), ("ann", "guaranteed", 2, 3), ("bob", "guaranteed", 0, 5),
+        ("", "opportunistic", 0, 7),
+    ]  # fmt: skip
+    lines = site("usage", "limits", "--vc", "tenantb").out.splitlines()
+    assert [line.split() for line in lines] == [
+        ["VC", "USER", "CLASS", "HELD", "LIMIT"], ["tenantb", "-", "opportunistic", "0", "7"],
+    ]  # fmt: skip
     assert "user ann may hold 3 devices with a guarantee" in site("job", "explain", "ann~two").out

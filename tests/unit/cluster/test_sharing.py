@@ -174,6 +174,37 @@ def test_a_gang_larger_than_its_users_limit_is_refused(lab: Bench) -> None:
     assert lab.state(submit(lab, "ann", "lent", gpu=4, instances=2, priority="oppo")) in ("Running", "Waiting")
 
 
+def test_a_tenant_borrows_no_more_devices_than_its_limit(lab: Bench) -> None:
+    load(lab, "sharing: {borrow-limits: [{vc: tenanta, devices: 4}]}\n")
+    lent = [submit(lab, "ann", f"lent{n}", priority="oppo", gpu=2) for n in range(3)]
+    other = submit(lab, "ann", "other", "tenantb", "oppo", gpu=8)
+    own = submit(lab, "ann", "own", gpu=4)
+    assert [lab.state(key) for key in lent] == ["Running", "Running", "Waiting"]
+    assert [lab.state(key) for key in (other, own)] == ["Running", "Running"]
+    assert "virtual cluster tenanta may borrow 4 devices without a guarantee, borrows 4, and this needs 2" in said(
+        lab, lent[2]
+    )
+    lab.cluster.stop_job(lent[0])
+    assert lab.state(lent[2]) == "Running"
+    with pytest.raises(ClusterError, match="needs 8 devices together, and virtual cluster tenanta may borrow 4"):
+        submit(lab, "ann", "large", priority="oppo", gpu=8)
+
+
+def test_a_gang_that_lost_its_guarantee_counts_as_borrowing(bench: MakeBench) -> None:
+    lab = bench("lab")
+    load(lab, "sharing: {borrow-limits: [{vc: vc1, devices: 1}], user-limits: [{vc: vc1, devices: 100}]}\n")
+    low = submit(lab, "ann", "low", "vc1", hived={"lazyPreemptionEnable": True})
+    for number in range(40):
+        submit(lab, "bob", f"high{number}", "vc1", "prod")
+        if "Demoted" in kinds(lab, f"job/{low}"):
+            break
+    assert "Demoted" in kinds(lab, f"job/{low}")
+    lent = submit(lab, "ann", "lent", "vc1", "oppo")
+    assert lab.state(lent) == "Waiting"
+    assert "borrows 1" in said(lab, lent)
+    assert ("vc1", "ann") not in lab.cluster.held_devices()
+
+
 def test_without_the_section_nothing_is_held_back_any_more(lab: Bench) -> None:
     load(lab, "sharing: {user-limits: [{vc: tenanta, devices: 1}]}\n")
     jobs = [submit(lab, "ann", f"job{n}") for n in range(2)]

@@ -6,7 +6,9 @@ import pytest
 
 from paictl.cluster.kubernetes.paijob.seen import read_pod
 from paictl.cluster.kubernetes.scheduling import ClusterSnapshot, explain_job
+from paictl.cluster.presets import preset_files
 from paictl.cluster.scheduling import JobSituation
+from paictl.cluster.values import ClusterError
 from paictl.operate import explaining
 from tests.unit.controller.conftest import cluster, request
 from tests.unit.controller.fakejobs import Bench, FakeJobs
@@ -42,3 +44,37 @@ def test_what_kube_scheduler_says_is_not_contradicted(kube: FakeJobs, message: s
     lines = [str(line) for line in explaining.lines(found)]
     assert ("can run now" in lines[0]) is (situation is JobSituation.NO_ROOM), lines
     assert (LACKING in lines[0]) is (situation is JobSituation.NOT_OFFERED), lines
+
+
+def test_a_limit_for_users_and_a_budget_are_named_before_the_scheduler_is_asked(kube: FakeJobs) -> None:
+    name = "services-configuration.yaml"
+    files = dict(preset_files("three-tenants"))
+    section = "sharing: {user-limits: [{vc: tenanta, devices: 2}], budgets: [{vc: tenanta, device-hours: 1}]}\n"
+    cluster(kube).push({**files, name: files[name] + section}, "sharing")
+    cluster(kube).submit([request({"a": {"instances": 2}})])
+    looker = cluster(kube)._looker
+    pai = looker._jobs.find("ann~job")
+    turn(kube, Bench(kube), 1)
+    pai, configuration = looker._jobs.find("ann~job"), looker._configuration()
+    for pod in kube.live():
+        pod["spec"].pop("nodeName")
+    pods = kube.live()
+    seen = {pai.name: [one for one in map(read_pod, pods) if one is not None]}
+    scene = ClusterSnapshot([], pods, [pai], seen)
+    spent = {("tenanta", "bob"): 3_600_000}
+    found = explain_job(scene, configuration, pai, spent)
+    assert found.situation is JobSituation.HELD_BACK
+    assert "the budget of virtual cluster tenanta is used up" in str(explaining.lines(found)[0])
+    assert explain_job(scene, configuration, pai, {}).situation is JobSituation.NO_ROOM, "two devices are allowed"
+    assert explain_job(scene, configuration, pai, None).situation is JobSituation.NO_ROOM, "nobody here can know"
+
+
+def test_a_job_beyond_its_users_limit_is_not_taken(kube: FakeJobs) -> None:
+    name = "services-configuration.yaml"
+    files = dict(preset_files("three-tenants"))
+    cluster(kube).push(
+        {**files, name: f"{files[name]}sharing: {{user-limits: [{{vc: tenanta, devices: 2}}]}}\n"}, "limit"
+    )
+    with pytest.raises(ClusterError, match="needs 3 devices together, and user ann may hold 2"):
+        cluster(kube).submit([request({"a": {"instances": 3}})])
+    assert cluster(kube).submit([request({"a": {"instances": 3}}, gang=False)])

@@ -13,12 +13,12 @@ import pytest
 
 from paictl.cluster.kubernetes.names import JOB_KEY
 from paictl.cluster.pods.labels import Rules
+from paictl.doors.budgets import BudgetWatch
 from paictl.doors.configuration import digest_of, read
 from paictl.doors.core import DoorOptions
 from paictl.doors.housekeeping import to_requeue
 from paictl.doors.manifests import Choices, objects
 from paictl.doors.metrics import DoorMetrics
-from paictl.doors.sharing import BudgetWatch
 from paictl.doors.views import explain_pod
 from paictl.remote.kube.client import Json
 from paictl.workload.sharing import SECTION, read_sharing
@@ -144,7 +144,8 @@ def test_metrics_of_budgets_are_there_only_with_budgets() -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_what_users_hold_is_the_sum_over_groups_and_never_above_their_limit(seed: int) -> None:
-    one, rng = office({"user-limits": [{"vc": "A", "devices": 5}]}), random.Random(seed)  # noqa: S311 - a property test
+    section = {"user-limits": [{"vc": "A", "devices": 5}], "borrow-limits": [{"vc": "A", "devices": 6}]}
+    one, rng = office(section), random.Random(seed)  # noqa: S311 - a property test
     number = 0
     for _ in range(OPERATIONS):
         match rng.randrange(6):
@@ -161,6 +162,7 @@ def test_what_users_hold_is_the_sum_over_groups_and_never_above_their_limit(seed
                 for pod in made:
                     if one.harness.ask(of(user, pod)).names:
                         assert priority < 0 or held(one)[user] <= 5, "it started beyond the limit"
+                        assert priority >= 0 or one.harness.core.allowances.borrowers()[0][1] <= 6
                         one.harness.run(pod)
                         one.bound[pod["metadata"]["uid"]] = pod
                         one.tell(pod)
@@ -179,6 +181,9 @@ def held(one: Office) -> Counter[str]:
             found[core.table.by_uid[uid].user] += sum(size * pods for size, pods in group.members)
     said = {user: devices for vc, user, devices, _ in core.allowances.holders() if vc == "A"}
     assert said == {user: devices for user, devices in found.items() if user}
+    (borrowed,) = core.allowances.borrowers()
+    lent = (group for group in core.book.engine.state.groups.by_name.values() if group.virtual is None)
+    assert borrowed == ("A", sum(size * pods for group in lent for size, pods in group.members), 6)
     return found
 
 

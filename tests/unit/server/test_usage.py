@@ -60,7 +60,8 @@ def test_users_see_their_budgets_and_limits_and_those_of_their_tenants(server: S
     share(
         server,
         "sharing: {budgets: [{vc: vc1, device-hours: 1, over: refuse}, {vc: default, device-hours: 4}, "
-        "{user: '*', device-hours: 2}, {device-hours: 9}], user-limits: [{vc: vc1, devices: 2}]}",
+        "{user: '*', device-hours: 2}, {device-hours: 9}], user-limits: [{vc: vc1, devices: 2}], "
+        "borrow-limits: [{vc: vc1, devices: 3}]}",
     )
     everything = server.get("/api/v2/usage/budgets", "root").data["budgets"]
     assert [(one["vc"], one["user"], one["level"]) for one in everything] == [
@@ -69,12 +70,14 @@ def test_users_see_their_budgets_and_limits_and_those_of_their_tenants(server: S
     bobs = server.get("/api/v2/usage/budgets", "bob").data["budgets"]
     assert [(one["vc"], one["user"]) for one in bobs] == [("default", ""), ("", "bob")]
     assert [one["user"] for one in server.get("/api/v2/usage/limits", "ann").data] in ([], ["ann"])
+    (lent,) = (one for one in server.get("/api/v2/usage/limits", "root").data if one["class"] == "opportunistic")
+    assert lent == {"vc": "vc1", "user": "", "class": "opportunistic", "held": 0, "limit": 3}
     refused = post(server, "ann", job("more", "vc1", "test"))
     assert refused.status == 400
     assert "the budget of virtual cluster vc1 is used up" in refused.data["message"]
     page = server.ask("GET", "/usage", cookie=server.session("root")).text
     assert "Budgets of this month" in page
-    assert "Limits for users" in page
+    assert "Limits of devices" in page
     assert "<td" in page.partition("Budgets of this month")[2]
     mine = server.ask("GET", "/usage", cookie=server.session("bob")).text
     assert "vc1" not in mine.partition("Budgets of this month")[2]

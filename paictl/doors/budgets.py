@@ -1,0 +1,51 @@
+"""The month's use, looked at again and again for as long as this process leads: what budgets are compared with."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from paictl.doors.core import NotServingError
+
+if TYPE_CHECKING:
+    from paictl.workload.budgets import Used
+
+PERIOD: Final = 5.0
+"""Seconds between two looks."""
+BEGIN: Final = 0.5
+"""Seconds between looks until the accounts are read."""
+
+
+class BudgetWatch:
+    """Looks at the month's use again and again; `renew` is told of it and takes the core's lock itself."""
+
+    def __init__(self, used: Callable[[], Used | None], renew: Callable[[Used], None]) -> None:
+        self._used = used
+        self._renew = renew
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="budgets", daemon=True)
+
+    def start(self) -> None:
+        """Begin to look."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Look no more."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join(2.0)
+
+    def look(self) -> bool:
+        """Look once; whether the use is known."""
+        if (used := self._used()) is None:
+            return False
+        self._renew(used)
+        return True
+
+    def _run(self) -> None:
+        known = False
+        while not self._stop.wait(PERIOD if known else BEGIN):
+            with suppress(NotServingError):  # a broken core has said so already
+                known = self.look()
