@@ -7,6 +7,7 @@ import logging
 import socket
 import sys
 from collections.abc import Callable, Iterable
+from dataclasses import field
 from pathlib import Path
 
 import uvicorn
@@ -17,6 +18,7 @@ from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.server.app import ServerApp
 from paictl.server.credentials import Network
+from paictl.server.federation import Federation
 from paictl.server.routes import routes
 from paictl.server.routing import Router
 from paictl.server.workers import Workers
@@ -32,6 +34,8 @@ class ServerSettings:
     certificate: Path | None = None
     key: Path | None = None
     proxies: tuple[Network, ...] = ()
+    oidc_secret: str = field(default="", repr=False)
+    """Of this server as a client of the OpenID provider; empty for a public client."""
 
 
 def networks_of(words: Iterable[str]) -> tuple[Network, ...]:
@@ -70,11 +74,12 @@ def _on_this_machine(host: str) -> bool:
 
 def application(
     connect: Callable[[], Cluster], stamp: Callable[[], object] = lambda: None, proxies: tuple[Network, ...] = (),
-    *, encrypted: bool = False,
+    *, encrypted: bool = False, oidc_secret: str = "",
 ) -> tuple[ServerApp, Workers]:  # fmt: skip
     """The application over a cluster, and its threads, which the caller closes."""
-    workers = Workers(connect, stamp)
-    return ServerApp(workers, Router(routes()), proxies, hsts=encrypted), workers
+    workers, federation = Workers(connect, stamp), Federation(oidc_secret)
+    app = ServerApp(workers, Router(routes(federation)), proxies, hsts=encrypted, federation=federation)
+    return app, workers
 
 
 def serve(
@@ -83,7 +88,9 @@ def serve(
 ) -> None:  # fmt: skip
     """Answer until a signal ends the process; `ready` is told the address. Raises `PaictlError` if it cannot begin."""
     check(settings)
-    app, workers = application(connect, stamp, settings.proxies, encrypted=settings.certificate is not None)
+    app, workers = application(
+        connect, stamp, settings.proxies, encrypted=settings.certificate is not None, oidc_secret=settings.oidc_secret
+    )
     server = _Server(_http(settings, app), ready)
     try:
         server.run()
