@@ -31,7 +31,8 @@ def test_a_bill_is_whole(subject: str, bills: dict[str, Any]) -> None:
     edges = {one["ref"]: set(one["dependsOn"]) for one in bill["dependencies"]}
     assert edges.keys() == {own, *refs}
     assert set().union(*edges.values()) <= set(refs)
-    reached, waiting = set(), [own]
+    reached: set[str] = set()
+    waiting = [own]
     while waiting:
         for ref in edges[waiting.pop()] - reached:
             reached.add(ref)
