@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PYTEST := -m pytest -q -n auto --dist worksteal
 
-.PHONY: demo test docs lint format bench kube kube-hosts monitoring images e2e e2e-versions e2e-hosts bench-doors bench-kube fuzz soak example-reports wheel lock test-lowest clean help
+.PHONY: demo test docs lint format bench kube kube-hosts monitoring images e2e e2e-versions e2e-hosts bench-doors bench-kube fuzz soak example-reports wheel sbom lock test-lowest clean help
 
 help:  ## this list
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /	/' | expand -t 16
@@ -87,6 +87,9 @@ docs: $(STAMP) .venv-docs/.installed  ## the documentation site, in build/site (
 	@$(BIN)/python tools/docs_site.py build
 	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict -q -f build/mkdocs.yml
 	@echo "build/site/index.html" >&2
+
+sbom: $(STAMP)  ## what the wheel and the image are made of, from the lock files (CycloneDX, in dist)
+	@$(BIN)/python tools/sbom.py
 
 wheel: $(STAMP)  ## trial: the core compiled by mypyc, the same tests on it and what it brings (ten minutes; needs gcc)
 	@$(BIN)/python tools/wheel.py

@@ -12,7 +12,7 @@ _PACKAGE = Path(__file__).resolve().parent
 
 def resource_folder(name: str) -> Path:
     """The folder `name` of the project's data; raises `FileNotFoundError` if the installation lost it."""
-    for folder in (_PACKAGE.parent / name, _PACKAGE / "data" / name):
+    for folder in (_PACKAGE / "data" / name, _PACKAGE.parent / name):  # beside an installed package are others' folders
         if folder.is_dir():
             return folder
     raise FileNotFoundError(f"paictl is installed without its folder {name!r}; reinstall it")

@@ -45,6 +45,10 @@ def serve(
         list[str] | None,
         typer.Option(metavar="ADDRESS", help="A proxy whose X-Forwarded-… headers count; also a network."),
     ] = None,
+    oidc_client_secret: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Secret of this server at the OpenID provider; without it, PKCE alone."),
+    ] = None,
     state: StateOption = None,
 ) -> None:
     """Answer OpenPAI's REST API v2 and show the portal, until Ctrl-C.
@@ -59,7 +63,8 @@ def serve(
     from paictl.server.serving import serve as answer
 
     host, port = address(listen)
-    chosen = ServerSettings(host, port, tls_cert, tls_key, networks_of(behind_proxy or ()))
+    secret = _secret_in(oidc_client_secret) if oidc_client_secret else ""
+    chosen = ServerSettings(host, port, tls_cert, tls_key, networks_of(behind_proxy or ()), secret)
     check(chosen)
     name = "" if in_cluster else chosen_name(settings.cluster, state_given=settings.state_given)
 
@@ -105,6 +110,17 @@ def _for_threads(cluster: Cluster, connect: Callable[[], Cluster]) -> Callable[[
         return connect
     cluster.follow_jobs()
     return lambda: cluster
+
+
+def _secret_in(path: Path) -> str:
+    try:
+        found = path.read_text(encoding="utf-8").strip()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "not UTF-8"
+        raise PaictlError(text("cannot be read: {reason}", reason=reason), where=str(path)) from None
+    if not found:
+        raise PaictlError("the file is empty", where=str(path))
+    return found
 
 
 def address(word: str) -> tuple[str, int]:

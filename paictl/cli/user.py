@@ -13,6 +13,7 @@ from paictl.cli.clusters import OutputOption, StateOption, Yes, clock_text, conf
 from paictl.cli.command import App
 from paictl.cli.console import Output, write_data, write_table
 from paictl.cli.settings import settings
+from paictl.cli.signin import EXAMPLE, sign_in
 from paictl.cluster.accounts import Account
 from paictl.errors import PaictlError
 from paictl.i18n import text
@@ -154,6 +155,9 @@ def remove(name: Name, *, yes: Yes = False, state: StateOption = None) -> None:
     confirm(text("user {name} will be removed", name=name), name, yes=yes)
     removed(users, name)
     console.outcome(text("user {name} removed", name=name), name=name)
+
+
+app.command("sign-in", epilog=EXAMPLE)(sign_in)
 
 
 def _password(name: str, stdin: bool) -> str:

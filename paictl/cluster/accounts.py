@@ -40,6 +40,8 @@ class Account:
     password: str = field(default="", repr=False)
     stamp: str = field(default="", repr=False)
     created: datetime | None = None
+    subject: str = ""
+    """Who it is at an OpenID provider (issuer and subject); empty for a user with a password of its own."""
     version: str = ""
     """What the store calls this state of the account; empty for one that is to be made."""
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from paictl.cluster.pods.labels import EVERY_VC, GRANTED
+from paictl.cluster.pods.labels import EVERY_VC
 from paictl.scheduler.errors import RequestError
+from paictl.scheduler.wire import GRANTED
 
 
 class Grants:

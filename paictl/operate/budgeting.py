@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from paictl.config.models.services import STANDARD_NAME
 from paictl.config.pushing.budgets import with_budget
+from paictl.config.pushing.configfile import of_texts, texts_of
 from paictl.errors import PaictlError
 from paictl.i18n import text
 from paictl.operate.pushing.checking import check_alone, check_merged
@@ -24,8 +25,7 @@ def plan_budget(cluster: PushPorts, vc: str, user: str, changes: Mapping[str, ob
             text("there is no {name} in the cluster's configuration", name=STANDARD_NAME),
             hint="push one: paictl config push -p DIR",
         )  # fmt: skip
-    settings = with_budget(base.files[STANDARD_NAME], vc, user, changes)
-    files = {**base.files, STANDARD_NAME: settings}
-    names = {name: name for name in files}
-    check_merged(check_alone(files, names), files, base.files, names)
-    return plan_of(cluster, base, files)
+    before = of_texts(base.files)
+    files = {**before, STANDARD_NAME: with_budget(before[STANDARD_NAME], vc, user, changes)}
+    check_merged(check_alone(files), files, before, files)
+    return plan_of(cluster, base, texts_of(files))

@@ -131,7 +131,7 @@ def below_use(
 
 
 def _below_use(path: str, said: str, rules: Sharing, states: Iterable[BudgetState]) -> Iterator[Problem]:
-    (document, *_) = load_memory({path: said.encode()}).documents
+    (document, *_) = load_memory({path: said}).documents
     if document.kind is not FileKind.SERVICES:
         return
     rows = list(document.top.mapping(SECTION).sequence("budgets").mappings())

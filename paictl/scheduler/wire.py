@@ -27,6 +27,8 @@ ENABLE: Final = f"{PREFIX}pod-scheduling-enable"
 """No annotation: the resource whose limit of 1 makes kube-scheduler ask the extender about a pod."""
 GATE: Final = "paictl.io/cells"
 """No annotation either: the scheduling gate that the placer removes; HiveD has none."""
+GRANTED: Final = "paictl.io/virtual-clusters"
+"""Annotation of a Namespace: the virtual clusters that its pods may use, separated by commas."""
 
 Json = dict[str, Any]
 Parse = Callable[[str], object]

@@ -17,15 +17,18 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from paictl import i18n
-from paictl.cluster.interface import Cluster
+from paictl.cluster.interface import Cluster, UnreachableError
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.operate.users.tokens import Caller, caller_of
+from paictl.remote.oidc.tokens import looks_like_token
 from paictl.server import credentials
+from paictl.server.api.oidc import refused
 from paictl.server.calls import Answer, ApiError, Call, NavigationEntry, form_of, redirect
 from paictl.server.credentials import Credential, Network, Sender
 from paictl.server.errors import answer_to, error_data
+from paictl.server.federation import Federation
 from paictl.server.portal.rendering import error_page, page_headers, sign_in_address
 from paictl.server.routing import Access, Route, Router, authorise
 from paictl.server.workers import Workers, busy
@@ -101,12 +104,14 @@ class ServerApp:
     def __init__(
         self, workers: Workers, router: Router, trusted: Sequence[Network] = (), *, hsts: bool = False,
         extension: Extension | None = None,
+        federation: Federation | None = None,
     ) -> None:  # fmt: skip
         self._workers = workers
         self._router = router
         self._trusted = tuple(trusted)
         self._hsts = hsts
         self._extension = extension or Extension()
+        self._federation = federation or Federation()
         self._slow = 0
         self._bodies = Bodies()
 
@@ -156,7 +161,7 @@ class ServerApp:
         if not route.reads_body:
             return await self._workers.ask(handled)
         if route.who is not Access.ANYBODY:  # before anything big is taken from somebody unknown
-            await self._workers.ask(lambda cluster: _allowed(cluster, asked, route, shown))
+            await self._workers.ask(lambda cluster: self._allowed(cluster, asked, route, shown))
         body = await self._body(request, route)
         if not route.slow:
             return await self._while_connected(request, handled)
@@ -190,7 +195,7 @@ class ServerApp:
         self, cluster: Cluster, asked: _Asked, route: Route, shown: Credential, query: Mapping[str, str], body: bytes
     ) -> Answer:
         """In a thread: who it is, whether they may, and the answer."""
-        caller = _allowed(cluster, asked, route, shown)
+        caller = self._allowed(cluster, asked, route, shown)
         request = asked.request
         media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if caller is not None and shown.session and route.changes:
@@ -201,9 +206,32 @@ class ServerApp:
         session = shown.token if shown.session and caller is not None else ""
         call = Call(
             cluster, caller, asked.path, query, body, media, asked.sender.address, asked.sender.secure,
-            asked.language, asked.theme, session, self._extension.pages,
+            asked.language, asked.theme, session, asked.sender.host,
+            credentials.cookies_of(request.headers.get("cookie", "")), self._extension.pages,
         )  # fmt: skip
         return route.handle(call)
+
+    def _allowed(self, cluster: Cluster, asked: _Asked, route: Route, shown: Credential) -> Caller | None:
+        """Who asks, who may: the one call of `authorise`. Raises `ApiError`."""
+        caller = self._caller(cluster, asked, shown) if shown.token else None
+        asked.user = caller.name if caller else ""
+        if caller is not None:
+            vouch(asked.request.scope)
+        if caller is None and shown.token and not shown.session and route.who is not Access.ANYBODY:
+            raise ApiError(401, "UnauthorizedUserError", text("this token is not valid (any more): sign in again"))
+        authorise(route, caller, asked.path)
+        return caller
+
+    def _caller(self, cluster: Cluster, asked: _Asked, shown: Credential) -> Caller | None:
+        """Who shows a token: one of ours, or (never by a cookie) one of the OpenID provider."""
+        if shown.session or not looks_like_token(shown.token):
+            return caller_of(cluster.users, shown.token)
+        try:
+            return self._federation.caller(cluster, shown.token)
+        except UnreachableError:
+            raise
+        except PaictlError as error:
+            raise refused(error, asked.language) from None
 
     async def _body(self, request: Request, route: Route) -> bytes:
         try:
@@ -250,18 +278,6 @@ class ServerApp:
         for cookie in answer.cookies:
             response.headers.append("Set-Cookie", cookie)
         return response
-
-
-def _allowed(cluster: Cluster, asked: _Asked, route: Route, shown: Credential) -> Caller | None:
-    """Who asks, who may: the one call of `authorise`. Raises `ApiError`."""
-    caller = caller_of(cluster.users, shown.token) if shown.token else None
-    asked.user = caller.name if caller else ""
-    if caller is not None:
-        vouch(asked.request.scope)
-    if caller is None and shown.token and not shown.session and route.who is not Access.ANYBODY:
-        raise ApiError(401, "UnauthorizedUserError", text("this token is not valid (any more): sign in again"))
-    authorise(route, caller, asked.path)
-    return caller
 
 
 def _path(asked: _Asked) -> str:

@@ -54,6 +54,9 @@ class Call:
     theme: str = ""
     session: str = field(default="", repr=False)
     """The token of the cookie, empty for a program."""
+    host: str = ""
+    """Under which name (and port) the server was reached."""
+    cookies: Mapping[str, str] = field(default_factory=dict, repr=False)
     pages: tuple[NavigationEntry, ...] = ()
     """What the navigation has beside the portal's own."""
 

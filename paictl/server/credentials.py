@@ -101,6 +101,20 @@ def session_cookie(token: str, *, secure: bool, seconds: int) -> str:
     return f"{cookie_name(secure=secure)}={token}; Path=/; HttpOnly; SameSite=Lax; Max-Age={seconds}{rest}"
 
 
+def begun_cookie_name(*, secure: bool) -> str:
+    """The cookie of a sign-in that has begun at a provider."""
+    return "__Host-paictl-begun" if secure else "paictl_begun"
+
+
+def begun_cookie(value: str, *, secure: bool, seconds: int) -> str:
+    """The ``Set-Cookie`` of a sign-in that has begun at a provider; with 0 seconds it goes.
+
+    Lax, because the browser comes back from another site.
+    """
+    rest = "; Secure" if secure else ""
+    return f"{begun_cookie_name(secure=secure)}={value}; Path=/; HttpOnly; SameSite=Lax; Max-Age={seconds}{rest}"
+
+
 def choice_cookie(name: str, value: str, *, secure: bool) -> str:
     """The ``Set-Cookie`` of how somebody likes pages to be."""
     rest = "; Secure" if secure else ""

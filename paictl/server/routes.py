@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 from paictl.server import openapi
-from paictl.server.api import info, jobs, tokens, usage, users, vcs
+from paictl.server.api import info, jobs, oidc, tokens, usage, users, vcs
+from paictl.server.federation import Federation
 from paictl.server.portal import pages
 from paictl.server.portal.usage import UsageHistory
 from paictl.server.routing import Route
 from paictl.server.signing import SignIns
 
 
-def routes(history: UsageHistory | None = None) -> tuple[Route, ...]:
-    """API and portal; a path without variables goes before one with them. `history` is what the home page remembers."""
-    sign_ins = SignIns()
-    api = (*info.ROUTES, *tokens.routes(sign_ins), *users.routes(sign_ins), *vcs.ROUTES, *usage.ROUTES, *jobs.ROUTES)
-    return (*api, openapi.route_of(api), *pages.routes(sign_ins, history or UsageHistory()))
+def routes(history: UsageHistory | None = None, federation: Federation | None = None) -> tuple[Route, ...]:
+    """API and portal; a path without variables goes before one with them.
+
+    `history` is what the home page remembers, `federation` the OpenID provider.
+    """
+    sign_ins, federation = SignIns(), federation or Federation()
+    api = (
+        *info.ROUTES,
+        *tokens.routes(sign_ins),
+        *oidc.routes(federation),
+        *users.routes(sign_ins),
+        *vcs.ROUTES,
+        *usage.ROUTES,
+        *jobs.ROUTES,
+    )
+    return (*api, openapi.route_of(api), *pages.routes(sign_ins, history or UsageHistory(), federation))

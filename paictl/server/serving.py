@@ -9,6 +9,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import field
 from pathlib import Path
 
 import uvicorn
@@ -19,6 +20,7 @@ from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.server.app import Extension, ServerApp
 from paictl.server.credentials import Network
+from paictl.server.federation import Federation
 from paictl.server.portal.home import warm
 from paictl.server.portal.usage import UsageHistory
 from paictl.server.routes import routes
@@ -36,6 +38,8 @@ class ServerSettings:
     certificate: Path | None = None
     key: Path | None = None
     proxies: tuple[Network, ...] = ()
+    oidc_secret: str = field(default="", repr=False)
+    """Of this server as a client of the OpenID provider; empty for a public client."""
 
 
 def networks_of(words: Iterable[str]) -> tuple[Network, ...]:
@@ -74,13 +78,14 @@ def _on_this_machine(host: str) -> bool:
 
 def application(
     connect: Callable[[], Cluster], stamp: Callable[[], object] = lambda: None, proxies: tuple[Network, ...] = (),
-    *, encrypted: bool = False, extension: Extension | None = None,
+    *, encrypted: bool = False, extension: Extension | None = None, oidc_secret: str = "",
 ) -> tuple[ServerApp, Workers]:  # fmt: skip
     """The application over a cluster, and its threads, which the caller closes."""
-    workers, history = Workers(connect, stamp), UsageHistory()
+    workers, history, federation = Workers(connect, stamp), UsageHistory(), Federation(oidc_secret)
     workers.warm(lambda cluster: warm(cluster, history))
-    table = Router((*(extension.routes if extension else ()), *routes(history)))
-    return ServerApp(workers, table, proxies, hsts=encrypted, extension=extension), workers
+    table = Router((*(extension.routes if extension else ()), *routes(history, federation)))
+    app = ServerApp(workers, table, proxies, hsts=encrypted, extension=extension, federation=federation)
+    return app, workers
 
 
 def serve(
@@ -89,8 +94,10 @@ def serve(
 ) -> None:  # fmt: skip
     """Answer until a signal ends the process; `ready` is told the address. Raises `PaictlError` if it cannot begin."""
     check(settings)
-    encrypted = settings.certificate is not None
-    app, workers = application(connect, stamp, settings.proxies, encrypted=encrypted, extension=extension)
+    app, workers = application(
+        connect, stamp, settings.proxies, encrypted=settings.certificate is not None, extension=extension,
+        oidc_secret=settings.oidc_secret,
+    )  # fmt: skip
     server = _Server(_http(settings, app), ready)
     try:
         server.run()

@@ -12,6 +12,7 @@ from typing import Final
 
 from paictl.frozen import frozen
 from paictl.i18n import text
+from paictl.workload.callbacks import callbacks_of, commands_around
 from paictl.workload.fields import Fields, JobError, kind, suggestion
 from paictl.workload.template import MOST_EXPANDED, Leftover, Values, masked, too_large
 
@@ -164,6 +165,7 @@ class _RoleReader:
     """Reads task roles; holds what they share: prerequisites, values for templates, the default deployment."""
 
     def __init__(self, job: Fields, reveal_secrets: bool) -> None:
+        self.job = job
         self.leftovers: list[Leftover] = []
         self.hived = job.mapping("extras").mapping("hivedScheduler")
         self.prerequisites = _prerequisites(job)
@@ -202,23 +204,28 @@ class _RoleReader:
         return found[name]
 
     def _commands(self, name: str, fields: Fields) -> tuple[str, ...]:
-        """The role's commands between the deployment's, templates filled in."""
+        """The role's commands between those of the deployment and of plugins, templates filled in."""
         around = self.deployment.mapping(name)
         if not fields.items("commands"):
             raise fields.error("commands", "expected at least one command")
         named = {key: self._prerequisite(fields, key) for key in ("script", "data", "output")}
         values = {"parameters": self.parameters, **{key: found.values for key, found in named.items() if found}}
         real, shown = Values({**values, "secrets": self.secrets}), Values({**values, "secrets": self.shown})
+        own = {
+            f"{source.at(key)}[{i}]": command
+            for source, key in ((around, "preCommands"), (fields, "commands"), (around, "postCommands"))
+            for i, command in enumerate(source.texts(key))
+        }
+        every, callbacks = commands_around(callbacks_of(self.job, name, fields.texts("prerequisites")), own)
         out: list[str] = []
-        for source, key in ((around, "preCommands"), (fields, "commands"), (around, "postCommands")):
-            for i, command in enumerate(source.texts(key)):
-                path = f"{source.at(key)}[{i}]"
-                self.room -= max(real.size(command), shown.size(command))  # a mask may be longer than its secret
-                if self.room < 0:
-                    raise too_large(path)
-                text, leftovers = shown.render(command, path)
-                self.leftovers += leftovers
-                out.append(text.strip())
+        for path, command in every.items():
+            self.room -= max(real.size(command), shown.size(command))  # a mask may be longer than its secret
+            if self.room < 0:
+                raise too_large(path)
+            text, leftovers = shown.render(command, path)
+            self.leftovers += leftovers
+            text = text.strip()
+            out.append(callbacks[path].shell(text) if path in callbacks else text)
         return tuple(out)
 
     def _wishes(self, name: str) -> HivedExtras:

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-from paictl.cluster.pods.labels import GRANTED
+from paictl.scheduler.wire import GRANTED
 from tests.e2e_kube.accounts import (
     EXTENDER,
     PAICTL,

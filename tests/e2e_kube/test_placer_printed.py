@@ -19,8 +19,7 @@ from typing import Any
 import pytest
 import yaml
 
-from paictl.cluster.pods.labels import GRANTED
-from paictl.scheduler.wire import GATE
+from paictl.scheduler.wire import GATE, GRANTED
 from tests.conftest import ROOT
 from tests.e2e_kube.accounts import PAICTL, RESTRICTED, SPACE, found, install, refused, token, uninstall
 from tests.e2e_kube.controlplane import HOST, ControlPlane, answers, kubeconfig

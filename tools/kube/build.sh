@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # build.sh [COMPONENT...]: builds Kubernetes and what runs beside it as Go modules, once, into a cache outside the tree.
-#   Components: etcd kube-apiserver kube-controller-manager kube-scheduler kwok helm (what `make e2e` needs; the default);
+#   Components: etcd kube-apiserver kube-controller-manager kube-scheduler kwok helm oidc (what `make e2e` needs; the default);
 #   kubectl kubelet kubeadm kube-proxy etcdctl containerd runc cni crictl coredns pause deviceplugin; "hosts" is all that test hosts need;
 #   prometheus alertmanager node-exporter, in the versions of templates/images.yaml; "monitoring" is these three.
 #   flannel (another network of pods) and dradriver (devices by claims), for a test of their own each.
@@ -21,6 +21,7 @@ done <"$HERE/versions.env"
 CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/paictl/kube
 PLUGIN=$HERE/../hosts/gpu/plugin.go
 DRIVER=$HERE/../hosts/gpu/driver.go
+PROVIDER=$HERE/oidc.go
 # image_version NAME: of an image that the services use; its program is built in the same version.
 image_version() { sed -n "s/^$1: .*://p" "$HERE/../../templates/images.yaml"; }
 PROMETHEUS_VERSION=$(image_version prometheus)
@@ -31,9 +32,9 @@ OWN=${PAICTL_KUBE:-$CACHE/$KUBE_VERSION}
 OUT=$OWN
 [ "$STAMP" = "$KUBE_VERSION" ] || OUT=$CACHE/$KUBE_VERSION-as-$STAMP
 JOBS=${JOBS:-$(nproc)}
-DEFAULT=(etcd kube-apiserver kube-scheduler kube-controller-manager kwok helm)
+DEFAULT=(etcd kube-apiserver kube-scheduler kube-controller-manager kwok helm oidc)
 KUBERNETES=(kube-apiserver kube-controller-manager kube-scheduler kube-proxy kubectl kubelet kubeadm)
-BESIDE=(etcd kwok helm runc cni containerd crictl etcdctl coredns pause deviceplugin)
+BESIDE=(etcd kwok helm oidc runc cni containerd crictl etcdctl coredns pause deviceplugin)
 MONITORING=(prometheus alertmanager node-exporter)
 APART=(flannel dradriver)
 
@@ -106,6 +107,7 @@ folder_of() {
     deviceplugin) echo "$CACHE/deviceplugin-$KUBE_VERSION-$(sha256sum <"$PLUGIN" | cut -c 1-8)" ;;
     dradriver) echo "$CACHE/dradriver-$KUBE_VERSION-$(sha256sum <"$DRIVER" | cut -c 1-8)" ;;
     helm) echo "$CACHE/helm-$HELM_VERSION" ;;
+    oidc) echo "$CACHE/oidc-$OIDC_VERSION-$(sha256sum <"$PROVIDER" | cut -c 1-8)" ;;
     prometheus) echo "$CACHE/prometheus-$PROMETHEUS_VERSION" ;;
     alertmanager) echo "$CACHE/alertmanager-$ALERTMANAGER_VERSION" ;;
     node-exporter) echo "$CACHE/node-exporter-$NODE_EXPORTER_VERSION" ;;
@@ -125,6 +127,7 @@ last_of() {
     flannel) echo flanneld ;;
     deviceplugin) echo nvidia-device-plugin ;;
     dradriver) echo dra-driver ;;
+    oidc) echo oidc-provider ;;
     *) echo "$1" ;;
   esac
 }
@@ -256,6 +259,12 @@ dradriver() {
 helm() {
   module helm helm.sh/helm/v4 "$HELM_VERSION"
   compile "$(folder_of helm)/helm" helm.sh/helm/v4/cmd/helm "-s -w -X helm.sh/helm/v4/internal/version.version=$HELM_VERSION"
+}
+
+# A program of ours: an OpenID provider to sign in with, of a certified library.
+oidc() {
+  module oidc github.com/zitadel/oidc/v3 "$OIDC_VERSION"
+  compile "$(folder_of oidc)/oidc-provider" "$PROVIDER" "-s -w"
 }
 
 # kwok has no stages built in ("no stages found"): its module's own say when a fake node is ready and a fake pod runs.

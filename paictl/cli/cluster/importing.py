@@ -10,14 +10,13 @@ import typer
 from paictl.cli import console, names
 from paictl.cli.clusters import OutputOption
 from paictl.cli.console import Output, write_data, write_table
-from paictl.cluster.pods.labels import GRANTED
 from paictl.cluster.registry import Pinned
 from paictl.cluster.targets import find_target, observed, pinned_now
 from paictl.config.making.draft_text import DRAFT_FILE, draft_text
 from paictl.config.making.drafting import Draft, draft
 from paictl.errors import PaictlError
 from paictl.files import write_together
-from paictl.scheduler.wire import GATE
+from paictl.scheduler.wire import GATE, GRANTED
 
 EPILOG = """
     paictl cluster import prod

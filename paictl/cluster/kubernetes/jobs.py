@@ -15,13 +15,14 @@ from paictl.cluster.kubernetes.paijob.names import JOB, SELECTOR, labels_of, obj
 from paictl.cluster.kubernetes.paijob.resource import PaiJob, manifest_of, read_paijob
 from paictl.cluster.kubernetes.paijob.secrets import secret_of, values_of
 from paictl.cluster.kubernetes.paijob.seen import PodSeen, read_pod
-from paictl.cluster.pods.labels import EVERY_VC, GRANTED
+from paictl.cluster.pods.labels import EVERY_VC
 from paictl.cluster.values import ClusterError, JobRequest, JobView, NotStartedError, TaskPlace
 from paictl.i18n import text
 from paictl.remote.kube import podstreams
 from paictl.remote.kube.client import MERGE, Json, KubeClient, KubeError
 from paictl.remote.kube.objects import NOT_FOUND, create, delete, find, path_of
 from paictl.remote.pipes import Pipes
+from paictl.scheduler.wire import GRANTED
 
 if TYPE_CHECKING:
     from paictl.cluster.configured import ConfigSnapshot

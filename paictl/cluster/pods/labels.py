@@ -31,8 +31,6 @@ LAZY: Final = f"{PREFIX}lazy-preemption"
 IGNORE: Final = f"{PREFIX}ignore-suggested-nodes"
 KEYS: Final = (VC, PRIORITY, GROUP, GROUP_SIZE, MEMBERS, LEAF_CELLS, LEAF_TYPE, PINNED, LAZY, IGNORE)
 
-GRANTED: Final = f"{PREFIX}virtual-clusters"
-"""Annotation of a Namespace: the virtual clusters that its pods may use, separated by commas."""
 EVERY_VC: Final = "*"
 """Among them, it stands for all virtual clusters."""
 

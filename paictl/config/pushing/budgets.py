@@ -7,6 +7,7 @@ from typing import Any
 
 import yaml
 
+from paictl.config.pushing.configfile import ConfigFile
 from paictl.config.pushing.merge import merge
 from paictl.errors import PaictlError
 from paictl.i18n import text
@@ -14,7 +15,7 @@ from paictl.i18n import text
 _SECTION = "sharing"
 
 
-def with_budget(settings: str, vc: str, user: str, changes: Mapping[str, object] | None) -> str:
+def with_budget(settings: ConfigFile, vc: str, user: str, changes: Mapping[str, object] | None) -> ConfigFile:
     """Service settings with other keys of the budget of a virtual cluster and user, or without it (None).
 
     Raises `PaictlError` for a new budget without hours, one to be removed that is not there, and a text that cannot be
@@ -33,11 +34,11 @@ def with_budget(settings: str, vc: str, user: str, changes: Mapping[str, object]
     else:
         rows.append({**({"vc": vc} if vc else {}), **({"user": user} if user else {}), **changes})
     said = yaml.safe_dump({_SECTION: {"budgets": rows}}, sort_keys=False, allow_unicode=True)
-    return merge(settings, said).text
+    return merge(settings, settings.with_text(said)).file
 
 
-def _rows(settings: str) -> list[dict[str, Any]]:
-    data = yaml.safe_load(settings)
+def _rows(settings: ConfigFile) -> list[dict[str, Any]]:
+    data = yaml.safe_load(settings.text)
     section = data.get(_SECTION) if isinstance(data, dict) else None
     rows = section.get("budgets") if isinstance(section, dict) else None
     return [dict(row) for row in rows or ()]

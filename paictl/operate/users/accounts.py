@@ -49,7 +49,7 @@ def add(users: Users, new: NewUser) -> Account:
     check_email(new.email)
     return users.put_account(
         Account(
-            new.name, new.admin, tuple(sorted(set(new.vcs))), new.email, passwords.hashed(new.password), _stamp(),
+            new.name, new.admin, tuple(sorted(set(new.vcs))), new.email, passwords.hashed(new.password), new_stamp(),
             datetime.now(UTC),
         )
     )  # fmt: skip
@@ -128,7 +128,7 @@ def update(users: Users, name: str, wanted: AccountChange) -> Account:
     if wanted.password is not None:
         passwords.check(wanted.password)
         secret = passwords.hashed(wanted.password)
-    stamp = _stamp()
+    stamp = new_stamp()
 
     def changed(account: Account) -> Account:
         return replace(
@@ -186,7 +186,8 @@ def check_vcs(cluster: Scheduling, names: Iterable[str]) -> None:
             raise ClusterError(text("there is no virtual cluster {vc!r}", vc=name[:80]), hint=hint)
 
 
-def _stamp() -> str:
+def new_stamp() -> str:
+    """A word that tokens of an account have to share with it."""
     return secrets.token_hex(16)
 
 
@@ -202,7 +203,8 @@ def first_administrator(users: Users, name: str, password: str) -> Account | Non
         raise PaictlError(text("{name!r} cannot be the name of a user", name=name[:80]), where="rest-server")
     stored = password if is_seal(password) else passwords.hashed(password)
     old = users.account(name)
-    fresh = Account(name, True, (), "", stored, _stamp(), datetime.now(UTC), old.version if old else "")
+    version = old.version if old else ""
+    fresh = Account(name, True, (), "", stored, new_stamp(), datetime.now(UTC), version=version)
     try:
         return users.put_account(fresh)
     except ConflictError:  # another server of the same cluster was faster

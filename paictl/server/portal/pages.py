@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from paictl.server.portal import account, cluster, home, hours, job, jobs, session, submit, why
+from paictl.server.federation import Federation
+from paictl.server.portal import account, cluster, federated, home, hours, job, jobs, session, submit, why
 from paictl.server.portal.admin import configuration, machines, users
 from paictl.server.portal.usage import UsageHistory
 from paictl.server.routing import Route
 from paictl.server.signing import SignIns
 
 
-def routes(sign_ins: SignIns, history: UsageHistory) -> tuple[Route, ...]:
-    """The pages; `sign_ins` counts the passwords that are tried at them, `history` is what has been used."""
+def routes(sign_ins: SignIns, history: UsageHistory, federation: Federation) -> tuple[Route, ...]:
+    """The pages.
+
+    `sign_ins` counts the passwords that are tried at them, `history` is what has been used, `federation` is the OpenID
+    provider.
+    """
     return (
-        session.sign_in_with(sign_ins),
+        *session.sign_in_routes(sign_ins, federation),
+        *federated.routes(federation),
         account.password_with(sign_ins),
         *session.ROUTES,
         *home.routes(history),

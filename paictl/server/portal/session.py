@@ -8,6 +8,7 @@ from paictl.i18n import LANGUAGES, text
 from paictl.operate.users.tokens import SPANS, TokenKind, issue
 from paictl.server.calls import Answer, ApiError, Call, bad, redirect
 from paictl.server.credentials import LANGUAGE_COOKIE, THEME_COOKIE, choice_cookie, session_cookie
+from paictl.server.federation import Federation
 from paictl.server.portal.rendering import folder, local_address, page
 from paictl.server.routing import Access, Operation, Route
 from paictl.server.signing import SignIns
@@ -16,16 +17,16 @@ _MEDIA: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/sv
 _THEMES: Final = ("light", "dark", "system")
 
 
-def sign_in_page(call: Call) -> Answer:
-    """The form; who is signed in already goes on."""
-    wanted = local_address(call.query.get("next", "/"))
-    if call.caller is not None:
-        return redirect(wanted)
-    return page(call, "sign-in.html", {"next": wanted, "user": "", "error": "", "title": "Sign in"})
+def sign_in_routes(sign_ins: SignIns, federation: Federation) -> tuple[Route, ...]:
+    """The form, which counts failures together with the API, and leads to the OpenID provider if there is one."""
 
-
-def sign_in_with(sign_ins: SignIns) -> Route:
-    """The route of the form, which counts failures together with the API."""
+    def sign_in_page(call: Call) -> Answer:
+        """The form; who is signed in already goes on."""
+        wanted = local_address(call.query.get("next", "/"))
+        if call.caller is not None:
+            return redirect(wanted)
+        values = {"next": wanted, "user": "", "error": "", "title": "Sign in"}
+        return page(call, "sign-in.html", {**values, "provider": federation.settings(call.cluster)})
 
     def sign_in(call: Call) -> Answer:
         fields = call.fields()
@@ -33,7 +34,10 @@ def sign_in_with(sign_ins: SignIns) -> Route:
         try:
             account = sign_ins.account(call, user, str(fields.get("password", "")))
         except ApiError as error:
-            values = {"next": wanted, "user": user[:64], "error": error.message, "title": "Sign in"}
+            values = {
+                "next": wanted, "user": user[:64], "error": error.message, "title": "Sign in",
+                "provider": federation.settings(call.cluster),
+            }  # fmt: skip
             answer = page(call, "sign-in.html", values, status=error.status)
             return Answer(answer.body, answer.status, answer.media, error.headers)
         token = issue(call.cluster.users, account, TokenKind.SESSION)
@@ -41,7 +45,12 @@ def sign_in_with(sign_ins: SignIns) -> Route:
         seconds = int(span.total_seconds()) if span else 0
         return redirect(wanted, session_cookie(token, secure=call.secure, seconds=seconds))
 
-    return Route("POST", "/sign-in", Access.ANYBODY, sign_in, Operation("Sign in", answers=(303, 400, 429)), slow=True)
+    return (
+        Route("GET", "/sign-in", Access.ANYBODY, sign_in_page, Operation("Sign in")),
+        Route(
+            "POST", "/sign-in", Access.ANYBODY, sign_in, Operation("Sign in", answers=(303, 400, 429)), slow=True
+        ),
+    )  # fmt: skip
 
 
 def sign_out(call: Call) -> Answer:
@@ -75,7 +84,6 @@ def static(call: Call) -> Answer:
 
 
 ROUTES: Final = (
-    Route("GET", "/sign-in", Access.ANYBODY, sign_in_page, Operation("Sign in")),
     Route("POST", "/sign-out", Access.USER, sign_out, Operation("Sign out", answers=(303,)), jobs=True),
     Route("POST", "/preferences", Access.ANYBODY, choose, Operation("Language and colours", answers=(303, 400))),
     Route("GET", "/static/{file}", Access.ANYBODY, static, Operation("Style and scripts")),

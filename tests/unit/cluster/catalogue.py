@@ -60,6 +60,8 @@ rest-server:
   node-port: 31000
   replicas: 2
   tls-names: [pai.lab.example, 10.9.8.7]
+authentication:
+  oidc: {issuer: "https://id.lab.example", client-id: paictl, client-secret: "oidc p'w", groups: {vision: [default]}}
 webportal: {server-port: 443, node-port: null}
 hivedscheduler: {delete-after: 30, replicas: 3}
 frameworkcontroller: {replicas: 1, keep: 7d}

@@ -79,7 +79,7 @@ def test_a_base_has_the_objects_of_service_start_but_secrets_and_nodes(name: str
 def test_no_secret_is_in_any_file(kind: ExportFormat, tmp_path: Path) -> None:
     written(tmp_path, {LAYOUT: MIXED, SERVICES: ALL_OPTIONS}, kind)
     text = "".join(path.read_text() for path in (tmp_path / "target").rglob("*") if path.is_file())
-    for secret in ("p'w", "12345678", "1234567890", "token@chat"):
+    for secret in ("p'w", "12345678", "1234567890", "token@chat", "oidc p"):
         assert secret not in text
     assert not re.search(r"^kind: (Secret|Node)$", text, re.MULTILINE)
 

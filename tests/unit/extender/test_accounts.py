@@ -12,14 +12,13 @@ import pytest
 import yaml
 
 from paictl.cluster.kubernetes.cluster import KubernetesCluster
-from paictl.cluster.pods.labels import GRANTED
 from paictl.cluster.usagebooks import UsageStore
 from paictl.cluster.values import ClusterError
 from paictl.doors.accounts import Accountant
 from paictl.doors.core import DoorOptions
 from paictl.doors.metrics import DoorMetrics
 from paictl.remote.kube.client import Json
-from paictl.scheduler.wire import BIND_INFO, SCHEDULING_SPEC
+from paictl.scheduler.wire import BIND_INFO, GRANTED, SCHEDULING_SPEC
 from paictl.workload.usage import UsageKind
 from tests.unit.cluster.fakekube import FakeKube
 from tests.unit.extender.conftest import NODES, spec

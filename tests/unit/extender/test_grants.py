@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from paictl.cluster.pods.labels import GRANTED, VC
+from paictl.cluster.pods.labels import VC
 from paictl.doors.core import DoorOptions
 from paictl.doors.views import explain_pod
 from paictl.extender.verbs import candidates
 from paictl.extender.wire import PreemptArgs, Victims
 from paictl.remote.kube.client import Json
 from paictl.scheduler.errors import RequestError
-from paictl.scheduler.wire import ENABLE
+from paictl.scheduler.wire import ENABLE, GRANTED
 from tests.unit.extender.conftest import NODES, spec
 from tests.unit.extender.harness import Harness, gang, pod
 

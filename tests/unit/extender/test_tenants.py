@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from paictl.cluster.pods.labels import GRANTED, Rules
+from paictl.cluster.pods.labels import Rules
 from paictl.doors.core import DoorOptions
 from paictl.remote.kube.client import Json
-from paictl.scheduler.wire import BIND_INFO, SCHEDULING_SPEC
+from paictl.scheduler.wire import BIND_INFO, GRANTED, SCHEDULING_SPEC
 from tests.unit.extender.conftest import NODES, spec
 from tests.unit.extender.harness import Harness, gang, pod
 

@@ -59,6 +59,7 @@ def test_what_anybody_may_ask_is_known_and_short() -> None:
     assert public <= {
         "GET /api/v2/info", "GET /health", "GET /openapi.json", "POST /api/v2/authn/basic/login", "POST /api/v2/token",
         "GET /sign-in", "POST /sign-in", "POST /preferences", "GET /static/{file}",
+        "GET /sign-in/oidc", "GET /sign-in/oidc/callback", "GET /api/v2/authn/oidc", "POST /api/v2/authn/oidc/login",
     }  # fmt: skip
 
 

@@ -27,6 +27,7 @@ from paictl.config.linting.rules.shape.words import suggested
 from paictl.config.models.job import JobSpec, job_of
 from paictl.config.reading.nodes import Entry
 from paictl.words import listed, nearest
+from paictl.workload.callbacks import CMD, PLUGINS
 
 
 @rule("JOB625", "unknown-plugin-role", WARNING)
@@ -102,14 +103,10 @@ def misspelt_extra(document: Document) -> Findings:
             yield Finding(entry.key, f"extras has a key {entry.name!r}, which nobody reads", f"did you mean {meant!r}?")
 
 
-PLUGINS: Final = "com.microsoft.pai.runtimeplugin"
-
-
 _INSTEAD_OF_PLUGIN: Final = {
     "ssh": "start an SSH server in commands, on a port of resourcePerInstance.ports",
     "tensorboard": "start TensorBoard in commands, on a port of resourcePerInstance.ports",
     "teamwise_storage": "fetch data and save results in commands",
-    "cmd": "put the command into commands of the task role, or preCommands of a deployment",
 }
 
 
@@ -118,6 +115,10 @@ _INSTEAD_OF_EXTRA: Final = {
     "jobStatusChangeNotification": "remove it, and follow the job with: paictl job list",
     "retainContainers": "remove it, and save what you want to keep in commands",
 }
+
+
+_CALLBACKS: Final = ("plugin", "callbacks", "failurePolicy")
+"""Keys of a prerequisite that only mean something together, and only with the plugin cmd."""
 
 
 _READ: Final = frozenset({"hivedScheduler", "gangAllocation", "submitFrom"})
@@ -130,6 +131,7 @@ def without_effect(document: Document) -> Findings:
 
     Why: jobs written for OpenPAI name things that its runtime and its other services do there and nothing does here.
     The job is submitted and runs without them: no SSH, no TensorBoard, no storage mounted, no mail.
+    The plugin `cmd` works.
 
     Fails with::
 
@@ -138,16 +140,42 @@ def without_effect(document: Document) -> Findings:
         +extras:
         +  storages: [nfs]
     """
-    # Every plugin of the runtime and every key of `extras` that nothing reads.
+    # Every plugin of the runtime, key of `extras` and command of a prerequisite that nothing reads.
     for entry in _unread(job_of(document)):
         if entry.name != PLUGINS:
             hint = _INSTEAD_OF_EXTRA.get(entry.name, "remove it, or keep it as a note of your own")
             yield Finding(entry.key, f"extras.{entry.name} has no effect here", hint)
     for plugin in job_of(document).top.mapping("extras").sequence(PLUGINS).mappings():
         name = plugin.text("plugin")
-        if name is not None:
+        if name is not None and name.text != CMD:
             hint = _INSTEAD_OF_PLUGIN.get(name.text, "remove it, and do in commands what it did")
             yield Finding(name, f"the runtime plugin {name.text!r} has no effect here", hint)
+    yield from _without_plugin(job_of(document))
+    if flag := job_of(document).hived.key("gangReleaseEnable"):
+        hint = "remove it: the devices of a gang are released pod by pod"
+        yield Finding(flag, "extras.hivedScheduler.gangReleaseEnable has no effect here", hint)
+
+
+def _without_plugin(job: JobSpec) -> Findings:
+    """Prerequisites whose commands nobody runs: by another plugin than cmd, or of which no task role makes use."""
+    used = {name.text for role in job.roles.values() for name in role.node.sequence("prerequisites").scalars()}
+    waiting = list(used)
+    while waiting:
+        for one in job.named.get(waiting.pop(), ()):
+            more = {name.text for name in one.node.sequence("require").scalars()} - used
+            used |= more
+            waiting += more
+    for one in job.prerequisites:
+        plugin = one.node.text("plugin")
+        if plugin is not None and plugin.text == f"{PLUGINS}.{CMD}":
+            if one.name.text not in used:
+                hint = "name it in prerequisites of a task role"
+                yield Finding(plugin, f"no task role makes use of the commands of {one.name.text!r}", hint)
+            continue
+        for key in _CALLBACKS:
+            if found := one.node.key(key):
+                hint = f"only the plugin {PLUGINS}.{CMD} runs here: put what it does into commands"
+                yield Finding(found, f"{key} of the prerequisite {one.name.text!r} has no effect here", hint)
 
 
 def _unread(job: JobSpec) -> Iterator[Entry]:

@@ -1,0 +1,92 @@
+"""Signing in from a command line: the server says where its OpenID provider is, and somebody types a code there."""
+
+from __future__ import annotations
+
+import json
+import ssl
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from paictl.errors import PaictlError
+from paictl.frozen import frozen
+from paictl.i18n import text
+from paictl.remote.oidc.provider import DeviceCode, Provider
+
+_SECONDS: Final = 30
+_MOST: Final = 1 << 20
+
+
+@frozen
+class SignedIn:
+    """A token of a server, and whose it is."""
+
+    user: str
+    admin: bool
+    token: str
+
+
+def sign_in(server: str, show: Callable[[DeviceCode], None], authority: Path | None = None) -> SignedIn:
+    """Have somebody sign in at a server's provider; `show` tells them the code. `authority` is a file of PEM.
+
+    Raises `PaictlError` where the server cannot be reached or refuses, `ProviderError` where the provider does.
+    """
+    context = _trusting(authority)
+    about = _asked(server, "/api/v2/authn/oidc", None, context)
+    try:
+        provider, scopes = Provider(str(about["issuer"]), str(about["clientId"])), " ".join(about["scopes"])
+    except (KeyError, TypeError):
+        raise PaictlError("is not a REST server of paictl", where=server) from None
+    code = provider.device_code(scopes)
+    show(code)
+    tokens = provider.await_device(code)
+    given = {"id_token": tokens.id_token, "access_token": tokens.access_token}
+    found = _asked(server, "/api/v2/authn/oidc/login", given, context)
+    return SignedIn(str(found["user"]), bool(found["admin"]), str(found["token"]))
+
+
+def _trusting(authority: Path | None) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=authority)
+    except (OSError, ssl.SSLError) as error:
+        reason = error.strerror or "no certificates in PEM"
+        raise PaictlError(text("cannot be read: {reason}", reason=reason), where=str(authority)) from None
+
+
+def _asked(server: str, path: str, body: Mapping[str, str] | None, context: ssl.SSLContext) -> Mapping[str, Any]:
+    address = urlsplit(server)
+    if address.scheme not in ("http", "https") or not address.netloc:
+        raise PaictlError(
+            text("{word!r} is not the address of a server", word=server), hint="e.g. https://pai.lab.example:30186"
+        )
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(  # noqa: S310 - the scheme was looked at
+        server.rstrip("/") + path, data, {"Content-Type": "application/json"}
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=_SECONDS, context=context) as answer:  # noqa: S310
+            found = json.loads(answer.read(_MOST))
+    except urllib.error.HTTPError as error:
+        raise _refusal(error, server) from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "reason", None) or error
+        raise PaictlError(
+            text("the server does not answer: {reason}", reason=reason), where=server,
+            hint="a certificate that the server made itself is trusted with --authority FILE",
+        ) from None  # fmt: skip
+    if not isinstance(found, dict):
+        raise PaictlError("is not a REST server of paictl", where=server)
+    return found
+
+
+def _refusal(error: urllib.error.HTTPError, server: str) -> PaictlError:
+    try:
+        said = json.loads(error.read(_MOST))
+        return PaictlError(str(said["message"]), where=server, hint=str(said.get("hint") or ""))
+    except (OSError, ValueError, KeyError, TypeError):
+        return PaictlError(text("the server refuses: {reason}", reason=error.reason), where=server)
+    finally:
+        error.close()

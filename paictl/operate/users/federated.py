@@ -1,0 +1,131 @@
+"""Users of an OpenID provider: the section authentication.oidc, and accounts from what a token says.
+
+An account belongs to whoever the provider named at its first sign-in (issuer and subject). A name alone opens nothing:
+neither an account with a password of its own nor that of another person at the provider.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import field, replace
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from paictl.cluster.accounts import Account, LastAdministratorError
+from paictl.cluster.interface import ClusterError, Configuration, ConflictError, Jobs, Users
+from paictl.config.models.services import STANDARD_NAME
+from paictl.config.reading.kinds import FileKind
+from paictl.config.reading.load import load_memory
+from paictl.errors import PaictlError
+from paictl.frozen import frozen
+from paictl.i18n import text
+from paictl.operate.users.accounts import NAME, RESERVED, check_free, new_stamp
+
+SECTION: Final = "authentication"
+KEY: Final = "oidc"
+_SCOPES: Final = ("openid", "profile", "email", "groups")
+
+
+@frozen
+class OidcSettings:
+    """What the configuration says about the provider; `groups` maps a group to the virtual clusters that it grants."""
+
+    issuer: str
+    client: str
+    name: str = ""
+    username_claim: str = "preferred_username"
+    groups_claim: str = "groups"
+    scopes: tuple[str, ...] = _SCOPES
+    groups: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    admin_groups: tuple[str, ...] = ()
+    audiences: tuple[str, ...] = ()
+
+
+class StrangerError(PaictlError):
+    """The provider knows them, and no account here can be theirs."""
+
+
+def oidc_settings(cluster: Configuration) -> OidcSettings | None:
+    """The section authentication.oidc of the newest configuration; None without one."""
+    try:
+        files = cluster.configuration().files
+    except ClusterError:  # nothing was pushed yet
+        return None
+    for document in load_memory({STANDARD_NAME: files.get(STANDARD_NAME, "").encode()}, FileKind.SERVICES).documents:
+        if document.kind is FileKind.SERVICES and isinstance(document.data, dict):
+            section = document.data.get(SECTION)
+            found = section.get(KEY) if isinstance(section, dict) else None
+            return settings_from(found) if isinstance(found, dict) else None
+    return None
+
+
+def settings_from(found: Mapping[str, Any]) -> OidcSettings | None:
+    """The settings that a section says; None without issuer and client, which the validator reports."""
+    issuer, client = found.get("issuer"), found.get("client-id")
+    if not isinstance(issuer, str) or not isinstance(client, str):
+        return None
+    groups = found.get("groups") or {}
+    return OidcSettings(
+        issuer, client, str(found.get("name") or ""),
+        str(found.get("username-claim") or "preferred_username"), str(found.get("groups-claim") or "groups"),
+        _words(found.get("scopes")) or _SCOPES,
+        {str(name): _words(vcs) for name, vcs in groups.items()} if isinstance(groups, dict) else {},
+        _words(found.get("admin-groups")), _words(found.get("audiences")),
+    )  # fmt: skip
+
+
+def account_for(users: Users, jobs: Jobs, settings: OidcSettings, claims: Mapping[str, Any]) -> Account:
+    """The account of whoever a token is about: made at the first sign-in, and with the rights of the groups of today.
+
+    Raises `StrangerError` for a name that cannot be one or belongs to somebody else, `ConflictError` for a name that
+    an earlier user has left jobs under.
+    """
+    name, subject = _name_of(settings, claims), f"{settings.issuer}#{claims['sub']}"
+    groups = _words(claims.get(settings.groups_claim))
+    vcs = tuple(sorted({vc for group in groups for vc in settings.groups.get(group, ())}))
+    admin = not set(groups).isdisjoint(settings.admin_groups)
+    known = users.account(name)
+    if known is None:
+        check_free(jobs, name)
+        email = str(claims.get("email") or "")
+        try:
+            return users.put_account(
+                Account(name, admin, vcs, email[:254], "", new_stamp(), datetime.now(UTC), subject)
+            )  # fmt: skip
+        except ConflictError:  # the same person signs in twice at once
+            known = users.account(name)
+            if known is None:
+                raise
+    if known.subject != subject:
+        raise StrangerError(
+            text("the user {name} here is not the one of {issuer}", name=name, issuer=settings.issuer),
+            hint=text("an administrator can remove that account: paictl user remove {name}", name=name),
+        )
+    wanted = replace(known, vcs=vcs, admin=admin)
+    if wanted == known:
+        return known
+    try:
+        return users.put_account(wanted)
+    except LastAdministratorError:
+        return users.put_account(replace(wanted, admin=True)) if known.vcs != vcs else known
+    except ConflictError:  # somebody changes the account now: next time
+        return known
+
+
+def _name_of(settings: OidcSettings, claims: Mapping[str, Any]) -> str:
+    """What the account is called; of an address the part before the @."""
+    given = claims.get(settings.username_claim)
+    name = given.partition("@")[0] if isinstance(given, str) else ""
+    if not NAME.fullmatch(name) or name in RESERVED:
+        raise StrangerError(
+            text("the claim {claim} of the token, {value!r}, cannot be the name of a user",
+                 claim=settings.username_claim, value=str(given)[:80]),
+            hint="choose another claim: authentication.oidc.username-claim",
+        )  # fmt: skip
+    return name
+
+
+def _words(found: object) -> tuple[str, ...]:
+    if isinstance(found, str):
+        return (found,)
+    return tuple(one for one in found if isinstance(one, str)) if isinstance(found, list | tuple) else ()

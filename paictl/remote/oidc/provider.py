@@ -1,0 +1,218 @@
+"""An OpenID provider over HTTP: its description, its keys, codes exchanged for tokens, codes for devices."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from base64 import b64encode
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import quote, urlencode, urlsplit
+
+from paictl.errors import PaictlError
+from paictl.frozen import frozen
+from paictl.i18n import text
+from paictl.remote.oidc.signatures import Jwk
+from paictl.remote.oidc.tokens import Claims, Expected, TokenError, read, verified
+
+_SECONDS: Final = 10
+"""That an answer may take."""
+_MOST: Final = 1 << 20
+"""Bytes of an answer."""
+_FRESH: Final = 600.0
+"""Seconds for which description and keys are kept."""
+_AGAIN: Final = 30.0
+"""Seconds after which keys are asked for again because a token names one that is not known."""
+_LOCAL: Final = ("localhost", "127.0.0.1", "::1")
+_PENDING: Final = ("authorization_pending", "slow_down")
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """A secret must not follow an answer to another address, nor keys come from one."""
+
+    def redirect_request(self, *_: Any) -> None:
+        """Never."""
+
+
+_OPENER: Final = urllib.request.build_opener(_NoRedirects)
+
+
+class ProviderError(PaictlError):
+    """The provider cannot be asked, or refuses."""
+
+
+@frozen
+class ProviderTokens:
+    """What a provider gives for a code."""
+
+    id_token: str = field(repr=False)
+    access_token: str = field(default="", repr=False)
+
+
+@frozen
+class DeviceCode:
+    """What somebody types on another device: the address, the code, and how long (seconds) it may take."""
+
+    address: str
+    code: str
+    secret: str = field(repr=False)
+    interval: float
+    seconds: float
+    whole_address: str = ""
+
+
+@dataclass
+class Provider:
+    """A provider by its issuer; `secret` is empty for a public client, which has PKCE alone. Threads may share it."""
+
+    issuer: str
+    client: str
+    secret: str = field(default="", repr=False)
+    clock: Callable[[], float] = time.time
+    """Seconds since 1970."""
+    _described: tuple[float, Mapping[str, Any]] | None = None
+    _keys: tuple[float, Sequence[Jwk]] | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def authorization(self, *, redirect: str, state: str, nonce: str, challenge: str, scopes: str) -> str:
+        """The address that a browser is sent to; raises `ProviderError`."""
+        query = {
+            "response_type": "code", "client_id": self.client, "redirect_uri": redirect, "scope": scopes,
+            "state": state, "nonce": nonce, "code_challenge": challenge, "code_challenge_method": "S256",
+        }  # fmt: skip
+        address = self._endpoint("authorization_endpoint")
+        return f"{address}{'&' if '?' in address else '?'}{urlencode(query)}"
+
+    def exchange(self, code: str, *, redirect: str, verifier: str) -> ProviderTokens:
+        """The tokens for a code that came back with a browser; raises `ProviderError`."""
+        given = self._post(self._endpoint("token_endpoint"), {
+            "grant_type": "authorization_code", "code": code, "redirect_uri": redirect, "code_verifier": verifier,
+        })  # fmt: skip
+        return _tokens(given)
+
+    def device_code(self, scopes: str) -> DeviceCode:
+        """A code for somebody to type; raises `ProviderError`, also for a provider that gives none."""
+        if not self._description().get("device_authorization_endpoint"):
+            raise ProviderError("this provider gives no codes for devices", where=self.issuer)
+        given = self._post(self._endpoint("device_authorization_endpoint"), {"scope": scopes})
+        try:
+            return DeviceCode(
+                str(given["verification_uri"]), str(given["user_code"]), str(given["device_code"]),
+                float(given.get("interval") or 5), float(given["expires_in"]),
+                str(given.get("verification_uri_complete") or ""),
+            )  # fmt: skip
+        except (KeyError, TypeError, ValueError):
+            raise ProviderError("the provider answers with no code", where=self.issuer) from None
+
+    def await_device(self, code: DeviceCode, sleep: Callable[[float], None] = time.sleep) -> ProviderTokens:
+        """The tokens once somebody has typed the code; raises `ProviderError` if it is refused or takes too long."""
+        interval, end = code.interval, self.clock() + code.seconds
+        while self.clock() < end:
+            sleep(interval)
+            fields = {"grant_type": "urn:ietf:params:oauth:grant-type:device_code", "device_code": code.secret}
+            given = self._post(self._endpoint("token_endpoint"), fields, accepted=_PENDING)
+            if given.get("error") not in _PENDING:
+                return _tokens(given)
+            interval += 5 if given["error"] == "slow_down" else 0
+        raise ProviderError("the code has expired: nobody has typed it", where=self.issuer)
+
+    def claims(self, token: str, audiences: Sequence[str] = (), nonce: str = "") -> Claims:
+        """What a token says, if it may be believed; raises `TokenError`, `ProviderError`."""
+        found = read(token)
+        expected = Expected(self.issuer, {self.client, *audiences}, nonce)
+        keys = self._known_keys()
+        if found.key_id and found.key_id not in {key.get("kid") for key in keys}:
+            keys = self._known_keys(older_than=_AGAIN)  # they may have been changed
+        return verified(found, keys, expected, self.clock())
+
+    def user_info(self, access_token: str) -> Claims:
+        """What the provider says about whoever has an access token; empty where it has no such address."""
+        address = self._description().get("userinfo_endpoint")
+        if not address or not access_token:
+            return {}
+        return self._ask(urllib.request.Request(str(address), headers={"Authorization": f"Bearer {access_token}"}))  # noqa: S310 - checked by _ask
+
+    # --- asking
+
+    def _endpoint(self, name: str) -> str:
+        found = self._description().get(name)
+        if not isinstance(found, str):
+            raise ProviderError(text("the provider names no {name}", name=name), where=self.issuer)
+        return found
+
+    def _description(self) -> Mapping[str, Any]:
+        with self._lock:
+            now = self.clock()
+            if self._described is None or now - self._described[0] > _FRESH:
+                address = f"{self.issuer.rstrip('/')}/.well-known/openid-configuration"
+                found = self._ask(urllib.request.Request(address))  # noqa: S310 - checked by _ask
+                if found.get("issuer") != self.issuer:
+                    raise ProviderError(
+                        text("calls itself {name}", name=found.get("issuer")), where=self.issuer,
+                        hint="write that into authentication.oidc.issuer",
+                    )  # fmt: skip
+                self._described = now, found
+            return self._described[1]
+
+    def _known_keys(self, older_than: float = _FRESH) -> Sequence[Jwk]:
+        address = self._endpoint("jwks_uri")
+        with self._lock:
+            now = self.clock()
+            if self._keys is None or now - self._keys[0] > older_than:
+                found = self._ask(urllib.request.Request(address)).get("keys")  # noqa: S310 - checked by _ask
+                self._keys = now, [one for one in found or () if isinstance(one, dict) and one.get("use") != "enc"]
+            return self._keys[1]
+
+    def _post(self, address: str, fields: Mapping[str, str], accepted: Sequence[str] = ()) -> Mapping[str, Any]:
+        headers = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"}
+        if self.secret:
+            pair = f"{quote(self.client, safe='')}:{quote(self.secret, safe='')}"
+            headers["Authorization"] = f"Basic {b64encode(pair.encode()).decode()}"
+        body = urlencode({**fields, "client_id": self.client}).encode()
+        return self._ask(urllib.request.Request(address, body, headers), accepted)  # noqa: S310 - checked by _ask
+
+    def _ask(self, request: urllib.request.Request, accepted: Sequence[str] = ()) -> Mapping[str, Any]:
+        """The JSON object of an answer; an error of the protocol is one, too, if it is in `accepted`."""
+        address = urlsplit(request.full_url)
+        if address.scheme != "https" and not (address.scheme == "http" and address.hostname in _LOCAL):
+            raise ProviderError("a provider has to have https://", where=request.full_url)
+        where = f"{address.scheme}://{address.netloc}{address.path}"
+        try:
+            with _OPENER.open(request, timeout=_SECONDS) as answer:
+                found = json.loads(answer.read(_MOST))
+        except urllib.error.HTTPError as error:
+            found = _error_of(error)
+            if found.get("error") not in accepted:
+                said = found.get("error_description") or found.get("error") or error.reason
+                raise ProviderError(text("the provider refuses: {said}", said=str(said)[:300]), where=where) from None
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "reason", None) or error
+            raise ProviderError(
+                text("the OpenID provider does not answer: {reason}", reason=reason), where=where,
+                hint="try again; passwords of own users still work",
+            ) from None  # fmt: skip
+        if not isinstance(found, dict):
+            raise ProviderError("the provider does not answer with a JSON object", where=where)
+        return found
+
+
+def _error_of(error: urllib.error.HTTPError) -> Mapping[str, Any]:
+    try:
+        found = json.loads(error.read(_MOST))
+    except (OSError, ValueError):
+        return {}
+    finally:
+        error.close()
+    return found if isinstance(found, dict) else {}
+
+
+def _tokens(given: Mapping[str, Any]) -> ProviderTokens:
+    token = given.get("id_token")
+    if not isinstance(token, str):
+        raise TokenError("the provider has given no ID token", hint="the scope openid is needed")
+    return ProviderTokens(token, str(given.get("access_token") or ""))
