@@ -84,7 +84,7 @@ def _write_page(cluster: Cluster, path: Path) -> None:
 
 
 def _watch(cluster: Cluster, by: By, seconds: float = math.inf) -> None:
-    """Redraw in place until Ctrl-C or for some seconds; what does not fit the window's height is left out, and said so."""
+    """Redraw in place until Ctrl-C or the time is over; what does not fit the window is left out, and said so."""
     from rich.live import Live
 
     if not sys.stdout.isatty():

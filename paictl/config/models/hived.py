@@ -43,6 +43,9 @@ class HivedConfig:
         self.types = CellTypes(self.physical)
         self.chains: dict[str, DeclaredChain | None] = {}
         self.cells: list[Cell] = []
+        entries = [spec for spec in self.physical.sequence("physicalCells").items if isinstance(spec, MappingNode)]
+        self.untyped = any(name_under(spec, "cellType") is None for spec in entries)
+        """Whether a physical cell does not say its type: it may be of any that seems to be unused."""
         self.tops = [
             self._top(index, spec, at)
             for index, spec in enumerate(self.physical.sequence("physicalCells").items)

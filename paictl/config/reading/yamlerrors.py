@@ -159,6 +159,8 @@ def _indentation(source: Source, line: _Line, above: list[_Line]) -> ScanFailure
     if line.dashes and before.text.endswith(":") and before.indent > line.indent:
         message = f"the key {before.text[:-1]!r} is indented deeper than its own list in line {_number(source, line)}"
         return ScanFailure(_first_word(source, before), message, "give both the same indentation")
+    if glued := re.match(r"-([A-Za-z_][\w.-]*):", line.text):
+        return ScanFailure(_first_word(source, line), "a space is missing behind '-'", f"write - {glued[1]}: …")
     numbers = " or ".join(f"line {_number(source, other)}" for other in around[:2])
     return ScanFailure(
         _first_word(source, line), "the indentation of this line fits no line above", f"indent it as {numbers}"

@@ -232,7 +232,11 @@ def unused_cell_type(document: Document) -> Findings:
     """
     # Each unused type that lies in no other unused one.
     model = hived(document)
-    if not model.tops or any(top.cell is None and top.at.text not in model.chains for top in model.tops):
+    if (
+        model.untyped
+        or not model.tops
+        or any(top.cell is None and top.at.text not in model.chains for top in model.tops)
+    ):
         return  # cells whose type is unknown may be meant to be of these
     used = _used(model)
     unused = [name for name in model.types.by_name if name not in used]

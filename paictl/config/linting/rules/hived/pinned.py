@@ -25,7 +25,7 @@ from collections.abc import Iterator
 from paictl.config.linting.repairs import renamed
 from paictl.config.linting.rule import ERROR, WARNING, Document, Finding, Findings, rule
 from paictl.config.models.hived import HivedConfig, hived
-from paictl.config.reading.nodes import ScalarNode, SequenceNode
+from paictl.config.reading.nodes import MappingNode, ScalarNode, SequenceNode
 from paictl.config.reading.source import place_of
 
 
@@ -109,6 +109,8 @@ def unclaimed_pinned_cell(document: Document) -> Findings:
     model = hived(document)
     if "virtualClusters" not in document.top or any(p.pin_id and p.pin_id not in model.pins for p in model.promises):
         return  # most likely that is what names it: SHP103, SHP104 or HVD518
+    if any(isinstance(vc.spec.get("pinnedCells"), MappingNode) for vc in model.vcs):
+        return  # the same: SHP101
     misplaced = set(_misplaced(model))
     for name, cell in model.pins.items():
         if cell not in model.claimed and name not in misplaced and cell.pin is not None:

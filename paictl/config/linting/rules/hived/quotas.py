@@ -48,7 +48,8 @@ def unknown_chain(document: Document) -> Findings:
     reported = {top.at.text for top in model.tops if top.cell is None}
     for promise in model.promises:
         for fault in promise.faults:
-            if fault.role is PathRole.CHAIN and model.chains and fault.word not in reported:
+            of_untyped = model.untyped and fault.word in model.types.by_name
+            if fault.role is PathRole.CHAIN and model.chains and fault.word not in reported and not of_untyped:
                 yield _chain_finding(fault, list(model.chains))
 
 

@@ -257,8 +257,11 @@ def unused_prerequisite(document: Document) -> Findings:
          - {name: image, type: dockerimage, uri: openpai/standard:python_3.6-pytorch_1.2.0-gpu}
         +- {name: cifar, type: data, uri: [https://example.com/cifar.tar.gz]}
     """
-    # Every prerequisite that nothing names, unless a reference of its type is wrong: it may have meant this one.
+    # Every prerequisite that nothing names, unless a reference of its type is wrong: it may have meant this one. Where
+    # no task role can be read, nothing can name any.
     job = job_of(document)
+    if not job.roles:
+        return
     used = {name.text for one in job.prerequisites for name in one.node.sequence("require").scalars()}
     for role in job.roles.values():
         used.update(name.text for name in role.node.sequence("prerequisites").scalars())

@@ -117,11 +117,17 @@ def unknown_key(document: Document) -> Findings:
 
 
 def _advice(violation: Violation, name: str) -> str:
-    """What to do about a key that resembles none: the section it belongs into, or some that are known here."""
+    """What to do about a key that resembles none: the section it belongs into, the key that has its word, or some."""
     for start, section in violation.schema.get("x-elsewhere", {}).items():
         if name.startswith(start):
             return f"move it into {section}"
     properties = violation.schema.get("properties", {})
+    inside = [key for key, schema in properties.items() if name in schema.get("properties", {})]
+    if len(inside) == 1:
+        return f"move it into {inside[0]}"
+    holding = [key for key in properties if len(name) > 3 and name.lower() in key.lower()]
+    if len(holding) == 1:
+        return f"did you mean {holding[0]!r}?"
     offered = sorted(key for key, schema in properties.items() if not schema.get("x-legacy", False))
     return f"known keys: {listed(offered, _SHOWN)}" if offered else "remove it"
 

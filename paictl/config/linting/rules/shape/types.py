@@ -9,7 +9,7 @@ from paictl.config.linting.repairs import written
 from paictl.config.linting.rule import ERROR, WARNING, Document, Edit, Finding, Findings, rule
 from paictl.config.linting.rules.shape.words import any_of, dotted, found, of_keyword, shown, wanted_types
 from paictl.config.reading.kinds import FileKind
-from paictl.config.reading.nodes import Node, ScalarNode
+from paictl.config.reading.nodes import MappingNode, Node, ScalarNode
 from paictl.config.reading.schema import Violation
 from paictl.config.reading.values import resolve
 from paictl.units import parse_quantity
@@ -59,7 +59,7 @@ def _without_bar(document: Document, node: Node) -> Finding:
 
 def _advice(violation: Violation, types: list[str]) -> str:
     """What to write, made of what stands there where that is clear."""
-    node = violation.node
+    node, real = violation.node, [name for name in types if name != "null"]
     if isinstance(node, ScalarNode) and "integer" in types:
         amount = parse_quantity(node.text) if violation.path[-1:] == ("memoryMB",) else None
         if amount is not None:
@@ -68,8 +68,12 @@ def _advice(violation: Violation, types: list[str]) -> str:
         return (
             f"write {digits[0]}: a number and nothing else" if digits else "write a whole number in digits, such as 1"
         )
-    if isinstance(node, ScalarNode) and types == ["array"] and node.tag != "null":
+    if isinstance(node, ScalarNode) and real == ["array"] and node.tag != "null":
         return "write each item in a line of its own, behind '- '"
+    if isinstance(node, ScalarNode) and real == ["object"] and "cellChildren" in violation.path[-2:-1]:
+        return f"write cellAddress: {node.text}"
+    if isinstance(node, MappingNode) and real == ["array"] and (first := next(iter(node), None)) is not None:
+        return f"write '- ' in front of {first.name}: a list with one item"
     return f"write {any_of(types)} here"
 
 
