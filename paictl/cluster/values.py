@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import field
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
@@ -194,6 +194,15 @@ class JobView:
     """Devices that its pods hold now."""
     reason: str = ""
     tasks: tuple[TaskView, ...] = ()
+    max_run_time: Millis | None = None
+    """How long an attempt runs at most; None: without a limit."""
+
+    @property
+    def ends_by(self) -> datetime | None:
+        """When the present attempt ends at the latest; None while it does not run, or without a limit."""
+        if self.started is None or self.ended is not None or self.max_run_time is None:
+            return None
+        return self.started + timedelta(milliseconds=self.max_run_time)
 
 
 FOREVER = Millis(-1)

@@ -13,6 +13,7 @@ from paictl.cluster.kubernetes.paijob.names import (
     DURATION,
     KEY,
     KIND,
+    MAX_RUN_TIME,
     OWNER,
     PULL,
     RETRY,
@@ -176,6 +177,9 @@ def _template(kit: JobContext, role: TaskRole, attempt: int, index: int | None =
     lasting = durations_of(kit.job, pai.duration)[role.name]
     if lasting is not None:
         noted[DURATION] = f"{lasting}ms"
+    limit = None if pai.record is None else pai.record.max_run_time
+    if limit is not None:
+        noted[MAX_RUN_TIME] = f"{limit}ms"
     spec: Json = {
         **({"schedulingGates": [{"name": GATE}]} if kit.gated else {"schedulerName": SCHEDULER}),
         "restartPolicy": "Never",

@@ -18,7 +18,7 @@ from paictl.cluster.interface import JobView, NodeView, ServiceView
 
 KEY: Final = "still"
 """The setting in which it is stored."""
-FORM: Final = 2
+FORM: Final = 3
 """Changed whenever what is written down is, so that what another version wrote is computed anew."""
 MOST: Final = 500
 """Tasks and nodes at most: more take longer to write down with every command than it takes to load the world."""

@@ -52,6 +52,7 @@ from paictl.units import Millis
 from paictl.words import listed
 from paictl.workload import lifecycle
 from paictl.workload.lifecycle import PodChange, RunState, TaskRef, Transition
+from paictl.workload.runlimits import overran
 from paictl.workload.usage import Holding, UsageLedger
 
 
@@ -91,14 +92,27 @@ class World:
 
     def advance(self, until: Millis | None) -> None:
         """Let time pass until an instant, or until nothing more will happen."""
-        while (timer := self.loop.pop(until)) is not None:
+        while (timer := self._next(until)) is not None:
             self._happen(timer)
             self._settle()
+
+    def _next(self, until: Millis | None) -> Timer | None:
+        """The next thing to happen; limits of jobs that have ended do not, so that no clock runs out to them."""
+        while len(self.loop) and self.loop.first().kind == "limit" and not self._is_at_limit(self.loop.first()):
+            self.loop.forget()
+        return self.loop.pop(until)
+
+    def _is_at_limit(self, timer: Timer) -> bool:
+        """Whether a limit is that of an attempt which runs."""
+        job = self.jobs.get(timer.subject)
+        return job is not None and job.started == timer.detail
 
     def _happen(self, timer: Timer) -> None:
         if timer.kind == "end":
             if timer.subject in self.pods:
                 self._pod_over(timer.subject, PodChange.SUCCEEDED, "")
+        elif timer.kind == "limit":
+            self._stop_overdue(self.jobs[timer.subject])
         elif timer.subject in self.machines and timer.kind == "devices":
             self._leave_devices(timer.subject, Millis(timer.detail))
         elif timer.subject in self.machines:
@@ -190,6 +204,9 @@ class World:
         before, job.status = job.status, step.status
         if job.started is None and step.status.state is RunState.RUNNING:
             job.started = self.now
+            if job.job.max_run_time is not None:
+                timer = Timer("limit", job.key, self.now)
+                self.loop.schedule(Millis(self.now + job.job.max_run_time), EventPriority.TIMER, timer)
         if step.status.attempt > before.attempt:
             job.started, job.demoted_by = None, ""
             self._say(
@@ -213,7 +230,15 @@ class World:
             job.ended = self.now
             del self.jobs[job.key]
             self.ended.append(job)
-            self._say(EventKind(step.status.state.value.capitalize()), f"job/{job.key}", "")
+            self._say(EventKind(step.status.state.value.capitalize()), f"job/{job.key}", job.stopped_for)
+
+    def _stop_overdue(self, job: LiveJob) -> None:
+        """Stop a job that has run for as long as it may; the job controller does, now or when it starts again."""
+        limit = job.job.max_run_time
+        overdue = limit is not None and job.started is not None and job.started + limit <= self.now
+        if limit is not None and overdue and self.services.runs(CONTROLLER):
+            job.stopped_for = overran(limit)
+            self._follow(job, lifecycle.stop(job.status))
 
     def submit(self, requests: Sequence[JobRequest]) -> list[LiveJob]:
         """Take jobs, all or none."""
@@ -448,6 +473,8 @@ class World:
                     self._follow(self.jobs[key], lifecycle.submit(self.jobs[key].job))
                 case PodNews(key, ref, what):
                     self._notify(key, ref, what)
+        for job in list(self.jobs.values()):
+            self._stop_overdue(job)
 
     # --- events
 

@@ -30,7 +30,7 @@ TABLE: dict[str, tuple[str, ...]] = {
         "hived.skus",
     ),
     "job": ("job.prerequisites", "job.commands", "job.roles", "job.wishes", "job.extras"),
-    "services": ("services.credentials", "services.ports", "services.sections", "services.alerts"),
+    "services": ("services.credentials", "services.ports", "services.sections", "services.alerts", "services.tenants"),
     "service": ("service",),
     "lab": ("lab",),
     "across": (
@@ -40,6 +40,7 @@ TABLE: dict[str, tuple[str, ...]] = {
         "across.jobs",
         "across.job_sizes",
         "across.services",
+        "across.tenants",
     ),
 }
 """Family of rules → the modules that hold them. Families run in this order; the last one takes bundles."""

@@ -74,6 +74,7 @@ KNOWN = (
     "gangAllocation",
     "hivedScheduler",
     "jobStatusChangeNotification",
+    "maxRunTime",
     "storages",
     "submitFrom",
 )
@@ -120,7 +121,7 @@ _INSTEAD_OF_EXTRA: Final = {
 }
 
 
-_READ: Final = frozenset({"hivedScheduler", "gangAllocation", "submitFrom"})
+_READ: Final = frozenset({"hivedScheduler", "gangAllocation", "maxRunTime", "submitFrom"})
 """Extras that mean something here, or that only say which program wrote the job."""
 
 
