@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from paictl.cluster.values import JobState
 from paictl.frozen import frozen
+from paictl.units import Millis
 
 if TYPE_CHECKING:
     from paictl.scheduler.explain.data import Explanation
@@ -27,8 +28,20 @@ class JobSituation(StrEnum):
     """Its pods have their devices; containers are on the way, or `JobExplanation.reason` says what holds them up."""
     NOT_OFFERED = "not offered"
     """Cells are free, and kube-scheduler finds no node for another reason, which `JobExplanation.reason` says."""
+    MAINTENANCE = "maintenance"
+    """Windows alone keep it waiting: `JobExplanation.windows`; with the run time `longest` it would start."""
     NO_ROOM = "no room"
     """The scheduler has looked; `JobExplanation.scheduler` says what it found."""
+
+
+@frozen
+class ClosingWindow:
+    """A maintenance window that a job would still run in; instants as in RFC 3339."""
+
+    name: str
+    nodes: tuple[str, ...]
+    start: str
+    end: str
 
 
 @frozen
@@ -46,6 +59,8 @@ class JobExplanation:
     waiting: int = 0
     tasks: int = 0
     scheduler: Explanation | None = None
+    windows: tuple[ClosingWindow, ...] = ()
+    longest: Millis | None = None
 
 
 def to_data(found: JobExplanation) -> dict[str, Any]:
@@ -62,7 +77,8 @@ def from_data(data: Mapping[str, Any]) -> JobExplanation:
 
     scheduler = None if data["scheduler"] is None else explanation_from(data["scheduler"])
     words = {"state": JobState(data["state"]), "situation": JobSituation(data["situation"])}
-    return JobExplanation(**{**data, **words, "scheduler": scheduler})
+    windows = tuple(ClosingWindow(**{**row, "nodes": tuple(row["nodes"])}) for row in data.get("windows", ()))
+    return JobExplanation(**{**data, **words, "scheduler": scheduler, "windows": windows})
 
 
 class JobImpact(StrEnum):

@@ -125,6 +125,19 @@ class NodeView:
     """Those of `pods` that run on a broken device."""
 
 
+@frozen
+class MaintenanceWindow:
+    """A maintenance window; `active`: its nodes are out of service now; `notice` before it, who must leave is told."""
+
+    name: str
+    nodes: tuple[str, ...]
+    start: datetime
+    end: datetime
+    notice: Millis
+    reason: str = ""
+    active: bool = False
+
+
 class JobState(StrEnum):
     """Where a job is in its life."""
 
@@ -273,6 +286,10 @@ class EventKind(StrEnum):
     CORDONED = "Cordoned"
     DEVICE_FAILED = "DeviceFailed"
     DEVICE_HEALED = "DeviceHealed"
+    MAINTENANCE_STARTED = "MaintenanceStarted"
+    MAINTENANCE_ENDED = "MaintenanceEnded"
+    # to a node, or a job that has to leave it
+    MAINTENANCE_PLANNED = "MaintenancePlanned"
     # to a node, a task of a job (then the data say which), or a job
     FAILED = "Failed"
     # to a job

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any, Final
 
 from paictl.cluster.scheduling import JobExplanation, JobSituation
 from paictl.i18n import Text, text
 from paictl.scheduler.explain import Names, render, to_data
+from paictl.units import span_text
+from paictl.words import listed
 from paictl.workload.job import PRIORITIES
 from paictl.workload.pods import short_name
 
@@ -20,7 +23,12 @@ def lines(found: JobExplanation) -> list[str]:
                     tasks=found.tasks)  # fmt: skip
         return [*([head] if found.waiting > 1 else []), *render(found.scheduler, _NAMES)]
     said, hint = _plain(found)
-    return [said, text("hint: {hint}", hint=hint)] if hint else [said]
+    windows = [
+        text("window {name} closes {nodes} from {start} to {end}", name=one.name, nodes=listed(one.nodes),
+             start=one.start, end=one.end)
+        for one in found.windows
+    ]  # fmt: skip
+    return [said, *windows, text("hint: {hint}", hint=hint)] if hint else [said, *windows]
 
 
 def data(found: JobExplanation) -> dict[str, Any]:
@@ -31,6 +39,7 @@ def data(found: JobExplanation) -> dict[str, Any]:
     return {
         "job": found.job, "state": found.state.value, "situation": found.situation.value, "text": str(said),
         "hint": str(hint or ""),
+        **({"windows": [asdict(one) for one in found.windows], "longest": found.longest} if found.windows else {}),
     }  # fmt: skip
 
 
@@ -59,6 +68,12 @@ def _plain(found: JobExplanation) -> tuple[Text, Text | None]:
                 text("submit it again for what its nodes have, or let an administrator add it: paictl job stop {job}",
                      job=found.job),
             )  # fmt: skip
+        case JobSituation.MAINTENANCE:
+            said = text("job {job} waits for maintenance: it would still run in it", job=found.job)
+            if found.longest is None:
+                return said, None
+            span = span_text(found.longest)
+            return said, text("it would start now with a maxRunTime of at most {span}", span=span)
         case JobSituation.STARTING:
             return text("job {job} has its devices, and its containers are being started", job=found.job), None
         case JobSituation.NO_SCHEDULER | JobSituation.NO_ROOM:

@@ -39,11 +39,13 @@ from paictl.cluster.interface import (
     NodeChange,
 )
 from paictl.cluster.jobwords import name_taken, no_job
+from paictl.cluster.maintenance import shown
 from paictl.cluster.versions import moved_on
 from paictl.units import Millis, instant, millis_between
 
 if TYPE_CHECKING:
-    from paictl.cluster.interface import NodeView, ServiceView
+    from paictl.cluster.interface import MaintenanceWindow, NodeView, ServiceView
+    from paictl.cluster.maintenance import WindowRequest
     from paictl.cluster.picture import Picture
     from paictl.cluster.scheduling import Impact, JobExplanation
 
@@ -116,6 +118,24 @@ class Live(WithPages, ImaginedPods):
         """A machine leaves; its pods are lost."""
         self._write(commands.RemoveNode(name), lambda _: None)
 
+    # --- maintenance
+
+    def windows(self) -> Sequence[MaintenanceWindow]:
+        """The maintenance windows that have not ended."""
+        with self._world() as world:
+            return shown(world.windows, world.now, self.epoch)
+
+    def add_window(self, request: WindowRequest) -> MaintenanceWindow:
+        """Add a maintenance window."""
+        start = None if request.start is None else millis_between(self.epoch, request.start)
+        nodes = tuple(dict.fromkeys(request.nodes))
+        command = commands.AddWindow(nodes, request.span, start, request.name, request.notice, request.reason)
+        return self._write(command, lambda world: shown(world.windows.all[-1:], world.now, self.epoch)[0])
+
+    def remove_window(self, name: str) -> None:
+        """Remove a maintenance window."""
+        self._write(commands.RemoveWindow(name), lambda _: None)
+
     # --- jobs
 
     def submit(self, requests: Sequence[JobRequest]) -> Sequence[JobView]:
@@ -170,14 +190,14 @@ class Live(WithPages, ImaginedPods):
         from paictl.cluster.embedded.explain import explain_job
 
         with self._world() as world:
-            return explain_job(world, self._job(world, key))
+            return explain_job(world, self._job(world, key), self.epoch)
 
     def foresee(self, request: JobRequest) -> JobExplanation:
         """What would become of a job that was submitted now."""
         from paictl.cluster.embedded.explain import foresee_job
 
         with self._world() as world:
-            return foresee_job(world, request)
+            return foresee_job(world, request, self.epoch)
 
     def _job(self, world: World, key: str) -> LiveJob:
         for job in [*world.jobs.values(), *world.ended]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from paictl.cluster.configured import ConfigSnapshot
@@ -13,10 +14,14 @@ from paictl.cluster.kubernetes.names import JOBS_NAMESPACE
 from paictl.cluster.kubernetes.paijob.resource import PaiJob
 from paictl.cluster.kubernetes.paijob.seen import PodSeen, read_pod
 from paictl.cluster.kubernetes.store import VersionStore
+from paictl.cluster.kubernetes.windows import WindowStore
+from paictl.cluster.maintenance import UNIX
 from paictl.cluster.picture import Picture
 from paictl.cluster.scheduling import Impact, JobExplanation
 from paictl.cluster.values import JobRequest
 from paictl.remote.kube.client import Json, KubeClient
+from paictl.units import Millis, millis_between
+from paictl.workload.windows import Windows
 
 if TYPE_CHECKING:
     from paictl.cluster.kubernetes.scheduling import ClusterSnapshot
@@ -28,25 +33,27 @@ class SchedulingReader:
     """Looks at one cluster, by the configuration that its scheduler has `loaded`, else by the newest."""
 
     def __init__(
-        self, client: KubeClient, store: VersionStore, jobs: JobStore, loaded: Callable[[], int | None]
+        self, client: KubeClient, store: VersionStore, jobs: JobStore, loaded: Callable[[], int | None],
+        windows: WindowStore,
     ) -> None:  # fmt: skip
         self._client = client
         self._store = store
         self._jobs = jobs
         self._loaded = loaded
+        self._windows = windows
 
     def explain(self, key: str) -> JobExplanation:
         """Why a job waits."""
         from paictl.cluster.kubernetes.scheduling import explain_job  # late: most commands ask no scheduler
 
         pai = self._jobs.find(key)
-        return explain_job(self._scene([pai]), self._configuration(), pai)
+        return explain_job(self._scene([pai]), self._configuration(), pai, *self._ahead())
 
     def foresee(self, request: JobRequest) -> JobExplanation:
         """The explanation of a job as if it had been submitted now."""
         from paictl.cluster.kubernetes.scheduling import foresee_job
 
-        return foresee_job(self._scene([]), self._configuration(), request)
+        return foresee_job(self._scene([]), self._configuration(), request, *self._ahead())
 
     def picture(self, cluster: str, now: datetime, epoch: datetime, *, history: bool) -> Picture:
         """Everything at once."""
@@ -54,7 +61,8 @@ class SchedulingReader:
 
         jobs, seen = self._jobs.everything()
         events = events_of(jobs, seen) if history else None
-        return picture_of(self._scene(jobs), self._newest(), cluster, now, epoch, events)
+        found = picture_of(self._scene(jobs), self._newest(), cluster, now, epoch, events)
+        return replace(found, windows=self._windows.shown(now))
 
     def impact(self, files: Mapping[str, str]) -> Sequence[Impact]:
         """Whom other files would harm."""
@@ -74,6 +82,12 @@ class SchedulingReader:
             if found is not None:
                 seen.setdefault(found.job, []).append(found)
         return ClusterSnapshot(nodes, pods, jobs, seen)
+
+    def _ahead(self) -> tuple[Windows, Millis]:
+        """The windows, and what time it is."""
+        self._client.get("/version")
+        now = self._client.date or datetime.now(UTC)
+        return self._windows.read(now), millis_between(UNIX, now)
 
     def _all(self, path: str, query: Mapping[str, object] | None = None) -> list[Json]:
         return [one for _, page in self._client.list(path, query) for one in page]

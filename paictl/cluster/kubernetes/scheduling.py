@@ -16,6 +16,7 @@ from paictl.cluster.kubernetes.jobviews import view_of
 from paictl.cluster.kubernetes.names import CONTROLLER, JOBS_NAMESPACE
 from paictl.cluster.kubernetes.nodes import views_of
 from paictl.cluster.kubernetes.paijob.names import KEY
+from paictl.cluster.maintenance import UNIX
 from paictl.cluster.picture import Picture
 from paictl.cluster.pods.recovering import Recovered, recovered
 from paictl.cluster.scheduling import Impact, JobExplanation, JobImpact, JobSituation
@@ -23,12 +24,15 @@ from paictl.cluster.taking import taken
 from paictl.cluster.timeline import timeline
 from paictl.cluster.values import Event, JobRequest, JobState
 from paictl.cluster.whywaits import explained
+from paictl.cluster.windowwaits import waits_for_windows
 from paictl.errors import PaictlError
 from paictl.scheduler.explain import PodVerdict
 from paictl.scheduler.inspection import inspect
 from paictl.scheduler.wire import pod_name, read_request
+from paictl.units import Millis
 from paictl.workload.lifecycle import RunState
 from paictl.workload.pods import plan_job
+from paictl.workload.windows import Windows
 
 if TYPE_CHECKING:
     from paictl.cluster.kubernetes.paijob.resource import PaiJob
@@ -108,8 +112,10 @@ def _state(scene: ClusterSnapshot, configuration: ConfigSnapshot | None) -> tupl
     return found, f"of {number} pods it is not known on which devices they run" if number else ""
 
 
-def explain_job(scene: ClusterSnapshot, configuration: ConfigSnapshot, pai: PaiJob) -> JobExplanation:
-    """What a job does, or why it waits and what would let it run."""
+def explain_job(
+    scene: ClusterSnapshot, configuration: ConfigSnapshot, pai: PaiJob, windows: Windows, now: Millis
+) -> JobExplanation:
+    """What a job does, or why it waits and what would let it run; windows and `now` count from 1970."""
     record = pai.record
     if record is None:
         state = JobState.STOPPED if pai.stopped else JobState.WAITING
@@ -132,6 +138,9 @@ def explain_job(scene: ClusterSnapshot, configuration: ConfigSnapshot, pai: PaiJ
         reasons = [pod.reason for pod in scene.seen.get(pai.name, ()) if pod.place in places and pod.reason]
         return replace(known, situation=JobSituation.STARTING, reason=reasons[0] if reasons else "")
     request = requests[0] if requests else _request(pai, waiting[0].role, status.attempt)
+    closed = waits_for_windows(known, found.engine, request, record.max_run_time, windows, now, UNIX)
+    if closed is not None:
+        return closed
     groups = scene.groups(found).get(pai.key, [])
     answer = explained(known, found.engine, request, groups or [request.group])
     if answer.scheduler is not None and answer.scheduler.decision is PodVerdict.BIND:
@@ -158,13 +167,16 @@ def _request(pai: PaiJob, role: str, attempt: int) -> PodRequest:
     return replace(request, group=f"{request.group}#{attempt}") if attempt and request.group != name else request
 
 
-def foresee_job(scene: ClusterSnapshot, configuration: ConfigSnapshot, request: JobRequest) -> JobExplanation:
+def foresee_job(
+    scene: ClusterSnapshot, configuration: ConfigSnapshot, request: JobRequest, windows: Windows, now: Millis
+) -> JobExplanation:
     """What would become of a job that was submitted now; raises as `taking.taken` does for one that never is."""
     job = taken(request, configuration)
     number = len(job.plan.pods)
     known = JobExplanation(job.key, JobState.WAITING, JobSituation.NO_ROOM, waiting=number, tasks=number)
-    found = scene.recovered(configuration)
-    return explained(known, found.engine, job.plan.request(job.plan.pods[0]), list(job.plan.groups))
+    found, asked = scene.recovered(configuration), job.plan.request(job.plan.pods[0])
+    closed = waits_for_windows(known, found.engine, asked, job.job.max_run_time, windows, now, UNIX)
+    return closed or explained(known, found.engine, asked, list(job.plan.groups))
 
 
 def impact_of(scene: ClusterSnapshot, now: ConfigSnapshot | None, then: ConfigSnapshot) -> Iterator[Impact]:

@@ -49,7 +49,7 @@ def live(call: Call) -> Answer:
 
 def _values(call: Call) -> dict[str, Any]:
     if Port.SCHEDULING in call.cluster.lacks:
-        return {"picture": None, "chains": (), "vcs": (), "note": ""}
+        return {"picture": None, "chains": (), "vcs": (), "note": "", "windows": ()}
     seen = call.cluster.picture()
     whose = _Whose(call)
     detailed = sum(1 for _ in seen.leaves()) <= MOST_LEAVES
@@ -61,7 +61,7 @@ def _values(call: Call) -> dict[str, Any]:
         }
         for chain in seen.chains
     ]  # fmt: skip
-    return {"picture": seen, "chains": chains, "vcs": _vcs(seen, whose), "note": seen.note}
+    return {"picture": seen, "chains": chains, "vcs": _vcs(seen, whose), "note": seen.note, "windows": seen.windows}
 
 
 @frozen

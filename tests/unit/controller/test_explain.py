@@ -8,6 +8,8 @@ from paictl.cluster.kubernetes.paijob.seen import read_pod
 from paictl.cluster.kubernetes.scheduling import ClusterSnapshot, explain_job
 from paictl.cluster.scheduling import JobSituation
 from paictl.operate import explaining
+from paictl.units import Millis
+from paictl.workload.windows import Windows
 from tests.unit.controller.conftest import cluster, request
 from tests.unit.controller.fakejobs import Bench, FakeJobs
 from tests.unit.controller.test_events import turn
@@ -37,7 +39,9 @@ def test_what_kube_scheduler_says_is_not_contradicted(kube: FakeJobs, message: s
     names = ClusterSnapshot([], [], [pai], {}).recovered(configuration).engine.state.physical.nodes
     ready = {"conditions": [{"type": "Ready", "status": "True"}]}
     nodes = [{"metadata": {"name": name}, "status": ready} for name in names]
-    found = explain_job(ClusterSnapshot(nodes, [pod], [pai], {pai.name: [seen]}), configuration, pai)
+    found = explain_job(
+        ClusterSnapshot(nodes, [pod], [pai], {pai.name: [seen]}), configuration, pai, Windows(), Millis(0)
+    )
     assert found.situation is situation
     lines = [str(line) for line in explaining.lines(found)]
     assert ("can run now" in lines[0]) is (situation is JobSituation.NO_ROOM), lines
