@@ -115,6 +115,9 @@ def serve(
     accounts: Annotated[
         str, typer.Option(metavar="NAMESPACE", help="Keep accounts of device time there; without it none are kept.")
     ] = "",
+    maintenance: Annotated[
+        str, typer.Option(metavar="NAMESPACE", help="Heed the maintenance windows there; without it none are heeded.")
+    ] = "",
     dump: Annotated[Path | None, typer.Option(help="Folder for the state if an invariant breaks.")] = None,
 ) -> None:
     """Answer kube-scheduler's filter, bind and preempt calls, and preempt gang by gang.
@@ -138,6 +141,7 @@ def serve(
         deadline=bind_deadline, devices=tuple(device) if device else DEVICES, dump=dump,
         require_grants=require_grants, longest_grace=longest_grace,
         gang_deadline=gang_deadline, bad_device_deadline=bad_device_deadline, heal_after=heal_after, accounts=accounts,
+        maintenance=maintenance,
     ).with_devices(devices, device_class, device_driver)  # fmt: skip
     try:
         service = ExtenderService(connect(kubeconfig, context), settings, console.info)

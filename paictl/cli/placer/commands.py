@@ -93,6 +93,9 @@ def serve(
     accounts: Annotated[
         str, typer.Option(metavar="NAMESPACE", help="Keep accounts of device time there; without it none are kept.")
     ] = "",
+    maintenance: Annotated[
+        str, typer.Option(metavar="NAMESPACE", help="Heed the maintenance windows there; without it none are heeded.")
+    ] = "",
     dump: Annotated[Path | None, typer.Option(help="Folder for the state if an invariant breaks.")] = None,
 ) -> None:
     """Place gated pods gang by gang, and preempt by eviction.
@@ -111,6 +114,7 @@ def serve(
         pod=namespaced("--pod", pod) if pod else None, delete_after=delete_after, deadline=pin_deadline,
         certificate=tls_cert, key=tls_key, client_authority=tls_client_ca, require_grants=require_grants, dump=dump,
         longest_grace=longest_grace, bad_device_deadline=bad_device_deadline, heal_after=heal_after, accounts=accounts,
+        maintenance=maintenance,
     )  # fmt: skip
     if device:
         settings = replace(settings, devices=tuple(device))

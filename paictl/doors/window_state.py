@@ -1,0 +1,50 @@
+"""What a door knows of maintenance windows, and of how long pods run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from paictl.cluster.kubernetes.paijob.names import MAX_RUN_TIME
+from paictl.cluster.kubernetes.windows import windows_of
+from paictl.cluster.maintenance import UNIX
+from paictl.cluster.values import ClusterError
+from paictl.units import Millis, millis_between
+from paictl.workload.windows import Windows
+
+
+class DoorWindows:
+    """The windows as the ConfigMap says, and what is wrong with it."""
+
+    def __init__(self) -> None:
+        self.found = Windows()
+        self.problem = ""
+        self.told: set[tuple[str, str]] = set()
+        """(window, pod) of who was told to leave, by name and uid."""
+
+    def change(self, found: Mapping[str, Any] | None) -> None:
+        """The ConfigMap is like this now, None: it is not there. A damaged one changes nothing."""
+        try:
+            self.found, self.problem = windows_of(dict(found) if found is not None else None), ""
+        except ClusterError as error:
+            self.problem = f"{error}"
+
+
+def run_limit(pod: Mapping[str, Any]) -> Millis | None:
+    """How long a pod runs at most, by its job's annotation or its own deadline; None: it does not say."""
+    noted = pod["metadata"].get("annotations")
+    said = str(noted.get(MAX_RUN_TIME, "")) if isinstance(noted, dict) else ""
+    if said.endswith("ms") and said[:-2].isdecimal():
+        return Millis(int(said[:-2]))
+    seconds = (pod.get("spec") or {}).get("activeDeadlineSeconds")
+    return Millis(1000 * seconds) if isinstance(seconds, int) and not isinstance(seconds, bool) else None
+
+
+def began_at(pod: Mapping[str, Any]) -> Millis | None:
+    """When a pod began to run, in milliseconds since 1970; None while nobody says so."""
+    at = (pod.get("status") or {}).get("startTime")
+    try:
+        return None if at is None else millis_between(UNIX, datetime.fromisoformat(str(at)))
+    except ValueError:
+        return None
