@@ -14,7 +14,7 @@ from paictl.cluster.maintenance import WindowRequest
 from paictl.cluster.presets import preset_files
 from paictl.errors import PaictlError
 from paictl.units import Millis
-from paictl.workload.windows import WindowError
+from paictl.workload.windows import WindowError, Windows
 from tests.unit.cluster.fakekube import FakeKube
 
 PATH = f"/api/v1/namespaces/paictl-system/configmaps/{NAME}"
@@ -77,10 +77,10 @@ def test_of_two_who_add_at_once_neither_is_lost(kube: FakeKube) -> None:
     store = cluster(kube)
     first = store._windows._write
 
-    def slow(*words: Any) -> bool:
+    def slow(windows: Windows, known: dict[str, Any] | None) -> bool:
         store._windows._write = first  # type: ignore[method-assign]
         add(kube, "w2", name="other")
-        return first(*words)
+        return first(windows, known)
 
     store._windows._write = slow  # type: ignore[method-assign]
     store.add_window(WindowRequest(("w1",), HOUR, store.now + timedelta(hours=9), "mine"))
