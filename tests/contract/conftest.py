@@ -63,6 +63,8 @@ class Contract:
             "defaults": {"virtualCluster": options.pop("vc", "default")},
             "extras": {"gangAllocation": options.pop("gang", True)},
         }
+        if (limit := options.pop("max_run_time", None)) is not None:
+            data["extras"]["maxRunTime"] = limit
         duration = FOREVER if seconds is None else Millis(seconds * 1000)
         return JobRequest(options.pop("user", "ann"), data, None, options.pop("priority", "test"), duration)
 
