@@ -139,8 +139,9 @@ def _check(window: Window, now: Millis, nodes: Collection[str]) -> None:
     if window.end <= window.start:
         raise WindowError(text("window {name} ends before it begins", name=window.name), hint="say how long: --for 4h")
     if window.start < now:
-        past = "ends" if window.end <= now else "begins"
+        name, over = window.name, window.end <= now
+        said = text("window {name} ends in the past", name=name) if over else None
         raise WindowError(
-            text("window {name} {past} in the past", name=window.name, past=past),
+            said or text("window {name} begins in the past", name=name),
             hint="leave --from out for a window that begins now",
         )
