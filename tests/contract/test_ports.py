@@ -165,8 +165,19 @@ def test_windows_are_a_level_that_another_process_sees_and_a_wrong_one_leaves_no
         cluster.remove_window(window.name)
 
 
+@needs(Port.JOBS)
+def test_who_is_there_when_a_window_begins_starts_again_elsewhere(contract: Contract) -> None:
+    cluster = contract.cluster
+    job = contract.submit("stays")
+    node = contract.job_in(job, JobState.RUNNING).tasks[0].node
+    cluster.add_window(WindowRequest((node,), Millis(3_600_000), cluster.now + timedelta(seconds=4)))
+    contract.pass_time(5)
+    again = contract.until(lambda: cluster.job(job), lambda found: found.attempt == 1 and bool(found.tasks[0].node))
+    assert again.tasks[0].node != node
+    assert next(window.active for window in contract.again().windows())
+
+
 @needs(Port.JOBS, Port.SCHEDULING)
-@together
 def test_who_would_meet_a_window_waits_for_it_and_who_ends_before_runs(contract: Contract) -> None:
     cluster = contract.cluster
     start = cluster.now + timedelta(hours=5)
