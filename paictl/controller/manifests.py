@@ -7,13 +7,12 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from paictl.cluster.kubernetes.names import FOR_JOBS, JOBS_NAMESPACE
+from paictl.cluster.kubernetes.names import FOR_JOBS, JOBS_NAMESPACE, MAX_RUN_TIME
 from paictl.cluster.kubernetes.paijob.names import (
     API_VERSION,
     DURATION,
     KEY,
     KIND,
-    MAX_RUN_TIME,
     OWNER,
     PULL,
     RETRY,

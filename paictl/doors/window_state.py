@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from paictl.cluster.kubernetes.paijob.names import MAX_RUN_TIME
-from paictl.cluster.kubernetes.windows import windows_of
+from paictl.cluster.kubernetes.names import MAX_RUN_TIME
 from paictl.cluster.maintenance import UNIX
 from paictl.cluster.values import ClusterError
+from paictl.cluster.windowobject import windows_of
 from paictl.units import Millis, millis_between
 from paictl.workload.windows import Windows
 

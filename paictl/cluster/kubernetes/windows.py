@@ -7,15 +7,14 @@ from datetime import datetime
 from typing import Final
 
 from paictl.cluster.kubernetes.names import NAMESPACE, labels
-from paictl.cluster.maintenance import UNIX, WindowRequest, shown, windows_from, windows_text
+from paictl.cluster.maintenance import UNIX, WindowRequest, shown, windows_text
 from paictl.cluster.values import ClusterError, ConflictError, MaintenanceWindow
+from paictl.cluster.windowobject import KEY, NAME, windows_of
 from paictl.remote.kube.client import Json, KubeClient, KubeError
 from paictl.remote.kube.objects import NOT_FOUND, create, find, path_of, replace
 from paictl.units import Millis, millis_between
 from paictl.workload.windows import Windows
 
-NAME: Final = "paictl-maintenance"
-KEY: Final = "windows.json"
 _TRIES: Final = 5
 
 
@@ -76,15 +75,6 @@ class WindowStore:
             raise ClusterError(
                 f"there is no namespace {NAMESPACE}", hint="push a configuration first: paictl config push -p DIR"
             ) from None
-
-
-def windows_of(found: Json | None) -> Windows:
-    """The windows of the ConfigMap as the API server gives it; raises `ClusterError` for one that is damaged."""
-    try:
-        return windows_from(str(((found or {}).get("data") or {}).get(KEY, "")))
-    except ClusterError as error:
-        error.where = f"configmap {NAMESPACE}/{NAME}"
-        raise
 
 
 def _millis(now: datetime) -> Millis:

@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from paictl.cluster.kubernetes.names import NAMESPACE
-from paictl.cluster.kubernetes.windows import NAME as WINDOWS
 from paictl.cluster.manifests.certificates import CertificateSet
+from paictl.cluster.windowobject import NAME as WINDOWS
 from paictl.doors.manifests import Choices, objects, scheduler_configuration, to_yaml
 from paictl.errors import PaictlError
 from paictl.scheduler.wire import ENABLE

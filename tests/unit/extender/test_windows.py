@@ -6,8 +6,8 @@ from datetime import datetime
 
 import pytest
 
-from paictl.cluster.kubernetes.windows import KEY
 from paictl.cluster.maintenance import windows_text
+from paictl.cluster.windowobject import KEY
 from paictl.doors import housekeeping
 from paictl.doors.metrics import DoorMetrics
 from paictl.remote.kube.client import Json, KubeError
@@ -158,7 +158,7 @@ def test_nobody_is_evicted_for_a_place_that_a_window_closes(harness: Harness) ->
 def test_what_is_damaged_changes_nothing_and_is_said(harness: Harness) -> None:
     plan(harness, *NODES)
     before = harness.core.windows.found
-    harness.core.windows_changed({"data": {KEY: "[{"}})
+    harness.core.windows_changed({"metadata": {"namespace": "paictl-system"}, "data": {KEY: "[{"}})
     assert harness.core.windows.found == before
     assert "configmap paictl-system/paictl-maintenance" in harness.core.windows.problem
     harness.core.windows_changed(None)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from paictl.cluster.kubernetes.windows import KEY
 from paictl.cluster.maintenance import windows_text
+from paictl.cluster.windowobject import KEY
 from paictl.units import Millis
 from paictl.workload.windows import Window, Windows
 from tests.unit.extender.harness import gang

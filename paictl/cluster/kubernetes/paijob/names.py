@@ -31,8 +31,6 @@ RETRY: Final = f"{GROUP}/retry"
 """Annotation beside `TASK`: how often the task had been tried in this attempt before."""
 DURATION: Final = f"{GROUP}/duration"
 """Annotation of pods: how long the task would run if its node were imagined (kwok); real nodes do not look at it."""
-MAX_RUN_TIME: Final = f"{GROUP}/max-run-time"
-"""Annotation of pods: how long their job's attempt runs at most, as ``7200000ms``."""
 
 SCRIPTS: Final = "scripts"
 PULL: Final = "pull"
