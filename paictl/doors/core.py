@@ -161,6 +161,8 @@ class DoorCore:
         self._before: dict[str, tuple[PodEntry, BindInfo]] = {}
         """Pods that run, seen before the core was opened."""
         self.promised = promised(self.book.engine.state)
+        self.nodes = frozenset(self.promised)
+        """The nodes of the configuration."""
         self.health = DoorHealth(self.promised, clock, options.heal_after)
         self.windows = DoorWindows()
         self.claims: PodClaims | None = None

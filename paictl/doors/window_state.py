@@ -22,13 +22,30 @@ class DoorWindows:
         self.problem = ""
         self.told: set[tuple[str, str]] = set()
         """(window, pod) of who was told to leave, by name and uid."""
+        self._closed: dict[tuple[int, ...], frozenset[str]] = {}
+        """Nodes of windows by their numbers: a decision asks for the same few again and again."""
+        self._left: tuple[frozenset[str], frozenset[str], frozenset[str]] | None = None
 
     def change(self, found: Mapping[str, Any] | None) -> None:
         """The ConfigMap is like this now, None: it is not there. A damaged one changes nothing."""
         try:
-            self.found, self.problem = windows_of(dict(found) if found is not None else None), ""
+            self.found, self.problem = windows_of(found), ""
+            self._closed.clear()
         except ClusterError as error:
             self.problem = f"{error}"
+
+    def closed(self, now: Millis, limit: Millis | None) -> frozenset[str]:
+        """The nodes that a pod may not get now which runs for `limit` at most, as `Windows.closed` says."""
+        which = tuple(number for number, one in enumerate(self.found) if one.closes(now, limit))
+        if which not in self._closed:
+            self._closed[which] = self.found.closed(now, limit)
+        return self._closed[which]
+
+    def left(self, nodes: frozenset[str], closed: frozenset[str]) -> frozenset[str]:
+        """The nodes without those that are closed; made once for the same sets."""
+        if self._left is None or self._left[0] is not nodes or self._left[1] is not closed:
+            self._left = nodes, closed, nodes - closed
+        return self._left[2]
 
 
 def run_limit(pod: Mapping[str, Any]) -> Millis | None:

@@ -33,8 +33,7 @@ def now_of(core: DoorCore) -> Millis:
 
 def closed(core: DoorCore, entry: PodEntry) -> frozenset[str]:
     """The nodes that a pod may not get now; the same empty set while there are no windows."""
-    windows = core.windows.found
-    return windows.closed(now_of(core), entry.limit) if windows else _ALL
+    return core.windows.closed(now_of(core), entry.limit) if core.windows.found else _ALL
 
 
 def within(
@@ -47,8 +46,8 @@ def within(
     """
     if not core.windows.found:
         return request, offered
-    nodes = frozenset(core.promised) if request.ignore_suggested or offered is None else offered
-    return replace(request, ignore_suggested=False), nodes - closed(core, entry)
+    nodes = core.nodes if request.ignore_suggested or offered is None else offered
+    return replace(request, ignore_suggested=False), core.windows.left(nodes, closed(core, entry))
 
 
 def noted(core: DoorCore, entry: PodEntry, found: CachedDecision) -> CachedDecision:
