@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from paictl.cells.losing import cells_at_risk
 from paictl.cluster.values import ClusterError, MaintenanceWindow
 from paictl.frozen import frozen
 from paictl.i18n import text
@@ -75,6 +74,8 @@ def outlook(
     window: MaintenanceWindow, others: Iterable[MaintenanceWindow], picture: Picture, spec: ClusterSpec | None
 ) -> Outlook:
     """What a window means as things are now; `others` are all windows, `spec` None: there are no guarantees."""
+    from paictl.cells.losing import cells_at_risk  # late: who only looks at windows promises nothing
+
     together = {
         node
         for one in (window, *others)

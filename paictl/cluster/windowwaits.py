@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from paictl.cluster.scheduling import ClosingWindow, JobExplanation, JobSituation
+from paictl.i18n import text
 from paictl.scheduler.decision import Bind, Preempt
 from paictl.scheduler.errors import RequestError
-from paictl.units import Millis, instant, rfc3339
+from paictl.units import Millis, instant, rfc3339, span_text
+from paictl.words import listed
 from paictl.workload.windows import Windows
 
 if TYPE_CHECKING:
@@ -45,3 +48,17 @@ def waits_for_windows(
     )
     longest = windows.longest(now, fits)
     return replace(known, situation=JobSituation.MAINTENANCE, windows=closing, longest=longest)
+
+
+def closing_lines(windows: Iterable[ClosingWindow]) -> list[str]:
+    """Windows that keep somebody waiting, a line each."""
+    return [
+        text("window {name} closes {nodes} from {start} to {end}", name=one.name, nodes=listed(one.nodes),
+             start=one.start, end=one.end)
+        for one in windows
+    ]  # fmt: skip
+
+
+def longest_line(longest: Millis) -> str:
+    """With which run time somebody would start who waits for windows."""
+    return text("it would start now with a maxRunTime of at most {span}", span=span_text(longest))

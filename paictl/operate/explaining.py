@@ -6,10 +6,9 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from paictl.cluster.scheduling import JobExplanation, JobSituation
+from paictl.cluster.windowwaits import closing_lines, longest_line
 from paictl.i18n import Text, text
 from paictl.scheduler.explain import Names, render, to_data
-from paictl.units import span_text
-from paictl.words import listed
 from paictl.workload.job import PRIORITIES
 from paictl.workload.pods import short_name
 
@@ -23,11 +22,7 @@ def lines(found: JobExplanation) -> list[str]:
                     tasks=found.tasks)  # fmt: skip
         return [*([head] if found.waiting > 1 else []), *render(found.scheduler, _NAMES)]
     said, hint = _plain(found)
-    windows = [
-        text("window {name} closes {nodes} from {start} to {end}", name=one.name, nodes=listed(one.nodes),
-             start=one.start, end=one.end)
-        for one in found.windows
-    ]  # fmt: skip
+    windows = closing_lines(found.windows)
     return [said, *windows, text("hint: {hint}", hint=hint)] if hint else [said, *windows]
 
 
@@ -43,7 +38,7 @@ def data(found: JobExplanation) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _plain(found: JobExplanation) -> tuple[Text, Text | None]:
+def _plain(found: JobExplanation) -> tuple[Text, str | None]:
     """(text, hint) where the scheduler has not looked."""
     match found.situation:
         case JobSituation.SERVICE_STOPPED:
@@ -72,8 +67,7 @@ def _plain(found: JobExplanation) -> tuple[Text, Text | None]:
             said = text("job {job} waits for maintenance: it would still run in it", job=found.job)
             if found.longest is None:
                 return said, None
-            span = span_text(found.longest)
-            return said, text("it would start now with a maxRunTime of at most {span}", span=span)
+            return said, longest_line(found.longest)
         case JobSituation.STARTING:
             return text("job {job} has its devices, and its containers are being started", job=found.job), None
         case JobSituation.NO_SCHEDULER | JobSituation.NO_ROOM:

@@ -6,8 +6,8 @@ Pure: instants are milliseconds since an epoch of the caller's, and the caller s
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator
-from typing import Final
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any, Final
 
 from paictl.errors import ExitCode, PaictlError
 from paictl.frozen import frozen
@@ -48,6 +48,11 @@ class Window:
     def overlaps(self, other: Window) -> bool:
         """Whether there is an instant of both."""
         return self.start < other.end and other.start < self.end
+
+
+def read_window(row: Mapping[str, Any]) -> Window:
+    """A window from the JSON values that `dataclasses.asdict` gives."""
+    return Window(**{**row, "nodes": tuple(row["nodes"])})
 
 
 @frozen

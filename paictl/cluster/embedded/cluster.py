@@ -179,6 +179,9 @@ class EmbeddedCluster:
 
     def windows(self) -> Sequence[MaintenanceWindow]:
         """The maintenance windows that have not ended."""
+        with self._still() as still:
+            if still is not None:
+                return still.windows(self.present)
         return self._live.windows()
 
     def add_window(self, request: WindowRequest) -> MaintenanceWindow:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from datetime import datetime
 from itertools import chain
 from pathlib import Path
@@ -343,6 +344,7 @@ class Live(WithPages, ImaginedPods):
             "until": world.loop.peek(),
             "jobs": [dump_view(view_of(job, epoch), epoch) for job in world.jobs.values()],
             "nodes": [dump_node(view, epoch) for view in node_views(world, epoch)],
+            "windows": [asdict(window) for window in world.windows],
             "services": [dump_service(service_view(world, service, epoch), epoch) for service in there],
         }
 

@@ -18,7 +18,7 @@ from paictl.sim.loop import EventLoop, EventPriority
 from paictl.units import Millis
 from paictl.workload.lifecycle import PodChange, TaskRef
 from paictl.workload.usage import UsageLedger
-from paictl.workload.windows import Window, Windows
+from paictl.workload.windows import Windows, read_window
 
 if TYPE_CHECKING:
     from paictl.scheduler.book import Book
@@ -58,7 +58,7 @@ def load(data: Mapping[str, Any]) -> World:
     world.jobs = {row["key"]: load_job(row) for row in data["jobs"]}
     world.backlog = [_load_notice(row) for row in data["backlog"]]
     world.numbers = dict(data["numbers"])
-    world.windows = Windows(tuple(Window(**{**row, "nodes": tuple(row["nodes"])}) for row in data.get("windows", ())))
+    world.windows = Windows(tuple(map(read_window, data.get("windows", ()))))
     _find_pods(world, data["waiting"]["pods"])
     if data["engine"] is not None:
         loaded = next(service.loaded for service in world.services if service.name == SCHEDULER)

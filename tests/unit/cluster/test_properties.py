@@ -265,6 +265,7 @@ class Commands(RuleBasedStateMachine):
         assert other.jobs() == self.cluster.jobs()
         assert other.nodes() == self.cluster.nodes()
         assert other.services() == self.cluster.services()
+        assert other.windows() == written_down.windows() == self.cluster.windows()
         assert other.events() == self.cluster.events()
 
     def world(self) -> World:

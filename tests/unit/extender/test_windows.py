@@ -8,7 +8,7 @@ import pytest
 
 from paictl.cluster.maintenance import windows_text
 from paictl.cluster.windowobject import KEY
-from paictl.doors import housekeeping
+from paictl.doors import housekeeping, views
 from paictl.doors.metrics import DoorMetrics
 from paictl.remote.kube.client import Json, KubeError
 from paictl.units import Millis
@@ -184,3 +184,15 @@ def test_a_restart_places_by_the_same_windows_and_finds_the_place_of_who_runs(ha
     assert harness.core.book.holds("uid-g-0")
     (other,) = gang("h", 1, 4)
     assert harness.run(other) == ({"n2", "n3"} - {node}).pop()
+
+
+def test_explain_says_which_window_and_with_which_run_time_it_would_start(harness: Harness) -> None:
+    plan(harness, *NODES)
+    (pod,) = gang("g", 1, 4)
+    harness.ask(pod)
+    found = views.explain_pod(harness.core, "default", "g-0")
+    assert (found["situation"], found["longest"]) == ("maintenance", 1000 * HOUR)
+    assert "window disks closes n0, n1, n2, n3 from " in found["text"][1]
+    assert "maxRunTime of at most 1h" in found["text"][2]
+    tell(harness, Windows())
+    assert views.explain_pod(harness.core, "default", "g-0")["situation"] == "ready"
