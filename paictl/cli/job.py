@@ -132,6 +132,7 @@ def _state(word: str) -> JobState:
     paictl job list --watch
     paictl job list --vc vc1 -s waiting
     DEVICES is used/asked for, RAN the time of the present attempt
+    MAX RUN TIME is shown if a job has one (extras.maxRunTime)
 """,
 )
 def list_jobs(
@@ -163,10 +164,10 @@ def _show_jobs(cluster: Cluster, wanted: Filter, output: Output, *, watch: bool,
         if watch:
             console.clear_screen()
         if output is Output.TABLE:
-            write_table(
-                ("JOB", "STATE", "VC", "PRIORITY", "DEVICES", "SUBMITTED", "RAN", "PREEMPTED"),
-                [_row(cluster, job) for job in jobs],
-            )
+            limited = any(job.max_run_time is not None for job in jobs)
+            heads = ("JOB", "STATE", "VC", "PRIORITY", "DEVICES", "SUBMITTED", "RAN", "PREEMPTED")
+            rows = [(*_row(cluster, job), *([span_text(job.max_run_time)] if limited else ())) for job in jobs]
+            write_table((*heads, "MAX RUN TIME") if limited else heads, rows)
         else:
             listed = [job_data(job) for job in jobs]
             write_data([{name: one for name, one in data.items() if name != "tasks"} for data in listed], output)
@@ -215,6 +216,11 @@ def show(job: JobName, output: OutputOption = Output.TABLE, state: StateOption =
     )  # fmt: skip
     times = [("submitted", found.submitted), ("started", found.started), ("ended", found.ended)]
     write(", ".join(f"{said(word)} {clock_text(at)}" for word, at in times if at is not None))
+    if found.ends_by is not None:
+        until, limit = clock_text(found.ends_by), span_text(found.max_run_time)
+        write(spoken("runs until {until} at the latest (maxRunTime {limit})", until=until, limit=limit))
+    elif found.max_run_time is not None:
+        write(spoken("runs for {limit} at most (maxRunTime)", limit=span_text(found.max_run_time)))
     rows = [
         (
             f"{task.role}[{task.index}]",

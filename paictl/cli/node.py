@@ -12,6 +12,7 @@ from paictl.cli import names as names_of
 from paictl.cli.clusters import OutputOption, StateOption, clock_text, confirm, open_cluster, plain
 from paictl.cli.command import App
 from paictl.cli.console import Output, spoken, write, write_data, write_table
+from paictl.cli.maintenance import window_line
 from paictl.cluster.interface import MachineSpec, NodeChange, NodeCondition, NodeView
 from paictl.errors import PaictlError
 from paictl.i18n import counted, joined, text
@@ -81,6 +82,9 @@ def show(name: Name, output: OutputOption = Output.TABLE, state: StateOption = N
         write(spoken("at risk:  {pod} runs on a broken device", pod=pod))
     if node.reason:
         write(spoken("note:     it is {reason}", reason=node.reason))
+    for window in cluster.windows():
+        if machine.name in window.nodes:
+            write(spoken("maintenance: {window}", window=window_line(window)))
     for pod in node.pods:
         write(spoken("runs:     {pod}", pod=pod))
 

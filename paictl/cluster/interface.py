@@ -36,6 +36,7 @@ from paictl.cluster.values import (
     JobState,
     JobView,
     MachineSpec,
+    MaintenanceWindow,
     NodeChange,
     NodeCondition,
     NodeRole,
@@ -54,6 +55,7 @@ from paictl.units import Millis
 
 if TYPE_CHECKING:
     from paictl.cluster.accounts import Account, Token
+    from paictl.cluster.maintenance import WindowRequest
     from paictl.cluster.picture import Picture
     from paictl.cluster.scheduling import Impact, JobExplanation
     from paictl.remote.pipes import Pipes
@@ -77,6 +79,8 @@ __all__ = [
     "JobView",
     "Jobs",
     "MachineSpec",
+    "Maintained",
+    "MaintenanceWindow",
     "Metered",
     "NodeChange",
     "NodeCondition",
@@ -333,7 +337,20 @@ class Metered(Protocol):
         """The device time of a window, up to the present."""
 
 
-class Cluster(Identity, Nodes, Jobs, Scheduling, Configuration, Services, Metered, Protocol):
+class Maintained(Protocol):
+    """A cluster with maintenance windows (`docs/maintenance.md`)."""
+
+    def windows(self) -> Sequence[MaintenanceWindow]:
+        """The windows that have not ended, those that begin first in front."""
+
+    def add_window(self, request: WindowRequest) -> MaintenanceWindow:
+        """Add a window; raises `WindowError` for what is wrong with it, or overlaps another of the same node."""
+
+    def remove_window(self, name: str) -> None:
+        """Remove a window, its nodes are used again; raises `PaictlError` if there is none of that name."""
+
+
+class Cluster(Identity, Nodes, Jobs, Scheduling, Configuration, Services, Metered, Maintained, Protocol):
     """All ports of a cluster together. A function asks for the ports that it uses, not for the whole."""
 
     @property

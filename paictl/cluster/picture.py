@@ -13,7 +13,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from paictl.cluster.values import JobView, NodeView
+from paictl.cluster.values import JobView, MaintenanceWindow, NodeView
 from paictl.frozen import frozen
 from paictl.scheduler.inspection import PhysicalCellStatus
 from paictl.units import rfc3339
@@ -164,6 +164,8 @@ class Picture:
     """Why the cells may not be what they seem, for instance because nothing schedules."""
     timeline: Timeline | None = None
     """Only with history."""
+    windows: tuple[MaintenanceWindow, ...] = ()
+    """Maintenance windows that have not ended, those that begin first in front."""
 
     def top_cells(self) -> Iterator[PhysicalCellStatus]:
         """The top cells of all chains."""

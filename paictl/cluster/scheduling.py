@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from paictl.cluster.values import JobState
 from paictl.frozen import frozen
+from paictl.units import Millis
 
 if TYPE_CHECKING:
     from paictl.scheduler.explain.data import Explanation
@@ -29,8 +30,20 @@ class JobSituation(StrEnum):
     """Cells are free, and kube-scheduler finds no node for another reason, which `JobExplanation.reason` says."""
     HELD_BACK = "held back"
     """A budget or a limit for users holds it back, whatever is free; `JobExplanation.reason` says which."""
+    MAINTENANCE = "maintenance"
+    """Windows alone keep it waiting: `JobExplanation.windows`; with the run time `longest` it would start."""
     NO_ROOM = "no room"
     """The scheduler has looked; `JobExplanation.scheduler` says what it found."""
+
+
+@frozen
+class ClosingWindow:
+    """A maintenance window that a job would still run in; instants as in RFC 3339."""
+
+    name: str
+    nodes: tuple[str, ...]
+    start: str
+    end: str
 
 
 @frozen
@@ -48,6 +61,8 @@ class JobExplanation:
     waiting: int = 0
     tasks: int = 0
     scheduler: Explanation | None = None
+    windows: tuple[ClosingWindow, ...] = ()
+    longest: Millis | None = None
 
 
 def to_data(found: JobExplanation) -> dict[str, Any]:
@@ -64,7 +79,8 @@ def from_data(data: Mapping[str, Any]) -> JobExplanation:
 
     scheduler = None if data["scheduler"] is None else explanation_from(data["scheduler"])
     words = {"state": JobState(data["state"]), "situation": JobSituation(data["situation"])}
-    return JobExplanation(**{**data, **words, "scheduler": scheduler})
+    windows = tuple(ClosingWindow(**{**row, "nodes": tuple(row["nodes"])}) for row in data.get("windows", ()))
+    return JobExplanation(**{**data, **words, "scheduler": scheduler, "windows": windows})
 
 
 class JobImpact(StrEnum):

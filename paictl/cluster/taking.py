@@ -47,7 +47,7 @@ def taken(request: JobRequest, configuration: ConfigSnapshot) -> Taken:
 
     Raises `JobError` for one that cannot be read, asks for what the configuration does not have, or can never run.
     """
-    job = with_wishes(Job.from_mapping(request.data), request.vc, request.priority)
+    job = configuration.run_times.limited(with_wishes(Job.from_mapping(request.data), request.vc, request.priority))
     plan = plan_job(job, configuration.supply, request.user)
     refusal = configuration.judge.refusal(plan)
     if refusal is not None:
@@ -115,7 +115,7 @@ def with_wishes(job: Job, vc: str | None, priority: str | None) -> Job:
 
 
 def as_taken(request: JobRequest, job: Job) -> dict[str, Any]:
-    """The job's data as it is kept: secrets masked, VC and class as the command line said."""
+    """The job's data as it is kept: secrets masked, VC, class and limit as command line and configuration say."""
     data = dict(request.data)
     secrets = data.get("secrets")
     if isinstance(secrets, Mapping):
@@ -123,7 +123,8 @@ def as_taken(request: JobRequest, job: Job) -> dict[str, Any]:
     defaults = {**_mapping(data.get("defaults")), "virtualCluster": job.vc}
     extras = _mapping(data.get("extras"))
     hived = {**_mapping(extras.get("hivedScheduler")), "jobPriorityClass": job.priority_class}
-    return {**data, "defaults": defaults, "extras": {**extras, "hivedScheduler": hived}}
+    limit = {} if job.max_run_time is None else {"maxRunTime": f"{job.max_run_time / 1000:g}s"}
+    return {**data, "defaults": defaults, "extras": {**extras, "hivedScheduler": hived, **limit}}
 
 
 def _mapping(value: object) -> dict[str, Any]:

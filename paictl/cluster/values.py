@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import field
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
@@ -127,6 +127,19 @@ class NodeView:
     """What the machine says of its software: ``os``, ``runtime``, ``driver``, ``cuda``, each if it is known."""
 
 
+@frozen
+class MaintenanceWindow:
+    """A maintenance window; `active`: its nodes are out of service now; `notice` before it, who must leave is told."""
+
+    name: str
+    nodes: tuple[str, ...]
+    start: datetime
+    end: datetime
+    notice: Millis
+    reason: str = ""
+    active: bool = False
+
+
 class JobState(StrEnum):
     """Where a job is in its life."""
 
@@ -196,6 +209,15 @@ class JobView:
     """Devices that its pods hold now."""
     reason: str = ""
     tasks: tuple[TaskView, ...] = ()
+    max_run_time: Millis | None = None
+    """How long an attempt runs at most; None: without a limit."""
+
+    @property
+    def ends_by(self) -> datetime | None:
+        """When the present attempt ends at the latest; None while it does not run, or without a limit."""
+        if self.started is None or self.ended is not None or self.max_run_time is None:
+            return None
+        return self.started + timedelta(milliseconds=self.max_run_time)
 
 
 FOREVER = Millis(-1)
@@ -266,6 +288,10 @@ class EventKind(StrEnum):
     CORDONED = "Cordoned"
     DEVICE_FAILED = "DeviceFailed"
     DEVICE_HEALED = "DeviceHealed"
+    MAINTENANCE_STARTED = "MaintenanceStarted"
+    MAINTENANCE_ENDED = "MaintenanceEnded"
+    # to a node, or a job that has to leave it
+    MAINTENANCE_PLANNED = "MaintenancePlanned"
     # to a node, a task of a job (then the data say which), or a job
     FAILED = "Failed"
     # to a job

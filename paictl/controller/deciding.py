@@ -26,6 +26,7 @@ from paictl.frozen import frozen
 from paictl.workload import lifecycle
 from paictl.workload.job import Job
 from paictl.workload.lifecycle import JobStatus, PodChange, RunState, TaskStatus
+from paictl.workload.runlimits import overran
 
 OVERDUE: Final = timedelta(seconds=30)
 """How long after a pod had to be gone nobody waits for it any more: its node does not answer."""
@@ -78,7 +79,18 @@ def follow(name: str, job: Job, record: JobRecord, seen: JobObjects, now: dateti
     if found.missing and goes_on:
         after = lifecycle.catch_up(job, after, ((one.ref, one.what) for one in found.missing))
         found.news += found.missing
-    return Followed(_updated(record, after, found.news, seen, now))
+    updated = _updated(record, after, found.news, seen, now)
+    if _seconds_left(updated, now) == 0 and updated.max_run_time is not None:
+        ended = _updated(updated, lifecycle.stop(after).status, (), seen, now)
+        return Followed(replace(ended, reason=overran(updated.max_run_time)))
+    return Followed(updated)
+
+
+def _seconds_left(record: JobRecord, now: datetime) -> float | None:
+    """For how long the present attempt may still run; None while it does not, or without a limit."""
+    if record.max_run_time is None or record.started is None or record.status.state.final:
+        return None
+    return max(record.max_run_time / 1000 - (now - record.started).total_seconds(), 0.0)
 
 
 def _updated(
@@ -167,7 +179,7 @@ def wanted(
     rests = {task.ref: _rest_of_task(task, seen, status.attempt, now) for task in tasks}
     rest = _rest_of_attempt(record, seen, now) if len(roles) == len(job.roles) else 0.0
     due = tuple((task.role, task.index, task.retries) for task in tasks if not rests[task.ref])
-    later = min((one for one in (rest, *rests.values()) if one), default=None)
+    later = min((one for one in (rest, *rests.values(), _seconds_left(record, now)) if one), default=None)
     delete = (*forgotten, *_past_tries(status, attempt), *_of_another_door(attempt, gated))
     return JobActions(() if rest else roles, due, delete=delete, later=later)
 

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from paictl.cluster.kubernetes.names import FOR_JOBS, JOBS_NAMESPACE
+from paictl.cluster.kubernetes.names import FOR_JOBS, JOBS_NAMESPACE, MAX_RUN_TIME
 from paictl.cluster.kubernetes.paijob.names import (
     API_VERSION,
     DURATION,
@@ -176,6 +176,9 @@ def _template(kit: JobContext, role: TaskRole, attempt: int, index: int | None =
     lasting = durations_of(kit.job, pai.duration)[role.name]
     if lasting is not None:
         noted[DURATION] = f"{lasting}ms"
+    limit = None if pai.record is None else pai.record.max_run_time
+    if limit is not None:
+        noted[MAX_RUN_TIME] = f"{limit}ms"
     spec: Json = {
         **({"schedulingGates": [{"name": GATE}]} if kit.gated else {"schedulerName": SCHEDULER}),
         "restartPolicy": "Never",

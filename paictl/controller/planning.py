@@ -29,9 +29,12 @@ class Planner:
 
         Raises `JobError` for one that cannot be planned, `ClusterError` if there is no configuration to plan by.
         """
-        plan = plan_job(pai.job, self._configuration().supply, pai.user)
+        configuration = self._configuration()
+        job = configuration.run_times.limited(pai.job)
+        plan = plan_job(job, configuration.supply, pai.user)
         devices = sum(group.leaves for group in plan.groups.values())
-        return JobRecord(lifecycle.submit(pai.job).status, scheduling_of(plan), devices)
+        status = lifecycle.submit(job).status
+        return JobRecord(status, scheduling_of(plan), devices, max_run_time=job.max_run_time)
 
     def _configuration(self) -> ConfigSnapshot:
         with self._lock:

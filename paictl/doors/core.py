@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import field
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from paictl.cells.spec import ClusterSpec
@@ -31,6 +31,7 @@ from paictl.doors.health import DoorHealth
 from paictl.doors.pod_events import PodEvent
 from paictl.doors.sharing import DoorSharing
 from paictl.doors.table import PodEntry, PodRef, PodTable
+from paictl.doors.window_state import DoorWindows
 from paictl.frozen import frozen
 from paictl.scheduler.book import Book, reclassed
 from paictl.scheduler.decision import BindInfo
@@ -167,7 +168,10 @@ class DoorCore:
         self._before: dict[str, tuple[PodEntry, BindInfo]] = {}
         """Pods that run, seen before the core was opened."""
         self.promised = promised(self.book.engine.state)
+        self.nodes = frozenset(self.promised)
+        """The nodes of the configuration."""
         self.health = DoorHealth(self.promised, clock, options.heal_after)
+        self.windows = DoorWindows()
         self.claims: PodClaims | None = None
         """What is known of claims, where they are written."""
         self.claiming: dict[str, Mapping[str, Any]] = {}
@@ -418,8 +422,10 @@ class DoorCore:
         return not self.is_guarded(pod) and not bound_node(pod) and bool(pinned_node(pod))
 
     def asks_for(self, entry: PodEntry, request: PodRequest) -> bool:
-        """Whether a pod still asks for what was decided."""
-        return entry.reading is not None and entry.reading.request == request
+        """Whether a pod still asks for what was decided; which nodes count is the door's own choice."""
+        if entry.reading is None:
+            return False
+        return replace(entry.reading.request, ignore_suggested=request.ignore_suggested) == request
 
     def _release_changed(self, entry: PodEntry) -> None:
         """Give back a place that was decided for something else than the pod asks for now, unless a binding is sent."""
@@ -518,6 +524,12 @@ class DoorCore:
             if self.is_open:
                 self.record_outcomes(self.book.gone(uid, self.wall()))
                 self.work.set()
+
+    def windows_changed(self, found: Mapping[str, Any] | None) -> None:
+        """The maintenance windows are like this now; None: there are none."""
+        with self.guarded():
+            self.windows.change(found)
+        self.work.set()
 
     # --- PodGroups
 

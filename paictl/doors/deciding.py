@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from paictl.doors import pod_events, reclaim
+from paictl.doors import pod_events, reclaim, windows
 from paictl.doors.core import DoorCore
 from paictl.doors.table import CachedDecision, PodEntry, PodRef
 from paictl.scheduler.book import Allocation, Insist, ScheduleResult
@@ -25,8 +25,10 @@ def preempt_unasked(core: DoorCore, ref: PodRef) -> bool:
         if core.held_back(request):
             return False
         try:
-            offered = reclaim.suggested(core, entry, request, None if request.ignore_suggested else frozenset())
-            preempts = isinstance(core.book.engine.plan(request, offered), Preempt)
+            offered = None if request.ignore_suggested else frozenset[str]()
+            asked, offered = windows.within(core, entry, request, offered)
+            offered = reclaim.suggested(core, entry, asked, offered)
+            preempts = isinstance(core.book.engine.plan(asked, offered), Preempt)
         except RequestError:
             preempts = False
         return preempts and decided(core, entry, request, []).kind == "preempt"
@@ -42,9 +44,15 @@ def decide(core: DoorCore, entry: PodEntry, request: PodRequest, names: list[str
 def decided(core: DoorCore, entry: PodEntry, request: PodRequest, names: list[str]) -> CachedDecision:
     """The decision, from memory if nothing has changed since the same question. The caller has the lock."""
     offered = None if request.ignore_suggested else frozenset(names)
+    request, offered = windows.within(core, entry, request, offered)
     known = entry.cached
-    if known is not None and is_current(core, known) and known.offered == offered:
+    if known is not None and is_current(core, entry, known) and known.offered == offered:
         return known
+    entry.cached = windows.noted(core, entry, _decided(core, entry, request, offered))
+    return entry.cached
+
+
+def _decided(core: DoorCore, entry: PodEntry, request: PodRequest, offered: frozenset[str] | None) -> CachedDecision:
     try:
         if (refusal := core.refusal(entry)) is not None:
             raise refusal
@@ -52,30 +60,26 @@ def decided(core: DoorCore, entry: PodEntry, request: PodRequest, names: list[st
             entry.cached = CachedDecision(core.book.engine.version, "wait", f"pod waits: {why}", "", offered)
             return entry.cached
         if why := core.claim_obstacle(entry):
-            entry.cached = CachedDecision(core.book.engine.version, "wait", why, "", offered)
-            return entry.cached
+            return CachedDecision(core.book.engine.version, "wait", why, "", offered)
         if offered is None and core.options.own_preemption and (why := reclaim.place_obstacle(core, entry, request)):
-            return _postponed(core, entry, why)
+            return _postponed(core, why)
         found = _decide(core, request, reclaim.suggested(core, entry, request, offered))
     except RequestError as error:
-        cached = CachedDecision(core.book.engine.version, "refused", error.message, "", offered)
         core.record(pod_events.refused(entry.ref, error))
-    else:
-        cached = _taken(core, entry, request, found, offered)
-    entry.cached = cached
-    return cached
+        return CachedDecision(core.book.engine.version, "refused", error.message, "", offered)
+    return _taken(core, entry, request, found, offered)
 
 
-def is_current(core: DoorCore, known: CachedDecision) -> bool:
+def is_current(core: DoorCore, entry: PodEntry, known: CachedDecision) -> bool:
     """Whether nothing has changed since that the decision depends on."""
-    return known.version == core.book.engine.version and known.usage in (None, core.usage.version)
+    same = known.version == core.book.engine.version and known.usage in (None, core.usage.version)
+    return same and known.shut == windows.closed(core, entry)
 
 
-def _postponed(core: DoorCore, entry: PodEntry, why: str) -> CachedDecision:
+def _postponed(core: DoorCore, why: str) -> CachedDecision:
     """A pod that takes any node would get one that excludes it: nobody is evicted for that."""
     reason = f"pod waits: nobody is evicted for it, since its place excludes it: {why}"
-    entry.cached = CachedDecision(core.book.engine.version, "wait", reason, usage=core.usage.version)
-    return entry.cached
+    return CachedDecision(core.book.engine.version, "wait", reason, usage=core.usage.version)
 
 
 def _decide(core: DoorCore, request: PodRequest, offered: frozenset[str] | None) -> ScheduleResult | Allocation:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from paictl.doors import pod_events
 from paictl.doors.core import DoorCore
+from paictl.doors.pod_events import PodEvent
 from paictl.doors.table import PodRef
 from paictl.frozen import frozen
 
@@ -15,6 +17,10 @@ class FailingGang:
     pods: tuple[PodRef, ...]
     """All of its pods that hold devices and are not on their way out."""
     why: str
+
+    def event(self, pod: PodRef) -> PodEvent:
+        """What a pod of it is told once it is evicted."""
+        return pod_events.left_bad_device(pod, self.why)
 
 
 def due(core: DoorCore) -> list[FailingGang]:

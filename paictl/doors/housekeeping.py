@@ -8,7 +8,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import Final
 
-from paictl.doors import pod_events, reclaim
+from paictl.doors import pod_events, reclaim, windows
 from paictl.doors.core import DoorCore
 from paictl.doors.deciding import is_current
 from paictl.doors.table import CachedDecision, PodEntry, PodRef
@@ -177,15 +177,20 @@ def _would_fit(core: DoorCore, entry: PodEntry) -> bool:
     known, engine = entry.cached, core.book.engine
     request = entry.reading.request
     try:
-        offered = reclaim.suggested(core, entry, request, known.offered) if known else None
-        decision = None if core.held_back(request) else engine.plan(request, offered)
+        offered = None if known is None or known.offered is None else known.offered | known.shut
+        asked, offered = windows.within(core, entry, request, None if request.ignore_suggested else offered)
+        held = core.held_back(request)
+        decision = None if held else engine.plan(asked, reclaim.suggested(core, entry, asked, offered))
     except RequestError:
         better = False
     else:
         better = isinstance(decision, Bind if known is not None and known.kind == "preempt" else Bind | Preempt)
     if not better and known is not None:
         usage = None if known.usage is None else core.usage.version
-        entry.cached = CachedDecision(engine.version, known.kind, known.reason, offered=known.offered, usage=usage)
+        shut = windows.closed(core, entry)
+        entry.cached = CachedDecision(
+            engine.version, known.kind, known.reason, offered=known.offered, usage=usage, shut=shut
+        )
     return better
 
 
@@ -197,7 +202,7 @@ def _stale(core: DoorCore, now: float, settle: float) -> list[PodEntry]:
         for entry in core.table
         if entry.reading is not None
         and _waits(core, entry)
-        and (entry.cached is None or not is_current(core, entry.cached))
+        and (entry.cached is None or not is_current(core, entry, entry.cached))
         and (entry.was_asked or entry.asked < queued)
         and max(entry.asked, entry.requeued) < now - min(settle * 2**entry.requeues, LONGEST)
     ]

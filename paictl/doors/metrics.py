@@ -14,6 +14,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.exposition import generate_latest
 from prometheus_client.process_collector import ProcessCollector
 
+from paictl.doors import windows
 from paictl.doors.cells import STATES, CellKey, count
 from paictl.doors.core import NotServingError
 from paictl.workload.usagereport import HOUR
@@ -106,7 +107,7 @@ class DoorMetrics:
             budgets, holders = core.allowances.states(), core.allowances.holders()
             borrowers = core.allowances.borrowers()
             bad, nodes, risk = len(core.health.bad), len(core.health.nodes), _at_risk(core)
-            bad_devices = sum(map(len, core.health.bad_devices.values()))
+            bad_devices, ahead = sum(map(len, core.health.bad_devices.values())), windows.counts(core)
         waiting = GaugeMetricFamily(f"{self.prefix}_waiting_pods", "Pods that wait, by reason.", labels=["reason"])
         common = reasons.most_common(REASONS)
         for reason, number in sorted(common):
@@ -125,6 +126,12 @@ class DoorMetrics:
         yield GaugeMetricFamily(
             f"{self.prefix}_bad_devices", "Devices that no claim gets: missing or tainted.", value=bad_devices
         )
+        maintenance = GaugeMetricFamily(
+            f"{self.prefix}_maintenance_windows", "Maintenance windows by state.", labels=["state"]
+        )
+        for state, number in ahead.items():
+            maintenance.add_metric([state], number)
+        yield maintenance
         doomed = GaugeMetricFamily(
             f"{self.prefix}_guarantees_at_risk", "Preassigned cells of a VC that only bad hardware can serve.",
             labels=["vc"],

@@ -21,7 +21,9 @@ SHOWN = 3
 """Names in a list before the rest is only counted."""
 
 
-VITAL: Final = frozenset({"Preempted", "BudgetOverruled", "GuaranteeLost", "DevicesUnknown", "DeviceEvicted"})
+VITAL: Final = frozenset({
+    "Preempted", "BudgetOverruled", "GuaranteeLost", "DevicesUnknown", "DeviceEvicted", "MaintenanceEvicted",
+})  # fmt: skip
 """Reasons of what is told until the API server has taken it: a pod's end, and a promise that is not kept."""
 
 

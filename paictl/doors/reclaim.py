@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from paictl.cluster.pods import feasibility
+from paictl.doors import windows
 from paictl.scheduler.decision import Bind, Phase, Placement, Preempt, Wait
 from paictl.scheduler.groups import GroupState
 
@@ -122,7 +123,7 @@ def obstacle_on(core: DoorCore, entry: PodEntry, node: str, without: Iterable[st
 
 
 def _usable(core: DoorCore, entry: PodEntry, node: str, without: Iterable[str], pods: int = 1) -> bool:
-    if node in core.health.bad or node in entry.declined:
+    if node in core.health.bad or node in entry.declined or node in windows.closed(core, entry):
         return False
     return not obstacle_on(core, entry, node, without, pods)
 

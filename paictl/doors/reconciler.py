@@ -8,11 +8,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from paictl.doors import claims, conditions, deciding, failing, gangs, housekeeping, pod_events
+from paictl.doors import claims, conditions, deciding, failing, gangs, housekeeping, pod_events, windows
 from paictl.doors.binder import MARGIN
 from paictl.doors.core import DoorCore, NotServingError
+from paictl.doors.failing import FailingGang
 from paictl.doors.housekeeping import Victim
 from paictl.doors.table import PodRef
+from paictl.doors.windows import MovedGang
 from paictl.errors import PaictlError
 from paictl.remote.kube import budgets, pods
 from paictl.remote.kube.client import KubeClient
@@ -61,7 +63,7 @@ class Reconciler:
         self._torn: set[str] = set()
         """Victims of whose gang a pod was evicted: what is left of it does no work."""
         self._failing: dict[str, _Attempt] = {}
-        """Gangs that are to leave a bad device."""
+        """Gangs that are to leave a bad device or a node in maintenance."""
         self._nominated: set[str] = set()
         self._swept = 0.0
         self._counted = 0.0
@@ -109,7 +111,9 @@ class Reconciler:
                 self._check(ref)
         self._give_back()
         self.core.heal()
-        self._leave_bad_devices()
+        self._move_gangs()
+        for event in windows.warned(self.core):
+            self.core.record(event)
         self._take_back_claims()
         if self._swept - self._counted >= gangs.PATIENCE / 6:
             self._counted = self._swept
@@ -136,9 +140,13 @@ class Reconciler:
             case Eviction.GONE:
                 self._check(ref)
 
-    def _leave_bad_devices(self) -> None:
-        """Evict gangs that have a bad device, as a whole or, while a budget protects one of their pods, not at all."""
-        now, found = self.clock(), failing.due(self.core)
+    def _move_gangs(self) -> None:
+        """Evict gangs that have a bad device or are on a node in maintenance.
+
+        As a whole or, while a budget protects one of their pods, not at all.
+        """
+        now = self.clock()
+        found: list[FailingGang | MovedGang] = [*failing.due(self.core), *windows.due(self.core)]
         self._failing = {gang.group: self._failing.get(gang.group) or _Attempt(now, now) for gang in found}
         for gang in found:
             attempt = self._failing[gang.group]
@@ -151,7 +159,7 @@ class Reconciler:
             for ref in () if hindered else gang.pods:
                 answer, refusal = pods.evict(self.client, ref.namespace, ref.name, ref.uid)
                 if answer is Eviction.TAKEN:
-                    self.core.record(pod_events.left_bad_device(ref, gang.why))
+                    self.core.record(gang.event(ref))
                 elif answer is Eviction.REFUSED:
                     self.core.record(pod_events.hindered(ref, ref.key, refusal))
                 else:

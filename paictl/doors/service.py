@@ -76,6 +76,8 @@ class DoorSettings:
     """Which claims are on cells, unless the mode is `ENVIRONMENT`."""
     accounts: str = ""
     """Namespace in which accounts of device time are kept; empty: none are."""
+    maintenance: str = ""
+    """Namespace of the maintenance windows that are heeded; empty: none are."""
     events: bool = True
     dump: Path | None = None
     times: InformerTimes = field(default_factory=InformerTimes)
@@ -158,7 +160,7 @@ class DoorService:
             self.current = self.term_type(
                 self.client, self.read.spec, options, self.record,
                 remaining=self.leadership.remaining, delete_after=self.settings.delete_after, times=self.settings.times,
-                accounts=self.settings.accounts,
+                accounts=self.settings.accounts, maintenance=self.settings.maintenance,
             )  # fmt: skip
             self.metrics.terms += 1
             self.current.start()
@@ -318,6 +320,11 @@ class DoorService:
             ),
             "accounts cannot be kept": (
                 _with_rights(term.accounts.problem) if term is not None and term.accounts is not None else ""
+            ),
+            "maintenance windows cannot be followed": (
+                _with_rights(term.windows.problem or term.core.windows.problem)
+                if term is not None and term.windows is not None
+                else ""
             ),
             "devices": claims.summary(term.core) if term is not None else "",
             "two extenders": term.core.rival if term is not None and not self.settings.elect else "",

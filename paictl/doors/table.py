@@ -16,8 +16,10 @@ from paictl.cluster.pods.feasibility import PodDemand
 from paictl.cluster.pods.labels import Reading, Rules
 from paictl.cluster.pods.reading import read_pod, source_of
 from paictl.doors.podgroups import PodGroups
+from paictl.doors.window_state import began_at, run_limit
 from paictl.frozen import frozen
 from paictl.scheduler.errors import RequestError
+from paictl.units import Millis
 
 
 @frozen
@@ -63,6 +65,8 @@ class CachedDecision:
     """The nodes that were offered, if they counted."""
     usage: int | None = None
     """The version of what pods request that it depends on; None if it does not."""
+    shut: frozenset[str] = frozenset()
+    """The nodes that maintenance windows closed to the pod."""
 
 
 @dataclass(slots=True)
@@ -120,6 +124,10 @@ class PodEntry:
     """How often since it last asked."""
     confirmed: str = ""
     """The bind annotation under which it is known to run."""
+    limit: Millis | None = None
+    """How long it runs at most; None: it does not say."""
+    began: Millis | None = None
+    """When it began to run, in milliseconds since 1970."""
 
 
 def pod_ref(pod: Mapping[str, Any]) -> PodRef:
@@ -156,6 +164,7 @@ class PodTable:
             entry = self.by_uid[ref.uid] = PodEntry(ref, asked=now, met=now)
             self._uid[ref.key] = ref.uid
         entry.user = user_of(pod)
+        entry.limit, entry.began = run_limit(pod), began_at(pod)
         entry.pod_group = self.pod_groups.meet(pod)
         named = self.pod_groups.of(pod)
         source = source_of(pod, named)

@@ -20,6 +20,7 @@ from paictl.cluster.devices.pod_claims import PodClaims
 from paictl.cluster.pods.nodes import node_status
 from paictl.cluster.pods.podgroups import read_group
 from paictl.cluster.usagebooks import UsageStore
+from paictl.cluster.windowobject import NAME as WINDOWS
 from paictl.doors import claims
 from paictl.doors.accounts import Accountant
 from paictl.doors.binder import Binder
@@ -58,6 +59,7 @@ class LeaderTerm:
         delete_after: float | None = None,
         times: InformerTimes | None = None,
         accounts: str = "",
+        maintenance: str = "",
     ) -> None:
         self.core = self.core_type(spec, options, record)
         self.binder = self.binder_type(client, self.core, remaining=remaining)
@@ -95,6 +97,15 @@ class LeaderTerm:
             if options.pod_groups
             else None
         )  # fmt: skip
+        self.windows = (
+            following(
+                client, f"/api/v1/namespaces/{maintenance}/configmaps", self._windows_seen,
+                lambda _key, _uid: self._windows_seen(None), self.synced,
+                query={"fieldSelector": f"metadata.name={WINDOWS}"}, times=times,
+            )
+            if maintenance
+            else None
+        )  # fmt: skip
         self.claim_informers: tuple[Informer, ...] = ()
         if options.claims is not None:
             promised = claims.promised_indexes(self.core.book.engine.state)
@@ -116,7 +127,7 @@ class LeaderTerm:
             self.budgets.start()
 
     def _informers(self) -> tuple[Informer, ...]:
-        others = filter(None, (self.namespaces, self.pod_groups))
+        others = filter(None, (self.namespaces, self.pod_groups, self.windows))
         return (*others, *self.claim_informers, self.nodes, self.pods)
 
     def _devices_changed(self, node: str) -> None:
@@ -138,9 +149,17 @@ class LeaderTerm:
     def synced(self) -> None:
         """A list has been told; when all have, the core opens."""
         with self._opening:
-            if not self.core.is_open and all(one.ready.is_set() for one in self._informers()):
+            if self.core.is_open or self.core.windows.problem:  # rather nothing than a place in maintenance
+                return
+            if all(one.ready.is_set() for one in self._informers()):
                 self.core.open()
                 gc.freeze()  # what is known now stays: no answer has to wait until the collector has walked it
+
+    def _windows_seen(self, found: Json | None) -> None:
+        """The object of the maintenance windows is like this now, None: it is gone."""
+        self.core.windows_changed(found)
+        if self.windows is not None and self.windows.ready.is_set():
+            self.synced()
 
     def node_seen(self, node: Json) -> None:
         """A node object is like this now."""
@@ -168,7 +187,7 @@ class LeaderTerm:
         if self.ended or self.remaining() <= 0:
             return "this process does not lead"
         if not self.core.is_open:
-            found = next(filter(None, (one.problem for one in self._informers())), "")
+            found = next(filter(None, (*(one.problem for one in self._informers()), self.core.windows.problem)), "")
             return f"the scheduler is starting: {found or 'it does not know all pods yet'}"
         return ""
 

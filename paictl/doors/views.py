@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from paictl.cluster.cells import chain_pictures, vc_pictures
 from paictl.cluster.interface import JobState, JobView, MachineSpec, NodeCondition, NodeRole, NodeView
 from paictl.cluster.picture import Picture
-from paictl.doors import gangs, reclaim
+from paictl.cluster.scheduling import JobExplanation, JobSituation
+from paictl.cluster.windowwaits import closing_lines, longest_line, waits_for_windows
+from paictl.doors import gangs, reclaim, windows
 from paictl.scheduler import inspect, inspection
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.explain import PodVerdict, explain, render, to_data
@@ -120,6 +123,8 @@ def explain_pod(core: DoorCore, namespace: str, name: str) -> Json:
             if why := core.held_back(entry.reading.request):
                 text = [f"Pod {entry.ref.key} waits: {why}.", *note]
                 return data | {"situation": "held back", "group": entry.reading.request.group, "text": text}
+            if (closed := _maintenance(core, entry)) is not None:
+                return data | closed
             found = explain(core.book.engine, entry.reading.request)
         except RequestError as error:
             return data | {"situation": "refused", "text": [f"Pod {entry.ref.key} was refused: {error.message}"]}
@@ -130,6 +135,23 @@ def explain_pod(core: DoorCore, namespace: str, name: str) -> Json:
             "text": [*render(found), *note],
             "explanation": to_data(found),
         }
+
+
+def _maintenance(core: DoorCore, entry: PodEntry) -> Json | None:
+    """What a pod waits for that maintenance windows alone keep waiting."""
+    assert entry.reading is not None  # noqa: S101 - asked before
+    request, now = entry.reading.request, windows.now_of(core)
+    known = JobExplanation(entry.ref.key, JobState.WAITING, JobSituation.NO_ROOM)
+    found = waits_for_windows(known, core.book.engine, request, entry.limit, core.windows.found, now, EPOCH)
+    if found is None:
+        return None
+    longest = [] if found.longest is None else [f"  {longest_line(found.longest)}"]
+    head = f"Pod {entry.ref.key} waits for maintenance: it would still run in it."
+    return {
+        "situation": "maintenance", "group": request.group, "longest": found.longest,
+        "text": [head, *(f"  {line}" for line in closing_lines(found.windows)), *longest],
+        "windows": [asdict(one) for one in found.windows],
+    }  # fmt: skip
 
 
 def _running(core: DoorCore, entry: PodEntry) -> Json:

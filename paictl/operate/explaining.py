@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any, Final
 
 from paictl.cluster.scheduling import JobExplanation, JobSituation
+from paictl.cluster.windowwaits import closing_lines, longest_line
 from paictl.i18n import Text, text
 from paictl.scheduler.explain import ExplanationText, Names, render, to_data, wording
 from paictl.workload.job import PRIORITIES
@@ -21,7 +23,8 @@ def lines(found: JobExplanation, *, full: bool = False) -> list[str]:
     if found.scheduler is not None:
         return [*heads(found), *render(found.scheduler, _NAMES, full=full)]
     said, hint = plain(found)
-    return [said, text("hint: {hint}", hint=hint)] if hint else [said]
+    windows = closing_lines(found.windows)
+    return [said, *windows, text("hint: {hint}", hint=hint)] if hint else [said, *windows]
 
 
 def heads(found: JobExplanation) -> list[Text]:
@@ -44,6 +47,7 @@ def data(found: JobExplanation) -> dict[str, Any]:
     return {
         "job": found.job, "state": found.state.value, "situation": found.situation.value, "text": str(said),
         "hint": str(hint or ""),
+        **({"windows": [asdict(one) for one in found.windows], "longest": found.longest} if found.windows else {}),
     }  # fmt: skip
 
 
@@ -77,6 +81,11 @@ def plain(found: JobExplanation) -> tuple[Text, Text | None]:
                 text("job {job} waits: {reason}", job=found.job, reason=found.reason),
                 text("see what is used and what is allowed: paictl usage budget list, paictl usage limits"),
             )  # fmt: skip
+        case JobSituation.MAINTENANCE:
+            said = text("job {job} waits for maintenance: it would still run in it", job=found.job)
+            if found.longest is None:
+                return said, None
+            return said, longest_line(found.longest)
         case JobSituation.STARTING:
             return text("job {job} has its devices, and its containers are being started", job=found.job), None
         case JobSituation.NO_SCHEDULER | JobSituation.NO_ROOM:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any, Final
 
 from paictl.cluster.pods.nodes import NodeStatus
@@ -15,7 +14,6 @@ from paictl.doors.pod_events import PodEvent
 from paictl.doors.table import CachedDecision, PodEntry, PodRef
 from paictl.remote.kube.client import Json
 from paictl.scheduler.errors import RequestError
-from paictl.scheduler.request import PodRequest
 from paictl.scheduler.wire import BIND_INFO, GATE
 
 REFUSED: Final = (5.0, 600.0)
@@ -68,12 +66,6 @@ class PlacerCore(DoorCore):
     def _runs(self, entry: PodEntry, pod: Mapping[str, Any], node: str) -> None:
         if self.is_guarded(pod) or BIND_INFO not in noted_on(pod):
             super()._runs(entry, pod, node)
-
-    def asks_for(self, entry: PodEntry, request: PodRequest) -> bool:
-        """Whether a pod still asks for what was decided; which nodes count is the placer's own choice."""
-        if entry.reading is None:
-            return False
-        return replace(entry.reading.request, ignore_suggested=request.ignore_suggested) == request
 
     def pod_changed(self, pod: Mapping[str, Any]) -> None:
         """A pod is like this now."""

@@ -10,10 +10,13 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import text
+from paictl.units import Millis
 from paictl.workload.callbacks import callbacks_of, commands_around
 from paictl.workload.fields import Fields, JobError, kind, suggestion
+from paictl.workload.runlimits import limit_of
 from paictl.workload.template import MOST_EXPANDED, Leftover, Values, masked, too_large
 
 PRIORITIES: Final = {"oppo": -1, "test": 10, "prod": 100, "crit": 120}
@@ -94,6 +97,8 @@ class Job:
     roles: tuple[TaskRole, ...]
     retry_count: int
     gang: bool
+    max_run_time: Millis | None = None
+    """How long an attempt of the job runs at most, from its first running task on; None: without a limit."""
     leftovers: tuple[Leftover, ...] = ()
     """Templates that name nothing. OpenPAI runs such a job all the same, with the template in its commands."""
 
@@ -137,6 +142,7 @@ class Job:
             roles=roles,
             retry_count=fields.whole("jobRetryCount", 0, 0),
             gang=fields.mapping("extras").flag("gangAllocation", default=True),
+            max_run_time=_max_run_time(fields.mapping("extras")),
             leftovers=tuple(reader.leftovers),
         )
 
@@ -159,6 +165,14 @@ def _priority_class(hived: Fields) -> str:
             hint=suggestion(name, PRIORITIES, "priority classes"),
         )
     return name
+
+
+def _max_run_time(extras: Fields) -> Millis | None:
+    said = extras.get("maxRunTime")
+    try:
+        return None if said is None else limit_of(said)
+    except PaictlError as error:
+        raise extras.error("maxRunTime", error.message, hint=error.hint) from None
 
 
 class _RoleReader:

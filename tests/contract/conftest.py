@@ -47,7 +47,8 @@ class Contract:
 
     def request(self, name: str, **options: Any) -> JobRequest:
         """A job of one role; for ever unless `seconds` is given."""
-        seconds = options.pop("seconds", None)
+        seconds, limit = options.pop("seconds", None), options.pop("max_run_time", None)
+        limited = {} if limit is None else {"maxRunTime": limit}
         role = {
             "instances": options.pop("instances", 1),
             "dockerImage": "image",
@@ -61,7 +62,7 @@ class Contract:
             "prerequisites": [{"name": "image", "type": "dockerimage", "uri": self.image}],
             "taskRoles": {"train": role},
             "defaults": {"virtualCluster": options.pop("vc", "default")},
-            "extras": {"gangAllocation": options.pop("gang", True)},
+            "extras": {"gangAllocation": options.pop("gang", True), **limited},
         }
         duration = FOREVER if seconds is None else Millis(seconds * 1000)
         return JobRequest(options.pop("user", "ann"), data, None, options.pop("priority", "test"), duration)

@@ -20,11 +20,14 @@ from paictl.cluster.interface import (
     Port,
     UnsupportedError,
 )
+from paictl.cluster.maintenance import WindowRequest
 from paictl.cluster.picture import picture_data
 from paictl.cluster.scheduling import JobSituation
 from paictl.cluster.targets import ClusterKind
 from paictl.errors import PaictlError
 from paictl.operate import explaining
+from paictl.units import Millis
+from paictl.workload.windows import WindowError
 from tests.contract.conftest import KINDS, Contract
 
 SERVICES = "services-configuration.yaml"
@@ -142,6 +145,51 @@ def test_a_cordoned_node_gets_no_new_pods_and_keeps_its_own(contract: Contract) 
     placed = {task.node for key in others for task in cluster.job(key).tasks}
     assert node not in placed
     assert cluster.set_node(node, NodeChange.UNCORDON).condition is NodeCondition.READY
+
+
+@needs(Port.NODES)
+def test_windows_are_a_level_that_another_process_sees_and_a_wrong_one_leaves_nothing(contract: Contract) -> None:
+    cluster = contract.cluster
+    start = cluster.now + timedelta(hours=5)
+    window = cluster.add_window(WindowRequest(("worker1",), Millis(3_600_000), start, reason="disks"))
+    assert (window.name, window.nodes, window.reason, window.active) == ("maintenance-1", ("worker1",), "disks", False)
+    assert window.end - window.start == timedelta(hours=1)
+    assert contract.again().windows() == (window,) == cluster.windows()
+    for nodes, at in ((("worker1",), start), (("nobody",), start), (("worker2",), cluster.epoch - timedelta(hours=1))):
+        with pytest.raises(WindowError):
+            cluster.add_window(WindowRequest(nodes, Millis(3_600_000), at))
+    assert contract.again().windows() == (window,)
+    cluster.remove_window(window.name)
+    assert contract.again().windows() == ()
+    with pytest.raises(PaictlError):
+        cluster.remove_window(window.name)
+
+
+@needs(Port.JOBS)
+def test_who_is_there_when_a_window_begins_starts_again_elsewhere(contract: Contract) -> None:
+    cluster = contract.cluster
+    job = contract.submit("stays")
+    node = contract.job_in(job, JobState.RUNNING).tasks[0].node
+    cluster.add_window(WindowRequest((node,), Millis(3_600_000), cluster.now + timedelta(seconds=4)))
+    contract.pass_time(5)
+    again = contract.until(lambda: cluster.job(job), lambda found: found.attempt == 1 and bool(found.tasks[0].node))
+    assert again.tasks[0].node != node
+    assert next(window.active for window in contract.again().windows())
+
+
+@needs(Port.JOBS, Port.SCHEDULING)
+def test_who_would_meet_a_window_waits_for_it_and_who_ends_before_runs(contract: Contract) -> None:
+    cluster = contract.cluster
+    start = cluster.now + timedelta(hours=5)
+    window = cluster.add_window(WindowRequest(("worker1", "worker2"), Millis(3_600_000), start))
+    ends = contract.submit("ends", max_run_time="1h")
+    contract.job_in(ends, JobState.RUNNING)
+    waits = contract.submit("waits", vc="vc1")
+    found = contract.until(lambda: cluster.explain(waits), lambda found: found.situation is JobSituation.MAINTENANCE)
+    assert [one.name for one in found.windows] == [window.name]
+    assert cluster.job(waits).state is JobState.WAITING
+    cluster.remove_window(window.name)
+    contract.job_in(waits, JobState.RUNNING)
 
 
 def _used(contract: Contract, name: str) -> int:

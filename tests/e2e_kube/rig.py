@@ -70,7 +70,7 @@ class Rig:
             [
                 *PAICTL, "extender", "serve", "--config", str(self.config), "--kubeconfig", str(self.conf(EXTENDER)),
                 "--context", "x", "--listen", f"{HOST}:{at}", "--dump", str(self.folder),
-                "--accounts", SPACE, *words,
+                "--accounts", SPACE, "--maintenance", SPACE, *words,
             ],
         )  # fmt: skip
         if wait:

@@ -120,6 +120,9 @@ def serve(
         Path | None,
         typer.Option(help="File with the section sharing: budgets and limits for users; default: that of --config."),
     ] = None,
+    maintenance: Annotated[
+        str, typer.Option(metavar="NAMESPACE", help="Heed the maintenance windows there; without it none are heeded.")
+    ] = "",
     dump: Annotated[Path | None, typer.Option(help="Folder for the state if an invariant breaks.")] = None,
 ) -> None:
     """Answer kube-scheduler's filter, bind and preempt calls, and preempt gang by gang.
@@ -143,6 +146,7 @@ def serve(
         deadline=bind_deadline, devices=tuple(device) if device else DEVICES, dump=dump,
         require_grants=require_grants, longest_grace=longest_grace,
         gang_deadline=gang_deadline, bad_device_deadline=bad_device_deadline, heal_after=heal_after, accounts=accounts,
+        maintenance=maintenance,
     ).with_devices(devices, device_class, device_driver)  # fmt: skip
     try:
         service = ExtenderService(connect(kubeconfig, context), settings, console.info)

@@ -97,6 +97,9 @@ def serve(
         Path | None,
         typer.Option(help="File with the section sharing: budgets and limits for users; default: that of --config."),
     ] = None,
+    maintenance: Annotated[
+        str, typer.Option(metavar="NAMESPACE", help="Heed the maintenance windows there; without it none are heeded.")
+    ] = "",
     dump: Annotated[Path | None, typer.Option(help="Folder for the state if an invariant breaks.")] = None,
 ) -> None:
     """Place gated pods gang by gang, and preempt by eviction.
@@ -115,6 +118,7 @@ def serve(
         pod=namespaced("--pod", pod) if pod else None, delete_after=delete_after, deadline=pin_deadline,
         certificate=tls_cert, key=tls_key, client_authority=tls_client_ca, require_grants=require_grants, dump=dump,
         longest_grace=longest_grace, bad_device_deadline=bad_device_deadline, heal_after=heal_after, accounts=accounts,
+        maintenance=maintenance,
     )  # fmt: skip
     if device:
         settings = replace(settings, devices=tuple(device))

@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     from paictl.cluster.embedded.commands import BringUp, Line, LoggedCommand
     from paictl.cluster.embedded.live import Live
     from paictl.cluster.embedded.users import EmbeddedUsers
-    from paictl.cluster.interface import DeviceTime, NodeView, Protection, ServiceView, TaskPlace
+    from paictl.cluster.interface import DeviceTime, MaintenanceWindow, NodeView, Protection, ServiceView, TaskPlace
     from paictl.cluster.jobpages import JobPage, JobQuery
+    from paictl.cluster.maintenance import WindowRequest
     from paictl.cluster.picture import Picture
     from paictl.cluster.scheduling import Impact, JobExplanation
     from paictl.remote.pipes import Pipes
@@ -173,6 +174,23 @@ class EmbeddedCluster:
     def remove_node(self, name: str) -> None:
         """A machine leaves; its pods are lost."""
         self._live.remove_node(name)
+
+    # --- maintenance
+
+    def windows(self) -> Sequence[MaintenanceWindow]:
+        """The maintenance windows that have not ended."""
+        with self._still() as still:
+            if still is not None:
+                return still.windows(self.present)
+        return self._live.windows()
+
+    def add_window(self, request: WindowRequest) -> MaintenanceWindow:
+        """Add a maintenance window."""
+        return self._live.add_window(request)
+
+    def remove_window(self, name: str) -> None:
+        """Remove a maintenance window."""
+        self._live.remove_window(name)
 
     # --- jobs
 

@@ -18,6 +18,7 @@ from paictl.cluster.embedded.world import World
 from paictl.cluster.interface import JobRequest, MachineSpec, NodeChange
 from paictl.frozen import frozen
 from paictl.units import Millis
+from paictl.workload.windows import Window
 
 # TPL from paictl.workload.template import MASK, masked
 
@@ -162,6 +163,42 @@ class SetDevices(LoggedCommand):
 
 
 @frozen
+class AddWindow(LoggedCommand):
+    """Add a maintenance window; `start` None: now."""
+
+    do: ClassVar[str] = "add-window"
+    nodes: tuple[str, ...]
+    span: Millis
+    start: Millis | None
+    name: str
+    notice: Millis
+    reason: str
+
+    def act(self, world: World) -> object:
+        """The window."""
+        start, name = world.now if self.start is None else self.start, self.name or world.windows.free_name()
+        end = Millis(start + self.span)
+        return world.add_window(Window(name, self.nodes, start, end, self.notice, self.reason))
+
+    @classmethod
+    def of(cls, line: Line) -> Self:
+        """From the log."""
+        return cls(**{**{key: value for key, value in line.items() if key != "do"}, "nodes": tuple(line["nodes"])})
+
+
+@frozen
+class RemoveWindow(LoggedCommand):
+    """Remove a maintenance window."""
+
+    do: ClassVar[str] = "remove-window"
+    name: str
+
+    def act(self, world: World) -> None:
+        """Remove it."""
+        world.remove_window(self.name)
+
+
+@frozen
 class AddNode(LoggedCommand):
     """A machine joins."""
 
@@ -275,7 +312,7 @@ class RunOut(LoggedCommand):
 
 _KINDS: Final[tuple[type[LoggedCommand], ...]] = (
     BringUp, Submit, StopJob, SetNode, SetDevices, AddNode, RemoveNode, Push, SetService, RestartServices, WipeService,
-    Tick, RunOut,
+    Tick, RunOut, AddWindow, RemoveWindow,
 )  # fmt: skip
 _READERS: Final[Mapping[str, Callable[[Line], LoggedCommand]]] = {kind.do: kind.of for kind in _KINDS}
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from paictl.frozen import frozen
@@ -18,7 +18,9 @@ from paictl.scheduler.decision import BindInfo, Preempt
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.events import GroupChange, Outcome
 from paictl.scheduler.groups import Group, GroupState
+from paictl.units import Millis
 from paictl.workload.usage import promises
+from paictl.workload.windows import Windows
 
 if TYPE_CHECKING:
     from paictl.cells.spec import ClusterSpec
@@ -48,6 +50,8 @@ class WithoutGuarantee:
 Release: TypeAlias = EverythingChanged | OfVc | WithoutGuarantee
 """What was released, as far as it matters to those who wait."""
 ANYTHING: Final = EverythingChanged()
+
+NO_WINDOWS: Final = Windows()
 
 Signature: TypeAlias = tuple[object, ...]
 """Everything of a request that its group's placement depends on."""
@@ -116,6 +120,8 @@ class Dispatcher:
         """Uids of the waiting pods of a group, in order."""
         self._buckets: dict[Signature, _Bucket] = {}
         self._numbers: dict[str, int] = {}
+        self._limits: dict[str, Millis | None] = {}
+        """How long the jobs of waiting groups run at most."""
         self._joining: dict[str, None] = {}
         """Groups with waiting pods of which others run already: these have their places."""
         self.owner: Callable[[PodRequest], str] | None = None
@@ -124,6 +130,7 @@ class Dispatcher:
         """Why a gang that holds nothing may not start now, whatever is free; empty if it may. Only with `owner`."""
         self.noted: Callable[[Sequence[object]], None] = lambda _: None
         """Told of what the book did."""
+        self._windows = NO_WINDOWS
         self._reclassed: dict[str, bool] = {}
         """Whether groups have a guarantee that lost theirs or got it back since the caller last asked."""
 
@@ -170,16 +177,24 @@ class Dispatcher:
 
     # --- the queue
 
-    def add(self, request: PodRequest, number: int) -> None:
-        """A pod waits; `number` is its job's place in the order of submission."""
+    def add(self, request: PodRequest, number: int, limit: Millis | None = None) -> None:
+        """A pod waits; `number` is its job's place in the order of submission, `limit` how long it runs at most."""
         self._pods[request.uid] = request
         pods = self._groups.setdefault(request.group, {})
         if not pods:
-            self._numbers[request.group] = number
-            bucket = self._buckets.setdefault(self._signature(request), _Bucket())
+            self._numbers[request.group], self._limits[request.group] = number, limit
+            bucket = self._buckets.setdefault(self._kind(request), _Bucket())
             insort(bucket.order, (-request.priority, number, request.group))
         pods[request.uid] = None
         self._join(request.group)
+
+    def _kind(self, request: PodRequest) -> Signature:
+        """What two waiting requests have in common if they get the same answer, and are held back by the same.
+
+        That is what they ask for, how long they run, and, where users count, whose they are.
+        """
+        known = (*signature(request), self._limits[request.group])
+        return known if self.owner is None else (*known, request.vc, self.owner(request))
 
     def _join(self, group: str) -> None:
         if self.engine is not None and group in self.engine.state.groups.by_name:
@@ -198,8 +213,9 @@ class Dispatcher:
         if not pods:
             del self._groups[request.group]
             self._joining.pop(request.group, None)
-            key = self._signature(request)
+            key = self._kind(request)
             bucket = self._buckets[key]
+            del self._limits[request.group]
             bucket.order.remove((-request.priority, self._numbers.pop(request.group), request.group))
             if not bucket.order:
                 del self._buckets[key]
@@ -213,7 +229,7 @@ class Dispatcher:
         """Mark the kinds of request of some waiting groups as refused, as `dump` found them."""
         for group in groups:
             uid = next(iter(self._groups[group]))
-            self._buckets[self._signature(self._pods[uid])].refused = True
+            self._buckets[self._kind(self._pods[uid])].refused = True
 
     def hold_by(self, owner: Callable[[PodRequest], str] | None) -> None:
         """From now on `obstacle` is asked, whose answer depends on the user too; never with None.
@@ -224,7 +240,7 @@ class Dispatcher:
         self._buckets.clear()
         for group, uids in self._groups.items():
             request = self._pods[next(iter(uids))]
-            bucket = self._buckets.setdefault(self._signature(request), _Bucket())
+            bucket = self._buckets.setdefault(self._kind(request), _Bucket())
             insort(bucket.order, (-request.priority, self._numbers[group], group))
 
     def held(self) -> Iterator[PodRequest]:
@@ -237,11 +253,6 @@ class Dispatcher:
 
     def _head(self, bucket: _Bucket) -> PodRequest:
         return self._pods[next(iter(self._groups[bucket.order[0][2]]))]
-
-    def _signature(self, request: PodRequest) -> Signature:
-        """What two requests have in common if they must get the same answer, and the same obstacle."""
-        known = signature(request)
-        return known if self.owner is None else (*known, request.vc, self.owner(request))
 
     # --- the book
 
@@ -314,12 +325,17 @@ class Dispatcher:
                         self._reconsider(WithoutGuarantee() if before.virtual is None else OfVc(before.vc))
         return outcomes
 
-    def next(self, now: float) -> list[Action]:
+    def reconsider(self) -> None:
+        """Give every refused request another chance, for what it may use has changed."""
+        self._reconsider()
+
+    def next(self, now: float, windows: Windows = NO_WINDOWS) -> list[Action]:
         """Decide about the next group that can be served and carry it out; nothing to do gives an empty list.
 
         The caller does what the actions say (removing evicted pods with `remove`) and calls again. `now` is in
-        seconds of the cluster's clock.
+        seconds of the cluster's clock; `windows` close nodes to who would still run in them.
         """
+        self._windows = windows
         if self.engine is None:
             return []
         for group in self._candidates():
@@ -357,7 +373,7 @@ class Dispatcher:
             request = self._pods[uid]
             done = self._place(request, now)
             if not done:
-                self._buckets[self._signature(request)].refused = True
+                self._buckets[self._kind(request)].refused = True
                 break
             actions.extend(done)
             if isinstance(done[-1], Evicted):
@@ -369,8 +385,9 @@ class Dispatcher:
         from paictl.scheduler.book import Allocation
 
         assert self.book is not None  # noqa: S101 - asked before
+        asked, offered = self.offered(request, self._limits[request.group], Millis(round(1000 * now)), self._windows)
         try:
-            answer = self.book.place(request, now=now)
+            answer = self.book.place(asked, offered, now)
         except RequestError:
             return []
         self._note(answer.outcomes)
@@ -392,6 +409,15 @@ class Dispatcher:
     def _note(self, outcomes: Sequence[Outcome]) -> None:
         self._reclassed.update(reclassed(outcomes))
         self.noted(outcomes)
+
+    def offered(
+        self, request: PodRequest, limit: Millis | None, now: Millis, windows: Windows
+    ) -> tuple[PodRequest, frozenset[str] | None]:
+        """A request as it is asked while windows are ahead, and the nodes that it may use; all (None) without any."""
+        if not windows or self.engine is None:
+            return request, None
+        nodes = self.engine.state.physical.nodes
+        return replace(request, ignore_suggested=False), frozenset(nodes) - windows.closed(now, limit)
 
     def _reconsider(self, release: Release = ANYTHING) -> None:
         """Give those refused requests another chance to which a release can matter.

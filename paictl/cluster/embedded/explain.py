@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from paictl.cluster.embedded.jobs import LiveJob
@@ -20,7 +21,7 @@ NEEDED = (CONTROLLER, SCHEDULER)
 """The services between a job and its devices, in their order."""
 
 
-def explain_job(world: World, job: LiveJob) -> JobExplanation:
+def explain_job(world: World, job: LiveJob, epoch: datetime) -> JobExplanation:
     """What a job does, or why it waits and what would let it run."""
     waiting = [task for task in job.status.tasks if task.state is RunState.WAITING]
     known = JobExplanation(
@@ -38,11 +39,13 @@ def explain_job(world: World, job: LiveJob) -> JobExplanation:
     if why := world.sharing.obstacle(request, job.plan.user):
         return replace(known, situation=JobSituation.HELD_BACK, reason=why)
     from paictl.cluster.whywaits import explained  # late: most commands load this module and explain nothing
+    from paictl.cluster.windowwaits import waits_for_windows
 
-    return explained(known, engine, request, job.plan.groups.keys())
+    closed = waits_for_windows(known, engine, request, job.job.max_run_time, world.windows, world.now, epoch)
+    return closed or explained(known, engine, request, job.plan.groups.keys())
 
 
-def foresee_job(world: World, request: JobRequest) -> JobExplanation:
+def foresee_job(world: World, request: JobRequest, epoch: datetime) -> JobExplanation:
     """What would become of a job that was submitted now; raises as `World.admitted` does for one that never is."""
     (job,) = world.admitted([request])
-    return explain_job(world, job)
+    return explain_job(world, job, epoch)

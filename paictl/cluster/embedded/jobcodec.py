@@ -36,6 +36,7 @@ def dump_job(job: LiveJob) -> dict[str, Any]:
             for place, run in job.runs.items()
         ],
         "demoted_by": job.demoted_by,
+        **({"stopped_for": job.stopped_for} if job.stopped_for else {}),
     }  # fmt: skip
 
 
@@ -60,6 +61,7 @@ def load_job(data: Mapping[str, Any]) -> LiveJob:
             for role, index, incarnation, started, info, ended, reason in data["runs"]
         },
         demoted_by=data["demoted_by"],
+        stopped_for=data.get("stopped_for", ""),
     )
 
 

@@ -52,6 +52,8 @@ class LiveJob:
     runs: dict[Place, Run] = field(default_factory=dict)
     demoted_by: str = ""
     """Who took the guarantee of the job's cells (lazy preemption)."""
+    stopped_for: str = ""
+    """Why the cluster stopped the job, where its user did not."""
 
     _pods: dict[Place, Pod] = field(init=False, repr=False)
     """First pod of each task."""

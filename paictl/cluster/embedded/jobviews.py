@@ -27,8 +27,10 @@ def view_of(job: LiveJob, epoch: datetime, *, tasks: bool = True) -> JobView:
         attempt=job.status.attempt,
         preemptions=job.preemptions,
         used=sum(len(run.info.devices) for _, run in job.running()),
-        reason=f"runs without guarantee, lazily preempted by {job.demoted_by}" if job.demoted_by else "",
+        reason=job.stopped_for
+        or (f"runs without guarantee, lazily preempted by {job.demoted_by}" if job.demoted_by else ""),
         tasks=tuple(_task_view(job, task, epoch) for task in job.status.tasks) if tasks else (),
+        max_run_time=job.job.max_run_time,
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from datetime import datetime
 from itertools import chain
 from pathlib import Path
@@ -39,12 +40,14 @@ from paictl.cluster.interface import (
     NodeChange,
 )
 from paictl.cluster.jobwords import name_taken, no_job
+from paictl.cluster.maintenance import shown
 from paictl.cluster.versions import moved_on
 from paictl.units import Millis, instant, millis_between, unix_millis
 from paictl.workload.monthuse import MonthUse, month_of
 
 if TYPE_CHECKING:
-    from paictl.cluster.interface import NodeView, ServiceView
+    from paictl.cluster.interface import MaintenanceWindow, NodeView, ServiceView
+    from paictl.cluster.maintenance import WindowRequest
     from paictl.cluster.picture import Picture
     from paictl.cluster.scheduling import Impact, JobExplanation
 
@@ -118,6 +121,24 @@ class Live(WithPages, ImaginedPods):
         """A machine leaves; its pods are lost."""
         self._write(commands.RemoveNode(name), lambda _: None)
 
+    # --- maintenance
+
+    def windows(self) -> Sequence[MaintenanceWindow]:
+        """The maintenance windows that have not ended."""
+        with self._world() as world:
+            return shown(world.windows, world.now, self.epoch)
+
+    def add_window(self, request: WindowRequest) -> MaintenanceWindow:
+        """Add a maintenance window."""
+        start = None if request.start is None else millis_between(self.epoch, request.start)
+        nodes = tuple(dict.fromkeys(request.nodes))
+        command = commands.AddWindow(nodes, request.span, start, request.name, request.notice, request.reason)
+        return self._write(command, lambda world: shown(world.windows.all[-1:], world.now, self.epoch)[0])
+
+    def remove_window(self, name: str) -> None:
+        """Remove a maintenance window."""
+        self._write(commands.RemoveWindow(name), lambda _: None)
+
     # --- jobs
 
     def submit(self, requests: Sequence[JobRequest]) -> Sequence[JobView]:
@@ -172,14 +193,14 @@ class Live(WithPages, ImaginedPods):
         from paictl.cluster.embedded.explain import explain_job
 
         with self._world() as world:
-            return explain_job(world, self._job(world, key))
+            return explain_job(world, self._job(world, key), self.epoch)
 
     def foresee(self, request: JobRequest) -> JobExplanation:
         """What would become of a job that was submitted now."""
         from paictl.cluster.embedded.explain import foresee_job
 
         with self._world() as world:
-            return foresee_job(world, request)
+            return foresee_job(world, request, self.epoch)
 
     def held_devices(self) -> Mapping[tuple[str, str], int]:
         """Devices that gangs hold with a guarantee, by (virtual cluster, user); none without a scheduler."""
@@ -347,6 +368,7 @@ class Live(WithPages, ImaginedPods):
             "until": world.loop.peek(),
             "jobs": [dump_view(view_of(job, epoch), epoch) for job in world.jobs.values()],
             "nodes": [dump_node(view, epoch) for view in node_views(world, epoch)],
+            "windows": [asdict(window) for window in world.windows],
             "services": [dump_service(service_view(world, service, epoch), epoch) for service in there],
         }
 

@@ -13,6 +13,7 @@ from paictl.cluster.embedded.jobviews import view_of
 from paictl.cluster.embedded.services import SCHEDULER
 from paictl.cluster.embedded.world import World
 from paictl.cluster.interface import Event, NodeView
+from paictl.cluster.maintenance import shown
 from paictl.cluster.picture import Picture
 from paictl.cluster.timeline import timeline
 from paictl.errors import PaictlError
@@ -36,7 +37,7 @@ def picture(
         job.job.vc for job in world.jobs.values() if job.status.state is RunState.WAITING
     )  # fmt: skip
     seen = inspect(state, jobs) if state else None
-    shown = sorted([*world.jobs.values(), *ended], key=lambda job: job.number)
+    chosen = sorted([*world.jobs.values(), *ended], key=lambda job: job.number)
     return Picture(
         cluster=world.name,
         now=instant(epoch, world.now),
@@ -44,9 +45,10 @@ def picture(
         chains=chain_pictures(seen) if seen else (),
         vcs=vc_pictures(seen, waiting) if seen else (),
         nodes=tuple(nodes),
-        jobs=tuple(view_of(job, epoch, tasks=False) for job in shown),
+        jobs=tuple(view_of(job, epoch, tasks=False) for job in chosen),
         note=note,
         timeline=None if events is None else timeline(events, instant(epoch, world.now)),
+        windows=shown(world.windows, world.now, epoch),
     )
 
 

@@ -25,7 +25,8 @@ class HistoryKind(StrEnum):
 
 
 class Timer(NamedTuple):
-    """Something that will happen: a pod ends, pods of a failed node or of bad devices are given up, a month begins."""
+    """Something that will happen: a pod ends, a month begins, pods of a failed node or of bad devices are given up, or
+    a job that began at `detail` comes to its limit."""
 
     kind: str
     subject: str

@@ -14,11 +14,14 @@ from typing import Any, Final
 from paictl.cluster.embedded.present import Present
 from paictl.cluster.embedded.store import Store, whole
 from paictl.cluster.embedded.viewrows import node_from, service_from, view_from
-from paictl.cluster.interface import JobView, NodeView, ServiceView
+from paictl.cluster.interface import JobView, MaintenanceWindow, NodeView, ServiceView
+from paictl.cluster.maintenance import shown
+from paictl.units import Millis
+from paictl.workload.windows import read_window
 
 KEY: Final = "still"
 """The setting in which it is stored."""
-FORM: Final = 2
+FORM: Final = 3
 """Changed whenever what is written down is, so that what another version wrote is computed anew."""
 MOST: Final = 500
 """Tasks and nodes at most: more take longer to write down with every command than it takes to load the world."""
@@ -57,6 +60,11 @@ class Still:
         """All nodes by name."""
         with whole():
             return [node_from(row, self._epoch) for row in self._row["nodes"]]
+
+    def windows(self, now: Millis) -> tuple[MaintenanceWindow, ...]:
+        """The maintenance windows that have not ended."""
+        with whole():
+            return shown(map(read_window, self._row["windows"]), now, self._epoch)
 
     def services(self) -> list[ServiceView]:
         """All services that are there, by name."""

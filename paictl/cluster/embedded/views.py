@@ -27,11 +27,12 @@ def node_views(world: World, epoch: datetime) -> list[NodeView]:
             if broken.get(run.info.node, set()).intersection(run.info.devices):
                 at_risk.setdefault(run.info.node, []).append(pod)
             used[run.info.node] = used.get(run.info.node, 0) + len(run.info.devices)
-    cells = world.dispatcher.nodes
+    cells, closed = world.dispatcher.nodes, world.windows.active(world.now)
     return [
         NodeView(
             node.machine, node.condition, instant(epoch, node.since), used.get(name, 0), tuple(pods.get(name, ())),
-            NO_CELL if cells is not None and node.machine.role is NodeRole.WORKER and name not in cells else "",
+            f"in maintenance ({closed[name].name})" if name in closed
+            else NO_CELL if cells is not None and node.machine.role is NodeRole.WORKER and name not in cells else "",
             node.bad_devices, tuple(at_risk.get(name, ())),
         )
         for node in world.machines

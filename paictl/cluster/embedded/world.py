@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from paictl.cluster.configured import ConfigSnapshot
+from paictl.cluster.embedded import windows
 from paictl.cluster.embedded.configs import Configurations
 from paictl.cluster.embedded.dispatch import Action, Bound, Demoted, Dispatcher, Evicted, Survivors
 from paictl.cluster.embedded.happened import Happened, Pushed
@@ -37,6 +38,7 @@ from paictl.cluster.embedded.services import (
     EmbeddedServices,
 )  # fmt: skip
 from paictl.cluster.embedded.sharing import WorldSharing
+from paictl.cluster.embedded.windows import WithWindows
 from paictl.cluster.interface import (
     ClusterError,
     ConflictError,
@@ -53,10 +55,12 @@ from paictl.units import Millis
 from paictl.words import listed
 from paictl.workload import lifecycle
 from paictl.workload.lifecycle import PodChange, RunState, TaskRef, Transition
+from paictl.workload.runlimits import overran
 from paictl.workload.usage import Holding, UsageLedger
+from paictl.workload.windows import Windows
 
 
-class World:
+class World(WithWindows):
     """The whole state of an embedded cluster."""
 
     def __init__(self, name: str, services: Iterable[str]) -> None:
@@ -80,6 +84,8 @@ class World:
         self.backlog: list[Notice] = []
         """What the job controller will learn when it runs again."""
         self.numbers = {"event": 0, "job": 0}
+        self.windows = Windows()
+        """Maintenance windows that have not ended."""
         self.usage = UsageLedger(self.now)
         """Device time; its closed spans are the caller's to take away."""
         self.epoch = Millis(0)
@@ -95,15 +101,32 @@ class World:
 
     def advance(self, until: Millis | None) -> None:
         """Let time pass until an instant, or until nothing more will happen."""
-        while (timer := self.loop.pop(until)) is not None:
+        while (timer := self._next(until)) is not None:
             self._happen(timer)
             self._settle()
         self.sharing.settle()
+
+    def _next(self, until: Millis | None) -> Timer | None:
+        """The next thing to happen; what is obsolete does not, so that no clock runs out to it."""
+        while len(self.loop) and self._is_obsolete(self.loop.first()):
+            self.loop.forget()
+        return self.loop.pop(until)
+
+    def _is_obsolete(self, timer: Timer) -> bool:
+        """Whether a timer is the limit of an attempt that does not run any more, or of a window that was removed."""
+        if timer.kind in windows.KINDS:
+            return not self.is_due(timer)
+        job = self.jobs.get(timer.subject)
+        return timer.kind == "limit" and (job is None or job.started != timer.detail)
 
     def _happen(self, timer: Timer) -> None:
         if timer.kind == "end":
             if timer.subject in self.pods:
                 self._pod_over(timer.subject, PodChange.SUCCEEDED, "")
+        elif timer.kind in windows.KINDS:
+            self.window_due(timer)
+        elif timer.kind == "limit":
+            self._stop_overdue(self.jobs[timer.subject])
         elif timer.subject in self.machines and timer.kind == "devices":
             self._leave_devices(timer.subject, Millis(timer.detail))
         elif timer.subject in self.machines:
@@ -113,7 +136,7 @@ class World:
 
     def _settle(self) -> None:
         """Let the scheduler work until it has nothing to do."""
-        while actions := self.dispatcher.next(self.now / 1000):
+        while actions := self.dispatcher.next(self.now / 1000, self.windows):
             for action in actions:
                 self._act(action)
         for group, guaranteed in self.dispatcher.take_reclassed().items():
@@ -196,6 +219,10 @@ class World:
         before, job.status = job.status, step.status
         if job.started is None and step.status.state is RunState.RUNNING:
             job.started = self.now
+            if job.job.max_run_time is not None:
+                timer = Timer("limit", job.key, self.now)
+                at = Millis(self.now + job.job.max_run_time)
+                self.loop.schedule(at, EventPriority.ARRIVAL, timer)  # after the ends of the same instant
         if step.status.attempt > before.attempt:
             job.started, job.demoted_by = None, ""
             self._say(
@@ -214,12 +241,20 @@ class World:
         for ref in step.start:
             request = job.request(ref)
             self.pods[request.uid] = (job.key, ref)
-            self.dispatcher.add(request, job.number)
+            self.dispatcher.add(request, job.number, job.job.max_run_time)
         if step.status.state.final:
             job.ended = self.now
             del self.jobs[job.key]
             self.ended.append(job)
-            self._say(EventKind(step.status.state.value.capitalize()), f"job/{job.key}", "")
+            self._say(EventKind(step.status.state.value.capitalize()), f"job/{job.key}", job.stopped_for)
+
+    def _stop_overdue(self, job: LiveJob) -> None:
+        """Stop a job that has run for as long as it may; the job controller does, now or when it starts again."""
+        limit = job.job.max_run_time
+        overdue = limit is not None and job.started is not None and job.started + limit <= self.now
+        if limit is not None and overdue and self.services.runs(CONTROLLER):
+            job.stopped_for = overran(limit)
+            self._follow(job, lifecycle.stop(job.status))
 
     def submit(self, requests: Sequence[JobRequest]) -> list[LiveJob]:
         """Take jobs, all or none."""
@@ -394,6 +429,8 @@ class World:
             self._say(kind, f"service/{name}", "")
         if running and name == CONTROLLER:
             self._catch_up()
+        if running and name == SCHEDULER:
+            self.drain()
         self.configs.keep(self.services.loaded)
         self._settle()
         return service
@@ -456,6 +493,8 @@ class World:
                     self._follow(self.jobs[key], lifecycle.submit(self.jobs[key].job))
                 case PodNews(key, ref, what):
                     self._notify(key, ref, what)
+        for job in list(self.jobs.values()):
+            self._stop_overdue(job)
 
     # --- events
 

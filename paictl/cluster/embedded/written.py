@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import astuple
+from dataclasses import asdict, astuple
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from paictl.sim.loop import EventLoop, EventPriority
 from paictl.units import Millis
 from paictl.workload.lifecycle import PodChange, TaskRef
 from paictl.workload.usage import UsageLedger
+from paictl.workload.windows import Windows, read_window
 
 if TYPE_CHECKING:
     from paictl.scheduler.book import Book
@@ -40,6 +41,7 @@ def dump(world: World) -> dict[str, Any]:
         "waiting": world.dispatcher.dump(),
         "usage": world.usage.dump(),
         "month": world.sharing.dump(),
+        **({"windows": [asdict(window) for window in world.windows]} if world.windows else {}),
         "engine": None if engine is None else _dump_engine(engine),
         "nodes": None if engine is None else list(engine.state.physical.nodes),
     }
@@ -57,6 +59,7 @@ def load(data: Mapping[str, Any]) -> World:
     world.jobs = {row["key"]: load_job(row) for row in data["jobs"]}
     world.backlog = [_load_notice(row) for row in data["backlog"]]
     world.numbers = dict(data["numbers"])
+    world.windows = Windows(tuple(map(read_window, data.get("windows", ()))))
     world.sharing.restore(data.get("month"))
     loaded = next((service.loaded for service in world.services if service.name == SCHEDULER), None)
     if data["engine"] is not None and loaded is not None:
@@ -135,7 +138,8 @@ def _find_pods(world: World, waiting: Iterable[str]) -> None:
     for uid in waiting:
         key, ref = refs[uid]
         world.pods[uid] = (key, ref)
-        world.dispatcher.add(world.jobs[key].request(ref), world.jobs[key].number)
+        job = world.jobs[key]
+        world.dispatcher.add(job.request(ref), job.number, job.job.max_run_time)
     for key, job in world.jobs.items():
         for ref, _ in job.running():
             world.pods[job.pod(ref).uid] = (key, ref)

@@ -24,6 +24,8 @@ from paictl.cluster.kubernetes.services.port import KubeServices
 from paictl.cluster.kubernetes.store import VersionStore
 from paictl.cluster.kubernetes.times import read_time
 from paictl.cluster.kubernetes.users import KubernetesUsers
+from paictl.cluster.kubernetes.windows import WindowStore
+from paictl.cluster.maintenance import WindowRequest
 from paictl.cluster.picture import Picture
 from paictl.cluster.scheduling import Impact, JobExplanation, JobSituation
 from paictl.cluster.usagebooks import UsageStore
@@ -35,6 +37,7 @@ from paictl.cluster.values import (
     JobRequest,
     JobView,
     MachineSpec,
+    MaintenanceWindow,
     NodeChange,
     NodeView,
     Port,
@@ -69,7 +72,10 @@ class KubernetesCluster:
         self._services = KubeServices(client, self._store, lambda: self.name)
         self._users = KubernetesUsers(client)
         self._jobs = JobStore(client)
-        self._looker = SchedulingReader(client, self._store, self._jobs, lambda: self._services.loaded(SCHEDULER))
+        self._windows = WindowStore(client)
+        self._looker = SchedulingReader(
+            client, self._store, self._jobs, lambda: self._services.loaded(SCHEDULER), self._windows
+        )
 
     def follow_jobs(self) -> None:
         """Watch jobs from now on and answer from that, for a process that asks again and again, from many threads."""
@@ -169,6 +175,24 @@ class KubernetesCluster:
     def _all(self, path: str, fields: str = "") -> list[Json]:
         query = {"fieldSelector": fields} if fields else None
         return [one for _, page in self._client.list(path, query) for one in page]
+
+    # --- maintenance
+
+    def windows(self) -> Sequence[MaintenanceWindow]:
+        """The maintenance windows that have not ended."""
+        with told():
+            return self._windows.shown(self.now)
+
+    def add_window(self, request: WindowRequest) -> MaintenanceWindow:
+        """Add a maintenance window."""
+        with told():
+            names = {str(node["metadata"]["name"]) for node in self._all("/api/v1/nodes")}
+            return self._windows.add(request, self.now, names)
+
+    def remove_window(self, name: str) -> None:
+        """Remove a maintenance window."""
+        with told():
+            self._windows.remove(name, self.now)
 
     # --- accounts
 

@@ -42,6 +42,7 @@ def view_of(pai: PaiJob, pods: Iterable[PodSeen], number: int = 0, *, tasks: boo
         used=sum(len(pod.devices) for pod in present.values() if pod.node and not pod.over),
         reason=record.reason,
         tasks=tuple(_tasks(record, present)) if tasks else (),
+        max_run_time=record.max_run_time,
     )
 
 

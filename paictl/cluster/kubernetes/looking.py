@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
@@ -13,10 +14,14 @@ from paictl.cluster.kubernetes.names import JOBS_NAMESPACE
 from paictl.cluster.kubernetes.paijob.resource import PaiJob
 from paictl.cluster.kubernetes.paijob.seen import PodSeen, read_pod
 from paictl.cluster.kubernetes.store import VersionStore
+from paictl.cluster.kubernetes.windows import WindowStore
+from paictl.cluster.maintenance import UNIX
 from paictl.cluster.picture import Picture
 from paictl.cluster.scheduling import Impact, JobExplanation
 from paictl.cluster.values import JobRequest
 from paictl.remote.kube.client import Json, KubeClient
+from paictl.units import Millis, millis_between
+from paictl.workload.windows import Windows
 
 if TYPE_CHECKING:
     from paictl.cluster.kubernetes.scheduling import ClusterSnapshot
@@ -29,26 +34,30 @@ class SchedulingReader:
     """Looks at one cluster, by the configuration that its scheduler has `loaded`, else by the newest."""
 
     def __init__(
-        self, client: KubeClient, store: VersionStore, jobs: JobStore, loaded: Callable[[], int | None]
+        self, client: KubeClient, store: VersionStore, jobs: JobStore, loaded: Callable[[], int | None],
+        windows: WindowStore,
     ) -> None:  # fmt: skip
         self._client = client
         self._store = store
         self._jobs = jobs
         self._loaded = loaded
+        self._windows = windows
 
     def explain(self, key: str) -> JobExplanation:
         """Why a job waits."""
         from paictl.cluster.kubernetes.scheduling import explain_job  # late: most commands ask no scheduler
 
         pai, configuration = self._jobs.find(key), self._configuration()
-        return explain_job(self._scene([pai]), configuration, pai, self._month(configuration))
+        windows, now = self._ahead()
+        return explain_job(self._scene([pai]), configuration, pai, windows, now, self._month(configuration))
 
     def foresee(self, request: JobRequest) -> JobExplanation:
         """The explanation of a job as if it had been submitted now."""
         from paictl.cluster.kubernetes.scheduling import foresee_job
 
         configuration = self._configuration()
-        return foresee_job(self._scene([]), configuration, request, self._month(configuration))
+        windows, now = self._ahead()
+        return foresee_job(self._scene([]), configuration, request, windows, now, self._month(configuration))
 
     def held_devices(self) -> Mapping[tuple[str, str], int]:
         """Devices with a guarantee by (virtual cluster, user)."""
@@ -74,7 +83,8 @@ class SchedulingReader:
 
         jobs, seen = self._jobs.everything()
         events = events_of(jobs, seen) if history else None
-        return picture_of(self._scene(jobs), self._newest(), cluster, now, epoch, events)
+        found = picture_of(self._scene(jobs), self._newest(), cluster, now, epoch, events)
+        return replace(found, windows=self._windows.shown(now))
 
     def impact(self, files: Mapping[str, str]) -> Sequence[Impact]:
         """Whom other files would harm."""
@@ -94,6 +104,12 @@ class SchedulingReader:
             if found is not None:
                 seen.setdefault(found.job, []).append(found)
         return ClusterSnapshot(nodes, pods, jobs, seen)
+
+    def _ahead(self) -> tuple[Windows, Millis]:
+        """The windows, and what time it is."""
+        self._client.get("/version")
+        now = self._client.date or datetime.now(UTC)
+        return self._windows.read(now), millis_between(UNIX, now)
 
     def _all(self, path: str, query: Mapping[str, object] | None = None) -> list[Json]:
         return [one for _, page in self._client.list(path, query) for one in page]

@@ -17,6 +17,7 @@ from paictl.cluster.kubernetes.jobviews import view_of
 from paictl.cluster.kubernetes.names import CONTROLLER, JOBS_NAMESPACE
 from paictl.cluster.kubernetes.nodes import views_of
 from paictl.cluster.kubernetes.paijob.names import KEY
+from paictl.cluster.maintenance import UNIX
 from paictl.cluster.picture import Picture
 from paictl.cluster.pods.recovering import Recovered, recovered
 from paictl.cluster.scheduling import Impact, JobExplanation, JobImpact, JobSituation
@@ -24,12 +25,15 @@ from paictl.cluster.taking import taken
 from paictl.cluster.timeline import timeline
 from paictl.cluster.values import Event, JobRequest, JobState
 from paictl.cluster.whywaits import explained
+from paictl.cluster.windowwaits import waits_for_windows
 from paictl.errors import PaictlError
 from paictl.scheduler.explain import PodVerdict
 from paictl.scheduler.inspection import inspect
 from paictl.scheduler.wire import pod_name, read_request
+from paictl.units import Millis
 from paictl.workload.lifecycle import RunState
 from paictl.workload.pods import plan_job
+from paictl.workload.windows import Windows
 
 if TYPE_CHECKING:
     from paictl.cluster.kubernetes.paijob.resource import PaiJob
@@ -111,9 +115,13 @@ def _state(scene: ClusterSnapshot, configuration: ConfigSnapshot | None) -> tupl
 
 
 def explain_job(
-    scene: ClusterSnapshot, configuration: ConfigSnapshot, pai: PaiJob, month: Used | None = None
-) -> JobExplanation:
-    """What a job does, or why it waits and what would let it run; `month` is what was used, where that is known."""
+    scene: ClusterSnapshot, configuration: ConfigSnapshot, pai: PaiJob, windows: Windows, now: Millis,
+    month: Used | None = None,
+) -> JobExplanation:  # fmt: skip
+    """What a job does, or why it waits and what would let it run.
+
+    Windows and `now` count from 1970; `month` is what was used, where that is known.
+    """
     record = pai.record
     if record is None:
         state = JobState.STOPPED if pai.stopped else JobState.WAITING
@@ -138,6 +146,9 @@ def explain_job(
     request = requests[0] if requests else _request(pai, waiting[0].role, status.attempt)
     if why := obstacle(configuration.sharing, found.engine, scene.pods, request, pai.user, month):
         return replace(known, situation=JobSituation.HELD_BACK, reason=why)
+    closed = waits_for_windows(known, found.engine, request, record.max_run_time, windows, now, UNIX)
+    if closed is not None:
+        return closed
     groups = scene.groups(found).get(pai.key, [])
     answer = explained(known, found.engine, request, groups or [request.group])
     if answer.scheduler is not None and answer.scheduler.decision is PodVerdict.BIND:
@@ -165,7 +176,12 @@ def _request(pai: PaiJob, role: str, attempt: int) -> PodRequest:
 
 
 def foresee_job(
-    scene: ClusterSnapshot, configuration: ConfigSnapshot, request: JobRequest, month: Used | None = None
+    scene: ClusterSnapshot,
+    configuration: ConfigSnapshot,
+    request: JobRequest,
+    windows: Windows,
+    now: Millis,
+    month: Used | None = None,
 ) -> JobExplanation:
     """What would become of a job that was submitted now; raises as `taking.taken` does for one that never is."""
     job = taken(request, configuration)
@@ -174,7 +190,8 @@ def foresee_job(
     found, first = scene.recovered(configuration), job.plan.request(job.plan.pods[0])
     if why := obstacle(configuration.sharing, found.engine, scene.pods, first, request.user, month):
         return replace(known, situation=JobSituation.HELD_BACK, reason=why)
-    return explained(known, found.engine, first, list(job.plan.groups))
+    closed = waits_for_windows(known, found.engine, first, job.job.max_run_time, windows, now, UNIX)
+    return closed or explained(known, found.engine, first, list(job.plan.groups))
 
 
 def impact_of(scene: ClusterSnapshot, now: ConfigSnapshot | None, then: ConfigSnapshot) -> Iterator[Impact]:

@@ -51,6 +51,7 @@ def detail(job: JobView) -> dict[str, Any]:
         "appExitTriggerTaskRoleName": None,
         "appExitTriggerTaskIndex": None,
         "appExitType": None,
+        "maxRunTime": job.max_run_time,
     }
     roles: dict[str, Any] = {}
     for task in job.tasks:

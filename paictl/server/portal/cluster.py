@@ -25,9 +25,12 @@ def live(call: Call) -> Answer:
 
 def _values(call: Call) -> dict[str, Any]:
     if Port.SCHEDULING in call.cluster.lacks:
-        return {"picture": None, "chains": (), "vcs": (), "note": ""}
+        return {"picture": None, "chains": (), "vcs": (), "note": "", "windows": ()}
     seen = call.cluster.picture()
-    return {"picture": seen, "chains": drawn(call, seen.chains), "vcs": _vcs(seen, Whose(call)), "note": seen.note}
+    return {
+        "picture": seen, "chains": drawn(call, seen.chains), "vcs": _vcs(seen, Whose(call)), "note": seen.note,
+        "windows": seen.windows,
+    }  # fmt: skip
 
 
 def _vcs(seen: Picture, whose: Whose) -> Sequence[dict[str, Any]]:

@@ -170,3 +170,29 @@ def test_repeat_is_bounded(paictl: Paictl, jobs: Path) -> None:
     assert (done.code, "is too often" in done.err) == (2, True)
     done = paictl("job", "submit", str(jobs), "--repeat", "20000")
     assert (done.code, "more than 20000 jobs" in done.err) == (2, True)
+
+
+def test_a_limit_is_shown_in_list_and_job_and_lists_without_one_have_no_column(paictl: Paictl, jobs: Path) -> None:
+    assert paictl("job", "submit", str(jobs / "a.yaml"), "--user", "me").code == 0
+    assert "MAX RUN TIME" not in paictl("job", "list").out
+    with (jobs / "b.yaml").open("a", encoding="utf-8") as file:
+        file.write("extras: {maxRunTime: 2m}\n")
+    done = paictl("job", "submit", str(jobs / "b.yaml"), "--user", "me")
+    assert (done.code, done.err) == (0, "")
+    rows = paictl("job", "list", "-o", "wide").out.splitlines()
+    assert rows[0].endswith("MAX RUN TIME")
+    assert [row.split()[-1] for row in rows[1:]] == ["-", "2m"]
+    assert "at the latest (maxRunTime 2m)" in paictl("job", "show", "me~b").out
+    assert paictl("job", "show", "me~b", "-o", "json").data["max_run_time"] == 120_000
+    paictl("cluster", "tick", "2m")
+    assert paictl("job", "show", "me~b").out.splitlines()[0] == (
+        "job me~b: Stopped, ran longer than its maxRunTime of 2m"
+    )
+
+
+def test_a_limit_that_is_no_time_is_refused_with_its_line(paictl: Paictl, jobs: Path) -> None:
+    with (jobs / "b.yaml").open("a", encoding="utf-8") as file:
+        file.write("extras: {maxRunTime: soon}\n")
+    done = paictl("job", "submit", str(jobs / "b.yaml"))
+    assert done.code != 0
+    assert "b.yaml:12:22" in done.out + done.err

@@ -32,6 +32,8 @@ class Bench:
     def job(self, name: str, vc: str, **options: Any) -> dict[str, Any]:
         gpu, instances = options.pop("gpu", 1), options.pop("instances", 1)
         extras = {"gangAllocation": options.pop("gang", True), "hivedScheduler": options.pop("hived", {})}
+        if (limit := options.pop("max_run_time", None)) is not None:
+            extras["maxRunTime"] = limit
         return {
             "protocolVersion": 2,
             "name": name,

@@ -6,6 +6,7 @@ import os
 import shutil
 import tempfile
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from paictl.cluster.embedded.cluster import EmbeddedCluster
 from paictl.cluster.embedded.world import World
 from paictl.cluster.interface import FOREVER, EventKind, JobRequest, MachineSpec, NodeChange, NodeRole
 from paictl.cluster.machines import machines_in
+from paictl.cluster.maintenance import WindowRequest
 from paictl.cluster.presets import PRESETS, SERVICES, preset_files
 from paictl.errors import PaictlError
 from paictl.scheduler.invariants import validate
@@ -68,13 +70,14 @@ class Commands(RuleBasedStateMachine):
     @rule(
         shape=shapes, vc=st.integers(0, 3), priority=st.sampled_from(list(PRIORITIES)), gang=st.booleans(),
         lazy=st.booleans(), minutes=st.sampled_from([0, 1, 5, 30, -1]), retries=st.sampled_from([0, 0, 1, -1]),
-        name=st.integers(0, 1000),
+        name=st.integers(0, 1000), limit=st.sampled_from([None, None, "3m", "1h"]),
     )  # fmt: skip
     def submit(self, shape: tuple[int, int], vc: int, priority: str, minutes: int, **more: Any) -> None:
         instances, gpu = shape
         vcs = [*PRESETS[self.preset].vcs, "nowhere"]
         hived = {"lazyPreemptionEnable": more["lazy"]}
-        options = {"instances": instances, "gpu": gpu, "gang": more["gang"], "retries": more["retries"], "hived": hived}
+        options = {"instances": instances, "gpu": gpu, "gang": more["gang"], "retries": more["retries"], "hived": hived,
+                   "max_run_time": more["limit"]}  # fmt: skip
         name = f"job{more['name'] % (len(self.names) + 3)}"
         data = self.bench.job(name, vcs[min(vc, len(vcs) - 1)], **options)
         duration = FOREVER if minutes < 0 else Millis(minutes * MINUTE)
@@ -116,6 +119,21 @@ class Commands(RuleBasedStateMachine):
         """One that was removed comes back, or one that nobody knows."""
         machine = self.workers[which % len(self.workers)]
         self.attempt(lambda: self.cluster.add_node(machine))
+
+    @rule(
+        which=st.sets(st.integers(0, 1000), min_size=1, max_size=2), lasts=st.sampled_from([1, 10, 200]),
+        after=st.sampled_from([None, 1, 30, 2000]),
+    )  # fmt: skip
+    def add_window(self, which: set[int], lasts: int, after: int | None) -> None:
+        nodes = self.nodes()
+        chosen = tuple(sorted({nodes[one % len(nodes)] for one in which})) if nodes else ()
+        start = None if after is None else self.cluster.now + timedelta(minutes=after)
+        request = WindowRequest(chosen, Millis(lasts * MINUTE), start)
+        self.attempt(lambda: self.cluster.add_window(request))
+
+    @rule(number=st.integers(1, 3))
+    def remove_window(self, number: int) -> None:
+        self.attempt(lambda: self.cluster.remove_window(f"maintenance-{number}"))
 
     @rule(name=st.sampled_from(RUNNING), running=st.booleans())
     def set_service(self, name: str, running: bool) -> None:
@@ -210,6 +228,16 @@ class Commands(RuleBasedStateMachine):
                     assert not broken & {(event.data["node"], device) for device in event.data["devices"]}
 
     @invariant()
+    def nothing_runs_in_maintenance_or_beyond_its_limit(self) -> None:
+        world = self.world()
+        active = world.windows.active(world.now) if world.services.runs("hivedscheduler") else {}
+        for job in world.jobs.values():
+            assert active.keys().isdisjoint({run.info.node for _, run in job.running()})
+            limit = job.job.max_run_time
+            if limit is not None and job.started is not None and world.services.runs("frameworkcontroller"):
+                assert job.started + limit > world.now
+
+    @invariant()
     def a_name_is_used_once(self) -> None:
         keys = [job.key for job in self.cluster.jobs()]
         assert len(keys) == len(set(keys))
@@ -237,6 +265,7 @@ class Commands(RuleBasedStateMachine):
         assert other.jobs() == self.cluster.jobs()
         assert other.nodes() == self.cluster.nodes()
         assert other.services() == self.cluster.services()
+        assert other.windows() == written_down.windows() == self.cluster.windows()
         assert other.events() == self.cluster.events()
 
     def world(self) -> World:

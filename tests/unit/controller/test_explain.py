@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
 from paictl.cluster.kubernetes.paijob.seen import read_pod
 from paictl.cluster.kubernetes.scheduling import ClusterSnapshot, explain_job
 from paictl.cluster.presets import preset_files
-from paictl.cluster.scheduling import JobSituation
+from paictl.cluster.scheduling import JobExplanation, JobSituation
 from paictl.cluster.values import ClusterError
 from paictl.operate import explaining
+from paictl.units import Millis
+from paictl.workload.windows import Windows
 from tests.unit.controller.conftest import cluster, request
 from tests.unit.controller.fakejobs import Bench, FakeJobs
 from tests.unit.controller.test_events import turn
@@ -39,7 +43,9 @@ def test_what_kube_scheduler_says_is_not_contradicted(kube: FakeJobs, message: s
     names = ClusterSnapshot([], [], [pai], {}).recovered(configuration).engine.state.physical.nodes
     ready = {"conditions": [{"type": "Ready", "status": "True"}]}
     nodes = [{"metadata": {"name": name}, "status": ready} for name in names]
-    found = explain_job(ClusterSnapshot(nodes, [pod], [pai], {pai.name: [seen]}), configuration, pai)
+    found = explain_job(
+        ClusterSnapshot(nodes, [pod], [pai], {pai.name: [seen]}), configuration, pai, Windows(), Millis(0)
+    )
     assert found.situation is situation
     lines = [str(line) for line in explaining.lines(found)]
     assert ("can run now" in lines[0]) is (situation is JobSituation.NO_ROOM), lines
@@ -62,11 +68,15 @@ def test_a_limit_for_users_and_a_budget_are_named_before_the_scheduler_is_asked(
     seen = {pai.name: [one for one in map(read_pod, pods) if one is not None]}
     scene = ClusterSnapshot([], pods, [pai], seen)
     spent = {("tenanta", "bob"): 3_600_000}
-    found = explain_job(scene, configuration, pai, spent)
+
+    def explained(month: Mapping[tuple[str, str], int] | None) -> JobExplanation:
+        return explain_job(scene, configuration, pai, Windows(), Millis(0), month)
+
+    found = explained(spent)
     assert found.situation is JobSituation.HELD_BACK
     assert "the budget of virtual cluster tenanta is used up" in str(explaining.lines(found)[0])
-    assert explain_job(scene, configuration, pai, {}).situation is JobSituation.NO_ROOM, "two devices are allowed"
-    assert explain_job(scene, configuration, pai, None).situation is JobSituation.NO_ROOM, "nobody here can know"
+    assert explained({}).situation is JobSituation.NO_ROOM, "two devices are allowed"
+    assert explained(None).situation is JobSituation.NO_ROOM, "nobody here can know"
 
 
 def test_a_job_beyond_its_users_limit_is_not_taken(kube: FakeJobs) -> None:

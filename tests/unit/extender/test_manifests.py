@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
+from paictl.cluster.kubernetes.names import NAMESPACE
 from paictl.cluster.manifests.certificates import CertificateSet
+from paictl.cluster.windowobject import NAME as WINDOWS
 from paictl.doors.manifests import Choices, objects, scheduler_configuration, to_yaml
 from paictl.errors import PaictlError
 from paictl.scheduler.wire import ENABLE
@@ -157,9 +159,22 @@ def test_both_doors_share_one_lease() -> None:
         found = made(door=door)
         command = found["Deployment", name]["spec"]["template"]["spec"]["containers"][0]["command"]
         leases.add(command[command.index("--lease") + 1])
-        (rule,) = [one for one in found["Role", f"{name}-lease"]["rules"] if "resourceNames" in one]
+        rules = [one for one in found["Role", f"{name}-lease"]["rules"] if one["resources"] == ["leases"]]
+        (rule,) = [one for one in rules if "resourceNames" in one]
         assert f"paictl-system/{rule['resourceNames'][0]}" in leases
     assert leases == {"paictl-system/hivedscheduler-extender"}
+
+
+@pytest.mark.parametrize(
+    ("door", "name"), [("extender", "hivedscheduler-extender"), ("gates", "hivedscheduler-placer")]
+)
+def test_both_doors_heed_the_windows_that_they_may_read(door: str, name: str) -> None:
+    found = made(door=door)
+    command = found["Deployment", name]["spec"]["template"]["spec"]["containers"][0]["command"]
+    assert command[command.index("--maintenance") + 1] == NAMESPACE
+    (rule,) = [one for one in found["Role", f"{name}-lease"]["rules"] if one["resources"] == ["configmaps"]]
+    assert (rule["resourceNames"], set(rule["verbs"])) == ([WINDOWS], {"get", "list", "watch"})
+    assert found["Role", f"{name}-lease"]["metadata"]["namespace"] == NAMESPACE
 
 
 def test_there_is_no_other_door() -> None:

@@ -115,6 +115,31 @@ def test_an_end_that_the_watch_never_told_is_found_by_the_next_list(harness: Har
         term.stop()
 
 
+def test_windows_are_followed_and_damaged_ones_keep_a_door_that_starts_shut() -> None:
+    cluster = Cluster()
+    path = "/api/v1/namespaces/paictl-system/configmaps"
+    about = {"name": "paictl-maintenance", "namespace": "paictl-system", "uid": "u"}
+    cluster.things[path] = [{"metadata": {**about, "resourceVersion": "1"}, "data": {"windows.json": "[{"}}]
+    client: Any = cluster
+    term = LeaderTerm(
+        client, spec(), DoorOptions(), lambda _event: None, remaining=lambda: math.inf,
+        times=InformerTimes(relist=0.1), maintenance="paictl-system",
+    )  # fmt: skip
+    term.start()
+    try:
+        until(lambda: "the maintenance windows are damaged" in term.problem)
+        assert not term.core.is_open, "a pod could get a place in maintenance"
+        rows = [{"name": "w", "nodes": ["n0"], "start": "2001-01-01T00:00:00Z", "end": "2999-01-01T00:00:00Z"}]
+        fixed = {"metadata": {**about, "resourceVersion": "2"}, "data": {"windows.json": json.dumps(rows)}}
+        cluster.things[path] = [fixed]
+        until(lambda: term.core.is_open)
+        assert [one.name for one in term.core.windows.found] == ["w"]
+        cluster.things[path] = []
+        until(lambda: not term.core.windows.found)
+    finally:
+        term.stop()
+
+
 def test_pod_groups_are_followed_as_soon_as_the_api_server_says_where_they_are(file: Path) -> None:
     cluster = Cluster()
     cluster.things[f"{GROUPS}/podgroups"] = [

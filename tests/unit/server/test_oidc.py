@@ -52,7 +52,7 @@ def federated(server: Server, provider: FakeProvider) -> Server:
     whole = yaml.safe_load(files[FILE]) | {"authentication": {"oidc": section}}
     server.cluster.push({**files, FILE: yaml.safe_dump(whole)}, "oidc")
     federation = Federation("", clock=lambda: 0.0)
-    server.app = ServerApp(server.workers, Router(routes(federation)), federation=federation)
+    server.app = ServerApp(server.workers, Router(routes(federation=federation)), federation=federation)
     return server
 
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from paictl.cluster.interface import JobState, NodeChange
+from paictl.cluster.interface import JobRequest, JobState, NodeChange
+from paictl.cluster.maintenance import WindowRequest
 from paictl.operate import explaining
 from paictl.units import Millis
 from tests.unit.server.conftest import PASSWORD, Reply, Server
@@ -114,6 +115,26 @@ def test_one_sees_the_own_jobs_only_and_of_the_cluster_what_is_in_use(
     assert "bob~secret-plan" in root.get("/cluster")
     assert "bob~secret-plan" in root.get("/jobs")
     assert "bob~secret-plan" not in root.get("/jobs?mine=1")
+
+
+def test_a_window_and_the_run_time_of_a_job_are_shown(server: Server, ann: Browser, root: Browser) -> None:
+    assert 'id="maintenance"' not in ann.get("/cluster")
+    evil = "<b>disks</b>"
+    server.cluster.add_window(WindowRequest(("worker1", "worker2"), Millis(3_600_000), reason=evil))
+    seen = ann.get("/cluster")
+    assert evil not in seen
+    assert "Maintenance Window Nodes From To Reason maintenance-1 worker1, worker2" in text_of(seen)
+    assert "维护" in ann.get("/cluster", language="zh")
+    submit(ann)
+    page = text_of(ann.get("/jobs/ann/one"))
+    assert "job ann~one waits for maintenance" in page
+    assert "window maintenance-1 closes worker1, worker2 from" in page
+    assert 'id="max-run-time"' not in ann.get("/jobs/ann/one")
+    server.cluster.remove_window("maintenance-1")
+    data = {**server.cluster.job_data("ann~one"), "name": "two", "defaults": {"virtualCluster": "default"}}
+    data["extras"] = {"maxRunTime": "2h"}
+    server.cluster.submit([JobRequest("root", data)])
+    assert "Runs at most 2h (until" in text_of(root.get("/jobs/root/two"))
 
 
 def test_names_never_become_markup(root: Browser) -> None:

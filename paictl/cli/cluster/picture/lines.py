@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Final
 
 from rich.cells import cell_len
@@ -25,6 +26,7 @@ from paictl.scheduler.groups import Hold
 from paictl.scheduler.inspection import PhysicalCellStatus
 from paictl.scheduler.occupancy import CellState
 from paictl.units import span_text
+from paictl.words import listed
 
 _FEW_DEVICES: Final = 128
 """Up to here a cluster is shown node by node."""
@@ -69,6 +71,18 @@ def _summary(picture: Picture, width: int) -> Iterator[Line]:
         words += [[(BAD_STYLE, _condition(node, picture))] for node in away[:_FEW_ROWS]]
         words += [[("", f"and {len(away) - _FEW_ROWS} more: paictl node list")]] if len(away) > _FEW_ROWS else []
         yield from flow(words, width)
+    for window in picture.windows[:_FEW_ROWS]:
+        said_of_it = spoken(
+            "maintenance {name}: {nodes} from {start} to {end}", name=window.name, nodes=listed(window.nodes, 4),
+            start=_clock(window.start), end=_clock(window.end),
+        )  # fmt: skip
+        yield [(BAD_STYLE if window.active else "", cut(said_of_it, width))]
+    if len(picture.windows) > _FEW_ROWS:
+        yield [("", f"and {len(picture.windows) - _FEW_ROWS} more: paictl maintenance list")]
+
+
+def _clock(at: datetime) -> str:
+    return at.astimezone().strftime("%Y-%m-%d %H:%M")
 
 
 def _counts(picture: Picture) -> Iterator[Line]:

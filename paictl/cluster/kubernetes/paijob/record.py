@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 
 from paictl.cluster.kubernetes.times import read_time
 from paictl.frozen import frozen
-from paictl.units import from_unix, rfc3339
+from paictl.units import Millis, from_unix, rfc3339
 from paictl.workload.lifecycle import JobStatus, RunState, TaskStatus
 
 Json = dict[str, Any]
@@ -76,6 +76,8 @@ class JobRecord:
     reason: str = ""
     runs: Mapping[Place, LastRun] = field(default_factory=dict)
     attempts: tuple[AttemptLine, ...] = ()
+    max_run_time: Millis | None = None
+    """How long an attempt runs at most, decided once for all attempts."""
     closed: bool = False
     """Whether the job has ended and nothing of it runs any more: nobody need look at it again."""
 
@@ -101,6 +103,7 @@ def status_json(record: JobRecord) -> Json:
         "total": len(status.tasks),
         "devices": record.devices,
         "preemptions": record.preemptions,
+        "maxRunTime": record.max_run_time,
         "closed": record.closed,
         "scheduling": {role: dict(spec) for role, spec in record.scheduling.items()},
         "roles": [_role_json(role, tasks) for role, tasks in _by_role(status.tasks)],
@@ -207,6 +210,7 @@ def read_record(status: Mapping[str, Any]) -> JobRecord | None:
         str(status.get("reason", "")),
         _runs(status.get("runs") or {}),
         tuple(_attempts(status.get("attempts") or ())),
+        None if status.get("maxRunTime") is None else Millis(int(status["maxRunTime"])),
         bool(status.get("closed")),
     )  # fmt: skip
 

@@ -30,7 +30,14 @@ TABLE: dict[str, tuple[str, ...]] = {
         "hived.skus",
     ),
     "job": ("job.prerequisites", "job.commands", "job.roles", "job.wishes", "job.extras"),
-    "services": ("services.credentials", "services.ports", "services.sections", "services.alerts", "services.sharing"),
+    "services": (
+        "services.credentials",
+        "services.ports",
+        "services.sections",
+        "services.alerts",
+        "services.sharing",
+        "services.tenants",
+    ),
     "service": ("service",),
     "lab": ("lab",),
     "across": (
@@ -41,6 +48,7 @@ TABLE: dict[str, tuple[str, ...]] = {
         "across.job_sizes",
         "across.services",
         "across.sharing",
+        "across.tenants",
     ),
 }
 """Family of rules → the modules that hold them. Families run in this order; the last one takes bundles."""

@@ -75,6 +75,7 @@ KNOWN = (
     "gangAllocation",
     "hivedScheduler",
     "jobStatusChangeNotification",
+    "maxRunTime",
     "storages",
     "submitFrom",
 )
@@ -121,7 +122,7 @@ _CALLBACKS: Final = ("plugin", "callbacks", "failurePolicy")
 """Keys of a prerequisite that only mean something together, and only with the plugin cmd."""
 
 
-_READ: Final = frozenset({"hivedScheduler", "gangAllocation", "submitFrom"})
+_READ: Final = frozenset({"hivedScheduler", "gangAllocation", "maxRunTime", "submitFrom"})
 """Extras that mean something here, or that only say which program wrote the job."""
 
 

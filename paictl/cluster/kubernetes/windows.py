@@ -1,0 +1,81 @@
+"""Maintenance windows in a Kubernetes cluster: one ConfigMap, replaced only over the version that was read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from datetime import datetime
+from typing import Final
+
+from paictl.cluster.kubernetes.names import NAMESPACE, labels
+from paictl.cluster.maintenance import UNIX, WindowRequest, shown, windows_text
+from paictl.cluster.values import ClusterError, ConflictError, MaintenanceWindow
+from paictl.cluster.windowobject import KEY, NAME, windows_of
+from paictl.remote.kube.client import Json, KubeClient, KubeError
+from paictl.remote.kube.objects import NOT_FOUND, create, find, path_of, replace
+from paictl.units import Millis, millis_between
+from paictl.workload.windows import Windows
+
+_TRIES: Final = 5
+
+
+class WindowStore:
+    """The windows of one cluster."""
+
+    def __init__(self, client: KubeClient) -> None:
+        self._client = client
+
+    def read(self, now: datetime) -> Windows:
+        """The windows that have not ended; instants count from 1970. Raises `ClusterError` for a damaged object."""
+        windows, _ = self._found()
+        return windows.current(_millis(now))
+
+    def shown(self, now: datetime) -> tuple[MaintenanceWindow, ...]:
+        """The same with dates."""
+        return shown(self.read(now), _millis(now), UNIX)
+
+    def add(self, request: WindowRequest, now: datetime, nodes: Collection[str]) -> MaintenanceWindow:
+        """Add a window; raises `WindowError` for what is wrong with it."""
+        at = _millis(now)
+
+        def change(windows: Windows) -> Windows:
+            return windows.added(request.window(windows, at, UNIX), at, nodes)
+
+        return shown(self._changed(change, at).all[-1:], at, UNIX)[0]
+
+    def remove(self, name: str, now: datetime) -> None:
+        """Remove a window; raises `PaictlError` if there is none of that name."""
+        self._changed(lambda windows: windows.without(name), _millis(now))
+
+    def _changed(self, change: Callable[[Windows], Windows], now: Millis) -> Windows:
+        """Windows after a change, written over the version that it was made from."""
+        for _ in range(_TRIES):
+            windows, known = self._found()
+            after = change(windows.current(now))
+            if self._write(after, known):
+                return after
+        raise ConflictError("others change the maintenance windows all the time", hint="run the same command again")
+
+    def _found(self) -> tuple[Windows, Json | None]:
+        known = find(self._client, path_of(NAMESPACE, "configmaps", NAME))
+        return windows_of(known), known
+
+    def _write(self, windows: Windows, known: Json | None) -> bool:
+        """Write windows over what was read; False if others were faster."""
+        about: Json = {"name": NAME, "namespace": NAMESPACE, "labels": labels("maintenance")}
+        if known is not None:
+            about["resourceVersion"] = known["metadata"]["resourceVersion"]
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": about, "data": {KEY: windows_text(windows)}}
+        if known is not None:
+            return replace(self._client, path_of(NAMESPACE, "configmaps", NAME), body) is not None
+        try:
+            return create(self._client, path_of(NAMESPACE, "configmaps"), body) is not None
+        except KubeError as error:
+            if error.status != NOT_FOUND:
+                raise
+            raise ClusterError(
+                f"there is no namespace {NAMESPACE}", hint="push a configuration first: paictl config push -p DIR"
+            ) from None
+
+
+def _millis(now: datetime) -> Millis:
+    return millis_between(UNIX, now)

@@ -1,0 +1,134 @@
+"""Maintenance windows as they cross the port: with dates, and with what they mean for jobs and guarantees."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from paictl.cluster.values import ClusterError, MaintenanceWindow
+from paictl.frozen import frozen
+from paictl.i18n import text
+from paictl.units import Millis, instant, millis_between, rfc3339
+from paictl.workload.windows import NOTICE, Window, Windows
+
+if TYPE_CHECKING:
+    from paictl.cells.spec import ClusterSpec
+    from paictl.cluster.picture import Picture
+
+UNIX: Final = datetime(1970, 1, 1, tzinfo=UTC)
+"""The epoch of windows that are written down with dates."""
+
+
+@frozen
+class WindowRequest:
+    """A window to be added; `start` None: now, `name` empty: the next that is free. Spans are milliseconds."""
+
+    nodes: tuple[str, ...]
+    span: Millis
+    start: datetime | None = None
+    name: str = ""
+    notice: Millis = NOTICE
+    reason: str = ""
+
+    def window(self, windows: Windows, now: Millis, epoch: datetime) -> Window:
+        """The window on a clock that counts from an epoch."""
+        start = now if self.start is None else millis_between(epoch, self.start)
+        nodes = tuple(dict.fromkeys(self.nodes))
+        name = self.name or windows.free_name()
+        return Window(name, nodes, start, Millis(start + self.span), self.notice, self.reason)
+
+
+def shown(windows: Iterable[Window], now: Millis, epoch: datetime) -> tuple[MaintenanceWindow, ...]:
+    """Windows with dates, those that begin first in front."""
+    return tuple(
+        MaintenanceWindow(
+            one.name, one.nodes, instant(epoch, one.start), instant(epoch, one.end), one.notice, one.reason,
+            one.is_active(now),
+        )
+        for one in sorted(windows, key=lambda one: (one.start, one.name))
+    )  # fmt: skip
+
+
+@frozen
+class LeavingJob:
+    """A job that runs on nodes of a window and may not end in time; `ends_by` None: it has no limit."""
+
+    key: str
+    vc: str
+    nodes: tuple[str, ...]
+    ends_by: datetime | None = None
+
+
+@frozen
+class Outlook:
+    """What a window means: who has to leave, and preassigned cells at risk by virtual cluster."""
+
+    window: MaintenanceWindow
+    leaving: tuple[LeavingJob, ...]
+    at_risk: Mapping[str, int]
+
+
+def outlook(
+    window: MaintenanceWindow, others: Iterable[MaintenanceWindow], picture: Picture, spec: ClusterSpec | None
+) -> Outlook:
+    """What a window means as things are now; `others` are all windows, `spec` None: there are no guarantees."""
+    from paictl.cells.losing import cells_at_risk  # late: who only looks at windows promises nothing
+
+    together = {
+        node
+        for one in (window, *others)
+        if one.start < window.end and window.start < one.end
+        for node in one.nodes
+    }  # fmt: skip
+    at_risk = {} if spec is None else cells_at_risk(spec, together)
+    return Outlook(window, tuple(_leaving(window, picture)), at_risk)
+
+
+def _leaving(window: MaintenanceWindow, picture: Picture) -> Iterable[LeavingJob]:
+    nodes: dict[str, dict[str, None]] = {}
+    for top in picture.top_cells():
+        for node in top.nodes():
+            if node.name in window.nodes:
+                for leaf in node.leaves():
+                    if leaf.job:
+                        nodes.setdefault(leaf.job, {})[node.name] = None
+    known = {job.key: job for job in picture.jobs}
+    for key, found in nodes.items():
+        job = known.get(key)
+        ends_by = None if job is None else job.ends_by
+        if ends_by is None or ends_by > window.start:
+            yield LeavingJob(key, "" if job is None else job.vc, tuple(found), ends_by)
+
+
+# --- windows as a text, with dates
+
+
+def windows_text(windows: Windows) -> str:
+    """Windows on a clock that counts from 1970 as JSON."""
+    rows = [
+        {
+            "name": one.name, "nodes": list(one.nodes), "start": rfc3339(instant(UNIX, one.start)),
+            "end": rfc3339(instant(UNIX, one.end)), "noticeSeconds": one.notice / 1000, "reason": one.reason,
+        }
+        for one in windows
+    ]  # fmt: skip
+    return json.dumps(rows, indent=1)
+
+
+def windows_from(said: str) -> Windows:
+    """The inverse of `windows_text`; raises `ClusterError` for a text that somebody has damaged."""
+    try:
+        return Windows(tuple(map(_window_from, json.loads(said or "[]"))))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ClusterError(
+            text("the maintenance windows are damaged: {error}", error=str(error)),
+            hint="repair them, or delete the ConfigMap to have none",
+        ) from None
+
+
+def _window_from(row: Mapping[str, Any]) -> Window:
+    start, end = (millis_between(UNIX, datetime.fromisoformat(row[key])) for key in ("start", "end"))
+    notice = Millis(round(1000 * row.get("noticeSeconds", NOTICE / 1000)))
+    return Window(str(row["name"]), tuple(map(str, row["nodes"])), start, end, notice, str(row.get("reason", "")))

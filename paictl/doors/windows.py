@@ -1,0 +1,145 @@
+"""Maintenance windows behind the doors: nodes that a pod may not get, and gangs that have to leave.
+
+What is closed and due follows from the windows and the clock at every look: nothing is remembered that a restart could
+lose but who was told. All functions need the core's lock, or take it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from paictl.cluster.maintenance import UNIX
+from paictl.doors.pod_events import PodEvent
+from paictl.frozen import frozen
+from paictl.units import Millis, instant, rfc3339, span_text
+from paictl.words import listed
+from paictl.workload.windows import Window
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from paictl.doors.core import DoorCore
+    from paictl.doors.table import CachedDecision, PodEntry, PodRef
+    from paictl.scheduler.request import PodRequest
+
+_ALL: Final[frozenset[str]] = frozenset()
+
+
+def now_of(core: DoorCore) -> Millis:
+    """The present in milliseconds since 1970."""
+    return Millis(int(1000 * core.wall()))
+
+
+def closed(core: DoorCore, entry: PodEntry) -> frozenset[str]:
+    """The nodes that a pod may not get now; the same empty set while there are no windows."""
+    return core.windows.closed(now_of(core), entry.limit) if core.windows.found else _ALL
+
+
+def within(
+    core: DoorCore, entry: PodEntry, request: PodRequest, offered: frozenset[str] | None
+) -> tuple[PodRequest, frozenset[str] | None]:
+    """A request as the engine is asked while there are windows, and the nodes that count for it; both as they are else.
+
+    Suggestions count for it then, even if it ignores those of kube-scheduler: a preemption that was begun is given up
+    if a window closes its place meanwhile.
+    """
+    if not core.windows.found:
+        return request, offered
+    nodes = core.nodes if request.ignore_suggested or offered is None else offered
+    return replace(request, ignore_suggested=False), core.windows.left(nodes, closed(core, entry))
+
+
+def noted(core: DoorCore, entry: PodEntry, found: CachedDecision) -> CachedDecision:
+    """A decision with the nodes that were closed, and who waits says so."""
+    shut = closed(core, entry)
+    if not shut:
+        return found
+    reason = found.reason
+    if found.kind == "wait":
+        reason = f"{reason}; maintenance windows close {listed(sorted(shut), 3)} to it ({_span(entry)})"
+    return replace(found, shut=shut, reason=reason)
+
+
+def _span(entry: PodEntry) -> str:
+    return "it does not say how long it runs" if entry.limit is None else f"it runs up to {span_text(entry.limit)}"
+
+
+@frozen
+class MovedGang:
+    """A gang that has to leave a node whose window has begun."""
+
+    group: str
+    pods: tuple[PodRef, ...]
+    """All of its pods that hold devices and are not on their way out."""
+    why: str
+
+    def event(self, pod: PodRef) -> PodEvent:
+        """What a pod of it is told once it is evicted."""
+        return PodEvent(
+            pod, "MaintenanceEvicted", f"evicted, so that its gang starts elsewhere: {self.why}", warning=True
+        )
+
+
+def due(core: DoorCore) -> list[MovedGang]:
+    """Gangs with a pod on a node that is in maintenance."""
+    if not core.windows.found:
+        return []
+    with core.guarded():
+        active = core.windows.found.active(now_of(core))
+        why: dict[str, str] = {}
+        for pod in core.book.pods.values() if active else ():
+            if pod.info is not None and pod.info.node in active:
+                said = f"node {pod.info.node} is in maintenance ({active[pod.info.node].name})"
+                why.setdefault(pod.request.group, said)
+        return [MovedGang(group, pods, why[group]) for group, pods in _pods_of(core, why).items() if pods]
+
+
+def _pods_of(core: DoorCore, groups: Mapping[str, object]) -> dict[str, tuple[PodRef, ...]]:
+    found: dict[str, list[PodRef]] = {group: [] for group in groups}
+    for uid, pod in core.book.pods.items():
+        entry = core.table.by_uid.get(uid)
+        if pod.request.group in found and pod.info is not None and entry is not None and not entry.deleting:
+            found[pod.request.group].append(entry.ref)
+    return {group: tuple(pods) for group, pods in found.items()}
+
+
+def warned(core: DoorCore) -> list[PodEvent]:
+    """Events for pods that have to leave a node by a window whose notice has come; each is told once by a leader."""
+    if not core.windows.found:
+        return []
+    with core.guarded():
+        now, events = now_of(core), list[PodEvent]()
+        noticed = [one for one in core.windows.found if one.start - one.notice <= now < one.start]
+        core.windows.told &= {
+            place for place in core.windows.told if place[0] in {one.name for one in core.windows.found}
+        }
+        for window in noticed:
+            for uid, pod in core.book.pods.items():
+                entry = core.table.by_uid.get(uid)
+                there = pod.info is not None and pod.info.node in window.nodes and entry is not None
+                if there and entry is not None and (window.name, uid) not in core.windows.told:
+                    core.windows.told.add((window.name, uid))
+                    if not _ends_before(entry, window):
+                        assert pod.info is not None  # noqa: S101 - asked above
+                        events.append(PodEvent(entry.ref, "MaintenancePlanned", _words(window, pod.info.node)))
+        return events
+
+
+def _ends_before(entry: PodEntry, window: Window) -> bool:
+    """Whether a pod that runs ends before a window; without a word about its start it may not."""
+    return entry.limit is not None and entry.began is not None and entry.began + entry.limit <= window.start
+
+
+def _words(window: Window, node: str) -> str:
+    start, end = (rfc3339(instant(UNIX, at)) for at in (window.start, window.end))
+    reason = f" ({window.reason})" if window.reason else ""
+    return f"node {node} is in maintenance from {start} to {end}{reason}: the pod is evicted then, if it still runs"
+
+
+def counts(core: DoorCore) -> dict[str, int]:
+    """Windows by state, for the metrics."""
+    now = now_of(core)
+    current = [one for one in core.windows.found if now < one.end]
+    active = sum(one.is_active(now) for one in current)
+    return {"planned": len(current) - active, "active": active}

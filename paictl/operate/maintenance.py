@@ -1,0 +1,88 @@
+"""Maintenance windows: planned, with what they mean for jobs and guarantees, and added."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from paictl.cluster.configured import ConfigSnapshot
+from paictl.cluster.interface import Configuration, Identity, Maintained, MaintenanceWindow, Nodes, Scheduling
+from paictl.cluster.maintenance import Outlook, WindowRequest, outlook
+from paictl.cluster.picture import Picture
+from paictl.errors import PaictlError
+from paictl.i18n import did_you_mean, text
+from paictl.units import FOREVER, Millis, parse_duration
+
+
+class MaintenancePorts(Identity, Nodes, Scheduling, Configuration, Maintained, Protocol):
+    """What windows need of a cluster."""
+
+
+def read_start(said: str | None, now: datetime) -> datetime | None:
+    """When a window begins: ``2026-12-01T22:00`` (this machine's time zone where none is given) or ``+2h`` from now.
+
+    None: now. Raises `PaictlError` for anything else.
+    """
+    if said is None or said == "now":
+        return None
+    if said.startswith("+"):
+        return now + timedelta(milliseconds=read_span(said[1:]))
+    try:
+        found = datetime.fromisoformat(said)
+    except ValueError:
+        hint = "write for instance 2026-12-01T22:00, 2026-12-01T22:00Z, +2h, or now"
+        raise PaictlError(text("{said!r} is not a time", said=said), hint=hint) from None
+    return found if found.tzinfo is not None else found.astimezone()
+
+
+def read_span(said: str) -> Millis:
+    """A span that is not empty and ends; raises `PaictlError` for anything else."""
+    seconds = parse_duration(said)
+    if seconds == FOREVER or seconds <= 0:
+        raise PaictlError(text("{said!r} is not a span of time that ends", said=said), hint="write for instance 4h")
+    return Millis(round(seconds * 1000))
+
+
+def nodes_of(picture: Picture, cells: Sequence[str]) -> tuple[str, ...]:
+    """The nodes of physical cells by their address; raises `PaictlError` for one that is not there or in a node."""
+    known = {cell.address: cell for top in picture.top_cells() for cell in top.cells()}
+    found: dict[str, None] = {}
+    for address in cells:
+        cell = known.get(address)
+        if cell is None:
+            hint = did_you_mean(address, known) or "addresses are in: paictl cluster view -o json"
+            raise PaictlError(text("there is no physical cell {address!r}", address=address), hint=hint)
+        nodes = [node.name for node in cell.nodes()]
+        if not nodes:
+            raise PaictlError(
+                text("cell {address} is a part of a node", address=address), hint="windows are about whole nodes"
+            )
+        found |= dict.fromkeys(nodes)
+    return tuple(found)
+
+
+def planned(cluster: MaintenancePorts, request: WindowRequest) -> Outlook:
+    """What a window would mean; nothing is added."""
+    start = request.start or cluster.now
+    end = start + timedelta(milliseconds=request.span)
+    window = MaintenanceWindow(request.name, request.nodes, start, end, request.notice, request.reason)
+    return _outlook(cluster, window)
+
+
+def expected(cluster: MaintenancePorts, name: str) -> Outlook:
+    """What a window means as things are now; raises `PaictlError` if there is none of that name."""
+    windows = {window.name: window for window in cluster.windows()}
+    if name not in windows:
+        hint = did_you_mean(name, windows) or "list them with: paictl maintenance list"
+        raise PaictlError(text("there is no window {name!r}", name=name), hint=hint)
+    return _outlook(cluster, windows[name])
+
+
+def _outlook(cluster: MaintenancePorts, window: MaintenanceWindow) -> Outlook:
+    try:
+        version = cluster.configuration()
+        spec = ConfigSnapshot(version.number, version.files).spec
+    except PaictlError:  # nothing is promised by a cluster without a scheduler's configuration
+        spec = None
+    return outlook(window, cluster.windows(), cluster.picture(), spec)

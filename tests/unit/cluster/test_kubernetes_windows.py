@@ -1,0 +1,87 @@
+"""Maintenance windows in Kubernetes: one ConfigMap, and nobody's change is lost."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from paictl.cluster.interface import ClusterError
+from paictl.cluster.kubernetes.cluster import KubernetesCluster
+from paictl.cluster.maintenance import WindowRequest
+from paictl.cluster.presets import preset_files
+from paictl.cluster.windowobject import NAME
+from paictl.errors import PaictlError
+from paictl.units import Millis
+from paictl.workload.windows import WindowError, Windows
+from tests.unit.cluster.fakekube import FakeKube
+
+PATH = f"/api/v1/namespaces/paictl-system/configmaps/{NAME}"
+HOUR = Millis(3_600_000)
+
+
+@pytest.fixture
+def kube() -> FakeKube:
+    found = FakeKube({
+        f"/api/v1/nodes/{name}": {"metadata": {"name": name, "uid": name}, "spec": {}, "status": {}}
+        for name in ("w1", "w2")
+    })  # fmt: skip
+    cluster(found).push(preset_files("lab"), "first")
+    return found
+
+
+def cluster(kube: FakeKube) -> KubernetesCluster:
+    return KubernetesCluster(kube, "fake")
+
+
+def add(kube: FakeKube, *nodes: str, after: int = 1, **more: Any) -> None:
+    one = cluster(kube)
+    one.add_window(WindowRequest(nodes, HOUR, one.now + timedelta(hours=after), **more))
+
+
+def test_windows_are_kept_in_one_object_and_read_back_by_others(kube: FakeKube) -> None:
+    assert cluster(kube).windows() == ()
+    add(kube, "w1", reason="disks")
+    add(kube, "w2", name="later", after=3)
+    found = cluster(kube).windows()
+    assert [(one.name, one.nodes, one.reason, one.active) for one in found] == [
+        ("maintenance-1", ("w1",), "disks", False), ("later", ("w2",), "", False),
+    ]  # fmt: skip
+    assert kube.objects[PATH]["metadata"]["labels"]["app.kubernetes.io/part-of"] == "paictl"
+    cluster(kube).remove_window("maintenance-1")
+    assert [one.name for one in cluster(kube).windows()] == ["later"]
+    with pytest.raises(PaictlError, match="no window"):
+        cluster(kube).remove_window("maintenance-1")
+
+
+def test_what_cannot_be_is_refused_before_anything_is_written(kube: FakeKube) -> None:
+    add(kube, "w1")
+    before = dict(kube.objects[PATH]["data"])
+    for nodes, after in ((("w1",), 1), (("w3",), 5), (("w2",), -1)):
+        with pytest.raises(WindowError):
+            add(kube, *nodes, after=after)
+    assert kube.objects[PATH]["data"] == before
+
+
+def test_a_damaged_object_is_named(kube: FakeKube) -> None:
+    add(kube, "w1")
+    kube.objects[PATH]["data"] = {"windows.json": '[{"name": "x"}]'}
+    with pytest.raises(ClusterError, match="damaged") as refused:
+        cluster(kube).windows()
+    assert refused.value.where == f"configmap paictl-system/{NAME}"
+
+
+def test_of_two_who_add_at_once_neither_is_lost(kube: FakeKube) -> None:
+    add(kube, "w1")
+    store = cluster(kube)
+    first = store._windows._write
+
+    def slow(windows: Windows, known: dict[str, Any] | None) -> bool:
+        store._windows._write = first  # type: ignore[method-assign]
+        add(kube, "w2", name="other")
+        return first(windows, known)
+
+    store._windows._write = slow  # type: ignore[method-assign]
+    store.add_window(WindowRequest(("w1",), HOUR, store.now + timedelta(hours=9), "mine"))
+    assert {one.name for one in cluster(kube).windows()} == {"maintenance-1", "other", "mine"}
