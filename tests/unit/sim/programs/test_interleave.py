@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import combinations
 
 import pytest
@@ -49,7 +50,7 @@ def test_no_resource_is_busy_for_longer_than_a_period(jobs: list[Stages]) -> Non
     assert efficiency(group) <= 1
 
 
-def heaviest(nodes: list[Kind]) -> float:
+def heaviest(nodes: Sequence[Kind]) -> float:
     """The best matching of a few, by trying all."""
     if len(nodes) < 2:
         return 0.0
