@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import time
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,7 +13,7 @@ import pytest
 import yaml
 
 from paictl.cluster.kubernetes.names import INPUT_HASH, MANAGED_BY
-from paictl.operate.exporting import ExportFormat
+from paictl.operate.exporting import ExportFormat, ExportRequest, export_secrets
 from tests.conftest import ROOT
 from tests.e2e_kube.controlplane import ControlPlane
 from tests.e2e_kube.kubeapi import ApiError, KubeApi, until
@@ -160,18 +161,38 @@ def listed(api: KubeApi) -> dict[str, set[str]]:
     return {path: {one["metadata"]["name"] for one in api.get(path)["items"]} for path in LISTED}
 
 
+def apply_secrets(api: KubeApi, folder: Path) -> None:
+    """What `paictl service secrets` prints, as `kubectl apply --server-side` applies it."""
+    request = ExportRequest(str(folder / "source"), "pai")
+    for body in yaml.safe_load_all(export_secrets(request, folder / "state", time.time())):
+        space = body["metadata"].get("namespace")
+        kind = f"namespaces/{space}/secrets" if space else "namespaces"
+        path = f"/api/v1/{kind}/{body['metadata']['name']}?fieldManager=kubectl&fieldValidation=Strict"
+        api.call("PATCH", path, body, "application/apply-patch+yaml")
+
+
 def test_a_release_is_installed_upgraded_and_leaves_nothing(
     helm: Helm, plane: ControlPlane, api: KubeApi, before: dict[str, set[str]], tmp_path: Path
 ) -> None:
     written(tmp_path, dict(CONFIGURATIONS["preset lab"]), ExportFormat.HELM)
+    apply_secrets(api, tmp_path)
     release = ("paictl", tmp_path / "target", "--namespace", "paictl-system")
-    done = helm.run("install", *release, "--create-namespace", kubeconfig=plane.kubeconfig)
+    done = helm.run("install", *release, kubeconfig=plane.kubeconfig)
     assert done.returncode == 0, done.stderr
     deployments = "/apis/apps/v1/namespaces/paictl-system/deployments"
     about = api.get(f"{deployments}/rest-server")["metadata"]["labels"]
     assert about[MANAGED_BY] == "Helm"
     head = api.get("/api/v1/namespaces/paictl-system/configmaps/paictl-configuration")["data"]
     assert [one["number"] for one in json.loads(head["versions"])] == [1]
+    secrets = {one["metadata"]["name"] for one in api.get("/api/v1/namespaces/paictl-system/secrets")["items"]}
+    mounted = {
+        volume["secret"]["secretName"]
+        for one in api.get(deployments)["items"]
+        for volume in one["spec"]["template"]["spec"].get("volumes") or ()
+        if "secret" in volume
+    }
+    assert mounted
+    assert mounted <= secrets
     first = api.get(f"{deployments}/frameworkcontroller")["spec"]
     done = helm.run(
         "upgrade", *release, "--set", "frameworkcontroller.replicas=3", kubeconfig=plane.kubeconfig

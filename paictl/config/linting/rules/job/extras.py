@@ -108,7 +108,10 @@ _INSTEAD_OF_PLUGIN: Final = {
     "ssh": "start an SSH server in commands, on a port of resourcePerInstance.ports",
     "tensorboard": "start TensorBoard in commands, on a port of resourcePerInstance.ports",
     "teamwise_storage": "fetch data and save results in commands",
+    "image_checker": "remove it; paictl job show says when an image cannot be pulled",
 }
+_PLUGIN_CUTOFF: Final = 0.6
+"""How much a plugin's name must be like a known one: names of plugins are not one's own."""
 
 
 _INSTEAD_OF_EXTRA: Final = {
@@ -149,12 +152,17 @@ def without_effect(document: Document) -> Findings:
     for plugin in job_of(document).top.mapping("extras").sequence(PLUGINS).mappings():
         name = plugin.text("plugin")
         if name is not None and name.text != CMD:
-            hint = _INSTEAD_OF_PLUGIN.get(name.text, "remove it, and do in commands what it did")
+            hint = _INSTEAD_OF_PLUGIN.get(name.text) or _other_plugin(name.text)
             yield Finding(name, f"the runtime plugin {name.text!r} has no effect here", hint)
     yield from _without_plugin(job_of(document))
     if flag := job_of(document).hived.key("gangReleaseEnable"):
         hint = "remove it: the devices of a gang are released pod by pod"
         yield Finding(flag, "extras.hivedScheduler.gangReleaseEnable has no effect here", hint)
+
+
+def _other_plugin(name: str) -> str:
+    meant = nearest(name, (CMD, *_INSTEAD_OF_PLUGIN), _PLUGIN_CUTOFF)
+    return f"did you mean {meant!r}?" if meant else "remove it, and do in commands what it did"
 
 
 def _without_plugin(job: JobSpec) -> Findings:

@@ -1,0 +1,64 @@
+"""Plugins of OpenPAI's runtime: what has no effect is reported with its line, and with what to do instead."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from paictl.workload.job import Job
+from tests.unit.config.cases import problems_of
+
+PLUGINS = "com.microsoft.pai.runtimeplugin"
+WORKING = ("submitFrom", "gangAllocation", "hivedScheduler", PLUGINS)
+JOB = f"""\
+protocolVersion: 2
+name: mnist
+type: job
+prerequisites:
+- {{name: image, type: dockerimage, uri: openpai/standard:python_3.6-pytorch_1.2.0-gpu}}
+taskRoles:
+  train:
+    dockerImage: image
+    resourcePerInstance: {{cpu: 4, memoryMB: 8192, gpu: 1}}
+    commands: [python3 train.py]
+extras:
+  {PLUGINS}:
+  - plugin: NAME
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("cdm", "did you mean 'cmd'?"), ("team_wise_storage", "did you mean 'teamwise_storage'?"),
+        ("nonsuch", "remove it, and do in commands what it did"),
+        ("image_checker", "remove it; paictl job show says when an image cannot be pulled"),
+        ("ssh", "start an SSH server in commands, on a port of resourcePerInstance.ports"),
+    ],
+)  # fmt: skip
+def test_a_plugin_without_effect_has_a_remedy(name: str, hint: str) -> None:
+    (problem,) = problems_of({"job.yaml": JOB.replace("NAME", name).encode()})
+    assert (problem.rule, problem.place.line, problem.hint) == ("JOB630", 13, hint)
+
+
+def test_the_plugin_cmd_works() -> None:
+    assert problems_of({"job.yaml": JOB.replace("NAME", "cmd").encode()}) == []
+
+
+def test_of_every_example_job_each_extra_works_or_is_reported_with_its_line(shared: Path) -> None:
+    """And the job is taken, so that it runs without what was reported."""
+    reported = 0
+    for path in sorted((shared / "corpus" / "jobs").glob("*.yaml")):
+        data = path.read_bytes()
+        job = yaml.safe_load(data)
+        assert Job.from_mapping(job).roles
+        extras = job.get("extras") or {}
+        silent = {name for name in extras if name not in WORKING}
+        silent |= {one["plugin"] for one in extras.get(PLUGINS) or () if one["plugin"] != "cmd"}
+        found = [one for one in problems_of({path.name: data}) if one.rule == "JOB630"]
+        lines = data.decode().splitlines()
+        assert all(any(name in lines[one.place.line - 1] for one in found) for name in silent), path.name
+        reported += len(silent)
+    assert reported >= 20
