@@ -81,9 +81,9 @@ def test_reports_are_collected_checked_and_compared(room: Classroom, home: Path,
 
 def test_a_class_ends_by_its_name_and_is_kept(room: Classroom, home: Path, paictl: Paictl) -> None:
     assert paictl("lab", "class", "stop").code == 2
-    assert room.begun
+    assert len(room.students) == 2
     assert paictl("lab", "class", "stop", "-y").code == 0
-    assert not room.begun
+    assert not room.folder.exists()
     (kept,) = (home / "state" / "labs" / "backups").iterdir()
     assert Classroom(kept).students == numbered([("ann", "Ann Li"), ("bob", "Bob Wu")])
 
