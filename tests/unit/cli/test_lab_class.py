@@ -43,7 +43,7 @@ def report_of(folder: Path, name: str) -> str:
         (("start",), "nobody says for how many"),
         (("start", "--students", "0"), "1 to 200 students, not 0"),
         (("start", "--students", "nosuch.csv"), "nosuch.csv"),
-        (("start", "--students", "3", "--listen", "0.0.0.0:0"), "passwords would be sent in clear"),
+        (("start", "--students", "3", "--listen", "0.0.0.0:9186"), "passwords would be sent in clear"),
     ],
 )
 def test_what_cannot_be_is_refused_and_leaves_nothing(
