@@ -11,6 +11,7 @@ import typer
 from paictl.cli import console
 from paictl.cli.clusters import StateOption
 from paictl.cli.command import App
+from paictl.cli.lab.witness import extension_here
 from paictl.cli.settings import settings
 from paictl.cluster.targets import chosen_name, find_target, open_in_cluster, open_target, stamp_of
 from paictl.errors import PaictlError
@@ -57,12 +58,11 @@ def serve(
     """
     import logging
 
-    from paictl.cli.lab.witness import extension_here
     from paictl.operate.users.bootstrap import bootstrap
     from paictl.server.serving import ServerSettings, check, log_to_stderr, networks_of
     from paictl.server.serving import serve as answer
 
-    host, port = address(listen)
+    host, port = _address(listen)
     secret = _secret_in(oidc_client_secret) if oidc_client_secret else ""
     chosen = ServerSettings(host, port, tls_cert, tls_key, networks_of(behind_proxy or ()), secret)
     check(chosen)
@@ -123,8 +123,7 @@ def _secret_in(path: Path) -> str:
     return found
 
 
-def address(word: str) -> tuple[str, int]:
-    """Host and port of an option such as `--listen`. Raises `PaictlError`."""
+def _address(word: str) -> tuple[str, int]:
     host, _, port = word.rpartition(":")
     if not (port.isascii() and port.isdigit()) or int(port) >= 1 << 16:
         raise PaictlError(text("--listen {word!r}: expected HOST:PORT", word=word))

@@ -16,7 +16,9 @@ from paictl.cli.settings import settings
 from paictl.cli.signin import EXAMPLE, sign_in
 from paictl.cluster.accounts import Account
 from paictl.errors import PaictlError
+from paictl.files import write_together
 from paictl.i18n import text
+from paictl.operate.users.passwords import generated
 
 EXAMPLES = """
     paictl user list
@@ -82,10 +84,8 @@ def add(
     state: StateOption = None,
 ) -> None:
     """Add a user. A terminal asks for the password; scripts pass it on standard input with --password-stdin."""
-    from paictl.files import write_together
     from paictl.operate.users.accounts import NewUser, check_free, check_vcs
     from paictl.operate.users.accounts import add as added
-    from paictl.operate.users.passwords import generated
 
     cluster = open_cluster(state)
     check_vcs(cluster, vc or ())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import logging
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,8 +16,10 @@ from paictl.cli import console
 from paictl.cli.clusters import Yes, confirm
 from paictl.cli.command import App
 from paictl.cli.console import Output, write, write_data, write_table
+from paictl.cli.lab.classpages import extension_of, standing_data
 from paictl.cli.lab.language import speaks
-from paictl.cli.options import OutputOption
+from paictl.cli.options import OutputOption, address
+from paictl.cli.settings import settings
 from paictl.config.reading.source import read_bytes
 from paictl.errors import ExitCode
 from paictl.lab.backups import Backups
@@ -25,7 +28,11 @@ from paictl.lab.errors import LabError, writing
 from paictl.lab.folders import labs_folder
 from paictl.lab.manifest import find_lab
 from paictl.lab.messages import say
+from paictl.lab.report.consistency import copies
+from paictl.lab.report.files import check_file
 from paictl.lab.visitor import Visitor
+from paictl.server.serving import ServerSettings, check, log_to_stderr, networks_of
+from paictl.server.serving import serve as answer
 
 EXAMPLES = """
     paictl lab class start --students 30
@@ -69,10 +76,6 @@ def start(
     Every student gets an account; the passwords are in a file that only you can read. The page Class of the portal
     shows the teacher how far everybody is, and each student what there is to do.
     """
-    from paictl.cli.lab.classpages import extension_of
-    from paictl.cli.serve import address
-    from paictl.server.serving import ServerSettings, check, log_to_stderr, networks_of
-    from paictl.server.serving import serve as answer
 
     words, room = speaks(), _room()
     host, port = address(listen)
@@ -123,7 +126,6 @@ def _alone(room: Classroom) -> Iterator[None]:
 @app.command(epilog="paictl lab class status -o json")
 def status(output: OutputOption = Output.TABLE) -> None:
     """Show how far every student is; the server may run meanwhile."""
-    from paictl.cli.lab.classpages import standing_data
 
     words, room = speaks(), _room()
     room.require_begun()
@@ -156,10 +158,6 @@ def collect(
 
     Exit code 1 if one is not.
     """
-    import shutil
-
-    from paictl.lab.report.consistency import copies
-    from paictl.lab.report.files import check_file
 
     words, room = speaks(), _room()
     room.require_begun()
@@ -231,7 +229,6 @@ def hand_in(
 def _password(user: str, file: Path | None, words: str) -> str:
     if file is not None:
         return read_bytes(str(file)).decode("utf-8", errors="replace").strip()
-    from paictl.cli.settings import settings
 
     if not settings.may_ask:
         raise LabError("needs-password")

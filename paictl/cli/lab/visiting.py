@@ -15,12 +15,15 @@ import typer
 from paictl.cli import console
 from paictl.cli.command import App
 from paictl.cli.lab.language import speaks
+from paictl.cli.lab.witness import extension_of
 from paictl.cluster.targets import find_target, open_target, stamp_of
 from paictl.config.reading.source import read_bytes
 from paictl.lab.errors import LabError
 from paictl.lab.messages import say
 from paictl.lab.visitor import Reply, Visitor
 from paictl.lab.workspace import present_workspace
+from paictl.operate.users.bootstrap import bootstrap
+from paictl.server.serving import in_background
 
 app = App()
 
@@ -95,9 +98,6 @@ def _at(server: str | None) -> Iterator[str]:
     if server is not None:
         yield server
         return
-    from paictl.cli.lab.witness import extension_of  # late: few commands serve
-    from paictl.operate.users.bootstrap import bootstrap
-    from paictl.server.serving import in_background
 
     workspace = present_workspace()
     if workspace is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import stat
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -77,6 +78,28 @@ def test_what_is_refused_changes_nothing(typed: Typed, words: list[str], said: s
     assert message in done.err
     assert (done.code, done.out) == (2, "")
     assert named(typed("user", "list", "-o", "json")) == {"root": (True, [])}
+
+
+def test_a_password_that_is_made_up_is_in_a_file_of_its_own(typed: Typed, home: Path) -> None:
+    file = home / "ann.password"
+    done = typed("user", "add", "ann", "--vc", "tenanta", "--generate-password", str(file))
+    assert (done.code, done.err) == (0, f"the password of user ann is in {file}\nuser ann added\n")
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    kept = {one.name: one for one in EmbeddedCluster.at(home / "state").users.accounts()}
+    assert passwords.is_right(file.read_text(encoding="utf-8").rstrip("\n"), kept["ann"].password)
+
+
+def test_where_a_password_cannot_be_kept_no_account_is_made_and_the_other_way_round(typed: Typed, home: Path) -> None:
+    file = home / "ann.password"
+    file.write_text("mine")
+    assert typed("user", "add", "ann", "--generate-password", str(file)).code == 2
+    assert named(typed("user", "list", "-o", "json")) == {}
+    assert file.read_text() == "mine"
+    other = home / "other.password"
+    assert typed("user", "add", "a/b", "--generate-password", str(other)).code == 2
+    assert not other.exists()
+    both = typed("user", "add", "ann", "--generate-password", str(other), "--password-stdin", said=WORD)
+    assert (both.code, other.exists()) == (2, False)
 
 
 def test_the_jobs_of_an_earlier_user_are_handed_over_on_purpose_only(typed: Typed, paictl: Paictl) -> None:
