@@ -100,7 +100,7 @@ class Gavel(Policy):
         self._changed = False
         self._next: Millis | None = None
         self._solved = 0
-        self._queue = FirstCome(self._dice, aware=parameters.aware) if parameters.objective == "fifo" else None
+        self._queue = FirstCome(self._dice.below, aware=parameters.aware) if parameters.objective == "fifo" else None
 
     # --- rounds
 

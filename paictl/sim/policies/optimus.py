@@ -62,7 +62,7 @@ class _Left:
         return True
 
 
-class Share(NamedTuple):
+class TaskCounts(NamedTuple):
     """What a job has: parameter servers and workers (devices)."""
 
     servers: int
@@ -73,7 +73,7 @@ Pace = Callable[[JobView, int, int], float]
 """Rate of a job with so many servers and workers."""
 
 
-class Allocation:
+class MarginalGains:
     """Servers and devices by marginal gain: everybody its fewest, modest jobs first, then the step that brings most.
 
     `left` is the remaining work by job number, `types` how many of the devices are of each type, for jobs that run on
@@ -91,22 +91,22 @@ class Allocation:
         pace: Pace = exact_pace,
         servers: int = 0,
     ) -> None:
-        self.given: dict[int, Share] = {}
+        self.given: dict[int, TaskCounts] = {}
         self._left = left
         self._pace = pace
         self._devices = devices
         self._servers = servers
         self._free, self._spare = _Left(devices, types or {}), servers
-        self._heap: list[tuple[float, int, Share, JobView]] = []
+        self._heap: list[tuple[float, int, TaskCounts, JobView]] = []
         self._full: set[tuple[int, bool]] = set()
         """(job, whether of servers): no room was found for a step of that kind."""
 
-    def of(self, jobs: Sequence[JobView]) -> dict[int, Share]:
+    def of(self, jobs: Sequence[JobView]) -> dict[int, TaskCounts]:
         """By job number; whoever does not find even its fewest is absent."""
         for job in sorted(jobs, key=lambda one: (sizes(one)[0], one.number)):
             least = sizes(job)[0]
             if (not self._servers or self._spare) and self._free.take(job, least):
-                self.given[job.number] = Share(1 if self._servers else least, least)
+                self.given[job.number] = TaskCounts(1 if self._servers else least, least)
                 self._spare -= 1
                 self._push(job)
         while self._heap:
@@ -118,7 +118,7 @@ class Allocation:
             self._push(job)
         return self.given
 
-    def _take(self, job: JobView, step: Share) -> bool:
+    def _take(self, job: JobView, step: TaskCounts) -> bool:
         now = self.given[job.number]
         if step.workers > now.workers:
             return self._free.take(job, step.workers - now.workers)
@@ -128,7 +128,7 @@ class Allocation:
     def _push(self, job: JobView) -> None:
         now, left = self.given[job.number], self._left[job.number]
         before = left / self._pace(job, now.servers, now.workers)
-        best: tuple[float, Share] | None = None
+        best: tuple[float, TaskCounts] | None = None
         for step, part in self._steps(job, now):
             gain = (before - left / self._pace(job, step.servers, step.workers)) / part
             if gain > 0 and (best is None or gain > best[0]):
@@ -136,15 +136,15 @@ class Allocation:
         if best is not None:
             heapq.heappush(self._heap, (-best[0], job.number, best[1], job))
 
-    def _steps(self, job: JobView, now: Share) -> Iterator[tuple[Share, float]]:
+    def _steps(self, job: JobView, now: TaskCounts) -> Iterator[tuple[TaskCounts, float]]:
         """Each with the part of all devices or servers that it takes."""
         if (job.number, False) not in self._full:
             row = sizes(job)
             for number in row[bisect_right(row, now.workers) :]:
                 part = (number - now.workers) / self._devices
-                yield Share(now.servers if self._servers else number, number), part
+                yield TaskCounts(now.servers if self._servers else number, number), part
         if self._servers and now.servers < now.workers and (job.number, True) not in self._full:
-            yield Share(now.servers + 1, now.workers), 1 / self._servers
+            yield TaskCounts(now.servers + 1, now.workers), 1 / self._servers
 
 
 def split(free: Sequence[tuple[int, int]], number: int) -> list[tuple[int, int]] | None:
@@ -191,7 +191,7 @@ class Optimus(Policy):
     def __init__(self, parameters: OptimusParameters, setup: Setup) -> None:
         super().__init__(parameters, setup)
         self._jobs: dict[int, JobView] = {}
-        self._given: dict[int, Share] = {}
+        self._given: dict[int, TaskCounts] = {}
         fitted = parameters.estimate == "fitted"
         self._estimates: Exact | Fitted = Fitted(setup.seed, parameters.noise) if fitted else Exact()
 
@@ -221,7 +221,9 @@ class Optimus(Policy):
         jobs = list(self._jobs.values())
         left = {job.number: self._estimates.left(job, self.now) for job in jobs}
         servers = self.p.servers * len(self.cluster.nodes)
-        allocation = Allocation(left, self.cluster.size, self.cluster.types, pace=self._estimates.pace, servers=servers)
+        allocation = MarginalGains(
+            left, self.cluster.size, self.cluster.types, pace=self._estimates.pace, servers=servers
+        )
         given = allocation.of(jobs)
         book = NodeBook(self.cluster)
         kept = self._kept(given)
@@ -244,7 +246,7 @@ class Optimus(Policy):
                 self.act(Start(job, devices, round(ONE * slowed(job, *share)) if servers else ONE))
         self._given = given
 
-    def _kept(self, given: Mapping[int, Share]) -> set[int]:
+    def _kept(self, given: Mapping[int, TaskCounts]) -> set[int]:
         """Who stays where it is: whoever keeps its size, and does not stand where another must go."""
         jobs = self._jobs
         kept = {

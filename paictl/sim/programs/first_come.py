@@ -5,19 +5,20 @@ Each job has one type at a time, whole. The first job for which no type has room
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from paictl.sim.dice import Dice
+from collections.abc import Callable, Sequence
 
 Waiting = tuple[int, int, Sequence[float]]
 """(number, devices, rate on each type) of a job; jobs are told in the order of arrival."""
 
 
 class FirstCome:
-    """Aware: everybody chooses anew each time, the fastest type with room first. Unaware: a type is drawn and kept."""
+    """Aware: everybody chooses anew each time, the fastest type with room first. Unaware: a type is drawn and kept.
 
-    def __init__(self, dice: Dice, *, aware: bool) -> None:
-        self._dice = dice
+    `draw` gives a whole number below its argument.
+    """
+
+    def __init__(self, draw: Callable[[int], int], *, aware: bool) -> None:
+        self._draw = draw
         self._aware = aware
         self._kept: dict[int, tuple[int, int]] = {}
         """(type, devices) of each job that has one, also of those that have ended since."""
@@ -34,10 +35,7 @@ class FirstCome:
             kinds = [kind for kind, rate in enumerate(rates) if rate > 0 and left[kind] >= needs]
             if not kinds:
                 break
-            if self._aware:
-                kind = max(kinds, key=lambda one: (rates[one], -one))
-            else:
-                kind = kinds[self._dice.below(len(kinds))]
+            kind = max(kinds, key=lambda one: (rates[one], -one)) if self._aware else kinds[self._draw(len(kinds))]
             self._kept[number] = kind, needs
             left[kind] -= needs
         return {number: kind for number, (kind, _) in self._kept.items()}

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from paictl.sim.cluster import homogeneous, mixed
 from paictl.sim.job import Job
-from paictl.sim.policies.optimus import Allocation, Optimus, Pace, Share, split
+from paictl.sim.policies.optimus import MarginalGains, Optimus, Pace, TaskCounts, split
 from paictl.sim.policies.optimus_estimates import exact_pace
 from paictl.sim.run import Ending
 from paictl.sim.simulate import simulate
@@ -28,7 +28,7 @@ def allocate(
     jobs: list[JobView], left: dict[int, float], devices: int, types: dict[str, int] | None = None
 ) -> dict[int, int]:
     """Devices by job; in one dimension each has a server of its own."""
-    given = Allocation(left, devices, types).of(jobs)
+    given = MarginalGains(left, devices, types).of(jobs)
     assert all(share.servers == share.workers for share in given.values())
     return {number: share.workers for number, share in given.items()}
 
@@ -150,7 +150,7 @@ def test_whoever_keeps_its_size_goes_away_from_a_type_that_others_need() -> None
 
 def best_pair(jobs: list[JobView], left: dict[int, float], devices: int, servers: int, pace: Pace) -> float:
     """By brute force: the least sum of completion times."""
-    shares = [Share(p, w) for w in range(1, 5) for p in range(1, w + 1)]
+    shares = [TaskCounts(p, w) for w in range(1, 5) for p in range(1, w + 1)]
     return min(
         sum(left[i] / pace(jobs[i], *share) for i, share in enumerate(row))
         for row in product(shares, repeat=len(jobs))
@@ -170,7 +170,7 @@ def test_both_dimensions_are_never_over_and_near_the_best(
 ) -> None:
     jobs = [view(number, 1, curve(alpha, 4)) for number, alpha in enumerate(alphas)]
     left = dict(enumerate(map(float, work)))
-    given_ = Allocation(left, devices, pace=exact_pace, servers=servers).of(jobs)
+    given_ = MarginalGains(left, devices, pace=exact_pace, servers=servers).of(jobs)
     assert sum(share.servers for share in given_.values()) <= servers
     assert sum(share.workers for share in given_.values()) <= devices
     assert all(share.servers <= share.workers for share in given_.values())
