@@ -63,7 +63,7 @@ def heaviest(nodes: list[Kind]) -> float:
 @given(st.lists(st.tuples(STAGES, st.integers(1, 3)), min_size=1, max_size=3, unique_by=lambda row: row[0]))
 def test_pairs_are_a_heaviest_matching_but_for_what_half_pairs_cost(rows: list[tuple[Stages, int]]) -> None:
     counts = tuple(sorted(((stages,), number) for stages, number in rows))
-    nodes = [one for one, number in counts for _ in range(number)]
+    nodes: list[Kind] = [one for one, number in counts for _ in range(number)]
     found = pairs(counts)
     used = [one for first, second, number in found for one in (first, second) for _ in range(number)]
     assert all(used.count(one) <= number for one, number in counts)
