@@ -42,6 +42,8 @@ CROWDED = 60
 QUARTER: Final = PHILLY // 4
 BARS: Final = {"cells": 1_000, "slow": 500, "count": 5_000}
 """Jobs per CPU second under overload, by what a policy does for a start."""
+LOOKING: Final = frozenset({"pooled", "parsync", "fgd", "random", "bestfit", "dotprod", "gpupacking", "gpuclustering"})
+"""Policies that look for places in books of their own."""
 SLOW: Final = frozenset({"gandiva", "yarn-cs", "antman"})
 """Policies that suspend, retry or share by the clock."""
 
@@ -152,7 +154,7 @@ def bar_of(policy: str) -> str:
     if kind.id in SLOW:
         return "slow"
     made = kind(parameters, Setup(Cluster(homogeneous(2, 8))))
-    return "cells" if made.rates.located else "count"
+    return "cells" if made.rates.located or kind.id in LOOKING else "count"
 
 
 def main() -> int:
