@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from paictl.cli.console import Output, info, progressing, said, spoken, write, write_data, write_table
+from paictl.cli.console import Output, info, progressing, spoken, write, write_data, write_table
 from paictl.cli.options import OutputOption
 from paictl.cli.sim.promises import compare_promises
 from paictl.cli.sim.shared import (
@@ -122,11 +122,6 @@ def _played(
         return compared(found, runs)
 
 
-def _significant(one: Pair) -> str:
-    """`yes` and `no` by the 95 % interval; `-` where too few jobs are paired to tell."""
-    return "-" if one.significant is None else said("yes" if one.significant else "no")
-
-
 def _write(given: Compared) -> None:
     from paictl.sim.report import label
 
@@ -151,19 +146,26 @@ def _write(given: Compared) -> None:
     if not given.pairs:
         return
     for one in given.pairs:
-        if one.significant is False:
-            info(
-                text(
-                    "{second} against {first}: the mean difference may be chance (95 % interval {low} to {high})",
-                    second=labels[one.second], first=labels[one.first], low=span(one.low), high=span(one.high),
-                )
-            )  # fmt: skip
+        if one.significant is not None:
+            info(_said_of(one, labels))
     write("")
     write_table(
-        ("JOB BY JOB", "AGAINST", "BETTER", "BY", "WORSE", "BY", "SAME", "MEAN DIFFERENCE", "SIGNIFICANT"),
+        ("JOB BY JOB", "AGAINST", "BETTER", "BY", "WORSE", "BY", "SAME", "MEAN DIFFERENCE"),
         (
             (labels[one.second], labels[one.first], number(one.better), span(one.mean_gain), number(one.worse),
-             span(one.mean_loss), number(one.same), span(one.mean_difference), _significant(one))
+             span(one.mean_loss), number(one.same), span(one.mean_difference))
             for one in given.pairs
         ),
     )  # fmt: skip
+
+
+def _said_of(one: Pair, labels: Sequence[str]) -> str:
+    """Whether the mean difference of a pair is chance."""
+    words: dict[str, object] = {
+        "second": labels[one.second], "first": labels[one.first], "low": span(one.low), "high": span(one.high),
+    }  # fmt: skip
+    if one.significant:
+        return text(
+            "{second} against {first}: the mean difference is significant (95 % interval {low} to {high})", **words
+        )
+    return text("{second} against {first}: the mean difference may be chance (95 % interval {low} to {high})", **words)

@@ -66,7 +66,7 @@ def from_file(path: str, name: str) -> type[Policy]:
             hint=did_you_mean(name, classes) or i18n.text("one of: {names}", names=listed(classes, 20)),
         )
     kind = classes[name] if name else next(iter(classes.values()))
-    _check(kind, where)
+    check(kind, where)
     return kind
 
 
@@ -88,7 +88,7 @@ def from_entry_point(point: EntryPoint) -> type[Policy]:
         ) from error
     if not (inspect.isclass(kind) and issubclass(kind, Policy)):
         raise ParameterError(i18n.text("{value} is not a policy", value=point.value), where=where)
-    _check(kind, where)
+    check(kind, where)
     return kind
 
 
@@ -141,7 +141,7 @@ def _policies_of(module: ModuleType) -> list[type[Policy]]:
     ]
 
 
-def _check(kind: type[Policy], where: str) -> None:
+def check(kind: type[Policy], where: str) -> None:
     """What the class has to say about itself before a run. Raises `ParameterError`."""
     missing = [name for name in ("id", "title", "paper") if not isinstance(getattr(kind, name, None), str)]
     if missing:

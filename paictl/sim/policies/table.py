@@ -78,11 +78,28 @@ def policy_class(name: str) -> type[Policy]:
 def _enter(kind: type[Policy], where: str) -> type[Policy]:
     """Know a policy from outside by its id, which nobody else may have: results name it so."""
     if kind.id in POLICIES or _LOADED.setdefault(kind.id, kind) is not kind:
-        raise ParameterError(
-            i18n.text("its id {name!r} is taken by another policy", name=kind.id),
-            where=where,
-            hint=i18n.text("give class {name} another id", name=kind.__name__),
-        )
+        raise _taken(kind, where)
+    return kind
+
+
+def _taken(kind: type[Policy], where: str) -> ParameterError:
+    return ParameterError(
+        i18n.text("its id {name!r} is taken by another policy", name=kind.id),
+        where=where,
+        hint=i18n.text("give class {name} another id", name=kind.__name__),
+    )
+
+
+def register(kind: type[Policy]) -> type[Policy]:
+    """Know a class of this process by its id, in a notebook for instance; one of the same id before it is replaced.
+
+    Other processes do not know it: play with `processes=1`, or put the class into a file. Raises `ParameterError`.
+    """
+    where = f"policy {kind.__name__}"
+    external.check(kind, where)
+    if kind.id in POLICIES:
+        raise _taken(kind, where)
+    _LOADED[kind.id] = kind
     return kind
 
 
