@@ -59,7 +59,8 @@ def _share(up: Rig) -> None:
 
 def _explained(up: Rig, name: str) -> str:
     found = up.get(f"/v1/explain/pods/default/{name}")
-    return f"{found['situation']}: {' '.join(found['text'])}"
+    told = [event["message"] for event in up.api.events(name)]
+    return f"{found['situation']}: {' '.join(found['text'])} {told}"
 
 
 def _waits_for(up: Rig, name: str, why: str) -> bool:
