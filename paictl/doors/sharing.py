@@ -51,6 +51,11 @@ class DoorSharing:
         if self.rules.borrowing:
             self._borrowed.note(outcomes)
 
+    @property
+    def awaits_accounts(self) -> bool:
+        """Whether there are budgets, and nobody knows yet what was used."""
+        return bool(self.rules.budgets) and self.month is None
+
     def obstacle(self, request: PodRequest, now: float) -> str:
         """Why a gang that has no place may not get one at a Unix time; empty if it may."""
         use = SharingUse(self.month, self._held.held(), self._borrowed.by_vc)

@@ -93,7 +93,7 @@ def _place(core: PlacerCore, members: list[PodEntry]) -> list[Binding]:
         if any(decision.kind == "preempt" for _, decision in decided):
             break  # who has to go is going: the next domain would have others go, too
     for entry, decision in decided:
-        if decision.kind == "wait":
+        if decision.kind == "wait" and not core.allowances.awaits_accounts:  # over in a moment: a changed event rests
             _explain(core, entry, "; ".join([decision.reason, *full[:SHOWN]]))
     return []
 

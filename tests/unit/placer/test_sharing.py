@@ -54,6 +54,17 @@ def test_a_budget_holds_a_tenant_back_until_more_is_allowed() -> None:
     assert placer.node("late-0")
 
 
+def test_nobody_is_told_that_the_accounts_are_about_to_be_read() -> None:
+    placer = Sharer()
+    placer.create(gang("late", 1, 1, vc="B"))
+    placer.round()
+    assert placer.node("late-0") == ""
+    assert placer.reasons("late-0") == []
+    placer.core.month_used({("B", "default"): 2 * HOUR})
+    placer.round()
+    assert [one.message for one in placer.recorded if "is used up" in one.message]
+
+
 def test_the_user_of_a_pod_is_that_of_its_job_only_where_jobs_run() -> None:
     placer = Sharer()
     placer.core.month_used({})
