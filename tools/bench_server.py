@@ -32,18 +32,17 @@ from paictl.cluster.interface import FOREVER, JobRequest
 from paictl.cluster.kubernetes.names import JOBS_NAMESPACE
 from paictl.cluster.kubernetes.opening import open_pinned, pin
 from paictl.cluster.kubernetes.paijob.names import paijobs_path
-from paictl.cluster.kubernetes.paijob.record import JobRecord
 from paictl.cluster.kubernetes.paijob.resource import manifest_of, read_paijob
 from paictl.cluster.machines import machines_in
 from paictl.cluster.presets import preset_files
 from paictl.config.pushing.fileset import seal_files
 from paictl.controller.doing import write_record
+from paictl.controller.planning import Planner
 from paictl.operate.users.accounts import NewUser, add
 from paictl.remote.kube.client import connect
 from paictl.remote.kube.objects import create
 from paictl.service.catalogue import load_catalogue
 from paictl.units import Millis
-from paictl.workload import lifecycle
 from paictl.workload.job import Job
 from paictl.workload.lifecycle import RunState
 from tests.e2e_kube.controlplane import ControlPlane, control_plane, missing
@@ -150,6 +149,7 @@ def fill_kubernetes(plane: ControlPlane, jobs: int) -> None:
     add(cluster.users, NewUser("bench", PASSWORD, admin=True))
     api.call("POST", "/api/v1/namespaces", {"metadata": {"name": JOBS_NAMESPACE}})
     client, now = connect(str(plane.kubeconfig), "x"), datetime.now(UTC)
+    planner = Planner(client)
 
     def write(number: int) -> None:
         ended = number < jobs - LIVE
@@ -157,12 +157,13 @@ def fill_kubernetes(plane: ControlPlane, jobs: int) -> None:
         asked = request(name, f"user{number % 50}", FOREVER)
         job = Job.from_mapping(asked.data)
         at = now + timedelta(milliseconds=number)
-        pai = read_paijob(create(client, paijobs_path(), manifest_of(asked, job, at)))
-        status = lifecycle.submit(job).status
+        pai = read_paijob(create(client, paijobs_path(), manifest_of(asked, job, at)) or {})
+        record = replace(planner.record(pai), started=at)
         if ended:
-            tasks = tuple(replace(task, state=RunState.SUCCEEDED) for task in status.tasks)
-            status = replace(status, state=RunState.SUCCEEDED, tasks=tasks)
-        write_record(client, pai, JobRecord(status, {}, 1, at, at if ended else None, closed=ended))
+            tasks = tuple(replace(task, state=RunState.SUCCEEDED) for task in record.status.tasks)
+            status = replace(record.status, state=RunState.SUCCEEDED, tasks=tasks)
+            record = replace(record, status=status, ended=at, closed=True)
+        write_record(client, pai, record)
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(write, range(jobs)))

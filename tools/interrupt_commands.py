@@ -19,7 +19,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -189,7 +188,7 @@ def interrupted(line: str, at: float, prepared: Path, *, follow: bool) -> Ended:
         return Ended(line, at if sent else None, process.returncode, stderr)
 
 
-def attempts(line: str, times: int, prepared: Path, pick: random.Random, pool: ThreadPoolExecutor) -> Iterator[str]:
+def attempts(line: str, times: int, prepared: Path, pick: random.Random, pool: ThreadPoolExecutor) -> list[str]:
     """What went wrong with one command, an entry an attempt; prints how often it was hit."""
     spent, usual = whole(line, prepared)
     moments = [pick.uniform(FIRST, max(spent, FIRST)) for _ in range(times)]
@@ -198,12 +197,14 @@ def attempts(line: str, times: int, prepared: Path, pick: random.Random, pool: T
     ]
     ended = [call.result() for call in calls]
     hit = sum(one.code == 130 for one in ended)
-    print(f"{line:<64} {spent * 1000:>6.0f} ms {usual.code:>3} {hit:>4} of {times} interrupted", flush=True)
+    wrong = [
+        f"{line}: {said} after {one.at or 0:.3f} s: {one.stderr}" for one in ended if (said := one.wrong(usual.code))
+    ]
     if usual.code not in (0, 1, 2) or "Traceback" in usual.stderr:
-        yield f"{line}: left alone, exit code {usual.code}: {usual.stderr}"
-    for one in ended:
-        if wrong := one.wrong(usual.code):
-            yield f"{line}: {wrong} after {one.at or 0:.3f} s: {one.stderr}"
+        wrong.append(f"{line}: left alone, exit code {usual.code}: {usual.stderr}")
+    took = f"{spent * 1000:>6.0f} ms {usual.code:>3}"
+    print(f"{line:<64} {took} {hit:>4} of {times} interrupted, {len(wrong)} wrong", flush=True)
+    return wrong
 
 
 def main() -> None:

@@ -23,10 +23,11 @@ from paictl.cluster.pods.recovering import Recovered, recovered
 from paictl.cluster.scheduling import Impact, JobExplanation, JobImpact, JobSituation
 from paictl.cluster.taking import taken
 from paictl.cluster.timeline import timeline
-from paictl.cluster.values import Event, JobRequest, JobState
+from paictl.cluster.values import ClusterError, Event, JobRequest, JobState
 from paictl.cluster.whywaits import explained
 from paictl.cluster.windowwaits import waits_for_windows
 from paictl.errors import PaictlError
+from paictl.i18n import text
 from paictl.scheduler.explain import PodVerdict
 from paictl.scheduler.inspection import inspect
 from paictl.scheduler.wire import pod_name, read_request
@@ -168,9 +169,12 @@ def _refusal(pods: Iterable[PodSeen]) -> str:
 
 
 def _request(pai: PaiJob, role: str, attempt: int) -> PodRequest:
-    """What a task's pod will ask for that is not there yet."""
+    """What a task's pod will ask for that is not there yet; raises `ClusterError` where its record does not say so."""
     assert pai.record is not None  # noqa: S101 - asked before
     name = pod_name(JOBS_NAMESPACE, pai.name)
+    if role not in pai.record.scheduling:
+        raise ClusterError(text("the record of job {job} does not say what its tasks ask for", job=pai.key),
+                           hint=text("stop it and submit it again: paictl job stop {job}", job=pai.key))  # fmt: skip
     request = read_request(dict(pai.record.scheduling[role]), f"{pai.uid}/{role}", name)
     return replace(request, group=f"{request.group}#{attempt}") if attempt and request.group != name else request
 

@@ -18,6 +18,8 @@ from paictl.server.tenants import Tenants
 
 RECENT: Final = 8
 """Of one's own jobs the newest."""
+EXPLAINED: Final = 3
+"""Of these, so many that wait say why at once; of others a link leads to the reason."""
 _LENT: Final = (Hold.OPPORTUNISTIC, Hold.LAZY)
 
 
@@ -50,13 +52,17 @@ def warm(cluster: Cluster, history: UsageHistory) -> None:
 def _values(call: Call, history: UsageHistory) -> dict[str, Any]:
     picture = None if Port.SCHEDULING in call.cluster.lacks else call.cluster.picture()
     mine = page_of(call.cluster, JobQuery(frozenset({call.me.name}), limit=RECENT)).jobs
-    oldest = _longest_waiting(call)
+    oldest, tenants = _longest_waiting(call), Tenants(call)
+    waiting = [job for job in mine if job.state is JobState.WAITING][:EXPLAINED]
+    whys = {job.key: _why(call, job) for job in ([oldest] if oldest else []) + waiting}
+    reasons = {key: lines[-1] if lines else "" for key, lines in whys.items()}
     total = 0 if picture is None else sum(1 for _ in picture.leaves())
     return {
         "tiles": [] if picture is None else _tiles(picture, total),
-        "jobs": [{"job": job, "path": path_of(job.key)} for job in map(Tenants(call).job, mine)],
+        "jobs": [{"job": job, "path": path_of(job.key), "why": reasons.get(job.key, "")}
+                 for job in map(tenants.job, mine)],
         "longest": oldest, "longest_path": path_of(oldest.key) if oldest else "",
-        "waited": call.cluster.now - oldest.submitted if oldest else None, "why": _why(call, oldest),
+        "waited": call.cluster.now - oldest.submitted if oldest else None, "why": whys[oldest.key] if oldest else (),
         "chart": history.chart(call.cluster, total), "width": WIDTH, "height": HEIGHT,
     }  # fmt: skip
 
@@ -83,9 +89,9 @@ def _longest_waiting(call: Call) -> JobView | None:
     return next(iter(page_of(call.cluster, query).jobs), None)
 
 
-def _why(call: Call, job: JobView | None) -> list[str]:
+def _why(call: Call, job: JobView) -> list[str]:
     """The beginning of the explanation; its page has all of it."""
-    if job is None or Port.SCHEDULING in call.cluster.lacks:
+    if Port.SCHEDULING in call.cluster.lacks:
         return []
     found = explained(call, job, pictured=False)
     tried = () if found.words is None else (found.words.asks, *(view.tried for view in found.words.views[:2]))

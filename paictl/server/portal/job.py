@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any, Final
 
+from paictl.cluster.eventtext import detail
 from paictl.cluster.interface import Event, JobState, TaskPlace
 from paictl.cluster.picture import JobLine
 from paictl.cluster.timeline import timeline
@@ -50,7 +51,8 @@ def _values(call: Call) -> dict[str, Any]:
         "ran": (found.ended or now) - found.started if found.started else None,
         "waiting": waiting, "why": explained(call, found, pictured=False) if waiting else None,
         "chart": chart(told, found.submitted, found.ended or now),
-        "events": told[-MOST_SHOWN:], "more_events": max(len(told) - MOST_SHOWN, 0),
+        "events": [(event, detail(event)) for event in told[-MOST_SHOWN:]],
+        "more_events": max(len(told) - MOST_SHOWN, 0),
     }  # fmt: skip
 
 

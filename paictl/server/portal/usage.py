@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import threading
+import time
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -12,12 +14,17 @@ from typing import Any, Final
 from paictl.cluster.interface import Cluster, Event, EventKind
 from paictl.cluster.jobpages import FollowsJobs
 from paictl.cluster.timeline import ENDS
+from paictl.errors import PaictlError
 from paictl.frozen import frozen
+
+_LOGGER = logging.getLogger("paictl.server")
 
 WINDOW: Final = timedelta(hours=24)
 """What is shown; less while the cluster is younger."""
 SAMPLES: Final = 96
 """Instants at which the devices in use are counted."""
+FRESH: Final = 30.0
+"""Seconds for which what was counted of a followed cluster is shown."""
 KEPT: Final = 50_000
 """Changes that are remembered; older ones are beyond the left end of any chart."""
 WIDTH: Final = 960
@@ -85,28 +92,80 @@ class _Fold:
             self.forgotten[vc] += number
 
 
+@frozen
+class _Counted:
+    """Devices in use at `SAMPLES` instants from `start` to `end`, as they were counted at `at` (monotonic seconds)."""
+
+    at: float
+    start: datetime
+    end: datetime
+    samples: tuple[Counter[str], ...]
+
+
 class UsageHistory:
-    """What was used until now; of a cluster on this machine only events that are new are read."""
+    """What was used until now.
+
+    Of a cluster on this machine only events that are new are read. One that is followed over the network has to be read
+    whole, which takes a second where there are 10,000 jobs: that is done beside the requests, every `FRESH` seconds.
+    """
 
     def __init__(self) -> None:
         self._fold = _Fold()
         self._lock = threading.Lock()
+        self._counted: _Counted | None = None
+        self._counting = False
 
     def chart(self, cluster: Cluster, total: int) -> UsageChart | None:
         """The use of the last day; None while nothing has run. `total` is the number of devices that there are."""
-        now, identity = cluster.now, (cluster.name, cluster.epoch)
+        counted = self._followed(cluster) if isinstance(cluster, FollowsJobs) else self._count(cluster)
+        if counted is None:
+            return None
+        vcs = sorted({vc for sample in counted.samples for vc in sample if sample[vc]})
+        most = max(total, *(sum(sample.values()) for sample in counted.samples), 1)
+        return UsageChart(counted.start, counted.end, most, tuple(_bands(vcs, counted.samples, most)))
+
+    def _followed(self, cluster: Cluster) -> _Counted | None:
+        """What was counted last; if that is a while ago, it is counted again for those who come later."""
         with self._lock:
-            if self._fold.cluster != identity or isinstance(cluster, FollowsJobs):
-                self._fold = _Fold(identity)
-            self._fold.add(cluster.events(after=self._fold.last))
-            changes, counts = list(self._fold.changes), Counter(self._fold.forgotten)
+            known = self._counted
+            due = not self._counting and (known is None or time.monotonic() - known.at > FRESH)
+            self._counting |= due
+        if not due:
+            return known
+        if known is None:
+            return self._count_again(cluster)
+        threading.Thread(target=self._count_again, args=(cluster,), daemon=True).start()
+        return known
+
+    def _count_again(self, cluster: Cluster) -> _Counted | None:
+        found = None
+        try:
+            found = self._count(cluster)
+        except PaictlError as error:  # it does not answer now; the next visit tries again
+            _LOGGER.warning("usage cannot be counted: %s", error)
+        finally:
+            with self._lock:
+                self._counting, self._counted = False, found or self._counted
+        return found
+
+    def _count(self, cluster: Cluster) -> _Counted | None:
+        """Read what is new and count; None while nothing has run."""
+        now = cluster.now
+        if isinstance(cluster, FollowsJobs):
+            fold = _Fold()
+            fold.add(cluster.events())
+            changes, counts = list(fold.changes), fold.forgotten
+        else:
+            identity = (cluster.name, cluster.epoch)
+            with self._lock:
+                if self._fold.cluster != identity:
+                    self._fold = _Fold(identity)
+                self._fold.add(cluster.events(after=self._fold.last))
+                changes, counts = list(self._fold.changes), Counter(self._fold.forgotten)
         start = max(now - WINDOW, cluster.epoch)
         if not changes or now <= start:
             return None
-        samples = _samples(changes, counts, start, now)
-        vcs = sorted({vc for sample in samples for vc in sample if sample[vc]})
-        most = max(total, *(sum(sample.values()) for sample in samples), 1)
-        return UsageChart(start, now, most, tuple(_bands(vcs, samples, most)))
+        return _Counted(time.monotonic(), start, now, tuple(_samples(changes, counts, start, now)))
 
 
 def _samples(

@@ -267,6 +267,9 @@ def test_the_home_says_how_the_cluster_and_ones_own_jobs_are(server: Server, ann
     for tile in ("Devices 2", "Promised 2", "In use 1", "Lent 0", "Bad 0", "Running jobs 1", "Waiting jobs 1"):
         assert tile in seen
     assert "Longest waiting: ann~two" in seen
+    assert seen.count("Tried chain GPU-POOL of VC vc1: there is not enough room.") == 2, (
+        "there and among the recent ones"
+    )
     assert "waits: group ann~two" in seen
     server.cluster.tick(Millis(3_600_000))
     seen = ann.get("/")
