@@ -34,6 +34,12 @@ class DoorWindows:
         except ClusterError as error:
             self.problem = f"{error}"
 
+    def prune(self, now: Millis) -> None:
+        """Forget windows that are over: nothing is asked otherwise for them than without any."""
+        if any(one.end <= now for one in self.found):
+            self.found = self.found.current(now)
+            self._closed.clear()
+
     def closed(self, now: Millis, limit: Millis | None) -> frozenset[str]:
         """The nodes that a pod may not get now which runs for `limit` at most, as `Windows.closed` says."""
         which = tuple(number for number, one in enumerate(self.found) if one.closes(now, limit))

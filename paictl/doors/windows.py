@@ -86,6 +86,7 @@ def due(core: DoorCore) -> list[MovedGang]:
     if not core.windows.found:
         return []
     with core.guarded():
+        core.windows.prune(now_of(core))
         active = core.windows.found.active(now_of(core))
         why: dict[str, str] = {}
         for pod in core.book.pods.values() if active else ():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from paictl.server import openapi
-from paictl.server.api import info, jobs, oidc, tokens, usage, users, vcs
+from paictl.server.api import info, jobs, maintenance, oidc, tokens, usage, users, vcs
 from paictl.server.federation import Federation
 from paictl.server.portal import pages
 from paictl.server.portal.usage import UsageHistory
@@ -24,6 +24,7 @@ def routes(history: UsageHistory | None = None, federation: Federation | None = 
         *users.routes(sign_ins),
         *vcs.ROUTES,
         *usage.ROUTES,
+        *maintenance.ROUTES,
         *jobs.ROUTES,
     )
     return (*api, openapi.route_of(api), *pages.routes(sign_ins, history or UsageHistory(), federation))

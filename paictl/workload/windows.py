@@ -75,10 +75,6 @@ class Windows:
         """The nodes that are out of service now, each with its window."""
         return {node: window for window in self.all if window.is_active(now) for node in window.nodes}
 
-    def of_node(self, node: str) -> Iterator[Window]:
-        """The windows of a node."""
-        return (window for window in self.all if node in window.nodes)
-
     def longest(self, now: Millis, fits: Callable[[frozenset[str]], bool]) -> Millis | None:
         """The longest run time with which a pod `fits` beside the nodes closed to it; None if none is long enough.
 

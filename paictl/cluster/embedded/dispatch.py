@@ -385,7 +385,7 @@ class Dispatcher:
         from paictl.scheduler.book import Allocation
 
         assert self.book is not None  # noqa: S101 - asked before
-        asked, offered = self.offered(request, self._limits[request.group], Millis(round(1000 * now)), self._windows)
+        asked, offered = self._offered(request, self._limits[request.group], Millis(round(1000 * now)), self._windows)
         try:
             answer = self.book.place(asked, offered, now)
         except RequestError:
@@ -410,7 +410,7 @@ class Dispatcher:
         self._reclassed.update(reclassed(outcomes))
         self.noted(outcomes)
 
-    def offered(
+    def _offered(
         self, request: PodRequest, limit: Millis | None, now: Millis, windows: Windows
     ) -> tuple[PodRequest, frozenset[str] | None]:
         """A request as it is asked while windows are ahead, and the nodes that it may use; all (None) without any."""

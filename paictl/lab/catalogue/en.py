@@ -124,6 +124,9 @@ TEXTS: Final[Mapping[str, str]] = {
     "event.Ready": "Ready",
     "event.DeviceFailed": "DeviceFailed",
     "event.DeviceHealed": "DeviceHealed",
+    "event.MaintenanceStarted": "MaintenanceStarted",
+    "event.MaintenanceEnded": "MaintenanceEnded",
+    "event.MaintenancePlanned": "MaintenancePlanned",
     "event.NodeAdded": "NodeAdded",
     "event.NodeRemoved": "NodeRemoved",
     # lists and steps

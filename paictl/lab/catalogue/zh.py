@@ -124,6 +124,9 @@ TEXTS: Final[Mapping[str, str]] = {
     "event.Ready": "就绪",
     "event.DeviceFailed": "设备故障",
     "event.DeviceHealed": "设备恢复",
+    "event.MaintenanceStarted": "维护开始",
+    "event.MaintenanceEnded": "维护结束",
+    "event.MaintenancePlanned": "计划维护",
     "event.NodeAdded": "节点加入",
     "event.NodeRemoved": "节点移除",
     # lists and steps

@@ -71,6 +71,15 @@ def test_without_windows_the_request_is_asked_as_it_is(harness: Harness) -> None
     assert (entry.limit, entry.began) == (None, None)
 
 
+def test_a_window_that_is_over_is_forgotten(harness: Harness) -> None:
+    plan(harness, "n0", after=0, lasts=60)
+    harness.now += 61
+    harness.reconciler.reconcile()
+    assert not harness.core.windows.found
+    harness.run(gang("g", 1, 4)[0])
+    assert harness.core.book.engine.state.groups.by_name["default/g"].ignore_suggested is True
+
+
 def test_a_gang_leaves_as_a_whole_when_the_window_begins_and_is_told_before(harness: Harness) -> None:
     pods = gang("g", 2, 4)
     nodes = [harness.run(pod) for pod in pods]

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import re
 import threading
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 import yaml
 
 from paictl.cluster.interface import ClusterError, JobState
+from paictl.cluster.maintenance import WindowRequest
 from paictl.i18n import catalogue
 from paictl.operate.users import passwords
 from paictl.server.openapi import description
 from paictl.server.routes import routes
+from paictl.units import Millis
 from tests.conftest import ROOT
 from tests.unit.server.conftest import PASSWORD, Reply, Server
 
@@ -390,3 +393,14 @@ def test_every_refusal_is_said_in_chinese_too(server: Server) -> None:
     assert sorted(said - entries.keys()) == []
     reply = server.get("/api/v2/users", "ann", headers={"accept-language": "zh-CN"})
     assert (reply.data["code"], reply.data["message"]) == ("ForbiddenUserError", "仅管理员可用")
+
+
+def test_windows_are_read_by_users_and_by_nobody_else(server: Server) -> None:
+    assert server.get("/api/v2/maintenance", "ann").data == []
+    server.cluster.add_window(WindowRequest(("worker1",), Millis(3_600_000), reason="disks"))
+    (found,) = server.get("/api/v2/maintenance", "ann").data
+    assert (found["name"], found["nodes"], found["reason"], found["active"]) == (
+        "maintenance-1", ["worker1"], "disks", True,
+    )  # fmt: skip
+    assert datetime.fromisoformat(found["end"]) - datetime.fromisoformat(found["start"]) == timedelta(hours=1)
+    assert server.ask("GET", "/api/v2/maintenance").status == 401
