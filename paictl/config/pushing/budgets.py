@@ -10,8 +10,7 @@ import yaml
 from paictl.config.pushing.merge import merge
 from paictl.errors import PaictlError
 from paictl.i18n import text
-
-_SECTION = "sharing"
+from paictl.workload.budgets import SECTION
 
 
 def with_budget(settings: str, vc: str, user: str, changes: Mapping[str, object] | None) -> str:
@@ -32,12 +31,12 @@ def with_budget(settings: str, vc: str, user: str, changes: Mapping[str, object]
         raise PaictlError(text("a new budget needs a number of device hours"), where="--hours")
     else:
         rows.append({**({"vc": vc} if vc else {}), **({"user": user} if user else {}), **changes})
-    said = yaml.safe_dump({_SECTION: {"budgets": rows}}, sort_keys=False, allow_unicode=True)
+    said = yaml.safe_dump({SECTION: {"budgets": rows}}, sort_keys=False, allow_unicode=True)
     return merge(settings, said).text
 
 
 def _rows(settings: str) -> list[dict[str, Any]]:
     data = yaml.safe_load(settings)
-    section = data.get(_SECTION) if isinstance(data, dict) else None
+    section = data.get(SECTION) if isinstance(data, dict) else None
     rows = section.get("budgets") if isinstance(section, dict) else None
     return [dict(row) for row in rows or ()]
