@@ -65,7 +65,8 @@ class ConfigSnapshot:
         """What the section `sharing` says; raises `PaictlError` if it cannot be read."""
         from paictl.config.models.services import STANDARD_NAME
         from paictl.config.reading.load import load_memory
-        from paictl.workload.sharing import SECTION, Sharing, read_sharing
+        from paictl.workload.budgets import SECTION
+        from paictl.workload.sharing import Sharing, read_sharing
 
         said = self.files.get(STANDARD_NAME, "")
         if SECTION not in said:  # every command of a cluster on this machine asks, and most files have no such section

@@ -19,7 +19,8 @@ from paictl.config.reading.load import load
 from paictl.config.reading.problem import Severity
 from paictl.errors import ExitCode, PaictlError
 from paictl.frozen import frozen
-from paictl.workload.sharing import SECTION, Sharing, read_sharing
+from paictl.workload.budgets import SECTION
+from paictl.workload.sharing import Sharing, read_sharing
 
 
 class FindingsError(PaictlError):

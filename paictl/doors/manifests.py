@@ -16,7 +16,7 @@ from paictl.cluster.manifests.context import Renderer, RenderInputs
 from paictl.config.models.services import STANDARD_NAME
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
-from paictl.workload.sharing import SECTION
+from paictl.workload.budgets import SECTION
 
 Json = dict[str, Any]
 

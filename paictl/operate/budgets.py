@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from paictl.cluster.configured import ConfigSnapshot
 from paictl.cluster.interface import (
@@ -25,9 +25,11 @@ from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import Text, text
 from paictl.operate.usage import month_span
-from paictl.workload.budgets import BudgetLevel, BudgetState, OverBudget, Used
-from paictl.workload.sharing import SECTION, Sharing
+from paictl.workload.budgets import SECTION, BudgetLevel, BudgetState, OverBudget, Used
 from paictl.workload.usage import UsageKind
+
+if TYPE_CHECKING:
+    from paictl.workload.sharing import Sharing
 
 _USED = (UsageKind.GUARANTEED, UsageKind.OPPORTUNISTIC)
 
@@ -77,6 +79,8 @@ def as_data(report: BudgetReport) -> dict[str, object]:
 
 def sharing_of(cluster: Configuration) -> Sharing:
     """What the newest configuration says; nothing where none was pushed."""
+    from paictl.workload.sharing import Sharing  # late: it needs the scheduler's types, and `config` loads this module
+
     versions = cluster.configurations()
     return ConfigSnapshot(versions[-1].number, versions[-1].files).sharing if versions else Sharing()
 

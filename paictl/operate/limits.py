@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from paictl.cluster.interface import Configuration, Identity, Scheduling
 from paictl.frozen import frozen
 from paictl.operate.budgets import sharing_of
-from paictl.workload.sharing import Sharing
+
+if TYPE_CHECKING:
+    from paictl.workload.sharing import Sharing
 
 GUARANTEED: Final = "guaranteed"
 OPPORTUNISTIC: Final = "opportunistic"

@@ -15,6 +15,8 @@ from paictl.frozen import frozen
 from paictl.i18n import Text, text
 from paictl.workload.usagereport import HOUR
 
+SECTION: Final = "sharing"
+"""The section of services-configuration.yaml that says them, and all else about sharing."""
 EACH: Final = "*"
 """As a user: each one who has no entry of their own for the same virtual cluster."""
 WARN_AT: Final = 80.0

@@ -9,18 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.scheduler.request import PodRequest
 from paictl.workload.borrowing import BorrowLimit, BorrowLimits
-from paictl.workload.budgets import EACH, WARN_AT, Budgets, OverBudget, UsageBudget, Used
+from paictl.workload.budgets import EACH, SECTION, WARN_AT, Budgets, OverBudget, UsageBudget, Used
 from paictl.workload.usagereport import HOUR
 from paictl.workload.userlimits import UserLimit, UserLimits, devices_of
-
-SECTION: Final = "sharing"
 
 
 @frozen

@@ -11,8 +11,7 @@ from paictl.config.pushing.configfile import ConfigFile
 from paictl.config.pushing.merge import merge
 from paictl.errors import PaictlError
 from paictl.i18n import text
-
-_SECTION = "sharing"
+from paictl.workload.budgets import SECTION
 
 
 def with_budget(settings: ConfigFile, vc: str, user: str, changes: Mapping[str, object] | None) -> ConfigFile:
@@ -33,12 +32,12 @@ def with_budget(settings: ConfigFile, vc: str, user: str, changes: Mapping[str, 
         raise PaictlError(text("a new budget needs a number of device hours"), where="--hours")
     else:
         rows.append({**({"vc": vc} if vc else {}), **({"user": user} if user else {}), **changes})
-    said = yaml.safe_dump({_SECTION: {"budgets": rows}}, sort_keys=False, allow_unicode=True)
+    said = yaml.safe_dump({SECTION: {"budgets": rows}}, sort_keys=False, allow_unicode=True)
     return merge(settings, settings.with_text(said)).file
 
 
 def _rows(settings: ConfigFile) -> list[dict[str, Any]]:
     data = yaml.safe_load(settings.text)
-    section = data.get(_SECTION) if isinstance(data, dict) else None
+    section = data.get(SECTION) if isinstance(data, dict) else None
     rows = section.get("budgets") if isinstance(section, dict) else None
     return [dict(row) for row in rows or ()]

@@ -21,7 +21,8 @@ from paictl.doors.manifests import Choices, objects
 from paictl.doors.metrics import DoorMetrics
 from paictl.doors.views import explain_pod
 from paictl.remote.kube.client import Json
-from paictl.workload.sharing import SECTION, read_sharing
+from paictl.workload.budgets import SECTION
+from paictl.workload.sharing import read_sharing
 from tests.unit.extender.conftest import CONFIG, spec
 from tests.unit.extender.harness import gang
 from tests.unit.extender.test_accounts import Office
