@@ -11,6 +11,7 @@ from typing import Any, Final
 from paictl.cluster.interface import JobState, JobView, Port
 from paictl.cluster.picture import ChainPicture, Picture
 from paictl.cluster.scheduling import JobExplanation, JobSituation
+from paictl.cluster.windowwaits import closing_lines
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import Text, text
@@ -99,7 +100,7 @@ def explained(call: Call, job: JobView, *, pictured: bool) -> Why:
 def _unsearched(call: Call, job: JobView, seen: JobExplanation, *, pictured: bool) -> Why:
     """A job that runs, or waits for something else than room."""
     said, hint = explaining.plain(seen)
-    lines = (said,) if hint is None or of_commands(hint) else (said, hint)
+    lines = (said, *closing_lines(seen.windows), *([] if hint is None or of_commands(hint) else [hint]))
     buttons = [_edit(job)]
     if seen.situation is JobSituation.SERVICE_STOPPED:
         start = text("Start {service}", service=seen.service)
