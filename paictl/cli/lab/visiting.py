@@ -54,7 +54,7 @@ def visit(
         str | None, typer.Option("--server", metavar="URL", help="Default: one that runs as long as the visit.")
     ] = None,
     ca: Annotated[
-        Path | None, typer.Option("--ca", metavar="FILE", help="Certificate of the server's authority.")
+        Path | None, typer.Option("--ca", metavar="FILE", help="Certificate that signed the server's.")
     ] = None,
 ) -> None:
     """Sign in at the server as a user and submit a job, request by request as a browser or a program does.
