@@ -259,7 +259,7 @@ def from_data(data: Mapping[str, Any]) -> Explanation:
         data["physicalCapacity"],
         tuple(map(_change_from, data["changes"])),
         tuple(data["pins"]),
-        None if data["smaller"] is None else _change_from(data["smaller"]),
+        None if data.get("smaller") is None else _change_from(data["smaller"]),
     )
 
 

@@ -42,15 +42,14 @@ def routes(history: UsageHistory) -> tuple[Route, ...]:
 
 def warm(cluster: Cluster, history: UsageHistory) -> None:
     """Read what the first visit would have to wait for: cells, jobs, and all events so far."""
-    if Port.SCHEDULING not in cluster.lacks:
-        cluster.picture()
+    history.picture(cluster)
     page_of(cluster, JobQuery(limit=1))
     history.chart(cluster, 0)
     prepare("home.html")
 
 
 def _values(call: Call, history: UsageHistory) -> dict[str, Any]:
-    picture = None if Port.SCHEDULING in call.cluster.lacks else call.cluster.picture()
+    picture = history.picture(call.cluster)
     mine = page_of(call.cluster, JobQuery(frozenset({call.me.name}), limit=RECENT)).jobs
     oldest, tenants = _longest_waiting(call), Tenants(call)
     waiting = [job for job in mine if job.state is JobState.WAITING][:EXPLAINED]

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import logging
 import threading
-import time
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from paictl.cluster.interface import Cluster, Event, EventKind
+from paictl.cluster.interface import Cluster, Event, EventKind, Port
 from paictl.cluster.jobpages import FollowsJobs
+from paictl.cluster.picture import Picture
 from paictl.cluster.timeline import ENDS
-from paictl.errors import PaictlError
 from paictl.frozen import frozen
-
-_LOGGER = logging.getLogger("paictl.server")
+from paictl.server.portal.remembered import Remembered
 
 WINDOW: Final = timedelta(hours=24)
 """What is shown; less while the cluster is younger."""
@@ -25,6 +22,8 @@ SAMPLES: Final = 96
 """Instants at which the devices in use are counted."""
 FRESH: Final = 30.0
 """Seconds for which what was counted of a followed cluster is shown."""
+FRESH_PICTURE: Final = 4.0
+"""The same for the cells: as long as a page waits until it looks again."""
 KEPT: Final = 50_000
 """Changes that are remembered; older ones are beyond the left end of any chart."""
 WIDTH: Final = 960
@@ -94,9 +93,8 @@ class _Fold:
 
 @frozen
 class _Counted:
-    """Devices in use at `SAMPLES` instants from `start` to `end`, as they were counted at `at` (monotonic seconds)."""
+    """Devices in use at `SAMPLES` instants from `start` to `end`."""
 
-    at: float
     start: datetime
     end: datetime
     samples: tuple[Counter[str], ...]
@@ -112,41 +110,24 @@ class UsageHistory:
     def __init__(self) -> None:
         self._fold = _Fold()
         self._lock = threading.Lock()
-        self._counted: _Counted | None = None
-        self._counting = False
+        self.followed: Remembered[_Counted] = Remembered(FRESH)
+        self._pictures: Remembered[Picture] = Remembered(FRESH_PICTURE)
+
+    def picture(self, cluster: Cluster) -> Picture | None:
+        """The cells as they are, of a followed cluster as they were some seconds ago; None if it shows none."""
+        if Port.SCHEDULING in cluster.lacks:
+            return None
+        return self._pictures.get(cluster.picture) if isinstance(cluster, FollowsJobs) else cluster.picture()
 
     def chart(self, cluster: Cluster, total: int) -> UsageChart | None:
         """The use of the last day; None while nothing has run. `total` is the number of devices that there are."""
-        counted = self._followed(cluster) if isinstance(cluster, FollowsJobs) else self._count(cluster)
+        followed = isinstance(cluster, FollowsJobs)
+        counted = self.followed.get(lambda: self._count(cluster)) if followed else self._count(cluster)
         if counted is None:
             return None
         vcs = sorted({vc for sample in counted.samples for vc in sample if sample[vc]})
         most = max(total, *(sum(sample.values()) for sample in counted.samples), 1)
         return UsageChart(counted.start, counted.end, most, tuple(_bands(vcs, counted.samples, most)))
-
-    def _followed(self, cluster: Cluster) -> _Counted | None:
-        """What was counted last; if that is a while ago, it is counted again for those who come later."""
-        with self._lock:
-            known = self._counted
-            due = not self._counting and (known is None or time.monotonic() - known.at > FRESH)
-            self._counting |= due
-        if not due:
-            return known
-        if known is None:
-            return self._count_again(cluster)
-        threading.Thread(target=self._count_again, args=(cluster,), daemon=True).start()
-        return known
-
-    def _count_again(self, cluster: Cluster) -> _Counted | None:
-        found = None
-        try:
-            found = self._count(cluster)
-        except PaictlError as error:  # it does not answer now; the next visit tries again
-            _LOGGER.warning("usage cannot be counted: %s", error)
-        finally:
-            with self._lock:
-                self._counting, self._counted = False, found or self._counted
-        return found
 
     def _count(self, cluster: Cluster) -> _Counted | None:
         """Read what is new and count; None while nothing has run."""
@@ -165,7 +146,7 @@ class UsageHistory:
         start = max(now - WINDOW, cluster.epoch)
         if not changes or now <= start:
             return None
-        return _Counted(time.monotonic(), start, now, tuple(_samples(changes, counts, start, now)))
+        return _Counted(start, now, tuple(_samples(changes, counts, start, now)))
 
 
 def _samples(

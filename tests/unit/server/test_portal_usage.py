@@ -11,7 +11,6 @@ import pytest
 
 from paictl.cluster.interface import ClusterError, Event, EventKind
 from paictl.cluster.jobpages import FollowsJobs
-from paictl.server.portal import usage
 from paictl.server.portal.usage import UsageHistory
 
 BEGIN = datetime(2026, 1, 5, tzinfo=UTC)
@@ -67,30 +66,30 @@ def waited(done: Callable[[], bool]) -> None:
     pytest.fail("it did not come to pass")
 
 
-def test_a_cluster_far_away_is_read_beside_the_visits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cluster_far_away_is_read_beside_the_visits() -> None:
     far, history = Far(), UsageHistory()
     assert isinstance(far, FollowsJobs)
     assert charted(history, far) == ("vc1", 1.0)
     assert charted(history, far) == ("vc1", 1.0)
     assert far.reads == 1
-    monkeypatch.setattr(usage, "FRESH", -1.0)
+    history.followed.fresh = -1.0
     far.gate.clear()
     far.now += timedelta(hours=4)
     for _ in range(3):
         assert charted(history, far) == ("vc1", 1.0), "what is known is shown while it is counted again"
     waited(lambda: far.reads == 2)
     far.gate.set()
-    monkeypatch.setattr(usage, "FRESH", 1e9)
+    history.followed.fresh = 1e9
     waited(lambda: charted(history, far) == ("vc1", 0.5))
     assert far.reads == 2
 
 
-def test_a_cluster_that_does_not_answer_leaves_what_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cluster_that_does_not_answer_leaves_what_is_known() -> None:
     far, history = Far(), UsageHistory()
     charted(history, far)
-    monkeypatch.setattr(usage, "FRESH", -1.0)
+    history.followed.fresh = -1.0
     far.fails = True
     charted(history, far)
-    waited(lambda: far.reads >= 2 and not history._counting)
+    waited(lambda: far.reads >= 2 and not history.followed.reading)
     assert charted(history, far) == ("vc1", 1.0)
-    waited(lambda: not history._counting)
+    waited(lambda: not history.followed.reading)
