@@ -154,6 +154,7 @@ def test_stages_interleave_where_the_trace_tells_them() -> None:
     assert interleaved((6.0, 6.0, 0.0, 0.0), leader) == pytest.approx(
         6 / 10
     )  # waits for 4, then 6 ms while it computes
+    assert interleaved((3.0, 3.0, 0.0, 0.0), leader) == pytest.approx(3 / 7)  # waits for 4, then reads
     assert interleaved((5.0, 0.0, 5.0, 0.0), (10.0, 0.0, 10.0, 0.0)) == 0.0
 
 
