@@ -23,8 +23,8 @@ def write_together(folder: Path, texts: Mapping[str, str], *, force: bool = Fals
     except OSError as error:  # a name too long, a folder that may not be entered
         raise PaictlError(f"cannot be read: {error.strerror}", where=str(error.filename or folder)) from None
     if there and not force:
-        verb = "is" if len(there) == 1 else "are"
-        raise PaictlError(f"{' and '.join(there)} {verb} there already", where=str(folder), hint="replace with --force")
+        verb = "already exists" if len(there) == 1 else "already exist"
+        raise PaictlError(f"{' and '.join(there)} {verb}", where=str(folder), hint="replace with --force")
     temporary: dict[str, Path] = {}
     try:
         for name, text in texts.items():

@@ -136,7 +136,7 @@ def _entries(lines: list[str]) -> Iterator[tuple[str, str]]:
         try:
             entry[keyword] += _unquoted(line)
         except (SyntaxError, ValueError, KeyError):
-            raise ValueError(f"line {number} of the catalogue is no entry: {line!r}") from None
+            raise ValueError(f"line {number} of the catalogue is not an entry: {line!r}") from None
 
 
 def _unquoted(line: str) -> str:

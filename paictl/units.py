@@ -118,7 +118,7 @@ def exact_quantity(value: int | str) -> Fraction:
         return Fraction(number.rstrip(".")) * Fraction(1, 1000)
     if suffix not in _FACTORS:
         known = ", ".join(["m", *filter(None, _FACTORS)])
-        raise ValueError(f"{value!r} ends in {suffix}, which is none of {known}")
+        raise ValueError(f"{value!r} ends in {suffix}, which is not one of {known}")
     return Fraction(number.rstrip(".")) * Fraction(_FACTORS[suffix])
 
 

@@ -69,7 +69,7 @@ def limits(
     if output is not Output.TABLE:
         write_data(operate.as_data(found), output)
     elif not found:
-        console.info(text("there are no limits: see the section sharing, docs/user-limits.md"))
+        console.info(text("no limits yet: see the section sharing in docs/user-limits.md"))
     else:
         rows = [(one.vc, one.user or "-", one.kind, one.held, one.most) for one in found]
         write_table(("VC", "USER", "CLASS", "HELD", "LIMIT"), rows)
@@ -78,7 +78,7 @@ def limits(
 @app.command(epilog=EXAMPLES)
 def report(
     month: Annotated[
-        str | None, typer.Option("--month", metavar="YYYY-MM", help="Month in UTC; the present one by default.")
+        str | None, typer.Option("--month", metavar="YYYY-MM", help="Month in UTC; default: the current one.")
     ] = None,
     by: Annotated[str, typer.Option("--by", metavar="WHAT,...", help="Add up by: vc, user, job, sku.")] = "vc",
     sku: Annotated[bool, typer.Option("--sku", help="By SKU as well.")] = False,
@@ -92,7 +92,7 @@ def report(
     wanted = dimensions(f"{by},sku" if sku else by)
     books = usage_report(open_cluster(state), month, wanted, vc)
     if books.since is not None:
-        note = text("accounts are kept since {since}; what ended before is not counted", since=rfc3339(books.since))
+        note = text("accounts start at {since}; earlier use is not counted", since=rfc3339(books.since))
         console.info(note)
     match form:
         case ReportForm.TABLE:

@@ -44,7 +44,7 @@ GROUPS = {
     "user": Lazy("paictl.cli.user", "Users of the REST server and the portal, and what they may do."),
     "serve": Lazy("paictl.cli.serve", "Serve the REST API and the portal of a cluster.", within=True),
     "placer": Lazy("paictl.cli.placer.commands", "Place gated pods for any kube-scheduler, managed ones too."),
-    "extender": Lazy("paictl.cli.extender.commands", "Serve a real kube-scheduler: HiveD's guarantees on Kubernetes."),
+    "extender": Lazy("paictl.cli.extender.commands", "Serve a kube-scheduler: HiveD's guarantees on Kubernetes."),
     "controller": Lazy("paictl.cli.controller.commands", "Run the jobs of a Kubernetes cluster."),
     "sim": Lazy("paictl.cli.sim.commands", "Simulate scheduling policies on traces of jobs."),
     "lab": Lazy("paictl.cli.lab.commands", "Guided labs: learn cluster scheduling by doing."),
@@ -89,16 +89,16 @@ def version(
         bool, typer.Option("--check", help="Ask the package index for a newer release; exit code 1 if there is one.")
     ] = False,
     index: Annotated[
-        str | None, typer.Option("--index", metavar="URL", help="Which index (default: PIP_INDEX_URL, else PyPI).")
+        str | None, typer.Option("--index", metavar="URL", help="Package index (default: PIP_INDEX_URL, else PyPI).")
     ] = None,
     timeout: Annotated[
-        float, typer.Option("--timeout", min=0.1, metavar="SECONDS", help="How long the index may take to answer.")
+        float, typer.Option("--timeout", min=0.1, metavar="SECONDS", help="How long to wait for the index.")
     ] = 10.0,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Show the version of paictl and of what it runs on.
 
-    Nothing is asked over the network without --check.
+    Without --check, nothing is sent over the network.
     """
     newest, newer = _newest(index, timeout) if check else (None, False)
     system = os.uname() if hasattr(os, "uname") else None
@@ -112,7 +112,7 @@ def version(
         info(text("paictl {version} is released: pip install --upgrade paictl", version=newest))
         raise typer.Exit(ExitCode.NEGATIVE)
     if check:
-        info(text("this is the newest release") if newest else text("the package index has no release of paictl"))
+        info(text("this is the latest release") if newest else text("the package index has no release of paictl"))
 
 
 def _newest(index: str | None, seconds: float) -> tuple[str | None, bool]:

@@ -45,7 +45,7 @@ def list_(
     if output is not Output.TABLE:
         write_data(as_data(report), output)
     elif not report.states:
-        console.info(text("there are no budgets: paictl usage budget set --vc VC --hours N"))
+        console.info(text("no budgets yet: paictl usage budget set --vc VC --hours N"))
     else:
         rows = [
             (
@@ -79,12 +79,12 @@ def set_(
     given = {"device-hours": hours, "warn-at": warn_at, "over": None if over is None else over.value}
     changes = {name: _number(value) for name, value in given.items() if value is not None}
     if remove == bool(changes):
-        raise PaictlError(text("say either what to set or --remove"), hint="paictl usage budget set -h shows all")
+        raise PaictlError(text("give either values to set or --remove"), hint="paictl usage budget set -h shows all")
     cluster = open_cluster(state)
     with showing_reports():
         made = budgeting.plan_budget(cluster, vc or "", user or "", None if remove else changes)
     if not made.changes:
-        console.info(text("cluster {name} has this configuration already", name=cluster.name))
+        console.info(text("cluster {name} already has this configuration", name=cluster.name))
         return
     show_plan(made)
     warn(below_use(cluster, made.files), "paictl usage budget list")

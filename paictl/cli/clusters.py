@@ -39,7 +39,8 @@ StateOption = Annotated[
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 ClusterId = Annotated[
-    str | None, typer.Option("--cluster-id", metavar="ID", help="The cluster that is meant; given, nothing is asked.")
+    str | None,
+    typer.Option("--cluster-id", metavar="ID", help="Confirm the target cluster by its id and skip the prompt."),
 ]
 
 
@@ -58,9 +59,9 @@ def local_only(verb: str) -> None:
     name = chosen_name(settings.cluster, state_given=settings.state_given)
     if name != LOCAL:
         raise UnsupportedError(
-            text("paictl cluster {verb} is for a cluster on this machine, and {name} is none", verb=verb, name=name),
+            text("paictl cluster {verb} works only on the local cluster; {name} is remote", verb=verb, name=name),
             hint=text(
-                "paictl cluster {verb} --cluster {local}; for what others can do: paictl cluster status",
+                "use paictl cluster {verb} --cluster {local}; for what other clusters support: paictl cluster status",
                 verb=verb,
                 local=LOCAL,
             ),
@@ -122,11 +123,11 @@ def confirm(question: str, word: str, *, yes: bool) -> None:
     if yes:
         return
     if not settings.may_ask:
-        raise PaictlError(text("{question}: needs an answer", question=question), hint="say it with --yes")
-    asked = console.said(text("{question}. Type {word!r} to go on", question=question, word=word))
+        raise PaictlError(text("{question}: an answer is required", question=question), hint="pass --yes to confirm")
+    asked = console.said(text("{question}. Type {word!r} to continue", question=question, word=word))
     answer = typer.prompt(asked, default="", show_default=False, err=True)
     if answer.strip() != word:
-        raise PaictlError("not confirmed, nothing was done")
+        raise PaictlError("not confirmed; nothing was changed")
 
 
 @contextmanager

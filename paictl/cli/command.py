@@ -311,7 +311,7 @@ class LazyGroup(TyperGroup):
             hint = text("did you mean {near!r}? {path} -h shows all", near=near, path=path)
         else:
             hint = text("{path} -h shows all", path=path)
-        return PaictlError(text("there is no command {name!r} in {path}", name=name, path=path), hint=hint)
+        return PaictlError(text("no command {name!r} in {path}", name=name, path=path), hint=hint)
 
     def get_help_option(self, ctx: Any) -> Any:
         """The option ``--help``."""

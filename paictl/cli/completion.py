@@ -52,9 +52,7 @@ def completion(
     """Print the script that teaches a shell to complete paictl's commands, options and names, or install it."""
     name = shell.value if shell else os.path.basename(os.environ.get("SHELL", ""))  # noqa: PTH119
     if name not in set(Shell):
-        raise PaictlError(
-            text("there is no completion for the shell {name!r}", name=name), hint="name one of: bash, zsh, fish"
-        )
+        raise PaictlError(text("no completion for the shell {name!r}", name=name), hint="name one of: bash, zsh, fish")
     if put:
         _, place = scripts.install(shell=name, prog_name="paictl", complete_var=VARIABLE)  # type: ignore[attr-defined]
         info(f"installed in {place}; it takes effect in a new shell")

@@ -177,7 +177,7 @@ def _write_names(data: object) -> None:
     try:
         names = names_in(data)
     except LookupError:
-        raise PaictlError("there are no names in this result", hint="ask for it with -o json") from None
+        raise PaictlError("this result has no names", hint="use -o json") from None
     for name in names:
         write(name)
 

@@ -57,7 +57,7 @@ JobName = Annotated[
 )
 def submit(
     files: Annotated[list[str] | None, typer.Argument(help="Job files (OpenPAI protocol v2), or - for stdin.")] = None,
-    listed: Annotated[Path | None, typer.Option("--file", help="A file that lists job files, one a line.")] = None,
+    listed: Annotated[Path | None, typer.Option("--file", help="A file that lists job files, one per line.")] = None,
     vc: Annotated[
         str | None, typer.Option("--vc", autocompletion=names.vcs, help="Virtual cluster, instead of the file's.")
     ] = None,
@@ -65,7 +65,7 @@ def submit(
         str | None, typer.Option("--priority", autocompletion=names.priorities, help="oppo, test, prod or crit.")
     ] = None,
     duration: Annotated[str | None, typer.Option("--duration", help="How long each task runs, e.g. 5m.")] = None,
-    repeat: Annotated[int, typer.Option("--repeat", min=1, help="Submit each file so often, as NAME-1, NAME-2, …")] = 1,
+    repeat: Annotated[int, typer.Option("--repeat", min=1, help="Submit each file N times, as NAME-1, NAME-2, …")] = 1,
     name: Annotated[str | None, typer.Option("--name", help="Name of the job, instead of the file's.")] = None,
     user: UserOption = None,
     output: OutputOption = Output.TABLE,
@@ -78,7 +78,7 @@ def submit(
     if not paths:
         raise PaictlError("no job file given", hint="paictl job submit FILE, or --file LIST")
     if name is not None and len(paths) > 1:
-        raise PaictlError("--name goes with one file only")
+        raise PaictlError("--name works with a single file only")
     with showing_reports(), console.progress("submitting"):
         wishes = SubmitOptions(vc, priority, duration, name, repeat)
         done = operate.submit(_taking(state), paths, user or _me(), wishes)
@@ -122,7 +122,7 @@ def _state(word: str) -> JobState:
     names = [state.value for state in JobState]
     if word.capitalize() not in names:
         hint = did_you_mean(word, names) or f"one of: {', '.join(names).lower()}"
-        raise PaictlError(text("there is no state {word!r} of a job", word=word), hint=hint)
+        raise PaictlError(text("no job state {word!r}", word=word), hint=hint)
     return JobState(word.capitalize())
 
 
@@ -131,8 +131,8 @@ def _state(word: str) -> JobState:
     epilog="""
     paictl job list --watch
     paictl job list --vc vc1 -s waiting
-    DEVICES is used/asked for, RAN the time of the present attempt
-    MAX RUN TIME is shown if a job has one (extras.maxRunTime)
+    DEVICES is used/requested, RAN the time of the current attempt
+    MAX RUN TIME appears if a job has one (extras.maxRunTime)
 """,
 )
 def list_jobs(
@@ -144,7 +144,7 @@ def list_jobs(
         list[str] | None, typer.Option("--job-state", "-s", metavar="STATE", help="Only waiting, running, succeeded, …")
     ] = None,
     user: Annotated[str | None, typer.Option("--user", help="Only jobs of a user.")] = None,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Show it again every second, until Ctrl-C.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Refresh every second, until Ctrl-C.")] = False,
     timeout: WatchTimeout = None,
     output: OutputOption = Output.TABLE,
     state: StateOption = None,
@@ -253,7 +253,7 @@ def stop(
             console.error(one.error)
         elif one.before is not None:
             if one.before.ended:
-                said = text("job {job} had ended already: {state}", job=one.key, state=one.before.value)
+                said = text("job {job} has already ended ({state})", job=one.key, state=one.before.value)
             else:
                 said = text("job {job} stopped", job=one.key)
             console.outcome(said, name=one.key, before=one.before.value, stopped=not one.before.ended)
@@ -278,17 +278,17 @@ def logs(
     job: JobName,
     task: TaskOption = None,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Wait until the task has started, and go on until it ends.")
+        bool, typer.Option("--follow", "-f", help="Wait for the task to start, and follow it until it ends.")
     ] = False,
     tail: Annotated[int | None, typer.Option("--tail", min=0, metavar="LINES", help="Only the last lines.")] = None,
     timeout: Annotated[
         float | None,
-        typer.Option("--timeout", min=0, metavar="SECONDS", help="With -f: how long the task may take to start."),
+        typer.Option("--timeout", min=0, metavar="SECONDS", help="With -f: how long to wait for the task to start."),
     ] = None,
     output: OutputOption = Output.TABLE,
     state: StateOption = None,
 ) -> None:
-    """Show what a task has written; where pods are imagined, the events of the job's life."""
+    """Show the output of a task; where pods are simulated, the events of the job."""
     from paictl.cli import jobstreams  # late: only these commands need it
 
     cluster = open_cluster(state)
@@ -319,11 +319,11 @@ def exec_(
     job: JobName,
     command: Annotated[list[str], typer.Argument(metavar="-- COMMAND...", help="The command and its arguments.")],
     task: TaskOption = None,
-    stdin: Annotated[bool, typer.Option("--stdin", "-i", help="Hand on what comes in.")] = False,
-    terminal: Annotated[bool, typer.Option("--tty", "-t", help="Give it a terminal.")] = False,
+    stdin: Annotated[bool, typer.Option("--stdin", "-i", help="Pass standard input on.")] = False,
+    terminal: Annotated[bool, typer.Option("--tty", "-t", help="Allocate a terminal.")] = False,
     state: StateOption = None,
 ) -> None:
-    """Run a command in the container of a task that runs; the exit code is the command's."""
+    """Run a command in the container of a running task; the exit code is the command's."""
     from paictl.cli import jobstreams
 
     cluster = open_cluster(state)
@@ -340,9 +340,9 @@ def exec_(
 """
 )
 def explain(job: JobName, output: OutputOption = Output.TABLE, state: StateOption = None) -> None:
-    """Explain why a job waits, and the smallest change that would let it run.
+    """Explain why a job is waiting, and the smallest change that would let it run.
 
-    With -o wide also what was found wherever it was tried, and the largest smaller job that would not wait.
+    With -o wide also what was found in each place that was tried, and the largest smaller job that would not wait.
     """
     from paictl.operate import explaining  # late: only this command needs the scheduler's explanations
 

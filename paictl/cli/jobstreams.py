@@ -73,11 +73,11 @@ def _started(ask: Callable[[], _Answer], until: float) -> _Answer:
             if time.monotonic() >= until:
                 if not told:  # it was asked once only
                     raise
-                over = text("{why}; the time to wait is over", why=error.message)
+                over = text("{why}; timed out", why=error.message)
                 raise NotStartedError(over, where=error.where, hint=error.hint) from None
             if error.message != told:
                 told = error.message
-                console.info(text("{why}; waiting until it starts (Ctrl-C ends this)", why=told))
+                console.info(text("{why}; waiting for it to start (press Ctrl-C to stop)", why=told))
         time.sleep(_LOOK)
 
 
@@ -89,7 +89,7 @@ def _begun(pieces: Iterator[bytes]) -> Iterator[bytes]:
 def run(cluster: Jobs, job: JobView, word: str | None, command: Sequence[str], *, stdin: bool, terminal: bool) -> int:
     """Run a command in a task's container; its exit code."""
     if terminal and not (stdin and sys.stdin.isatty()):
-        raise PaictlError(text("--tty needs --stdin, and a terminal to talk to"), hint=text("leave -t out"))
+        raise PaictlError(text("--tty needs --stdin and a terminal"), hint=text("leave out -t"))
     with _raw() if terminal else contextlib.nullcontext():
         pipes = Pipes(_out, _err, _reader() if stdin else None, terminal)
         return cluster.execute(job.key, place_of(job, word), command, pipes)

@@ -83,7 +83,7 @@ def add(
         write_data(_data(window, ahead), output)
         return
     write(
-        spoken("window {name} is added: {nodes} from {start} to {end}", name=window.name, nodes=listed(window.nodes),
+        spoken("window {name} added: {nodes} from {start} to {end}", name=window.name, nodes=listed(window.nodes),
                start=clock_text(window.start), end=clock_text(window.end))
     )  # fmt: skip
 
@@ -120,7 +120,7 @@ def show(name: WindowName, output: OutputOption = Output.TABLE, state: StateOpti
 def remove(name: WindowName, state: StateOption = None) -> None:
     """Remove a window: its nodes are used again."""
     open_cluster(state).remove_window(name)
-    console.outcome(text("window {name} is removed", name=name), name=name, removed=True)
+    console.outcome(text("window {name} removed", name=name), name=name, removed=True)
 
 
 def window_line(window: MaintenanceWindow) -> str:
@@ -143,7 +143,7 @@ def _show_outlook(ahead: Outlook) -> None:
             )
             write(f"  {job.key}  {job.vc}  {','.join(job.nodes)}  {ends}")
     else:
-        write(spoken("no job has to leave"))
+        write(spoken("no job has to move"))
     if ahead.at_risk:
         cells = [
             f"{vc} ({console.said(counted('{count} cell', '{count} cells', number))})"

@@ -110,7 +110,7 @@ def _data(node: NodeView) -> dict[str, object]:
 
 @app.command(epilog="paictl node cordon worker1")
 def cordon(names: Names, state: StateOption = None) -> None:
-    """Let no new pods onto nodes; those that run there go on."""
+    """Keep new pods off nodes; running pods stay."""
     _change(names, "cordon", state)
 
 
@@ -127,10 +127,10 @@ def uncordon(names: Names, state: StateOption = None) -> None:
 """
 )
 def fail(names: Names, devices: Devices = None, state: StateOption = None) -> None:
-    """Let nodes or single devices fail, as if the hardware broke.
+    """Simulate a hardware failure of nodes or single devices.
 
-    Pods on a failed node are lost if it does not heal within five minutes. A failed device gets no new pods; those on
-    it go on and are named.
+    Pods on a failed node are lost unless it recovers within five minutes. A failed device gets no new pods; pods on it
+    keep running and are listed.
     """
     if devices:
         _change_devices(names, NodeChange.FAIL, devices, state)
@@ -145,7 +145,7 @@ def fail(names: Names, devices: Devices = None, state: StateOption = None) -> No
 """
 )
 def heal(names: Names, devices: Devices = None, state: StateOption = None) -> None:
-    """Let failed nodes, or single devices, come back."""
+    """Bring failed nodes or single devices back."""
     if devices:
         _change_devices(names, NodeChange.HEAL, devices, state)
     else:
@@ -165,7 +165,7 @@ def _change_devices(names: list[str], change: NodeChange, devices: list[int], st
         )  # fmt: skip
         if failed and before != after:
             for pod in changed.after.pods_at_risk:
-                console.info(spoken("{pod} runs there and goes on", pod=pod))
+                console.info(spoken("{pod} runs there and keeps running", pod=pod))
 
 
 def _change(names: list[str], change: str, state: Path | None) -> None:
@@ -183,7 +183,7 @@ def _still(node: NodeView, change: str, *, same: bool) -> str:
     name, condition = node.machine.name, node.condition
     if change in ("uncordon", "heal") and condition is not NodeCondition.READY:
         other = "heal" if condition is NodeCondition.FAILED else "uncordon"
-        return text("; it is {condition} still: paictl node {other} {name}", condition=condition.value, other=other,
+        return text("; it is still {condition}: paictl node {other} {name}", condition=condition.value, other=other,
                     name=name)  # fmt: skip
     return text(" already") if same and condition is not NodeCondition.FAILED else ""
 
@@ -222,7 +222,7 @@ def add(
     config: nodemembers.Config = None,
     state: StateOption = None,
 ) -> None:
-    """Add a worker; on a real cluster (-m -w -c) the machine joins, and the configuration names it."""
+    """Add a worker; on a real cluster (-m -w -c) the machine joins and the configuration is updated."""
     files = nodemembers.files_of(masters, workers, config)
     if files is not None:
         if sku is not None:

@@ -48,7 +48,7 @@ Key = Annotated[Path | None, typer.Option("--key", metavar="FILE", help="Private
 AskPassword = Annotated[bool, typer.Option("--ask-password", help="Ask for the password of the user.")]
 AskSudo = Annotated[bool, typer.Option("--ask-sudo-password", help="Ask for the password that sudo wants.")]
 Sudo = Annotated[bool, typer.Option("--sudo", help="As root.")]
-Timeout = Annotated[float | None, typer.Option("--timeout", metavar="SECONDS", help="End it after so long.")]
+Timeout = Annotated[float | None, typer.Option("--timeout", metavar="SECONDS", help="Stop after this time.")]
 AcceptNew = Annotated[
     bool, typer.Option("--accept-new-host-keys", help="Trust the keys of hosts that have none yet, and show them.")
 ]
@@ -56,7 +56,7 @@ StateOption = Annotated[Path | None, typer.Option("--state", metavar="DIR", help
 
 
 def run(
-    command: Annotated[str, typer.Argument(help="What the shell of the hosts is to run.")],
+    command: Annotated[str, typer.Argument(help="Shell command to run on each host.")],
     node: Only = None,
     masters: Masters = None,
     workers: Workers = None,
@@ -118,7 +118,7 @@ def ssh(
     key: Key = None,
     accept_new: AcceptNew = False,
 ) -> None:
-    """Open a shell on a host; its key is verified as all other commands do."""
+    """Open a shell on a host; its key is verified as for all other commands."""
     from paictl.remote.ssh.shell import shell_command
 
     inventory = _inventory((masters, workers, config), (user, key, False, False), [name])
@@ -140,7 +140,7 @@ def _inventory(
         found = _of_files(masters, workers, config)
     elif masters or workers:
         raise PaictlError(
-            "a list of hosts needs the other files too", hint="-m master.csv -w worker.csv -c config.yaml"
+            "a host list needs the other two files as well", hint="-m master.csv -w worker.csv -c config.yaml"
         )
     else:
         found = _of_cluster(config)
@@ -165,7 +165,7 @@ def _of_cluster(config: str | None) -> Inventory:
     name = chosen_name(settings.cluster, state_given=settings.state_given)
     if find_target(name).kind is ClusterKind.EMBEDDED:
         hint = "name the hosts: -m master.csv -w worker.csv -c config.yaml; or a real cluster: --cluster NAME"
-        raise PaictlError("the nodes of a cluster on this machine are no machines of their own", hint=hint)
+        raise PaictlError("nodes of the local cluster are simulated, not machines", hint=hint)
     if config is None:
         return hosts_of_cluster(open_target(name), Login(), getpass.getuser())
     written = settings_of(load_file(config, FileKind.CONFIG)[0]).login
@@ -183,7 +183,7 @@ def _login(known: Login, key: Path | None, ask: bool, ask_sudo: bool) -> Login:
 
 def _asked(what: str) -> str:
     if not settings.may_ask:
-        raise PaictlError("there is nobody who could be asked for a password", hint="write it into config.yaml")
+        raise PaictlError("cannot ask for a password: no terminal", hint="write it into config.yaml")
     return str(typer.prompt(what, hide_input=True, err=True))
 
 

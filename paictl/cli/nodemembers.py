@@ -63,7 +63,7 @@ def _opened(files: Files) -> tuple[Deployment, Cluster]:
     deployment = read_deployment(files.masters, files.workers, files.config)
     name = deployment.settings.cluster
     if settings.cluster not in (None, name):
-        said = text("config.yaml is of cluster {name}, not {wanted}", name=name, wanted=settings.cluster)
+        said = text("config.yaml belongs to cluster {name}, not {wanted}", name=name, wanted=settings.cluster)
         raise PaictlError(said, hint="nothing was done")
     return deployment, open_target(name)
 
@@ -100,10 +100,10 @@ def _ask(made: Membership, client: KubeClient, cluster: str, *, yes: bool) -> No
     refuse_lonely(pods, name)
     if made.harmed:
         jobs = jobs_in_words(made.harmed.items())
-        console.warning(spoken("jobs that are worse off, by virtual cluster: {jobs}", jobs=jobs))
+        console.warning(spoken("jobs affected, by virtual cluster: {jobs}", jobs=jobs))
     if made.plan is None:
         console.info(spoken("the configuration of {cluster} does not name {name}", cluster=cluster, name=name))
-    leaving = "machine {name} leaves cluster {cluster} and is cleaned; {count} pods move"
+    leaving = "machine {name} will be removed from cluster {cluster} and cleaned; {count} pods move"
     confirm(spoken(leaving, name=name, cluster=cluster, count=len(pods)), name, yes=yes)
 
 
@@ -140,10 +140,10 @@ def add(name: str, address: str | None, like: str | None, files: Files) -> None:
     changed = join(desired, machine, runs_folder(), _now, PhaseLines())
     version = change_configuration(cluster, made, f"with {name}")
     if version:
-        has = "configuration version {version} has {name}; its cells are promised to nobody yet"
+        has = "configuration version {version} includes {name}; its cells are not promised to any VC yet"
         console.info(spoken(has, version=version, name=name))
     _note(files, machine, there=True)
-    end = "node {name} added" if changed or version else "node {name} was there already"
+    end = "node {name} added" if changed or version else "node {name} already exists"
     console.outcome(spoken(end, name=name), name=name)
 
 
@@ -166,7 +166,7 @@ def _machine(deployment: Deployment, name: str, address: str | None) -> Machine:
     check_machine(name, address)
     taken = next((one for one in deployment.machines if one.address == address), None)
     if taken is not None:
-        raise PaictlError(text("{address} is the address of {name}", address=address, name=taken.name))
+        raise PaictlError(text("{address} is already the address of {name}", address=address, name=taken.name))
     return Machine(name, address, Role.WORKER)
 
 

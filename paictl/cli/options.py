@@ -34,7 +34,7 @@ def kind_named(word: str) -> FileKind:
     known = KIND_ALIASES.get(stem, stem)
     if known in KINDS:
         return FileKind(known)
-    raise PaictlError(text("there is no kind of file {word!r}", word=word), hint=meant(word, KINDS))
+    raise PaictlError(text("no file kind {word!r}", word=word), hint=meant(word, KINDS))
 
 
 def meant(word: str, names: tuple[str, ...]) -> str:

@@ -103,7 +103,7 @@ def _asked(index: str, seconds: float) -> dict[str, Any] | None:
         reason = getattr(error, "reason", None) or error
         raise IndexUnreachableError(
             text("the package index cannot be reached: {reason}", reason=reason), where=_shown(index),
-            hint=text("name a mirror that this machine can reach: --index URL, or PIP_INDEX_URL"),
+            hint=text("give a mirror that this machine can reach: --index URL, or PIP_INDEX_URL"),
         ) from None  # fmt: skip
     return found if isinstance(found, dict) else {}
 

@@ -36,7 +36,7 @@ def group() -> None:
 )
 def serve(
     *,
-    listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where to answer.")] = "127.0.0.1:9186",
+    listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Address to listen on.")] = "127.0.0.1:9186",
     in_cluster: Annotated[
         bool, typer.Option("--in-cluster", help="The cluster in whose pod this runs, by its service account.")
     ] = False,
@@ -48,7 +48,9 @@ def serve(
     ] = None,
     oidc_client_secret: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Secret of this server at the OpenID provider; without it, PKCE alone."),
+        typer.Option(
+            metavar="FILE", help="File with this server's client secret at the OpenID provider; without it, PKCE alone."
+        ),
     ] = None,
     state: StateOption = None,
 ) -> None:
@@ -89,7 +91,7 @@ def _say(cluster: Cluster, where: str) -> None:
     console.info(text("cluster {name} is served at {where}", name=cluster.name, where=where))
     administrators = [account for account in cluster.users.accounts() if account.admin]
     if not administrators:
-        console.info(text("nobody can sign in yet: paictl user add NAME --admin"))
+        console.info(text("no user can sign in yet: paictl user add NAME --admin"))
         return
     name = named_administrator(cluster)
     configured = next((one for one in administrators if one.name == name and is_seal(one.password)), None)
@@ -97,8 +99,8 @@ def _say(cluster: Cluster, where: str) -> None:
         names = ", ".join(one.name for one in administrators)
         console.info(text("sign in as an administrator: {names} (new password: paictl user passwd NAME)", names=names))
         return
-    console.info(text("sign in as {name}, with the password that was pushed in services-configuration.yaml "
-                      "({section}: {key})", name=name, section=SECTION, key=PASSWORD))  # fmt: skip
+    place = "sign in as {name} with the password from services-configuration.yaml ({section}: {key})"
+    console.info(text(place, name=name, section=SECTION, key=PASSWORD))
     console.info(text("to choose another one: paictl user passwd {name}", name=name))
 
 

@@ -66,24 +66,25 @@ Skipped = Annotated[
         "--skip-service-name",
         metavar="NAME",
         autocompletion=names_of.services,
-        help="All but this; may be repeated.",
+        help="All but this one; may be repeated.",
     ),
 ]
 More = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[NAME]...", autocompletion=names_of.services, help="Further names for -n or -k."),
+    typer.Argument(metavar="[NAME]...", autocompletion=names_of.services, help="More names for -n or -k."),
 ]
 Timeout = Annotated[
-    float, typer.Option("--timeout", min=0, metavar="SECONDS", help="How long each may take to get ready.")
+    float, typer.Option("--timeout", min=0, metavar="SECONDS", help="How long to wait for each to be ready.")
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the steps and do nothing.")]
 With = Annotated[bool, typer.Option("--with-prerequisites", help="Start what the services need, too.")]
 
 TakeOver = Annotated[
-    bool, typer.Option("--take-over", help="On Kubernetes: set what others have set otherwise, instead of refusing.")
+    bool,
+    typer.Option("--take-over", help="On Kubernetes: overwrite fields that others have changed, instead of refusing."),
 ]
 WithData = Annotated[
-    bool, typer.Option("--with-data", help="On Kubernetes: destroy data too; on this machine they always go.")
+    bool, typer.Option("--with-data", help="On Kubernetes: delete data as well; on this machine it is always deleted.")
 ]
 
 
@@ -137,7 +138,7 @@ def _details(view: ServiceView | None) -> dict[str, Any]:
 @app.command(
     epilog="""
     paictl service status -n rest-server
-    exit code 0 ready and as it was applied, 1 not
+    the exit code is 0 if all are ready and unchanged, else 1
 """
 )
 def status(
@@ -147,7 +148,7 @@ def status(
     output: OutputOption = Output.TABLE,
     state: StateOption = None,
 ) -> None:
-    """Show which services do their work, why the others do not, and what somebody has changed by hand."""
+    """Show which services are ready, why others are not, and what was changed by hand."""
     found = operate.conditions(open_cluster(state), _request("refresh", names, skipped, more))
     if output is not Output.TABLE:
         write_data([_condition_data(one) for one in found], output)
@@ -176,17 +177,19 @@ def _say_changes(one: Condition) -> None:
         console.info(text("to undo it: paictl service refresh -n {name} --take-over", name=name))
     _say_protections(one)
     if one.view is not None and one.view.running and one.view.changed:
-        console.info(text("{name} is not what the configuration says now: paictl service refresh -n {name}", name=name))
+        console.info(text("{name} does not match the configuration: paictl service refresh -n {name}", name=name))
 
 
 def _say_protections(one: Condition) -> None:
     """What protects tenants from each other: what is in force in one line, what is not in one each."""
     in_force = [guard.name for guard in one.protections if guard.in_force]
     if in_force:
-        console.info(text("in force between tenants: {names}", names=", ".join(in_force)))
+        console.info(text("protections in force between tenants: {names}", names=", ".join(in_force)))
     for guard in one.protections:
         if not guard.in_force:
-            console.warning(text("not in force between tenants: {name}: {why}", name=guard.name, why=guard.message))
+            console.warning(
+                text("protection not in force between tenants: {name}: {why}", name=guard.name, why=guard.message)
+            )
 
 
 @app.command(
@@ -206,7 +209,7 @@ def start(
     dry_run: DryRun = False,
     state: StateOption = None,
 ) -> None:
-    """Start services, each behind what it needs; those that were left half started go on."""
+    """Start services in dependency order; resume any that are half started."""
     request = _request("start", names, skipped, more, with_prerequisites=with_prerequisites, take_over=take_over)
     _run(request, state, cluster_id, dry_run=dry_run, timeout=timeout)
 
@@ -227,7 +230,7 @@ def stop(
     dry_run: DryRun = False,
     state: StateOption = None,
 ) -> None:
-    """Stop services, each before what it needs; their configuration and data stay."""
+    """Stop services in reverse dependency order; their configuration and data stay."""
     _run(_request("stop", names, skipped, more), state, cluster_id, dry_run=dry_run, yes=yes, timeout=timeout)
 
 
@@ -244,7 +247,7 @@ def restart(
     dry_run: DryRun = False,
     state: StateOption = None,
 ) -> None:
-    """Stop services and start them again; running jobs go on."""
+    """Restart services; running jobs keep running."""
     request = _request("restart", names, skipped, more, with_prerequisites=with_prerequisites, take_over=take_over)
     _run(request, state, cluster_id, dry_run=dry_run, yes=yes, timeout=timeout)
 
@@ -261,7 +264,7 @@ def refresh(
     dry_run: DryRun = False,
     state: StateOption = None,
 ) -> None:
-    """Let running services load the configuration that was pushed last, if that changes anything for them."""
+    """Make running services load the newest configuration, if it changes anything for them."""
     request = _request("refresh", names, skipped, more, take_over=take_over)
     _run(request, state, cluster_id, dry_run=dry_run, yes=yes, timeout=timeout)
 
@@ -277,7 +280,7 @@ def delete(
     dry_run: DryRun = False,
     state: StateOption = None,
 ) -> None:
-    """Stop services and delete them, after saying what is lost and asking."""
+    """Stop and delete services, after showing what will be lost and asking."""
     _run(_request("delete", names, skipped, more, with_data=with_data), state, cluster_id, dry_run=dry_run, yes=yes)
 
 
@@ -378,7 +381,7 @@ def _say(prepared: Prepared) -> None:
     for loss in plan.losses:
         for data in loss.data:
             if prepared.data_stay:
-                console.info(text("kept of {name}: {data}; lost with --with-data", name=loss.service, data=data))
+                console.info(text("kept for {name}: {data}; --with-data deletes it", name=loss.service, data=data))
             else:
                 console.info(f"lost with {loss.service}: {data}")
 

@@ -27,12 +27,12 @@ SECRETS_EXAMPLE: Final = "paictl service secrets -p cluster/ | kubectl apply --s
 
 Config = Annotated[str, typer.Option("-p", "--path", metavar="DIR", help="Folder of the configuration files.")]
 Kind = Annotated[ExportFormat, typer.Option("--format", help="A Helm chart, or a base of kustomize.")]
-Id = Annotated[str, typer.Option("--cluster-id", metavar="ID", help="The id that the cluster gets.")]
+Id = Annotated[str, typer.Option("--cluster-id", metavar="ID", help="The cluster's id.")]
 Names = Annotated[
     list[str] | None,
     typer.Option(
         "-n", "--service-name", metavar="NAME", autocompletion=names.services,
-        help="Only this service, and what it needs; may be repeated.",
+        help="Only this service and its dependencies; may be repeated.",
     ),
 ]  # fmt: skip
 Skipped = Annotated[
@@ -42,13 +42,13 @@ Skipped = Annotated[
         "--skip-service-name",
         metavar="NAME",
         autocompletion=names.services,
-        help="All but this; may be repeated.",
+        help="All but this one; may be repeated.",
     ),
 ]
 
 
 def export(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder for the files; the export before is replaced.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder for the files; a previous export is replaced.")],
     path: Config,
     kind: Annotated[
         ExportFormat, typer.Option("--format", help="A Helm chart, or a base of kustomize.")
@@ -86,7 +86,7 @@ def secrets(path: Config, named: Names = None, skipped: Skipped = None, cluster_
     if sys.stdout.isatty():
         raise PaictlError(
             "the output holds passwords and private keys, which are not shown on a terminal",
-            hint=text("pipe it: {command}", command=SECRETS_EXAMPLE),
+            hint=text("pipe the output: {command}", command=SECRETS_EXAMPLE),
         )
     request = ExportRequest(path, cluster_id, tuple(named or ()), tuple(skipped or ()))
     with showing_reports():

@@ -20,14 +20,14 @@ EXAMPLE: Final = """
 
 
 def sign_in(
-    server: Annotated[str, typer.Argument(metavar="SERVER", help="Address of a REST server of paictl.")],
+    server: Annotated[str, typer.Argument(metavar="SERVER", help="Address of a paictl REST server.")],
     authority: Annotated[
         Path | None, typer.Option("--authority", metavar="FILE", help="Certificates (PEM) to trust for the server.")
     ] = None,
 ) -> None:
-    """Sign in by the OpenID provider of a REST server, and print a token for its API.
+    """Sign in through the OpenID provider of a REST server, and print a token for its API.
 
-    The code that is shown is typed in a browser, on this machine or any other. The token is valid for a week.
+    Type the code that is shown into a browser, on this machine or any other. The token is valid for a week.
     """
     found = devicecode.sign_in(server, _show, authority)
     console.info(text("signed in as {user}", user=found.user))

@@ -103,6 +103,6 @@ def _write(path: Path, data: bytes) -> None:
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
             out.write(data)
     except FileExistsError:
-        raise PaictlError("is there already", where=str(path), hint="name another: --file FILE") from None
+        raise PaictlError("already exists", where=str(path), hint="name another: --file FILE") from None
     except OSError as error:
         raise PaictlError(f"cannot be written: {error.strerror}", where=str(path)) from None

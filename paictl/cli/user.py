@@ -32,7 +32,7 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of a user.")]
 Vcs = Annotated[list[str] | None, typer.Option("--vc", metavar="VC", help="Virtual cluster that is granted.")]
 Generated = Annotated[
     Path | None,
-    typer.Option("--generate-password", metavar="FILE", help="Make a password up and write it to a new file (0600)."),
+    typer.Option("--generate-password", metavar="FILE", help="Generate a password and write it to a new file (0600)."),
 ]
 Stdin = Annotated[bool, typer.Option("--password-stdin", help="Read the password from standard input.")]
 
@@ -77,7 +77,7 @@ def add(
     vc: Vcs = None,
     email: Annotated[str, typer.Option("--email", help="Address.")] = "",
     with_jobs: Annotated[
-        bool, typer.Option("--with-jobs", help="Hand over the jobs of an earlier user of this name.")
+        bool, typer.Option("--with-jobs", help="Transfer the jobs of an earlier user of this name.")
     ] = False,
     password_stdin: Stdin = False,
     generate_password: Generated = None,
@@ -117,7 +117,7 @@ def passwd(name: Name, *, password_stdin: Stdin = False, state: StateOption = No
     users = open_cluster(state).users
     find(users, name)  # before anybody types a password
     set_password(users, name, _password(name, password_stdin))
-    console.outcome(text("the password of user {name} is changed", name=name), name=name)
+    console.outcome(text("password of user {name} changed", name=name), name=name)
 
 
 @app.command(epilog="paictl user grant ann --vc vc2 --revoke vc1")

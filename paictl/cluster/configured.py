@@ -36,8 +36,8 @@ class ConfigSnapshot:
         found = [document for document in loaded.documents if document.kind is FileKind.HIVED]
         if not found or not isinstance(found[0].data, dict):
             raise ClusterError(
-                "there is no hivedscheduler configuration in it", where=f"configuration {self.number}",
-                hint="push a services-configuration.yaml with a hivedscheduler section",
+                "it has no hivedscheduler configuration", where=f"configuration {self.number}",
+                hint="push a services-configuration.yaml that has a hivedscheduler section",
             )  # fmt: skip
         return ClusterSpec.from_mapping(found[0].data)
 
@@ -55,7 +55,7 @@ class ConfigSnapshot:
                 return None if said == "never" else float(str(said))
             except ValueError:
                 raise ClusterError(
-                    text("{said!r} is no number of seconds", said=said),
+                    text("{said!r} is not a number of seconds", said=said),
                     where=f"{STANDARD_NAME}: hivedscheduler.bad-device-deadline", hint="write a number, or never",
                 ) from None  # fmt: skip
         return None

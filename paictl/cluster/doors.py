@@ -16,7 +16,7 @@ GUARDED: Final = {GATE: "enabled"}
 def server_of(door: str) -> str:
     """The Deployment and Service behind a door. Raises `PaictlError` for an unknown door."""
     if door not in DOORS:
-        raise PaictlError(f"there is no door {door!r} to the scheduler", hint=f"use one of: {', '.join(DOORS)}")
+        raise PaictlError(f"no door {door!r} to the scheduler", hint=f"use one of: {', '.join(DOORS)}")
     return DOORS[door]
 
 

@@ -40,12 +40,12 @@ def meant_job(keys: Sequence[str], key: str) -> str:
 
 def no_job(keys: Sequence[str], key: str) -> ClusterError:
     """What to raise for a key that no job has."""
-    return ClusterError(text("there is no job {key!r}", key=key), hint=meant_job(keys, key))
+    return ClusterError(text("no job {key!r}", key=key), hint=meant_job(keys, key))
 
 
 def name_taken(key: str) -> ConflictError:
     """What to raise for a key that an ended job has."""
-    return ConflictError(text("there was a job {key!r} already", key=key), hint="give it another name: --name NAME")
+    return ConflictError(text("a job {key!r} existed before", key=key), hint="give it another name: --name NAME")
 
 
 def refuse_task(key: str, task: TaskPlace, known: Sequence[tuple[str, int]]) -> None:

@@ -17,7 +17,7 @@ def machines_in(files: Mapping[str, str]) -> list[MachineSpec]:
     loaded = load_memory(files)
     found = [document for document in loaded.documents if document.kind is FileKind.LAYOUT]
     if not found:
-        raise PaictlError("there is no layout among the files", hint="a cluster is made from a layout.yaml")
+        raise PaictlError("the files contain no layout", hint="a cluster needs a layout.yaml")
     return list(_machines(found[0]))
 
 

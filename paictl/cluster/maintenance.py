@@ -123,7 +123,7 @@ def windows_from(said: str) -> Windows:
         return Windows(tuple(map(_window_from, json.loads(said or "[]"))))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ClusterError(
-            text("the maintenance windows are damaged: {error}", error=str(error)),
+            text("the maintenance windows are corrupt: {error}", error=str(error)),
             hint="repair them, or delete the ConfigMap to have none",
         ) from None
 

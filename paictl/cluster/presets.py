@@ -95,9 +95,7 @@ DEFAULT: Final = "lab"
 def preset_files(name: str) -> dict[str, str]:
     """The configuration files of a preset: file name → text; raises `PaictlError` for an unknown name."""
     if name not in PRESETS:
-        raise PaictlError(
-            text("there is no preset {name!r}", name=name), hint=text("one of: {value}", value=", ".join(PRESETS))
-        )
+        raise PaictlError(text("no preset {name!r}", name=name), hint=text("one of: {value}", value=", ".join(PRESETS)))
     return _files(PRESETS[name])
 
 

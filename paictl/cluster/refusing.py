@@ -31,8 +31,8 @@ def refuse_held(rules: Sharing, plan: JobPlan, user: str, used: Used, now: datet
     if lent is not None and largest > lent:
         raise ClusterError(
             text(
-                "job {job} can never run: it needs {devices} devices together, and virtual cluster {vc} may borrow "
-                "{most}",
+                "job {job} can never run: it needs {devices} devices at once, and virtual cluster {vc} may "
+                "borrow {most}",
                 job=f"{user}~{plan.job}", devices=largest, vc=plan.vc, most=lent,
             ),
             hint=text("submit it with a guarantee (--priority test), or ask an administrator for a higher limit"),
@@ -40,8 +40,8 @@ def refuse_held(rules: Sharing, plan: JobPlan, user: str, used: Used, now: datet
     if most is not None and largest > most:
         raise ClusterError(
             text(
-                "job {job} can never run: it needs {devices} devices together, and user {user} may hold {most} with a "
-                "guarantee in virtual cluster {vc}",
+                "job {job} can never run: it needs {devices} devices at once, and user {user} may hold "
+                "{most} guaranteed devices in virtual cluster {vc}",
                 job=f"{user}~{plan.job}", devices=largest, user=user, most=most, vc=plan.vc,
             ),
             hint=text("submit it without a guarantee (--priority oppo), or ask an administrator for a higher limit"),

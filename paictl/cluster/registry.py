@@ -63,7 +63,8 @@ def read_registry() -> Registry:
         found: Any = json.loads(path.read_text(encoding="utf-8"))
         if found["schemaVersion"] != _SCHEMA:
             raise PaictlError(
-                text("was written by another paictl (schema {value})", value=found["schemaVersion"]), where=str(path)
+                text("was written by another version of paictl (schema {value})", value=found["schemaVersion"]),
+                where=str(path),
             )
         rows = {name: Pinned(name=name, **row) for name, row in found["clusters"].items()}
         return Registry(str(found["current"]), rows)
@@ -73,24 +74,24 @@ def read_registry() -> Registry:
         raise PaictlError(text("cannot be read: {strerror}", strerror=error.strerror), where=str(path)) from None
     except (ValueError, KeyError, TypeError, AttributeError):
         hint = "move it away and add the clusters again: paictl cluster add NAME"
-        raise PaictlError("is no list of clusters", where=str(path), hint=hint) from None
+        raise PaictlError("is not a list of clusters", where=str(path), hint=hint) from None
 
 
 def add(cluster: Pinned, *, force: bool = False) -> None:
     """Keep a cluster under its name; raises `ConflictError` for a name that another one has, unless `force`."""
     if cluster.name == LOCAL:
-        raise ClusterError(text("{local!r} is the cluster on this machine", local=LOCAL), hint="take another name")
+        raise ClusterError(text("{local!r} is the cluster on this machine", local=LOCAL), hint="choose another name")
     if not re.fullmatch(_NAME, cluster.name):
         raise ClusterError(
-            text("{name!r} is no name for a cluster", name=cluster.name),
-            hint="small letters, digits, '-' and '.', at most 63",
+            text("{name!r} cannot be the name of a cluster", name=cluster.name),
+            hint="use lower-case letters, digits, '-' and '.', at most 63",
         )
     with _changing() as known:
         before = known.clusters.get(cluster.name)
         if before is not None and before != cluster and not force:
             raise ConflictError(
                 text(
-                    "{name} is {server} ({context}) already",
+                    "{name} already stands for {server} ({context})",
                     name=cluster.name,
                     server=before.server,
                     context=before.context,

@@ -91,7 +91,7 @@ def chosen_name(flag: str | None = None, *, state_given: bool = False) -> str:
     if named and folder and named not in (LOCAL, meant):
         raise PaictlError(
             text(
-                "{variable} says {named} and {state_variable} a folder of this machine, and one of them is meant",
+                "{variable} says {named} and {state_variable} a folder of this machine, ; use only one of them",
                 variable=VARIABLE,
                 named=named,
                 state_variable=STATE_VARIABLE,
@@ -111,7 +111,7 @@ def find_target(name: str, folder: Path | None = None) -> Target:
     known = targets(folder)
     if name not in known:
         hint = did_you_mean(name, known) or f"one of: {', '.join(known)}; to add one: paictl cluster add NAME"
-        raise ClusterError(text("there is no cluster {name!r}", name=name), hint=hint)
+        raise ClusterError(text("no cluster {name!r}", name=name), hint=hint)
     return known[name]
 
 
@@ -136,7 +136,8 @@ def _open_kubernetes(target: Target) -> Cluster:
 
     if target.pinned is None:
         raise ClusterError(
-            text("{name} was never added", name=target.name), hint=text("paictl cluster add {name}", name=target.name)
+            text("{name} has not been added", name=target.name),
+            hint=text("paictl cluster add {name}", name=target.name),
         )
     return open_pinned(target.pinned)
 

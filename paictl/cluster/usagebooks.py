@@ -68,9 +68,9 @@ class UsageStore:
             return UsageBook.load(json.loads(gzip.decompress(base64.b64decode(found["spec"]["data"]))))
         except (KeyError, TypeError, ValueError, EOFError, OSError, zlib.error) as error:
             raise ClusterError(
-                text("the accounts of this day are damaged: {error}", error=str(error)),
+                text("the accounts of this day are corrupt: {error}", error=str(error)),
                 where=f"usagebook {self._namespace}/{about['name']}",
-                hint="delete it to have the day counted from now on; what it said is lost",
+                hint="delete it to count the day from now on; its contents are lost",
             ) from None
 
     def put(self, record: Record) -> None:

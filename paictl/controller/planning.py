@@ -40,7 +40,7 @@ class Planner:
         with self._lock:
             head = self._store.head()
             if head is None or not head.newest:
-                raise ClusterError("no configuration was pushed yet", hint="paictl config push -p DIR")
+                raise ClusterError("no configuration has been pushed yet", hint="paictl config push -p DIR")
             if self._known is None or self._known.number != head.newest:
                 version = self._store.version(head.newest)
                 self._known = ConfigSnapshot(version.number, version.files)

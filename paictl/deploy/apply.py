@@ -205,7 +205,7 @@ def plan_from(path: Path) -> PlanFile:
     try:
         data: Any = json.loads(path.read_text(encoding="utf-8"))
         if data["schemaVersion"] != _SCHEMA:
-            raise PaictlError("was written by another paictl", where=str(path), hint="plan again")
+            raise PaictlError("was written by another version of paictl", where=str(path), hint="plan again")
         changes = tuple(HostChange(one["phase"], one["host"], tuple(one["what"])) for one in data["changes"])
         return PlanFile(
             data["masters"], data["workers"], data["config"], data["fingerprint"], data["kubernetes"], changes
@@ -215,12 +215,12 @@ def plan_from(path: Path) -> PlanFile:
     except (ValueError, KeyError, TypeError) as error:
         hint = "write one: paictl deploy plan -m … -w … -c … -o FILE"
         raise PaictlError(
-            text("is no plan of a deployment: {error!r}", error=error), where=str(path), hint=hint
+            text("is not a deployment plan: {error!r}", error=error), where=str(path), hint=hint
         ) from None
 
 
 def check_plan(plan: PlanFile, desired: Desired) -> None:
     """Raise `PaictlError` if the files do not mean any more what they meant when the plan was made."""
     if plan.fingerprint != fingerprint(KIND, wish_of(desired)):
-        hint = "look at what has changed, and plan again"
-        raise PaictlError("the plan is of other files or artifacts than there are now", hint=hint)
+        hint = "review the changes, then plan again"
+        raise PaictlError("the files or artifacts have changed since the plan was made", hint=hint)

@@ -117,13 +117,13 @@ def read_backup(path: Path) -> Backup:
         while (member := packed.next()) is not None:  # an iterator would begin with the manifest again
             wanted = left.pop(member.name, None)
             if wanted is None or not member.isreg():
-                raise _spoiled(path, text("{name} is not named by its manifest", name=member.name))
+                raise _spoiled(path, text("{name} is not in its manifest", name=member.name))
             content = packed.extractfile(member)
             if content is None or _digest(content) != wanted:
-                raise _spoiled(path, text("{name} is another file than it was", name=member.name))
+                raise _spoiled(path, text("{name} has been modified", name=member.name))
             size = member.size if member.name == SNAPSHOT else size
         if left:
-            raise _spoiled(path, text("{name} is missing in it", name=min(left)))
+            raise _spoiled(path, text("it lacks {name}", name=min(left)))
     return replace(found, size=size)
 
 
@@ -134,14 +134,14 @@ def unpack(backup: Backup, name: str, target: Path) -> None:
         member = next((one for one in packed if one.name == name), None)
         content = packed.extractfile(member) if member is not None else None
         if content is None:
-            raise _spoiled(backup.path, text("{name} is missing in it", name=name))
+            raise _spoiled(backup.path, text("it lacks {name}", name=name))
         handle = os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
         with os.fdopen(handle, "wb") as file:
             while block := content.read(_BLOCK):
                 digest.update(block)
                 file.write(block)
     if digest.hexdigest() != backup.files[name]:
-        raise _spoiled(backup.path, text("{name} is another file than it was", name=name))
+        raise _spoiled(backup.path, text("{name} has been modified", name=name))
 
 
 @contextlib.contextmanager
@@ -166,19 +166,19 @@ def _manifest_of(path: Path, packed: tarfile.TarFile) -> Backup:
     body = content.read()
     data = json.loads(body)
     if data.pop("schemaVersion") != _SCHEMA:
-        raise ArchiveError(text("was written by another paictl"), where=str(path), hint=text("take that one"))
+        raise ArchiveError(text("was written by another version of paictl"), where=str(path), hint=text("use that one"))
     files = data.pop("files")
     kinds = {one.name: int if one.type == "int" else str for one in fields(BackupManifest)}
     if set(data) != set(kinds) or not all(isinstance(data[name], kind) for name, kind in kinds.items()):
-        raise _spoiled(path, text("its manifest lacks something"))
+        raise _spoiled(path, text("its manifest is incomplete"))
     if SNAPSHOT not in files or not all(isinstance(one, str) for one in files.values()):
-        raise _spoiled(path, text("{name} is missing in it", name=SNAPSHOT))
+        raise _spoiled(path, text("it lacks {name}", name=SNAPSHOT))
     return Backup(path, hashlib.sha256(body).hexdigest(), BackupManifest(**data), files)
 
 
 def _spoiled(path: Path, why: str) -> ArchiveError:
     hint = text("take another backup; nothing was changed")
-    return ArchiveError(text("is no backup, or was changed: {why}", why=why), where=str(path), hint=hint)
+    return ArchiveError(text("not a backup, or modified: {why}", why=why), where=str(path), hint=hint)
 
 
 def _sha256(path: Path) -> str:

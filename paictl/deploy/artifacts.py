@@ -86,7 +86,7 @@ class ArtifactError(PaictlError):
     exit_code = ExitCode.NEGATIVE
 
     def __init__(self, folder: Path, faults: Sequence[ArtifactFault]) -> None:
-        hint = "no host was touched; make the folder anew: paictl deploy bundle create"
+        hint = "no host was changed; create the folder again: paictl deploy bundle create"
         first, more = faults[0].said, len(faults) - 1
         told = text("{fault} and {count} more", fault=first, count=more) if more else first
         super().__init__(told, where=str(folder), hint=hint)
@@ -130,13 +130,14 @@ class Artifacts:
         if len(found) != 1:
             said = ", ".join(sorted(found)) or "no version"
             raise PaictlError(
-                text("kubeadm, kubelet and kubectl must be of one version; here: {said}", said=said), where=self.where
+                text("kubeadm, kubelet and kubectl must have the same version; found: {said}", said=said),
+                where=self.where,
             )
         (version,) = found
         if wished and wished != version:
-            hint = text("make a folder with it: paictl deploy bundle create --kubernetes {version}", version=wished)
+            hint = text("create a folder with it: paictl deploy bundle create --kubernetes {version}", version=wished)
             raise PaictlError(
-                text("Kubernetes {wished} is wished, here is {version}", wished=wished, version=version),
+                text("Kubernetes {wished} is required, but this is {version}", wished=wished, version=version),
                 where=self.where,
                 hint=hint,
             )
@@ -157,7 +158,7 @@ def local_folder(source: str) -> Path | None:
         return Path(unquote(parts.path))
     if "://" in source:
         raise PaictlError(
-            text("{scheme}:// is no source of artifacts", scheme=parts.scheme),
+            text("{scheme}:// is not a supported source of artifacts", scheme=parts.scheme),
             where=source,
             hint="a folder, file:, https:",
         )
@@ -171,21 +172,22 @@ def read_lock(folder: Path) -> Artifacts:
         found: Any = json.loads(path.read_text(encoding="utf-8"))
         if found["schemaVersion"] != _SCHEMA:
             raise PaictlError(
-                text("was written by another paictl (schema {value})", value=found["schemaVersion"]), where=str(path)
+                text("was written by another version of paictl (schema {value})", value=found["schemaVersion"]),
+                where=str(path),
             )
         rows = tuple(_artifact(row) for row in found["artifacts"])
     except FileNotFoundError:
         hint = "make it: paictl deploy bundle create -o DIR, or say where it is: deploy: {artifacts: DIR}"
-        raise PaictlError("there is no artifact folder here", where=str(folder), hint=hint) from None
+        raise PaictlError("no artifact folder here", where=str(folder), hint=hint) from None
     except OSError as error:
         raise PaictlError(text("cannot be read: {strerror}", strerror=error.strerror), where=str(path)) from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise PaictlError(text("is no lock file of artifacts: {error!r}", error=error), where=str(path)) from None
+        raise PaictlError(text("is not an artifact lock file: {error!r}", error=error), where=str(path)) from None
     for one in rows:
         pure = PurePosixPath(one.path)
         if pure.is_absolute() or ".." in pure.parts:
             raise PaictlError(
-                text("{name}: the path {path!r} leads out of the folder", name=one.name, path=one.path), where=str(path)
+                text("{name}: the path {path!r} is outside the folder", name=one.name, path=one.path), where=str(path)
             )
     return Artifacts(folder, rows)
 
@@ -222,7 +224,7 @@ def _fault(path: Path, wanted: Artifact) -> ArtifactFault | None:
         return ArtifactFault(wanted.name, str(path), text("cannot be read: {strerror}", strerror=error.strerror))
     if sum_ == wanted.sha256:
         return None
-    said = text("is another file: SHA-256 {found}…, wanted {wanted}…", found=sum_[:12], wanted=wanted.sha256[:12])
+    said = text("is another file: SHA-256 {found}…, expected {wanted}…", found=sum_[:12], wanted=wanted.sha256[:12])
     return ArtifactFault(wanted.name, str(path), said)
 
 
@@ -248,7 +250,9 @@ def images_in(path: Path) -> tuple[Image, ...]:
                 return tuple(_docker(_json(archive, "manifest.json")))
             return tuple(_oci(archive))
     except (tarfile.TarError, KeyError, ValueError, TypeError) as error:
-        raise PaictlError(text("is no archive of container images: {error}", error=error), where=str(path)) from None
+        raise PaictlError(
+            text("is not an archive of container images: {error}", error=error), where=str(path)
+        ) from None
     except OSError as error:
         raise PaictlError(text("cannot be read: {strerror}", strerror=error.strerror), where=str(path)) from None
 

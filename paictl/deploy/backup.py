@@ -38,9 +38,9 @@ def place_of(wish: Path, cluster: str, now: datetime) -> Path:
     if wish.is_dir():
         return wish / file_name(cluster, now)
     if wish.exists():
-        raise PaictlError(text("is there already"), where=str(wish), hint=text("name another file, or a folder"))
+        raise PaictlError(text("already exists"), where=str(wish), hint=text("name another file, or a folder"))
     if not wish.parent.is_dir():
-        raise PaictlError(text("there is no such folder"), where=str(wish.parent), hint="mkdir -p")
+        raise PaictlError(text("no such folder"), where=str(wish.parent), hint="mkdir -p")
     return wish
 
 

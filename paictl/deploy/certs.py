@@ -152,7 +152,7 @@ def _stopped(result: HostResult, done: list[str]) -> RenewError:
     lines = result.stderr.strip().splitlines()
     said = result.message or (lines[-1] if lines else text("ended with code {code}", code=result.code))
     before = text("done before: {names}", names=", ".join(done) or "none")
-    hint = result.hint or text("see there: {command}", command="crictl ps -a; journalctl -u kubelet")
+    hint = result.hint or text("on the host, see: {command}", command="crictl ps -a; journalctl -u kubelet")
     error = RenewError(text("{reason} ({before})", reason=said, before=before), hint=hint, where=result.host)
     if not done:
         error.exit_code = ExitCode.NEGATIVE if result.reach is CommandStatus.DONE else exit_code([result])

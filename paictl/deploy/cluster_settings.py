@@ -143,7 +143,7 @@ def refuse_fixed(site: Site) -> None:
     """Raise `DeployError` for settings that a running cluster cannot change, each with the value that it has."""
     desired = site.desired
     bad = [
-        text("{key} is {now} in the running cluster, {wanted} in config.yaml", key=rule.key, now=now, wanted=wanted)
+        text("{key} is {now} in the running cluster but {wanted} in config.yaml", key=rule.key, now=now, wanted=wanted)
         + f" ({rule.advice})"
         for rule in KEYS
         if rule.effect is Effect.FIXED
@@ -151,7 +151,7 @@ def refuse_fixed(site: Site) -> None:
     ]
     if bad:
         name = desired.deployment.settings.cluster
-        hint = text("put the old value back into config.yaml; nothing was changed")
+        hint = text("restore the old value in config.yaml; nothing was changed")
         raise DeployError("; ".join(dict.fromkeys(bad)), exit_code=ExitCode.NEGATIVE, hint=hint, where=name)
 
 

@@ -55,8 +55,8 @@ def refuse_lonely(pods: Iterable[Json], node: str) -> None:
     """Raise `DeployError` for a pod that nothing would make again: it is somebody's."""
     lonely = [one for one in pods if not any(owner.get("controller") for owner in _owners(one))]
     if lonely:
-        hint = text("delete it, or wait for its end; the same command goes on then")
-        message = text("nothing would make the pod {pod} again", pod=_name(lonely[0]))
+        hint = text("delete it or wait for it to end, then run the same command again")
+        message = text("nothing would recreate pod {pod}", pod=_name(lonely[0]))
         raise DeployError(message, exit_code=ExitCode.NEGATIVE, where=node, hint=hint)
 
 
@@ -92,7 +92,7 @@ class CordonedNodes:
             if self._patched(node, unschedulable=None, mark=None):
                 break
         else:
-            raise DeployError(text("the node changes all the time"), exit_code=ExitCode.NEGATIVE, where=name)
+            raise DeployError(text("the node keeps changing"), exit_code=ExitCode.NEGATIVE, where=name)
         if name in self._held:
             self._held.remove(name)
 
@@ -114,7 +114,7 @@ class CordonedNodes:
                 return
             if self._patched(node, unschedulable=True, mark=self._purpose.name):
                 return
-        raise DeployError(text("the node changes all the time"), exit_code=ExitCode.NEGATIVE, where=name)
+        raise DeployError(text("the node keeps changing"), exit_code=ExitCode.NEGATIVE, where=name)
 
     def _node(self, name: str) -> Json | None:
         try:
@@ -155,7 +155,7 @@ class CordonedNodes:
         if refused:
             message = text("{message}; {why}", message=message, why=min(refused.values()))
         hint = text(
-            "give it more time by {option}, or more replicas; the node is in use again", option=self._purpose.option
+            "allow more time with {option}, or add replicas; the node is schedulable again", option=self._purpose.option
         )
         return DeployError(message, exit_code=ExitCode.NEGATIVE, where=", ".join(names), hint=hint)
 

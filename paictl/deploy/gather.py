@@ -126,7 +126,7 @@ def _url(one: Download, source: str, folder: Path | None) -> str:
         return source.format(**words) if "{" in source else f"{source.rstrip('/')}/{one.file}"
     except (KeyError, IndexError, ValueError):
         hint = "it may hold {name}, {version}, {arch} and {file}"
-        raise PaictlError("is no template of a mirror", where=source, hint=hint) from None
+        raise PaictlError("is not a mirror template", where=source, hint=hint) from None
 
 
 def _one(one: Download, url: str, into: Path, expected: str, tell: Tell) -> str:
@@ -136,13 +136,13 @@ def _one(one: Download, url: str, into: Path, expected: str, tell: Tell) -> str:
     if not expected and sums and url.startswith(("https:", "file:")):
         expected = _published(sums, one.file, required=url.startswith("https:"))
     if not expected and url.startswith("http:"):
-        hint = "take https://, or give a lock file with --lock"
-        raise PaictlError("would come unverified over http", where=url, hint=hint)
+        hint = "use https://, or give a lock file with --lock"
+        raise PaictlError("cannot be verified over http", where=url, hint=hint)
     if expected and target.is_file() and sha256_of(target) == expected:
-        tell(text("{name} {version} is there", name=one.artifact.name, version=one.artifact.version))
+        tell(text("{name} {version} already downloaded", name=one.artifact.name, version=one.artifact.version))
         return expected
     found = _fetch(url, target, expected)
-    key = "{name} {version} from {source}" if expected else "{name} {version} from {source} (nobody publishes its sum)"
+    key = "{name} {version} from {source}" if expected else "{name} {version} from {source} (no published checksum)"
     tell(text(key, name=one.artifact.name, version=one.artifact.version, source=url))
     return found
 
@@ -176,7 +176,7 @@ def _open(url: str) -> Any:
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", None) or error
         raise DownloadError(
-            text("cannot be had: {reason}", reason=reason), where=url, hint="say where: --source"
+            text("cannot be downloaded: {reason}", reason=reason), where=url, hint="give the source: --source"
         ) from None
 
 
@@ -192,7 +192,7 @@ def _fetch(url: str, target: Path, expected: str) -> str:
                 file.write(block)
         found = sum_.hexdigest()
         if expected and found != expected:
-            said = text("is another file: SHA-256 {found}…, wanted {wanted}…", found=found[:12], wanted=expected[:12])
+            said = text("is another file: SHA-256 {found}…, expected {wanted}…", found=found[:12], wanted=expected[:12])
             raise PaictlError(said, where=url, hint="the mirror is wrong, or the lock is old")
         part.replace(target)
     except OSError as error:

@@ -44,7 +44,7 @@ def join(desired: Desired, machine: Machine, root: Path, now: Callable[[], datet
         raise_first(carry_out(phases(site, LOOKING), told))
         changes = planned(site)
         for other in (one for one in changes if one.host != machine.name):
-            said = text("{host} is not as config.yaml says: {what}", host=other.host, what=other.what[0])
+            said = text("{host} differs from config.yaml: {what}", host=other.host, what=other.what[0])
             raise DeployError(said, exit_code=ExitCode.NEGATIVE, hint="first: paictl deploy apply -m … -w … -c …")
         raise_first(carry_out(phases(site), told, done=LOOKING))
         return bool(changes)
@@ -66,7 +66,7 @@ def leaving(
         raise_for(clean(few, [machine], folder, tell), "reset", 1)
         if forget_nodes(client, [machine]):
             hint = text("the machine is clean; again: {command}", command=f"paictl node remove {machine.name}")
-            said = text("{name} is a node of the cluster still", name=machine.name)
+            said = text("{name} is still a node of the cluster", name=machine.name)
             raise DeployError(said, exit_code=ExitCode.PARTIAL, hint=hint)
 
     with locked(few, "node remove", folder, break_lock=break_lock):

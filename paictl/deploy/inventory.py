@@ -96,7 +96,7 @@ def deployment_of(inputs: GenerateInputs) -> Deployment:
     _refuse_masters_at_work(masters, [one.name for one in named.workers])
     if len(masters) > 1 and not (settings.api_address or settings.endpoint):
         hint = text(
-            "write deploy: {{api_address: ADDRESS}}, one of the masters' network that is free; it moves between them"
+            "set deploy: {{api_address: ADDRESS}} to a free address in the masters' network; it moves between them"
         )
         said = text("{count} masters need one address for all", count=len(masters))
         raise PaictlError(said, where=document.path, hint=hint)
@@ -107,8 +107,8 @@ def deployment_of(inputs: GenerateInputs) -> Deployment:
 def _refuse_masters_at_work(masters: Iterable[str], workers: Iterable[str]) -> None:
     both = sorted(set(masters) & set(workers))
     if both:
-        hint = text("leave it out of worker.csv; deploy: {{jobs_on_masters: true}} lets masters run jobs")
-        raise PaictlError(text("{names} is in both lists", names=", ".join(both)), hint=hint)
+        hint = text("remove it from worker.csv; to let masters run jobs: deploy: {{jobs_on_masters: true}}")
+        raise PaictlError(text("{names} appears in both lists", names=", ".join(both)), hint=hint)
 
 
 def _check_networks(machines: Iterable[Machine], settings: DeploySettings, path: str) -> None:
@@ -121,13 +121,13 @@ def _check_networks(machines: Iterable[Machine], settings: DeploySettings, path:
     for name, address in used:
         for what, network in (("pods", pods), ("services", services)):
             if ipaddress.ip_address(address) in network:
-                hint = text("give other networks in openpai_kubespray_extra_var")
-                said = text("{name} ({address}) lies in the network of {what} ({network})", name=name, address=address,
+                hint = text("set other networks in openpai_kubespray_extra_var")
+                said = text("{name} ({address}) is in the network of {what} ({network})", name=name, address=address,
                             what=what, network=network)  # fmt: skip
                 raise PaictlError(said, where=path, hint=hint)
     if settings.api_address in [one.address for one in machines]:
-        hint = text("take an address that no machine has")
-        raise PaictlError(text("deploy.api_address is the address of a machine"), where=path, hint=hint)
+        hint = text("use an address that no machine has")
+        raise PaictlError(text("deploy.api_address is a machine's address"), where=path, hint=hint)
     if pods.version == 4 and 2 ** (24 - pods.prefixlen) < len(list(machines)):
         raise PaictlError(text("the network of pods ({pods}) has no /24 for each machine", pods=pods), where=path)
 
@@ -138,6 +138,6 @@ def named(deployment: Deployment, names: Iterable[str]) -> Iterator[Machine]:
     unknown = sorted(wanted - {one.name for one in deployment.machines})
     if unknown:
         known = ", ".join(one.name for one in deployment.machines[:8])
-        said = text("there is no machine {names}", names=", ".join(unknown))
-        raise PaictlError(said, hint=text("known are {names}", names=known))
+        said = text("no machine {names}", names=", ".join(unknown))
+        raise PaictlError(said, hint=text("known machines: {names}", names=known))
     return (one for one in deployment.machines if one.name in wanted)

@@ -93,7 +93,9 @@ def authority(site: Site) -> str:
         text = str(found["clusters"][0]["cluster"]["certificate-authority-data"])
         base64.b64decode(text, validate=True)
     except (KeyError, IndexError, ValueError):
-        raise PaictlError("the first master's kubeconfig names no authority", where=str(site.kubeconfig)) from None
+        raise PaictlError(
+            "the first master's kubeconfig has no certificate authority", where=str(site.kubeconfig)
+        ) from None
     return text
 
 

@@ -66,7 +66,7 @@ def read_kubeconfig(path: Path) -> Config:
         raise PaictlError(f"cannot be read: {error}".splitlines()[0], where=str(path)) from None
     if found is not None and not isinstance(found, dict):
         hint = "move it away, or give another one with KUBECONFIG"
-        raise PaictlError("is no kubeconfig", where=str(path), hint=hint)
+        raise PaictlError("is not a kubeconfig", where=str(path), hint=hint)
     return found or {}
 
 

@@ -166,7 +166,7 @@ class Lock(DeployPhase):
     def run(self, tell: Tell) -> None:
         """Take it; raises `DeployError` if somebody else was quicker."""
         for host, one in held(self.site).items():
-            tell(text("a lock of {who} since {since} is replaced", who=one.who, since=one.since), host)
+            tell(text("replacing the lock held by {who} since {since}", who=one.who, since=one.since), host)
         self._own = holder(self.site.command, datetime.now(UTC))
         self._play(self._own, tell, "present")
 

@@ -68,10 +68,10 @@ def refuse_other_version(site: Site) -> None:
     if not there:
         return
     version, host = max(there), there[max(there)]
-    said = text("the cluster runs Kubernetes {there}, the artifacts are of {wished}", there=version, wished=wished)
-    hint = text("take artifacts of {version}; nothing was changed", version=version)
+    said = text("the cluster runs Kubernetes {there}, but the artifacts are for {wished}", there=version, wished=wished)
+    hint = text("use artifacts for {version}; nothing was changed", version=version)
     if version < wished:
-        hint = text("to go there: {command}; nothing was changed", command=f"paictl deploy upgrade --to {wished}")
+        hint = text("to upgrade: {command}; nothing was changed", command=f"paictl deploy upgrade --to {wished}")
     raise DeployError(said, exit_code=ExitCode.NEGATIVE, hint=hint, where=host)
 
 
@@ -109,7 +109,7 @@ class Preflight(Connect):
             tell(text("{check}: {found} ({fix})", check=check, found=verdict.found, fix=verdict.fix), host)
         if failed:
             host, check, first = failed[0]
-            said = text("{host}: {check}: {found}, wanted: {wanted}", host=host, check=check, found=first.found,
+            said = text("{host}: {check}: {found}, expected: {wanted}", host=host, check=check, found=first.found,
                         wanted=first.wanted)  # fmt: skip
             if len(failed) > 1:
                 said = text("{first}; and {count} more", first=said, count=len(failed) - 1)

@@ -31,10 +31,8 @@ def manifest_for(network: str, path: Path, pods: str) -> str:
     written = path.read_text(encoding="utf-8")
     fitted = _flannel(written, pods) if network == "flannel" else _calico(written, pods)
     if not fitted:
-        hint = text("take the makers' own: paictl deploy bundle create --with {network}", network=network)
-        raise PaictlError(
-            text("is no manifest of {network} that paictl knows", network=network), where=str(path), hint=hint
-        )
+        hint = text("use the original: paictl deploy bundle create --with {network}", network=network)
+        raise PaictlError(text("is not a known {network} manifest", network=network), where=str(path), hint=hint)
     return fitted
 
 

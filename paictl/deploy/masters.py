@@ -68,7 +68,7 @@ def raise_for(bad: Mapping[str, HostResult], of: int) -> None:
     code = exit_code(bad)
     if code is not ExitCode.NEGATIVE and len(bad) < of:
         code = ExitCode.PARTIAL
-    hint = next((one.hint for one in bad.values() if one.hint), "") or text("the same command goes on from here")
+    hint = next((one.hint for one in bad.values() if one.hint), "") or text("run the same command again to resume")
     raise DeployError(said, exit_code=code, hint=hint)
 
 

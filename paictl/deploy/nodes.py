@@ -60,8 +60,8 @@ class Labels(DeployPhase):
                 partial(_label, client, name, labels)
             ):  # kubeadm is done when a kubelet has its certificate
                 if time.monotonic() > end:
-                    hint = text("see `journalctl -u kubelet` there, then apply again")
-                    message = text("{name} has joined, but is not a node yet", name=name)
+                    hint = text("check `journalctl -u kubelet` on the host, then apply again")
+                    message = text("{name} has joined but is not a node yet", name=name)
                     raise DeployError(message, exit_code=ExitCode.PARTIAL, hint=hint)
                 time.sleep(_POLL)
         tell(f"{len(missing)}/{len(missing)}", "hosts")
@@ -142,7 +142,7 @@ def not_ready(client: KubeClient, wanted: set[str]) -> dict[str, str]:
         conditions = nodes.get(name, {}).get("status", {}).get("conditions", [])
         ready = next((one for one in conditions if one["type"] == "Ready"), None)
         if ready is None:
-            found[name] = text("is not a node yet") if name not in nodes else text("has not said anything yet")
+            found[name] = text("is not a node yet") if name not in nodes else text("has not reported anything yet")
         elif ready["status"] != "True":
             found[name] = str(ready.get("message", "is not Ready"))
     return found

@@ -57,7 +57,7 @@ class Examined:
 def check_name(backup: Backup, cluster: str) -> None:
     """Raise `OtherClusterError` for a backup of a cluster with another name."""
     if backup.manifest.cluster != cluster:
-        said = text("is of the cluster {other}, not of {name}", other=backup.manifest.cluster, name=cluster)
+        said = text("belongs to cluster {other}, not {name}", other=backup.manifest.cluster, name=cluster)
         raise OtherClusterError(said, where=str(backup.path), hint=text("nothing was changed"))
 
 
@@ -74,10 +74,14 @@ def judge(backup: Backup, told: Mapping[str, Told]) -> Examined:
         _refuse_another(backup, name, one)
         room = _ROOM * backup.size
         if one["free"] < room and one["unfinished"] != backup.id:
-            said = text("too little space for etcd's data: {mib} MiB are needed", mib=room // 2**20)
+            said = text("not enough space for etcd's data: {mib} MiB needed", mib=room // 2**20)
             raise DeployError(said, exit_code=ExitCode.NEGATIVE, where=name, hint=f"df -h {one['etcd']['data']}")
         if one["unfinished"] not in ("", backup.id):
-            notes.append(text("{host}: a restore from another archive was not finished; its data go", host=name))
+            notes.append(
+                text(
+                    "{host}: an unfinished restore from another archive was found; its data will be deleted", host=name
+                )
+            )
     old, here = backup.manifest.kubernetes, next(iter(told.values()))["kubernetes"]
     if version_of(here) != version_of(old):
         notes.append(text("the backup is of {old}, the programs are {here}: upgrade afterwards", old=old, here=here))
@@ -93,7 +97,9 @@ def _refuse_another(backup: Backup, host: str, told: Told) -> None:
         hint = text("take a backup of the same minor version, or machines with that version; nothing was changed")
         raise OtherClusterError(said, where=str(backup.path), hint=hint)
     if told["authority"] != backup.manifest.authority:
-        said = text("the cluster on {host} has another authority than the saved one: it was made anew", host=host)
+        said = text(
+            "the cluster on {host} has another certificate authority than the saved one: it was created anew", host=host
+        )
         hint = text("how to bring a cluster back on new machines: docs/deployment.md; nothing was changed")
         raise OtherClusterError(said, where=str(backup.path), hint=hint)
 
@@ -101,18 +107,18 @@ def _refuse_another(backup: Backup, host: str, told: Told) -> None:
 def loss_since(backup: Backup, client: KubeClient | None) -> tuple[str, ...]:
     """What a restore takes away, for people; as far as the API can be asked."""
     at = backup.manifest.created
-    lines = [text("everything that was written since {at}: jobs, users, tokens, configuration", at=at)]
+    lines = [text("everything written since {at}: jobs, users, tokens, configuration", at=at)]
     try:
         if client is None:
             raise NoAnswerError("")
         jobs = _since(client, _JOBS, at)
         nodes = sorted(name for name, one in nodes_of(client).items() if one["metadata"]["creationTimestamp"] > at)
     except PaictlError:
-        return (*lines, text("the API does not answer: nobody knows what that is"))
+        return (*lines, text("the API does not answer: it is unknown what would be lost"))
     if jobs:
-        lines.append(text("{count} jobs that were submitted since, among them {name}", count=len(jobs), name=jobs[0]))
+        lines.append(text("{count} jobs submitted since, including {name}", count=len(jobs), name=jobs[0]))
     if nodes:
-        lines.append(text("nodes that have joined since: {names} (they join again)", names=", ".join(nodes[:8])))
+        lines.append(text("nodes added since: {names} (they will be added again)", names=", ".join(nodes[:8])))
     return tuple(lines)
 
 
@@ -150,13 +156,13 @@ def restore(
         locked(deployment, "deploy restore", folder, break_lock=break_lock),
     ):
         masters = Masters(fleet)
-        tell(text("bringing the snapshot to the masters"), "")
+        tell(text("copying the snapshot to the masters"), "")
         folders = masters.all("begin", wish)
         with tempfile.TemporaryDirectory(prefix="paictl-restore-") as private:
             snapshot = Path(private) / "snapshot.db"
             unpack(backup, SNAPSHOT, snapshot)
             masters.upload(snapshot, lambda host: f"{folders[host]['folder']}/snapshot.db")
-        tell(text("making etcd's data from it"), "")
+        tell(text("restoring etcd's data from it"), "")
         masters.all("prepare", wish)
         _exchange(masters, tell)
 
@@ -167,7 +173,7 @@ def _exchange(masters: Masters, tell: Tell) -> None:
     try:
         masters.all("stop")
     except DeployError:
-        tell(text("not all masters could be stopped: the others go on as before"), "")
+        tell(text("not all masters could be stopped: the others keep running"), "")
         masters.ask("start")  # best effort: what failed is told by the error
         raise
     masters.all("swap")
@@ -187,7 +193,7 @@ def settle(deployment: Deployment, client: KubeClient, options: SshOptions, tell
     nodes = patiently(lambda: nodes_of(client))
     lost = sorted(names - set(nodes))
     if lost:
-        tell(text("the backup does not know {names}: their kubelet starts again", names=", ".join(lost[:8])), "")
+        tell(text("the backup does not contain {names}: restarting their kubelets", names=", ".join(lost[:8])), "")
         with Fleet(hosts_of(deployment).only(lost), options) as fleet:
             fleet.run("systemctl restart kubelet", manner=_KUBELET)  # one that is not reached is told as not Ready
     end = time.monotonic() + READY_SECONDS
@@ -195,7 +201,7 @@ def settle(deployment: Deployment, client: KubeClient, options: SshOptions, tell
     while waiting := {**_silent(client, names, before), **not_ready(client, names)}:
         if time.monotonic() > end:
             said = "; ".join(f"{name}: {why}" for name, why in sorted(waiting.items())[:4])
-            hint = text("the cluster is that of the backup; see there: {command}", command="journalctl -u kubelet")
+            hint = text("the cluster has been restored; on the host, see: {command}", command="journalctl -u kubelet")
             raise DeployError(text("not Ready: {said}", said=said), exit_code=ExitCode.PARTIAL, hint=hint)
         time.sleep(_POLL)
     return tuple(sorted(set(nodes) - names))
@@ -204,7 +210,7 @@ def settle(deployment: Deployment, client: KubeClient, options: SshOptions, tell
 def _silent(client: KubeClient, names: set[str], before: Mapping[str, str]) -> dict[str, str]:
     """Nodes that have given no sign of life since: that they are Ready is only what the backup says of them."""
     signs = patiently(lambda: _signs(client))
-    return {name: text("has said nothing yet") for name in names if signs.get(name, "") == before.get(name, "")}
+    return {name: text("no answer yet") for name in names if signs.get(name, "") == before.get(name, "")}
 
 
 def _signs(client: KubeClient) -> dict[str, str]:

@@ -141,12 +141,12 @@ def settings_of(document: Document) -> DeploySettings:
 def _login(document: Document, port: int) -> LoginSettings:
     user, password, key = (_text(document, name) for name in ("user", "password", "ssh_key_file_path"))
     if not user:
-        raise PaictlError("user is missing: who logs in on the machines?", where=document.path)
+        raise PaictlError("user is missing: the account to log in with", where=document.path)
     if not password and not key:
-        hint = "write password: or ssh_key_file_path:"
-        raise PaictlError(text("there is no way to log in as {user}", user=user), where=document.path, hint=hint)
+        hint = "set password or ssh_key_file_path"
+        raise PaictlError(text("no way to log in as {user}", user=user), where=document.path, hint=hint)
     if key and not Path(key).expanduser().is_file():
-        raise PaictlError("the key to log in with is not there", where=key, hint="correct ssh_key_file_path")
+        raise PaictlError("the SSH key does not exist", where=key, hint="correct ssh_key_file_path")
     return LoginSettings(user, password, str(Path(key).expanduser()) if key else "", port)
 
 
@@ -174,7 +174,9 @@ def _address(value: str, at: ScalarNode | None) -> str:
         return str(ipaddress.ip_address(value))
     except ValueError:
         where = str(at.source.root.path)
-        raise PaictlError(text("deploy.api_address: {value!r} is no address", value=value), where=where) from None
+        raise PaictlError(
+            text("deploy.api_address: {value!r} is not a valid address", value=value), where=where
+        ) from None
 
 
 def _network(document: Document) -> str:

@@ -125,7 +125,7 @@ def raise_for(result: PlaybookResult, name: str, of: int) -> None:
     message = "; ".join(lines) + (f"; and {more} more hosts" if more > 0 else "")
     unreachable = all(one.unreachable for one in bad)
     code = ExitCode.PARTIAL if len(bad) < of else ExitCode.UNREACHABLE if unreachable else ExitCode.NEGATIVE
-    hint = next((one.hint for one in told if one.hint), "") or "apply again when it is mended: it goes on from here"
+    hint = next((one.hint for one in told if one.hint), "") or "fix it, then apply again to resume"
     raise DeployError(message or f"{name} did not work", exit_code=code, hint=hint, where=str(result.folder))
 
 

@@ -108,7 +108,7 @@ class Versions(UpgradePhase):
         outside = [one.name for one in site.machines if not site.facts[one.name].joined(site.cluster)]
         if outside:
             message = text("not in the cluster: {hosts}", hosts=", ".join(outside[:4]))
-            raise UpgradeRefusedError(message, hint=text("paictl deploy apply lets them join, with the old artifacts"))
+            raise UpgradeRefusedError(message, hint=text("paictl deploy apply adds them, with the old artifacts"))
         if not known_access(site):
             ControlPlane(site).run(tell)  # the cluster is there: this only fetches the way in
         lacking = {one.name for one in site.machines if site.facts[one.name].lacks("programs", "files")}
@@ -163,12 +163,12 @@ def cluster_of(seen: UpgradeFacts, machines: Iterable[Machine], lacking: Iterabl
     for one in machines:
         node = seen.nodes.get(one.name)
         if node is None:
-            raise UpgradeRefusedError(text("is no node of the cluster"), where=one.name, hint="paictl deploy apply")
+            raise UpgradeRefusedError(text("is not a node of the cluster"), where=one.name, hint="paictl deploy apply")
         kubelet = version_of(node["status"]["nodeInfo"]["kubeletVersion"])
         own = tuple(programs.get(one.name, ()))
         if one.role is Role.MASTER and not own:
-            hint = text("mend it first; see there: {command}", command="crictl ps -a")
-            raise UpgradeRefusedError(text("runs no control plane"), where=one.name, hint=hint)
+            hint = text("fix it first; on the host, see: {command}", command="crictl ps -a")
+            raise UpgradeRefusedError(text("does not run a control plane"), where=one.name, hint=hint)
         found.append(MachineVersions(one.name, one.role, kubelet, own, one.name in lacks, is_held(node, UPGRADE)))
     proxy = _tag(seen.proxy["spec"]["template"]["spec"]) if seen.proxy else None
     return ClusterVersions(tuple(found), version_of(seen.notes["kubernetesVersion"]), proxy)
@@ -190,7 +190,7 @@ class UpgradeArtifacts(UpgradePhase):
 
     def should_run(self) -> str:
         """Skipped where all is there."""
-        return "" if self._due() else text("every machine has them")
+        return "" if self._due() else text("all machines have them")
 
     def run(self, tell: Tell) -> None:
         """Verify first: no host is touched with a wrong file."""
@@ -290,7 +290,7 @@ class ReleaseImages(UpgradePhase):
 
     def should_run(self) -> str:
         """Skipped where none is pinned."""
-        return "" if self._due() else text("no machine holds any")
+        return "" if self._due() else text("no machine has any")
 
     def run(self, tell: Tell) -> None:
         """Release them, now that no machine may need them again."""
@@ -329,7 +329,7 @@ def wait_for(client: KubeClient, names: Sequence[str], target: Version, seconds:
     while waiting := _waiting(client, names, target):
         if time.monotonic() > end:
             said = "; ".join(f"{name}: {why}" for name, why in sorted(waiting.items())[:4])
-            hint = text("see there: {command}", command="journalctl -u kubelet")
+            hint = text("on the host, see: {command}", command="journalctl -u kubelet")
             raise DeployError(text("not Ready: {said}", said=said), exit_code=ExitCode.NEGATIVE, hint=hint)
         time.sleep(_POLL)
 

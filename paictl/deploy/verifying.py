@@ -242,8 +242,8 @@ def _asked(address: str, port: int) -> str:
 
 
 _NOT_ENFORCED: Final = (
-    "the pod network obeys no NetworkPolicy: isolation rests on TLS and tokens alone, and pods of jobs reach each "
-    "other (docs/security.md)"
+    "the pod network ignores NetworkPolicies: isolation relies on TLS and tokens alone, and pods of jobs can "
+    "reach each other (docs/security.md)"
 )
 _OPEN: Final = "pods reach the kubelet of {node} (docs/security.md)"
 """Seen from a pod without rights; its kubelet asks for a certificate, as SSH and etcd on the same machine do."""
@@ -261,7 +261,7 @@ def answers(node: str, pod: Mapping[str, Any]) -> list[NodeCheck]:
     """The findings of a pod that asked, from its last words."""
     said = _last_words(pod)
     if not said:
-        return [NodeCheck("dns", node, CheckState.FAILED, why(pod) or "said nothing")]
+        return [NodeCheck("dns", node, CheckState.FAILED, why(pod) or "no output")]
     found = []
     for line in said.splitlines():
         check, _, verdict = line.rpartition(" ")

@@ -33,8 +33,8 @@ def version_of(said: str) -> Version:
     """Read `v1.37.1`, `1.37.1` or `v1.37.1+maker`; raises `PaictlError` for what is none."""
     found = _FORM.fullmatch(said)
     if found is None:
-        hint = text("say all three numbers, as in {example}", example="v1.37.1")
-        raise PaictlError(text("{said!r} is no version of Kubernetes", said=said), hint=hint)
+        hint = text("give the full version, for example {example}", example="v1.37.1")
+        raise PaictlError(text("{said!r} is not a Kubernetes version", said=said), hint=hint)
     major, minor, patch = (int(part) for part in found.groups()[:3])
     return Version(major, minor, patch)
 

@@ -76,7 +76,7 @@ def read(path: Path, sharing: Path | None = None) -> ExtenderConfiguration:
     found = [document for document in loaded.documents if document.kind is FileKind.HIVED]
     if not found or not isinstance(found[0].data, dict):
         raise PaictlError(
-            "there is no hivedscheduler configuration in it", where=str(path),
+            "it has no hivedscheduler configuration", where=str(path),
             hint="give a hivedscheduler.yaml, or a services-configuration.yaml with a hivedscheduler section",
         )  # fmt: skip
     said = _section_in(sharing) if sharing is not None else _section_of(loaded.documents)

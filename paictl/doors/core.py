@@ -453,7 +453,7 @@ class DoorCore:
             if entry.problem is not None:
                 raise entry.problem
             if info is None:
-                raise RequestError(entry.ref.key, BIND_INFO, "the pod was bound without it, by somebody else")
+                raise RequestError(entry.ref.key, BIND_INFO, "the pod was bound without it, by another scheduler")
             if info.node != node:
                 raise RequestError(entry.ref.key, BIND_INFO, f"it says node {info.node}, but the pod runs on {node}")
             if self.is_open and not self.book.holds(entry.ref.uid) and (refusal := self.refusal(entry)) is not None:

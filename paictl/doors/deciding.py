@@ -78,7 +78,7 @@ def is_current(core: DoorCore, entry: PodEntry, known: CachedDecision) -> bool:
 
 def _postponed(core: DoorCore, why: str) -> CachedDecision:
     """A pod that takes any node would get one that excludes it: nobody is evicted for that."""
-    reason = f"pod waits: nobody is evicted for it, since its place excludes it: {why}"
+    reason = f"pod waits: no pod is evicted for it, since its place excludes it: {why}"
     return CachedDecision(core.book.engine.version, "wait", reason, usage=core.usage.version)
 
 

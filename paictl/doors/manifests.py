@@ -63,7 +63,7 @@ def objects(choices: Choices, version: str, certificates: CertificateSet | None 
     own = server_of(choices.door)
     for what, name in (("scheduler name", choices.scheduler_name), ("namespace", choices.namespace)):
         if not _NAME.fullmatch(name):
-            raise PaictlError(f"the {what} {name!r} is none: lower case letters, digits, - and . are allowed")
+            raise PaictlError(f"{name!r} is not a valid {what}: lower-case letters, digits, - and . are allowed")
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": choices.namespace}}
     found: list[Json] = [
         namespace,

@@ -81,7 +81,9 @@ class DoorMetrics:
         yield errors
         yield CounterMetricFamily(f"{self.prefix}_evictions", "Victims asked to go.", value=self.evicted())
         dropped, untold = self.events()
-        yield CounterMetricFamily(f"{self.prefix}_events_dropped", "Events that nobody hears of.", value=dropped)
+        yield CounterMetricFamily(
+            f"{self.prefix}_events_dropped", "Events that were dropped before they were sent.", value=dropped
+        )
         yield GaugeMetricFamily(f"{self.prefix}_events_untold", "Events of pods still to be told.", value=untold)
         yield CounterMetricFamily(f"{self.prefix}_terms", "Times this process began to lead.", value=self.terms)
         yield GaugeMetricFamily(f"{self.prefix}_leader", "Whether this process leads.", value=core is not None)

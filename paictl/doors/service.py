@@ -225,7 +225,8 @@ class DoorService:
         """Begin everything but HTTP."""
         if self.settings.client_authority is None:
             self.log(
-                "warning: whoever reaches this port is answered; --tls-client-ca asks for kube-scheduler's certificate"
+                "warning: every client that reaches this port gets answers; "
+                "require kube-scheduler's certificate with --tls-client-ca"
             )
         if not self.settings.require_grants:
             self.log("warning: a pod of any namespace may use any virtual cluster; --require-grants asks for a grant")

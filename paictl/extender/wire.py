@@ -157,7 +157,7 @@ def _json(body: bytes) -> object:
     try:
         return orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        raise WireError(f"the body is no JSON: {error}") from None
+        raise WireError(f"the body is not valid JSON: {error}") from None
 
 
 def _pod(args: Mapping[str, Any], what: str) -> Json:

@@ -87,5 +87,5 @@ def _from_layout(layout: Path) -> InitialConfiguration:
         raise RefusedFilesError(message, report, hint="correct them and try again")
     if SERVICES in files:
         return InitialConfiguration(files)
-    note = f"there is no {SERVICES} beside the layout, so each kind of worker is in a VC of its own"
+    note = f"no {SERVICES} beside the layout, so each kind of worker gets its own VC"
     return InitialConfiguration({**files, SERVICES: services_for(files)}, (note,))

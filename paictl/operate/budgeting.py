@@ -22,7 +22,7 @@ def plan_budget(cluster: PushPorts, vc: str, user: str, changes: Mapping[str, ob
     base = newest(cluster)
     if base is None or STANDARD_NAME not in base.files:
         raise PaictlError(
-            text("there is no {name} in the cluster's configuration", name=STANDARD_NAME),
+            text("the cluster's configuration has no {name}", name=STANDARD_NAME),
             hint="push one: paictl config push -p DIR",
         )  # fmt: skip
     before = of_texts(base.files)

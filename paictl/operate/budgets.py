@@ -145,15 +145,15 @@ def _below_use(path: str, said: str, rules: Sharing, states: Iterable[BudgetStat
             yield Problem(
                 place_of(row.get("device-hours") or row), "budget", "budget-below-use", Severity.WARNING,
                 text("{said}: {effect}", said=state.said, effect=_effect(state.budget.over)),
-                text("raise it, or leave it: it starts anew with the next month"),
+                text("raise it, or wait: it resets next month"),
             )  # fmt: skip
 
 
 def _effect(over: OverBudget) -> Text:
     match over:
         case OverBudget.WAIT:
-            return text("no new job of it starts")
+            return text("no new jobs start")
         case OverBudget.REFUSE:
-            return text("no new job of it is taken")
+            return text("new jobs are refused")
         case OverBudget.WARN:
             return text("new jobs start with a warning")

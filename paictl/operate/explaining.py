@@ -67,13 +67,14 @@ def plain(found: JobExplanation) -> tuple[Text, Text | None]:
         case JobSituation.STARTING if found.reason:
             return (
                 text("job {job} has its devices, but cannot start: {reason}", job=found.job, reason=found.reason),
-                text("stop it and submit it again with what is right: paictl job stop {job}", job=found.job),
+                text("stop it, correct it and submit it again: paictl job stop {job}", job=found.job),
             )  # fmt: skip
         case JobSituation.NOT_OFFERED:
             return (
                 text("job {job} waits although devices are free for it: kube-scheduler says {reason}",
                      job=found.job, reason=found.reason),
-                text("submit it again for what its nodes have, or let an administrator add it: paictl job stop {job}",
+                text("stop it and request what its nodes have, or ask an administrator to add it: paictl job "
+                     "stop {job}",
                      job=found.job),
             )  # fmt: skip
         case JobSituation.HELD_BACK:
@@ -82,12 +83,12 @@ def plain(found: JobExplanation) -> tuple[Text, Text | None]:
                 text("see what is used and what is allowed: paictl usage budget list, paictl usage limits"),
             )  # fmt: skip
         case JobSituation.MAINTENANCE:
-            said = text("job {job} waits for maintenance: it would still run in it", job=found.job)
+            said = text("job {job} waits for maintenance: it would still be running when it starts", job=found.job)
             if found.longest is None:
                 return said, None
             return said, longest_line(found.longest)
         case JobSituation.STARTING:
-            return text("job {job} has its devices, and its containers are being started", job=found.job), None
+            return text("job {job} has its devices; its containers are starting", job=found.job), None
         case JobSituation.NO_SCHEDULER | JobSituation.NO_ROOM:
             return text("job {job} waits because the cluster has no scheduler", job=found.job), None
         case JobSituation.NOT_WAITING:

@@ -29,7 +29,7 @@ def chosen(inventory: Inventory, patterns: Sequence[str]) -> Inventory:
     for pattern in patterns:
         found = {name for name in names if fnmatchcase(name, pattern)}
         if not found:
-            hint = did_you_mean(pattern, names) or text("there are: {names}", names=", ".join(names[:8]))
-            raise PaictlError(text("there is no host {name!r}", name=pattern), hint=hint)
+            hint = did_you_mean(pattern, names) or text("known hosts: {names}", names=", ".join(names[:8]))
+            raise PaictlError(text("no host {name!r}", name=pattern), hint=hint)
         wanted |= found
     return inventory.only([name for name in names if name in wanted]) if patterns else inventory

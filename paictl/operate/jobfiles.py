@@ -51,15 +51,15 @@ def requests_in(
     """
     if wishes.priority is not None and wishes.priority not in PRIORITIES:
         raise PaictlError(
-            text("there is no priority class {priority!r}", priority=wishes.priority),
+            text("no priority class {priority!r}", priority=wishes.priority),
             hint=text("one of: {value}", value=", ".join(PRIORITIES)),
         )
     seconds = None if wishes.duration is None else parse_duration(wishes.duration)
     span = None if seconds is None else ENDLESS if seconds == FOREVER else Millis(round(seconds * 1000))
     if wishes.repeat > MOST_JOBS:
         raise PaictlError(
-            text("--repeat {repeat} is too often", repeat=wishes.repeat),
-            hint=text("at most {most_jobs} jobs at a time", most_jobs=MOST_JOBS),
+            text("--repeat {repeat} is too large", repeat=wishes.repeat),
+            hint=text("the limit is {most_jobs} jobs at a time", most_jobs=MOST_JOBS),
         )
     known: dict[str, list[Mapping[str, object]]] = {}
     left = MOST_JOBS
@@ -91,7 +91,7 @@ def jobs_in(path: str, warn: Warn) -> list[Mapping[str, object]]:
             raise failure
     jobs = [document for document in loaded.documents if document.kind is FileKind.JOB]
     if not jobs:
-        raise PaictlError("there is no job file in this folder", where=path, hint="jobs have protocolVersion: 2")
+        raise PaictlError("this folder contains no job file", where=path, hint="jobs have protocolVersion: 2")
     return _sound(jobs, path, warn)
 
 
@@ -109,12 +109,12 @@ def _sound(jobs: Sequence[Document], where: str, warn: Warn) -> list[Mapping[str
     """The data of jobs without errors."""
     report = validate(Loaded((Bundle(where, tuple(jobs)),)), Choice(severity=Severity.WARNING))
     if report.count(Severity.ERROR):
-        raise RefusedFilesError("is no job that can be submitted", report, where=where, hint="correct the errors above")
+        raise RefusedFilesError("cannot be submitted", report, where=where, hint="correct the errors above")
     for problem in report.problems:
         warn(problem)
     found: list[Mapping[str, object]] = [document.data for document in jobs if isinstance(document.data, dict)]
     if not found:
-        raise PaictlError("holds no job: nothing is set in it", where=where, hint="jobs have protocolVersion: 2")
+        raise PaictlError("is empty: no job is defined", where=where, hint="jobs have protocolVersion: 2")
     return found
 
 

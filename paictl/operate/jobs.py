@@ -128,5 +128,5 @@ def list_jobs(cluster: JobListPorts, wanted: Filter) -> Sequence[JobView]:
         known = {*(vc.name for vc in cluster.picture().vcs), *(job.vc for job in cluster.jobs())}
         if wanted.vc not in known:
             hint = did_you_mean(wanted.vc, known) or f"one of: {', '.join(sorted(known))}"
-            raise ClusterError(text("there is no virtual cluster {vc!r}", vc=wanted.vc), hint=hint)
+            raise ClusterError(text("no virtual cluster {vc!r}", vc=wanted.vc), hint=hint)
     return found

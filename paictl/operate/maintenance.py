@@ -40,7 +40,7 @@ def read_span(said: str) -> Millis:
     """A span that is not empty and ends; raises `PaictlError` for anything else."""
     seconds = parse_duration(said)
     if seconds == FOREVER or seconds <= 0:
-        raise PaictlError(text("{said!r} is not a span of time that ends", said=said), hint="write for instance 4h")
+        raise PaictlError(text("{said!r} is not a finite span of time", said=said), hint="write for instance 4h")
     return Millis(round(seconds * 1000))
 
 
@@ -52,7 +52,7 @@ def nodes_of(picture: Picture, cells: Sequence[str]) -> tuple[str, ...]:
         cell = known.get(address)
         if cell is None:
             hint = did_you_mean(address, known) or "addresses are in: paictl cluster view -o json"
-            raise PaictlError(text("there is no physical cell {address!r}", address=address), hint=hint)
+            raise PaictlError(text("no physical cell {address!r}", address=address), hint=hint)
         nodes = [node.name for node in cell.nodes()]
         if not nodes:
             raise PaictlError(
@@ -75,7 +75,7 @@ def expected(cluster: MaintenancePorts, name: str) -> Outlook:
     windows = {window.name: window for window in cluster.windows()}
     if name not in windows:
         hint = did_you_mean(name, windows) or "list them with: paictl maintenance list"
-        raise PaictlError(text("there is no window {name!r}", name=name), hint=hint)
+        raise PaictlError(text("no window {name!r}", name=name), hint=hint)
     return _outlook(cluster, windows[name])
 
 

@@ -40,9 +40,9 @@ def worker_of(deployment: Deployment, name: str) -> Machine:
     """The worker of a name; raises `PaictlError` where there is none, or it is a master."""
     machine = next((one for one in deployment.machines if one.name == name), None)
     if machine is None:
-        raise PaictlError(text("there is no machine {name} in the list of workers", name=name))
+        raise PaictlError(text("no machine {name} in the worker list", name=name))
     if machine.role is Role.MASTER:
-        said = text("{name} is a master: a cluster keeps those it began with", name=name)
+        said = text("{name} is a master: masters cannot be added or removed", name=name)
         raise PaictlError(said, hint="only workers come and go")
     return machine
 
@@ -61,7 +61,7 @@ def _refuse_broken(now: ConfigVersion, after: dict[str, str], name: str) -> None
     found = broken(now.files, after)
     if found:
         said = text(
-            "without {name} promises would break: {what}", name=name, what="; ".join(str(one.words) for one in found)
+            "removing {name} would break promises: {what}", name=name, what="; ".join(str(one.words) for one in found)
         )
         hint = "lower the quota first: paictl config pull -o DIR, edit virtualClusters, paictl config push -p DIR"
         raise DeployError(said, exit_code=ExitCode.NEGATIVE, hint=hint)

@@ -30,7 +30,7 @@ def find_node(cluster: Nodes, name: str) -> NodeView:
 def _among(nodes: dict[str, NodeView], name: str) -> NodeView:
     if name not in nodes:
         hint = did_you_mean(name, nodes) or "list them with: paictl node list"
-        raise ClusterError(text("there is no node {name!r}", name=name), hint=hint)
+        raise ClusterError(text("no node {name!r}", name=name), hint=hint)
     return nodes[name]
 
 
@@ -57,7 +57,7 @@ def add_worker(cluster: Nodes, name: str, address: str, *, like: str | None = No
     """
     check_machine(name, address)
     if (like is None) == (sku is None):
-        raise PaictlError("say what the machine has", hint="--like NODE, or --sku NAME=gpu:8,cpu:96,memory:900Gi")
+        raise PaictlError("specify what the machine has", hint="--like NODE, or --sku NAME=gpu:8,cpu:96,memory:900Gi")
     if like is not None:
         return cluster.add_node(
             replace(find_node(cluster, like).machine, name=name, address=address, role=NodeRole.WORKER)
@@ -74,8 +74,10 @@ def add_worker(cluster: Nodes, name: str, address: str, *, like: str | None = No
 def check_machine(name: str, address: str) -> None:
     """Raise `PaictlError` for what is no host name or no address."""
     if not re.fullmatch(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", name):
-        raise PaictlError(text("{name!r} is no host name", name=name), hint="small letters, digits, '-' and '.'")
+        raise PaictlError(
+            text("{name!r} is not a valid host name", name=name), hint="use lower-case letters, digits, '-' and '.'"
+        )
     try:
         ipaddress.ip_address(address)
     except ValueError:
-        raise PaictlError(text("{address!r} is no IP address", address=address)) from None
+        raise PaictlError(text("{address!r} is not a valid IP address", address=address)) from None

@@ -46,7 +46,7 @@ def usage_report(
     start, end = month_span(month or f"{now:%Y-%m}")
     if start > now:
         raise PaictlError(
-            text("the month {month} has not begun", month=f"{start:%Y-%m}"), where="--month",
+            text("month {month} has not started yet", month=f"{start:%Y-%m}"), where="--month",
             hint=text("on this cluster it is {now}", now=f"{now:%Y-%m-%d}"),
         )  # fmt: skip
     found = cluster.usage(start, end)

@@ -196,7 +196,7 @@ class Book:
         """
         pod = self.pods.get(uid)
         if pod is None or pod.planned is None:
-            raise RequestError(pod.request.name if pod else uid, "uid", "there is no decision to bind")
+            raise RequestError(pod.request.name if pod else uid, "uid", "no decision to bind")
         decision, info = pod.planned.decision, pod.planned.info
         outcomes = self.engine.apply(decision, now)
         self.pods[uid] = BookedPod(pod.request, None, info)

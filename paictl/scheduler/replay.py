@@ -222,7 +222,7 @@ class Replayer:
         `SnapshotError` for a damaged dump or one of another configuration.
         """
         if not isinstance(dump, Mapping) or "engine" not in dump:
-            raise snapshot.SnapshotError("is no dump of paictl scheduler replay")
+            raise snapshot.SnapshotError("is not a dump of paictl scheduler replay")
         engine = snapshot.restore(self.spec, dump["engine"])
         pods = {}
         try:

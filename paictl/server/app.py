@@ -131,7 +131,9 @@ class ServerApp:
             answer = await self._refused(asked, answer_to(error))
         except Exception:
             _ERRORS.error("internal error, a bug of paictl: %s", traceback.format_exc())
-            answer = self._refusal(asked, ApiError(500, "UnknownError", text("internal error, a bug of paictl")))
+            answer = self._refusal(
+                asked, ApiError(500, "UnknownError", text("internal error: this is a bug in paictl"))
+            )
         self._note(asked, answer, time.perf_counter() - began)
         await self._sent(answer, asked)(scope, receive, send)
 
@@ -218,7 +220,7 @@ class ServerApp:
         if caller is not None:
             vouch(asked.request.scope)
         if caller is None and shown.token and not shown.session and route.who is not Access.ANYBODY:
-            raise ApiError(401, "UnauthorizedUserError", text("this token is not valid (any more): sign in again"))
+            raise ApiError(401, "UnauthorizedUserError", text("this token is invalid or has expired: sign in again"))
         authorise(route, caller, asked.path)
         return caller
 

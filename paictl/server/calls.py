@@ -73,9 +73,9 @@ class Call:
             try:
                 found = orjson.loads(self.body or b"{}")
             except orjson.JSONDecodeError as error:
-                raise bad(text("the body is no JSON: {error}", error=error)) from None
+                raise bad(text("the body is not valid JSON: {error}", error=error)) from None
             if not isinstance(found, dict):
-                raise bad(text("the body has to be a JSON object"))
+                raise bad(text("the body must be a JSON object"))
             return found
         if self.media in ("application/x-www-form-urlencoded", ""):
             return form_of(self.body)

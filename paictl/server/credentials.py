@@ -87,7 +87,7 @@ def cookies_of(header: str) -> dict[str, str]:
 def shown_by(authorization: list[str], cookies: Mapping[str, str], *, secure: bool) -> Credential:
     """The token of the header, else that of the cookie. Raises `ApiError` for more than one header."""
     if len(authorization) > 1:
-        raise ApiError(400, "InvalidParametersError", text("more than one Authorization"))
+        raise ApiError(400, "InvalidParametersError", text("more than one Authorization header"))
     if authorization:
         scheme, _, token = authorization[0].partition(" ")
         return Credential(token.strip() if scheme.lower() == "bearer" else "?")
@@ -146,5 +146,5 @@ def check_csrf(session: str, given: str) -> None:
 
 def forged() -> ApiError:
     """The error for a request that no page of ours has made."""
-    said = text("this request does not come from a page of this server: load the page anew")
+    said = text("this request does not come from a page of this server: reload the page")
     return ApiError(403, "ForbiddenUserError", said)

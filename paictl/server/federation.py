@@ -109,4 +109,6 @@ def unpacked(cookie: str) -> Mapping[str, str]:
 
 def too_late() -> ApiError:
     """The error for a browser that comes back with something that it was not sent away with."""
-    return ApiError(400, "InvalidParametersError", text("this sign-in was not begun here, or long ago: begin again"))
+    return ApiError(
+        400, "InvalidParametersError", text("this sign-in was not started here or has expired: start again")
+    )

@@ -39,7 +39,7 @@ class SignInLimits:
             wait = max(self._wait(key, most, now) for key, most in _keys(user, address))
             if wait > 0:
                 seconds = math.ceil(wait)
-                said = text("too many sign-ins failed: wait {seconds} s", seconds=seconds)
+                said = text("too many failed attempts: wait {seconds} s", seconds=seconds)
                 error = ApiError(429, "TooManyRequestsError", said)
                 error.headers["Retry-After"] = str(seconds)
                 raise error

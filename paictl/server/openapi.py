@@ -14,7 +14,7 @@ _VARIABLE: Final = re.compile(r"\{(\w+)\}")
 _MEANINGS: Final = {
     200: "Done", 201: "Done", 202: "Accepted", 303: "Another page", 400: "Refused, with the reason",
     401: "Not signed in", 403: "Not allowed", 404: "Not there", 408: "Too slow",
-    409: "The name is taken, or somebody was faster",
+    409: "The name is taken, or another request was faster",
     413: "Too large", 415: "Not of this kind", 429: "Too many sign-ins failed", 500: "A bug of paictl",
     501: "Not done here", 503: "The cluster or one of its services does not answer", 504: "No answer in time",
 }  # fmt: skip

@@ -108,7 +108,7 @@ class Router:
             allowed |= methods.keys()
         if not allowed:
             raise _nothing()
-        error = ApiError(405, "NoApiError", text("{method} cannot be done here", method=method[:20]))
+        error = ApiError(405, "NoApiError", text("{method} is not supported here", method=method[:20]))
         error.headers["Allow"] = ", ".join(sorted(allowed))
         raise error
 
@@ -140,7 +140,7 @@ def _plain_path(raw: bytes) -> str:
 
 
 def _nothing() -> ApiError:
-    return ApiError(404, "NoApiError", text("there is nothing at this address"))
+    return ApiError(404, "NoApiError", text("no page at this address"))
 
 
 def authorise(route: Route, caller: Caller | None, variables: Mapping[str, str]) -> None:
@@ -153,12 +153,12 @@ def authorise(route: Route, caller: Caller | None, variables: Mapping[str, str])
     if caller is None:
         raise ApiError(401, "UnauthorizedUserError", text("sign in first"))
     if caller.token.kind == TokenKind.APPLICATION and not route.jobs:
-        raise ApiError(403, "ForbiddenUserError", text("a token of an application is for jobs only"))
+        raise ApiError(403, "ForbiddenUserError", text("an application token can only be used for jobs"))
     allowed = caller.admin or route.who is Access.USER
     if route.who is Access.OWNER:
         allowed = allowed or variables["user"] == caller.name
     if not allowed:
-        what = text("this is for administrators")
+        what = text("only administrators may do this")
         if route.who is Access.OWNER:
-            what = text("this is for {user} and for administrators", user=variables["user"])
+            what = text("only {user} and administrators may do this", user=variables["user"])
         raise ApiError(403, "ForbiddenUserError", what)

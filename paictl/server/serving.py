@@ -50,7 +50,8 @@ def networks_of(words: Iterable[str]) -> tuple[Network, ...]:
             found.append(ipaddress.ip_network(word, strict=False))
         except ValueError:
             raise PaictlError(
-                text("{word!r} is no address and no network", word=word), hint="--behind-proxy 10.0.0.7 or 10.0.0.0/8"
+                text("{word!r} is neither an address nor a network", word=word),
+                hint="--behind-proxy 10.0.0.7 or 10.0.0.0/8",
             ) from None
     return tuple(found)
 
@@ -61,10 +62,13 @@ def check(settings: ServerSettings) -> None:
         raise PaictlError("--tls-cert and --tls-key belong together")
     for path in (settings.certificate, settings.key):
         if path is not None and not path.is_file():
-            raise PaictlError("there is no such file", where=str(path))
+            raise PaictlError("no such file", where=str(path))
     if settings.certificate is None and not settings.proxies and not _on_this_machine(settings.host):
         raise PaictlError(
-            text("{host} can be reached from elsewhere, and passwords would be sent in clear", host=settings.host),
+            text(
+                "{host} can be reached from other machines, and passwords would be sent in clear text",
+                host=settings.host,
+            ),
             hint="give a certificate (--tls-cert, --tls-key), or name the proxy that has one (--behind-proxy ADDRESS)",
         )
 

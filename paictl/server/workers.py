@@ -46,7 +46,9 @@ class Workers:
         try:
             return await asyncio.wait_for(asyncio.wrap_future(future), PATIENCE)
         except TimeoutError:
-            said = text("no answer of the cluster in {seconds:g} s: look whether it was done", seconds=PATIENCE)
+            said = text(
+                "the cluster did not answer within {seconds:g} s: check whether the change was made", seconds=PATIENCE
+            )
             raise ApiError(504, "TimeoutError", said) from None
 
     def warm(self, question: Callable[[Cluster], object]) -> None:
@@ -82,6 +84,6 @@ def _quietly(loop: asyncio.AbstractEventLoop, act: Callable[[], None]) -> None:
 
 def busy() -> ApiError:
     """The error for a request that there is no room for."""
-    error = ApiError(503, "BusyError", text("the server is busy: try again in a while"))
+    error = ApiError(503, "BusyError", text("the server is busy: try again later"))
     error.headers["Retry-After"] = "1"
     return error

@@ -84,7 +84,7 @@ def wait_ready(
             raise NotReadyError(
                 text("is not ready after {deadline:g} s: {reason}", deadline=patience.deadline, reason=reason),
                 where=f"service {name}",
-                hint=text("look again with: paictl service status -n {name}; or wait longer with --timeout", name=name),
+                hint=text("check with paictl service status -n {name}, or wait longer with --timeout", name=name),
             )  # fmt: skip
         if reason != said:
             tell(reason, name)
@@ -102,7 +102,7 @@ def wait_stopped(
             raise NotReadyError(
                 text("has not stopped after {deadline:g} s: {reason}", deadline=patience.deadline, reason=view.reason),
                 where=f"service {name}",
-                hint=text("look again with: paictl service status -n {name}; or wait longer with --timeout", name=name),
+                hint=text("check with paictl service status -n {name}, or wait longer with --timeout", name=name),
             )  # fmt: skip
         if view.reason != said:
             tell(view.reason, name)

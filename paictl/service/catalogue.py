@@ -67,10 +67,10 @@ class Catalogue:
         """The service of a name; raises `ServiceError` with the name that was most likely meant."""
         found = self.services.get(name)
         if found is None and name in GONE:
-            raise ServiceError(text("paictl has no service {name} any more", name=name), hint=GONE[name])
+            raise ServiceError(text("paictl no longer has a service {name}", name=name), hint=GONE[name])
         if found is None:
             hint = did_you_mean(name, self.services) or "see the names with: paictl service list"
-            raise ServiceError(text("there is no service {name!r}", name=name), hint=hint)
+            raise ServiceError(text("no service {name!r}", name=name), hint=hint)
         return found
 
     @property

@@ -62,7 +62,7 @@ def _refuse_dangling(graph: Graph) -> None:
         for need in sorted(graph[name]):
             if need not in graph:
                 advice = did_you_mean(need, graph) or f"describe {need} too, or remove the prerequisite"
-                raise ServiceError(f"{name} needs {need}, and there is no service of that name", hint=advice)
+                raise ServiceError(f"{name} needs {need}, and no service has that name", hint=advice)
 
 
 def _users(graph: Graph) -> dict[str, list[str]]:

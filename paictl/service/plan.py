@@ -220,10 +220,10 @@ def _stop(context: _Context) -> ServicePlan:
 
 
 _FOR_GOOD = (
-    "is needed by {users}, which runs on without it", "is needed by {users}, which run on without it",
+    "is needed by {users}, which keeps running without it", "is needed by {users}, which keep running without it",
 )  # fmt: skip
 _MEANWHILE = (
-    "is needed by {users}, which is without it meanwhile", "is needed by {users}, which are without it meanwhile",
+    "is needed by {users}, which has to do without it", "is needed by {users}, which have to do without it",
 )  # fmt: skip
 
 

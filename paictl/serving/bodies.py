@@ -68,7 +68,9 @@ class Bodies:
                     self._check(size, most)
                     parts.append(chunk)
         except TimeoutError:
-            raise HttpError(408, text("the request took more than {seconds:g} s to arrive", seconds=PATIENCE)) from None
+            raise HttpError(
+                408, text("the request took longer than {seconds:g} s to arrive", seconds=PATIENCE)
+            ) from None
         finally:
             self.held -= counted
         return b"".join(parts)
@@ -81,4 +83,4 @@ class Bodies:
 
 
 def _too_large(most: int) -> HttpError:
-    return HttpError(413, text("more than {most} bytes are not taken", most=most))
+    return HttpError(413, text("the limit is {most} bytes", most=most))

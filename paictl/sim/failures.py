@@ -103,7 +103,7 @@ class FailureModel:
         nodes = {node.name: node.devices for node in cluster.nodes}
         for row in self.log or ():
             if row.node not in nodes:
-                return text("line {line}: there is no node {name!r}", line=row.line, name=row.node)
+                return text("line {line}: no node {name!r}", line=row.line, name=row.node)
             if row.device is not None and row.device >= nodes[row.node]:
                 return text(
                     "line {line}: node {name} has {number} devices, from 0", line=row.line, name=row.node,
@@ -134,19 +134,21 @@ def failures_of(written: str) -> FailureModel | None:
         key, mark, value = part.partition("=")
         if not mark or key not in _KEYS or key in spans:
             raise FailureError(
-                text("{part!r} is not known", part=part), where="--failures", hint=did_you_mean(key, _KEYS) or _HINT
+                text("{part!r} is not a known part", part=part),
+                where="--failures",
+                hint=did_you_mean(key, _KEYS) or _HINT,
             )
         spans[key] = _span(key, value)
     checkpoint = spans.pop("checkpoint", CHECKPOINT)
     if path is not None:
         if spans:
             raise FailureError(
-                text("a log and {name} exclude each other", name=f"{next(iter(spans))}="), where="--failures",
-                hint="beside a log only checkpoint= has a meaning",
+                text("a log cannot be combined with {name}", name=f"{next(iter(spans))}="), where="--failures",
+                hint="with a log, only checkpoint= can be set",
             )  # fmt: skip
         return FailureModel(written.strip(), log=_log(path), checkpoint=checkpoint)
     if not {"node", "device"} & spans.keys():
-        raise FailureError(text("nothing fails"), where="--failures", hint=_HINT)
+        raise FailureError(text("no failures are given"), where="--failures", hint=_HINT)
     return FailureModel(
         written.strip(), node=spans.get("node"), device=spans.get("device"), repair=spans.get("repair") or REPAIR,
         checkpoint=checkpoint,

@@ -56,7 +56,7 @@ def generate(mix: str, jobs: int, seed: int = 0, load: float | None = None) -> t
     """
     if mix not in MIXES:
         raise GenerateError(
-            text("there is no mix {mix!r}", mix=mix),
+            text("no mix {mix!r}", mix=mix),
             hint=did_you_mean(mix, MIXES) or text("one of: {names}", names=", ".join(MIXES)),
         )
     if jobs < 1 or (load is not None and not 0 < load <= 1000):

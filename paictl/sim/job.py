@@ -160,7 +160,7 @@ class Job:
             raise TraceJobError("its CPU and memory cannot be below 0", where=f"job {self.id}")
         if self.pod < 0 or (self.pod and self.gpus % self.pod):
             raise TraceJobError(
-                i18n.text("{gpus} devices are no whole number of pods of {pod}", gpus=self.gpus, pod=self.pod),
+                i18n.text("{gpus} devices cannot be divided into pods of {pod}", gpus=self.gpus, pod=self.pod),
                 where=f"job {self.id}",
             )
         if self.work < 0 or self.submit < 0:

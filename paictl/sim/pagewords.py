@@ -17,7 +17,7 @@ PAGE_WORDS: Final = (
     "In every chart: move the pointer, or the arrow keys once it has the focus, to read values.",
     "Job by job",
     "Number of jobs",
-    "Jobs that wait",
+    "Waiting jobs",
     "Jobs that wait, over time",
     "Longest wait",
     "Mean completion",

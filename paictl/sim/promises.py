@@ -171,7 +171,7 @@ def _check(jobs: Sequence[Job], hived: HivedSpec, spec: ClusterShape) -> None:
     for i, job in enumerate(jobs):
         if job.vc not in spec.quotas:
             known = ", ".join(spec.quotas)
-            said = f"there is no virtual cluster {job.vc!r}"
+            said = f"no virtual cluster {job.vc!r}"
             raise TraceError(said, where=f"jobs[{i}].vc", hint=text("one of: {names}", names=known))
         if job.pinned_cell and job.pinned_cell not in pinned[job.vc]:
             known = ", ".join(pinned[job.vc])

@@ -108,7 +108,7 @@ def offers(nodes: Sequence[str], prices: Sequence[str]) -> list[NodeOffer]:
         made.append(NodeOffer(kind or "gpu", int(devices), costs.pop(kind, None)))
     if costs:
         raise ParameterError(
-            text("there is a price for {name!r} and no such node", name=next(iter(costs))), where="--price",
+            text("price given for {name!r}, but there is no such node", name=next(iter(costs))), where="--price",
             hint=text("nodes: {names}", names=", ".join(nodes)),
         )  # fmt: skip
     return made
@@ -203,7 +203,7 @@ def size(
             break
         low = high
         if idle:
-            return over(None, text("no job waits there any more: more nodes cannot help"))
+            return over(None, text("no job is waiting there: more nodes cannot help"))
     else:
         return over(None, text("not even with {most:,} nodes", most=most))
     while high - low > 1:

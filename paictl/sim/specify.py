@@ -55,7 +55,7 @@ def cluster_named(text: str) -> ClusterShape:
 def _limited(devices: int, text: str) -> None:
     if devices > MOST:
         raise ClusterShapeError(
-            i18n.text("more than {most:,} devices", most=MOST), where=text, hint="is a number wrong?"
+            i18n.text("more than {most:,} devices", most=MOST), where=text, hint="check the numbers"
         )
 
 
@@ -64,13 +64,13 @@ def _counted(text: str) -> ClusterShape:
     rows = []
     for found, part in parts:
         if found is None:
-            what = i18n.text("there is no such file, and it is not a number of nodes and devices")
+            what = i18n.text("no such file, and not a number of nodes and devices")
             raise ClusterShapeError(f"{part!r}: {what}" if len(parts) > 1 else what, where=text, hint=_HINT)
         rows.append((found["type"] or "gpu", int(found["nodes"]), int(found["devices"])))
     if any(min(nodes, devices) < 1 for _, nodes, devices in rows):
         raise ClusterShapeError("a cluster has at least one node, and each at least one device", where=text, hint=_HINT)
     if len({kind for kind, _, _ in rows}) < len(rows):
-        raise ClusterShapeError("a type stands there twice", where=text, hint=_HINT)
+        raise ClusterShapeError("a type is listed twice", where=text, hint=_HINT)
     _limited(sum(nodes * devices for _, nodes, devices in rows), text)  # before that many nodes are made
     return mixed(rows, text)
 
@@ -87,9 +87,7 @@ def _from_file(text: str) -> ClusterShape:
     for document in loaded.documents:
         if isinstance(document.data, Mapping) and "cluster" in document.data:
             return _own(document.data, text)
-    raise ClusterShapeError(
-        "is no description of a cluster", where=text, hint=_HINT + " (layout, HiveD, or `cluster:`)"
-    )
+    raise ClusterShapeError("is not a cluster description", where=text, hint=_HINT + " (layout, HiveD, or `cluster:`)")
 
 
 # --- a table of nodes
@@ -237,7 +235,7 @@ def _row(row: Any, place: int, where: str) -> list[Node]:
         if devices % size:
             raise ClusterShapeError(
                 i18n.text(
-                    "{devices} devices are no whole number of a {level} of {size}",
+                    "{devices} devices cannot be divided into a {level} of {size}",
                     devices=devices,
                     level=level,
                     size=size,

@@ -75,7 +75,7 @@ def _values(given: str, policy: str) -> list[str]:
             raise ValueError(given)
     except (InvalidOperation, ValueError):
         raise ParameterError(
-            text("{given!r} is not a range", given=given), where=f"policy {policy!r}",
+            text("{given!r} is not a valid range", given=given), where=f"policy {policy!r}",
             hint="write 1..8, or 0.5..2..0.5 with a step, or a|b|c",
         ) from None  # fmt: skip
     number = int((high - low) / step) + 1
@@ -93,7 +93,9 @@ def seeds_of(given: Sequence[str]) -> list[int]:
     for one in given:
         low, _, high = one.partition("..")
         if not low.isdecimal() or not (high or low).isdecimal() or not 0 <= int(high or low) - int(low) < MOST:
-            raise ParameterError(text("{given!r} is not a seed", given=one), where="--seed", hint="write 3, or 1..10")
+            raise ParameterError(
+                text("{given!r} is not a valid seed", given=one), where="--seed", hint="write 3, or 1..10"
+            )
         found += range(int(low), int(high or low) + 1)
     return list(dict.fromkeys(found))
 
@@ -135,7 +137,7 @@ def check_fits(trace: Trace, wanted: Sequence[RunRequest]) -> None:
                 text("no job fits on {cluster}: the smallest asks for {smallest:,} devices, and there are {size:,}",
                      cluster=shape, smallest=smallest, size=size),
                 where=trace.path,
-                hint="name a larger cluster; or compare the names of the columns with the rows: two may be swapped",
+                hint="give a larger cluster, or compare the column names with the rows: two may be swapped",
             )  # fmt: skip
 
 

@@ -39,8 +39,7 @@ class BorrowLimits:
         if most is None or borrowed + devices <= most:
             return None
         return text(
-            "virtual cluster {vc} may borrow {most} devices without a guarantee, borrows {borrowed}, and this needs "
-            "{devices}",
+            "virtual cluster {vc} may borrow {most} devices, borrows {borrowed}, and this needs {devices}",
             vc=vc, most=most, borrowed=borrowed, devices=devices,
         )  # fmt: skip
 

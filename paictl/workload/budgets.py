@@ -117,7 +117,7 @@ class BudgetState:
         if not self.budget.most:
             return text("the budget of {whose} is 0 device hours", whose=self.whose)
         return text(
-            "the budget of {whose} is used up: {hours:,.6g} device hours in {month}; it starts anew on {day}",
+            "the budget of {whose} is used up: {hours:,.6g} device hours in {month}; it resets on {day}",
             whose=self.whose, hours=self.budget.hours, month=f"{now:%Y-%m}", day=f"{next_month(now):%Y-%m-%d}",
         )  # fmt: skip
 

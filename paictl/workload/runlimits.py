@@ -24,7 +24,7 @@ def limit_of(said: object) -> Millis:
         raise DurationError(str(said))
     seconds = parse_duration(said) if isinstance(said, str) else float(said)
     if seconds == FOREVER or not 1 <= seconds <= _MOST:
-        raise PaictlError(text("{said} is not between 1s and 10 years", said=said), hint="leave it out for no limit")
+        raise PaictlError(text("{said} is not between 1s and 10 years", said=said), hint="omit it for no limit")
     return Millis(round(seconds * 1000))
 
 

@@ -48,7 +48,7 @@ class Sharing:
         """Why a gang that holds nothing yet may not start now; empty if it may."""
         if any(one.over is not OverBudget.WARN for one in self.budgets.of(request.vc, user)):
             if use.month is None:
-                return text("the accounts are not read yet, and its budget is unknown")
+                return text("the accounts have not been read yet, so its budget is unknown")
             for state in self.budgets.holding(request.vc, user, use.month):
                 return state.reason(now)
         devices = devices_of(request.members)

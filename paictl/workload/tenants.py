@@ -67,14 +67,14 @@ class RunTimeRules:
         if job.max_run_time is None:
             if rule.required:
                 raise JobError(
-                    FIELD, text("jobs of virtual cluster {vc} must say how long they run at most", vc=job.vc),
+                    FIELD, text("jobs in virtual cluster {vc} must set a maximum run time", vc=job.vc),
                     hint=text("for instance maxRunTime: {span}", span=span_text(rule.most or Millis(7_200_000))),
                 )  # fmt: skip
             return replace(job, max_run_time=rule.default)
         if rule.most is not None and job.max_run_time > rule.most:
             raise JobError(
                 FIELD,
-                text("{span} is more than virtual cluster {vc} allows", span=span_text(job.max_run_time), vc=job.vc),
+                text("{span} exceeds the limit of virtual cluster {vc}", span=span_text(job.max_run_time), vc=job.vc),
                 hint=text("at most {span}", span=span_text(rule.most)),
             )
         return job

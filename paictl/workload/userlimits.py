@@ -45,7 +45,7 @@ class UserLimits:
         if most is None or held + devices <= most:
             return None
         return text(
-            "user {user} may hold {most} devices with a guarantee in virtual cluster {vc}, holds {held}, and this "
+            "user {user} may hold {most} guaranteed devices in virtual cluster {vc}, holds {held}, and this "
             "needs {devices}",
             user=user, most=most, vc=vc, held=held, devices=devices,
         )  # fmt: skip

@@ -91,7 +91,7 @@ class Windows:
         found = next((window for window in self.all if window.name == name), None)
         if found is None:
             hint = did_you_mean(name, [one.name for one in self.all]) or "list them with: paictl maintenance list"
-            raise PaictlError(text("there is no window {name!r}", name=name), hint=hint)
+            raise PaictlError(text("no window {name!r}", name=name), hint=hint)
         return found
 
     def without(self, name: str) -> Windows:
@@ -113,13 +113,11 @@ class Windows:
         _check(window, now, nodes)
         for other in self.all:
             if other.name == window.name:
-                raise WindowError(
-                    text("there is a window {name!r} already", name=window.name), hint="give another name"
-                )
+                raise WindowError(text("window {name!r} already exists", name=window.name), hint="give another name")
             both = sorted({*other.nodes} & {*window.nodes})
             if both and other.overlaps(window):
                 raise WindowError(
-                    text("window {name} of {nodes} is at the same time", name=other.name, nodes=listed(both)),
+                    text("it overlaps window {name} of {nodes}", name=other.name, nodes=listed(both)),
                     hint=text("choose another time, or first: paictl maintenance remove {name}", name=other.name),
                 )
         return Windows((*self.all, window))
@@ -128,7 +126,7 @@ class Windows:
 def _check(window: Window, now: Millis, nodes: Collection[str]) -> None:
     if not re.fullmatch(_NAME, window.name):
         raise WindowError(
-            text("{name!r} is not a valid name of a window", name=window.name),
+            text("{name!r} is not a valid window name", name=window.name),
             hint="use up to 63 lower case letters, digits and -",
         )
     if not window.nodes:
@@ -136,7 +134,7 @@ def _check(window: Window, now: Millis, nodes: Collection[str]) -> None:
     for node in window.nodes:
         if node not in nodes:
             hint = did_you_mean(node, nodes) or "list them with: paictl node list"
-            raise WindowError(text("there is no node {name!r}", name=node), hint=hint)
+            raise WindowError(text("no node {name!r}", name=node), hint=hint)
     if window.end <= window.start:
         raise WindowError(text("window {name} ends before it begins", name=window.name), hint="say how long: --for 4h")
     if window.start < now:

@@ -124,7 +124,7 @@ def test_the_largest_configuration_is_stored_and_a_larger_one_is_not_even_tried(
     largest = {"layout.yaml": "machine-list: []\n" + line * (8 * 2**20 // len(line.encode()) - 1)}
     assert cluster.push(largest, "large").number == 1
     assert opened(session_plane).configuration().files == largest
-    with pytest.raises(ClusterError, match="a cluster takes 8"):
+    with pytest.raises(ClusterError, match="the limit is 8"):
         cluster.push({"layout.yaml": largest["layout.yaml"] + line * 2}, "larger")
     assert len(api.get(f"{OURS}/configmaps?labelSelector=paictl.io/configuration-version")["items"]) == 10
 

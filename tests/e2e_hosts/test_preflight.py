@@ -117,7 +117,7 @@ def test_unknown_hosts_are_trusted_only_on_explicit_wish(site: Site) -> None:
     known.unlink()
     code, hosts = _checked(site)
     assert (code, _failures(hosts)) == (4, {(name, "ssh") for name in ("h1", "h2", "h3")})
-    assert "host key is not known: ssh-ed25519 SHA256:" in hosts["h1"]["ssh"]["found"]
+    assert "unknown host key: ssh-ed25519 SHA256:" in hosts["h1"]["ssh"]["found"]
     assert "--accept-new-host-keys" in hosts["h1"]["ssh"]["fix"]
     code, hosts = _checked(site, "--accept-new-host-keys")
     assert (code, _failures(hosts)) == (0, set())

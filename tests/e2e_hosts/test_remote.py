@@ -121,7 +121,7 @@ def test_unknown_and_changed_host_keys(box: Box) -> None:
         assert "ssh-keygen -R '10.77.0.13'" in done.stderr
         known = box.folder / "config" / "paictl" / "known_hosts"
         known.write_text("".join(line for line in known.read_text().splitlines(True) if "10.77.0.13" not in line))
-        assert "host key is not known" in box.paictl("node", "run", "hostname").stderr
+        assert "unknown host key" in box.paictl("node", "run", "hostname").stderr
         done = box.paictl("node", "run", "--accept-new-host-keys", "hostname")
         assert done.returncode == 0
         assert "h3: new host key trusted: ssh-ed25519 SHA256:" in done.stderr

@@ -47,11 +47,11 @@ def nodes(box: DevBox) -> dict[str, Any]:
 
 def test_what_cannot_be_is_refused_with_the_reason_before_a_host_is_touched(box: DevBox) -> None:
     missing = box.paictl("upgrade", "--yes", "--to", "v1.38.0", codes=(2,))
-    assert "Kubernetes v1.38.0 is wished, here is v1.37.1" in missing.stderr
+    assert "Kubernetes v1.38.0 is required, but this is v1.37.1" in missing.stderr
     assert "2 machines" not in missing.stdout
     refused = box.paictl("apply", "--yes", "--kubernetes-only", codes=(1,))  # the files name the new artifacts now
     target = versions()["KUBE_VERSION"]
-    assert f"the cluster runs Kubernetes {OLD}, the artifacts are of {target}" in refused.stderr
+    assert f"the cluster runs Kubernetes {OLD}, but the artifacts are for {target}" in refused.stderr
     assert f"paictl deploy upgrade --to {target}" in refused.stderr
     assert {one["status"]["nodeInfo"]["kubeletVersion"] for one in nodes(box).values()} == {OLD}
 

@@ -34,7 +34,7 @@ class Placer(Rig):
 
     def install(self, *words: str) -> None:
         """Apply what `paictl placer config` prints."""
-        with contextlib.suppress(ApiError):  # it is there already
+        with contextlib.suppress(ApiError):  # it already exists
             self.api.call("POST", "/api/v1/namespaces", {"metadata": {"name": SPACE, "labels": RESTRICTED}})
         command = [*PAICTL, "placer", "config", "--config", str(self.config), *words]
         text = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT).stdout

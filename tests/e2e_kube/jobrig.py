@@ -57,7 +57,7 @@ class JobRig:
         """All of it, once nodes are there; `scheduler` changes kube-scheduler's configuration."""
         self.rig.install()
         install_resource(self.api)
-        with contextlib.suppress(ApiError):  # it is there already
+        with contextlib.suppress(ApiError):  # it already exists
             self.api.call("POST", "/api/v1/namespaces", {"metadata": {"name": SPACE}})
         self.rig.start_extender()
         names = ("hivedscheduler", "default-scheduler")  # the second for pods of services

@@ -52,7 +52,7 @@ class Rig:
 
     def install(self, *words: str) -> None:
         """Apply what `paictl extender config` prints, and take tokens of the accounts that it makes."""
-        with contextlib.suppress(ApiError):  # it is there already
+        with contextlib.suppress(ApiError):  # it already exists
             self.api.call("POST", "/api/v1/namespaces", {"metadata": {"name": SPACE, "labels": RESTRICTED}})
         self.objects = install(self.api, printed("--config", str(self.config), *words))
         for account in (EXTENDER, SCHEDULER):

@@ -51,7 +51,7 @@ def template(api: KubeApi, count: int, namespace: str = "default") -> str:
     made = f"gpus-{count}"
     request = {"name": "gpus", "exactly": {"deviceClassName": DRIVER, "count": count}}
     body = {"metadata": {"name": made}, "spec": {"spec": {"devices": {"requests": [request]}}}}
-    with contextlib.suppress(ApiError):  # it is there already
+    with contextlib.suppress(ApiError):  # it already exists
         api.call("POST", f"{API}/namespaces/{namespace}/resourceclaimtemplates", body)
     return made
 

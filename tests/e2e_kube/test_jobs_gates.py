@@ -25,7 +25,7 @@ def jobs(plane: ControlPlane, api: KubeApi, tmp_path_factory: pytest.TempPathFac
     made = JobRig(plane, api, HIVED, tmp_path_factory.mktemp("jobs-gates"))
     placer = Placer(plane, api, HIVED, tmp_path_factory.mktemp("placer-jobs"))
     try:
-        with contextlib.suppress(ApiError):  # it is there already
+        with contextlib.suppress(ApiError):  # it already exists
             api.call("POST", "/api/v1/namespaces", {"metadata": {"name": SPACE}})
         api.patch(f"/api/v1/namespaces/{SPACE}", {"metadata": {"labels": {GATE: "enabled"}}})
         placer.install("--no-policy")

@@ -79,7 +79,7 @@ class Client:
             return reply.status, reply.read().decode()
 
     def submit(self, job: Mapping[str, object]) -> None:
-        """Submit a job; one that is there already was taken by a server that was killed before it could say so."""
+        """Submit a job; one that already exists was taken by a server that was killed before it could say so."""
         status, said = self.ask("POST", "/api/v2/jobs", yaml.safe_dump(dict(job)))
         assert status in (202, 409), said
 

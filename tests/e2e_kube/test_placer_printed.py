@@ -45,7 +45,7 @@ PLUGIN = "nvidia.com/gpu"
 def up(plane: ControlPlane, api: KubeApi, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Placer]:
     made = Placer(plane, api, CONFIG, tmp_path_factory.mktemp("printed"))
     try:
-        with contextlib.suppress(ApiError):  # it is there already
+        with contextlib.suppress(ApiError):  # it already exists
             api.call("POST", "/api/v1/namespaces", {"metadata": {"name": SPACE, "labels": RESTRICTED}})
         made.objects = install(api, _printed("--config", str(made.config)))
         kubeconfig(made.conf(ACCOUNT), plane.server, plane.folder / "ca.crt", token(api, ACCOUNT))

@@ -106,7 +106,7 @@ def said(api: KubeApi, name: str) -> str:
 
 def test_a_group_is_placed_when_it_is_known_and_whole(door: str, api: KubeApi) -> None:
     create(api, pods(door, "late", 3, 4))
-    reason = "there is no PodGroup default/late"
+    reason = "PodGroup default/late does not exist"
     until(lambda: any(reason in one["message"] for one in api.events("late-0")), 20, lambda: api.plight(["late-0"]))
     group(api, "late", 3)
     api.await_bound([f"late-{i}" for i in range(3)], 60)

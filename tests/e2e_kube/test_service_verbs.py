@@ -254,10 +254,10 @@ def test_delete_says_what_stays_and_a_service_that_was_given_up_is_named(shell: 
     code, _, err = shell.tried("service", "delete", "-n", "frameworkcontroller", "cluster-configuration", "--dry-run")
     assert code == 0
     versions = len(json.loads(shell.done("config", "history", "-o", "json"))["items"])
-    assert f"kept of cluster-configuration: {versions} versions of the configuration; lost with --with-data" in err
+    assert f"kept for cluster-configuration: {versions} versions of the configuration; --with-data deletes it" in err
     code, _, err = shell.tried("service", "start", "-n", "pylon")
     assert code == 2
-    assert "paictl has no service pylon any more" in err
+    assert "paictl no longer has a service pylon" in err
     shell.done("service", "delete", "-n", "hivedscheduler", "--cluster-id", "pai")
     assert shell.listed()["hivedscheduler"]["state"] == "absent"
     until(lambda: not pods(api, "hivedscheduler"), 30, "its pods are gone")

@@ -74,7 +74,7 @@ def test_gangs_are_held_back_and_say_why(up: Rig, api: KubeApi) -> None:
     for pod in [*gang("first", 1, 2, "a"), *gang("second", 1, 1, "a"), *gang("over", 1, 1, "b")]:
         api.create(pod)
     until(lambda: bool(api.node_of("first-0")), 90, "first is bound")
-    limit = "user default may hold 2 devices with a guarantee in virtual cluster a, holds 2, and this needs 1"
+    limit = "user default may hold 2 guaranteed devices in virtual cluster a, holds 2, and this needs 1"
     until(partial(_waits_for, up, "second-0", limit), 90, lambda: _explained(up, "second-0"))
     budget = "the budget of virtual cluster b is 0 device hours"
     until(partial(_waits_for, up, "over-0", budget), 90, lambda: _explained(up, "over-0"))

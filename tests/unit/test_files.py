@@ -25,7 +25,7 @@ def test_the_folder_is_made_and_the_mode_is_set(tmp_path: Path) -> None:
 
 def test_nothing_is_overwritten_without_force(tmp_path: Path) -> None:
     (tmp_path / "b.yaml").write_text("mine")
-    with pytest.raises(PaictlError, match=r"b\.yaml is there already") as caught:
+    with pytest.raises(PaictlError, match=r"b\.yaml already exists") as caught:
         write_together(tmp_path, TEXTS)
     assert caught.value.hint == "replace with --force"
     assert names(tmp_path) == ["b.yaml"]
@@ -53,7 +53,7 @@ def test_a_name_may_be_a_path_below_the_folder(tmp_path: Path) -> None:
 
 def test_a_link_that_leads_nowhere_counts_as_there(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").symlink_to(tmp_path / "nowhere")
-    with pytest.raises(PaictlError, match="is there already"):
+    with pytest.raises(PaictlError, match="already exists"):
         write_together(tmp_path, TEXTS)
 
 

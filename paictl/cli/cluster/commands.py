@@ -33,7 +33,7 @@ app.command("import", epilog=importing.EPILOG)(importing.import_)
 
 @app.command(epilog="paictl cluster status")
 def status(output: OutputOption = Output.TABLE, state: StateOption = None) -> None:
-    """Show how the cluster is: time, nodes, services, jobs."""
+    """Show the cluster's status: time, nodes, services, jobs."""
     cluster = open_cluster(state)
     found = summary(cluster)
     pace = cluster.pace if isinstance(cluster, HandClock) else 1.0

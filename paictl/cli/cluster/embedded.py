@@ -51,7 +51,7 @@ def up(
     name: Annotated[str, typer.Option("--name", help="The cluster's id.")] = "pai",
     speed: Annotated[
         str | None,
-        typer.Option("--speed", help="How fast its clock runs: 1 (default), 60, 0 (stands, as in labs), max."),
+        typer.Option("--speed", help="How fast its clock runs: 1 (default), 60, 0 (paused, as in labs), max."),
     ] = None,
     _embedded: Annotated[bool, typer.Option("--embedded", hidden=True, help="Said by old scripts.")] = True,
     state: StateOption = None,
@@ -64,7 +64,7 @@ def up(
             raise PaictlError("all three files are needed", hint="-m master.csv -w worker.csv -c config.yaml")
         lists = HostLists(masters, workers, config, tuple(sku or ()))
     if folder is not None and layout is not None:
-        raise PaictlError("the cluster is described twice", hint="name the folder, or --layout")
+        raise PaictlError("the cluster is described twice", hint="give the folder or --layout, not both")
     clock, place = parse_speed(speed) if speed else None, state if state is not None else state_folder()
     with showing_reports(), console.progress("bringing the cluster up"):
         begin = beginning(lists=lists, layout=layout or folder, preset=preset)
@@ -90,7 +90,7 @@ def _wait(site: LabSite, span: Millis | None) -> None:
 
     if span is None:
         raise UnsupportedError(
-            "the clock of a real cluster cannot go on until it is idle", hint="paictl cluster tick 5m"
+            "the clock of a real cluster cannot advance until it is idle", hint="paictl cluster tick 5m"
         )
     with console.progress("waiting"):
         write(clock_text(wait(open_cluster(None), span, site.pace)))
@@ -98,10 +98,10 @@ def _wait(site: LabSite, span: Millis | None) -> None:
 
 def tick(
     span: Annotated[str | None, typer.Argument(help="How far: 90s, 10m, 1h30m.")] = None,
-    until_idle: Annotated[bool, typer.Option("--until-idle", help="Until nothing more will happen.")] = False,
+    until_idle: Annotated[bool, typer.Option("--until-idle", help="Until nothing more happens.")] = False,
     state: StateOption = None,
 ) -> None:
-    """Let the cluster's time pass."""
+    """Advance the cluster's time."""
     if (site := lab_site()) is not None:
         _wait(site, clock.span_of(span, until_idle=until_idle))
         return
@@ -112,10 +112,10 @@ def tick(
 
 
 def speed(
-    factor: Annotated[str, typer.Argument(help="1, 60, 0 (stands still), max (runs out after every command).")],
+    factor: Annotated[str, typer.Argument(help="1, 60, 0 (paused), max (runs to the end after every command).")],
     state: StateOption = None,
 ) -> None:
-    """Let the cluster's clock run at another speed."""
+    """Change the speed of the cluster's clock."""
     local_only("speed")
     number, run_out = parse_speed(factor)
     cluster = open_cluster(state)

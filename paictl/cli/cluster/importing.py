@@ -29,7 +29,9 @@ STDOUT = "-"
 def import_(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="[NAME]", autocompletion=names.clusters, help="A cluster that was added."),
+        typer.Argument(
+            metavar="[NAME]", autocompletion=names.clusters, help="A cluster added with paictl cluster add."
+        ),
     ] = None,
     kubeconfig: Annotated[
         str | None, typer.Option("--kubeconfig", metavar="FILE", help="Default: KUBECONFIG, else ~/.kube/config.")
@@ -45,7 +47,7 @@ def import_(
     topology: Annotated[
         str, typer.Option("--topology", metavar="NAME", help="Which Topology of Kueue or KAI, if there are several.")
     ] = "",
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Draft hivedscheduler.yaml from a running cluster: devices, topology, and tenants by the quotas it has.

@@ -23,7 +23,7 @@ Name = Annotated[str, typer.Argument(metavar="NAME", autocompletion=names.cluste
 
 
 def list_clusters(output: OutputOption = Output.TABLE) -> None:
-    """List the clusters that can be named; the one that is in use has a star."""
+    """List known clusters; the current one has a star."""
     used, known = chosen_name(), targets()
     if output is not Output.TABLE:
         write_data([_data(target, used) for target in known.values()], output)
@@ -51,7 +51,7 @@ def _data(target: Target, used: str) -> dict[str, Any]:
 
 
 def use(name: Name) -> None:
-    """Let commands that name no cluster reach this one."""
+    """Set the default cluster."""
     target = find_target(name)
     registry.use(name)
     console.outcome(f"commands reach {name} now ({target.where})", name=name)
@@ -61,7 +61,7 @@ def use(name: Name) -> None:
 
 
 def add(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="How you want to call it.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A name of your choice.")],
     kubeconfig: Annotated[
         str | None,
         typer.Option("--kubeconfig", metavar="FILE", help="Default: KUBECONFIG, else ~/.kube/config; never changed."),
@@ -71,7 +71,7 @@ def add(
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a cluster of this name.")] = False,
 ) -> None:
-    """Add a Kubernetes cluster by name; the name stands for the context and the server behind it as they are now."""
+    """Add a Kubernetes cluster under a name; the name keeps today's context and server."""
     pinned = pinned_now(name, kubeconfig, context)
     registry.add(pinned, force=force)
     console.outcome(f"cluster {name} is {pinned.server} (context {pinned.context})", name=name, server=pinned.server)
@@ -84,12 +84,12 @@ def add(
 
 
 def remove(name: Name) -> None:
-    """Forget the name of a cluster; the cluster and its kubeconfig stay as they are."""
+    """Remove the name of a cluster; the cluster and its kubeconfig are not changed."""
     target = find_target(name)
     if target.pinned is None:
         raise ClusterError(
-            text("{name} is always there", name=name),
+            text("{name} always exists", name=name),
             hint="to take the cluster on this machine down: paictl cluster down",
         )
     registry.remove(name)
-    console.outcome(f"{name} is forgotten; the cluster goes on at {target.where}", name=name)
+    console.outcome(f"{name} removed; the cluster at {target.where} keeps running", name=name)

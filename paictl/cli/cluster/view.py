@@ -40,13 +40,15 @@ _EVERY = 1.0
 
 
 def view(
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Draw it anew every second, until Ctrl-C.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Refresh every second, until Ctrl-C.")] = False,
     timeout: WatchTimeout = None,
     html: Annotated[
         Path | None,
         typer.Option("--html", metavar="FILE", help="Write a page with the timeline of all jobs; it opens offline."),
     ] = None,
-    by: Annotated[By, typer.Option("--by", help="What a letter stands for; auto: jobs while there are few.")] = By.AUTO,
+    by: Annotated[
+        By, typer.Option("--by", help="What a letter stands for; auto: jobs, as long as there are few.")
+    ] = By.AUTO,
     output: OutputOption = Output.TABLE,
     state: StateOption = None,
 ) -> None:
@@ -74,7 +76,7 @@ def _lines(cluster: Cluster, by: By, width: int) -> list[Line]:
 def _write_page(cluster: Cluster, path: Path) -> None:
     """Write the page whole or not at all; an older one is replaced only when the new one is complete."""
     if not path.parent.is_dir():
-        raise PaictlError("cannot be written: there is no such folder", where=str(path), hint="name another file")
+        raise PaictlError("cannot be written: no such folder", where=str(path), hint="name another file")
     try:
         write_together(path.parent, {path.name: page(cluster.picture(history=True))}, force=True)
     except PaictlError as error:

@@ -35,7 +35,7 @@ def plan(
     check_id(cluster, cluster_id)
     made = planned(cluster, PushRequest(path, mode, tuple(drop or ()), base))
     if not made.changes:
-        console.info(text("cluster {name} has this configuration already", name=cluster.name))
+        console.info(text("cluster {name} already has this configuration", name=cluster.name))
         return
     show_plan(made)
     if output is not None:

@@ -136,7 +136,7 @@ def show_schema(name: SchemaName) -> None:
 def _schema_text(word: str) -> str:
     names = _schema_names()
     if word not in names:
-        raise PaictlError(i18n.text("there is no schema {word!r}", word=word), hint=meant(word, tuple(sorted(names))))
+        raise PaictlError(i18n.text("no schema {word!r}", word=word), hint=meant(word, tuple(sorted(names))))
     return schema_text(names[word]).rstrip()
 
 

@@ -49,7 +49,7 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would change 
 Table = Annotated[bool, typer.Option("--table", help="Show keys and values in a table, not the lines that change.")]
 Drop = Annotated[
     list[str] | None,
-    typer.Option("--drop", metavar="KEY.PATH", help="A key (or FILE) that the cluster is to lose; others stay."),
+    typer.Option("--drop", metavar="KEY.PATH", help="A key (or FILE) to remove from the cluster; others stay."),
 ]
 Base = Annotated[
     int | None,
@@ -60,7 +60,7 @@ Base = Annotated[
         help="The version that the files were made from (default: as pull noted).",
     ),
 ]
-Message = Annotated[str, typer.Option("--message", help="What the history says about it.")]
+Message = Annotated[str, typer.Option("--message", help="Message for the history.")]
 Number = Annotated[
     int,
     typer.Argument(metavar="N", autocompletion=names.versions, help="Number of a version, see: paictl config history"),
@@ -92,7 +92,7 @@ def push(
     order = PushRequest(path, mode, tuple(drop or ()), base)
     made = planned(cluster, order)
     if not made.changes:
-        console.info(text("cluster {name} has this configuration already", name=cluster.name))
+        console.info(text("cluster {name} already has this configuration", name=cluster.name))
         return
     show_plan(made, table=table)
     if dry_run:
@@ -293,7 +293,7 @@ def rollback(
     check_id(cluster, cluster_id)
     made = plan_rollback(cluster, number)
     if not made.changes:
-        console.info(text("cluster {name} has this configuration already", name=cluster.name))
+        console.info(text("cluster {name} already has this configuration", name=cluster.name))
         return
     show_plan(made, table=table)
     if dry_run:

@@ -81,7 +81,7 @@ def plan(
     show_notes(deployment.settings.notes)
     show_changes(made.changes)
     if not made.changes:
-        console.write(spoken("nothing would change: everything is as it shall be"))
+        console.write(spoken("nothing to change: everything is up to date"))
 
 
 def apply(
@@ -132,7 +132,7 @@ def apply(
     cluster = deployment.settings.cluster
     show_notes(deployment.settings.notes)
     question = spoken(
-        "{masters} masters and {workers} workers become cluster {cluster} (Kubernetes {version})",
+        "{masters} masters and {workers} workers will form cluster {cluster} (Kubernetes {version})",
         masters=len(deployment.masters), workers=len(deployment.workers), cluster=cluster, version=desired.version,
     )  # fmt: skip
     confirm(question, cluster, yes=yes)
@@ -161,7 +161,7 @@ def _named(files: tuple[MaybeFile, MaybeFile, MaybeFile]) -> tuple[str, str, str
     masters, workers, config = files
     if not (masters and workers and config):
         hint = "paictl deploy apply -m master.csv -w worker.csv -c config.yaml, or a plan"
-        raise PaictlError("it is not said which machines", hint=hint)
+        raise PaictlError("no machines given", hint=hint)
     return masters, workers, config
 
 
@@ -199,20 +199,20 @@ def _give_access(site: Site, cluster: str) -> None:
 
     path = default_kubeconfig()
     if merge_into(path, site.kubeconfig, cluster):
-        kept = "{path}: context {context} (your current context stays what it is)"
+        kept = "{path}: context {context} added (your current context is unchanged)"
         console.info(spoken(kept, path=path, context=context_name(cluster)))
     known = registry.read_registry().clusters.get(cluster)
     pinned = pinned_now(cluster, str(path), context_name(cluster))
     if known != pinned:
         registry.add(pinned, force=known is not None and known.context == pinned.context)
         command = f"paictl cluster use {cluster}"
-        console.info(spoken("paictl knows it as {cluster}: {command}", cluster=cluster, command=command))
+        console.info(spoken("added to paictl as {cluster}: {command}", cluster=cluster, command=command))
     keep_images(open_target(cluster), site.desired)
 
 
 def _told(done: Applied, cluster: str) -> str:
     if not done.changes:
-        return spoken("nothing changed: cluster {cluster} is as it shall be", cluster=cluster)
+        return spoken("nothing to change: cluster {cluster} is up to date", cluster=cluster)
     hosts = len({one.host for one in done.changes})
     up = "cluster {cluster} is up: all nodes are Ready ({hosts} machines changed)"
     return spoken(up, cluster=cluster, hosts=hosts)

@@ -65,7 +65,7 @@ def _pushed(cluster: str) -> PushedConfig:
     try:
         versions = open_target(cluster).configurations()
     except PaictlError as error:
-        console.warning(spoken("the configuration is in the snapshot only: {why}", why=str(error)))
+        console.warning(spoken("only the snapshot contains the configuration: {why}", why=str(error)))
         return PushedConfig()
     return PushedConfig(versions[-1].number, versions[-1].files) if versions else PushedConfig()
 
@@ -94,7 +94,7 @@ def restore(
     for note in found.notes:
         console.warning(note)
     if found.begun:
-        console.info(spoken("going on with the restore that was begun at {at}", at=found.begun))
+        console.info(spoken("resuming the restore that was started at {at}", at=found.begun))
     for line in restoring.loss_since(backup, api_of(cluster)):
         console.warning(spoken("lost: {what}", what=line))
     question = spoken("cluster {cluster} goes back to {at}", cluster=cluster, at=backup.manifest.created)
@@ -102,11 +102,11 @@ def restore(
     restoring.restore(backup, deployment, found, options, _tell, runs_folder(), break_lock=break_lock)
     client = api_of(cluster)
     if client is None:
-        console.warning("the nodes were not looked at: no kubeconfig for the cluster here")
+        console.warning("the nodes were not checked: no kubeconfig for the cluster here")
     elif strangers := restoring.settle(deployment, client, options, _tell):
-        text = "nodes that are not in the lists are known again: {names}; kubectl delete node"
+        text = "nodes that are not in the lists are back: {names}; remove them with kubectl delete node"
         console.warning(spoken(text, names=", ".join(strangers)))
-    text = "cluster {cluster} is as it was at {at}"
+    text = "cluster {cluster} has been restored to {at}"
     console.outcome(spoken(text, cluster=cluster, at=backup.manifest.created), name=cluster)
 
 

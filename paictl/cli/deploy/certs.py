@@ -53,7 +53,7 @@ def status(
             if own
             else "https://kubernetes.io/docs/tasks/tls/manual-rotation-of-ca-certificates"
         )
-        console.warning(spoken("{count} certificates end soon: {what}", count=len(ending), what=then))
+        console.warning(spoken("{count} certificates expire soon: {what}", count=len(ending), what=then))
     raise typer.Exit(found.code or (ExitCode.NEGATIVE if ending else ExitCode.OK))
 
 
@@ -80,7 +80,7 @@ def renew(
     options = ssh_options(accept_new)
     certs.status(deployment, options)  # learns the keys of hosts that are new
     confirm(
-        spoken("the control plane of {count} masters starts again, one by one", count=len(deployment.masters)),
+        spoken("the control planes of {count} masters restart, one by one", count=len(deployment.masters)),
         deployment.settings.cluster, yes=yes,
     )  # fmt: skip
 

@@ -88,9 +88,9 @@ def _show(found: PreflightReport) -> None:
         console.write("")
         console.write(f"{_MARKS[verdict.level.value]} {', '.join(hosts)} {check_name}: {said(verdict.found)}")
         if verdict.wanted:
-            console.write("  " + spoken("wanted: {what}", what=said(verdict.wanted)))
+            console.write("  " + spoken("expected: {what}", what=said(verdict.wanted)))
         if verdict.fix:
-            console.write("  " + spoken("mend:   {command}", command=said(verdict.fix)))
+            console.write("  " + spoken("fix:    {command}", command=said(verdict.fix)))
     console.info(_summary(found))
 
 
@@ -141,6 +141,6 @@ def _summary(found: PreflightReport) -> str:
     parts = [
         spoken("{count} of {all} hosts answered", count=len(found.hosts) - silent, all=len(found.hosts)),
         spoken("{count} checks failed", count=levels.count("fail")),
-        spoken("{count} warn", count=levels.count("warn")),
+        spoken("{count} warnings", count=levels.count("warn")),
     ]
     return ", ".join(parts)

@@ -26,7 +26,7 @@ AcceptNew = Annotated[
     typer.Option("--accept-new-host-keys", help="Trust the keys of hosts that have none yet, and show them."),
 ]
 BreakLock = Annotated[
-    bool, typer.Option("--break-lock", help="Replace the lock of another machine whose run was given up.")
+    bool, typer.Option("--break-lock", help="Replace the lock of an abandoned run on another machine.")
 ]
 
 
@@ -39,7 +39,7 @@ def read_deployment(masters: str, workers: str, config: str) -> Deployment:
     inputs = read_inputs(masters, workers, config)
     if not inputs.usable:
         console.write_segments(FORMATS["text"](inputs.report))
-        console.info("no host was touched: correct the errors first")
+        console.info("no host was changed: correct the errors first")
         raise typer.Exit(ExitCode.USAGE)
     return deployment_of(inputs)
 

@@ -54,14 +54,14 @@ def reset(
     client = api_of(cluster)
     for line in loss_of(deployment, chosen, client).lines:
         console.warning(spoken("lost: {what}", what=line))
-    question = spoken("machines of cluster {cluster} are reset", cluster=cluster)
+    question = spoken("resetting machines of cluster {cluster}", cluster=cluster)
     confirm(question, cluster, yes=yes or cluster_id is not None)
     wish = {"cluster": cluster, "machines": [one.name for one in chosen]}
     folder = begin_run(runs_folder(), "deploy-reset", wish, datetime.now(UTC), deployment.secrets)
     result = carry_out(deployment, chosen, folder.path, tell_host, break_lock=break_lock)
     for name, outcome in result.hosts.items():
         if outcome.well:
-            console.write(spoken("{host}: reset" if outcome.changed else "{host}: was clean already", host=name))
+            console.write(spoken("{host}: reset" if outcome.changed else "{host}: already clean", host=name))
     raise_for(result, "reset", len(chosen))
     if whole:
         forget(default_kubeconfig(), cluster)
@@ -86,7 +86,7 @@ def api_of(cluster: str) -> KubeClient | None:
 def other_cluster(cluster_id: str | None, cluster: str) -> None:
     """Raise `PaictlError` if the files are of another cluster than was named."""
     if cluster_id not in (None, cluster):
-        told = text("config.yaml is of cluster {cluster}, not {other}", cluster=cluster, other=cluster_id)
+        told = text("config.yaml belongs to cluster {cluster}, not {other}", cluster=cluster, other=cluster_id)
         raise PaictlError(told, hint="nothing was done")
 
 

@@ -92,7 +92,7 @@ def push_folder(cluster: Cluster, where: Path, *, named: bool, yes: bool) -> Non
         console.info(spoken(key, cluster=cluster.name, where=where, command=f"paictl config push -p {where}"))
         return
     if not made.changes:
-        console.info(spoken("the cluster has this configuration already"))
+        console.info(spoken("the cluster already has this configuration"))
         return
     if made.base:
         show_plan(made)
@@ -101,7 +101,7 @@ def push_folder(cluster: Cluster, where: Path, *, named: bool, yes: bool) -> Non
         version = store_configuration(cluster, made, where)
     console.info(spoken("configuration version {version} stored", version=version))
     for name in made.readers.to_refresh:
-        console.info(spoken("{service}: loads it now", service=name))
+        console.info(spoken("{service}: loading it now", service=name))
 
 
 def _say_services(outcomes: Sequence[ServiceOutcome]) -> None:
@@ -121,7 +121,7 @@ def _say_what_next(cluster: Cluster, host: str, where: Path, *, known_as: str) -
                              host=host, port=port))  # fmt: skip
         user = named_administrator(cluster)
         if user:
-            console.write(spoken("sign in:  as {user}, whose password is in {where}/services-configuration.yaml",
+            console.write(spoken("sign in:  as {user}; the password is in {where}/services-configuration.yaml",
                                  user=user, where=where))  # fmt: skip
     console.write(spoken("try:      paictl cluster use {cluster}; paictl cluster view; paictl job submit JOB.yaml",
                          cluster=known_as))  # fmt: skip

@@ -59,7 +59,8 @@ def upgrade(
     show_notes(deployment.settings.notes)
     cluster = deployment.settings.cluster
     machines = len(deployment.machines)
-    question = spoken("{count} machines of cluster {cluster} go to {version}, their jobs are moved",
+    question = spoken("{count} machines of cluster {cluster} will be upgraded to {version}; their jobs are "
+                      "moved",
                       count=machines, cluster=cluster, version=target)  # fmt: skip
     confirm(question, cluster, yes=yes)
     done = carry_out(
@@ -76,7 +77,7 @@ def upgrade(
     written = deployment.settings.version
     if written and written != str(target):
         console.warning(
-            spoken("config.yaml still says {written}: write {version} there", written=written, version=target)
+            spoken("config.yaml still says {written}: change it to {version}", written=written, version=target)
         )
 
 
@@ -88,7 +89,7 @@ def _keep_images(desired: Desired, cluster: str) -> None:
     try:
         keep_images(open_target(cluster), desired)
     except PaictlError as error:
-        console.warning(spoken("which images the machines have now was not noted: {error}", error=error))
+        console.warning(spoken("could not record which images the machines have: {error}", error=error))
 
 
 def _told(done: Upgraded, cluster: str, version: str) -> str:

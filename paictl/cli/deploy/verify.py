@@ -63,9 +63,7 @@ def verify(
     missing = {one.name for one in deployment.machines} - {one.node for one in findings if one.node != CLUSTER}
     if missing:
         names = ", ".join(sorted(missing))
-        raise PaictlError(
-            text("no node of the cluster: {names}", names=names), hint="paictl deploy apply lets them join"
-        )
+        raise PaictlError(text("not in the cluster: {names}", names=names), hint="paictl deploy apply adds them")
     show_unlisted(nodes_not_listed(client, deployment.machines))
     bad = [one for one in findings if one.verdict is CheckState.FAILED]
     if output is not Output.TABLE:
@@ -79,7 +77,7 @@ def verify(
         if rows:
             console.write_table(("NODE", "CHECK", "VERDICT", "WHY"), rows)
         console.write(
-            spoken("{well} of {count} checks are well, on {machines} machines",
+            spoken("{well} of {count} checks passed, on {machines} machines",
                    well=len(findings) - len(bad), count=len(findings), machines=len(deployment.machines))
         )  # fmt: skip
     raise typer.Exit(ExitCode.NEGATIVE if bad else ExitCode.OK)
@@ -90,5 +88,5 @@ def _protections(cluster: str) -> Sequence[Protection]:
     try:
         return open_target(cluster).protections()
     except PaictlError as error:
-        console.warning(spoken("whether tenants are protected from each other is unknown: {why}", why=str(error)))
+        console.warning(spoken("cannot tell whether tenants are protected from each other: {why}", why=str(error)))
         return ()

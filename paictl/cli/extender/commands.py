@@ -51,7 +51,7 @@ def serve(
     *,
     kubeconfig: Annotated[Path | None, typer.Option(help="Cluster to talk to; in a pod, its own.")] = None,
     context: Annotated[str | None, typer.Option(help="Context of the kubeconfig.")] = None,
-    listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where to answer.")] = "0.0.0.0:30096",
+    listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Address to listen on.")] = "0.0.0.0:30096",
     tls_cert: Annotated[Path | None, typer.Option(help="Certificate (PEM) to answer with HTTPS.")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="Its key (PEM).")] = None,
     tls_client_ca: Annotated[
@@ -84,12 +84,12 @@ def serve(
     heal_after: Annotated[
         float,
         typer.Option(
-            metavar="SECONDS", min=0, help="Use a bad node or device again when it has been good for so long."
+            metavar="SECONDS", min=0, help="Use a bad node or device again after it has been healthy for this long."
         ),
     ] = 0.0,
     bad_device_deadline: Annotated[
         float | None,
-        typer.Option(metavar="SECONDS", min=0, help="Evict a gang if one of its devices has been bad for so long."),
+        typer.Option(metavar="SECONDS", min=0, help="Evict a gang if one of its devices has been bad for this long."),
     ] = None,
     bind_deadline: Annotated[
         float, typer.Option(metavar="SECONDS", min=1, help="Give devices back if no binding came by then.")
@@ -114,7 +114,10 @@ def serve(
         list[str] | None, typer.Option("--device-driver", metavar="NAME", help="Driver whose devices are leaf cells.")
     ] = None,
     accounts: Annotated[
-        str, typer.Option(metavar="NAMESPACE", help="Keep accounts of device time there; without it none are kept.")
+        str,
+        typer.Option(
+            metavar="NAMESPACE", help="Keep accounts of device time there; without this option, none are kept."
+        ),
     ] = "",
     sharing: Annotated[
         Path | None,
@@ -165,7 +168,7 @@ def check_certificate(certificate: Path | None, key: Path | None, client_authori
         raise PaictlError("--tls-client-ca needs --tls-cert and --tls-key")
     for path in filter(None, (certificate, key, client_authority)):
         if not path.is_file():
-            raise PaictlError("there is no such file", where=str(path))
+            raise PaictlError("no such file", where=str(path))
 
 
 @app.command(

@@ -28,7 +28,7 @@ def pods_of(file: str) -> tuple[list[Json], list[Json]]:
         documents = [one for one in yaml.safe_load_all(text) if one is not None]
     except (OSError, UnicodeDecodeError) as error:
         raise PaictlError(
-            f"cannot be read: {getattr(error, 'strerror', None) or 'it is no text'}", where=where
+            f"cannot be read: {getattr(error, 'strerror', None) or 'it is not text'}", where=where
         ) from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise PaictlError(f"not YAML: {' '.join(str(error).split())[:200]}", where=where) from None
@@ -48,7 +48,7 @@ def pods_of(file: str) -> tuple[list[Json], list[Json]]:
                 hint="give the pods as they are in the cluster: kubectl get pods -o yaml",
             )  # fmt: skip
     if not pods:
-        raise PaictlError("there is no pod in it", where=where)
+        raise PaictlError("it contains no pod", where=where)
     return pods, owners
 
 

@@ -41,7 +41,7 @@ EXAMPLES = """
 """
 NAME = "class"
 
-app = App(help="A class: one server for a teacher and students, their progress on one page, their reports.",
+app = App(help="Run a class: one server for a teacher and students, their progress, reports.",
           epilog=EXAMPLES)  # fmt: skip
 
 
@@ -58,9 +58,10 @@ def _room() -> Classroom:
 def start(
     *,
     students: Annotated[
-        str | None, typer.Option("--students", metavar="N|FILE", help="How many, or a list of user,full name lines.")
+        str | None,
+        typer.Option("--students", metavar="N|FILE", help="How many, or a file with lines of user,full name."),
     ] = None,
-    listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where to answer.")] = "127.0.0.1:9186",
+    listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Address to listen on.")] = "127.0.0.1:9186",
     speed: Annotated[
         str | None, typer.Option("--speed", help="How fast the cluster's clock runs: 1 (default), 60, 0, max.")
     ] = None,
@@ -71,10 +72,10 @@ def start(
         typer.Option(metavar="ADDRESS", help="A proxy whose X-Forwarded-… headers count; also a network."),
     ] = None,
 ) -> None:
-    """Begin a class, or go on with it: a cluster with a virtual cluster for each student, and its server, until Ctrl-C.
+    """Start or resume a class: a cluster with a virtual cluster for each student, and its server, until Ctrl-C.
 
-    Every student gets an account; the passwords are in a file that only you can read. The page Class of the portal
-    shows the teacher how far everybody is, and each student what there is to do.
+    Every student gets an account; the passwords are in a file that only you can read. The portal's page Class shows the
+    teacher everyone's progress, and each student what there is to do.
     """
 
     words, room = speaks(), _room()
@@ -125,7 +126,7 @@ def _alone(room: Classroom) -> Iterator[None]:
 
 @app.command(epilog="paictl lab class status -o json")
 def status(output: OutputOption = Output.TABLE) -> None:
-    """Show how far every student is; the server may run meanwhile."""
+    """Show every student's progress; the server may be running."""
 
     words, room = speaks(), _room()
     room.require_begun()
@@ -154,9 +155,9 @@ def _row(standing: Standing, words: str) -> tuple[str, ...]:
 def collect(
     output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for the reports.")],
 ) -> None:
-    """Write the reports that were handed in to a folder, and check them: consistent, and no copies.
+    """Write the reports that were handed in to a folder, and check that they are consistent and not copied.
 
-    Exit code 1 if one is not.
+    The exit code is 1 if one is not.
     """
 
     words, room = speaks(), _room()
@@ -186,7 +187,7 @@ def collect(
 
 @app.command(epilog="paictl lab class stop")
 def stop(yes: Yes = False) -> None:
-    """End the class: its cluster, accounts and reports are put aside, and a new one can begin."""
+    """End the class: its cluster, accounts and reports are archived, and a new one can start."""
     words, room = speaks(), _room()
     room.require_begun()
     with _alone(room):
@@ -206,15 +207,16 @@ def hand_in(
     report: Annotated[Path, typer.Argument(metavar="REPORT", help="File that paictl lab report has written.")],
     *,
     server: Annotated[str, typer.Option("--server", metavar="URL", help="Address of the class.")],
-    user: Annotated[str, typer.Option("--user", help="Your user there.")],
+    user: Annotated[str, typer.Option("--user", help="Your user name there.")],
     password_file: Annotated[
-        Path | None, typer.Option("--password-file", metavar="FILE", help="Holds your password; else it is asked for.")
+        Path | None,
+        typer.Option("--password-file", metavar="FILE", help="File with your password; without it, you are asked."),
     ] = None,
     ca: Annotated[
         Path | None, typer.Option("--ca", metavar="FILE", help="Certificate that signed the server's.")
     ] = None,
 ) -> None:
-    """Hand your report in at the teacher's server; it takes the place of one that you handed in before."""
+    """Hand in your report at the teacher's server; it replaces one that you handed in before."""
     words = speaks()
     written = read_bytes(str(report)).decode("utf-8", errors="replace")
     visitor = Visitor(server, user, _password(user, password_file, words), str(ca or ""), words)

@@ -28,12 +28,12 @@ app = App()
 def skip(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="[STEP|CHECK]", autocompletion=names.steps, help="Default: the present step."),
+        typer.Argument(metavar="[STEP|CHECK]", autocompletion=names.steps, help="Default: the current step."),
     ] = None,
-    reason: Annotated[str, typer.Option("--reason", help="Why; the report gives it.")] = "",
+    reason: Annotated[str, typer.Option("--reason", help="The reason; it appears in the report.")] = "",
     lab: LabOption = None,
 ) -> None:
-    """Leave a step or check out, with a reason."""
+    """Skip a step or check, with a reason."""
 
     session = begun(lab)
     if not reason.strip():
@@ -51,10 +51,10 @@ def skip(
 )
 def solve(
     lab: LabWord = None,
-    whole: Annotated[bool, typer.Option("--all", help="All steps that are left.")] = False,
+    whole: Annotated[bool, typer.Option("--all", help="All remaining steps.")] = False,
     lang: LangOption = None,
 ) -> None:
-    """Do the present step for you, and show how; at the end, good answers to the questions."""
+    """Do the current step for you, and show how; at the end, answer the questions."""
 
     session = begun(lab)
     words = speaks(lang, session)
@@ -101,7 +101,7 @@ def predict(
     words: Annotated[str, typer.Argument(metavar="WHAT", help="What you expect to see.")],
     lab: LabOption = None,
 ) -> None:
-    """Foretell what will come of a step before you do it; the report puts it beside what came."""
+    """Predict a step's outcome before you do it; the report compares it with what happened."""
 
     session = begun(lab)
     chosen = session.step_named(step)

@@ -48,17 +48,20 @@ def start(
     lab: LabWord = None,
     cluster: Annotated[
         str | None,
-        typer.Option("--cluster", metavar="NAME", autocompletion=clusters, help="A cluster that was added."),
+        typer.Option(
+            "--cluster", metavar="NAME", autocompletion=clusters, help="A cluster added with paictl cluster add."
+        ),
     ] = None,
     cluster_id: ClusterId = None,
     pace: Annotated[
-        float, typer.Option("--pace", min=1, max=600, help="With --cluster: seconds of the lab in one of the cluster.")
+        float,
+        typer.Option("--pace", min=1, max=600, help="With --cluster: seconds of lab time per second of cluster time."),
     ] = 1,
     lang: LangOption = None,
 ) -> None:
-    """Begin a lab: its own cluster comes up, and the first step is shown. One that has begun goes on.
+    """Start a lab: its own cluster comes up, and the first step is shown. A lab you started before continues.
 
-    With --cluster NAME it runs on a cluster that was added by that name, if nobody works there.
+    With --cluster NAME it runs on the cluster added under that name, if no jobs run there.
     """
     session = starting.to_start(lab)
     if lang is not None:
@@ -72,7 +75,7 @@ def start(
 
 @app.command("next", epilog="paictl lab next")
 def next_step(lab: LabWord = None, lang: LangOption = None) -> None:
-    """Show the next step; where this one is not done yet, what is missing."""
+    """Show the next step, or what is still missing in this one."""
 
     session = begun(lab)
     words = speaks(lang, session)
@@ -99,7 +102,7 @@ def next_step(lab: LabWord = None, lang: LangOption = None) -> None:
 
 @app.command(epilog="paictl lab status 03")
 def status(lab: LabWord = None, lang: LangOption = None) -> None:
-    """Show how far you are in a lab: steps, checks, questions."""
+    """Show your progress in a lab: steps, checks, questions."""
 
     session = begun(lab)
     words = speaks(lang, session)
@@ -118,7 +121,7 @@ def status(lab: LabWord = None, lang: LangOption = None) -> None:
 
 @app.command(epilog="paictl lab hint")
 def hint(lab: LabWord = None, lang: LangOption = None) -> None:
-    """Give a hint for the present step; ask again for a plainer one."""
+    """Give a hint for the current step; ask again for a plainer one."""
 
     session = begun(lab)
     words = speaks(lang, session)
@@ -143,13 +146,13 @@ def hint(lab: LabWord = None, lang: LangOption = None) -> None:
 )
 def verify(
     lab: LabWord = None,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Again whenever the cluster changes.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Check again whenever the cluster changes.")] = False,
     lang: LangOption = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Compare what is expected with what is observed, the failed checks in full (with -v all of them).
+    """Compare what is expected with what was observed: failed checks in full, with -v all of them.
 
-    Exit code 1 until every check passed or was skipped.
+    The exit code is 1 until every check has passed or was skipped.
     """
     session = begun(lab)
     words = speaks(lang, session)

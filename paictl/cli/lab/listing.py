@@ -16,7 +16,7 @@ app = App()
 
 @app.command("list", epilog="paictl lab list --lang zh")
 def list_labs(lang: LangOption = None, output: OutputOption = Output.TABLE) -> None:
-    """List the labs, and how far you are."""
+    """List the labs and your progress."""
 
     done, words = ProgressFile(labs_folder()).read(), speaks(lang)
     rows = []

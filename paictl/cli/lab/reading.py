@@ -82,7 +82,7 @@ def _show_in_pager(console: Console, text: str) -> None:
 
 @app.command(epilog="paictl lab glossary --lang zh")
 def glossary(lang: LangOption = None, output: OutputOption = Output.TABLE) -> None:
-    """Say which word of the textbook is which word here, in both languages."""
+    """Map textbook terms to paictl terms, in both languages."""
 
     words, terms = speaks(lang), read_glossary()
     if output is not Output.TABLE:

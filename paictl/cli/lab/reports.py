@@ -35,7 +35,7 @@ def report(
     remarks: Annotated[str, typer.Option("--remarks", help="Other observations, or @FILE.")] = "",
     lang: LangOption = None,
 ) -> None:
-    """Write the report of all labs that you began: environment, observations, timeline, checks, answers, digest."""
+    """Write a report on all labs you started: environment, observations, timeline, checks, answers, digest."""
 
     words = speaks(lang)
     check_form(output)
@@ -70,7 +70,7 @@ def check_report(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Reports of students.")],
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Tell whether reports are consistent, and of several ones whether some are of the same run.
+    """Check whether reports are consistent, and whether some come from the same run.
 
     Recorded events are compared with replayed commands, text with data, the digest with both.
     """

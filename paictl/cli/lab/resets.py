@@ -29,9 +29,9 @@ app = App()
 def reset(
     lab: LabWord = None,
     step: Annotated[str | None, typer.Option("--step", help="Back to the beginning of this step only.")] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask, though something was done.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
 ) -> None:
-    """Begin a lab anew, or go back to a step: cluster, files and progress go, answers stay; a backup is kept."""
+    """Restart a lab, or go back to a step: cluster, files and progress are deleted, answers stay; a backup is kept."""
 
     session = session_of(lab)
     words = speaks(None, session)
@@ -56,7 +56,7 @@ def reset(
 
 @app.command(epilog="paictl lab restore 2")
 def restore(lab: LabWord = None) -> None:
-    """Get back what the last reset of a lab took; what is there now is put aside in turn."""
+    """Undo the last reset of a lab; the current state is backed up in turn."""
 
     session = session_of(lab)
     words = speaks(None, session)

@@ -42,9 +42,9 @@ _CLUSTER_BACK: Final = "PAICTL_LAB_CLUSTER_BACK"
 )
 def env(
     lab: LabWord = None,
-    leave: Annotated[bool, typer.Option("--leave", help="Print what leads this shell out of the lab again.")] = False,
+    leave: Annotated[bool, typer.Option("--leave", help="Print the commands that leave the lab again.")] = False,
 ) -> None:
-    """Print what makes this shell the lab's: eval "$(paictl lab env)"; back: eval "$(paictl lab env --leave)"."""
+    """Print the environment of a lab: eval "$(paictl lab env)"; to leave: eval "$(paictl lab env --leave)"."""
     if leave:
         _leave()
         return
@@ -88,7 +88,7 @@ def _leave() -> None:
 
 @app.command("shell", epilog="paictl lab shell 03")
 def open_shell(lab: LabWord = None, lang: LangOption = None) -> None:
-    """Open a shell in which paictl works on the lab's cluster; leave it with exit. A lab that was not begun begins."""
+    """Open a shell in which paictl uses the lab's cluster; leave it with exit. Starts the lab if necessary."""
 
     session = session_of(lab)
     words = speaks(lang, session)

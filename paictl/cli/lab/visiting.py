@@ -48,7 +48,9 @@ def visit(
     user: Annotated[str, typer.Argument(metavar="USER", help="Who signs in.")],
     job: Annotated[Path, typer.Argument(metavar="JOB", help="Job file (OpenPAI protocol v2).")],
     *,
-    password_file: Annotated[Path, typer.Option("--password-file", metavar="FILE", help="Holds the user's password.")],
+    password_file: Annotated[
+        Path, typer.Option("--password-file", metavar="FILE", help="File with the user's password.")
+    ],
     by: Annotated[Door, typer.Option("--by", help="As a browser at the portal, or as a program.")] = Door.PORTAL,
     server: Annotated[
         str | None, typer.Option("--server", metavar="URL", help="Default: one that runs as long as the visit.")

@@ -61,12 +61,12 @@ def serve(
     heal_after: Annotated[
         float,
         typer.Option(
-            metavar="SECONDS", min=0, help="Use a bad node or device again when it has been good for so long."
+            metavar="SECONDS", min=0, help="Use a bad node or device again after it has been healthy for this long."
         ),
     ] = 0.0,
     bad_device_deadline: Annotated[
         float | None,
-        typer.Option(metavar="SECONDS", min=0, help="Evict a gang if one of its devices has been bad for so long."),
+        typer.Option(metavar="SECONDS", min=0, help="Evict a gang if one of its devices has been bad for this long."),
     ] = None,
     pin_deadline: Annotated[
         float, typer.Option(metavar="SECONDS", min=1, help="Report a pinned pod that is not bound by then.")
@@ -91,7 +91,10 @@ def serve(
         list[str] | None, typer.Option("--device-driver", metavar="NAME", help="Driver whose devices are leaf cells.")
     ] = None,
     accounts: Annotated[
-        str, typer.Option(metavar="NAMESPACE", help="Keep accounts of device time there; without it none are kept.")
+        str,
+        typer.Option(
+            metavar="NAMESPACE", help="Keep accounts of device time there; without this option, none are kept."
+        ),
     ] = "",
     sharing: Annotated[
         Path | None,

@@ -65,7 +65,8 @@ def compare(
     failures: SeveralFailuresOption = None,
     resume: ResumeOption = False,
     processes: Annotated[
-        int | None, typer.Option("--processes", min=1, max=256, help="How many runs at a time; one a processor.")
+        int | None,
+        typer.Option("--processes", min=1, max=256, help="How many runs at a time; default: one per processor."),
     ] = None,
     jobs: JobsOption = None,
     html: HtmlOption = None,
@@ -168,4 +169,6 @@ def _said_of(one: Pair, labels: Sequence[str]) -> str:
         return text(
             "{second} against {first}: the mean difference is significant (95 % interval {low} to {high})", **words
         )
-    return text("{second} against {first}: the mean difference may be chance (95 % interval {low} to {high})", **words)
+    return text(
+        "{second} against {first}: the mean difference is not significant (95 % interval {low} to {high})", **words
+    )

@@ -36,7 +36,7 @@ def named_cluster(name: str | None, state: Path | None) -> Cluster:
     if other != name:
         raise PaictlError(
             text("--from-cluster says {name} and another option {other}", name=name, other=other),
-            hint="one of them is meant",
+            hint="give one of them",
         )
     if name not in targets(state) and Path(name).exists():
         raise PaictlError(

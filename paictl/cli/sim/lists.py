@@ -36,9 +36,7 @@ paictl sim generate tiresias --jobs 480 --seed 1 -o trace.csv
 def policies(
     name: Annotated[
         str | None,
-        typer.Argument(
-            metavar="[NAME]", autocompletion=names_of.policy_names, help="Only this one, with all there is to say."
-        ),
+        typer.Argument(metavar="[NAME]", autocompletion=names_of.policy_names, help="Only this one, in full."),
     ] = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
@@ -113,9 +111,11 @@ def _write_policy(kind: type[Policy]) -> None:
 
 def traces(
     name: Annotated[
-        str | None, typer.Argument(metavar="[TRACE]", autocompletion=names_of.traces, help="What is in this one.")
+        str | None, typer.Argument(metavar="[TRACE]", autocompletion=names_of.traces, help="Describe this one.")
     ] = None,
-    cluster: Annotated[str | None, typer.Option("--cluster", metavar="SPEC", help="Say what load it is there.")] = None,
+    cluster: Annotated[
+        str | None, typer.Option("--cluster", metavar="SPEC", help="Report the load on this cluster.")
+    ] = None,
     kind: FormatOption = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
@@ -210,13 +210,13 @@ def _write_formats(output: Output) -> None:
 def generate(
     mix: Annotated[
         str | None,
-        typer.Argument(metavar="[MIX]", autocompletion=names_of.mixes, help="Which jobs; without it, what there is."),
+        typer.Argument(metavar="[MIX]", autocompletion=names_of.mixes, help="Which mix; without it, list them."),
     ] = None,
     jobs: Annotated[int, typer.Option("--jobs", min=1, max=1_000_000, help="How many.")] = 100,
     seed: Annotated[int, typer.Option("--seed", min=0, help="The same seed gives the same jobs.")] = 0,
-    load: Annotated[float | None, typer.Option("--load", help="Arrivals so many times as dense.")] = None,
+    load: Annotated[float | None, typer.Option("--load", help="Multiply the arrival rate by this.")] = None,
     target: Annotated[
-        str | None, typer.Option("-o", "--output", metavar="FILE.csv", help="Write it there, else to stdout.")
+        str | None, typer.Option("-o", "--output", metavar="FILE.csv", help="File to write (default: stdout).")
     ] = None,
 ) -> None:
     """Make a trace from a published mix, by seed: the same bytes on every machine."""

@@ -29,7 +29,7 @@ def compare_promises(trace: str, config: str, policies: list[str], *, each_job: 
     kinds = [kind for kind in PromiseKind if not policies or kind in policies]
     if unknown := [name for name in policies or () if name not in list(PromiseKind)]:
         raise PaictlError(
-            text("there is no policy {name!r}", name=unknown[0]),
+            text("no policy {name!r}", name=unknown[0]),
             hint=text("one of: {names}", names=", ".join(PromiseKind)),
         )
     document = configuration(load([config]))

@@ -58,7 +58,7 @@ def run(
     reproducible: ReproducibleOption = False,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Play a trace of jobs under a policy and report what it came to; times are seconds in data and CSV."""
+    """Simulate a trace under a policy and report the results; times are in seconds in data and CSV."""
     from paictl.sim.parallel import play
     from paictl.sim.report import COUNTED, compared, events_jsonl, run_data
     from paictl.sim.sweep import check_fits, planned

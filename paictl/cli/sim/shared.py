@@ -47,10 +47,10 @@ FormatOption = Annotated[
         "--format",
         metavar="NAME",
         autocompletion=names_of.trace_formats,
-        help="Format of the trace, where its beginning does not tell.",
+        help="Format of the trace, where it cannot be detected.",
     ),
 ]
-SeedOption = Annotated[int, typer.Option("--seed", min=0, help="For policies that draw.")]
+SeedOption = Annotated[int, typer.Option("--seed", min=0, help="For policies that use random numbers.")]
 InflateOption = Annotated[
     float | None,
     typer.Option(
@@ -67,7 +67,7 @@ _FAILURES = typer.Option(
 FailuresOption = Annotated[str, _FAILURES]
 SeveralFailuresOption = Annotated[list[str] | None, _FAILURES]
 SeedsOption = Annotated[
-    list[str] | None, typer.Option("--seed", metavar="N|A..B", help="For policies that draw; repeatable.")
+    list[str] | None, typer.Option("--seed", metavar="N|A..B", help="For policies that use random numbers; repeatable.")
 ]
 ResumeOption = Annotated[
     bool,
@@ -78,7 +78,7 @@ HtmlOption = Annotated[
     Path | None, typer.Option("--html", metavar="FILE", help="Write a page with charts, to be opened offline.")
 ]
 ReproducibleOption = Annotated[
-    bool, typer.Option("--reproducible", help="Leave out of the data what no two runs share: wall_seconds is null.")
+    bool, typer.Option("--reproducible", help="Omit values that differ between runs (wall_seconds).")
 ]
 
 _SHOWN_ROWS = 5
@@ -100,7 +100,7 @@ def say_bad_rows(trace: Trace) -> None:
     rows = len(trace.bad) + len(trace.jobs)
     warning(
         i18n.text(
-            "{path}: {count} of {rows} rows are no jobs and were left out",
+            "{path}: {count} of {rows} rows are not jobs and were left out",
             path=trace.path,
             count=len(trace.bad),
             rows=rows,

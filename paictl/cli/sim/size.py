@@ -42,14 +42,14 @@ def size(
     ],
     policy: Annotated[str, typer.Option("--policy", "-p", metavar="NAME[:KEY=VALUE,…]", help="As for run.")] = "fifo",
     cluster: Annotated[
-        str | None, typer.Option("--cluster", metavar="SPEC", help="What there is already; left out: nothing.")
+        str | None, typer.Option("--cluster", metavar="SPEC", help="Existing nodes; default: none.")
     ] = None,
     nodes: Annotated[
         list[str] | None,
         typer.Option("--node", metavar="[TYPE=]DEVICES", help="A kind of node to add (8); several: each on its own."),
     ] = None,
     prices: Annotated[
-        list[str] | None, typer.Option("--price", metavar="[TYPE=]AMOUNT", help="Of one such node for an hour.")
+        list[str] | None, typer.Option("--price", metavar="[TYPE=]AMOUNT", help="Price of one such node per hour.")
     ] = None,
     most: Annotated[int, typer.Option("--most", min=1, max=100_000, help="Nodes to try at most.")] = 4096,
     kind: FormatOption = None,

@@ -55,7 +55,8 @@ def sweep(
     failures: SeveralFailuresOption = None,
     resume: ResumeOption = False,
     processes: Annotated[
-        int | None, typer.Option("--processes", min=1, max=256, help="How many runs at a time; one a processor.")
+        int | None,
+        typer.Option("--processes", min=1, max=256, help="How many runs at a time; default: one per processor."),
     ] = None,
     table: Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write a row for each run there.")] = None,
     columns: Annotated[

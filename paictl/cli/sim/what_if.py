@@ -72,7 +72,7 @@ def what_if(
         ),
     ] = None,
     from_cluster: Annotated[
-        bool, typer.Option("--from-cluster", help="Take the jobs that a cluster has run, and still knows of.")
+        bool, typer.Option("--from-cluster", help="Use the jobs that a cluster has run and still keeps.")
     ] = False,
     state: StateOption = None,
     kind: FormatOption = None,

@@ -157,7 +157,7 @@ def _missing_driver(client: KubeClient, options: ClaimOptions) -> Iterator[str]:
             client.get(f"{API}/deviceclasses/{name}")
         except KubeError as error:
             if error.status == 404:
-                yield f"there is no DeviceClass {name}: install its driver, or name another by --device-class"
+                yield f"no DeviceClass {name}: install its driver, or name another by --device-class"
             elif error.status != 403:  # a missing right is named above
                 raise
     try:

@@ -87,7 +87,5 @@ def parse_speed(word: str) -> tuple[float, bool]:
     except ValueError:
         factor = -1.0
     if not 0 <= factor <= 1_000_000:
-        raise PaictlError(
-            text("{word!r} is no speed", word=word), hint="a number from 0 (stands still) to 1000000, or max"
-        )
+        raise PaictlError(text("invalid speed {word!r}", word=word), hint="a number from 0 (paused) to 1000000, or max")
     return factor, False

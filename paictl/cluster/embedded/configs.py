@@ -29,7 +29,7 @@ class Configurations:
     def get(self, number: int | None) -> ConfigSnapshot:
         """A version in use; raises `ClusterError` if nothing was ever pushed."""
         if not number:
-            raise ClusterError("no configuration was pushed yet", hint="paictl config push -p DIR")
+            raise ClusterError("no configuration has been pushed yet", hint="paictl config push -p DIR")
         return self._versions[number]
 
     def keep(self, numbers: set[int | None]) -> None:

@@ -22,7 +22,7 @@ def _log_of(job: LiveJob, task: TaskPlace, epoch: datetime) -> bytes:
     run = job.runs.get((task.role, task.index))
     if run is None:
         raise ClusterError(
-            text("task {task} of {job} has no container that could have written anything", task=task, job=job.key),
+            text("task {task} of {job} has no container yet, so there is no output", task=task, job=job.key),
             hint=text("it has not started, or its pod is gone; why it waits: paictl job explain {job}", job=job.key),
         )  # fmt: skip
     role = next(role for role in job.job.roles if role.name == task.role)
@@ -58,6 +58,6 @@ class ImaginedPods(ABC):
     def execute(self, key: str, task: TaskPlace, command: Sequence[str], pipes: Pipes) -> int:  # noqa: ARG002
         """Nothing runs in a pod that is imagined."""
         raise UnsupportedError(
-            text("pods of this cluster are imagined: {command} cannot run in one", command=command[0]),
-            hint=text("what the scheduler has done with them: paictl job show {job}", job=key),
+            text("pods of this cluster are simulated: {command} cannot run in them", command=command[0]),
+            hint=text("see where they are placed: paictl job show {job}", job=key),
         )

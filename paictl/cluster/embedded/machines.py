@@ -57,18 +57,18 @@ class Machines:
     def get(self, name: str) -> EmbeddedNode:
         """A machine; raises `ClusterError` with the nearest names if there is none."""
         if name not in self._nodes:
-            raise ClusterError(text("there is no node {name!r}", name=name), hint="list them with: paictl node list")
+            raise ClusterError(text("no node {name!r}", name=name), hint="list them with: paictl node list")
         return self._nodes[name]
 
     def add(self, machine: MachineSpec, now: Millis) -> EmbeddedNode:
         """A machine joins; raises `ConflictError` for a name or address that another one has."""
         for other in self:
             if machine.name == other.machine.name:
-                raise ConflictError(text("there is a node {name!r} already", name=machine.name))
+                raise ConflictError(text("node {name!r} already exists", name=machine.name))
             if machine.address and machine.address == other.machine.address:
                 raise ConflictError(
                     text(
-                        "node {name!r} has the address {address} already",
+                        "node {name!r} already has the address {address}",
                         name=other.machine.name,
                         address=machine.address,
                     )

@@ -57,7 +57,7 @@ def _state(world: World) -> tuple[SchedulerState | None, str]:
     if world.dispatcher.engine is not None:
         return world.dispatcher.engine.state, ""
     if not world.configs.newest:
-        return None, "no configuration was pushed yet, so there are no cells"
+        return None, "no configuration has been pushed yet, so there are no cells"
     recovered = Dispatcher()
     try:
         recovered.start(world.configs.get(world.configs.newest).spec, world.survivors())

@@ -99,7 +99,7 @@ class Store:
         """
         if cls.exists(folder):
             raise ConflictError(
-                "a cluster is up here already", where=str(folder), hint="see: paictl cluster status; or use --state DIR"
+                "a cluster is already up here", where=str(folder), hint="see: paictl cluster status; or use --state DIR"
             )
         with explained(folder):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -130,7 +130,7 @@ class Store:
             store = cls(folder, _connected(folder / FILE))
             found = store.meta("schema") if store.filled() else None
         if found is None:
-            raise ClusterError("is no cluster, or an empty one", where=str(folder / FILE), hint=_DOWN)
+            raise ClusterError("not a cluster, or an empty one", where=str(folder / FILE), hint=_DOWN)
         if found != SCHEMA_VERSION:
             raise ClusterError(
                 i18n.text("was made by another version of paictl "
@@ -368,7 +368,7 @@ def whole() -> Iterator[None]:
 
 def damaged() -> ClusterError:
     """What is in the file was not written so."""
-    return ClusterError("the cluster's file is damaged: what it holds makes no sense", where=FILE, hint=_DOWN)
+    return ClusterError("the cluster's state file is corrupt", where=FILE, hint=_DOWN)
 
 
 def _remove_drafts(folder: Path) -> None:
@@ -400,7 +400,7 @@ def explained(folder: Path, file: str = FILE) -> Iterator[None]:
         reason = error.strerror or str(error)
         raise ClusterError(
             i18n.text("the cluster's folder cannot be used: {reason}", reason=reason), where=str(folder),
-            hint="free space or permissions, or take another with --state DIR",
+            hint="free some space, check permissions, or choose another with --state DIR",
         ) from None  # fmt: skip
 
 
@@ -414,5 +414,5 @@ _HINTS = (
     ("disk I/O error", "the disk may be full or failing; free some space and try again, nothing was changed"),
     ("UTF-8", _DOWN),
     ("malformed", _DOWN),
-    ("not a database", f"the file is no cluster of paictl; {_DOWN}"),
+    ("not a database", f"the file is not a paictl cluster; {_DOWN}"),
 )

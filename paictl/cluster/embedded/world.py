@@ -264,7 +264,7 @@ class World(WithWindows):
         for job in jobs:
             if job.key in taken:
                 raise ConflictError(
-                    text("there is a job {key!r} already", key=job.key), hint="give it another name: --name NAME"
+                    text("job {key!r} already exists", key=job.key), hint="give it another name: --name NAME"
                 )
             taken.add(job.key)
         for job in jobs:
@@ -307,7 +307,7 @@ class World(WithWindows):
         self.services.need(CONTROLLER)
         if key not in self.jobs:
             raise ClusterError(
-                text("there is no running or waiting job {key!r}", key=key), hint="list them with: paictl job list"
+                text("no running or waiting job {key!r}", key=key), hint="list them with: paictl job list"
             )
         self._follow(self.jobs[key], lifecycle.stop(self.jobs[key].status))
         self._settle()

@@ -100,7 +100,7 @@ class KubernetesCluster:
         with told():
             self._client.get("/version")
         if self._client.date is None:
-            raise UnreachableError("the server does not say what time it is", where=self._client.where)
+            raise UnreachableError("the server did not report the time", where=self._client.where)
         return self._client.date
 
     @cached_property
@@ -110,7 +110,7 @@ class KubernetesCluster:
             found = self._client.get("/api/v1/namespaces/kube-system")
         at = read_time(found["metadata"].get("creationTimestamp"))
         if at is None:
-            raise ClusterError("the server does not say how old it is", where=self._client.where)
+            raise ClusterError("the server did not report its version", where=self._client.where)
         return at
 
     @property
@@ -147,7 +147,7 @@ class KubernetesCluster:
                 if error.status != NOT_FOUND:
                     raise
                 raise ClusterError(
-                    text("there is no node {name!r}", name=name), hint="list them with: paictl node list"
+                    text("no node {name!r}", name=name), hint="list them with: paictl node list"
                 ) from None
             return view_of(node, self._all("/api/v1/pods", f"spec.nodeName={name},{_RUNNING}"))
 
@@ -161,15 +161,15 @@ class KubernetesCluster:
     def add_node(self, machine: MachineSpec) -> NodeView:
         """Not through Kubernetes: a machine joins by its own kubelet."""
         raise UnsupportedError(
-            text("{name} has to join by itself", name=machine.name),
-            hint="say how to get there: -m master.csv -w worker.csv -c config.yaml (docs/nodes.md)"
+            text("{name} must be added on its own", name=machine.name),
+            hint="give the host lists: -m master.csv -w worker.csv -c config.yaml (docs/nodes.md)"
         )  # fmt: skip
 
     def remove_node(self, name: str) -> None:
         """Not through Kubernetes alone: a machine that is only struck off the list comes back."""
         raise UnsupportedError(
-            text("{name} has to be cleaned, too", name=name),
-            hint="say how to get there: -m master.csv -w worker.csv -c config.yaml (docs/nodes.md)",
+            text("{name} must be cleaned as well", name=name),
+            hint="give the host lists: -m master.csv -w worker.csv -c config.yaml (docs/nodes.md)",
         )
 
     def _all(self, path: str, fields: str = "") -> list[Json]:
@@ -388,8 +388,8 @@ class KubernetesCluster:
             data = (found or {}).get("data") or {}
             if not data:
                 raise ClusterError(
-                    "OpenPAI has left no configuration here", where=f"configmap {_OPENPAI}/{_OPENPAI_FILES}",
-                    hint="of paictl's own: leave out --from-openpai",
+                    "this cluster has no OpenPAI configuration", where=f"configmap {_OPENPAI}/{_OPENPAI_FILES}",
+                    hint="for paictl's own, leave out --from-openpai",
                 )  # fmt: skip
             return OpenPaiLeft(self._openpai_id(), {str(name): str(text) for name, text in data.items()})
 

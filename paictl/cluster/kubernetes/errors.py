@@ -13,7 +13,7 @@ _HINTS = {
     401: "the credentials of this context are not valid (any more): log in again",
     403: "ask an administrator for the rights that docs/clusters.md lists",
     413: "push less at a time",
-    429: "the server is busy: try again in a while",
+    429: "the server is busy: try again later",
 }
 
 

@@ -107,7 +107,7 @@ def read_head(found: Json) -> Head:
     data = found.get("data") or {}
     if data.get("schemaVersion") != _SCHEMA:
         raise ClusterError(
-            text("was not written by this paictl (schema {version!r})", version=data.get("schemaVersion")),
+            text("was written by another version of paictl (schema {version!r})", version=data.get("schemaVersion")),
             where=where,
             hint="update paictl",
         )
@@ -115,7 +115,7 @@ def read_head(found: Json) -> Head:
         entries = tuple(_entry(row) for row in json.loads(data["versions"]))
         return Head(str(data["cluster-id"]), entries, str(found["metadata"]["resourceVersion"]))
     except (ValueError, KeyError, TypeError, AttributeError):
-        hint = "somebody has changed it by hand: restore it from a backup of etcd, or undo that change"
+        hint = "it was edited by hand: restore it from an etcd backup, or undo the change"
         raise ClusterError("cannot be read", where=where, hint=hint) from None
 
 

@@ -84,7 +84,7 @@ def _policy(client: KubeClient, name: str) -> str:
     """Why an admission policy refuses nothing; empty if it does."""
     policy = find(client, f"{_ADMISSION}/validatingadmissionpolicies/{name}")
     if policy is None:
-        return text("there is no such policy; set admission-policies: true, then {command}", command=_START)
+        return text("the policy does not exist; set admission-policies: true, then {command}", command=_START)
     if not (policy.get("spec") or {}).get("validations"):
         return text("the policy has no validations: {command}", command=_START)
     binding = find(client, f"{_ADMISSION}/validatingadmissionpolicybindings/{name}")
@@ -93,7 +93,7 @@ def _policy(client: KubeClient, name: str) -> str:
         return text("no binding puts the policy in force: {command}", command=_START)
     actions = spec.get("validationActions")
     if not isinstance(actions, list) or "Deny" not in actions:
-        return text("its binding does not deny, it only warns: {command}", command=_START)
+        return text("its binding only warns and does not deny: {command}", command=_START)
     return ""
 
 
@@ -101,10 +101,10 @@ def _jobs_namespace(client: KubeClient) -> str:
     """Why pods of jobs may do more than Pod Security's level baseline allows; empty if they may not."""
     space = find(client, f"/api/v1/namespaces/{JOBS_NAMESPACE}")
     if space is None:
-        return text("there is no namespace {name}", name=JOBS_NAMESPACE)
+        return text("namespace {name} does not exist", name=JOBS_NAMESPACE)
     labels = space["metadata"].get("labels") or {}
     if any(labels.get(key) != value for key, value in GUARDED.items()):
-        return text("namespace {name} lacks the label {label}: the policy on devices does not hold there",
+        return text("namespace {name} lacks the label {label}: the device policy does not apply there",
                     name=JOBS_NAMESPACE, label="paictl.io/cells=enabled")  # fmt: skip
     level = labels.get(ENFORCE, "privileged")
     if level not in ("baseline", "restricted"):

@@ -217,7 +217,7 @@ class JobStore:
         pod = self._pod(self.find(key), task)
         if pod.phase != "Running":
             raise ClusterError(
-                text("task {task} of {job} does not run", task=task, job=key),
+                text("task {task} of {job} is not running", task=task, job=key),
                 hint=text("which tasks run: paictl job show {job}", job=key),
             )  # fmt: skip
         return podstreams.execute(self._client, JOBS_NAMESPACE, pod.name, command, pipes)
@@ -234,9 +234,9 @@ class JobStore:
 
 
 def _silent(pai: PaiJob, task: TaskPlace, reason: str) -> ClusterError:
-    said = text("task {task} of {job} has no container that could have written anything", task=task, job=pai.key)
+    said = text("task {task} of {job} has no container yet, so there is no output", task=task, job=pai.key)
     if reason:
-        said = text("task {task} of {job} has no container that could have written anything: {reason}", task=task,
+        said = text("task {task} of {job} has no container yet, so there is no output: {reason}", task=task,
                     job=pai.key, reason=reason)  # fmt: skip
     hint = text("it has not started, or its pod is gone; why it waits: paictl job explain {job}", job=pai.key)
     ended = pai.record is not None and pai.record.closed
@@ -246,12 +246,14 @@ def _silent(pai: PaiJob, task: TaskPlace, reason: str) -> ClusterError:
 def _refuse_huge(one: Taken) -> None:
     tasks = sum(role.instances for role in one.job.roles)
     if tasks > MOST_TASKS:
-        said = text("{key} has {tasks:,} tasks, and a job may have {most:,}", key=one.key, tasks=tasks, most=MOST_TASKS)
+        said = text(
+            "{key} has {tasks:,} tasks; the limit for a job is {most:,}", key=one.key, tasks=tasks, most=MOST_TASKS
+        )
         raise ClusterError(said, hint=text("use fewer instances, or several jobs"))
 
 
 def _no_resource() -> ClusterError:
     return ClusterError(
-        text("this cluster does not know jobs yet"), where="paijobs.paictl.io",
+        text("this cluster cannot run jobs yet"), where="paijobs.paictl.io",
         hint=text("start the job controller: paictl service start -n frameworkcontroller"),
     )  # fmt: skip

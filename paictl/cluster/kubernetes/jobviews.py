@@ -13,8 +13,8 @@ from paictl.cluster.kubernetes.paijob.seen import PodSeen
 from paictl.cluster.values import JobState, JobView, TaskView
 from paictl.workload.lifecycle import RunState, TaskStatus
 
-NOT_SEEN: Final = "the job controller has not looked at it yet: paictl service status -n frameworkcontroller"
-DAMAGED: Final = "its status cannot be read: somebody has changed it by hand, or a newer paictl wrote it"
+NOT_SEEN: Final = "the job controller has not handled it yet: paictl service status -n frameworkcontroller"
+DAMAGED: Final = "its status cannot be read: it was edited by hand or written by a newer paictl"
 
 
 def in_order(jobs: Iterable[PaiJob]) -> list[PaiJob]:

@@ -91,7 +91,7 @@ class _Reader:
         """Devices that are cut or shared: a cell is a whole one."""
         parts = [one for one in capacity if one.startswith("nvidia.com/mig-") and _count(capacity[one])]
         if parts:
-            self.remarks.append(f"node {name} has devices cut by MIG ({', '.join(sorted(parts))}): they are no cells")
+            self.remarks.append(f"node {name} has devices cut by MIG ({', '.join(sorted(parts))}): they are not cells")
         if _count(labels.get(_SHARED, 1)) > 1:
             self.remarks.append(
                 f"node {name} shares each device between {labels[_SHARED]} pods: what it counts are not devices"
@@ -157,7 +157,9 @@ class _Reader:
             if name in parents:
                 continue
             if quota < 0 or quota != int(quota):
-                self.remarks.append(f"Queue {name} has a quota of {quota:g} devices, which is no number of cells")
+                self.remarks.append(
+                    f"Queue {name} has a quota of {quota:g} devices, which is not a whole number of cells"
+                )
             lost = [key for key in ("limit", "overQuotaWeight") if key in gpu]
             if share := self._share("Queue", name, [Ask(max(0, int(quota)))], (), lost):
                 yield share

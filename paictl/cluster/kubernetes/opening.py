@@ -52,7 +52,7 @@ def client_of(pinned: Pinned) -> KubeClient:
         raise ClusterError(
             f"context {pinned.context} is not the cluster any more that was added as {pinned.name}: "
             + "; ".join(changes),
-            where=pinned.kubeconfig, hint=text("nothing was sent; if that is meant: {command}", command=_anew(pinned)),
+            where=pinned.kubeconfig, hint=text("nothing was sent; to do it anyway: {command}", command=_anew(pinned)),
         )  # fmt: skip
     return client
 
@@ -61,7 +61,7 @@ def open_own() -> KubernetesCluster:
     """The cluster in one of whose pods this runs; raises `ClusterError` where there is none."""
     hint = "leave out --in-cluster, and name one: --cluster NAME"
     if "KUBERNETES_SERVICE_HOST" not in os.environ:
-        raise ClusterError("this is no pod of a cluster", hint=hint)
+        raise ClusterError("this is not a pod of a cluster", hint=hint)
     client = connect()
     if client.context != IN_CLUSTER:
         raise ClusterError("this pod has no service account", hint=hint)

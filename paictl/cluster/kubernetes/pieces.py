@@ -43,7 +43,7 @@ def pack(files: Mapping[str, str]) -> Packed:
         largest = max(sizes, key=lambda name: sizes[name])
         raise ClusterError(
             text(
-                "the configuration is {size}, and a cluster takes {most}",
+                "the configuration has {size}; the limit is {most}",
                 size=shown_bytes(sum(sizes.values())),
                 most=shown_bytes(MOST),
             ),

@@ -127,7 +127,7 @@ class Pusher:
         if size > ROOM:
             raise ClusterError(
                 text("the secrets are {size}", size=shown_bytes(size)),
-                hint=text("a cluster takes {most}", most=shown_bytes(ROOM)),
+                hint=text("the limit is {most}", most=shown_bytes(ROOM)),
             )
         return data
 
@@ -149,7 +149,7 @@ class Pusher:
             self._make("configmaps", body)
         at = read_time(made["metadata"].get("creationTimestamp"))
         if at is None:
-            raise ClusterError("the server does not say when it made an object", where=self._client.where)
+            raise ClusterError("the server did not report when it created an object", where=self._client.where)
         return at
 
     def _make(self, kind: str, body: Json) -> Json:
@@ -162,7 +162,7 @@ class Pusher:
             create(self._client, "/api/v1/namespaces", namespace)  # the first push of all
             made = create(self._client, path_of(NAMESPACE, kind), body)
         if made is None:
-            raise ConflictError("an object of this name is there already", where=str(body["metadata"]["name"]))
+            raise ConflictError("an object of this name already exists", where=str(body["metadata"]["name"]))
         return made
 
     def _commit(self, head: Head, entry: VersionEntry) -> bool:
@@ -182,11 +182,11 @@ class Pusher:
                 return True
             raise UnreachableError(
                 text(
-                    "nobody knows whether version {number} was stored: {message}",
+                    "it is unknown whether version {number} was stored: {message}",
                     number=entry.number, message=error.message,
                 ),
                 where=error.where,
-                hint="look before you push again: paictl config history",
+                hint="check before you push again: paictl config history",
             ) from None  # fmt: skip
 
     def _is_visible(self, entry: VersionEntry) -> bool:

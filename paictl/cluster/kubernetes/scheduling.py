@@ -106,7 +106,7 @@ def picture_of(
 
 def _state(scene: ClusterSnapshot, configuration: ConfigSnapshot | None) -> tuple[Recovered | None, str]:
     if configuration is None:
-        return None, "no configuration was pushed yet, so there are no cells"
+        return None, "no configuration has been pushed yet, so there are no cells"
     try:
         found = scene.recovered(configuration)
     except PaictlError as error:

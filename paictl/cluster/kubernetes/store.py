@@ -115,7 +115,7 @@ def _version(entry: VersionEntry, by_name: Mapping[str, Mapping[str, str]]) -> C
 
 def _damaged(entry: VersionEntry) -> ClusterError:
     return ClusterError(
-        text("version {number} is damaged: its objects are not as they were stored", number=entry.number),
+        text("version {number} is corrupt: its objects differ from what was stored", number=entry.number),
         where=f"configmap {NAMESPACE}/{entry.name(0)}",
-        hint="somebody has deleted or replaced them by hand: restore them from a backup of etcd (docs/clusters.md)",
+        hint="they were deleted or replaced by hand: restore them from an etcd backup (docs/clusters.md)",
     )

@@ -148,7 +148,7 @@ class KubernetesUsers:
         """Keep a token."""
         with told():
             if self._make(_manifest("token", _token_name(token.digest), token.user, token_data(token))) is None:
-                raise ConflictError("this token is there already", hint="make another one")
+                raise ConflictError("this token already exists", hint="create another one")
 
     def remove_tokens(self, digests: Iterable[str]) -> None:
         """Take tokens away."""
@@ -226,7 +226,7 @@ def _token(found: Json) -> Token:
 
 def _damaged(found: Json) -> ClusterError:
     return ClusterError(
-        "cannot be read: somebody has changed it by hand",
+        "cannot be read: it was edited by hand",
         where=f"secret {NAMESPACE}/{found.get('metadata', {}).get('name')}",
-        hint="restore it from a backup of etcd, or delete it and make the user anew: paictl user add",
+        hint="restore it from an etcd backup, or delete it and add the user again: paictl user add",
     )

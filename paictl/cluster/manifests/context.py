@@ -142,7 +142,7 @@ class Renderer:
         except yaml.YAMLError as error:
             raise TemplateError(f"is broken YAML: {' '.join(str(error).split())}", where=str(path)) from None
         if not isinstance(found, dict):
-            raise TemplateError("is no mapping", where=str(path))
+            raise TemplateError("is not a mapping", where=str(path))
         return found
 
 

@@ -41,7 +41,7 @@ class ImageReferences:
             return str(own)
         reference = self._known.get(name)
         if reference is None:
-            raise LookupError(f"there is no image {name!r}; {did_you_mean(name, self._known) or f'see {FILE_NAME}'}")
+            raise LookupError(f"no image {name!r}; {did_you_mean(name, self._known) or f'see {FILE_NAME}'}")
         if ":" not in reference.rpartition("/")[2]:
             reference = f"{reference}:{self._version}"
         return f"{self._prefix}/{name}:{reference.rpartition(':')[2]}" if self._prefix else reference

@@ -82,7 +82,7 @@ def _manifests(path: Path, environment: Any, context: Mapping[str, Any]) -> Iter
         rendered = environment.get_template(path.name).render(context)
     except jinja2.TemplateSyntaxError as error:
         raise TemplateError(
-            error.message or "is no template", where=f"{error.filename or path}:{error.lineno}"
+            error.message or "is not a template", where=f"{error.filename or path}:{error.lineno}"
         ) from None
     except (jinja2.TemplateError, TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
         message = str(error) or type(error).__name__
@@ -125,7 +125,7 @@ def _documents(path: Path, rendered: str) -> Iterator[Manifest]:
 def _fault(body: object) -> str:
     """What is wrong with something that Kubernetes could not even look at; empty for an object with kind and name."""
     if not isinstance(body, dict):
-        return "renders to something that is no object"
+        return "does not render to an object"
     about = body.get("metadata")
     missing = [key for key in ("apiVersion", "kind") if not isinstance(body.get(key), str)]
     if not isinstance(about, dict) or not isinstance(about.get("name"), str):

@@ -135,7 +135,7 @@ def _named_members(pod: Mapping[str, Any], leaves: int, name: str, named: PodGro
     if not wanted:
         return []
     if named is None:
-        raise RequestError(name, SCHEDULING_GROUP, f"there is no PodGroup {wanted}, or it is not known yet")
+        raise RequestError(name, SCHEDULING_GROUP, f"PodGroup {wanted} does not exist, or is not known yet")
     return [{"podNumber": named.size, "leafCellNumber": leaves}] if named.size else []
 
 

@@ -98,9 +98,7 @@ def _levels(found: FoundCluster, levels: Sequence[str], topology: str) -> tuple[
     named = [one for one in found.topologies if topology in ("", one.name)]
     if topology and not named:
         known = ", ".join(one.name for one in found.topologies)
-        raise PaictlError(
-            f"there is no topology {topology}", where="--topology", hint=f"one of: {known}" if known else None
-        )
+        raise PaictlError(f"no topology {topology}", where="--topology", hint=f"one of: {known}" if known else None)
     return named[0].levels if len(named) == 1 else None
 
 
@@ -254,8 +252,8 @@ class _Maker:
         for chain in self.chains.values():
             if chain.left:
                 self.remarks.append(
-                    f"{chain.left} devices of {chain.types[-1]} in {chain.types[0]} are promised to nobody: only "
-                    "opportunistic jobs use them"
+                    f"{chain.left} devices of {chain.types[-1]} in {chain.types[0]} are not promised to any virtual "
+                    "cluster: only opportunistic jobs use them"
                 )
 
     def _cells_for(self, share: FoundShare) -> dict[str, int]:

@@ -275,7 +275,7 @@ def _notes(masters: Sequence[Named], master: MachineSku, *, hived: bool) -> Iter
     if master is _MASTER:
         yield f"the master's {MASTER_SKU} holds what OpenPAI asks for at least; say --sku 'NAME@{masters[0].name}=…'"
     if not hived:
-        yield "there is no hivedscheduler section, because enable_hived_scheduler is false"
+        yield "no hivedscheduler section, because enable_hived_scheduler is false"
     yield f"the administrator's password and the token secret in {SERVICES_FILE} are random; keep the file private"
 
 

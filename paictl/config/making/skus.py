@@ -148,7 +148,7 @@ def assign(workers: Sequence[str], masters: Iterable[str], skus: Sequence[Machin
     if len(rest) > 1:
         names = " and ".join(repr(sku.name) for sku in rest)
         hint = f"say which hosts each has: {rest[0].name}@HOSTS=…"
-        raise PaictlError(f"both {names} would have all workers", where="--sku", hint=hint)
+        raise PaictlError(f"{names} would both apply to all workers", where="--sku", hint=hint)
     found: dict[str, MachineSku] = {}
     for host in [*masters, *workers]:
         named = next((sku for sku in skus if sku.names(host)), None)
@@ -157,7 +157,7 @@ def assign(workers: Sequence[str], masters: Iterable[str], skus: Sequence[Machin
     left = [host for host in workers if host not in found]
     if left and not rest:
         some = ", ".join(left[:3]) + (f" and {len(left) - 3} more" if len(left) > 3 else "")
-        raise PaictlError(f"no SKU has the workers {some}", where="--sku", hint=f"add --sku '{FORM}' for them")
+        raise PaictlError(f"no SKU covers the workers {some}", where="--sku", hint=f"add --sku '{FORM}' for them")
     found.update(dict.fromkeys(left, rest[0]) if left else {})
     idle = next((sku for sku in skus if sku not in found.values()), None)
     if idle is not None:

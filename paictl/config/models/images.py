@@ -18,5 +18,5 @@ def load_images(folder: Path | None = None) -> dict[str, str]:
     path = (folder or resource_folder("templates")) / FILE_NAME
     found = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
     if not isinstance(found, dict) or not all(isinstance(one, str) for one in found.values()):
-        raise PaictlError("is no mapping of names to references", where=str(path))
+        raise PaictlError("is not a mapping of names to references", where=str(path))
     return {str(name): str(one) for name, one in found.items()}

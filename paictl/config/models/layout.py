@@ -206,7 +206,7 @@ _LEGACY: tuple[tuple[str, _Finder, str], ...] = (
         'remove it, pai-master: "true" and pai-worker: "true" say which machine does what',
     ),
     ("field etcdid", partial(_machine_key, "etcdid"), "remove it, Kubespray names the members of etcd"),
-    ("field zkid", partial(_machine_key, "zkid"), "remove it, there is no ZooKeeper any more"),
+    ("field zkid", partial(_machine_key, "zkid"), "remove it, ZooKeeper is no longer used"),
     ("field dashboard", partial(_machine_key, "dashboard"), "remove it, the dashboard runs on the master"),
     (
         "field docker-data",

@@ -24,7 +24,7 @@ def with_budget(settings: ConfigFile, vc: str, user: str, changes: Mapping[str, 
     mine = [row for row in rows if (str(row.get("vc", "")), str(row.get("user", ""))) == (vc, user)]
     if changes is None:
         if not mine:
-            raise PaictlError(text("there is no such budget"), hint="list them with: paictl usage budget list")
+            raise PaictlError(text("no such budget"), hint="list them with: paictl usage budget list")
         rows = [row for row in rows if row not in mine]
     elif mine:
         mine[0].update(changes)

@@ -23,7 +23,7 @@ def read_folder(folder: str) -> list[ConfigFile]:
     except OSError as error:
         reason = error.strerror or str(error)
         raise PaictlError(
-            i18n.text("cannot be read: {reason}", reason=reason), where=folder, hint="name a folder of files"
+            i18n.text("cannot be read: {reason}", reason=reason), where=folder, hint="give a folder of files"
         ) from None
     found = [ConfigFile.read(path) for path in paths if path.is_file()]
     files = [file for file in found if file.kind in KINDS]

@@ -119,7 +119,7 @@ def _without_cell(files: dict[str, str], document: Document, cell: Cell) -> dict
     while target.parent is not None and target.parent.listed == 1:
         target = target.parent
     if target.parent is None and len(hived(document).tops) == 1:
-        raise PaictlError(text("{name} is the last machine that HiveD divides", name=cell.name), hint=_HINT)
+        raise PaictlError(text("{name} is the last machine in the HiveD configuration", name=cell.name), hint=_HINT)
     splices = [_lines_of(document, target.spec)]
     if target.parent is None:
         return _edited(files, document, splices, lambda data: _drop_top(data, cell.name))
@@ -137,7 +137,7 @@ def _with_cell(files: dict[str, str], document: Document, like: Cell, name: str)
     known = {"cellAddress"} if like.parent is not None else {"cellAddress", "cellType"}
     extra = sorted(set(like.spec.entries) - known)
     if extra or like.address is None:
-        said = text("the cell of {like} has {keys} of its own", like=like.name, keys=", ".join(extra))
+        said = text("the cell of {like} sets {keys} itself", like=like.name, keys=", ".join(extra))
         raise PaictlError(said, where=document.path, hint=_HINT)
     own = _lines_of(document, like.spec)
     whole = document.source.root.text
@@ -164,11 +164,12 @@ def _child_number(document: Document, parent: Cell, name: str) -> tuple[ScalarNo
     alike = [one for one in hived(document).cells if one.type == parent.type]
     number = document.top.at("physicalCluster", "cellTypes", parent.type).scalar("childCellNumber")
     if len(alike) > 1 or number is None or parent.listed != number.value:
-        said = text("{name} lies in a cell of type {kind}, and all cells of a type have equally many children",
+        said = text("{name} is in a cell of type {kind}, and all cells of a type must have the same number "
+                    "of children",
                     name=name, kind=parent.type)  # fmt: skip
         raise PaictlError(said, where=document.path, hint=_HINT)
     if any(one.address is None for one in parent.children):
-        said = text("cells beside {name} have no cellAddress, and would become others", name=name)
+        said = text("removing {name} would renumber its sibling cells, which have no cellAddress", name=name)
         raise PaictlError(said, where=document.path, hint=_HINT)
     return number, parent.type
 
@@ -223,12 +224,12 @@ def _with_entry(files: dict[str, str], document: Document, machine: tuple[str, s
     name, address = machine
     taken = [one for one in layout_of(document).machines if one.address and one.address.text == address]
     if any(one.key != name for one in taken):
-        raise PaictlError(text("{address} is the address of {name}", address=address, name=taken[0].key))
+        raise PaictlError(text("{address} is already the address of {name}", address=address, name=taken[0].key))
     if _entry(document, name) is not None:
         return files
     entry = _entry(document, like)
     if entry is None or entry.name is None or entry.address is None:
-        raise PaictlError(text("there is no machine {like} in {path}", like=like, path=document.path), hint=_HINT)
+        raise PaictlError(text("no machine {like} in {path}", like=like, path=document.path), hint=_HINT)
     own = _lines_of(document, entry.spec)
     copy, whole = "", document.source.text
     at = own.start

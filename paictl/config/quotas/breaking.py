@@ -35,7 +35,9 @@ class Broken:
     def words(self) -> str:
         """The promise for people."""
         if self.pinned:
-            return text("{vc} is promised the pinned cell {pinned}, which would go", vc=self.vcs, pinned=self.pinned)
+            return text(
+                "this would remove pinned cell {pinned}, which is assigned to {vc}", vc=self.vcs, pinned=self.pinned
+            )
         if self.left >= self.cells:
             return text(
                 "{cells} cells of type {type} are promised ({vcs}), and each would lose devices: "

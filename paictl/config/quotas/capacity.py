@@ -110,7 +110,7 @@ def configuration(loaded: Loaded) -> Document:
     if len(found) > 1:
         paths = ", ".join(document.path for document in found)
         raise PaictlError(
-            text("more than one hivedscheduler configuration: {paths}", paths=paths), where=names, hint="name one file"
+            text("more than one hivedscheduler configuration: {paths}", paths=paths), where=names, hint="give one file"
         )
     if found[0].fatal:
         hint = f"see: paictl config validate {found[0].path}"

@@ -36,4 +36,4 @@ def parse_dotted(text: str) -> KeyPath:
         at = match.end()
         if not dot:
             return tuple(steps)
-    raise PaictlError(f"{text!r} is no path of keys", hint='write it as key.key.key, with "..." around a key with dots')
+    raise PaictlError(f"{text!r} is not a key path", hint='write it as key.key.key, with "..." around a key with dots')

@@ -198,7 +198,7 @@ def read_bytes(path: str) -> bytes:
         with Path(path).open("rb") as handle:
             status = os.fstat(handle.fileno())
             if not (stat.S_ISREG(status.st_mode) or stat.S_ISFIFO(status.st_mode)):
-                raise PaictlError("not a regular file", where=path, hint="name a file or a folder of files")
+                raise PaictlError("not a regular file", where=path, hint="give a file or a folder of files")
             if status.st_size > MAX_BYTES:
                 raise _too_large(path, f"{status.st_size:,}")
             data = handle.read(MAX_BYTES + 1)

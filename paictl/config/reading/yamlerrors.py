@@ -56,7 +56,7 @@ def explained(source: Source, error: yaml.MarkedYAMLError, quoted: ScalarNode | 
         return ScanFailure(at, "", tab=True)
     odd = _odd_space(source, at.start)
     if odd is not None:
-        return ScanFailure(odd, f"U+{ord(source.text[odd.start]):04X} looks like a space and is none")
+        return ScanFailure(odd, f"U+{ord(source.text[odd.start]):04X} looks like a space but is not one")
     if _never_ends(error):
         return ScanFailure(at, "the quotation mark here is never closed", "close it with the same mark")
     late = _closed_late(source, quoted, at.start)

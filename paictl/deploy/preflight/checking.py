@@ -204,14 +204,12 @@ def _reached(result: HostResult) -> dict[str, PreflightVerdict]:
                 "python": fine(json.loads(result.stdout)["system"]["python"]),
             }
         case CommandStatus.DONE if result.code == _NO_PYTHON:
-            no = fail(text("there is no python3"), "3.8+", "apt-get install -y python3 || dnf install -y python3")
+            no = fail(text("python3 not found"), "3.8+", "apt-get install -y python3 || dnf install -y python3")
             return {"ssh": fine(new), "sudo": fine("root"), "python": no}
         case CommandStatus.DONE:
             lines = result.stderr.strip().splitlines()
             said = lines[-1] if lines else text("ended with code {code}", code=result.code)
-            no = fail(
-                said, text("a Python that works"), text("try there: {command}", command="python3 -c 'import json'")
-            )
+            no = fail(said, text("a working Python"), text("try there: {command}", command="python3 -c 'import json'"))
             return {"ssh": fine(new), "sudo": fine("root"), "python": no}
         case CommandStatus.NO_SUDO:
             return {"ssh": fine(new), "sudo": fail(result.message, text("root by sudo"), result.hint)}
@@ -236,8 +234,8 @@ def _of_cluster(deployment: Deployment) -> HostChecks:
     count = len(deployment.masters)
     odd = fine(str(count))
     if count % 2 == 0:
-        fix = text("add a master to master.csv, or take one out")
-        odd = fail(str(count), text("an odd number: with {count} no more may fail than with {less}",
+        fix = text("add a master to master.csv, or remove one")
+        odd = fail(str(count), text("use an odd number: {count} tolerate no more failures than {less}",
                                     count=count, less=count - 1), fix)  # fmt: skip
     return HostChecks(CLUSTER, {"masters": odd})
 
@@ -264,7 +262,7 @@ def _identity(name: str, facts: Mapping[str, Facts]) -> PreflightVerdict:
     own = facts[name]
     for what, fix in (
         ("machine_id", "rm /etc/machine-id && systemd-machine-id-setup && reboot"),
-        ("product_uuid", text("give the virtual machine an UUID of its own")),
+        ("product_uuid", text("give the virtual machine its own UUID")),
     ):
         same = [other for other, one in facts.items() if other != name and own[what] and one[what] == own[what]]
         if same:

@@ -28,9 +28,7 @@ def check_devices(facts: Facts, wish: DesiredHost) -> PreflightVerdict:
         return fine(found if devices else NONE)
     if len(devices) == wish.devices:
         return fine(found if devices else NONE)
-    fix = text(
-        "lspci -nn | grep -i -e nvidia -e amd; a device that is gone: reseat it; else correct the SKU in the layout"
-    )
+    fix = text("lspci -nn | grep -i -e nvidia -e amd; reseat a missing device, or correct the SKU in the layout")
     return fail(found, text("{count} by the layout", count=wish.devices), fix)
 
 
@@ -58,7 +56,7 @@ def check_room(facts: Facts, wish: DesiredHost) -> PreflightVerdict:
         if wish.cpus <= free:
             return fine(text("{count} CPUs", count=wish.cpus))
         found = text("{promised} CPUs in its cells, {cpus} on the machine", promised=wish.cpus, cpus=cpus)
-        fix = text("lower cpu in skuTypes of services-configuration.yaml, or promise fewer cells")
+        fix = text("lower cpu in skuTypes of services-configuration.yaml, or define fewer cells")
         return warn(found, text("at most {free}", free=free), fix)
     count = max(len(facts["gpus"]["devices"]), 1)
     if count <= free:

@@ -75,9 +75,9 @@ def check_os(facts: Facts, _: DesiredHost) -> PreflightVerdict:
         family = next((one for one in ("debian", "rhel", "fedora") if one in system["like"]), None)
         if family is None:
             return fail(name, wanted, text("install one of these on {host}", host="it"))
-        return warn(name, wanted, text("it is like {family}, but nobody has tried it", family=family))
+        return warn(name, wanted, text("similar to {family}, but untested", family=family))
     if not any(system["version"] == one or system["version"].startswith(f"{one}.") for one in versions):
-        return warn(name, wanted, text("another version of it may do; nobody has tried it"))
+        return warn(name, wanted, text("another version may work, but is untested"))
     return fine(name)
 
 
@@ -87,7 +87,7 @@ def check_arch(facts: Facts, _: DesiredHost) -> PreflightVerdict:
     if arch in ARCHITECTURES:
         return fine(arch)
     if arch in UNTRIED:
-        return warn(arch, " or ".join(ARCHITECTURES), text("gather artifacts for it; nobody has tried it"))
+        return warn(arch, " or ".join(ARCHITECTURES), text("gather artifacts for it; untested"))
     return fail(arch, " or ".join(ARCHITECTURES), text("take a host of that architecture"))
 
 
@@ -145,7 +145,7 @@ def check_cpu(facts: Facts, wish: DesiredHost) -> PreflightVerdict:
 
 
 def _bigger() -> str:
-    return text("give it more, or take another host")
+    return text("add more, or use another host")
 
 
 def check_disk(facts: Facts, wish: DesiredHost) -> PreflightVerdict:
@@ -229,7 +229,7 @@ def check_kubernetes(facts: Facts, wish: DesiredHost) -> PreflightVerdict:
         return fine(text("none"))
     found = ", ".join([*runs, *others["kubernetes"][:2]])
     fix = "k3s-uninstall.sh" if "k3s" in runs else "kubeadm reset --force && rm -rf /etc/kubernetes /var/lib/etcd"
-    return fail(found, text("no other Kubernetes"), text("if it may go: {command}", command=fix))
+    return fail(found, text("no other Kubernetes"), text("if it can be removed: {command}", command=fix))
 
 
 def check_runtime(facts: Facts, _: DesiredHost) -> PreflightVerdict:
@@ -239,7 +239,7 @@ def check_runtime(facts: Facts, _: DesiredHost) -> PreflightVerdict:
     runs = sorted(RUNTIMES & set(others["runs"]))
     packaged = there is not None and there["path"] == "/usr/bin/containerd" and "containerd" in others["runs"]
     if not runs and not packaged:
-        return fine(text("none in the way"))
+        return fine(text("no conflicts"))
     version = re.search(r"\d+\.\d+\.\d+", (there or {}).get("version") or "")
     found = ", ".join([*runs, *([f"containerd {version.group() if version else ''}".strip()] if packaged else [])])
     packages = "docker-ce containerd.io docker.io containerd"

@@ -42,7 +42,9 @@ def promises_in(folder: str) -> dict[str, PromisedDevices]:
     found: dict[str, PromisedDevices] = {}
     layout, cells = layout_in(bundle), hived_in(bundle)
     if layout is None and cells is None:
-        raise PaictlError(text("holds no layout and no cells"), where=folder, hint="paictl config generate makes them")
+        raise PaictlError(
+            text("contains neither a layout nor cells"), where=folder, hint="create them with paictl config generate"
+        )
     promised = {node.name.lower(): _cells_of(cells, node) for node in cells.nodes} if cells else {}
     if layout is not None:
         for machine in layout[1].machines:

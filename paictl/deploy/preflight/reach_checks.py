@@ -61,7 +61,8 @@ def check_api(facts: Facts, _: DesiredHost) -> PreflightVerdict:
         return fine(", ".join(reached))
     place, said = next(iter(bad.items()))
     port = place.rpartition(":")[2]
-    fix = text("let port {port} through between the hosts: ufw allow {port}/tcp, or firewall-cmd --add-port={port}/tcp",
+    fix = text("allow port {port} between the hosts: ufw allow {port}/tcp, or firewall-cmd "
+               "--add-port={port}/tcp",
                port=port)  # fmt: skip
     return fail(f"{place}: {said}", text("{place} answers or refuses", place=place), fix)
 

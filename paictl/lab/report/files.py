@@ -61,7 +61,7 @@ def check_file(path: Path) -> tuple[Report, list[str]]:
     try:
         return report, [*_visible(report, text, path), *inconsistencies(report)]
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError) as error:
-        raise PaictlError(f"is no whole report: {type(error).__name__} {error}", where=str(path)) from None
+        raise PaictlError(f"is not a complete report: {type(error).__name__} {error}", where=str(path)) from None
 
 
 def form_of(text: str) -> str:
@@ -81,7 +81,7 @@ def unpacked(text: str, where: str) -> Report:
     except (ValueError, RecursionError, zlib.error):
         data = None
     if not isinstance(data, dict) or "experiments" not in data:
-        raise PaictlError("holds no report of labs", where=where, hint="make one: paictl lab report -o report.html")
+        raise PaictlError("contains no lab report", where=where, hint="make one: paictl lab report -o report.html")
     return data
 
 

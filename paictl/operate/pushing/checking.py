@@ -85,7 +85,7 @@ def refuse_twice(files: Files, pushed: Iterable[str]) -> tuple[str, ...]:
                 extra = other if name in fresh else name
                 raise PaictlError(
                     text(
-                        "{other} and {name} both set {key}, and only one of them would count",
+                        "{other} and {name} both set {key}, but only one of them would take effect",
                         other=other,
                         name=name,
                         key=key,

@@ -145,10 +145,11 @@ def _refuse_stale(cluster: PushPorts, order: PushRequest, files: Files, versions
         return
     mine = prepare_push(files, base, order.drop).differences
     raise StaleFilesError(
-        text("was made from version {number}, and the newest is {value}: others changed {value2}",
+        text("is based on version {number}, but the newest is {value}: others changed {value2}",
              number=number, value=max(every), value2=_count(theirs)),
         tuple(_contested(theirs, mine)), where=order.path,
-        hint=text("fetch it: paictl config pull -o DIR, and take over your change; or push over it: --base {value}",
+        hint=text("pull it with paictl config pull -o DIR and reapply your change, or overwrite it with "
+                  "--base {value}",
                   value=max(every)),
     )  # fmt: skip
 

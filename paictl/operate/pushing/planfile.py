@@ -47,13 +47,13 @@ def read_plan(path: Path, cluster: PushPorts, folder: str | None = None) -> tupl
         raise PaictlError("holds no plan", where=str(path), hint="make one: paictl config plan -p DIR -o FILE")
     if found["cluster"] != cluster.name:
         raise ConflictError(
-            text("is a plan for cluster {value}, and this is {name}", value=found["cluster"], name=cluster.name),
+            text("is a plan for cluster {value}, but this is {name}", value=found["cluster"], name=cluster.name),
             where=str(path),
         )
     now = newest(cluster)
     if base != (now.number if now else 0):
         raise ConflictError(
-            text("was made on version {base}, and the newest is {value}: the cluster has moved",
+            text("was made for version {base}, but the newest is {value}: the configuration has changed since",
                  base=base, value=now.number if now else 0),
             where=str(path), hint="make a new one: paictl config plan -p DIR -o FILE",
         )  # fmt: skip

@@ -88,7 +88,9 @@ def check_free(jobs: Jobs, name: str) -> None:
 def check_email(email: str) -> None:
     """Raise `PaictlError` for what is neither empty nor an address."""
     if email and not _EMAIL.fullmatch(email):
-        raise PaictlError(text("{email!r} is no email address", email=email[:80]), hint="correct it, or leave it out")
+        raise PaictlError(
+            text("{email!r} is not a valid email address", email=email[:80]), hint="correct it, or leave it out"
+        )
 
 
 def find(users: Users, name: str) -> Account:
@@ -96,7 +98,7 @@ def find(users: Users, name: str) -> Account:
     found = users.account(name) if NAME.fullmatch(name) else None
     if found is None:
         hint = did_you_mean(name, [one.name for one in users.accounts()]) or "list them with: paictl user list"
-        raise ClusterError(text("there is no user {name!r}", name=name[:80]), hint=hint)
+        raise ClusterError(text("no user {name!r}", name=name[:80]), hint=hint)
     return found
 
 
@@ -183,7 +185,7 @@ def check_vcs(cluster: Scheduling, names: Iterable[str]) -> None:
     for name in names:
         if name not in known:
             hint = did_you_mean(name, known) or f"one of: {', '.join(sorted(known))}"
-            raise ClusterError(text("there is no virtual cluster {vc!r}", vc=name[:80]), hint=hint)
+            raise ClusterError(text("no virtual cluster {vc!r}", vc=name[:80]), hint=hint)
 
 
 def new_stamp() -> str:

@@ -98,7 +98,7 @@ def account_for(users: Users, jobs: Jobs, settings: OidcSettings, claims: Mappin
                 raise
     if known.subject != subject:
         raise StrangerError(
-            text("the user {name} here is not the one of {issuer}", name=name, issuer=settings.issuer),
+            text("user {name} exists here but does not belong to {issuer}", name=name, issuer=settings.issuer),
             hint=text("an administrator can remove that account: paictl user remove {name}", name=name),
         )
     wanted = replace(known, vcs=vcs, admin=admin)
@@ -118,7 +118,7 @@ def _name_of(settings: OidcSettings, claims: Mapping[str, Any]) -> str:
     name = given.partition("@")[0] if isinstance(given, str) else ""
     if not NAME.fullmatch(name) or name in RESERVED:
         raise StrangerError(
-            text("the claim {claim} of the token, {value!r}, cannot be the name of a user",
+            text("the token's claim {claim}, {value!r}, cannot be a user name",
                  claim=settings.username_claim, value=str(given)[:80]),
             hint="choose another claim: authentication.oidc.username-claim",
         )  # fmt: skip

@@ -29,7 +29,8 @@ def check(password: str) -> None:
     """Raise `PaictlError` for a password that nobody should have."""
     if not SHORTEST <= len(password) <= LONGEST:
         raise PaictlError(
-            text("a password has {least} to {most} characters", least=SHORTEST, most=LONGEST), hint="choose another"
+            text("a password must have {least} to {most} characters", least=SHORTEST, most=LONGEST),
+            hint="choose another",
         )
     if any(character < " " or character == "\x7f" for character in password):
         raise PaictlError("a password has no control characters", hint="choose another")

@@ -76,7 +76,7 @@ class AnsibleSession:
     def __enter__(self) -> Self:
         require_deploy()
         if shutil.which("ssh") is None:
-            raise PaictlError("there is no program ssh here", hint="on Debian and Ubuntu: apt install openssh-client")
+            raise PaictlError("ssh is not installed here", hint="on Debian and Ubuntu: apt install openssh-client")
         self._bin = ansible_environment(self._trust.wheels)
         self._private = self._stack.enter_context(private_folder())
         self._stack.callback(_end_connections, self._private / "cp")

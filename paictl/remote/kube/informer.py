@@ -188,5 +188,5 @@ def _parsed(line: bytes, client: KubeClient) -> Json:
     try:
         found: Json = orjson.loads(line)
     except orjson.JSONDecodeError as error:
-        raise NoAnswerError("the watch sent something that is no JSON", where=client.where) from error
+        raise NoAnswerError("the watch sent invalid JSON", where=client.where) from error
     return found

@@ -119,7 +119,7 @@ class Provider:
             if given.get("error") not in _PENDING:
                 return _tokens(given)
             interval += 5 if given["error"] == "slow_down" else 0
-        raise ProviderError("the code has expired: nobody has typed it", where=self.issuer)
+        raise ProviderError("the code has expired: it was not entered in time", where=self.issuer)
 
     def claims(self, token: str, audiences: Sequence[str] = (), nonce: str = "") -> Claims:
         """What a token says, if it may be believed; raises `TokenError`, `ProviderError`."""
@@ -189,7 +189,7 @@ class Provider:
             found = _error_of(error)
             if found.get("error") not in accepted:
                 said = found.get("error_description") or found.get("error") or error.reason
-                raise ProviderError(text("the provider refuses: {said}", said=str(said)[:300]), where=where) from None
+                raise ProviderError(text("the provider refused: {said}", said=str(said)[:300]), where=where) from None
         except (OSError, ValueError) as error:
             reason = getattr(error, "reason", None) or error
             raise ProviderError(

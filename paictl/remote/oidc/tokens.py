@@ -66,7 +66,7 @@ def read(token: str) -> ReadToken:
             raise ValueError
         return ReadToken(header, claims, f"{head}.{body}".encode("ascii"), decoded(signature))
     except (ValueError, RecursionError):
-        raise TokenError("this is not a token of an OpenID provider") from None
+        raise TokenError("this is not an OpenID provider's token") from None
 
 
 def verified(token: ReadToken, keys: Sequence[Jwk], expected: Expected, now: float) -> Claims:
@@ -82,11 +82,11 @@ def verified(token: ReadToken, keys: Sequence[Jwk], expected: Expected, now: flo
         raise TokenError("this token has extensions that have to be understood, and are not")
     fitting = [key for key in keys if not token.key_id or key.get("kid") == token.key_id]
     if not any(is_signed_by(key, algorithm, token.signed, token.signature) for key in fitting):
-        raise TokenError("the signature of this token is not one of its provider")
+        raise TokenError("the signature of this token is not its provider's")
     claims = token.claims
     if claims.get("iss") != expected.issuer:
         raise TokenError(
-            text("this token is by {issuer}, not by {wanted}", issuer=claims.get("iss"), wanted=expected.issuer)
+            text("this token was issued by {issuer}, not by {wanted}", issuer=claims.get("iss"), wanted=expected.issuer)
         )
     audience = claims.get("aud")
     named = {one for one in (audience if isinstance(audience, list) else [audience]) if isinstance(one, str)}

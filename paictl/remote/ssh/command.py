@@ -84,8 +84,8 @@ class _Sudo:
         if self.asked > 1:
             raise NotReachedError(
                 CommandStatus.NO_SUDO,
-                text("sudo does not take the password"),
-                text("give the right one, or allow it without: visudo"),
+                text("sudo rejected the password"),
+                text("enter the right password, or allow sudo without one: visudo"),
             )
         return f"{self.password}\n".encode()
 
@@ -98,7 +98,7 @@ class _Sudo:
         words = heard.replace(self.prompt, b"").decode("utf-8", "replace").strip().splitlines()
         last = words[-1].removeprefix("sudo: ") if words else "no reason given"
         if "password is required" in last:
-            hint = text("give its password (--ask-sudo-password), or allow it without: visudo")
+            hint = text("give the password (--ask-sudo-password), or allow sudo without one: visudo")
         elif "not found" in last:
             hint = text("install sudo there, or sign in as root")
         else:
@@ -212,8 +212,8 @@ class _Running:
         if self._deadline is not None and time.monotonic() > self._deadline:
             raise NotReachedError(
                 CommandStatus.TIMEOUT,
-                text("it took longer than {seconds:g} s", seconds=self._command.timeout),
-                text("allow more with --timeout; it may be running there still"),
+                text("timed out after {seconds:g} s", seconds=self._command.timeout),
+                text("allow more time with --timeout; it may still be running there"),
             )
 
     def _ended(self) -> Ended:

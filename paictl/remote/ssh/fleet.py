@@ -55,7 +55,7 @@ class Fleet:
     def __init__(self, inventory: Inventory, options: SshOptions | None = None, listen: Listener | None = None) -> None:
         key = inventory.login.key_file
         if key is not None and not key.is_file():
-            raise PaictlError(text("there is no such key file"), where=str(key), hint="name the private key for SSH")
+            raise PaictlError(text("key file not found"), where=str(key), hint="name the private key for SSH")
         self.inventory, self._options = inventory, options or SshOptions()
         self._listen, self._links, self._saying = listen or Listener(), _Links(), threading.Lock()
 

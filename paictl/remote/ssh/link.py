@@ -90,8 +90,8 @@ class Link:
             self.close()
             raise NotReachedError(
                 CommandStatus.LOST,
-                text("it has not answered for {seconds:.0f} s", seconds=self.silence),
-                text("see whether it runs and the link is up; what the command did there is not known"),
+                text("it has not responded for {seconds:.0f} s", seconds=self.silence),
+                text("check that it is running and the link is up; it is unknown how far the command got"),
             )
 
     def heard(self) -> None:
@@ -100,7 +100,7 @@ class Link:
 
     def lost(self) -> NotReachedError:
         """The error for a connection that ended in the middle."""
-        hint = text("see whether it runs and the link is up; what the command did there is not known")
+        hint = text("check that it is running and the link is up; it is unknown how far the command got")
         return NotReachedError(CommandStatus.LOST, text("the connection was cut"), hint)
 
     @contextmanager
@@ -191,7 +191,7 @@ class _NewKeys:
         if not self._options.accept_new:
             raise NotReachedError(
                 CommandStatus.UNKNOWN_KEY,
-                text("its host key is not known: {kind} {fingerprint}", kind=key.kind, fingerprint=key.fingerprint),
+                text("unknown host key: {kind} {fingerprint}", kind=key.kind, fingerprint=key.fingerprint),
                 text(
                     "compare it on the host (ssh-keygen -lf /etc/ssh/ssh_host_{kind}_key.pub), "
                     "then trust it with --accept-new-host-keys",
@@ -214,12 +214,12 @@ def _why(error: Exception, host: Host, login: Login, options: SshOptions) -> Not
         return NotReachedError(
             CommandStatus.CHANGED_KEY,
             text(
-                "its host key has changed: {now} now, {before} known; somebody may be in between",
+                "host key changed: {now} now, {before} expected; this may be a man-in-the-middle attack",
                 now=f"{now.kind} {now.fingerprint}",
                 before=f"{before.kind} {before.fingerprint}",
             ),
             text(
-                "if it was installed anew: {command}, then again with --accept-new-host-keys",
+                "if the machine was reinstalled: {command}, then again with --accept-new-host-keys",
                 command=command_to_forget(host.place, options.known_hosts),
             ),
         )
@@ -239,7 +239,7 @@ def _refused(host: Host, login: Login) -> NotReachedError:
     tried = " and ".join(ways) or "agent and usual keys"
     return NotReachedError(
         CommandStatus.REFUSED,
-        text("it does not take user {user} with this {tried}", user=host.user, tried=tried),
+        text("authentication failed for user {user} with this {tried}", user=host.user, tried=tried),
         text("try: ssh -p {port} {user}@{address}", port=host.port, user=host.user, address=host.address),
     )
 
@@ -254,10 +254,10 @@ def _unreachable(error: Exception, host: Host) -> NotReachedError:
     elif isinstance(inner, ConnectionRefusedError):
         said = text("{place} refuses connections", place=place)
     elif isinstance(inner, EOFError | paramiko.SSHException) and not isinstance(inner, OSError):
-        said = text("{place} takes connections, but does not answer over SSH", place=place)
+        said = text("{place} accepts connections but does not answer over SSH", place=place)
     else:
         reason = getattr(inner, "strerror", None) or str(inner) or "the connection was cut"
         said = text("{place} cannot be reached: {reason}", place=place, reason=reason)
     return NotReachedError(
-        CommandStatus.UNREACHABLE, said, text("see whether it runs, has this address, and sshd listens there")
+        CommandStatus.UNREACHABLE, said, text("check that it is running, has this address, and that sshd listens there")
     )

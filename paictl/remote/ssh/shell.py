@@ -17,7 +17,7 @@ def shell_command(host: Host, login: Login, *, accept_new: bool = False, known_h
     """
     program = shutil.which("ssh")
     if program is None:
-        raise PaictlError("there is no program ssh here", hint="on Debian and Ubuntu: apt install openssh-client")
+        raise PaictlError("ssh is not installed here", hint="on Debian and Ubuntu: apt install openssh-client")
     path = str(known_hosts or known_hosts_file()).replace("%", "%%")
     checking = "accept-new" if accept_new else "yes"
     options = [

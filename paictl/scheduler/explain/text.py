@@ -40,7 +40,7 @@ def tried_text(number: int, view: ViewReport) -> Text:
     """Where was looked, and why that was in vain."""
     where = (
         text("{view} of VC {vc}", view=view.view, vc=view.vc)
-        if view.vc else text("{view}, whoever it is promised to", view=view.view)
+        if view.vc else text("{view}, regardless of the virtual cluster", view=view.view)
     )  # fmt: skip
     return text("{number}. Tried {where}: {why}.", number=number, where=where, why=_failure(view.failure))
 
@@ -183,7 +183,7 @@ def change_text(change: Change, names: Names = FULL) -> Text:
             quota = change.quota
             assert quota is not None  # noqa: S101 (that is what the kind says)
             return text(
-                "promise VC {vc} {cells} of {type} ({number} promised to nobody)", vc=quota.vc,
+                "promise VC {vc} {cells} of {type} ({number} not promised to any VC)", vc=quota.vc,
                 cells=counted("{count} more cell", "{count} more cells", quota.number),
                 type=f"{quota.chain}.{quota.cell_type}", number=quota.unpromised,
             )  # fmt: skip

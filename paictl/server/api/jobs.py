@@ -66,14 +66,14 @@ def query_of(call: Call) -> JobQuery:
     users = _words(call, "username")
     if not call.me.admin:
         if users - {call.me.name}:
-            raise ApiError(403, "ForbiddenUserError", text("you see your own jobs only"))
+            raise ApiError(403, "ForbiddenUserError", text("you can only see your own jobs"))
         users = frozenset({call.me.name})
     states = _words(call, "state")
     if unknown := states - _STATES.keys() - _UNKNOWN:
-        raise bad(text("there is no state {state!r}", state=min(unknown)[:40]))
+        raise bad(text("no state {state!r}", state=min(unknown)[:40]))
     field, _, direction = call.query.get("order", "submissionTime,DESC").partition(",")
     if field not in _ORDERS or direction not in ("ASC", "DESC", ""):
-        raise bad(text("order is FIELD,ASC or FIELD,DESC; FIELD is one of: {names}", names=", ".join(_ORDERS)))
+        raise bad(text("order must be FIELD,ASC or FIELD,DESC; FIELD is one of: {names}", names=", ".join(_ORDERS)))
     known = frozenset(_STATES[state] for state in states - _UNKNOWN)
     return JobQuery(
         users, _words(call, "vc"), known, call.query.get("keyword", "")[:255], _ORDERS[field], direction != "ASC",
@@ -85,7 +85,7 @@ def number(call: Call, name: str, default: int, most: int) -> int:
     """A whole number of the parameters, at most `most`. Raises `ApiError`."""
     given = call.query.get(name, str(default))
     if not (given.isascii() and given.isdigit() and len(given) < 12):
-        raise bad(text("{name} has to be a whole number", name=name))
+        raise bad(text("{name} must be an integer", name=name))
     return min(int(given), most)
 
 
@@ -124,7 +124,7 @@ def config_of(call: Call) -> str:
     """What a job was submitted with, as YAML, secrets masked. Raises `ApiError`."""
     found = found_job(call)
     if not isinstance(call.cluster, KeepsJobData):
-        raise ApiError(404, "NoJobConfigError", text("this cluster does not keep what was submitted"))
+        raise ApiError(404, "NoJobConfigError", text("this cluster does not keep submitted job files"))
     data = call.cluster.job_data(found.key)
     return str(yaml.safe_dump(dict(data), allow_unicode=True, sort_keys=False, width=120))
 
@@ -138,7 +138,7 @@ def events(call: Call) -> Answer:
     """What happened to a job."""
     kind = call.query.get("type")
     if kind not in (None, "Normal", "Warning"):
-        raise bad(text("type is Normal or Warning"))
+        raise bad(text("type must be Normal or Warning"))
     key = found_job(call).key
     return json_answer(jobviews.events(key, Tenants(call).events(call.cluster.events(f"job/{key}")), kind))
 
@@ -152,11 +152,11 @@ def execute(call: Call) -> Answer:
     """Stop a job; a second time does nothing."""
     wanted = call.fields().get("value")
     if wanted not in ("STOP", "START"):
-        raise bad(text("value is STOP or START"))
+        raise bad(text("value must be STOP or START"))
     found = found_job(call)
     if wanted == "START":
         if found.state.ended:
-            said_no = text("a job that has ended does not start again: submit it under another name")
+            said_no = text("a finished job cannot be restarted: submit it under another name")
             raise ApiError(501, "NotImplementedError", said_no)
     else:
         call.cluster.stop_job(found.key)
@@ -165,7 +165,7 @@ def execute(call: Call) -> Answer:
 
 def attempts_health(_call: Call) -> Answer:
     """Earlier attempts are not kept apart: their story is told by the events."""
-    raise ApiError(501, "NotImplementedError", text("attempts are told by the events of a job"))
+    raise ApiError(501, "NotImplementedError", text("see the job's events for its attempts"))
 
 
 def check(call: Call) -> Answer:

@@ -43,7 +43,7 @@ def _span(fields: Mapping[str, Any]) -> timedelta | None:
     if given is None:
         return SPANS[TokenKind.LOGIN]
     if not (isinstance(given, int | str) and str(given).isascii() and str(given).isdigit() and len(str(given)) < 10):
-        raise bad(text("expiration is a number of seconds"))
+        raise bad(text("expiration must be a number of seconds"))
     return timedelta(seconds=int(given))
 
 
@@ -77,7 +77,7 @@ def application(call: Call) -> Answer:
 def revoked(call: Call) -> Answer:
     """A token of the caller's is worth nothing from now on; it is named by its id or by itself."""
     if not revoke(call.cluster.users, call.me.name, call.path["token"]):
-        raise ApiError(403, "ForbiddenUserError", text("there is no such token of yours"))
+        raise ApiError(403, "ForbiddenUserError", text("you have no such token"))
     return said("revoke successfully")
 
 

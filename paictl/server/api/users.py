@@ -55,7 +55,7 @@ def _found(call: Call, name: str) -> Account:
     """The account of a name. Raises `ApiError`."""
     account = call.cluster.users.account(name)
     if account is None:
-        raise ApiError(404, "NoUserError", text("there is no user {name!r}", name=name))
+        raise ApiError(404, "NoUserError", text("no user {name!r}", name=name))
     return account
 
 
@@ -95,7 +95,7 @@ def update(call: Call) -> Answer:
     name = _string(data, "username")
     wanted = ("email", "virtualCluster", "admin", "password")
     if not _flag(fields, "patch") and (missing := [one for one in wanted if one not in data]):
-        raise bad(text("without patch these have to be there: {names}", names=", ".join(missing)))
+        raise bad(text("these fields are required without patch: {names}", names=", ".join(missing)))
     _only(data, _USER)
     _no_extension(data)
     change = accounts.AccountChange(
@@ -129,7 +129,7 @@ def update_self_with(sign_ins: SignIns) -> Route:
         data = _object(call.fields(), "data")
         me = call.me.account
         if data.get("username", me.name) != me.name:
-            raise ApiError(403, "ForbiddenUserError", text("this is for {user} only", user=me.name))
+            raise ApiError(403, "ForbiddenUserError", text("only {user} may do this", user=me.name))
         if taken := sorted(data.keys() & {"admin", "virtualCluster", "grouplist"}):
             raise ApiError(403, "ForbiddenUserError", text("only an administrator changes {name}", name=taken[0]))
         _only(data, _OWN)
@@ -194,7 +194,7 @@ def no_groups(_call: Call) -> Answer:
     """Groups come and go with virtual clusters."""
     raise ApiError(
         501, "NotImplementedError",
-        text("groups are the virtual clusters of the configuration: push another one (paictl config push)"),
+        text("groups are the configuration's virtual clusters: push a configuration to change them"),
     )  # fmt: skip
 
 
@@ -205,7 +205,7 @@ def _vc_names(call: Call) -> list[str]:
 def _known_group(call: Call) -> str:
     name = call.path["group"]
     if name not in _vc_names(call):
-        raise ApiError(404, "NoGroupError", text("there is no virtual cluster {vc!r}", vc=name))
+        raise ApiError(404, "NoGroupError", text("no virtual cluster {vc!r}", vc=name))
     return name
 
 
@@ -222,21 +222,21 @@ def _group(name: str) -> dict[str, Any]:
 def _string(fields: Mapping[str, Any], name: str, default: str | None = None) -> str:
     found = fields.get(name, default)
     if not isinstance(found, str):
-        raise bad(text("{name} has to be a text", name=name))
+        raise bad(text("{name} must be a string", name=name))
     return found
 
 
 def _flag(fields: Mapping[str, Any], name: str) -> bool:
     found = fields.get(name, False)
     if not isinstance(found, bool):
-        raise bad(text("{name} has to be true or false", name=name))
+        raise bad(text("{name} must be true or false", name=name))
     return found
 
 
 def _object(fields: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     found = fields.get(name)
     if not isinstance(found, dict):
-        raise bad(text("{name} has to be an object", name=name))
+        raise bad(text("{name} must be an object", name=name))
     return found
 
 
@@ -244,7 +244,7 @@ def _names(call: Call, fields: Mapping[str, Any], name: str) -> Sequence[str]:
     """Names of virtual clusters, all of which there are. Raises `ApiError`."""
     found = fields.get(name, [])
     if not isinstance(found, list) or not all(isinstance(one, str) for one in found) or len(found) > 1000:
-        raise bad(text("{name} has to be a list of names", name=name))
+        raise bad(text("{name} must be a list of names", name=name))
     try:
         accounts.check_vcs(call.cluster, found)
     except UnreachableError:
@@ -258,12 +258,12 @@ def _only(fields: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
     """Raise `ApiError` for a field that nothing would be done with: a success would claim that it was."""
     if unknown := sorted(fields.keys() - schema["properties"].keys()):
         known = ", ".join(schema["properties"])
-        raise bad(text("there is no field {name!r}; one of: {names}", name=unknown[0][:40], names=known))
+        raise bad(text("no field {name!r}; one of: {names}", name=unknown[0][:40], names=known))
 
 
 def _no_extension(fields: Mapping[str, Any]) -> None:
     if fields.get("extension"):
-        raise ApiError(501, "NotImplementedError", text("nothing is kept in extension: leave it out"))
+        raise ApiError(501, "NotImplementedError", text("'extension' is not supported: remove it"))
 
 
 def _told(summary: str, *answers: int, takes: Mapping[str, Any] | None = None, tag: str = "user") -> Operation:

@@ -24,7 +24,7 @@ def vc(call: Call) -> Answer:
     for one in picture.vcs:
         if one.name == call.path["vc"]:
             return json_answer(_data(one, picture))
-    raise ApiError(404, "NoVirtualClusterError", text("there is no virtual cluster {vc!r}", vc=call.path["vc"]))
+    raise ApiError(404, "NoVirtualClusterError", text("no virtual cluster {vc!r}", vc=call.path["vc"]))
 
 
 def _data(one: VcPicture, picture: Picture) -> dict[str, Any]:

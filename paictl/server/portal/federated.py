@@ -46,7 +46,7 @@ def routes(federation: Federation) -> tuple[Route, ...]:
                 raise too_late()
             if "code" not in call.query:
                 said = call.query.get("error_description") or call.query.get("error") or "-"
-                raise ApiError(403, "ForbiddenUserError", text("the provider refuses: {said}", said=said[:300]))
+                raise ApiError(403, "ForbiddenUserError", text("the provider refused: {said}", said=said[:300]))
             _, provider = federation.provider(call.cluster)
             tokens = provider.exchange(call.query["code"], redirect=_callback(call), verifier=str(begun["verifier"]))
             account = federation.account(call.cluster, tokens, str(begun["nonce"]))

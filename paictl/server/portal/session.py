@@ -69,7 +69,7 @@ def choose(call: Call) -> Answer:
     if theme in _THEMES:
         cookies.append(choice_cookie(THEME_COOKIE, theme, secure=call.secure))
     if not cookies:
-        raise bad(text("there is no such language and there are no such colours"))
+        raise bad(text("unknown language or color scheme"))
     return redirect(back, *cookies)
 
 
@@ -78,7 +78,7 @@ def static(call: Call) -> Answer:
     path = folder() / "static" / call.path["file"]
     media = _MEDIA.get(path.suffix)
     if media is None or not path.is_file():
-        raise ApiError(404, "NoApiError", text("there is nothing at this address"))
+        raise ApiError(404, "NoApiError", text("no page at this address"))
     fresh = "public, max-age=31536000, immutable" if "v" in call.query else "no-cache"
     return Answer(path.read_bytes(), 200, media, {"Cache-Control": fresh})
 

@@ -169,9 +169,9 @@ def _cloned(call: Call, key: str) -> dict[str, Any]:
     """What a job was submitted with, under a name that is free. Raises `ApiError` for a job of another user."""
     user, _, name = key.partition("~")
     if user != call.me.name and not call.me.admin:
-        raise ApiError(403, "ForbiddenUserError", text("this is for {user} and for administrators", user=user[:64]))
+        raise ApiError(403, "ForbiddenUserError", text("only {user} and administrators may do this", user=user[:64]))
     if not isinstance(call.cluster, KeepsJobData):
-        raise ApiError(404, "NoJobConfigError", text("this cluster does not keep what was submitted"))
+        raise ApiError(404, "NoJobConfigError", text("this cluster does not keep submitted job files"))
     data = dict(call.cluster.job_data(call.cluster.job(key).key))
     data["name"] = _free_name(call, name)
     priority = call.query.get("priority", "")

@@ -77,7 +77,7 @@ class Why:
 def explained(call: Call, job: JobView, *, pictured: bool) -> Why:
     """Why a job is where it is, as far as the caller may know; `pictured` adds the cells."""
     if Port.SCHEDULING in call.cluster.lacks:
-        return Why((text("This cluster does not say why jobs wait."),))
+        return Why((text("This cluster does not report why jobs wait."),))
     try:
         raw = call.cluster.explain(job.key)
     except PaictlError as error:  # it may have ended meanwhile; the next look shows it
@@ -105,7 +105,7 @@ def _unsearched(call: Call, job: JobView, seen: JobExplanation, *, pictured: boo
     if seen.situation is JobSituation.SERVICE_STOPPED:
         start = text("Start {service}", service=seen.service)
         buttons = [WayButton(start, f"/admin/services/{seen.service}", starts=seen.service)] if call.me.admin else []
-        lines = lines if call.me.admin else (*lines, text("An administrator has to start it."))
+        lines = lines if call.me.admin else (*lines, text("Ask an administrator to start it."))
     places = frozenset((task.node, str(device)) for task in job.tasks if task.node for device in task.devices)
     chains: tuple[DrawnChain, ...] = ()
     if pictured and places and not job.state.ended:

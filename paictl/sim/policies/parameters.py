@@ -179,7 +179,7 @@ def _value(kind: object, bounds: Bounds, text: str, where: str) -> object:
         words = {str(word): word for word in get_args(kind)}
         if text not in words:
             raise ParameterError(
-                i18n.text("{text!r} is not known", text=text),
+                i18n.text("{text!r} is not a known value", text=text),
                 where=where,
                 hint=did_you_mean(text, words) or i18n.text("one of: {names}", names=listed(words, 20)),
             )

@@ -72,7 +72,7 @@ def policy_class(name: str) -> type[Policy]:
     points = external.installed()
     if name in points:
         return _enter(external.from_entry_point(points[name]), f"policy {name}")
-    raise ParameterError(i18n.text("there is no policy {name!r}", name=name), hint=_instead_of(name, [*points]))
+    raise ParameterError(i18n.text("no policy {name!r}", name=name), hint=_instead_of(name, [*points]))
 
 
 def _enter(kind: type[Policy], where: str) -> type[Policy]:

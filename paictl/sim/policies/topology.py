@@ -171,7 +171,7 @@ def _with_sockets(cluster: Cluster, level: str, parts: int) -> Cluster:
 
     if level in cluster.levels[cluster.levels.index("node") :]:
         raise ParameterError(
-            text("{level} is no level inside a machine", level=level),
+            text("{level} is not a level inside a machine", level=level),
             where="policy topology, level",
             hint="for instance socket",
         )

@@ -31,7 +31,7 @@ def jobs_from(data: object) -> tuple[Job, ...]:
     seen: set[str] = set()
     for i, job in enumerate(jobs):
         if job.id in seen:
-            raise TraceError(text("there is a job {id!r} already", id=job.id), where=f"jobs[{i}].name")
+            raise TraceError(text("job {id!r} already exists", id=job.id), where=f"jobs[{i}].name")
         seen.add(job.id)
     return jobs
 

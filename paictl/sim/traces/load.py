@@ -56,7 +56,7 @@ def load(name: str, kind: str | None = None) -> Trace:
             continue
         line, job = row
         if job.id in seen:
-            bad.append(BadRow(line, text("there is a job {id!r} already", id=job.id)))
+            bad.append(BadRow(line, text("job {id!r} already exists", id=job.id)))
         else:
             seen.add(job.id)
             jobs.append(job)
@@ -74,7 +74,7 @@ def load(name: str, kind: str | None = None) -> Trace:
             text("{count} of {jobs} jobs ask for numbers of devices that look like times, {example} for instance",
                  count=odd[0], jobs=len(jobs), example=odd[1]),
             where=f"{name}:{lines[odd[2]]}",
-            hint=text("compare the names of the columns with the rows: gpus and a time may be swapped"),
+            hint=text("compare the column names with the rows: gpus and a time may be swapped"),
         )  # fmt: skip
     return Trace(tuple(_moved(jobs)), name, found.sha256, chosen.name, tuple(bad))
 
@@ -101,7 +101,7 @@ def told(found: TraceFile) -> Format:
         if kind.tells(head):
             return kind
     raise TraceError(
-        "is of no format that paictl reads", where=found.name, hint="paictl sim traces lists them; --format chooses one"
+        "not in a format that paictl reads", where=found.name, hint="paictl sim traces lists them; --format chooses one"
     )
 
 
@@ -110,7 +110,7 @@ def _named(name: str) -> Format:
         return _BY_NAME[name]
     near = did_you_mean(name, _BY_NAME)
     raise TraceError(
-        text("there is no format {name!r}", name=name), hint=near or text("one of: {names}", names=", ".join(_BY_NAME))
+        text("no format {name!r}", name=name), hint=near or text("one of: {names}", names=", ".join(_BY_NAME))
     )
 
 

@@ -169,7 +169,7 @@ def _read(source: TraceFile) -> Rows:
     for name in names:
         if name not in _BY_NAME:
             raise TraceError(
-                i18n.text('there is no column {name!r}', name=name), where=f"{source.name}:1",
+                i18n.text("no column {name!r}", name=name), where=f"{source.name}:1",
                 hint=did_you_mean(name, _BY_NAME) or i18n.text('one of: {names}', names=listed(_BY_NAME, 30)),
             )  # fmt: skip
     return table(source, partial(_row, used=[_BY_NAME[name] for name in names]))

@@ -63,7 +63,7 @@ def _read_log(source: TraceFile) -> Rows:
         except (AttributeError, KeyError, TypeError) as error:
             yield BadRow(
                 line,
-                i18n.text("is no job of cluster_job_log: {kind} {reason}", kind=type(error).__name__, reason=error),
+                i18n.text("is not a job of cluster_job_log: {kind} {reason}", kind=type(error).__name__, reason=error),
             )
 
 

@@ -68,7 +68,7 @@ class _Profiles:
         if known is None:
             raise RowError(
                 text(
-                    "there is no profile of {name!r}; put traces/{name}/ of the artifact beside the workloads",
+                    "no profile of {name!r}; put traces/{name}/ of the artifact beside the workloads",
                     name=name,
                 )
             )

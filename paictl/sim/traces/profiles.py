@@ -262,7 +262,7 @@ def samples(source: TraceFile) -> tuple[Millis, ...]:
 
 def _misshapen(source: TraceFile, what: str, error: Exception) -> TraceError:
     return TraceError(
-        i18n.text("is no {what}: {kind} {reason}", what=what, kind=type(error).__name__, reason=error),
+        i18n.text("is not a {what}: {kind} {reason}", what=what, kind=type(error).__name__, reason=error),
         where=source.name,
         hint="compare it with the published file",
     )

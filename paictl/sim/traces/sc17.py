@@ -70,7 +70,7 @@ def _read(source: TraceFile) -> Rows:
             yield BadRow(
                 line,
                 i18n.text(
-                    "job {key} is no job of a workload: {kind} {reason}",
+                    "job {key} is not a job of a workload: {kind} {reason}",
                     key=key,
                     kind=type(error).__name__,
                     reason=error,

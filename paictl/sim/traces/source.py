@@ -76,14 +76,14 @@ def source(name: str) -> TraceFile:
         if own is not None:
             return TraceFile(name, own.read_bytes())
         if Path(name).is_dir():
-            raise TraceError("is a folder and no trace", where=name, hint="give one of the files in it")
+            raise TraceError("is a folder, not a trace", where=name, hint="give one of the files in it")
     except OSError as error:
         raise TraceError(
             text("cannot read: {reason}", reason=error.strerror or error), where=name, hint="check the path"
         ) from None
     near = did_you_mean(name, packaged())
     raise TraceError(
-        "there is no such file",
+        "no such file",
         where=name,
         hint=near or text("give a file, or one of ours: {names}", names=listed(packaged())),
     )

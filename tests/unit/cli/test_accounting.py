@@ -69,7 +69,7 @@ def test_one_tenant_only(used: Paictl) -> None:
 @pytest.mark.parametrize(
     ("words", "message", "hint"),
     [
-        (["--month", "2999-01"], "--month: the month 2999-01 has not begun", "on this cluster it is"),
+        (["--month", "2999-01"], "--month: month 2999-01 has not started yet", "on this cluster it is"),
         (["--month", "2026-13"], "'2026-13' is not a month", "2026-10"),
         (["--month", "october"], "'october' is not a month", "2026-10"),
         (["--vc", "tenantx"], "--vc: virtual cluster 'tenantx'", "did you mean 'tenant"),

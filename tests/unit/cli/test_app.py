@@ -360,7 +360,7 @@ def test_schemas_can_be_listed_shown_and_exported(paictl: Paictl, tmp_path: Path
     (tmp_path / "schemas" / "job.schema.json").write_text("mine")
     again = paictl("config", "schema", "export", str(tmp_path / "schemas"))
     assert again.code == 2
-    assert "job.schema.json is there already" in again.err
+    assert "job.schema.json already exists" in again.err
     assert "--force" in again.err
     assert paictl("config", "schema", "export", str(tmp_path / "schemas"), "--force").code == 0
 

@@ -29,7 +29,7 @@ def submit(site: Paictl, home: Path, name: str, *words: str) -> str:
 def test_a_budget_is_set_shown_obeyed_and_removed(site: Paictl, home: Path) -> None:
     said = site("usage", "budget", "set", "--vc", "tenanta", "--hours", "1", "--yes")
     assert said.code == 0, said.err
-    assert "virtual cluster tenanta has used 1.00 of 1 device hours in its budget: no new job of it starts" in said.err
+    assert "virtual cluster tenanta has used 1.00 of 1 device hours in its budget: no new jobs start" in said.err
     assert "services-configuration.yaml:" in said.err
     assert site("service", "refresh", "-n", "hivedscheduler").code == 0
     (budget,) = site("usage", "budget", "list", "-o", "json").data["budgets"]
@@ -63,11 +63,11 @@ def test_setting_a_budget_changes_nothing_else_and_keeps_comments(site: Paictl, 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--vc", "tenanta"), "say either what to set or --remove"),
-        (("--vc", "tenanta", "--hours", "1", "--remove"), "say either what to set or --remove"),
+        (("--vc", "tenanta"), "give either values to set or --remove"),
+        (("--vc", "tenanta", "--hours", "1", "--remove"), "give either values to set or --remove"),
         (("--vc", "tenanta", "--over", "warn"), "a new budget needs a number of device hours"),
-        (("--vc", "tenanta", "--remove"), "there is no such budget"),
-        (("--vc", "tenantz", "--hours", "1"), "there is no virtual cluster 'tenantz'"),
+        (("--vc", "tenanta", "--remove"), "no such budget"),
+        (("--vc", "tenantz", "--hours", "1"), "no virtual cluster 'tenantz'"),
     ],
 )
 def test_what_cannot_be_set_is_refused_and_nothing_is_stored(site: Paictl, words: tuple[str, ...], said: str) -> None:
@@ -96,4 +96,4 @@ def test_limits_are_shown_with_what_is_held(site: Paictl, home: Path) -> None:
     assert [line.split() for line in lines] == [
         ["VC", "USER", "CLASS", "HELD", "LIMIT"], ["tenantb", "-", "opportunistic", "0", "7"],
     ]  # fmt: skip
-    assert "user ann may hold 3 devices with a guarantee" in site("job", "explain", "ann~two").out
+    assert "user ann may hold 3 guaranteed devices" in site("job", "explain", "ann~two").out

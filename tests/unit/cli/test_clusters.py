@@ -53,7 +53,7 @@ def test_a_cluster_is_added_listed_used_and_forgotten(paictl: Paictl) -> None:
     assert paictl("cluster", "remove", "test").code == 0
     assert "*" in next(line for line in paictl("cluster", "list").out.splitlines() if "local" in line)
     done = paictl("cluster", "use", "test")
-    assert (done.code, "there is no cluster 'test'" in done.err) == (2, True)
+    assert (done.code, "no cluster 'test'" in done.err) == (2, True)
     assert paictl("cluster", "remove", "local").code == 2
     assert paictl("node", "list").code == 4, "back on this machine, where none is up"
 
@@ -100,7 +100,7 @@ def test_what_is_for_this_machine_only_touches_no_other_and_not_this_one_instead
     assert paictl("cluster", "up", "--speed", "0").code == 0
     asked = len(kube.requests)
     done = paictl("cluster", *verb, "--cluster", "prod")
-    assert (done.code, f"paictl cluster {verb[0]} is for a cluster on this machine" in done.err) == (2, True)
+    assert (done.code, f"paictl cluster {verb[0]} works only on the local cluster" in done.err) == (2, True)
     assert len(kube.requests) == asked
     assert paictl("cluster", "status").code == 0, "what is on this machine is still there"
 

@@ -102,7 +102,7 @@ def test_any_shell_s_script_can_be_asked_for_in_any_shell(paictl: Paictl, monkey
     assert "COMPREPLY" in paictl("completion").out
     assert "#compdef" in paictl("completion", "zsh").out
     monkeypatch.setenv("SHELL", "/bin/tcsh")
-    assert "there is no completion for the shell 'tcsh'" in paictl("completion").err
+    assert "no completion for the shell 'tcsh'" in paictl("completion").err
 
 
 def test_a_completion_is_installed_where_the_shell_looks(

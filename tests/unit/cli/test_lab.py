@@ -77,7 +77,7 @@ def test_solve_skip_answer_status_and_report(paictl: Paictl) -> None:
     unsolved = paictl("lab", "solve")
     assert "$ paictl job submit job-3.yaml" in unsolved.out
     assert unsolved.code == 1, "job-3 does not wait, because the step before was left out"
-    assert "begin anew with paictl lab reset" in unsolved.out
+    assert "restart with paictl lab reset" in unsolved.out
     paictl("lab", "reset", "-y")
     paictl("lab", "start")
     paictl("lab", "skip", "too-big", "--reason", "known")
@@ -159,7 +159,7 @@ def test_a_report_without_a_name_is_refused(paictl: Paictl) -> None:
 @pytest.mark.usefixtures("home")
 def test_start_without_a_number_goes_on(paictl: Paictl) -> None:
     assert paictl("lab", "start").out.startswith("01 ")
-    assert "this lab has begun" in paictl("lab", "start").out
+    assert "this lab was started" in paictl("lab", "start").out
     paictl("lab", "solve", "--all")
     assert paictl("lab", "start").out.startswith("02 ")
     paictl("lab", "reset", "9")
@@ -173,7 +173,7 @@ def test_start_without_a_number_goes_on(paictl: Paictl) -> None:
         (["answer", "1", "x"], 2, ["no lab was started yet"]),
         (["report", "-o", "r.html", "--name", "L"], 2, ["nothing to report"]),
         (["report", "-o", "r.pdf", "--name", "L"], 2, ["cannot be written as '.pdf'", ".md, .html, .json"]),
-        (["run", "99"], 2, ["there is no lab '99'", "paictl lab list"]),
+        (["run", "99"], 2, ["no lab '99'", "paictl lab list"]),
         (["start", "--lang", "fr"], 2, ["'fr' is not one of 'en', 'zh'"]),
         (["verify", "--lang", "zh"], 2, ["尚未开始任何实验", "开始：paictl lab start 1"]),
     ],
@@ -257,7 +257,7 @@ def test_paictl_is_found_in_the_shell_however_it_was_called(
     done = subprocess.run(["/bin/sh", "-c", script], cwd=home, capture_output=True, text=True, check=False)
     assert "job-2  Running" in done.stdout
     assert "✓ first-runs" in done.stdout
-    assert "go on: paictl lab next" in done.stdout
+    assert "continue: paictl lab next" in done.stdout
     monkeypatch.setenv("SHELL", "/usr/bin/env")
     assert paictl("lab", "shell").code == 0
     (home / "bin").mkdir()

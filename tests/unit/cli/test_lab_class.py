@@ -100,7 +100,7 @@ def test_a_student_hands_in_from_another_computer(room: Classroom, home: Path, p
         done = paictl("lab", "class", "hand-in", str(file), "--server", base, *to)
         assert (done.code, done.err) == (0, "handed in; labs: 1, checks passed: 0 of 5\n")
         file.write_text("hello")
-        assert "holds no report" in paictl("lab", "class", "hand-in", str(file), "--server", base, *to).err
+        assert "contains no lab report" in paictl("lab", "class", "hand-in", str(file), "--server", base, *to).err
         secret.write_text("wrong-one")
         assert "does not let ann sign in" in paictl("lab", "class", "hand-in", str(file), "--server", base, *to).err
     gone = paictl("lab", "class", "hand-in", str(file), "--server", base, *to)
@@ -121,7 +121,7 @@ def test_a_visit_needs_a_server_or_a_lab(home: Path, paictl: Paictl) -> None:
     [
         ("06", ("fill", "gang", "overtake"), "job submit job-6.yaml", "--name job-6b"),
         ("16", ("five", "service"), "job submit job-b.yaml --priority prod", "give the new one another"),
-        ("06", ("fill",), "job submit job-5.yaml", "nothing more is needed"),
+        ("06", ("fill",), "job submit job-5.yaml", "its step is done"),
     ],
 )
 def test_a_name_that_is_taken_leads_to_what_the_step_wants(

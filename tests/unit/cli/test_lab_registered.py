@@ -106,7 +106,7 @@ def test_hints_at_a_site_name_no_step_to_go_back_to(
     prod.set_service("hivedscheduler", running=False)
     failed = paictl("lab", "solve", "2")
     assert failed.code == 1
-    assert "begin anew with paictl lab reset (and a lower --pace)" in failed.err + failed.out
+    assert "restart with paictl lab reset (and a lower --pace)" in failed.err + failed.out
     assert "--step" not in paictl("lab", "verify", "2").out
     assert "--step" not in paictl("lab", "next", "2").out
 

@@ -56,7 +56,7 @@ def test_what_a_reset_took_comes_back(in_shell: Path, paictl: Paictl) -> None:
     assert jobs(paictl) == []
     nothing = paictl("lab", "restore", "3")
     assert nothing.code == 2
-    assert "there is no backup of lab 03" in nothing.err
+    assert "no backup of lab 03" in nothing.err
 
 
 def test_a_step_can_be_taken_back(in_shell: Path, paictl: Paictl) -> None:

@@ -36,7 +36,10 @@ def test_a_job_that_is_not_of_the_lab_is_named(paictl: Paictl) -> None:
     paictl("job", "submit", "job-2.yaml", "--name", "extra2")
     paictl("job", "submit", "job-2.yaml")
     out = paictl("lab", "verify").out
-    assert "→ extra2 is no job of this lab and may hold what another needs: paictl job stop extra2" in out
+    assert (
+        "→ extra2 does not belong to this lab and may hold devices that another job needs: paictl job stop extra2"
+        in out
+    )
     assert "cannot be undone" not in out
     assert "lab: ✓ job-2 runs" in paictl("job", "stop", "extra2").err
 

@@ -26,18 +26,18 @@ OF_STUDENTS = ("lab", "job", "node", "cluster", "service", "config push", "sim")
 
 
 def test_a_text_is_its_english_and_knows_its_chinese() -> None:
-    said = text("there is no node {name!r}", name="gpu9")
-    assert said == "there is no node 'gpu9'"
+    said = text("no node {name!r}", name="gpu9")
+    assert said == "no node 'gpu9'"
     assert said.of("zh") == "没有节点 'gpu9'"
     assert said.of("fr") == said
-    assert in_language("say it with --yes", "zh") == "加上 --yes 即表示确认"
+    assert in_language("pass --yes to confirm", "zh") == "加上 --yes 即表示确认"
     assert in_language("nobody has translated this", "zh") == "nobody has translated this"
     assert in_language("", "zh") == ""
 
 
 def test_a_text_in_a_text_is_said_in_the_same_language() -> None:
-    inner = text("there is no node {name!r}", name="n")
-    assert text("{question}: needs an answer", question=inner).of("zh") == "没有节点 'n'：需要确认"
+    inner = text("no node {name!r}", name="n")
+    assert text("{question}: an answer is required", question=inner).of("zh") == "没有节点 'n'：需要确认"
 
 
 def test_one_thing_and_several() -> None:
@@ -105,7 +105,7 @@ def test_the_environment_chooses_the_language(paictl: Paictl, monkeypatch: pytes
     done = paictl("jub")
     assert done.err == "错误：paictl 没有子命令 'jub'\n提示：你是否想输入 'job'？全部命令：paictl -h\n"
     monkeypatch.setenv("PAICTL_LANG", "en")
-    assert paictl("jub").err.startswith("error: there is no command 'jub' in paictl\nhint: did you mean 'job'?")
+    assert paictl("jub").err.startswith("error: no command 'jub' in paictl\nhint: did you mean 'job'?")
 
 
 def test_the_file_of_the_user_chooses_it_too(paictl: Paictl, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

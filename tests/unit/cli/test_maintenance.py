@@ -39,7 +39,7 @@ def test_who_must_leave_is_said_before_and_asked_about(paictl: Paictl) -> None:
     assert (refused.code, "--yes" in refused.err) == (2, True)
     done = paictl(*words, "--yes")
     assert done.code == 0
-    assert f"window maintenance-1 is added: {node} from " in done.out
+    assert f"window maintenance-1 added: {node} from " in done.out
     (row,) = paictl("maintenance", "list").out.splitlines()[1:]
     assert row.split()[:2] == ["maintenance-1", "planned"]
     assert f"maintenance: maintenance-1: {node} from " in paictl("node", "show", node).out
@@ -77,10 +77,10 @@ def test_the_drain_happens_by_time(paictl: Paictl) -> None:
         (("--nodes", "worker9", "--for", "4h"), 1, "no node 'worker9'"),
         (("--nodes", "worker1", "--for", "4h", "--from", "2001-01-01T00:00"), 1, "in the past"),
         (("--nodes", "worker1", "--for", "4h", "--from", "soon"), 2, "is not a time"),
-        (("--nodes", "worker1", "--for", "infinity"), 2, "not a span of time that ends"),
+        (("--nodes", "worker1", "--for", "infinity"), 2, "not a finite span of time"),
         (("--for", "4h"), 2, "no node given"),
         (("--cells", "nowhere", "--for", "4h"), 2, "no physical cell 'nowhere'"),
-        (("--nodes", "worker1", "--for", "4h", "--name", "A b"), 1, "not a valid name"),
+        (("--nodes", "worker1", "--for", "4h", "--name", "A b"), 1, "not a valid window name"),
     ],
 )
 def test_what_cannot_be_is_refused_with_what_to_do(

@@ -41,9 +41,9 @@ def test_a_change_says_what_it_left_as_it_was(paictl: Paictl) -> None:
         "node worker1 cordoned\n",
         "node worker1 cordoned already\n",
         "node worker1 made to fail\n",
-        "node worker1 uncordoned; it is Failed still: paictl node heal worker1\n",
+        "node worker1 uncordoned; it is still Failed: paictl node heal worker1\n",
         "node worker1 cordoned\n",
-        "node worker1 healed; it is Cordoned still: paictl node uncordon worker1\n",
+        "node worker1 healed; it is still Cordoned: paictl node uncordon worker1\n",
         "node worker1 uncordoned\n",
         "node worker1 uncordoned already\n",
     ]
@@ -58,7 +58,7 @@ def test_a_broken_device_gets_no_pod_and_names_those_that_run_on_it(paictl: Paic
     failed = paictl("node", "fail", "worker1", "--device", "3", "--device", "0")
     assert failed.err.splitlines() == [
         "devices 0, 3 of node worker1 made to fail",
-        "ann~first/train[0] runs there and goes on",
+        "ann~first/train[0] runs there and keeps running",
     ]
     shown = paictl("node", "show", "worker1", "-o", "json").data
     assert (shown["condition"], shown["bad_devices"]) == ("Ready", [0, 3])
@@ -80,7 +80,7 @@ def test_a_device_that_is_not_there_breaks_on_no_node(paictl: Paictl) -> None:
 
 def test_nothing_is_changed_where_one_of_the_names_is_wrong(paictl: Paictl) -> None:
     done = paictl("node", "cordon", "worker1", "woker2")
-    assert (done.code, "there is no node 'woker2'" in done.err, "worker2" in done.err) == (2, True, True)
+    assert (done.code, "no node 'woker2'" in done.err, "worker2" in done.err) == (2, True, True)
     assert set(conditions(paictl).values()) == {"Ready"}
 
 
@@ -88,7 +88,7 @@ def test_a_node_is_added_like_another_and_removed(paictl: Paictl) -> None:
     assert paictl("node", "add", "worker3", "--address", "10.0.1.3", "--like", "worker1").code == 0
     assert conditions(paictl)["worker3"] == "Ready"
     taken = paictl("node", "add", "worker4", "--address", "10.0.1.3", "--like", "worker1")
-    assert (taken.code != 0, "node 'worker3' has the address 10.0.1.3 already" in taken.err) == (True, True)
+    assert (taken.code != 0, "node 'worker3' already has the address 10.0.1.3" in taken.err) == (True, True)
     assert paictl("node", "remove", "worker3", "-y").code == 0
     assert "worker3" not in conditions(paictl)
 
@@ -96,9 +96,9 @@ def test_a_node_is_added_like_another_and_removed(paictl: Paictl) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("Worker_3", "--address", "10.0.1.3", "--like", "worker1"), "is no host name"),
-        (("worker3", "--address", "10.0.1.300", "--like", "worker1"), "is no IP address"),
-        (("worker3", "--address", "10.0.1.3"), "say what the machine has"),
+        (("Worker_3", "--address", "10.0.1.3", "--like", "worker1"), "is not a valid host name"),
+        (("worker3", "--address", "10.0.1.300", "--like", "worker1"), "is not a valid IP address"),
+        (("worker3", "--address", "10.0.1.3"), "specify what the machine has"),
         (("worker3", "--address", "10.0.1.3", "--sku", "V100=gpu:many"), "gpu"),
     ],
 )

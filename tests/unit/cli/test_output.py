@@ -190,4 +190,4 @@ def test_configuration_is_checked_where_there_is_no_posix(tmp_path: Path) -> Non
 
 
 def test_no_group_has_the_help_of_an_option(paictl: Paictl) -> None:
-    assert "extender    Serve a real kube-scheduler" in paictl("-h").out
+    assert "extender     Serve a kube-scheduler" in paictl("-h").out

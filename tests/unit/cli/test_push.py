@@ -67,7 +67,7 @@ def test_what_a_colleague_added_meanwhile_is_not_dropped_unasked(paictl: Paictl,
     edit(mine, "memory: 32768Mi", "memory: 30000Mi")
     done = push(paictl, mine)
     assert (done.code, versions(paictl)) == (2, 2)
-    assert "was made from version 1, and the newest is 2" in done.err
+    assert "is based on version 1, but the newest is 2" in done.err
     assert "paictl config pull" in done.err
     rows = {line.split()[1]: line for line in done.out.splitlines()[1:]}
     assert rows["hivedscheduler.config.virtualClusters.teamb"].split()[2:3] == ["-"]
@@ -111,7 +111,7 @@ def test_a_plan_is_kept_and_applied_unless_the_cluster_has_moved(paictl: Paictl,
     assert (done.code, "version 2 stored" in done.err) == (0, True)
     assert paictl("config", "history", "-o", "json").data[-1]["message"] == "rename"
     again = paictl("config", "apply", str(file), "-y")
-    assert (again.code, "the cluster has moved" in again.err, versions(paictl)) == (2, True, 2)
+    assert (again.code, "the configuration has changed since" in again.err, versions(paictl)) == (2, True, 2)
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[1]", '{"kind": "other", "base": 1, "message": "", "files": {}}'])
@@ -265,7 +265,7 @@ def test_a_file_that_cannot_be_read_is_named_with_its_path(paictl: Paictl, tmp_p
 def test_what_nobody_named_is_asked_for(paictl: Paictl, verb: str) -> None:
     for words in ((), ("-k", "cluster-configuration")):
         done = paictl("service", verb, *words)
-        assert (done.code, done.out, "needs an answer" in done.err) == (2, "", True)
+        assert (done.code, done.out, "an answer is required" in done.err) == (2, "", True)
     assert paictl("service", verb, "--cluster-id", "pai").code in (0, 3)
     if verb != "delete":
         assert paictl("service", "start").code == 0
@@ -290,7 +290,7 @@ def test_a_deployment_replaces_no_newer_configuration(
     assert push(paictl, yours).code == 0
     edit(mine, "memory: 32768Mi", "memory: 30000Mi")
     cluster = open_target("local")
-    with pytest.raises(StaleFilesError, match="was made from version 1, and the newest is 2"):
+    with pytest.raises(StaleFilesError, match="is based on version 1, but the newest is 2"):
         plan_configuration(cluster, mine)
     (mine / MARK).unlink()
     with pytest.raises(ConflictError, match="it is not known whether these files are newer") as caught:

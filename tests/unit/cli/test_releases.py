@@ -59,7 +59,7 @@ def test_a_newer_release_is_said_with_exit_code_1(paictl: Paictl, index: str, mo
 def test_this_being_the_newest_is_exit_code_0(paictl: Paictl, index: str) -> None:
     answer(versions=["0.0.1"], files=[])
     done = paictl("version", "--check", "--index", index)
-    assert (done.code, "this is the newest release" in done.err) == (0, True)
+    assert (done.code, "this is the latest release" in done.err) == (0, True)
     Index.answers.clear()
     done = paictl("version", "--check", "--index", index)
     assert (done.code, "no release of paictl" in done.err) == (0, True)

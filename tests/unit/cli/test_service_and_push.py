@@ -62,7 +62,7 @@ def test_all_services_of_a_new_cluster_are_ready(paictl: Paictl) -> None:
 def test_a_stopped_scheduler_makes_the_rest_server_not_ready(paictl: Paictl) -> None:
     done = paictl("service", "stop", "-n", "hivedscheduler")
     assert done.out == "hivedscheduler: stopped\n"
-    assert "is needed by rest-server and webportal, which run on without it" in done.err
+    assert "is needed by rest-server and webportal, which keep running without it" in done.err
     done = paictl("service", "status", "-n", "rest-server")
     assert done.code == 1
     assert "needs hivedscheduler (stopped)" in done.out
@@ -87,7 +87,7 @@ def test_a_start_that_lacks_something_does_nothing_and_says_how(paictl: Paictl) 
 
 def test_everything_stops_and_starts_again(paictl: Paictl) -> None:
     done = paictl("service", "stop")
-    assert (done.code, done.out, "needs an answer" in done.err) == (2, "", True)
+    assert (done.code, done.out, "an answer is required" in done.err) == (2, "", True)
     assert paictl("service", "stop", "-y").out.splitlines()[-1] == "cluster-configuration: stopped"
     assert paictl("service", "start").out.splitlines()[0] == "cluster-configuration: started"
     assert paictl("service", "status").code == 0
@@ -97,7 +97,7 @@ def test_delete_asks_and_says_what_is_lost(paictl: Paictl) -> None:
     done = paictl("service", "delete", "-n", "cluster-configuration")
     assert done.code == 2
     assert "lost with cluster-configuration: 1 version of the configuration" in done.err
-    assert "needs an answer" in done.err
+    assert "an answer is required" in done.err
     assert "at start" in paictl("config", "history").out
     done = paictl("service", "delete", "-n", "cluster-configuration", "-y")
     assert (done.code, done.out) == (0, "cluster-configuration: deleted\n")
@@ -121,7 +121,7 @@ def test_another_cluster_is_not_touched(paictl: Paictl) -> None:
 def test_what_was_pulled_can_be_pushed_and_changes_nothing(paictl: Paictl, pulled: Path) -> None:
     done = paictl("config", "push", "-p", str(pulled), "-y")
     assert (done.code, done.out) == (0, "")
-    assert "has this configuration already" in done.err
+    assert "already has this configuration" in done.err
     assert paictl("config", "diff", str(pulled)).code == 0
 
 
@@ -152,7 +152,7 @@ def test_a_push_asks_and_a_dry_run_does_not(paictl: Paictl, pulled: Path) -> Non
     edit(pulled, "vc1:", "vc2:")
     done = paictl("config", "push", "-p", str(pulled))
     assert done.code == 2
-    assert "needs an answer" in done.err
+    assert "an answer is required" in done.err
     assert paictl("config", "push", "-p", str(pulled), "--dry-run").code == 0
     assert len(paictl("config", "history", "-o", "json").data) == 1
     assert paictl("config", "push", "-p", str(pulled), "--cluster-id", "pai").code == 0
@@ -186,7 +186,7 @@ def test_rollback_stores_an_old_version_again(paictl: Paictl, pulled: Path) -> N
     assert paictl("config", "rollback", "1", "--dry-run").code == 0
     done = paictl("config", "rollback", "1", "-y")
     assert "version 3 stored" in done.err
-    assert "has this configuration already" in paictl("config", "rollback", "1", "-y").err
+    assert "already has this configuration" in paictl("config", "rollback", "1", "-y").err
     messages = [row["message"] for row in paictl("config", "history", "-o", "json").data]
     assert messages == ["at start", "rename", "version 1 again"]
     assert paictl("config", "rollback", "9", "-y").code == 2
@@ -198,7 +198,7 @@ def test_pull_does_not_overwrite_unless_told(paictl: Paictl, pulled: Path) -> No
     edit(pulled, "vc1:", "vc2:")
     done = paictl("config", "pull", "-o", str(pulled))
     assert done.code == 2
-    assert "is there already" in done.err
+    assert "already exists" in done.err
     assert paictl("config", "pull", "-o", str(pulled), "--force", "--version", "1").code == 0
 
 

@@ -34,7 +34,7 @@ def test_the_same_as_data(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("jobs: [", "is not YAML"), ("jobs: 3", "jobs: expected a list"), (None, "there is no such file")],
+    [("jobs: [", "is not YAML"), ("jobs: 3", "jobs: expected a list"), (None, "no such file")],
 )
 def test_a_bad_trace_is_refused(
     text: str | None, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -161,7 +161,7 @@ def test_bad_rows_are_reported_with_their_lines_and_counted(tmp_path: Path, caps
     assert run(["sim", "run", str(path), "--policy", "fifo", "--cluster", "1x2", "-o", "json"]) == 0
     captured = capsys.readouterr()
     assert json.loads(captured.out)["trace"]["bad_rows"] == 9
-    assert f"{path}: 9 of 12 rows are no jobs and were left out" in captured.err
+    assert f"{path}: 9 of 12 rows are not jobs and were left out" in captured.err
     assert f"{path}:5: a job needs at least 1 device, not 0" in captured.err
     assert "and 4 more" in captured.err
     data = json.loads(out(capsys, "traces", path, "-o", "json"))
@@ -173,10 +173,10 @@ def test_bad_rows_are_reported_with_their_lines_and_counted(tmp_path: Path, caps
     [
         (("run", "tiny", "--policy", "fifi", "--cluster", "1x2"), "no policy 'fifi'"),
         (("run", "tiny", "--policy", "fifo:speed=1", "--cluster", "1x2"), "no parameter 'speed'"),
-        (("run", "tiny", "--policy", "fifo", "--cluster", "many"), "many: there is no such file"),
+        (("run", "tiny", "--policy", "fifo", "--cluster", "many"), "many: no such file"),
         (("run", "tiny", "--policy", "fifo", "--cluster", "0x4"), "at least one node"),
         (("run", "tiny", "--policy", "fifo", "--cluster", "9999x999"), "more than 1,000,000 devices"),
-        (("run", "tny", "--policy", "fifo", "--cluster", "1x2"), "tny: there is no such file"),
+        (("run", "tny", "--policy", "fifo", "--cluster", "1x2"), "tny: no such file"),
         (("run", "tiny", "--policy", "fifo", "--cluster", "1x2", "--format", "x"), "no format 'x'"),
         (("run", "tiny", "--policy", "fifo", "--cluster", "1x2", "--jobs", "/nowhere/x.csv"), "cannot write"),
         (("compare", "tiny", "--policy", "fifo"), "needs policies and a cluster"),

@@ -106,4 +106,4 @@ def test_a_file_that_is_there_stays(cluster: Path, paictl: Paictl) -> None:
     file.write_text("mine")
     done = paictl("support", "bundle", "--file", str(file))
     assert (done.code, file.read_text()) == (2, "mine")
-    assert "is there already" in done.err
+    assert "already exists" in done.err

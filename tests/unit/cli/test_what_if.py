@@ -141,7 +141,7 @@ def test_the_cluster_can_be_named(home: Path, paictl: Paictl, files: Path, monke
     here = paictl("sim", "what-if", "--from-cluster", "local", *new)
     assert (here.code, "no job of it has ended yet" in here.err) == (2, True)
     said = {
-        ("--from-cluster", "lokal"): "there is no cluster 'lokal'",
+        ("--from-cluster", "lokal"): "no cluster 'lokal'",
         ("--from-cluster", str(files / "jobs.csv")): "is a file and no cluster",
         ("--from-cluster", "local", "--cluster", "prod"): "--from-cluster says local and another option prod",
         ("--from-cluster", "prod", "--state", str(home / "state")): "--from-cluster says prod and another option local",

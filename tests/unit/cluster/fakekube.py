@@ -52,7 +52,7 @@ class FakeKube(KubeClient):
                 raise _error(404, "the namespace is not there")
             path = f"{path}/{body['metadata']['name']}"
             if path in self.objects:
-                raise _error(409, "is there already")
+                raise _error(409, "already exists")
             body["metadata"]["creationTimestamp"] = _stamp()
             return self._kept(path, body)
         if method == "GET" and path.rpartition("/")[2] in ("configmaps", "secrets", "nodes", "pods", "usagebooks"):

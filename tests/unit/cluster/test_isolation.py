@@ -95,13 +95,13 @@ def unenforced(server: dict[str, Json]) -> None:
 
 
 @pytest.mark.parametrize(("name", "words", "change"), [
-    ("hivedscheduler-devices", "there is no such policy", lambda it: it.pop(POLICIES + "hivedscheduler-devices")),
-    ("hivedscheduler-devices", "it only warns", weaken_binding),
+    ("hivedscheduler-devices", "the policy does not exist", lambda it: it.pop(POLICIES + "hivedscheduler-devices")),
+    ("hivedscheduler-devices", "only warns", weaken_binding),
     ("hivedscheduler-annotations", "no binding", lambda it: it.pop(BINDINGS + "hivedscheduler-annotations")),
     ("pod-security", "lacks the label", unlabel),
     ("pod-security", "enforces privileged", allow_all),
     ("pod-security", "enforces privileged", unenforced),
-    ("pod-security", "there is no namespace", lambda it: it.pop(JOBS)),
+    ("pod-security", "does not exist", lambda it: it.pop(JOBS)),
     ("network-policies", "missing: hivedscheduler-extender", lambda it: it.pop(NETWORK + "hivedscheduler-extender")),
 ])  # fmt: skip
 def test_what_was_taken_away_is_named(name: str, words: str, change: Callable[[dict[str, Json]], object]) -> None:

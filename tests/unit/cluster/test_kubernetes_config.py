@@ -201,7 +201,7 @@ def test_history_is_bounded_and_numbers_go_on(monkeypatch: pytest.MonkeyPatch) -
         assert push(kube, f"v{number}").number == number
     assert read(kube) == {4: "v4", 5: "v5", 6: "v6"}
     assert len(kube.of("secrets")) == 3
-    with pytest.raises(ClusterError, match="there is no version 1"):
+    with pytest.raises(ClusterError, match="no version 1"):
         KubernetesCluster(kube, "pai").configuration(1)
     monkeypatch.setattr(heads, "KEPT_BYTES", 3000)
     push(kube, "v7")
@@ -259,7 +259,7 @@ def test_damage_by_hand_is_told_and_never_taken_for_a_version() -> None:
     assert read(kube) == {2: "two"}
     kube.objects[path + new]["data"] = dict.fromkeys(kube.objects[path + new]["data"], "changed")
     for ask in (KubernetesCluster(kube, "pai").configurations, KubernetesCluster(kube, "pai").configuration):
-        with pytest.raises(ClusterError, match="version 2 is damaged"):
+        with pytest.raises(ClusterError, match="version 2 is corrupt"):
             ask()
     kube.objects[path + "paictl-configuration"]["data"]["versions"] = "[{]"
     with pytest.raises(ClusterError, match="cannot be read"):
@@ -281,7 +281,7 @@ def test_the_first_push_fixes_the_id_and_openpai_s_comes_before_the_name_it_was_
     kube.objects.pop(default + "pai-cluster-id")
     kube.objects.pop(default + "pai-configuration")
     assert KubernetesCluster(kube, "another name").name == "pai"
-    with pytest.raises(ClusterError, match="OpenPAI has left no configuration"):
+    with pytest.raises(ClusterError, match="has no OpenPAI configuration"):
         KubernetesCluster(kube, "prod").left_by_openpai()
 
 

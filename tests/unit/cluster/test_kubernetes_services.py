@@ -274,7 +274,9 @@ def test_a_conflict_says_who_owns_which_field_and_a_refusal_names_each_object() 
     conflict.body = {"details": {"causes": causes}}
     error = _refusal([(body, conflict)], "nothing was applied")
     assert isinstance(error, ConflictError)
-    assert error.message == "fields belong to others: ConfigMap s/x: .data.a belongs to kubectl; nothing was applied"
+    assert (
+        error.message == "fields are managed by others: ConfigMap s/x: .data.a belongs to kubectl; nothing was applied"
+    )
     refused = KubeError("PATCH /x: bad", status=422)
     refused.body = {"message": "replicas: must not be negative"}
     error = _refusal([({**body, "metadata": {"name": f"x{n}"}}, refused) for n in range(7)], "nothing was applied")
@@ -295,7 +297,7 @@ def test_the_images_of_machines_without_a_registry_are_kept_with_the_cluster() -
     assert noted_images(kube.again()) == frozenset({"a:1", "b:1"})
     before, kube.requests = kube.of("configmaps"), []
     note_images(kube, ["a:1", "b:1"])
-    assert [method for method, _ in kube.requests] == ["GET"]  # what is there already is not written again
+    assert [method for method, _ in kube.requests] == ["GET"]  # what already exists is not written again
     note_images(kube, ["a:2"])
     assert noted_images(kube) == frozenset({"a:2"})
     assert before.keys() == kube.of("configmaps").keys() == {"paictl-images"}

@@ -67,7 +67,7 @@ def test_what_cannot_be_is_refused_before_anything_is_written(kube: FakeKube) ->
 def test_a_damaged_object_is_named(kube: FakeKube) -> None:
     add(kube, "w1")
     kube.objects[PATH]["data"] = {"windows.json": '[{"name": "x"}]'}
-    with pytest.raises(ClusterError, match="damaged") as refused:
+    with pytest.raises(ClusterError, match="corrupt") as refused:
         cluster(kube).windows()
     assert refused.value.where == f"configmap paictl-system/{NAME}"
 

@@ -112,7 +112,7 @@ def test_a_secret_that_the_cluster_lost_is_said(tmp_path: Path) -> None:
         (HEAD.format(kind="ConfigMap") + "data: {}\ndata: {}\n", 6, "'data' is there twice"),
         ("kind: ConfigMap\nmetadata: {name: x}\n", 1, "without apiVersion"),
         (HEAD.format(kind="ConfigMap") + "---\nversion: {{ version }}\n", 6, "without apiVersion, kind, metadata.name"),
-        ("---\n- a list\n", 2, "no object"),
+        ("---\n- a list\n", 2, "to an object"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_told_with_file_and_line(tmp_path: Path, template: str, line: int, message: str) -> None:

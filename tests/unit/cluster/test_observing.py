@@ -132,7 +132,7 @@ def test_kais_leaf_queues_and_volcanos_guarantees() -> None:
     ]
     found = read(Server(scheduling_run_ai__queues=queues))
     assert [(share.name, share.asks[0].devices) for share in found.shares] == [("half", 1), ("ml", 12)]
-    assert "Queue half has a quota of 1.5 devices, which is no number of cells" in found.remarks
+    assert "Queue half has a quota of 1.5 devices, which is not a whole number of cells" in found.remarks
     gpu = {"nvidia.com/gpu": 8}
     volcano = [
         named("root", {"capability": gpu}),

@@ -148,7 +148,7 @@ def test_hostile_names_are_only_text(tab: Page, bench: MakeBench, tmp_path: Path
 
 def test_a_cluster_without_anything_is_no_error(tab: Page, bench: MakeBench, tmp_path: Path) -> None:
     picture = bench().cluster.picture(history=True)
-    show(tab, replace(picture, chains=(), vcs=(), note="no configuration was pushed yet"), tmp_path)
+    show(tab, replace(picture, chains=(), vcs=(), note="no configuration has been pushed yet"), tmp_path)
     assert "no configuration" in tab.run("document.getElementById('note').textContent")
     show(tab, replace(picture, timeline=None), tmp_path)
     assert "without history" in tab.run("document.getElementById('labels').textContent")

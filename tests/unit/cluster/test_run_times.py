@@ -87,7 +87,7 @@ def test_no_clock_runs_out_to_the_limit_of_a_job_that_has_ended(bench: MakeBench
 def test_a_tenant_gives_a_default_and_refuses_what_is_too_long(bench: MakeBench) -> None:
     lab = bench()
     with_rules(lab, "vc1: {default-run-time: 2m, max-run-time: 1h}")
-    with pytest.raises(JobError, match="more than virtual cluster vc1 allows"):
+    with pytest.raises(JobError, match="exceeds the limit of virtual cluster vc1"):
         lab.submit("long", "vc1", max_run_time="2h")
     key = lab.submit("one", "vc1", commands=["sleep 1h"])
     assert lab.submit("other", "default", commands=["sleep 1h"])
@@ -102,7 +102,7 @@ def test_a_tenant_gives_a_default_and_refuses_what_is_too_long(bench: MakeBench)
 def test_a_tenant_that_demands_a_limit_refuses_jobs_without(bench: MakeBench) -> None:
     lab = bench()
     with_rules(lab, "vc1: {require-run-time: true}")
-    with pytest.raises(JobError, match="must say how long") as refused:
+    with pytest.raises(JobError, match="must set a maximum run time") as refused:
         lab.submit("one", "vc1")
     assert refused.value.path == "extras.maxRunTime"
     assert lab.state(lab.submit("two", "vc1", max_run_time=60)) == "Running"

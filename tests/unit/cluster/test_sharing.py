@@ -159,7 +159,7 @@ def test_no_user_holds_more_devices_with_a_guarantee_than_the_limit(lab: Bench) 
     elsewhere = submit(lab, "ann", "elsewhere", "tenantb", gpu=8)
     assert [lab.state(key) for key in ann] == ["Running", "Running", "Waiting"]
     assert [lab.state(key) for key in (bob, lent, elsewhere)] == ["Running"] * 3
-    assert "user ann may hold 4 devices with a guarantee in virtual cluster tenanta, holds 4, and this needs 2" in said(
+    assert "user ann may hold 4 guaranteed devices in virtual cluster tenanta, holds 4, and this needs 2" in said(
         lab, ann[2]
     )
     lab.cluster.stop_job(ann[0])
@@ -168,7 +168,7 @@ def test_no_user_holds_more_devices_with_a_guarantee_than_the_limit(lab: Bench) 
 
 def test_a_gang_larger_than_its_users_limit_is_refused(lab: Bench) -> None:
     load(lab, "sharing: {user-limits: [{vc: tenanta, devices: 4}]}\n")
-    with pytest.raises(ClusterError, match="needs 8 devices together, and user ann may hold 4"):
+    with pytest.raises(ClusterError, match="needs 8 devices at once, and user ann may hold 4"):
         submit(lab, "ann", "large", gpu=4, instances=2)
     assert lab.state(submit(lab, "ann", "apart", gpu=4, instances=2, gang=False)) == "Running"
     assert lab.state(submit(lab, "ann", "lent", gpu=4, instances=2, priority="oppo")) in ("Running", "Waiting")
@@ -181,12 +181,10 @@ def test_a_tenant_borrows_no_more_devices_than_its_limit(lab: Bench) -> None:
     own = submit(lab, "ann", "own", gpu=4)
     assert [lab.state(key) for key in lent] == ["Running", "Running", "Waiting"]
     assert [lab.state(key) for key in (other, own)] == ["Running", "Running"]
-    assert "virtual cluster tenanta may borrow 4 devices without a guarantee, borrows 4, and this needs 2" in said(
-        lab, lent[2]
-    )
+    assert "virtual cluster tenanta may borrow 4 devices, borrows 4, and this needs 2" in said(lab, lent[2])
     lab.cluster.stop_job(lent[0])
     assert lab.state(lent[2]) == "Running"
-    with pytest.raises(ClusterError, match="needs 8 devices together, and virtual cluster tenanta may borrow 4"):
+    with pytest.raises(ClusterError, match="needs 8 devices at once, and virtual cluster tenanta may borrow 4"):
         submit(lab, "ann", "large", priority="oppo", gpu=8)
 
 

@@ -70,7 +70,7 @@ def test_jobs_that_have_ended_are_shown_with_their_tasks(busy: Bench) -> None:
     ended = [cluster.job(job.key) for job in cluster.jobs() if job.state.ended]
     assert len(ended) >= 3
     assert all(task.node and task.ended is not None for job in ended for task in job.tasks)
-    with pytest.raises(ClusterError, match="there is no job"):
+    with pytest.raises(ClusterError, match="no job"):
         cluster.job("ann~nobody")
 
 
@@ -118,7 +118,7 @@ def test_what_another_version_wrote_is_computed_anew(busy: Bench, what: str) -> 
 def test_a_damaged_state_is_told_though_views_were_written_down(busy: Bench) -> None:
     (kept,) = busy.cluster._store._db.execute("SELECT data FROM state").fetchone()
     changed(busy, "UPDATE state SET data = ?", kept.replace('"now":', '"mow":'))
-    with pytest.raises(ClusterError, match="damaged"):
+    with pytest.raises(ClusterError, match=r"damaged|corrupt"):
         busy.again().nodes()
     changed(busy, "UPDATE state SET data = ?", kept)
 
@@ -126,7 +126,7 @@ def test_a_damaged_state_is_told_though_views_were_written_down(busy: Bench) -> 
 def test_damaged_views_are_told(busy: Bench) -> None:
     row = busy.cluster._store.meta(still.KEY)
     changed(busy, "UPDATE meta SET value = ? WHERE key = ?", json.dumps({**row, "nodes": [{}]}), still.KEY)
-    with pytest.raises(ClusterError, match="damaged"):
+    with pytest.raises(ClusterError, match=r"damaged|corrupt"):
         busy.again().nodes()
     assert busy.again().jobs(), "what is not damaged can be seen"
 

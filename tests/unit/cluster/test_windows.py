@@ -196,7 +196,7 @@ def test_nothing_ever_runs_on_a_node_in_maintenance(bench: MakeBench, data: st.D
                     add(lab, *sorted(nodes), after=after, lasts=data.draw(st.sampled_from([MINUTE, HOUR])))
                 except WindowError:
                     continue
-                began |= _running(lab)  # who is there already stays until it begins
+                began |= _running(lab)  # who already exists stays until it begins
             case "remove":
                 for window in lab.cluster.windows()[:1]:
                     lab.cluster.remove_window(window.name)

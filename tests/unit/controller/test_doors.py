@@ -1,4 +1,4 @@
-"""A change of the scheduler's door: Jobs that wait are made again, what runs goes on."""
+"""A change of the scheduler's door: Waiting jobs are made again, what runs goes on."""
 
 from __future__ import annotations
 

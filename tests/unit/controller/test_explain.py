@@ -85,6 +85,6 @@ def test_a_job_beyond_its_users_limit_is_not_taken(kube: FakeJobs) -> None:
     cluster(kube).push(
         {**files, name: f"{files[name]}sharing: {{user-limits: [{{vc: tenanta, devices: 2}}]}}\n"}, "limit"
     )
-    with pytest.raises(ClusterError, match="needs 3 devices together, and user ann may hold 2"):
+    with pytest.raises(ClusterError, match="needs 3 devices at once, and user ann may hold 2"):
         cluster(kube).submit([request({"a": {"instances": 3}})])
     assert cluster(kube).submit([request({"a": {"instances": 3}}, gang=False)])

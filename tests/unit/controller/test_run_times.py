@@ -95,4 +95,4 @@ def test_a_job_made_by_hand_that_breaks_its_tenants_rule_fails_with_it(kube: Fak
     bench.look()
     found = job(kube)
     assert found.state is JobState.FAILED
-    assert "must say how long they run" in found.reason
+    assert "must set a maximum run time" in found.reason

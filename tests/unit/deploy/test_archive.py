@@ -57,15 +57,15 @@ def manifest_with(**values: object) -> Callable[[dict[str, bytes]], None]:
 
 
 CHANGES: dict[str, tuple[Callable[[dict[str, bytes]], object], str]] = {
-    "a file that was changed": (lambda files: files.update({PKI: b"other"}), "pki.tar is another file"),
-    "a file that is missing": (lambda files: files.pop(PKI), "pki.tar is missing"),
-    "a file too many": (lambda files: files.update({"../evil": b"x"}), r"\.\./evil is not named"),
+    "a file that was changed": (lambda files: files.update({PKI: b"other"}), "pki.tar has been modified"),
+    "a file that is missing": (lambda files: files.pop(PKI), "it lacks pki.tar"),
+    "a file too many": (lambda files: files.update({"../evil": b"x"}), r"\.\./evil is not in its manifest"),
     "no manifest": (lambda files: files.pop("manifest.json"), "it has no manifest"),
-    "a manifest that is no JSON": (lambda files: files.update({"manifest.json": b"{"}), "is no backup"),
-    "a manifest that is a list": (lambda files: files.update({"manifest.json": b"[]"}), "is no backup"),
-    "another form": (manifest_with(schemaVersion=2), "was written by another paictl"),
-    "a field of another kind": (manifest_with(revision="1"), "its manifest lacks something"),
-    "no snapshot": (manifest_with(files={}), "etcd/snapshot.db is missing"),
+    "a manifest that is no JSON": (lambda files: files.update({"manifest.json": b"{"}), "not a backup"),
+    "a manifest that is a list": (lambda files: files.update({"manifest.json": b"[]"}), "not a backup"),
+    "another form": (manifest_with(schemaVersion=2), "was written by another version of paictl"),
+    "a field of another kind": (manifest_with(revision="1"), "its manifest is incomplete"),
+    "no snapshot": (manifest_with(files={}), "it lacks etcd/snapshot.db"),
 }
 
 
@@ -104,7 +104,7 @@ def test_a_byte_that_fell_over_is_found_wherever_it_is(tmp_path: Path) -> None:
 def test_other_files_are_no_backup(tmp_path: Path) -> None:
     path = tmp_path / "text"
     path.write_text("hello\n" * 1000)
-    with pytest.raises(ArchiveError, match="is no backup"):
+    with pytest.raises(ArchiveError, match="not a backup"):
         read_backup(path)
     with pytest.raises(PaictlError, match="cannot be read: No such file"):
         read_backup(tmp_path / "absent")
@@ -113,5 +113,5 @@ def test_other_files_are_no_backup(tmp_path: Path) -> None:
 def test_one_that_is_spoiled_between_looking_and_unpacking_is_not_used(tmp_path: Path) -> None:
     backup = made(tmp_path)
     rewrite(backup.path, lambda files: files.update({SNAPSHOT: b"other"}))
-    with pytest.raises(ArchiveError, match="another file"):
+    with pytest.raises(ArchiveError, match="has been modified"):
         unpack(backup, SNAPSHOT, tmp_path / "out")

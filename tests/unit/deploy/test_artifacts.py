@@ -57,7 +57,7 @@ def test_every_missing_or_wrong_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "runc").unlink()
     found = {fault.artifact: fault.message for fault in faults_of(made)}
     assert found == {
-        "kubelet": f"is another file: SHA-256 {digest(b'other')[:12]}…, wanted {digest(b'b')[:12]}…",
+        "kubelet": f"is another file: SHA-256 {digest(b'other')[:12]}…, expected {digest(b'b')[:12]}…",
         "runc": "is missing",
     }
     with pytest.raises(ArtifactError, match=r"kubelet: is another file.* and 1 more"):
@@ -67,17 +67,17 @@ def test_every_missing_or_wrong_file_is_named(tmp_path: Path) -> None:
 
 def test_versions_that_do_not_go_together(tmp_path: Path) -> None:
     made = folder_with(tmp_path, kubeadm=b"a", kubelet=b"b", kubectl=b"c")
-    with pytest.raises(PaictlError, match=r"v1\.36\.0 is wished, here is v1\.37\.1"):
+    with pytest.raises(PaictlError, match=r"v1\.36\.0 is required, but this is v1\.37\.1"):
         made.version("v1.36.0")
     mixed = Artifacts(tmp_path, (replace(made.all[0], version="v1.36.0"), *made.all[1:]))
-    with pytest.raises(PaictlError, match="must be of one version"):
+    with pytest.raises(PaictlError, match="must have the same version"):
         mixed.version()
 
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "../outside"])
 def test_a_path_out_of_the_folder_is_refused(tmp_path: Path, path: str) -> None:
     write_lock(tmp_path, [Artifact("kubeadm", ArtifactKind.BINARY, "v1", "amd64", "", "0" * 64, path)])
-    with pytest.raises(PaictlError, match="leads out of the folder"):
+    with pytest.raises(PaictlError, match="is outside the folder"):
         read_lock(tmp_path)
 
 
@@ -86,7 +86,7 @@ def test_a_path_out_of_the_folder_is_refused(tmp_path: Path, path: str) -> None:
 )
 def test_a_lock_that_is_none(tmp_path: Path, text: str) -> None:
     (tmp_path / LOCK).write_text(text)
-    with pytest.raises(PaictlError, match="is no lock file"):
+    with pytest.raises(PaictlError, match="is not an artifact lock file"):
         read_lock(tmp_path)
 
 
@@ -94,7 +94,7 @@ def test_sources_by_scheme(tmp_path: Path) -> None:
     assert local_folder("file:///srv/a%20b") == Path("/srv/a b")
     assert local_folder("https://mirror.example/{file}") is None
     assert local_folder(str(tmp_path)) == tmp_path
-    with pytest.raises(PaictlError, match="no source of artifacts"):
+    with pytest.raises(PaictlError, match="not a supported source of artifacts"):
         local_folder("ftp://mirror.example/")
 
 
@@ -117,7 +117,7 @@ def test_images_of_docker_s_and_of_oci_s_archives(tmp_path: Path) -> None:
     oci = archive(tmp_path / "oci.tar", **{"index.json": index, "blobs/sha256/cd": blob})
     assert images_in(oci) == (Image("local.test/x:1", "sha256:ef"),)
     (tmp_path / "none.tar").write_bytes(b"nothing")
-    with pytest.raises(PaictlError, match="no archive of container images"):
+    with pytest.raises(PaictlError, match="not an archive of container images"):
         images_in(tmp_path / "none.tar")
 
 
@@ -166,16 +166,16 @@ def test_a_mirror_with_a_lock(tmp_path: Path, site: tuple[Path, str]) -> None:
     made = gather([wanted("kubeadm")], url + "/{file}", tmp_path / "new", lock, said.append)
     assert (tmp_path / "new/amd64/kubeadm").read_bytes() == b"program"
     verify(made)
-    (root / "kubeadm").write_bytes(b"wrong")  # nobody asks for what is there already
+    (root / "kubeadm").write_bytes(b"wrong")  # nobody asks for what already exists
     gather([wanted("kubeadm")], url + "/{file}", tmp_path / "new", lock, said.append)
-    assert said[1] == "kubeadm v1.37.1 is there"
+    assert said[1] == "kubeadm v1.37.1 already downloaded"
     with pytest.raises(PaictlError, match="is another file"):
         gather([wanted("kubeadm")], url + "/{file}", tmp_path / "third", lock, said.append)
     assert not (tmp_path / "third/amd64/kubeadm").exists()
 
 
 def test_over_plain_http_nothing_comes_without_a_lock(tmp_path: Path, site: tuple[Path, str]) -> None:
-    with pytest.raises(PaictlError, match="would come unverified over http"):
+    with pytest.raises(PaictlError, match="cannot be verified over http"):
         gather([wanted("kubeadm")], site[1], tmp_path / "new", None, str)
 
 

@@ -161,10 +161,10 @@ def test_a_plan_is_of_the_files_it_was_made_of(tmp_path: Path) -> None:
     path.write_text(json.dumps(plan_data(("m", "w", "c"), made, ())))
     check_plan(plan_from(path), made)
     check_plan(plan_from(path), desired(Deployment((M1, W1), DeploySettings(LoginSettings("ops", "another password")))))
-    with pytest.raises(PaictlError, match="of other files"):
+    with pytest.raises(PaictlError, match="have changed since the plan was made"):
         check_plan(plan_from(path), desired(deployment(network="none")))
     path.write_text("{}")
-    with pytest.raises(PaictlError, match="is no plan"):
+    with pytest.raises(PaictlError, match="is not a deployment plan"):
         plan_from(path)
 
 
@@ -244,7 +244,7 @@ def test_a_network_that_obeys_no_policy_is_told_by_a_pod_that_must_not_answer(
     closed, kubelet = found = answers("w1", ended(log.read_text()))[-2:]
     protected = words[0].endswith("ok")
     assert {one.verdict for one in found} == {"ok" if protected else "warning"}
-    assert ("isolation rests on TLS" in closed.message) is not protected
+    assert ("isolation relies on TLS" in closed.message) is not protected
     assert ("pods reach the kubelet of w1" in kubelet.message) is not protected
     assert data_of(found)["ok"]  # the cluster does its work
 
@@ -317,7 +317,7 @@ def test_a_machine_that_has_just_joined_is_labelled_as_soon_as_it_is_a_node(monk
             phase.run(lambda *_: None)
             assert server.labelled == ["m1", "w1"]
         else:
-            with pytest.raises(DeployError, match="w1 has joined, but is not a node yet") as failed:
+            with pytest.raises(DeployError, match="w1 has joined but is not a node yet") as failed:
                 phase.run(lambda *_: None)
             assert "journalctl -u kubelet" in str(failed.value.hint)
 

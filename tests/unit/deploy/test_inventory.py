@@ -85,7 +85,7 @@ THREE = "m1,10.77.0.11\nm2,10.77.0.12\nm3,10.77.0.13\n"
     ("settings", "masters", "workers", "message"),
     [
         (SETTINGS, THREE, "w1,10.77.0.14\n", "3 masters need one address for all"),
-        (SETTINGS + "deploy: {api_address: 10.77.0.14}\n", THREE, "w1,10.77.0.14\n", "is the address of a machine"),
+        (SETTINGS + "deploy: {api_address: 10.77.0.14}\n", THREE, "w1,10.77.0.14\n", "is a machine's address"),
         (SETTINGS + "openpai_kube_network_plugin: weave\n", ONE, OTHER, "weave is not supported"),
     ],
 )  # fmt: skip
@@ -122,5 +122,5 @@ def test_without_a_way_to_log_in(tmp_path: Path) -> None:
 def test_machines_by_name(tmp_path: Path) -> None:
     found = made(tmp_path, workers="w1,10.77.0.12\nw2,10.77.0.13\n")
     assert [one.name for one in named(found, ["w2", "m1"])] == ["m1", "w2"]
-    with pytest.raises(PaictlError, match="there is no machine w9"):
+    with pytest.raises(PaictlError, match="no machine w9"):
         named(found, ["w9"])

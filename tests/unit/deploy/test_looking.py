@@ -32,7 +32,7 @@ def test_the_same_version_and_machines_that_are_new_are_fine(versions: dict[str,
 
 @pytest.mark.parametrize("versions", [{"m1": "v1.37.0", "w1": "v1.37.0"}, {"m1": "v1.37.1", "w1": "v1.36.4"}])
 def test_newer_artifacts_are_refused_and_the_upgrade_is_named(versions: dict[str, str]) -> None:
-    with pytest.raises(DeployError, match=r"the artifacts are of v1\.37\.1") as caught:
+    with pytest.raises(DeployError, match=r"the artifacts are for v1\.37\.1") as caught:
         look(**versions)
     assert "paictl deploy upgrade --to v1.37.1" in str(caught.value.hint)
     assert caught.value.exit_code is ExitCode.NEGATIVE
@@ -41,4 +41,4 @@ def test_newer_artifacts_are_refused_and_the_upgrade_is_named(versions: dict[str
 def test_older_artifacts_are_refused_and_the_right_ones_are_named() -> None:
     with pytest.raises(DeployError, match=r"m1: the cluster runs Kubernetes v1\.38\.0") as caught:
         look(m1="v1.38.0", w1="v1.37.0")
-    assert "take artifacts of v1.38.0" in str(caught.value.hint)
+    assert "use artifacts for v1.38.0" in str(caught.value.hint)

@@ -125,7 +125,7 @@ def test_calico_gets_the_network_of_the_pods_and_nothing_else_changes(tmp_path: 
     ],
 )  # fmt: skip
 def test_a_manifest_of_another_form_is_refused(tmp_path: Path, network: str, text: str) -> None:
-    with pytest.raises(PaictlError, match=f"is no manifest of {network} that paictl knows") as refused:
+    with pytest.raises(PaictlError, match=f"is not a known {network} manifest") as refused:
         _fitted(network, text, tmp_path)
     assert refused.value.where == str(tmp_path / "network.yaml")
     assert f"--with {network}" in str(refused.value.hint)

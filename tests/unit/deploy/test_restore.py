@@ -43,8 +43,8 @@ def test_all_masters_become_members() -> None:
     [
         ({"kubernetes": "v1.38.0"}, r"the backup is of Kubernetes v1\.37\.1, m2 has v1\.38\.0"),
         ({"kubernetes": "v1.36.9"}, r"the backup is of Kubernetes v1\.37\.1, m2 has v1\.36\.9"),
-        ({"authority": "cd" * 32}, "m2 has another authority than the saved one"),
-        ({"free": 299}, "too little space"),
+        ({"authority": "cd" * 32}, "m2 has another certificate authority than the saved one"),
+        ({"free": 299}, "not enough space"),
     ],
 )
 def test_one_master_that_does_not_fit_is_enough_to_refuse(values: dict[str, Any], said: str) -> None:
@@ -62,12 +62,12 @@ def test_another_patch_version_is_a_note() -> None:
 def test_what_was_begun_is_gone_on_with_and_what_another_has_begun_is_told() -> None:
     found = judge(BACKUP, {"m1": told(unfinished="id", begun="then", free=0), "m2": told("m2", unfinished="other")})
     assert found.begun == "then"
-    assert "m2: a restore from another archive was not finished" in str(found.notes[0])
+    assert "m2: an unfinished restore from another archive was found" in str(found.notes[0])
 
 
 def test_a_backup_of_another_cluster_is_refused() -> None:
     check_name(BACKUP, "prod")
-    with pytest.raises(OtherClusterError, match="is of the cluster prod, not of lab"):
+    with pytest.raises(OtherClusterError, match="belongs to cluster prod, not lab"):
         check_name(BACKUP, "lab")
 
 
@@ -94,11 +94,11 @@ def test_what_was_made_since_is_lost_and_said() -> None:
     jobs = [("before", "2026-09-01T11:00:00Z"), ("after", "2026-09-02T00:00:00Z")]
     said = lost(Api(paijobs=jobs, nodes=[("m1", "2026-08-01T00:00:00Z"), ("w9", "2026-09-03T00:00:00Z")]))
     assert "since 2026-09-01T12:00:00Z" in said
-    assert "1 jobs that were submitted since, among them after" in said
-    assert "joined since: w9 (they join again)" in said
+    assert "1 jobs submitted since, including after" in said
+    assert "added since: w9 (they will be added again)" in said
     assert "jobs that" not in lost(Api(nodes=[]))
     for silent in (Api(), None):
-        assert "nobody knows" in lost(silent)
+        assert "it is unknown" in lost(silent)
 
 
 class Fleet:
@@ -199,7 +199,7 @@ def test_where_a_backup_goes(tmp_path: Path) -> None:
     assert place_of(tmp_path, "prod", now) == tmp_path / "paictl-prod-20260901T120000Z.tar.gz"
     assert place_of(tmp_path / "mine", "prod", now) == tmp_path / "mine"
     (tmp_path / "mine").touch()
-    with pytest.raises(PaictlError, match="is there already"):
+    with pytest.raises(PaictlError, match="already exists"):
         place_of(tmp_path / "mine", "prod", now)
     with pytest.raises(PaictlError, match="no such folder"):
         place_of(tmp_path / "absent/mine", "prod", now)
@@ -244,6 +244,6 @@ def test_a_node_that_only_the_backup_calls_ready_is_waited_for(tmp_path: Path, m
     assert next(renewals, None) is None  # it did look a second time
     monkeypatch.setattr(restoring, "READY_SECONDS", -1)
     renewals = iter([dict.fromkeys(names, "new")])
-    with pytest.raises(DeployError, match="has said nothing yet") as caught:
+    with pytest.raises(DeployError, match="no answer yet") as caught:
         restoring.settle(made, api, SshOptions(), lambda *_: None)
     assert caught.value.exit_code is ExitCode.PARTIAL

@@ -51,7 +51,7 @@ def test_a_machine_that_is_no_node_is_refused() -> None:
 
 def test_a_master_without_its_programs_is_refused() -> None:
     given = seen(m1="v1.37.0", w1="v1.37.0")
-    with pytest.raises(UpgradeRefusedError, match="runs no control plane"):
+    with pytest.raises(UpgradeRefusedError, match="does not run a control plane"):
         cluster_of(replace(given, pods=[]), (M1, W1))
 
 
@@ -88,5 +88,5 @@ def test_a_version_without_artifacts_is_refused(tmp_path: Any) -> None:
     from paictl.errors import PaictlError
 
     write_lock(tmp_path, desired(deployment()).artifacts.all)
-    with pytest.raises(PaictlError, match=r"v1.38.0 is wished, here is v1.37.1"):
+    with pytest.raises(PaictlError, match=r"v1.38.0 is required, but this is v1.37.1"):
         wished(deployment(version="v1.37.1"), Version(1, 38, 0), str(tmp_path))

@@ -61,7 +61,7 @@ def test_a_version_is_read(said: str, is_: tuple[int, int, int]) -> None:
 
 @pytest.mark.parametrize("said", ["", "1.37", "v1", "latest", "v1.37.x", "v1.37.1 "])
 def test_what_is_no_version_is_refused(said: str) -> None:
-    with pytest.raises(PaictlError, match="is no version"):
+    with pytest.raises(PaictlError, match="is not a Kubernetes version"):
         version_of(said)
 
 

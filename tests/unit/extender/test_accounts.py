@@ -212,7 +212,7 @@ def test_a_day_of_more_jobs_than_an_object_holds_is_told_by_user(monkeypatch: py
 def test_a_damaged_day_is_named_and_what_to_do(office: Office) -> None:
     (path,) = [path for path in office.kube.objects if "usagebooks" in path]
     office.kube.objects[path]["spec"]["data"] = "bm9uZQ=="
-    with pytest.raises(ClusterError, match="the accounts of this day are damaged") as caught:
+    with pytest.raises(ClusterError, match="the accounts of this day are corrupt") as caught:
         office.books()
     assert caught.value.where == "usagebook paictl-system/day-2026-11-24"
 

@@ -130,7 +130,7 @@ def test_plain_http_is_a_choice() -> None:
 
 def test_a_name_that_is_none_is_refused() -> None:
     for choices in (Choices(scheduler_name="A B"), Choices(namespace="x\ny: z")):
-        with pytest.raises(PaictlError, match="is none"):
+        with pytest.raises(PaictlError, match="is not a valid"):
             objects(choices, "1")
 
 

@@ -62,7 +62,7 @@ def test_a_tenant_waits_from_its_budget_to_the_next_month_and_others_do_not() ->
     one.harness.now += 3600
     look(one)
     late = gang("late", 1, 2)[0]
-    said = "pod waits: the budget of virtual cluster A is used up: 4 device hours in 2026-11; it starts anew on "
+    said = "pod waits: the budget of virtual cluster A is used up: 4 device hours in 2026-11; it resets on "
     said += "2026-12-01"
     assert why(one, late) == said
     assert why(one, gang("lent", 1, 2, priority=-1)[0]) == said
@@ -97,7 +97,7 @@ def test_use_of_the_month_is_that_of_all_its_days_whatever_is_killed() -> None:
 
 def test_until_the_accounts_are_read_nobody_with_a_budget_starts() -> None:
     one = office({"budgets": [{"vc": "A", "device-hours": 4}, {"vc": "B", "device-hours": 0, "over": "warn"}]})
-    assert "the accounts are not read yet" in why(one, gang("a", 1, 2)[0])
+    assert "the accounts have not been read yet" in why(one, gang("a", 1, 2)[0])
     assert why(one, gang("b", 1, 2, "B")[0]) == "", "its budget holds nobody"
     look(one)
     assert why(one, one.harness.server.pods["default/a-0"]) == ""
@@ -118,7 +118,7 @@ def test_a_user_waits_at_the_limit_until_devices_are_given_back() -> None:
     first = one.run(of("ann", gang("first", 1, 4)[0]))
     second = of("ann", gang("second", 1, 1)[0])
     assert why(one, second) == (
-        "pod waits: user ann may hold 4 devices with a guarantee in virtual cluster A, holds 4, and this needs 1"
+        "pod waits: user ann may hold 4 guaranteed devices in virtual cluster A, holds 4, and this needs 1"
     )
     assert why(one, of("ann", gang("lent", 1, 4, priority=-1)[0])) == ""
     assert one.run(of("bob", gang("bob", 1, 4)[0]))

@@ -127,7 +127,7 @@ def test_windows_are_followed_and_damaged_ones_keep_a_door_that_starts_shut() ->
     )  # fmt: skip
     term.start()
     try:
-        until(lambda: "the maintenance windows are damaged" in term.problem)
+        until(lambda: "the maintenance windows are corrupt" in term.problem)
         assert not term.core.is_open, "a pod could get a place in maintenance"
         rows = [{"name": "w", "nodes": ["n0"], "start": "2001-01-01T00:00:00Z", "end": "2999-01-01T00:00:00Z"}]
         fixed = {"metadata": {**about, "resourceVersion": "2"}, "data": {"windows.json": json.dumps(rows)}}

@@ -64,7 +64,7 @@ POD = {"metadata": {"name": "p", "uid": "u"}}
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        (b"{bad", "no JSON"),
+        (b"{bad", "not valid JSON"),
         (b"[]", "ExtenderArgs: expected an object, found a list"),
         (b"{}", "Pod field should not be nil"),
         (b'{"Pod": 3}', "Pod: expected an object, found a number"),

@@ -97,7 +97,7 @@ def test_a_class_works_at_one_server_all_at_once_without_an_error(tmp_path: Path
         shown = teacher.page("/class").text
         teacher.ask_for_token()
         told = teacher.rest("GET", "/class").data["items"]
-    assert f"{number} of {number} students have done everything" in shown
+    assert f"{number} of {number} students have completed everything" in shown
     assert [one["user"] for one in told] == [student.user for student in room.students]
     assert all(one["complete"] and one["jobs"] == {"Waiting": 1, "Running": 1} for one in told)
     standings = room.standings(LAB_21, room.cluster())

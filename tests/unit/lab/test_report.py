@@ -113,11 +113,11 @@ def test_altering_what_is_recorded_is_found_even_with_a_new_digest(report: Repor
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("hello", "holds no report"),
-        ("[1]", "holds no report"),
+        ("hello", "contains no lab report"),
+        ("[1]", "contains no lab report"),
         ('{"experiments": [], "format": 9}', "report format 9"),
-        ('{"experiments": [1], "format": 4}', "no whole report"),
-        ("# x\n<!-- paictl lab report: AAAA -->\n", "holds no report"),
+        ('{"experiments": [1], "format": 4}', "not a complete report"),
+        ("# x\n<!-- paictl lab report: AAAA -->\n", "contains no lab report"),
     ],
 )
 def test_what_is_no_report_is_refused(tmp_path: Path, content: str, said: str) -> None:
@@ -207,7 +207,7 @@ def test_what_is_nested_deeply_is_no_report(tmp_path: Path) -> None:
     path = tmp_path / "deep.json"
     for content in ("[" * 100_000, '{"experiments": ' + "[" * 100_000 + "]" * 100_000 + "}"):
         path.write_text(content)
-        with pytest.raises(PaictlError, match="holds no report"):
+        with pytest.raises(PaictlError, match="contains no lab report"):
             check_file(path)
 
 

@@ -212,7 +212,7 @@ def test_reset_begins_anew_and_keeps_answers(begin: Begin) -> None:
     types(session, runner, "paictl job submit job-2.yaml")
     (session.workspace.files / "job-3.yaml").write_text("spoilt")
     session.answer(1, "because")
-    with pytest.raises(PaictlError, match="has begun already"):
+    with pytest.raises(PaictlError, match="has already been started"):
         session.start()
     session.reset()
     with pytest.raises(PaictlError, match="was not started"):
@@ -278,7 +278,7 @@ def test_a_manifest_with_a_mistake_names_the_line(tmp_path: Path) -> None:
     folder.mkdir()
     text = (ROOT / "labs" / folder.name / "lab.yaml").read_text()
     (folder / "lab.yaml").write_text(text.replace("after: fill", "after: fil"))
-    with pytest.raises(PaictlError, match=r"lab\.yaml:\d+:\d+: there is no step 'fil'"):
+    with pytest.raises(PaictlError, match=r"lab\.yaml:\d+:\d+: no step 'fil'"):
         read_lab(folder)
     (folder / "lab.yaml").write_text(text.replace("lab: 02_vc_safety", "lab: 03_vc_safety"))
     with pytest.raises(PaictlError, match="calls itself"):

@@ -82,7 +82,7 @@ MISTAKES = [
      "first-runs passes under the mistake first-elsewhere"),
     ("lab.yaml", "  - job: {name: job-2, vc: default}", "  - job: {name: job-2, vc: vc1}", "though nobody made it"),
     ("lab.yaml", "  - job: {name: job-3, vc: default}", "  - job: {name: job-3, priority: crit}", "is not recognised"),
-    ("lab.yaml", "  - paictl node list\n", "  - paictl node show worker9\n", "there is no node"),
+    ("lab.yaml", "  - paictl node list\n", "  - paictl node show worker9\n", "no node"),
     ("lab.zh.md", "### GPU 的主人来了\n", "", "headings differ"),
     ("lab.zh.md", "$ paictl node list", "$ paictl node show worker1", "Chinese 'paictl node show worker1'"),
     ("lab.en.md", "$ paictl cluster tick 5m", "$ paictl cluster tick 6m", "does not show 'paictl cluster tick 5m'"),

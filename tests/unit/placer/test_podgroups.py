@@ -67,7 +67,7 @@ def test_pods_wait_for_their_group_and_are_placed_with_it(placer: Placer) -> Non
     placer.create(pods(2))
     placer.round()
     assert set(placer.reasons("g-0")) == {"Unreadable"}
-    assert "there is no PodGroup default/g" in placer.recorded[0].message
+    assert "PodGroup default/g does not exist" in placer.recorded[0].message
     placer.core.pod_group_changed(read_group(group()))
     placer.round()
     assert len({placer.node("g-0"), placer.node("g-1")} - {""}) == 2

@@ -35,7 +35,7 @@ def test_gangs_are_held_back_whole_and_told_why_once() -> None:
     assert [placer.node(f"second-{i}") for i in range(2)] == ["", ""]
     assert placer.reasons("second-0") == ["Waiting"]
     said = next(one.message for one in placer.recorded if one.pod.name == "second-0")
-    assert "user default may hold 4 devices with a guarantee in virtual cluster A, holds 4, and this needs 2" in said
+    assert "user default may hold 4 guaranteed devices in virtual cluster A, holds 4, and this needs 2" in said
     placer.delete("small-0")
     placer.delete("small-1")
     placer.round()

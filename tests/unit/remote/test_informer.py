@@ -133,7 +133,7 @@ def test_nonsense_on_the_wire_ends_the_watch() -> None:
     one = informer(server, world)
     one._list()
     server.watches = [[b"{half"]]
-    with pytest.raises(NoAnswerError, match="no JSON"):
+    with pytest.raises(NoAnswerError, match="invalid JSON"):
         one._watch()
 
 

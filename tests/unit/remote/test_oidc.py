@@ -76,7 +76,7 @@ def test_only_keys_of_the_provider_count_and_only_with_their_own_algorithm() -> 
     "word", ["", "a.b.c", "eyJ.eyJ.", "e30.e30.!", "e30.W10.AA", "é.e30.", "e30." + "A" * 40_000 + "."]
 )
 def test_what_is_no_token_is_refused_without_a_traceback(word: str) -> None:
-    with pytest.raises(TokenError, match="not a token"):
+    with pytest.raises(TokenError, match="not an OpenID provider's token"):
         judged(word)
 
 

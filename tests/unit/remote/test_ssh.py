@@ -130,7 +130,7 @@ def test_a_key_file(sshd: Server, tmp_path: Path) -> None:
 
 
 def test_a_key_file_that_is_not_there_is_no_matter_of_a_host(sshd: Server, tmp_path: Path) -> None:
-    with pytest.raises(PaictlError, match="no such key file"):
+    with pytest.raises(PaictlError, match="key file not found"):
         run(sshd, tmp_path, "true", password=None, key=tmp_path / "none")
 
 
@@ -180,7 +180,7 @@ def test_a_host_that_freezes_in_the_middle(sshd: Server, tmp_path: Path) -> None
     with Fleet(sshd.inventory(), options(sshd, tmp_path), Listener(lambda *_: sshd.freeze())) as fleet:
         found = fleet.run("echo on; exec sleep 5")["one"]
     assert found.reach is CommandStatus.LOST
-    assert "has not answered for" in found.message
+    assert "has not responded for" in found.message
 
 
 def test_a_command_that_takes_too_long(sshd: Server, tmp_path: Path) -> None:
@@ -245,7 +245,7 @@ def test_sudo_with_the_wrong_password(sshd: Server, tmp_path: Path) -> None:
         found = fleet.run("echo never", manner=CommandOptions(sudo=True))["one"]
     assert found.reach is CommandStatus.NO_SUDO
     assert "never" not in found.stdout
-    assert "does not take the password" in found.message
+    assert "rejected the password" in found.message
 
 
 def test_sudo_that_wants_a_password_nobody_has(sshd: Server, tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ def test_the_text_is_what_a_student_reads() -> None:
         "Unused devices are there, but they are not promised to VC A.",
         "Any one of these would let it run now, least disturbing first:",
         "- run it as opportunistic (priority -1; others may preempt it): it would run on n1 [0,1,2,3].",
-        "- promise VC A 1 more cell of POOL.NODE (1 promised to nobody): it would run on n1 [0,1,2,3].",
+        "- promise VC A 1 more cell of POOL.NODE (1 not promised to any VC): it would run on n1 [0,1,2,3].",
         "- give it priority 10: it would preempt default/high, default/low, then run on n0 [0,1,2,3].",
         "- group ends: default/high (2 devices, VC A, priority 9): "
         "it would preempt default/low, then run on n0 [0,1,2,3].",

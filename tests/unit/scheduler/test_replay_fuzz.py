@@ -100,7 +100,7 @@ def spoilt(pick: random.Random, sound: dict[str, Any]) -> dict[str, Any]:
 
 def load(name: str) -> ClusterSpec:
     if name != "same":
-        raise SpecError("physicalCluster", "there is no such file")
+        raise SpecError("physicalCluster", "no such file")
     return ClusterSpec.from_mapping(RACKS)
 
 

@@ -37,7 +37,7 @@ def test_a_job_of_another_user_is_not_shown_whether_it_is_there_or_not(server: S
     submit(server, "one")
     mine, other = (server.get(f"/api/v2/jobs/{job}{path}", user) for user in ("ann", "bob"))
     assert mine.status in (200, 404, 501)
-    assert (other.status, other.data["message"]) == (403, "this is for ann and for administrators")
+    assert (other.status, other.data["message"]) == (403, "only ann and administrators may do this")
 
 
 def test_a_job_of_another_user_is_neither_stopped_nor_listed_nor_submitted(server: Server) -> None:
@@ -312,7 +312,10 @@ def test_an_error_of_ours_shows_nothing_of_the_inside(
     token = server.token("ann")
     monkeypatch.setattr("paictl.cluster.embedded.cluster.EmbeddedCluster.job_page", broken)
     reply = server.get("/api/v2/jobs", "ann")
-    assert (reply.status, reply.data) == (500, {"code": "UnknownError", "message": "internal error, a bug of paictl"})
+    assert (reply.status, reply.data) == (
+        500,
+        {"code": "UnknownError", "message": "internal error: this is a bug in paictl"},
+    )
     assert "secret inside" in caplog.text
     assert token not in caplog.text
 

@@ -106,7 +106,7 @@ def test_a_name_opens_no_account_of_somebody_else(federated: Server, provider: F
     before = federated.cluster.users.account("root")
     reply = back(federated, provider, "root", groups=["vision"])
     assert reply.status == 400
-    assert "the user root here is not the one of" in reply.text
+    assert "user root exists here but does not belong to" in reply.text
     assert federated.cluster.users.account("root") == before
     assert back(federated, provider, "eve").status == 303
     assert back(federated, provider, "eve", sub="another").status == 400, "two people of one name"
@@ -154,8 +154,8 @@ def test_a_program_shows_a_token_of_the_provider(federated: Server, provider: Fa
     [
         ({"aud": "grafana"}, "this token is for another audience (grafana), not for pai-api or paictl"),
         ({"exp": 1_000_000_000}, "this token expired at 2001-09-09T01:46:40Z: sign in again"),
-        ({"iss": "https://other"}, "this token is by https://other, not by"),
-        ({"preferred_username": "root"}, "the user root here is not the one of"),
+        ({"iss": "https://other"}, "this token was issued by https://other, not by"),
+        ({"preferred_username": "root"}, "user root exists here but does not belong to"),
     ],
 )  # fmt: skip
 def test_another_token_is_refused_with_the_reason(
@@ -198,7 +198,7 @@ def test_own_users_still_sign_in_while_the_provider_is_down(federated: Server, p
     provider.down = True
     reply = federated.ask("GET", "/sign-in/oidc", headers={"accept": "text/html"})
     assert reply.status == 400
-    assert "the provider refuses" in reply.text
+    assert "the provider refused" in reply.text
     assert federated.session("ann")
 
 

@@ -361,7 +361,7 @@ def test_a_job_that_says_more_than_the_form_is_not_overwritten_by_it(ann: Browse
     typed = yaml_in(ann.get("/submit?clone=ann~one")).replace("name: one-2", "name: more\ndescription: mine")
     assert ann.post("/submit", "/submit", {"yaml": typed, "wish": "submit"}).status == 303
     page = ann.get("/submit?clone=ann~more")
-    assert "This job says more than the form can." in text_of(page)
+    assert "The form cannot show all of this job." in text_of(page)
     assert "description: mine" in yaml_in(page)
 
 
@@ -370,7 +370,7 @@ def test_a_stopped_service_is_the_reason_and_its_start_the_way_out(server: Serve
     submit(ann)
     page = ann.get("/jobs/ann/one/why")
     assert "waits because hivedscheduler is stopped" in text_of(page)
-    assert "An administrator has to start it." in text_of(page)
+    assert "Ask an administrator to start it." in text_of(page)
     assert "paictl " not in text_of(page).partition("Ways out")[0].partition("Sign out")[2]
     assert 'action="/admin/services/hivedscheduler"' in root.get("/jobs/ann/one/why")
     assert root.post("/jobs/ann/one/why", "/admin/services/hivedscheduler", {"action": "start"}).status == 303

@@ -117,7 +117,7 @@ def test_a_password_never_crosses_a_network_in_clear(tmp_path: Path) -> None:
         check(ServerSettings("127.0.0.1", 1, broken))
     with pytest.raises(PaictlError, match="cannot be used"):
         serve(ServerSettings("127.0.0.1", 1, broken, broken), lambda: EmbeddedCluster.at(tmp_path))
-    with pytest.raises(PaictlError, match="no address"):
+    with pytest.raises(PaictlError, match="neither an address"):
         networks_of(["nonsense"])
 
 

@@ -73,7 +73,7 @@ def test_an_unknown_name_is_refused_with_the_one_that_was_meant(catalogue: Catal
     with pytest.raises(ServiceError) as caught:
         catalogue.known(["rest-server", "hived-scheduler"])
     assert (caught.value.message, caught.value.hint) == (
-        "there is no service 'hived-scheduler'",
+        "no service 'hived-scheduler'",
         "did you mean 'hivedscheduler'?",
     )
     with pytest.raises(ServiceError) as caught:
@@ -85,7 +85,7 @@ def test_an_unknown_name_is_refused_with_the_one_that_was_meant(catalogue: Catal
 def test_a_service_that_was_given_up_leads_to_what_took_its_place(catalogue: Catalogue, name: str) -> None:
     with pytest.raises(ServiceError) as caught:
         catalogue.known([name])
-    assert (caught.value.message, caught.value.hint) == (f"paictl has no service {name} any more", GONE[name])
+    assert (caught.value.message, caught.value.hint) == (f"paictl no longer has a service {name}", GONE[name])
 
 
 @pytest.mark.parametrize(
@@ -113,4 +113,4 @@ def test_an_empty_folder_is_an_empty_catalogue(tmp_path: Path) -> None:
 def test_data_placement_and_text_arrive(catalogue: Catalogue) -> None:
     assert catalogue["frameworkcontroller"].data == ("all jobs, running ones too",)
     assert str(catalogue["node-exporter"].deploy_rules[0]) == "not in no-nodeexporter"
-    assert catalogue["hivedscheduler"].embedded.startswith("schedules pods; stopped, nothing new starts")
+    assert catalogue["hivedscheduler"].embedded.startswith("schedules pods; while it is stopped nothing new starts")

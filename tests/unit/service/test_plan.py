@@ -94,10 +94,10 @@ def test_stopping_what_others_need_warns_of_those_that_stay() -> None:
     made = plan(Action.STOP, UP, "store", "web")
     assert steps(made) == ["stop web", "stop store"]
     assert [(remark.service, remark.text) for remark in made.warnings] == [
-        ("store", "is needed by api, which runs on without it")
+        ("store", "is needed by api, which keeps running without it")
     ]
     (warning,) = plan(Action.STOP, UP, "store").warnings
-    assert warning.text == "is needed by api and web, which run on without it"
+    assert warning.text == "is needed by api and web, which keep running without it"
 
 
 def test_nobody_is_warned_of_services_that_do_not_run() -> None:
@@ -113,7 +113,7 @@ def test_a_failed_service_can_be_stopped_and_a_stopped_one_is_settled() -> None:
 def test_restart_stops_downwards_and_starts_upwards() -> None:
     made = plan(Action.RESTART, UP, "api", "store")
     assert steps(made) == ["stop api", "stop store", "start store", "start api"]
-    assert {remark.text for remark in made.warnings} == {"is needed by web, which is without it meanwhile"}
+    assert {remark.text for remark in made.warnings} == {"is needed by web, which has to do without it"}
 
 
 def test_restart_starts_what_was_stopped() -> None:

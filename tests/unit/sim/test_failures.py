@@ -157,13 +157,13 @@ def test_policies_that_cannot_are_refused_with_those_that_can() -> None:
     ("written", "message"),
     [
         ("", "cannot read the log"),
-        ("node=30d,repare=4h", "'repare=4h' is not known"),
-        ("repair=4h", "nothing fails"),
+        ("node=30d,repare=4h", "'repare=4h' is not a known part"),
+        ("repair=4h", "no failures are given"),
         ("node=soon", "node=soon is not a span"),
         ("node=0", "node=0 is not a span"),
-        ("node=1d,node=2d", "is not known"),
+        ("node=1d,node=2d", "is not a known part"),
         ("nowhere.csv", "No such file"),
-        ("log.csv,repair=4h", "a log and repair= exclude each other"),
+        ("log.csv,repair=4h", "a log cannot be combined with repair="),
     ],
 )
 def test_what_is_no_specification_is_refused(written: str, message: str) -> None:

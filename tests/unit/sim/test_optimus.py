@@ -104,7 +104,7 @@ def test_a_step_that_is_too_large_leaves_the_rest_to_others() -> None:
 
 
 def placed(jobs: list[Job], nodes: int, devices: int) -> dict[str, tuple[int, ...]]:
-    """Devices of each job at its first start."""
+    """Devices per task job at its first start."""
     log = simulate(jobs, homogeneous(nodes, devices), "optimus", log=True).log
     return {entry.job: entry.devices for entry in reversed(log) if entry.what == "start"}
 

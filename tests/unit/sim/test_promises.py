@@ -152,7 +152,7 @@ def test_under_cells_it_does_not_matter_what_the_other_tenant_does(
         ({"jobs": [job("x", "a", "0", "infinity", 1)]}, r"jobs\[0\].runs: expected a span that ends"),
         ({"jobs": [job("x", "a", "0", "0s", 1)]}, r"jobs\[0\].runs: expected a span that ends"),
         ({"jobs": [job("x", "a", "0", "1h", 0)]}, r"jobs\[0\].devices"),
-        ({"jobs": [job("x", "a", "0", "1h", 1)] * 2}, r"jobs\[1\].name: there is a job 'x' already"),
+        ({"jobs": [job("x", "a", "0", "1h", 1)] * 2}, r"jobs\[1\].name: job 'x' already exists"),
     ],
 )
 def test_a_bad_trace_is_refused_with_the_place(data: object, said: str) -> None:

@@ -94,12 +94,12 @@ quotas: {research: 12}
         ("cluster: [{devices: 0}]", "whole number of at least 1"),
         ("cluster: [{nodes: 2}]", "whole number of at least 1"),
         ("cluster: [{devices: 8, device: 1}]", "unknown key 'device'"),
-        ("cluster: [{devices: 6, inside: {socket: 4}}]", "no whole number of a socket of 4"),
+        ("cluster: [{devices: 6, inside: {socket: 4}}]", "cannot be divided into a socket of 4"),
         ("cluster: [{devices: 6, around: rack}]", "expected levels"),
         ("cluster: [{name: a, devices: 1}, {name: a, devices: 1}]", "same name"),
         ("cluster: [{devices: 1}]\nquotas: [1]", "expected devices by virtual cluster"),
         ("cluster: [{devices: 1}]\nquotas: {a: -1}", "expected devices by virtual cluster"),
-        ("clusters: 1", "is no description of a cluster"),
+        ("clusters: 1", "is not a cluster description"),
     ],
 )
 def test_a_bad_cluster_file_is_refused_with_the_place(text: str, said: str, tmp_path: Path) -> None:

@@ -50,14 +50,14 @@ def test_ranges_stand_for_policies(written: str, policies: list[str]) -> None:
 @pytest.mark.parametrize(
     ("written", "message"),
     [
-        ("las:knob=1..", "'1..' is not a range"),
-        ("las:knob=5..1", "'5..1' is not a range"),
-        ("las:knob=1..2..0", "'1..2..0' is not a range"),
-        ("las:knob=1..2..1..1", "is not a range"),
-        ("las:knob=1..inf", "is not a range"),
+        ("las:knob=1..", "'1..' is not a valid range"),
+        ("las:knob=5..1", "'5..1' is not a valid range"),
+        ("las:knob=1..2..0", "'1..2..0' is not a valid range"),
+        ("las:knob=1..2..1..1", "is not a valid range"),
+        ("las:knob=1..inf", "is not a valid range"),
         ("las:knob=1..9999999", "more than 10,000 values"),
         ("las:nob=1..2", "no parameter 'nob'"),
-        ("las:order=start|sideways", "'sideways' is not known"),
+        ("las:order=start|sideways", "'sideways' is not a known value"),
         ("lass:knob=1..2", "no policy 'lass'"),
     ],
 )
@@ -76,7 +76,7 @@ def test_everything_is_checked_before_a_run_begins(monkeypatch: pytest.MonkeyPat
 def test_seeds_are_numbers_and_ranges() -> None:
     assert seeds_of(["3", "1..4"]) == [3, 1, 2, 4]
     for wrong in ("", "a", "4..1", "1..x", "-1", "0..999999"):
-        with pytest.raises(ParameterError, match="not a seed"):
+        with pytest.raises(ParameterError, match="not a valid seed"):
             seeds_of([wrong])
 
 

@@ -74,7 +74,7 @@ def test_what_holds_a_gang_back_is_said_and_opportunistic_ones_have_no_limit() -
     assert sharing.obstacle(request(size=4, priority=-1), "ann", held, NOW) == ""
     assert sharing.obstacle(request("speech"), "ann", held, NOW) == ""
     unknown = read_sharing({"budgets": [{"vc": "vision", "device-hours": 1}]})
-    assert "not read yet" in unknown.obstacle(request(), "ann", SharingUse(None, {}), NOW)
+    assert "not been read yet" in unknown.obstacle(request(), "ann", SharingUse(None, {}), NOW)
     assert unknown.obstacle(request("speech"), "ann", SharingUse(None, {}), NOW) == ""
 
 

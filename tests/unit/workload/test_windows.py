@@ -49,14 +49,14 @@ def test_closed_is_who_meets_some_instant_and_the_longest_run_time_is_exact(
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (window("w2", ("a", "b"), 199, 300), "window w of a is at the same time"),
-        (window("w", ("b",), 300, 400), "there is a window 'w' already"),
-        (window("w2", ("d",), 300, 400), "there is no node 'd'"),
+        (window("w2", ("a", "b"), 199, 300), "it overlaps window w of a"),
+        (window("w", ("b",), 300, 400), "window 'w' already exists"),
+        (window("w2", ("d",), 300, 400), "no node 'd'"),
         (window("w2", (), 300, 400), "has no nodes"),
         (window("w2", ("b",), 40, 60), "begins in the past"),
         (window("w2", ("b",), 20, 40), "ends in the past"),
         (window("w2", ("b",), 300, 300), "ends before it begins"),
-        (window("W 2", ("b",), 300, 400), "is not a valid name"),
+        (window("W 2", ("b",), 300, 400), "is not a valid window name"),
     ],
 )
 def test_a_window_that_cannot_be_is_refused_and_nothing_changes(more: Window, message: str) -> None:

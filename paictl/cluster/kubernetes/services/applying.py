@@ -58,7 +58,7 @@ class Applier:
             version, kind = group_of(body)
             raise ClusterError(
                 text("the server has no kind {kind} of {version}", kind=kind, version=version), where=label_of(body),
-                hint=_REMEDIES.get(kind, "install what defines it, or another version of Kubernetes"),
+                hint=_REMEDIES.get(kind, "install what defines it, or use another version of Kubernetes"),
             )  # fmt: skip
         return found
 
@@ -222,9 +222,9 @@ def _refusal(refused: Sequence[tuple[Json, KubeError]], state: str) -> ClusterEr
             for field, owner in _causes(error)
         ]
         return ConflictError(
-            text("fields belong to others: {fields}; {state}", fields=_some(fields), state=state),
+            text("fields are managed by others: {fields}; {state}", fields=_some(fields), state=state),
             where=label_of(conflicts[0][0]),
-            hint="undo what they have set, or make the fields paictl's: --take-over",
+            hint="undo their changes, or let paictl own the fields: --take-over",
         )  # fmt: skip
     words = [f"{label_of(body)}: {_plain(error)}" for body, error in refused]
     return ClusterError(

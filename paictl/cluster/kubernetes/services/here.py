@@ -39,7 +39,7 @@ def note_images(client: KubeClient, images: Iterable[str] | None) -> None:
             return
         if _written(client, found, data):
             return
-    raise ConflictError("somebody else is writing it", where=f"configmap {NAMESPACE}/{NAME}", hint="try again")
+    raise ConflictError("another process is writing it", where=f"configmap {NAMESPACE}/{NAME}", hint="try again")
 
 
 def _written(client: KubeClient, found: Json | None, data: dict[str, str]) -> bool:
@@ -63,5 +63,5 @@ def noted_images(client: KubeClient) -> frozenset[str] | None:
         read: Any = json.loads((found.get("data") or {})[_KEY])
         return frozenset(map(str, read))
     except (ValueError, KeyError, TypeError):
-        hint = "somebody has changed it by hand: delete it, and apply the deployment again"
+        hint = "it was edited by hand: delete it, then apply the deployment again"
         raise ClusterError("cannot be read", where=f"configmap {NAMESPACE}/{NAME}", hint=hint) from None

@@ -282,7 +282,7 @@ class KubeServices:
     def _newest(self) -> ConfigVersion:
         head = self._store.head()
         if head is None or not head.newest:
-            raise ClusterError("no configuration was pushed yet", hint="push one first: paictl config push -p DIR")
+            raise ClusterError("no configuration has been pushed yet", hint="push one first: paictl config push -p DIR")
         return self._store.version()
 
     def _certificates(self, name: str, version: ConfigVersion) -> CertificateSet | None:
@@ -327,7 +327,7 @@ class KubeServices:
         names = [path.parent.name for path in self._templates.glob("*/service.yaml")]
         if name not in names:
             hint = did_you_mean(name, names) or "list them with: paictl service list"
-            raise ClusterError(text("there is no service {name!r}", name=name), hint=hint)
+            raise ClusterError(text("no service {name!r}", name=name), hint=hint)
 
     def _now(self) -> str:
         return rfc3339(self._client.date or datetime.now(UTC))

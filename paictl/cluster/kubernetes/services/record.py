@@ -167,7 +167,7 @@ class Held:
             self._gone = True
             raise ConflictError(
                 "another administrator has taken it over", where=f"service {self.record.service}",
-                hint="look how it is: paictl service status",
+                hint="check with: paictl service status",
             )  # fmt: skip
         self.record, self._renewed = stored, time.monotonic()
 
@@ -213,5 +213,5 @@ def _read(found: Json) -> ServiceRecord:
     except (ValueError, KeyError, TypeError, IndexError):
         raise ClusterError(
             "cannot be read", where=f"configmap {NAMESPACE}/{name}",
-            hint="somebody has changed it by hand: delete it, and start the service again",
+            hint="it was edited by hand: delete it, then start the service again",
         ) from None  # fmt: skip

@@ -141,7 +141,7 @@ def find_rule(word: str) -> Rule[Any]:
     for rule in all_rules():
         if word.upper() == rule.id or word.lower() == rule.name:
             return rule
-    raise PaictlError(f"there is no rule {word!r}", hint=nearest(word))
+    raise PaictlError(f"no rule {word!r}", hint=nearest(word))
 
 
 def nearest(word: str) -> str:

@@ -53,7 +53,7 @@ def unknown_lab_id(document: Document) -> Findings:
     for what, name, known in _references(document, steps, checks):
         if name.text not in known:
             near = nearest(name.text, known)
-            yield Finding(name, f"there is no {what} {name.text!r}", f"did you mean {near!r}?" if near else None)
+            yield Finding(name, f"no {what} {name.text!r}", f"did you mean {near!r}?" if near else None)
 
 
 def _references(document: Document, steps: Ids, checks: Ids) -> Iterator[tuple[str, ScalarNode, Ids]]:

@@ -36,7 +36,7 @@ def no_refresh_script(document: Document) -> Findings:
     # The other scripts of a description without refresh-script.
     at = document.top.key("delete-script") or document.top.key("start-script")
     if at is not None and "refresh-script" not in document.top:
-        yield Finding(at, "there is no refresh-script beside it", "add refresh-script: the script that applies changes")
+        yield Finding(at, "it has no refresh-script", "add refresh-script: the script that applies changes")
 
 
 @rule("GRF802", "self-prerequisite", ERROR)

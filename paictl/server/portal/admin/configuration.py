@@ -32,7 +32,7 @@ def version(call: Call) -> Answer:
     number = call.path["number"]
     versions = {str(one.number): one for one in call.cluster.configurations()}
     if number not in versions:
-        raise ApiError(404, "NoApiError", text("there is no version {number}", number=number))
+        raise ApiError(404, "NoApiError", text("no version {number}", number=number))
     kept = list(versions.values())
     place = kept.index(versions[number])
     before: Mapping[str, str] = kept[place - 1].files if place else {}

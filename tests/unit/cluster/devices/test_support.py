@@ -53,7 +53,7 @@ def chosen(cluster: Cluster, mode: str) -> tuple[object, str]:
     ("cluster", "fact"),
     [
         (Cluster("33+", missing="/v1"), "resource.k8s.io/v1 is not served (Kubernetes 1.33): use Kubernetes 1.34"),
-        (Cluster(missing="gpu.nvidia.com"), "there is no DeviceClass gpu.nvidia.com: install its driver"),
+        (Cluster(missing="gpu.nvidia.com"), "no DeviceClass gpu.nvidia.com: install its driver"),
         (Cluster(missing="resourceslices"), "no node has ResourceSlices of gpu.nvidia.com or"),
         (Cluster(forbidden="patch resourceclaims/binding"), "the account may not patch resourceclaims/binding"),
     ],
@@ -107,7 +107,7 @@ def test_an_invalid_way_says_which_there_are() -> None:
         (
             ["--devices=auto", "--device-class=x"],
             "/x",
-            "although hivedscheduler-extender is configured for auto: there is",
+            "although hivedscheduler-extender is configured for auto: no DeviceClass",
         ),
     ],
 )

@@ -75,9 +75,9 @@ def test_a_layout_gets_a_machine_and_loses_it_again() -> None:
 
 
 def test_an_address_is_taken_once() -> None:
-    with pytest.raises(PaictlError, match=r"10\.0\.0\.1 is the address of m1"):
+    with pytest.raises(PaictlError, match=r"10\.0\.0\.1 is already the address of m1"):
         with_machine({"layout.yaml": LAYOUT}, "w2", "10.0.0.1", "w1")
-    with pytest.raises(PaictlError, match="there is no machine w7"):
+    with pytest.raises(PaictlError, match="no machine w7"):
         with_machine({"layout.yaml": LAYOUT}, "w2", "10.0.0.3", "w7")
 
 
@@ -114,7 +114,7 @@ def words(pools: str, promises: str, name: str) -> list[str]:
         (
             PINNED,
             "a: {pinnedCells: [{pinnedCellId: mine}]}",
-            ["a is promised the pinned cell mine, which would go"],
+            ["this would remove pinned cell mine, which is assigned to a"],
         ),
     ],
 )  # fmt: skip

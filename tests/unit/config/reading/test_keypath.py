@@ -21,5 +21,5 @@ def test_plain_keys_stay_plain() -> None:
 
 @pytest.mark.parametrize("text", ["", "a.", ".a", "a..b", "a[1]", '"a', 'a"b"'])
 def test_text_that_means_no_path_is_refused(text: str) -> None:
-    with pytest.raises(PaictlError, match="is no path of keys"):
+    with pytest.raises(PaictlError, match="is not a key path"):
         parse_dotted(text)

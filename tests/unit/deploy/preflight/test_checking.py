@@ -79,8 +79,8 @@ def test_no_host_answers(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("result", "check"),
     [
-        (HostResult("w1", CommandStatus.NO_SUDO, message="sudo does not take the password", hint="visudo"), "sudo"),
-        (HostResult("w1", CommandStatus.DONE, 127, "", "there is no python3"), "python"),
+        (HostResult("w1", CommandStatus.NO_SUDO, message="sudo rejected the password", hint="visudo"), "sudo"),
+        (HostResult("w1", CommandStatus.DONE, 127, "", "python3 not found"), "python"),
         (HostResult("w1", CommandStatus.DONE, 1, "", "Traceback\nImportError: no module json"), "python"),
         (HostResult("w1", CommandStatus.DONE, 0, "Welcome!", ""), "python"),
         (HostResult("w1", CommandStatus.CHANGED_KEY, message="changed", hint="ssh-keygen -R"), "ssh"),

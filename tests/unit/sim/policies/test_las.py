@@ -79,7 +79,7 @@ def test_a_skewed_gang_waits_although_there_are_enough_devices() -> None:
 
 
 def test_a_policy_that_does_not_know_the_skew_cannot_place_by_it() -> None:
-    with pytest.raises(ParameterError, match="'skew' is not known"):
+    with pytest.raises(ParameterError, match="'skew' is not a known value"):
         simulate(FILL, homogeneous(3, 4), "las:placement=skew")
 
 

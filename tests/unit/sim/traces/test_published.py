@@ -184,7 +184,7 @@ def test_synergy() -> None:
 
 
 def test_a_file_that_is_no_trace_is_refused() -> None:
-    with pytest.raises(TraceError, match="of no format"):
+    with pytest.raises(TraceError, match="not in a format"):
         read("tiresias.tar.gz/n1g4.csv")
     with pytest.raises(TraceError, match="archive of") as refused:
         read("tiresias.tar.gz")

@@ -104,7 +104,7 @@ def test_native_rows_that_are_wrong_are_counted_with_their_line(tmp_path: Path) 
         (7, "deadlines must rise in time"),
         (8, "share is 'best', not one of guaranteed, opportunistic"),
         (9, "3 values in 6 columns"),
-        (10, "there is a job 'a' already"),
+        (10, "job 'a' already exists"),
         (11, "gpus is '2.5', not a whole number"),
     ]
 
@@ -112,13 +112,13 @@ def test_native_rows_that_are_wrong_are_counted_with_their_line(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("id,submit,gpus,duration,colour\na,0,1,1,red\n", "there is no column 'colour'"),
+        ("id,submit,gpus,duration,colour\na,0,1,1,red\n", "no column 'colour'"),
         ("id,submit,gpus,duration,id\na,0,1,1,b\n", "two columns 'id'"),
         ("id,submit,gpus,duration\na,0,none,1\n", "has no job: 1 rows, the first: gpus is 'none'"),
         ("id,submit,gpus,duration\n", "has no job"),
         ("", "is empty"),
         (" \n", "is empty"),
-        ("hello\nworld\n", "of no format"),
+        ("hello\nworld\n", "not in a format"),
         ("id,submit,gpus,duration\nx,0,1,1e30\n", "not a number"),
         ("id,submit,gpus,duration\nx,0,1,99999999999\n", "hundred years"),
     ],
@@ -204,7 +204,7 @@ def test_philly_log(tmp_path: Path) -> None:
     assert (second.submit, second.fate) == (10_000, TraceStatus.PASSED)
     text = (tmp_path / "cluster_job_log").read_text().splitlines()
     assert [row.message.split(":")[0] for row in trace.bad] == [
-        "no attempt with a start, an end and devices", "is no job of cluster_job_log",
+        "no attempt with a start, an end and devices", "is not a job of cluster_job_log",
     ]  # fmt: skip
     assert all(text[row.line - 1].strip() == "{" for row in trace.bad)
 

@@ -72,7 +72,7 @@ def job_vc(bundle: Bundle) -> Findings:
         names = [vc.name for vc in one.cluster.vcs]
         at = one.job.virtual_cluster
         otherwise = f"name one in defaults.virtualCluster: {listed(names)}"
-        message = f"there is no virtual cluster {one.vc_name!r}"
+        message = f"no virtual cluster {one.vc_name!r}"
         lower = next((name for name in names if at is not None and name.lower() == at.text.lower()), None)
         if at is not None and lower is not None and lower != lower.lower() and at.text == at.text.lower():
             yield Finding(
@@ -292,5 +292,5 @@ def group_vc(bundle: Bundle) -> Findings:
         for group in services_of(document).groups if known else ():
             for name in group.acls.sequence("virtualClusters").scalars():
                 if name.text not in known:
-                    message = f"group {group.name.text!r} may use {name.text!r}, but there is no such virtual cluster"
+                    message = f"group {group.name.text!r} may use {name.text!r}, but no such virtual cluster exists"
                     yield Finding(name, message, *suggested(name, known, f"name one of: {listed(known)}"))

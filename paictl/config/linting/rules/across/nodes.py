@@ -49,7 +49,7 @@ def unknown_node(bundle: Bundle) -> Findings:
         if name.lower() in renamed_there:
             continue  # the host lists have it, too: the layout is wrong (XRF903)
         if name.lower() in others:
-            yield Finding(at, f"node {abridged(name)} is no worker in {where}", 'give it pai-worker: "true" there')
+            yield Finding(at, f"node {abridged(name)} is not a worker in {where}", 'give it pai-worker: "true" there')
         else:
             near = misspelt_host(name, workers)
             edits = renamed(at, near) if near else ()

@@ -55,4 +55,4 @@ def sharing_unknown_vc(bundle: Bundle) -> Findings:
                 name = row.text("vc")
                 if name is not None and name.text not in known:
                     hint = suggested(name, known, f"name one of: {listed(known)}")
-                    yield Finding(name, f"there is no virtual cluster {name.text!r}", *hint)
+                    yield Finding(name, f"no virtual cluster {name.text!r}", *hint)

@@ -55,4 +55,4 @@ def tenant_unknown(bundle: Bundle) -> Findings:
     for entry in services.top.mapping(SECTION):
         if entry.name not in known:
             hint = suggested(entry.key, known, f"the virtual clusters are: {listed(known)}")
-            yield Finding(entry.key, f"there is no virtual cluster {entry.name!r}", *hint)
+            yield Finding(entry.key, f"no virtual cluster {entry.name!r}", *hint)

@@ -84,7 +84,7 @@ _LONGEST = 253
 
 @rule("HVD509", "bad-node-name", ERROR)
 def bad_node_name(document: Document) -> Findings:
-    """The address of a node is no name that a Kubernetes node can have.
+    """The address of a node is not a valid Kubernetes node name.
 
     Why: A pod is bound to a node by this name. Kubernetes allows lower-case letters, digits, dashes and dots; the
     kubelet lowers the host name, so that Worker1 is never found.
@@ -105,7 +105,7 @@ def bad_node_name(document: Document) -> Findings:
             yield Finding(address, f"node name {name} is read as the number {address.value!r}", f'write "{name}"')
         elif not _FORM.fullmatch(name) or len(name) > _LONGEST:
             hint = "use lower-case letters, digits, dashes and dots, as kubectl get nodes shows the name"
-            yield Finding(address, f"{name!r} is no name that a Kubernetes node can have", hint, _lowered(address))
+            yield Finding(address, f"{name!r} is not a valid Kubernetes node name", hint, _lowered(address))
         elif name.isdigit() and address.plain:
             message = f"the {cell.type} cell has the node name {name}, which looks like an index"
             hint = "write the name that kubectl get nodes shows"
@@ -214,7 +214,7 @@ def address_above_node(document: Document) -> Findings:
             continue
         if _IP.fullmatch(cell.name) or cell.name in model.node_names:
             inner = cell.chain.types[node_level]
-            message = f"{cell.name} is the address of a {cell.type} cell, which is no node"
+            message = f"{cell.name} is the address of a {cell.type} cell, not of a node"
             yield Finding(cell.address, message, f"give the address to the {inner} cell that it belongs to")
 
 

@@ -89,7 +89,7 @@ def _hint(model: HivedConfig, name: str) -> str:
         return f"did you mean {by_address[0]!r}, the pinnedCellId of the cell {name}?"
     if len(free) == 1:
         return f"did you mean {free[0]!r}, which no virtual cluster names?"
-    return "give it to the physical cell that is meant, as its pinnedCellId"
+    return "set it as pinnedCellId of the intended physical cell"
 
 
 @rule("HVD519", "unclaimed-pinned-cell", WARNING)

@@ -57,7 +57,7 @@ def _chain_finding(fault: PathFault, chains: list[str]) -> Finding:
     edits = renamed_part(fault.at, fault.word, fault.expected) if fault.expected is not None and fault.exact else ()
     if fault.chain is not None:
         message = f"{fault.word} is not the type of a top cell, but lies in {fault.chain.name}"
-        hint = f"write {fault.expected}" if fault.expected else "start with the type of the top cell that is meant"
+        hint = f"write {fault.expected}" if fault.expected else "start with the type of the intended top cell"
         return Finding(fault.at, message, hint, edits)
     shown = ", ".join(chains[:8]) + (", …" if len(chains) > 8 else "")
     dotted = re.sub(r"[/:>]+", ".", fault.word)
@@ -115,7 +115,7 @@ def _path_finding(fault: PathFault) -> Finding:
     if known or below is None:
         message = f"{shown} cannot follow {fault.before} in a path of the chain {chain.name}"
     else:
-        message = f"{shown} is no cell type of the chain {chain.name}"
+        message = f"{shown} is not a cell type of chain {chain.name}"
     if fault.expected is not None:
         hint = f"write {fault.expected}" if known else f"did you mean {fault.expected!r}?"
     else:

@@ -171,4 +171,4 @@ def no_default_vc(document: Document) -> Findings:
     at = document.top.key("virtualClusters")
     vcs = hived(document).vcs
     if document.host is not None and at is not None and vcs and not any(vc.name == "default" for vc in vcs):
-        yield Finding(at, "there is no virtual cluster default", "add one, or name one of the others default")
+        yield Finding(at, "no virtual cluster default", "add one, or name one of the others default")

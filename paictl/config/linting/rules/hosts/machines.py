@@ -61,7 +61,7 @@ def bad_address(document: Document) -> Findings:
     for host in host_list(document).hosts:
         text = host.address.stripped
         if address_of(text) is None and '"' not in text:
-            shown = f"{text!r} is no IP address" if text else "the address is empty"
+            shown = f"{text!r} is not a valid IP address" if text else "the address is empty"
             yield Finding(host.address, f"{shown} (host {host.name.stripped!r})", malformed_address_hint(text))
 
 
@@ -217,7 +217,7 @@ def single_master(document: Document) -> Findings:
     hosts = masters.hosts
     if document.kind is FileKind.MASTER_CSV and len(hosts) == len(masters.meant) == 1:
         message = f"{hosts[0].name.stripped!r} is the only master, so that etcd does not survive its loss"
-        yield Finding(hosts[0].name, message, "list three masters if the cluster has to go on without one")
+        yield Finding(hosts[0].name, message, "list three masters if the cluster must survive the loss of one")
 
 
 @rule("CSV216", "no-host", ERROR)

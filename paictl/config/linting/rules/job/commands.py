@@ -81,7 +81,7 @@ def _reason(job: JobSpec, role: JobRole | None, name: str, roots: tuple[str, ...
     root, *steps = _STEP.findall(name.removeprefix("$")) or [""]
     if not name.startswith("$") or root not in roots:
         choice = ", ".join(f"${known}" for known in roots)
-        return f"{' '.join(name.split()) or 'an empty name'} is none of {choice}", f"begin with one of: {choice}"
+        return f"{' '.join(name.split()) or 'an empty name'} is not one of {choice}", f"begin with one of: {choice}"
     if root in ("parameters", "secrets"):
         values = job.top.mapping(root)
     elif role is None:

@@ -66,7 +66,7 @@ def unknown_plugin_role(document: Document) -> Findings:
     for plugin in job.top.mapping("extras").sequence("com.microsoft.pai.runtimeplugin").mappings():
         for name in plugin.sequence("taskRoles").scalars():
             if job.roles and name.text not in job.roles:
-                message = f"the plugin is meant for {name.text!r}, which is no task role"
+                message = f"the plugin is for {name.text!r}, which is not a task role"
                 yield Finding(name, message, *suggested(name, job.roles, f"name one of: {listed(job.roles)}"))
 
 
@@ -101,7 +101,7 @@ def misspelt_extra(document: Document) -> Findings:
     for entry in job_of(document).top.mapping("extras"):
         meant = None if entry.name in KNOWN else nearest(entry.name, KNOWN, CUTOFF)
         if meant is not None:
-            yield Finding(entry.key, f"extras has a key {entry.name!r}, which nobody reads", f"did you mean {meant!r}?")
+            yield Finding(entry.key, f"extras has a key {entry.name!r}, which is not read", f"did you mean {meant!r}?")
 
 
 _INSTEAD_OF_PLUGIN: Final = {

@@ -39,7 +39,7 @@ def _missing(job: JobSpec, role: JobRole, name: ScalarNode, kind: str | None) ->
     if any(kind in (None, one.type) or not one.known for one in same_name):
         return
     wanted = f"prerequisite of type {kind}" if kind else "prerequisite"
-    message = f"task role {role.name!r} refers to {name.text!r}, but there is no {wanted} of that name"
+    message = f"task role {role.name!r} refers to {name.text!r}, but no {wanted} has that name"
     if same_name:
         yield Finding(name, message, f"{name.text!r} is of type {same_name[0].type}: correct it, or name another one")
         return
@@ -85,7 +85,7 @@ def unknown_deployment(document: Document) -> Findings:
     if wanted is None or wanted.text in names:
         return
     otherwise = f"name one of: {listed(names)}" if names else "remove the key, or add the deployment"
-    yield Finding(wanted, f"there is no deployment {wanted.text!r}", *suggested(wanted, names, otherwise))
+    yield Finding(wanted, f"no deployment {wanted.text!r}", *suggested(wanted, names, otherwise))
 
 
 @rule("JOB603", "unknown-deployment-role", WARNING)
@@ -126,7 +126,7 @@ def unknown_deployment_role(document: Document) -> Findings:
         free = [role for role in job.roles if role not in around]
         for entry in around:
             if job.roles and entry.name not in job.roles:
-                message = f"deployment {name.text!r} has commands for {entry.name!r}, which is no task role"
+                message = f"deployment {name.text!r} has commands for {entry.name!r}, which is not a task role"
                 otherwise = f"name one of: {listed(job.roles)}"
                 yield Finding(entry.key, message, *suggested(entry.key, free, otherwise))
 

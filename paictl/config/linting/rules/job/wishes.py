@@ -173,7 +173,7 @@ def unknown_scheduled_role(document: Document) -> Findings:
     free = [role for role in job.roles if role not in wishes]
     for entry in wishes:
         if job.roles and entry.name not in job.roles:
-            message = f"extras.hivedScheduler speaks of {entry.name!r}, which is no task role"
+            message = f"extras.hivedScheduler speaks of {entry.name!r}, which is not a task role"
             yield Finding(entry.key, message, *suggested(entry.key, free, f"name one of: {listed(job.roles)}"))
 
 

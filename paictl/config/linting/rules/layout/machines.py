@@ -99,7 +99,7 @@ def bad_machine_address(document: Document) -> Findings:
         if address is not None:
             yield Finding(at, f"{at.text} is an IPv6 address ({machine.words})", "write the machine's IPv4 address")
         else:
-            message = f"{abridged(at.text)} is no IP address ({machine.words})"
+            message = f"{abridged(at.text)} is not a valid IP address ({machine.words})"
             yield Finding(at, message, malformed_address_hint(at.text))
 
 

@@ -177,7 +177,9 @@ def bad_memory(document: Document) -> Findings:
         if memory is None:
             fixed = likely_quantity(at.text)
             hint = f"write {fixed}" if fixed else "write a number and a unit, such as 220Gi"
-            yield Finding(at, f"mem of SKU {abridged(name)} is {abridged(at.text)}, which is no amount of memory", hint)
+            yield Finding(
+                at, f"mem of SKU {abridged(name)} is {abridged(at.text)}, which is not an amount of memory", hint
+            )
         elif memory.bytes < _LEAST:
             unit = "" if memory.suffix else f"; did you mean {at.text}Gi?"
             message = f"mem of SKU {abridged(name)} is {at.text}, which is {memory.bytes:,} bytes"
@@ -205,4 +207,4 @@ def decimal_memory(document: Document) -> Findings:
         binary = Quantity(memory.count, f"{memory.suffix.upper()}i")
         amounts = f"{memory.bytes:,} bytes, {binary.count}{binary.suffix} would be {binary.bytes:,}"
         message = f"mem of SKU {abridged(name)} is {at.text} = {amounts}"
-        yield Finding(at, message, f"write {binary.count}{binary.suffix} if that is meant")
+        yield Finding(at, message, f"write {binary.count}{binary.suffix} if that is intended")

@@ -108,4 +108,4 @@ def unknown_receiver(document: Document) -> Findings:
         if wanted is None or wanted.text in known or wanted.text.startswith(_BUILT_IN):
             continue
         hint = suggested(wanted, known, "define it under customized-receivers")
-        yield Finding(wanted, f"there is no receiver {wanted.text!r}", *hint)
+        yield Finding(wanted, f"no receiver {wanted.text!r}", *hint)

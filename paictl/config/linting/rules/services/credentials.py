@@ -48,7 +48,7 @@ def certificate_file(document: Document) -> Findings:
         path = ssl.text(key)
         if path is not None and path.text.startswith("/") and not _is_file(path.text):
             yield Finding(
-                path, f"{key} {path.text} is no file on this machine", "correct the path, or copy the file here"
+                path, f"{key} {path.text} does not exist on this machine", "correct the path, or copy the file here"
             )
 
 
@@ -105,7 +105,7 @@ def default_secret(document: Document) -> Findings:
             continue
         reason = _weakness(secret.value, _user(document, path))
         if reason:
-            yield Finding(secret, f"{dotted(path)} is {reason}", "choose one that nobody else has")
+            yield Finding(secret, f"{dotted(path)} is {reason}", "choose a secret of your own")
 
 
 def _weakness(secret: str, user: str) -> str | None:

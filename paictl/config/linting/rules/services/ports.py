@@ -95,7 +95,7 @@ def _range(at: ScalarNode, ports: tuple[int, int], defaults: list[HostPort]) -> 
     start, end = ports
     words = f"schedule ports {start} to {end}"
     if start > end:
-        yield Finding(at, f"{words} are none at all", "write an end above the start", severity=Severity.ERROR)
+        yield Finding(at, f"{words} contain nothing", "write an end above the start", severity=Severity.ERROR)
         return
     if defaults:
         taken = ", ".join(f"{port.number} ({port.label})" for port in defaults)

@@ -131,7 +131,7 @@ def key_file_missing(document: Document) -> Findings:
     # An absolute path at which there is no file here.
     path = filled(document, "ssh_key_file_path")
     if path is not None and path.text.startswith("/") and not _is_file(path.text):
-        message = f"there is no file {path.text} on this machine"
+        message = f"no file {path.text} on this machine"
         yield Finding(path, message, "correct the path, or put the key there before you deploy from here")
 
 

@@ -127,7 +127,7 @@ def bad_network(document: Document) -> Findings:
         try:
             fixed = ipaddress.ip_network(at.text, strict=False)
         except ValueError:
-            yield Finding(at, f"{name} {abridged(at.text)} is no network", f"write one such as {default}")
+            yield Finding(at, f"{name} {abridged(at.text)} is not a network", f"write one such as {default}")
         else:
             edits = (Edit(at, str(fixed)),)
             yield Finding(at, f"{name} {at.text} has bits behind its prefix", f"write {fixed}", edits)

@@ -53,7 +53,7 @@ def bad_image_tag(document: Document) -> Findings:
     if tag is None or _TAG.fullmatch(tag.text):
         return
     bare = tag.text.rpartition(":")[2].strip()
-    message = f"docker_image_tag is {abridged(tag.text)}, which is no image tag"
+    message = f"docker_image_tag is {abridged(tag.text)}, which is not a valid image tag"
     hint = "use letters, digits, '_', '.' and '-', at most 128, not beginning with '.' or '-'"
     yield Finding(tag, message, f"write the tag alone: {bare}" if _TAG.fullmatch(bare) else hint)
 

@@ -86,7 +86,7 @@ def odd_key(document: Document) -> Findings:
     # Each key that is no scalar.
     for issue in document.issues:
         if issue.kind is IssueKind.ODD_KEY:
-            yield Finding(issue.at, "a list or mapping stands where a key is wanted", "quote it if it is meant as text")
+            yield Finding(issue.at, "a list or mapping is used as a key", "quote it if it should be text")
 
 
 @rule("TXT007", "unknown-tag", ERROR)
@@ -169,8 +169,8 @@ def unknown_alias(document: Document) -> Findings:
         if issue.kind is IssueKind.UNKNOWN_ALIAS:
             yield Finding(
                 issue.at,
-                f"there is no anchor &{issue.detail} before this alias",
-                "define the anchor, or quote the text if it is none",
+                f"no anchor &{issue.detail} before this alias",
+                "define the anchor, or quote the text if it is not an alias",
             )
 
 
