@@ -22,10 +22,11 @@ from tests.unit.cluster.test_exporting import documents, key, written
 
 Json = dict[str, Any]
 HASH: Final = "paictl.io/values-hash"
+CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 LISTED: Final = (
     "/api/v1/namespaces", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
     "/apis/rbac.authorization.k8s.io/v1/clusterroles", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
-    "/apis/rbac.authorization.k8s.io/v1/rolebindings", "/apis/scheduling.k8s.io/v1/priorityclasses",
+    "/apis/rbac.authorization.k8s.io/v1/rolebindings", CLASSES,
     "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
     "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
 )  # fmt: skip
@@ -146,6 +147,9 @@ def before(api: KubeApi) -> dict[str, set[str]]:
     for path in (*LISTED[1:], "/apis/rbac.authorization.k8s.io/v1/namespaces/kube-system/rolebindings"):
         if not path.endswith("/v1/rolebindings"):  # only those of one namespace can be deleted together
             api.call("DELETE", f"{path}?labelSelector=app.kubernetes.io/part-of=paictl")
+    for one in api.get(CLASSES)["items"]:  # the job controller makes these without labels
+        if one["metadata"]["name"].startswith("paictl-"):
+            api.call("DELETE", f"{CLASSES}/{one['metadata']['name']}")
     return listed(api)
 
 

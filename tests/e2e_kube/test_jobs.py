@@ -175,7 +175,7 @@ def test_what_a_task_has_written_is_shown_and_commands_run_beside_it(
     finish(api, job.tasks[0].pod, "5")
     awaited(cluster, "ann~talk", lambda job: job.state.ended)
     assert b"first" in b"".join(cluster.output("ann~talk", TaskPlace("worker")))  # its pod ended by itself and is there
-    with pytest.raises(ClusterError, match="does not run"):
+    with pytest.raises(ClusterError, match="is not running"):
         cluster.execute("ann~talk", TaskPlace("worker"), ["true"], pipes)
 
 

@@ -40,7 +40,9 @@ HIVED: Mapping[str, Any] = {
         name: {"virtualCells": [{"cellType": "GPU-POOL.GPU-NODE", "cellNumber": 1}]} for name in ("default", "vc1")
     },
 }
-"""What the configuration of lab 02 has to come to on these nodes."""
+"""What the extender knows of these nodes before a lab comes."""
+CHAINS = {"GPU-C-NODE-POOL": ["gpu-a"], "GPU-D-NODE-POOL": ["gpu-b"]}
+"""What the configuration of lab 02 has to come to on these nodes: a chain each, as in the textbook."""
 BUSY = {
     "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "theirs"},
     "spec": {"nodeName": "gpu-b", "containers": [
@@ -136,7 +138,7 @@ def test_what_keeps_a_lab_from_a_cluster_is_told_and_nothing_is_changed(shell: S
         shell, "11", "--cluster", "pai", "--cluster-id", "pai"
     )
     assert "this is cluster pai, not other" in refused(shell, "2", "--cluster", "pai", "--cluster-id", "other")
-    assert "needs an answer" in refused(shell, "2", "--cluster", "pai")
+    assert "an answer is required" in refused(shell, "2", "--cluster", "pai")
     api.create(BUSY)
     assert "others work on this cluster, 1 jobs" in refused(shell, "2", "--cluster", "pai", "--cluster-id", "pai")
     api.delete("theirs")
@@ -151,7 +153,13 @@ def test_lab_02_from_start_to_report_and_the_cluster_as_before(shell: Shell, pla
     assert play("2") == []
     during = pulled(shell, "during")
     assert during["layout.yaml"] == before["layout.yaml"]
-    assert yaml.safe_load(yaml.safe_load(during["services-configuration.yaml"])["hivedscheduler"]["config"]) == HIVED
+    hived = yaml.safe_load(yaml.safe_load(during["services-configuration.yaml"])["hivedscheduler"]["config"])
+    cells = hived["physicalCluster"]["physicalCells"]
+    assert {one["cellType"]: [child["cellAddress"] for child in one["cellChildren"]] for one in cells} == CHAINS
+    assert {name: share["virtualCells"] for name, share in hived["virtualClusters"].items()} == {
+        "default": [{"cellType": "GPU-C-NODE-POOL.GPU-C-NODE", "cellNumber": 1}],
+        "vc1": [{"cellType": "GPU-D-NODE-POOL.GPU-D-NODE", "cellNumber": 1}],
+    }
     out = typed(shell, 'eval "$(@paictl lab env 2)"', "echo at:$PAICTL_CLUSTER", "@paictl node list",
                 'eval "$(@paictl lab env --leave)"', "echo back:$PAICTL_CLUSTER.")  # fmt: skip
     assert "at:pai\n" in out
