@@ -22,9 +22,10 @@ from tests.unit.cluster.test_exporting import documents, key, written
 
 Json = dict[str, Any]
 HASH: Final = "paictl.io/values-hash"
-CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
+KINDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+CLASSES: Final = "/apis/scheduling.k8s.io/v1/priorityclasses"
 LISTED: Final = (
-    "/api/v1/namespaces", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+    "/api/v1/namespaces", KINDS,
     "/apis/rbac.authorization.k8s.io/v1/clusterroles", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
     "/apis/rbac.authorization.k8s.io/v1/rolebindings", CLASSES,
     "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
@@ -147,10 +148,15 @@ def before(api: KubeApi) -> dict[str, set[str]]:
     for path in (*LISTED[1:], "/apis/rbac.authorization.k8s.io/v1/namespaces/kube-system/rolebindings"):
         if not path.endswith("/v1/rolebindings"):  # only those of one namespace can be deleted together
             api.call("DELETE", f"{path}?labelSelector=app.kubernetes.io/part-of=paictl")
-    for one in api.get(CLASSES)["items"]:  # the job controller makes these without labels
-        if one["metadata"]["name"].startswith("paictl-"):
-            api.call("DELETE", f"{CLASSES}/{one['metadata']['name']}")
+    for path in (KINDS, CLASSES):  # other modules and the job controller make these without labels
+        for name in _ours(api, path):
+            api.call("DELETE", f"{path}/{name}")
+    until(lambda: not _ours(api, KINDS), 60, "no kinds of ours")
     return listed(api)
+
+
+def _ours(api: KubeApi, path: str) -> set[str]:
+    return {name for name in listed(api)[path] if name.startswith("paictl-") or name.endswith(".paictl.io")}
 
 
 def is_there(api: KubeApi, path: str) -> bool:
