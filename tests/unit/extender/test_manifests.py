@@ -173,7 +173,7 @@ def test_both_doors_heed_the_windows_that_they_may_read(door: str, name: str) ->
     command = found["Deployment", name]["spec"]["template"]["spec"]["containers"][0]["command"]
     assert command[command.index("--maintenance") + 1] == NAMESPACE
     (rule,) = [one for one in found["Role", f"{name}-lease"]["rules"] if one["resources"] == ["configmaps"]]
-    assert (rule["resourceNames"], set(rule["verbs"])) == ([WINDOWS], {"get", "list", "watch"})
+    assert (rule["resourceNames"], set(rule["verbs"])) == ([WINDOWS], {"list", "watch"})
     assert found["Role", f"{name}-lease"]["metadata"]["namespace"] == NAMESPACE
 
 
