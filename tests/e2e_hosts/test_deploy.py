@@ -123,7 +123,7 @@ def test_the_cluster_does_its_work(box: DevBox) -> None:
 def test_a_second_apply_changes_nothing_and_says_so(box: DevBox) -> None:
     before = {machine.name: _stamps(machine.root) for machine in box.lab.machines()}
     done = box.paictl("apply", "--yes", "--kubernetes-only")
-    assert "nothing to change: cluster lab is up to date" in done.stdout
+    assert "nothing changed: cluster lab is up to date" in done.stdout
     assert {machine.name: _stamps(machine.root) for machine in box.lab.machines()} == before
     assert json.loads(box.paictl("plan", "--format", "json").stdout)["changes"] == []
     would = _in_check(box)

@@ -79,7 +79,7 @@ def test_pods_on_all_nodes_reach_each_other_by_flannel(site: Site) -> None:
 def test_a_second_apply_changes_nothing(site: Site) -> None:
     done = site.paictl("deploy", "apply", "--yes", "--kubernetes-only", *site.files)
     assert done.returncode == 0, done.stderr
-    assert "nothing to change: cluster pai is up to date" in done.stdout
+    assert "nothing changed: cluster pai is up to date" in done.stdout
 
 
 def test_reset_leaves_no_trace_of_it(site: Site) -> None:

@@ -119,7 +119,7 @@ def test_a_start_of_all_leaves_out_what_no_machine_has_an_image_of(cluster: Book
 def test_a_second_apply_changes_nothing(cluster: Book) -> None:
     before = lives(cluster.items("pods", SYSTEM))
     shown = cluster.run("deploy", "apply", *FILES, "--yes")
-    assert "nothing to change: cluster pai is up to date" in shown
+    assert "nothing changed: cluster pai is up to date" in shown
     assert ": started" not in shown
     assert lives(cluster.items("pods", SYSTEM)) == before
     assert _in_check(cluster) == {"worker1": [], "worker2": []}

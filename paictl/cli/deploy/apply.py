@@ -212,7 +212,7 @@ def _give_access(site: Site, cluster: str) -> None:
 
 def _told(done: Applied, cluster: str) -> str:
     if not done.changes:
-        return spoken("nothing to change: cluster {cluster} is up to date", cluster=cluster)
+        return spoken("nothing changed: cluster {cluster} is up to date", cluster=cluster)
     hosts = len({one.host for one in done.changes})
     up = "cluster {cluster} is up: all nodes are Ready ({hosts} machines changed)"
     return spoken(up, cluster=cluster, hosts=hosts)
