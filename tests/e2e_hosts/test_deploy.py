@@ -296,4 +296,4 @@ def test_reset_leaves_the_hosts_as_they_were(box: DevBox) -> None:
 
     assert [one["name"] for one in yaml.safe_load((box.home / ".kube/config").read_text())["contexts"]] == ["mine"]
     again = box.paictl("reset", "--yes")
-    assert again.stdout.count("was clean already") == 3
+    assert again.stdout.count("already clean") == 3

@@ -62,7 +62,7 @@ FAULTS = (
     ),
     Fault(
         "host key changed", 3, lambda lab: lab.machine(3).rekey(), Lab.trust,
-        "ssh", "host key has changed", "ssh-keygen -R", code=3,
+        "ssh", "host key changed", "ssh-keygen -R", code=3,
     ),
     Fault(
         "host frozen", 2, lambda lab: lab.machine(2).freeze(), lambda lab: lab.machine(2).thaw(),
