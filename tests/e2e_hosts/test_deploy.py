@@ -268,7 +268,7 @@ def test_what_was_deleted_after_a_backup_is_back_after_a_restore(box: DevBox) ->
     _kubectl(box, "delete", "configmap", "kept")
     _kubectl(box, "create", "configmap", "later")
     other = box.paictl("restore", str(archive), "--cluster-id", "other", codes=(2,))
-    assert "is of cluster lab, not other" in other.stderr
+    assert "belongs to cluster lab, not other" in other.stderr
     done = box.paictl("restore", str(archive), "--cluster-id", "lab")
     assert "lost: everything written since" in done.stderr
     there = _kubectl(box, "get", "configmaps", "-o", "name").split()
@@ -285,7 +285,7 @@ def _is_ready(node: dict[str, Any]) -> bool:
 
 def test_reset_leaves_the_hosts_as_they_were(box: DevBox) -> None:
     refused = box.paictl("reset", "--cluster-id", "other", codes=(2,))
-    assert "is of cluster lab, not other" in refused.stderr
+    assert "belongs to cluster lab, not other" in refused.stderr
     done = box.paictl("reset", "--cluster-id", "lab")
     assert "etcd with all configuration" in done.stderr
     for machine in box.lab.machines():
