@@ -42,7 +42,7 @@ FAULTS = (
     ),
     Fault(
         "no Python", 2, _run(2, "mv /usr/bin/python3 /usr/bin/gone"), _run(2, "mv /usr/bin/gone /usr/bin/python3"),
-        "python", "no python3", "apt-get install -y python3",
+        "python", "python3 not found", "apt-get install -y python3",
     ),
     Fault(
         "clock off", 3, lambda lab: lab.machine(3).clock(300), lambda lab: lab.machine(3).clock(0),
@@ -66,15 +66,15 @@ FAULTS = (
     ),
     Fault(
         "host frozen", 2, lambda lab: lab.machine(2).freeze(), lambda lab: lab.machine(2).thaw(),
-        "ssh", "does not answer over SSH", "see whether it runs", code=3,
+        "ssh", "does not answer over SSH", "check that it is running", code=3,
     ),
     Fault(
         "packets lost", 2, lambda lab: lab.network.drop(2), lambda lab: lab.network.heal(2),
-        "ssh", "10.77.0.12:22", "see whether it runs", code=3,
+        "ssh", "10.77.0.12:22", "check that it is running", code=3,
     ),
     Fault(
         "host off", 3, lambda lab: lab.machine(3).kill(), lambda lab: lab.start(3),
-        "ssh", "10.77.0.13:22", "see whether it runs", code=3,
+        "ssh", "10.77.0.13:22", "check that it is running", code=3,
     ),
 )  # fmt: skip
 
@@ -108,7 +108,7 @@ def test_a_wrong_password_is_refused_by_every_host_and_never_shown(site: Site) -
     code, hosts = _checked(site.having(user="ops", password="battery-staple"))  # noqa: S106  # not even a right one
     site.write()
     assert (code, _failures(hosts)) == (4, {(name, "ssh") for name in ("h1", "h2", "h3")})
-    assert "does not take user ops with this password" in hosts["h1"]["ssh"]["found"]
+    assert "authentication failed for user ops with this password" in hosts["h1"]["ssh"]["found"]
     assert "battery-staple" not in json.dumps(hosts)
 
 

@@ -109,7 +109,7 @@ def test_passwords_of_login_and_sudo(box: Box) -> None:
     done = box.paictl("node", "run", "true")
     box.settings(f"user: deploy\nssh_key_file_path: {box.lab.key}\n")
     assert done.returncode == 4
-    assert "does not take user ops with this password" in done.stderr
+    assert "authentication failed for user ops with this password" in done.stderr
 
 
 def test_unknown_and_changed_host_keys(box: Box) -> None:
