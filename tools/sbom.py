@@ -108,8 +108,9 @@ def bill(kind: str, version: str, packages: Mapping[str, Locked], direct: set[st
         for user in packages.values():
             if user.name in one.via:
                 users.setdefault(user.purl, []).append(one.purl)
-    if more:
-        users[own] += [one["bom-ref"] for one in more]
+    for extra in more:
+        users[own].append(extra["bom-ref"])
+        users[extra["bom-ref"]] = []
     components = [component(one) for one in packages.values()] + more
     seed = hashlib.sha256(json.dumps([own, components], sort_keys=True).encode()).hexdigest()
     return {
