@@ -13,7 +13,7 @@ from paictl.words import listed
 def sharing_unknown_vc(bundle: Bundle) -> Findings:
     """A budget or a limit for users is for a virtual cluster that the hivedscheduler configuration does not have.
 
-    Why: it has no effect, and whoever was meant is not limited.
+    Why: it has no effect, and the intended virtual cluster is not limited.
 
     Passes::
 
