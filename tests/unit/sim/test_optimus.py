@@ -176,7 +176,7 @@ def test_both_dimensions_are_never_over(alphas: list[float], work: list[int], de
 
 def test_both_dimensions_are_near_the_best_on_average() -> None:
     """Marginal gains promise no bound for a single pair (some are half as long again), so many pairs are judged."""
-    dice = Random(1)
+    dice = Random(1)  # noqa: S311 — cases, not secrets
     ratios = []
     for _ in range(200):
         alphas, work = [dice.uniform(0.05, 0.9) for _ in range(2)], [dice.randint(1, 1000) for _ in range(2)]
