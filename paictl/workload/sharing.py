@@ -17,8 +17,10 @@ from paictl.i18n import text
 from paictl.scheduler.request import PodRequest
 from paictl.workload.borrowing import BorrowLimit, BorrowLimits
 from paictl.workload.budgets import EACH, SECTION, WARN_AT, Budgets, OverBudget, UsageBudget, Used
+from paictl.workload.groupdevices import devices_of
+from paictl.workload.runtimerules import RunTimeRules
 from paictl.workload.usagereport import HOUR
-from paictl.workload.userlimits import UserLimit, UserLimits, devices_of
+from paictl.workload.userlimits import UserLimit, UserLimits
 
 
 @frozen
@@ -32,14 +34,20 @@ class SharingUse:
 
 
 class Sharing:
-    """What a configuration says; false where it says nothing."""
+    """What a configuration says; false where nothing in it holds gangs back."""
 
     def __init__(
-        self, budgets: Budgets | None = None, limits: UserLimits | None = None, borrowing: BorrowLimits | None = None
+        self,
+        budgets: Budgets | None = None,
+        limits: UserLimits | None = None,
+        borrowing: BorrowLimits | None = None,
+        run_times: RunTimeRules | None = None,
     ) -> None:
         self.budgets = budgets or Budgets()
         self.limits = limits or UserLimits()
         self.borrowing = borrowing or BorrowLimits()
+        self.run_times = run_times or RunTimeRules()
+        """Asked once for a job, when it is submitted."""
 
     def __bool__(self) -> bool:
         return bool(self.budgets or self.limits or self.borrowing)
@@ -70,7 +78,10 @@ def read_sharing(data: object, where: str = SECTION) -> Sharing:
             Budgets(_budgets(section.get("budgets"))),
             UserLimits(_limits(section.get("user-limits"))),
             BorrowLimits(_borrowing(section.get("borrow-limits"))),
+            RunTimeRules.read(_rows(section.get("run-times")), f"{where}.run-times"),
         )
+    except PaictlError:  # one of them is a ValueError, too, and it knows its place
+        raise
     except (KeyError, TypeError, ValueError) as error:
         raise PaictlError(
             text("this section cannot be read: {error}", error=str(error)), where=where,

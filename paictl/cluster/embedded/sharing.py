@@ -118,7 +118,7 @@ class WorldSharing:
         if self._held is None:
             self._held = HeldDevices(self._user)
             self._held.start(engine.state.groups.by_name)
-        return self._held.held()
+        return self._held.devices
 
     def borrowed(self) -> Mapping[str, int]:
         """Devices without a guarantee by virtual cluster."""
@@ -128,7 +128,7 @@ class WorldSharing:
         if self._borrowed is None:
             self._borrowed = BorrowedDevices()
             self._borrowed.start(engine.state.groups.by_name)
-        return self._borrowed.by_vc
+        return self._borrowed.devices
 
     def _note(self, outcomes: Sequence[object]) -> None:
         for counted in (self._held, self._borrowed):
