@@ -44,7 +44,8 @@ def shared_twice(document: Document) -> Findings:
         +  - {vc: vision, user: "*", devices: 8}
     """
     # Every entry after the first for its virtual cluster and user.
-    for kind, default in (("budgets", ""), ("user-limits", _EACH), ("borrow-limits", ""), ("run-times", "")):
+    defaults = {"budgets": "", "user-limits": _EACH, "borrow-limits": "", "run-times": "", "backfill": ""}
+    for kind, default in defaults.items():
         first: dict[tuple[str, str], MappingNode] = {}
         for row in _rows(document, kind):
             key = _text(row, "vc"), _text(row, "user") or default
@@ -133,6 +134,33 @@ def default_unused(document: Document) -> Findings:
         if default is not None and required is not None and required.text == "true":
             message = f"jobs of {_text(row, 'vc')} must set their run time, so no job gets the default"
             yield Finding(default, message, "remove one of the two keys")
+
+
+@rule("SVC735", "backfill-without-limits", WARNING)
+def backfill_without_limits(document: Document) -> Findings:
+    """A virtual cluster has backfill, but its jobs need not have a run-time limit.
+
+    Why: no start can be promised while jobs without a limit hold the cells, so backfill has no effect.
+
+    Fails with::
+
+        # services-configuration.yaml
+           - {vc: vision, default: 24h, max: 7d}
+        +  backfill:
+        +  - {vc: speech, mode: easy}
+    """
+    # Every entry of backfill for a virtual cluster without a default, a maximum or required limits.
+    limited = {_text(row, "vc") for row in _rows(document, "run-times") if _limits(row)}
+    for row in _rows(document, "backfill"):
+        vc = _text(row, "vc")
+        if vc not in limited and (vc or not limited):
+            message = f"jobs of {_whose(vc, '') if vc else 'all virtual clusters'} may run without a limit"
+            yield Finding(row, message, "add an entry to run-times with default, max, or required: true")
+
+
+def _limits(row: MappingNode) -> bool:
+    required = row.scalar("required")
+    return any(row.key(key) for key in ("default", "max")) or (required is not None and required.text == "true")
 
 
 def _rows(document: Document, kind: str) -> Iterator[MappingNode]:
