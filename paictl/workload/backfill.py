@@ -144,6 +144,10 @@ class Foresight:
                 scratch.end([gang.request.group])
             return not self._fits(promise.gang, max(at, self.now))
 
+    def fits(self, gang: LineGang) -> bool:
+        """Whether a gang has a place now, whoever has to go for it."""
+        return self._fits(gang, self.now)
+
     def longest(self, gang: LineGang, promise: StartPromise) -> Millis | None:
         """The longest run time with which a gang would start now and not delay a promised start; None if none is."""
         if promise.at is None or promise.at <= self.now:
@@ -234,7 +238,7 @@ def _counts(group: Group, vc: str) -> bool:
     return group.vc == vc and (group.virtual is not None or group.state is GroupState.PREEMPTING)
 
 
-class Backfill:
+class StartPromises:
     """The promises of all virtual clusters, made anew only when something has changed that they depend on.
 
     It alone guarantees that who was promised a start stays before all others of its priority until it starts or goes.

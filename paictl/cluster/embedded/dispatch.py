@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from paictl.scheduler.engine import Engine
     from paictl.scheduler.events import RunningPod
     from paictl.scheduler.request import PodRequest
-    from paictl.workload.backfill import Backfill
+    from paictl.workload.backfill import StartPromises
 
 
 @frozen
@@ -133,7 +133,7 @@ class Dispatcher:
         """Why a gang that holds nothing may not start now, whatever is free; empty if it may. Only with `owner`."""
         self.noted: Callable[[Sequence[object]], None] = lambda _: None
         """Told of what the book did."""
-        self.backfill: Backfill | None = None
+        self.backfill: StartPromises | None = None
         """Who has a promised start, and so must not be delayed by others; None: nobody has."""
         self._windows = NO_WINDOWS
         self._reclassed: dict[str, bool] = {}

@@ -16,7 +16,7 @@ from paictl.cluster.interface import EventKind
 from paictl.cluster.refusing import refuse_held
 from paictl.sim.loop import EventPriority
 from paictl.units import Millis, instant, rfc3339
-from paictl.workload.backfill import Backfill
+from paictl.workload.backfill import StartPromises
 from paictl.workload.borrowing import BorrowedDevices
 from paictl.workload.budgets import BudgetLevel, BudgetState, next_month
 from paictl.workload.monthuse import MonthUse
@@ -84,7 +84,7 @@ class WorldSharing:
         dispatcher.obstacle, dispatcher.noted = self.obstacle, self._note
         if dispatcher.backfill is not None:
             self._heads = dispatcher.backfill.heads
-        dispatcher.backfill = Backfill(rules.backfill, self.end_of) if rules.backfill else None
+        dispatcher.backfill = StartPromises(rules.backfill, self.end_of) if rules.backfill else None
         if dispatcher.backfill is not None:
             dispatcher.backfill.heads = dict(self._heads)
         if rules or dispatcher.owner is not None:
