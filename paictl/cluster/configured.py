@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from paictl.workload.feasible import Judge
     from paictl.workload.sharing import Sharing
     from paictl.workload.supply import Supply
-    from paictl.workload.tenants import RunTimeRules
 
 
 @frozen_caching
@@ -74,21 +73,6 @@ class ConfigSnapshot:
         document = next(iter(load_memory({STANDARD_NAME: said.encode()}).documents), None)
         data = document.data if document is not None and isinstance(document.data, dict) else {}
         return read_sharing(data.get(SECTION), f"{STANDARD_NAME}: {SECTION}")
-
-    @cached_property
-    def run_times(self) -> RunTimeRules:
-        """How long jobs of each virtual cluster may run; raises `PaictlError` naming a key without a meaning."""
-        from paictl.config.models.services import STANDARD_NAME
-        from paictl.config.reading.load import load_memory
-        from paictl.workload.tenants import SECTION, RunTimeRules
-
-        text = self.files.get(STANDARD_NAME, "")
-        if f"{SECTION}:" not in text:  # most clusters have no such section, and the file is long
-            return RunTimeRules()
-        for document in load_memory({STANDARD_NAME: text.encode()}).documents:
-            if isinstance(document.data, dict) and SECTION in document.data:
-                return RunTimeRules.read(document.data[SECTION], STANDARD_NAME)
-        return RunTimeRules()
 
     @cached_property
     def supply(self) -> Supply:

@@ -29,6 +29,13 @@ def detail(event: Event) -> str:
             return text("starts again from the beginning, attempt {attempt}", attempt=data["next"])
         case EventKind.DEMOTED if "by" in data:
             return text("lost its guarantee to {job} and runs on", job=data["by"])
+        case EventKind.START_PROMISED if "at" in data:
+            return text("starts at {at} at the latest", at=data["at"])
+        case EventKind.START_DELAYED if "at" in data and "before" in data:
+            return text(
+                "was promised to start at {before} at the latest, which does not hold: {at}",
+                before=data["before"], at=data["at"],
+            )  # fmt: skip
         case EventKind.PUSHED if "version" in data and data.get("note"):
             return text("version {version}: {note}", version=data["version"], note=text(str(data["note"])))
         case EventKind.BUDGET_WARNING | EventKind.BUDGET_SPENT if "budget" in data:

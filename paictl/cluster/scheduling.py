@@ -32,6 +32,8 @@ class JobSituation(StrEnum):
     """A budget or a limit for users holds it back, whatever is free; `JobExplanation.reason` says which."""
     MAINTENANCE = "maintenance"
     """Windows alone keep it waiting: `JobExplanation.windows`; with the run time `longest` it would start."""
+    BACKFILL = "backfill"
+    """It would delay a job with a promised start; with the run time `longest` it would start."""
     NO_ROOM = "no room"
     """The scheduler has looked; `JobExplanation.scheduler` says what it found."""
 
@@ -44,6 +46,17 @@ class ClosingWindow:
     nodes: tuple[str, ...]
     start: str
     end: str
+
+
+@frozen
+class LatestStart:
+    """When a job starts at the latest, as RFC 3339; empty where nothing can be promised."""
+
+    at: str
+    ends: tuple[tuple[str, str], ...] = ()
+    """(job, instant) of the jobs that must have ended, with their latest ends."""
+    unlimited: tuple[str, ...] = ()
+    """Jobs without a limit that are in its way, where nothing can be promised."""
 
 
 @frozen
@@ -63,6 +76,8 @@ class JobExplanation:
     scheduler: Explanation | None = None
     windows: tuple[ClosingWindow, ...] = ()
     longest: Millis | None = None
+    start: LatestStart | None = None
+    """Where backfill has looked at it."""
 
 
 def to_data(found: JobExplanation) -> dict[str, Any]:
@@ -80,7 +95,11 @@ def from_data(data: Mapping[str, Any]) -> JobExplanation:
     scheduler = None if data["scheduler"] is None else explanation_from(data["scheduler"])
     words = {"state": JobState(data["state"]), "situation": JobSituation(data["situation"])}
     windows = tuple(ClosingWindow(**{**row, "nodes": tuple(row["nodes"])}) for row in data.get("windows", ()))
-    return JobExplanation(**{**data, **words, "scheduler": scheduler, "windows": windows})
+    said = data.get("start")
+    start = None if said is None else LatestStart(
+        said["at"], tuple((job, at) for job, at in said["ends"]), tuple(said["unlimited"])
+    )  # fmt: skip
+    return JobExplanation(**{**data, **words, "scheduler": scheduler, "windows": windows, "start": start})
 
 
 class JobImpact(StrEnum):

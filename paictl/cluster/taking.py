@@ -47,7 +47,9 @@ def taken(request: JobRequest, configuration: ConfigSnapshot) -> Taken:
 
     Raises `JobError` for one that cannot be read, asks for what the configuration does not have, or can never run.
     """
-    job = configuration.run_times.limited(with_wishes(Job.from_mapping(request.data), request.vc, request.priority))
+    job = configuration.sharing.run_times.limited(
+        with_wishes(Job.from_mapping(request.data), request.vc, request.priority)
+    )
     plan = plan_job(job, configuration.supply, request.user)
     refusal = configuration.judge.refusal(plan)
     if refusal is not None:

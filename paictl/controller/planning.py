@@ -30,7 +30,7 @@ class Planner:
         Raises `JobError` for one that cannot be planned, `ClusterError` if there is no configuration to plan by.
         """
         configuration = self._configuration()
-        job = configuration.run_times.limited(pai.job)
+        job = configuration.sharing.run_times.limited(pai.job)
         plan = plan_job(job, configuration.supply, pai.user)
         devices = sum(group.leaves for group in plan.groups.values())
         status = lifecycle.submit(job).status

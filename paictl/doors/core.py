@@ -30,6 +30,7 @@ from paictl.doors.grants import Grants
 from paictl.doors.health import DoorHealth
 from paictl.doors.pod_events import PodEvent
 from paictl.doors.sharing import DoorSharing
+from paictl.doors.starts import DoorStarts
 from paictl.doors.table import PodEntry, PodRef, PodTable
 from paictl.doors.window_state import DoorWindows
 from paictl.frozen import frozen
@@ -172,6 +173,8 @@ class DoorCore:
         """The nodes of the configuration."""
         self.health = DoorHealth(self.promised, clock, options.heal_after)
         self.windows = DoorWindows()
+        self.starts = DoorStarts(options.sharing.backfill, self.book.engine, self.table, self.windows, wall)
+        self.starts.in_line, self.starts.renewed = self.in_line, self._ask_again
         self.claims: PodClaims | None = None
         """What is known of claims, where they are written."""
         self.claiming: dict[str, Mapping[str, Any]] = {}
@@ -327,6 +330,7 @@ class DoorCore:
 
     def _regrant(self, namespace: str) -> None:
         """What was answered about a namespace's pods may no longer be right; those that run are left alone."""
+        self.starts.changes += 1
         for entry in self.table:
             if entry.ref.namespace == namespace:
                 entry.cached = None
@@ -344,19 +348,34 @@ class DoorCore:
         )
 
     def held_back(self, request: PodRequest) -> str:
+        """Why a budget, a limit or another's promised start keeps a pod's gang from a place; empty if none does."""
+        return self.over_limit(request) or self.starts.obstacle(request)
+
+    def over_limit(self, request: PodRequest) -> str:
         """Why a budget or a limit for users keeps a pod's gang from a place; empty if none does, or it has one."""
         if not self.options.sharing or request.group in self.book.engine.state.groups.by_name:
             return ""
         return self.allowances.obstacle(request, self.wall())
 
+    def in_line(self, entry: PodEntry) -> bool:
+        """Whether nothing but devices keeps a pod from a place, so that a start can be promised to its gang."""
+        if entry.reading is None or entry.gated or self.refusal(entry) is not None:
+            return False
+        return not self.over_limit(entry.reading.request)
+
+    def _ask_again(self) -> None:
+        """Who waits may get another answer now."""
+        for entry in self.table:
+            if entry.cached is not None and not entry.cached.node:
+                entry.cached = None
+        self.work.set()
+
     def month_used(self, used: Used) -> None:
         """So much device time was used in this month; who was held back may be so no more, or the other way round."""
         with self.guarded():
             if self.allowances.renew(used):
-                for entry in self.table:
-                    if entry.cached is not None and not entry.cached.node:
-                        entry.cached = None
-                self.work.set()
+                self.starts.changes += 1
+                self._ask_again()
 
     def pod_changed(self, pod: Mapping[str, Any]) -> None:
         """A pod is like this now."""
@@ -370,6 +389,7 @@ class DoorCore:
             if self.table.has_gone(uid) or (uid not in self.table.by_uid and not asks(pod)):
                 return
             entry = self.table.meet(pod, self.clock())
+            self.starts.changes += 1
             entry.listed = True
             if self.doubts(pod):
                 self.doubted[uid] = pod
@@ -514,6 +534,7 @@ class DoorCore:
             self.doubted.pop(uid, None)
             self.usage.remove(uid)
             self.claiming.pop(uid, None)
+            self.starts.changes += 1
             entry = self.table.forget(uid)
             if entry is not None and entry.pod_group:
                 self._read_again(self.table.pod_groups.forget(entry.pod_group, uid))

@@ -11,6 +11,7 @@ from typing import Final
 from paictl.doors import pod_events, reclaim, windows
 from paictl.doors.core import DoorCore
 from paictl.doors.deciding import is_current
+from paictl.doors.pod_events import PodEvent
 from paictl.doors.table import CachedDecision, PodEntry, PodRef
 from paictl.frozen import frozen
 from paictl.scheduler.book import Preemption
@@ -59,6 +60,12 @@ def strangers(core: DoorCore) -> list[PodRef]:
         before = core.clock() - core.options.deadline
         found = (one.ref for one in core.table if not one.listed and one.asked < before and _waits(core, one))
         return list(islice(found, MOST))
+
+
+def starts(core: DoorCore) -> list[PodEvent]:
+    """Promises of starts made anew, and events for the pods that are to know."""
+    with core.guarded():
+        return core.starts.news() if core.is_open else []
 
 
 def preemptions(core: DoorCore) -> list[Preemption]:

@@ -110,6 +110,7 @@ class DoorMetrics:
             borrowers = core.allowances.borrowers()
             bad, nodes, risk = len(core.health.bad), len(core.health.nodes), _at_risk(core)
             bad_devices, ahead = sum(map(len, core.health.bad_devices.values())), windows.counts(core)
+            starts = core.starts.times() if core.is_open else {}
         waiting = GaugeMetricFamily(f"{self.prefix}_waiting_pods", "Pods that wait, by reason.", labels=["reason"])
         common = reasons.most_common(REASONS)
         for reason, number in sorted(common):
@@ -119,6 +120,13 @@ class DoorMetrics:
         yield waiting
         yield from self._of_sharing(budgets, holders)
         yield from self._of_borrowing(borrowers)
+        promised = GaugeMetricFamily(
+            f"{self.prefix}_promised_start_timestamp_seconds",
+            "When the first gang in line of a virtual cluster with backfill starts at the latest.", labels=["vc"],
+        )  # fmt: skip
+        for vc, at in sorted(starts.items()):
+            promised.add_metric([vc], at)
+        yield promised
         held = GaugeMetricFamily(f"{self.prefix}_pods", "Pods that hold devices.", labels=["state"])
         for state in ("assumed", "bound"):
             held.add_metric([state], pods[state])

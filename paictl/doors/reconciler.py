@@ -112,7 +112,7 @@ class Reconciler:
         self._give_back()
         self.core.heal()
         self._move_gangs()
-        for event in windows.warned(self.core):
+        for event in [*windows.warned(self.core), *housekeeping.starts(self.core)]:
             self.core.record(event)
         self._take_back_claims()
         if self._swept - self._counted >= gangs.PATIENCE / 6:

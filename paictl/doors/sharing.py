@@ -58,7 +58,7 @@ class DoorSharing:
 
     def obstacle(self, request: PodRequest, now: float) -> str:
         """Why a gang that has no place may not get one at a Unix time; empty if it may."""
-        use = SharingUse(self.month, self._held.held(), self._borrowed.by_vc)
+        use = SharingUse(self.month, self._held.devices, self._borrowed.devices)
         return self.rules.obstacle(request, self._user(request.uid), use, datetime.fromtimestamp(now, UTC))
 
     def renew(self, month: Used) -> bool:
@@ -76,12 +76,12 @@ class DoorSharing:
 
     def borrowers(self) -> list[tuple[str, int, int]]:
         """(virtual cluster, devices without a guarantee, devices allowed) of all with a borrow limit."""
-        return [(vc, self._borrowed.by_vc[vc], most) for vc, most in sorted(self.rules.borrowing.devices.items())]
+        return [(vc, self._borrowed.devices[vc], most) for vc, most in sorted(self.rules.borrowing.devices.items())]
 
     def holders(self) -> list[tuple[str, str, int, int]]:
         """(virtual cluster, user, devices held, devices allowed) of all who hold something and have a limit."""
         found = []
-        for (vc, user), devices in sorted(self._held.held().items()):
+        for (vc, user), devices in sorted(self._held.devices.items()):
             if (most := self.rules.limits.of(vc, user)) is not None:
                 found.append((vc, user, devices, most))
         return found

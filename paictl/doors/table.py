@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from paictl.cluster.kubernetes.names import user_of
+from paictl.cluster.kubernetes.podtimes import began_at, created_at, run_limit
 from paictl.cluster.pods.feasibility import PodDemand
 from paictl.cluster.pods.labels import Reading, Rules
 from paictl.cluster.pods.reading import read_pod, source_of
 from paictl.doors.podgroups import PodGroups
-from paictl.doors.window_state import began_at, run_limit
 from paictl.frozen import frozen
 from paictl.scheduler.errors import RequestError
 from paictl.units import Millis
@@ -128,6 +128,8 @@ class PodEntry:
     """How long it runs at most; None: it does not say."""
     began: Millis | None = None
     """When it began to run, in milliseconds since 1970."""
+    created: str = ""
+    """When it was created, as the API server writes it."""
 
 
 def pod_ref(pod: Mapping[str, Any]) -> PodRef:
@@ -164,7 +166,7 @@ class PodTable:
             entry = self.by_uid[ref.uid] = PodEntry(ref, asked=now, met=now)
             self._uid[ref.key] = ref.uid
         entry.user = user_of(pod)
-        entry.limit, entry.began = run_limit(pod), began_at(pod)
+        entry.limit, entry.began, entry.created = run_limit(pod), began_at(pod), created_at(pod)
         entry.pod_group = self.pod_groups.meet(pod)
         named = self.pod_groups.of(pod)
         source = source_of(pod, named)

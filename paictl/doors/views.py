@@ -12,6 +12,7 @@ from paictl.cluster.cells import chain_pictures, vc_pictures
 from paictl.cluster.interface import JobState, JobView, MachineSpec, NodeCondition, NodeRole, NodeView
 from paictl.cluster.picture import Picture
 from paictl.cluster.scheduling import JobExplanation, JobSituation
+from paictl.cluster.startwaits import start_lines
 from paictl.cluster.windowwaits import closing_lines, longest_line, waits_for_windows
 from paictl.doors import gangs, reclaim, windows
 from paictl.scheduler import inspect, inspection
@@ -120,21 +121,34 @@ def explain_pod(core: DoorCore, namespace: str, name: str) -> Json:
         try:
             if (refusal := core.refusal(entry)) is not None:
                 raise refusal
-            if why := core.held_back(entry.reading.request):
+            if why := core.starts.obstacle(entry.reading.request):
+                return data | _behind(core, entry, why)
+            if why := core.over_limit(entry.reading.request):
                 text = [f"Pod {entry.ref.key} waits: {why}.", *note]
                 return data | {"situation": "held back", "group": entry.reading.request.group, "text": text}
             if (closed := _maintenance(core, entry)) is not None:
                 return data | closed
-            found = explain(core.book.engine, entry.reading.request)
+            found, latest = explain(core.book.engine, entry.reading.request), core.starts.latest(entry.reading.request)
         except RequestError as error:
             return data | {"situation": "refused", "text": [f"Pod {entry.ref.key} was refused: {error.message}"]}
         kind = {PodVerdict.BIND: "ready", PodVerdict.PREEMPT: "preempting"}.get(found.decision, "waiting")
         return data | {
             "situation": kind,
             "group": entry.reading.request.group,
-            "text": [*render(found), *note],
+            "text": [*render(found), *(f"  {line}" for line in start_lines(latest)), *note],
             "explanation": to_data(found),
+            **({} if latest is None else {"start": asdict(latest)}),
         }
+
+
+def _behind(core: DoorCore, entry: PodEntry, why: str) -> Json:
+    """What a pod waits for that would delay a promised start."""
+    assert entry.reading is not None  # noqa: S101 - asked before
+    request = entry.reading.request
+    longest = core.starts.longest(request)
+    hint = [] if longest is None else [f"  {longest_line(longest)}"]
+    text = [f"Pod {entry.ref.key} waits: {why}.", *hint]
+    return {"situation": "backfill", "group": request.group, "longest": longest, "text": text}
 
 
 def _maintenance(core: DoorCore, entry: PodEntry) -> Json | None:

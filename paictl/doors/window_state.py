@@ -1,16 +1,13 @@
-"""What a door knows of maintenance windows, and of how long pods run."""
+"""What a door knows of maintenance windows."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any
 
-from paictl.cluster.kubernetes.names import MAX_RUN_TIME
-from paictl.cluster.maintenance import UNIX
 from paictl.cluster.values import ClusterError
 from paictl.cluster.windowobject import windows_of
-from paictl.units import Millis, millis_between
+from paictl.units import Millis
 from paictl.workload.windows import Windows
 
 
@@ -52,22 +49,3 @@ class DoorWindows:
         if self._left is None or self._left[0] is not nodes or self._left[1] is not closed:
             self._left = nodes, closed, nodes - closed
         return self._left[2]
-
-
-def run_limit(pod: Mapping[str, Any]) -> Millis | None:
-    """How long a pod runs at most, by its job's annotation or its own deadline; None: it does not say."""
-    noted = pod["metadata"].get("annotations")
-    said = str(noted.get(MAX_RUN_TIME, "")) if isinstance(noted, dict) else ""
-    if said.endswith("ms") and said[:-2].isdecimal():
-        return Millis(int(said[:-2]))
-    seconds = (pod.get("spec") or {}).get("activeDeadlineSeconds")
-    return Millis(1000 * seconds) if isinstance(seconds, int) and not isinstance(seconds, bool) else None
-
-
-def began_at(pod: Mapping[str, Any]) -> Millis | None:
-    """When a pod began to run, in milliseconds since 1970; None while nobody says so."""
-    at = (pod.get("status") or {}).get("startTime")
-    try:
-        return None if at is None else millis_between(UNIX, datetime.fromisoformat(str(at)))
-    except ValueError:
-        return None

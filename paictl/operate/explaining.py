@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from paictl.cluster.scheduling import JobExplanation, JobSituation
+from paictl.cluster.startwaits import start_lines
 from paictl.cluster.windowwaits import closing_lines, longest_line
 from paictl.i18n import Text, text
 from paictl.scheduler.explain import ExplanationText, Names, render, to_data, wording
@@ -21,7 +22,8 @@ def lines(found: JobExplanation, *, full: bool = False) -> list[str]:
     `full` spares no detail (`paictl.scheduler.explain.render`).
     """
     if found.scheduler is not None:
-        return [*heads(found), *render(found.scheduler, _NAMES, full=full)]
+        starts = [f"  {line}" for line in start_lines(found.start)]
+        return [*heads(found), *render(found.scheduler, _NAMES, full=full), *starts]
     said, hint = plain(found)
     windows = closing_lines(found.windows)
     return [said, *windows, text("hint: {hint}", hint=hint)] if hint else [said, *windows]
@@ -42,13 +44,18 @@ def parts(found: JobExplanation) -> ExplanationText | None:
 def data(found: JobExplanation) -> dict[str, Any]:
     """An explanation for programs."""
     if found.scheduler is not None:
-        return {"job": found.job, **to_data(found.scheduler)}
+        return {"job": found.job, **to_data(found.scheduler), **_start(found)}
     said, hint = plain(found)
     return {
         "job": found.job, "state": found.state.value, "situation": found.situation.value, "text": str(said),
         "hint": str(hint or ""),
         **({"windows": [asdict(one) for one in found.windows], "longest": found.longest} if found.windows else {}),
+        **({"longest": found.longest} if found.situation is JobSituation.BACKFILL else {}),
     }  # fmt: skip
+
+
+def _start(found: JobExplanation) -> dict[str, Any]:
+    return {} if found.start is None else {"start": asdict(found.start)}
 
 
 def plain(found: JobExplanation) -> tuple[Text, Text | None]:
@@ -82,6 +89,9 @@ def plain(found: JobExplanation) -> tuple[Text, Text | None]:
                 text("job {job} waits: {reason}", job=found.job, reason=found.reason),
                 text("see what is used and what is allowed: paictl usage budget list, paictl usage limits"),
             )  # fmt: skip
+        case JobSituation.BACKFILL:
+            said = text("job {job} waits: {reason}", job=found.job, reason=found.reason)
+            return said, None if found.longest is None else longest_line(found.longest)
         case JobSituation.MAINTENANCE:
             said = text("job {job} waits for maintenance: it would still be running when it starts", job=found.job)
             if found.longest is None:

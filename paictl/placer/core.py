@@ -116,6 +116,17 @@ class PlacerCore(DoorCore):
         super().claims_changed(pod, nodes)
         self.news.set()
 
+    def in_line(self, entry: PodEntry) -> bool:
+        """As the common core says, but our own gate keeps no pod from a place, and all pods that wait have it."""
+        pod = self.gated.get(entry.ref.uid)
+        if entry.reading is None or pod is None or gates_of(pod) != [GATE] or not self.is_guarded(pod):
+            return False
+        return self.refusal(entry) is None and not self.over_limit(entry.reading.request)
+
+    def _ask_again(self) -> None:
+        super()._ask_again()
+        self.news.set()
+
     def waits_for_devices(self, entry: PodEntry) -> bool:
         """Whether a pod still carries our gate, so that the devices of its claims may be taken back."""
         return entry.ref.uid in self.gated

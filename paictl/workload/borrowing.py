@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from paictl.frozen import frozen
 from paictl.i18n import Text, text
-from paictl.scheduler.events import GroupChange
-from paictl.workload.userlimits import devices_of
+from paictl.workload.groupdevices import DevicesBy
 
 if TYPE_CHECKING:
     from paictl.scheduler.groups import Group
@@ -44,32 +42,8 @@ class BorrowLimits:
         )  # fmt: skip
 
 
-class BorrowedDevices:
-    """Devices of groups without a guarantee by virtual cluster, kept by the changes of groups.
+class BorrowedDevices(DevicesBy[str]):
+    """Devices of groups without a guarantee by virtual cluster."""
 
-    It alone guarantees that the numbers equal the sums over the groups.
-    """
-
-    def __init__(self) -> None:
-        self.by_vc: Counter[str] = Counter()
-        self._counted: dict[str, tuple[str, int]] = {}
-
-    def start(self, groups: Mapping[str, Group]) -> None:
-        """Count anew: these groups there are, and no others."""
-        self.by_vc.clear()
-        self._counted.clear()
-        for name, group in groups.items():
-            self._set(name, group)
-
-    def note(self, outcomes: Iterable[object]) -> None:
-        """Groups have changed so."""
-        for outcome in outcomes:
-            if isinstance(outcome, GroupChange):
-                self._set(outcome.name, outcome.after)
-
-    def _set(self, name: str, group: Group | None) -> None:
-        if (before := self._counted.pop(name, None)) is not None:
-            self.by_vc[before[0]] -= before[1]
-        if group is not None and group.virtual is None:
-            self._counted[name] = group.vc, devices_of(group.members)
-            self.by_vc[group.vc] += devices_of(group.members)
+    def _key(self, group: Group, _before: str | None) -> str | None:
+        return group.vc if group.virtual is None else None

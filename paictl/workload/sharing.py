@@ -15,10 +15,13 @@ from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.scheduler.request import PodRequest
+from paictl.workload.backfill import BackfillMode, BackfillRule, BackfillRules
 from paictl.workload.borrowing import BorrowLimit, BorrowLimits
 from paictl.workload.budgets import EACH, SECTION, WARN_AT, Budgets, OverBudget, UsageBudget, Used
+from paictl.workload.groupdevices import devices_of
+from paictl.workload.runtimerules import RunTimeRules
 from paictl.workload.usagereport import HOUR
-from paictl.workload.userlimits import UserLimit, UserLimits, devices_of
+from paictl.workload.userlimits import UserLimit, UserLimits
 
 
 @frozen
@@ -32,14 +35,23 @@ class SharingUse:
 
 
 class Sharing:
-    """What a configuration says; false where it says nothing."""
+    """What a configuration says; false where nothing in it holds gangs back."""
 
     def __init__(
-        self, budgets: Budgets | None = None, limits: UserLimits | None = None, borrowing: BorrowLimits | None = None
+        self,
+        budgets: Budgets | None = None,
+        limits: UserLimits | None = None,
+        borrowing: BorrowLimits | None = None,
+        run_times: RunTimeRules | None = None,
+        backfill: BackfillRules | None = None,
     ) -> None:
         self.budgets = budgets or Budgets()
         self.limits = limits or UserLimits()
         self.borrowing = borrowing or BorrowLimits()
+        self.run_times = run_times or RunTimeRules()
+        """Asked once for a job, when it is submitted."""
+        self.backfill = backfill or BackfillRules()
+        """Asked with the whole line of a virtual cluster, not by `obstacle`."""
 
     def __bool__(self) -> bool:
         return bool(self.budgets or self.limits or self.borrowing)
@@ -70,7 +82,11 @@ def read_sharing(data: object, where: str = SECTION) -> Sharing:
             Budgets(_budgets(section.get("budgets"))),
             UserLimits(_limits(section.get("user-limits"))),
             BorrowLimits(_borrowing(section.get("borrow-limits"))),
+            RunTimeRules.read(_rows(section.get("run-times")), f"{where}.run-times"),
+            BackfillRules(_backfill(section.get("backfill"))),
         )
+    except PaictlError:  # one of them is a ValueError, too, and it knows its place
+        raise
     except (KeyError, TypeError, ValueError) as error:
         raise PaictlError(
             text("this section cannot be read: {error}", error=str(error)), where=where,
@@ -94,6 +110,11 @@ def _limits(rows: object) -> Iterator[UserLimit]:
 def _borrowing(rows: object) -> Iterator[BorrowLimit]:
     for row in _rows(rows):
         yield BorrowLimit(str(row["vc"]), int(row["devices"]))
+
+
+def _backfill(rows: object) -> Iterator[BackfillRule]:
+    for row in _rows(rows):
+        yield BackfillRule(str(row.get("vc", "")), BackfillMode(row["mode"]))
 
 
 def _rows(rows: object) -> Iterator[Mapping[str, Any]]:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from itertools import chain
 from typing import TYPE_CHECKING
 
 from paictl.frozen import frozen
 from paictl.i18n import Text, text
-from paictl.scheduler.events import GroupChange
 from paictl.workload.budgets import EACH
+from paictl.workload.groupdevices import DevicesBy
 
 if TYPE_CHECKING:
     from paictl.scheduler.groups import Group
@@ -51,55 +50,20 @@ class UserLimits:
         )  # fmt: skip
 
 
-class HeldDevices:
-    """Devices of groups with a guarantee by (virtual cluster, user), kept by the changes of groups.
-
-    It alone guarantees that the numbers equal the sums over the groups of whose pods the owner is known.
-    """
+class HeldDevices(DevicesBy[tuple[str, str]]):
+    """Devices of groups with a guarantee by (virtual cluster, user); a group counts once its owner is known."""
 
     def __init__(self, owner: Callable[[str], str]) -> None:
+        super().__init__()
         self._owner = owner
         """The user of a pod, by its uid; empty where that is not known."""
-        self._held: Counter[tuple[str, str]] = Counter()
-        self._counted: dict[str, tuple[str, str, int]] = {}
-        """(virtual cluster, user, devices) of each group that counts: its pods may be forgotten before it."""
 
-    def held(self) -> Mapping[tuple[str, str], int]:
-        """What all users hold who hold something."""
-        return self._held
-
-    def start(self, groups: Mapping[str, Group]) -> None:
-        """Count anew: these groups there are, and no others."""
-        self._held.clear()
-        self._counted.clear()
-        for name, group in groups.items():
-            self._set(name, group)
-
-    def note(self, outcomes: Iterable[object]) -> None:
-        """Groups have changed so."""
-        for outcome in outcomes:
-            if isinstance(outcome, GroupChange):
-                self._set(outcome.name, outcome.after)
-
-    def _set(self, name: str, group: Group | None) -> None:
-        before = self._counted.pop(name, None)
-        if before is not None:
-            vc, user, devices = before
-            self._held[vc, user] -= devices
-            if not self._held[vc, user]:
-                del self._held[vc, user]
-        if group is not None and group.virtual is not None:
-            user = before[1] if before is not None else self._owner_of(group)
-            if user:
-                devices = devices_of(group.members)
-                self._counted[name] = group.vc, user, devices
-                self._held[group.vc, user] += devices
+    def _key(self, group: Group, before: tuple[str, str] | None) -> tuple[str, str] | None:
+        if group.virtual is None:
+            return None
+        user = before[1] if before is not None else self._owner_of(group)  # its pods may be forgotten before it
+        return (group.vc, user) if user else None
 
     def _owner_of(self, group: Group) -> str:
         uids = chain((uid for row in group.pods for uid in row if uid), sorted(group.preempting))
         return next(filter(None, map(self._owner, uids)), "")
-
-
-def devices_of(members: Iterable[tuple[int, int]]) -> int:
-    """Devices of a whole gang."""
-    return sum(size * pods for size, pods in members)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import insort
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from paictl.frozen import frozen
@@ -19,6 +20,7 @@ from paictl.scheduler.errors import RequestError
 from paictl.scheduler.events import GroupChange, Outcome
 from paictl.scheduler.groups import Group, GroupState
 from paictl.units import Millis
+from paictl.workload.backfill import HOPELESS, LineGang, StartPromise
 from paictl.workload.usage import promises
 from paictl.workload.windows import Windows
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from paictl.scheduler.engine import Engine
     from paictl.scheduler.events import RunningPod
     from paictl.scheduler.request import PodRequest
+    from paictl.workload.backfill import StartPromises
 
 
 @frozen
@@ -130,6 +133,8 @@ class Dispatcher:
         """Why a gang that holds nothing may not start now, whatever is free; empty if it may. Only with `owner`."""
         self.noted: Callable[[Sequence[object]], None] = lambda _: None
         """Told of what the book did."""
+        self.backfill: StartPromises | None = None
+        """Who has a promised start, and so must not be delayed by others; None: nobody has."""
         self._windows = NO_WINDOWS
         self._reclassed: dict[str, bool] = {}
         """Whether groups have a guarantee that lost theirs or got it back since the caller last asked."""
@@ -338,7 +343,11 @@ class Dispatcher:
         self._windows = windows
         if self.engine is None:
             return []
+        self._renew_promises(now)
         for group in self._candidates():
+            if self._would_delay(group, now):
+                self._buckets[self._kind(self._first_pod(group))].refused = True
+                continue
             actions = self._try(group, now)
             if actions:
                 return actions
@@ -363,9 +372,68 @@ class Dispatcher:
             if bucket.refused:
                 continue
             if self.owner is None or not self.obstacle(self._head(bucket)):
-                yield bucket.order[0]
+                yield self._foremost(bucket)
             elif preempting:  # victims go for it already, and its place is reserved
                 yield from (row for row in bucket.order if row[2] in preempting)
+
+    def _foremost(self, bucket: _Bucket) -> tuple[int, int, str]:
+        """The first group of a kind, or the one that has a promise: the others of its kind stay behind it."""
+        if self.backfill is not None:
+            head = self.backfill.heads.get(self._head(bucket).vc)
+            return next((row for row in bucket.order if row[2] == head), bucket.order[0])
+        return bucket.order[0]
+
+    # --- backfill
+
+    def starts(self, now: Millis, windows: Windows) -> dict[str, StartPromise]:
+        """The promise of each virtual cluster with backfill in which a gang waits; nothing is settled by it."""
+        if self.backfill is None or self.engine is None:
+            return {}
+        made = {
+            vc: self.backfill.promise(self.engine, now, windows, vc, line) for vc, line in sorted(self._lines().items())
+        }
+        return {vc: promise for vc, promise in made.items() if promise is not None}
+
+    def _lines(self) -> dict[str, list[LineGang]]:
+        """The first gangs that wait for cells of their virtual cluster where it has backfill, in order."""
+        assert self.engine is not None  # noqa: S101 - asked before
+        assert self.backfill is not None  # noqa: S101 - asked before
+        placed, ranked = self.engine.state.groups.by_name, dict[str, list[tuple[tuple[int, bool], int, str]]]()
+        for bucket in self._buckets.values():
+            request = self._head(bucket)
+            if not self.backfill.rules.covers(request) or (self.owner is not None and self.obstacle(request)):
+                continue
+            rows = [self._foremost(bucket), *islice(bucket.order, HOPELESS)]
+            for _, number, group in dict.fromkeys(rows):
+                if group not in placed:
+                    rank = self.backfill.rank(self._first_pod(group))
+                    ranked.setdefault(request.vc, []).append((rank, number, group))
+        return {
+            vc: [LineGang(self._first_pod(group), self._limits[group]) for _, _, group in sorted(rows)[:HOPELESS]]
+            for vc, rows in ranked.items()
+        }
+
+    def _first_pod(self, group: str) -> PodRequest:
+        return self._pods[next(iter(self._groups[group]))]
+
+    def _renew_promises(self, now: float) -> None:
+        """Settle who has a promised start; where another has it than before, all of that line get another chance."""
+        if self.backfill is not None:
+            made = self.starts(Millis(round(1000 * now)), self._windows)
+            for vc in sorted({*made, *self.backfill.heads}):
+                if self.backfill.settle(vc, made.get(vc)):
+                    self._reconsider(OfVc(vc))
+
+    def _would_delay(self, group: str, now: float) -> bool:
+        """Whether a group would take cells at this instant that are needed for a promised start."""
+        if self.backfill is None or self.engine is None or group in self.engine.state.groups.by_name:
+            return False
+        request, at = self._first_pod(group), Millis(round(1000 * now))
+        if not self.backfill.rules.covers(request):
+            return False
+        promise = self.starts(at, self._windows).get(request.vc)
+        foresight = self.backfill.foresight(self.engine, at, self._windows)
+        return promise is not None and foresight.delayed(LineGang(request, self._limits[group]), promise)
 
     def _try(self, group: str, now: float) -> list[Action]:
         actions: list[Action] = []

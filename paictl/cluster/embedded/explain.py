@@ -15,7 +15,8 @@ from paictl.cluster.scheduling import JobExplanation, JobSituation
 from paictl.workload.lifecycle import RunState
 
 if TYPE_CHECKING:
-    pass
+    from paictl.scheduler.request import PodRequest
+    from paictl.units import Millis
 
 NEEDED = (CONTROLLER, SCHEDULER)
 """The services between a job and its devices, in their order."""
@@ -42,7 +43,29 @@ def explain_job(world: World, job: LiveJob, epoch: datetime) -> JobExplanation:
     from paictl.cluster.windowwaits import waits_for_windows
 
     closed = waits_for_windows(known, engine, request, job.job.max_run_time, world.windows, world.now, epoch)
-    return closed or explained(known, engine, request, job.plan.groups.keys())
+    found = closed or explained(known, engine, request, job.plan.groups.keys())
+    if closed is None and world.sharing.rules.backfill:
+        return _with_start(world, found, request, job.job.max_run_time, epoch)
+    return found
+
+
+def _with_start(
+    world: World, known: JobExplanation, request: PodRequest, limit: Millis | None, epoch: datetime
+) -> JobExplanation:
+    """When a job starts at the latest, or whom it would delay, where its virtual cluster has backfill."""
+    from paictl.cluster.startwaits import with_start
+    from paictl.workload.backfill import LineGang
+
+    dispatcher = world.dispatcher
+    promise = dispatcher.starts(world.now, world.windows).get(request.vc)
+    if promise is None or dispatcher.backfill is None or dispatcher.engine is None:
+        return known
+    if not dispatcher.backfill.rules.covers(request):
+        return known
+    foresight = dispatcher.backfill.foresight(dispatcher.engine, world.now, world.windows)
+    owners = {group: job.key for job in world.jobs.values() for group in job.plan.groups}
+    gang = LineGang(request, limit)
+    return with_start(known, foresight, gang, promise, epoch, lambda group: owners.get(group, group))
 
 
 def foresee_job(world: World, request: JobRequest, epoch: datetime) -> JobExplanation:

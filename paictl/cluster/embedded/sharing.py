@@ -15,7 +15,8 @@ from paictl.cluster.embedded.records import Timer
 from paictl.cluster.interface import EventKind
 from paictl.cluster.refusing import refuse_held
 from paictl.sim.loop import EventPriority
-from paictl.units import Millis
+from paictl.units import Millis, instant, rfc3339
+from paictl.workload.backfill import StartPromises
 from paictl.workload.borrowing import BorrowedDevices
 from paictl.workload.budgets import BudgetLevel, BudgetState, next_month
 from paictl.workload.monthuse import MonthUse
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from paictl.sim.loop import EventLoop
     from paictl.workload.lifecycle import TaskRef
     from paictl.workload.usage import UsageLedger
+    from paictl.workload.windows import Windows
 
 _KINDS: Final = {BudgetLevel.WARNING: EventKind.BUDGET_WARNING, BudgetLevel.SPENT: EventKind.BUDGET_SPENT}
 
@@ -42,6 +44,8 @@ class SharedWorld(Protocol):
     dispatcher: Dispatcher
     loop: EventLoop[Timer]
     pods: dict[str, tuple[str, TaskRef]]
+    jobs: dict[str, LiveJob]
+    windows: Windows
 
     @property
     def now(self) -> Millis:
@@ -66,6 +70,10 @@ class WorldSharing:
         """The month's use at an instant: within one nothing is added to it."""
         self._told: dict[str, str] = {}
         """What was said last of a budget: month and level."""
+        self._heads: dict[str, str] = {}
+        """Groups with a promised start by virtual cluster, as they were written down."""
+        self._starts: dict[str, Millis] = {}
+        """The start that each of them was told."""
 
     # --- what is loaded
 
@@ -74,6 +82,11 @@ class WorldSharing:
         self.rules, self._held, self._borrowed = rules, None, None
         dispatcher = self._world.dispatcher
         dispatcher.obstacle, dispatcher.noted = self.obstacle, self._note
+        if dispatcher.backfill is not None:
+            self._heads = dispatcher.backfill.heads
+        dispatcher.backfill = StartPromises(rules.backfill, self.end_of) if rules.backfill else None
+        if dispatcher.backfill is not None:
+            dispatcher.backfill.heads = dict(self._heads)
         if rules or dispatcher.owner is not None:
             dispatcher.hold_by(self.owner if rules else None)
 
@@ -118,7 +131,7 @@ class WorldSharing:
         if self._held is None:
             self._held = HeldDevices(self._user)
             self._held.start(engine.state.groups.by_name)
-        return self._held.held()
+        return self._held.devices
 
     def borrowed(self) -> Mapping[str, int]:
         """Devices without a guarantee by virtual cluster."""
@@ -128,12 +141,56 @@ class WorldSharing:
         if self._borrowed is None:
             self._borrowed = BorrowedDevices()
             self._borrowed.start(engine.state.groups.by_name)
-        return self._borrowed.by_vc
+        return self._borrowed.devices
 
     def _note(self, outcomes: Sequence[object]) -> None:
         for counted in (self._held, self._borrowed):
             if counted is not None:
                 counted.note(outcomes)
+
+    # --- what is promised
+
+    def end_of(self, group: str) -> Millis | None:
+        """When a group that holds devices ends at the latest; None: its job may run for ever."""
+        engine = self._world.dispatcher.engine
+        known = None if engine is None else engine.state.groups.by_name.get(group)
+        uids = () if known is None else (*(uid for row in known.pods for uid in row if uid), *sorted(known.preempting))
+        keys = (self._world.pods[uid][0] for uid in uids if uid in self._world.pods)
+        job = next((self._world.jobs[key] for key in keys if key in self._world.jobs), None)
+        if job is None or job.job.max_run_time is None:
+            return None
+        began = self._world.now if job.started is None else job.started
+        return Millis(began + job.job.max_run_time)
+
+    def _tell_starts(self) -> None:
+        """Say who has a promised start, and whose start is later than it was promised."""
+        made = self._world.dispatcher.starts(self._world.now, self._world.windows)
+        starts = {
+            promise.group: (promise.gang.request, promise.at)
+            for promise in made.values()
+            if promise.at is not None and promise.at > self._world.now
+        }
+        for group in [group for group in self._starts if group not in starts]:
+            del self._starts[group]
+        for group, (request, at) in starts.items():
+            before = self._starts.get(group)
+            self._starts[group] = at
+            when = rfc3339(instant(self.epoch, at))
+            if before is None:
+                said = f"starts at {when} at the latest"
+                self._say(EventKind.START_PROMISED, f"job/{self._job(request.uid)}", said, at=when)
+            elif at > before:
+                was = rfc3339(instant(self.epoch, before))
+                said = f"was promised to start at {was} at the latest, which does not hold: {when}"
+                self._say(EventKind.START_DELAYED, f"job/{self._job(request.uid)}", said, at=when, before=was)
+
+    def _job(self, uid: str) -> str:
+        return self._world.pods[uid][0] if uid in self._world.pods else uid
+
+    @property
+    def epoch(self) -> datetime:
+        """The world's instant 0."""
+        return datetime.fromtimestamp(self._world.epoch / 1000, UTC)
 
     # --- what is held back
 
@@ -155,7 +212,9 @@ class WorldSharing:
             refuse_held(self.rules, job.plan, job.plan.user, self.used() if self.rules.budgets else {}, self.now)
 
     def settle(self) -> None:
-        """Say which budgets have come to a new level, and wake up when a month begins for which somebody waits."""
+        """Say what is new of budgets and promised starts, and wake up when a month begins for which somebody waits."""
+        if self.rules.backfill:
+            self._tell_starts()
         if not self.rules.budgets:
             return
         month = f"{self.now:%Y-%m}"
@@ -191,9 +250,14 @@ class WorldSharing:
     def dump(self) -> dict[str, Any]:
         """The month's use, and what was said of budgets."""
         told = {"told": self._told} if self._told else {}
-        return {**self.enter().dump(), **told}
+        backfill = self._world.dispatcher.backfill
+        heads = self._heads if backfill is None else backfill.heads
+        starts = {"heads": heads, "starts": self._starts} if heads else {}
+        return {**self.enter().dump(), **told, **starts}
 
     def restore(self, data: Mapping[str, Any] | None) -> None:
         """The inverse of `dump`."""
         self.month = None if data is None else MonthUse.load(data)
         self._told = dict((data or {}).get("told", {}))
+        self._heads = dict((data or {}).get("heads", {}))
+        self._starts = {group: Millis(at) for group, at in (data or {}).get("starts", {}).items()}

@@ -45,14 +45,14 @@ def held_devices(engine: Engine, pods: list[dict[str, Any]]) -> Mapping[tuple[st
     users = {str(pod["metadata"]["uid"]): user_of(pod) for pod in pods}
     held = HeldDevices(lambda uid: users.get(uid, ""))
     held.start(engine.state.groups.by_name)
-    return held.held()
+    return held.devices
 
 
 def borrowed_devices(engine: Engine) -> Mapping[str, int]:
     """Devices without a guarantee by virtual cluster, by the groups of an engine."""
     borrowed = BorrowedDevices()
     borrowed.start(engine.state.groups.by_name)
-    return borrowed.by_vc
+    return borrowed.devices
 
 
 def obstacle(

@@ -14,13 +14,16 @@ from paictl.cluster.harming import harm_of_running
 from paictl.cluster.jobwords import STATES
 from paictl.cluster.kubernetes.held import obstacle
 from paictl.cluster.kubernetes.jobviews import view_of
-from paictl.cluster.kubernetes.names import CONTROLLER, JOBS_NAMESPACE
+from paictl.cluster.kubernetes.names import CONTROLLER, JOBS_NAMESPACE, user_of
 from paictl.cluster.kubernetes.nodes import views_of
 from paictl.cluster.kubernetes.paijob.names import KEY
+from paictl.cluster.kubernetes.podtimes import began_at, created_at, run_limit
 from paictl.cluster.maintenance import UNIX
 from paictl.cluster.picture import Picture
+from paictl.cluster.pods.lines import PodTimes, WaitingPod, end_of, lines
 from paictl.cluster.pods.recovering import Recovered, recovered
 from paictl.cluster.scheduling import Impact, JobExplanation, JobImpact, JobSituation
+from paictl.cluster.startwaits import with_start
 from paictl.cluster.taking import taken
 from paictl.cluster.timeline import timeline
 from paictl.cluster.values import ClusterError, Event, JobRequest, JobState
@@ -32,6 +35,7 @@ from paictl.scheduler.explain import PodVerdict
 from paictl.scheduler.inspection import inspect
 from paictl.scheduler.wire import pod_name, read_request
 from paictl.units import Millis
+from paictl.workload.backfill import Foresight, LineGang
 from paictl.workload.lifecycle import RunState
 from paictl.workload.pods import plan_job
 from paictl.workload.windows import Windows
@@ -152,11 +156,50 @@ def explain_job(
         return closed
     groups = scene.groups(found).get(pai.key, [])
     answer = explained(known, found.engine, request, groups or [request.group])
+    if configuration.sharing.backfill.covers(request):
+        answer = _with_start(answer, scene, found, configuration, request, record.max_run_time, windows, now)
     if answer.scheduler is not None and answer.scheduler.decision is PodVerdict.BIND:
         refusal = _refusal(pod for pod in scene.seen.get(pai.name, ()) if pod.place in places and not pod.node)
         if refusal:
             return replace(known, situation=JobSituation.NOT_OFFERED, reason=refusal)
     return answer
+
+
+def _with_start(
+    known: JobExplanation, scene: ClusterSnapshot, found: Recovered, configuration: ConfigSnapshot,
+    request: PodRequest, limit: Millis | None, windows: Windows, now: Millis,
+) -> JobExplanation:  # fmt: skip
+    """When a job starts at the latest, or whom it would delay, by the pods that there are.
+
+    A door remembers who was promised a start, which nobody else can know: the first in line here may be another for as
+    long as a job waits that was restarted or held back before.
+    """
+    rules, sharing, placed = configuration.sharing.backfill, configuration.sharing, found.engine.state.groups.by_name
+    pods = {str(pod["metadata"]["uid"]): pod for pod in scene.pods}
+    waiting = {
+        uid: WaitingPod(reading.request, run_limit(pods[uid]), created_at(pods[uid]))
+        for uid, reading in found.readings.items()
+        if not (pods[uid].get("spec") or {}).get("nodeName") and not pods[uid]["metadata"].get("deletionTimestamp")
+        and reading.request.vc == request.vc and rules.covers(reading.request)
+    }  # fmt: skip
+
+    held = {
+        pod.request.group: bool(obstacle(sharing, found.engine, scene.pods, pod.request, user_of(pods[uid]), None))
+        for uid, pod in waiting.items() if sharing
+    }  # fmt: skip
+
+    def times(uid: str) -> PodTimes | None:
+        return PodTimes(run_limit(pods[uid]), began_at(pods[uid])) if uid in pods else None
+
+    free = [pod for pod in waiting.values() if not held.get(pod.request.group)]
+    foresight = Foresight(found.engine, now, lambda group: end_of(found.engine, group, times, now), windows)
+    promise = foresight.promise(lines(free, rules, placed).get(request.vc, ()))
+    if promise is None:
+        return known
+    owners = scene.owners(found)
+    return with_start(
+        known, foresight, LineGang(request, limit), promise, UNIX, lambda group: owners.get(group, group)
+    )  # fmt: skip
 
 
 def _refusal(pods: Iterable[PodSeen]) -> str:

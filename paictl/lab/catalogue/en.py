@@ -110,6 +110,8 @@ TEXTS: Final[Mapping[str, str]] = {
     "event.Preempted": "Preempted",
     "event.Retried": "Retried",
     "event.Demoted": "Demoted",
+    "event.StartPromised": "StartPromised",
+    "event.StartDelayed": "StartDelayed",
     "event.BudgetWarning": "BudgetWarning",
     "event.BudgetSpent": "BudgetSpent",
     "event.Finished": "Finished",

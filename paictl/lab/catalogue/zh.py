@@ -110,6 +110,8 @@ TEXTS: Final[Mapping[str, str]] = {
     "event.Preempted": "被抢占",
     "event.Retried": "重试",
     "event.Demoted": "失去保障",
+    "event.StartPromised": "承诺启动",
+    "event.StartDelayed": "启动推迟",
     "event.BudgetWarning": "预算告警",
     "event.BudgetSpent": "预算用完",
     "event.Finished": "完成",

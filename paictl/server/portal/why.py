@@ -11,6 +11,7 @@ from typing import Any, Final
 from paictl.cluster.interface import JobState, JobView, Port
 from paictl.cluster.picture import ChainPicture, Picture
 from paictl.cluster.scheduling import JobExplanation, JobSituation
+from paictl.cluster.startwaits import start_lines
 from paictl.cluster.windowwaits import closing_lines
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
@@ -94,7 +95,7 @@ def explained(call: Call, job: JobView, *, pictured: bool) -> Why:
         if way.shown:
             outcome, caption = way.outcome, way.said
     chains = _pictured(call, raw.scheduler, outcome) if pictured else ()
-    return Why(tuple(explaining.heads(seen)), words, ways, (_edit(job),), chains, caption)
+    return Why((*explaining.heads(seen), *start_lines(seen.start)), words, ways, (_edit(job),), chains, caption)
 
 
 def _unsearched(call: Call, job: JobView, seen: JobExplanation, *, pictured: bool) -> Why:

@@ -82,6 +82,10 @@ class Cells(Placer):
         decision = self.engine.plan(self._request(job, number, 0))
         return self._bind(decision, job, number) if isinstance(decision, Bind) else None
 
+    def request(self, job: JobView) -> PodRequest:
+        """What a job asks of the core."""
+        return self._request(job, job.gpus, 0)
+
     def victims(self, job: JobView, number: int) -> list[int] | None:
         """The jobs (by number) that must go before it can start; None if that would not help."""
         decision = self.engine.plan(self._request(job, number, 0), phase=Phase.PREEMPTING)

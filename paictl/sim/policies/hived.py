@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import Literal
 
 from paictl.frozen import frozen
 from paictl.sim.actions import Preempt, Trigger
 from paictl.sim.cluster import Devices
+from paictl.sim.knowledge import Knowledge
 from paictl.sim.placement.base import Placer
 from paictl.sim.placement.cells import Cells, for_nodes, from_text
 from paictl.sim.policies.base import Parameters, Policy, Setup
 from paictl.sim.policies.parameters import parameter
+from paictl.sim.policies.promised_starts import SimulatedStarts
 from paictl.sim.view import JobView
 
 Group = tuple[int, int, str | None, str]
@@ -27,6 +29,12 @@ class HivedParameters(Parameters):
 
     quotas: Literal["demand", "equal"] = parameter(
         "demand", "without a configuration: whole nodes by the tenants' GPU time in the trace, or as many for each"
+    )
+    backfill: Literal["none", "easy"] = parameter(
+        "none", "easy: the first guaranteed job of each tenant has a promised start, and others may not delay it"
+    )
+    factor: float = parameter(
+        1.0, "with backfill: run-time limit of a job whose trace has none, as a multiple of its duration", least=1
     )
 
 
@@ -72,6 +80,10 @@ class Hived(Policy):
         """Opportunistic jobs that wait, by group and VC."""
         self._spare_changed = False
         self._runs: dict[int, JobView] = {}
+        self._starts: SimulatedStarts | None = None
+        if parameters.backfill == "easy":
+            self.knows = frozenset({Knowledge.DURATION})
+            self._starts = SimulatedStarts(self.cells, parameters.factor, self._runs)
         self._preempted_devices = 0
 
     def make_placement(self) -> Placer:
@@ -94,6 +106,8 @@ class Hived(Policy):
 
     def _gone(self, job: JobView, number: int) -> None:
         self._runs.pop(job.number, None)
+        if self._starts is not None:
+            self._starts.gone(job)
         if self.cells.guaranteed(job):
             self.tenants[job.vc].changed = True
         else:
@@ -136,13 +150,35 @@ class Hived(Policy):
         while ahead := [(heap[0][:2], group) for group, heap in tenant.heaps.items() if group not in stuck]:
             group = min(ahead)[1]
             heap = tenant.heaps[group]
-            if self.start(heap[0][2]) or self._evict_and_start(heap[0][2]):
-                job = heappop(heap)[2]
-                self._runs[job.number] = job
+            row = heap[0] if self._starts is None else self._harmless(tenant, group)
+            if row is not None and (self.start(row[2]) or self._evict_and_start(row[2])):
+                _remove(heap, row)
+                self._runs[row[2].number] = row[2]
+                if self._starts is not None:
+                    self._starts.began(row[2], self.now)
+                    stuck.clear()  # another may be the head now
                 if not heap:
                     del tenant.heaps[group]
             else:
                 stuck.add(group)
+
+    def _harmless(self, tenant: Tenant, group: Group) -> tuple[int, int, JobView] | None:
+        """The first job of a group that does not delay its tenant's promised start; the promised one if it is here."""
+        assert self._starts is not None  # noqa: S101 - asked before
+        heap = tenant.heaps[group]
+        first = min((heap[0] for heap in tenant.heaps.values()), key=lambda row: row[:2])
+        number = self._starts.head(first[2].vc, lambda: first[2])
+        rows = (row for heap in tenant.heaps.values() for row in heap if row[2].number == number)
+        head = next(rows, first)
+        if head[0] > first[0]:  # a job of a higher priority has come: it is the first in line now
+            head = first
+        if head in heap:
+            return head
+        if not self._starts.delays(heap[0][2], head[2], self.now):
+            return heap[0]
+        window = self._starts.window(head[2], self.now)
+        short = (row for row in heap if window is not None and self._starts.limit(row[2]) <= window)
+        return min(short, key=lambda row: row[:2], default=None)
 
     def _evict_and_start(self, job: JobView) -> bool:
         """Start a job in place of others, if that helps."""
@@ -193,7 +229,16 @@ class Hived(Policy):
 
     def counted(self) -> Mapping[str, float]:
         """Devices taken from jobs by preemption."""
-        return {"preempted_devices": self._preempted_devices}
+        promised = {} if self._starts is None else self._starts.counted()
+        return {"preempted_devices": self._preempted_devices, **promised}
+
+
+def _remove(heap: list[tuple[int, int, JobView]], row: tuple[int, int, JobView]) -> None:
+    if heap[0] is row:
+        heappop(heap)
+    else:
+        heap.remove(row)
+        heapify(heap)
 
 
 def shares(tenants: Mapping[str, int], sizes: Sequence[int], *, equal: bool) -> dict[str, int]:

@@ -14,7 +14,7 @@ NAME = "services-configuration.yaml"
 def with_rules(lab: Bench, rules: str) -> None:
     """The API server takes jobs by these rules of tenants."""
     files = dict(lab.cluster.configuration().files)
-    files[NAME] += f"tenants:\n  {rules}\n"
+    files[NAME] += f"sharing:\n  run-times: [{rules}]\n"
     lab.cluster.push(files, "rules")
     lab.cluster.restart_services(["rest-server"])
 
@@ -86,7 +86,7 @@ def test_no_clock_runs_out_to_the_limit_of_a_job_that_has_ended(bench: MakeBench
 
 def test_a_tenant_gives_a_default_and_refuses_what_is_too_long(bench: MakeBench) -> None:
     lab = bench()
-    with_rules(lab, "vc1: {default-run-time: 2m, max-run-time: 1h}")
+    with_rules(lab, "{vc: vc1, default: 2m, max: 1h}")
     with pytest.raises(JobError, match="exceeds the limit of virtual cluster vc1"):
         lab.submit("long", "vc1", max_run_time="2h")
     key = lab.submit("one", "vc1", commands=["sleep 1h"])
@@ -101,7 +101,7 @@ def test_a_tenant_gives_a_default_and_refuses_what_is_too_long(bench: MakeBench)
 
 def test_a_tenant_that_demands_a_limit_refuses_jobs_without(bench: MakeBench) -> None:
     lab = bench()
-    with_rules(lab, "vc1: {require-run-time: true}")
+    with_rules(lab, "{vc: vc1, required: true}")
     with pytest.raises(JobError, match="must set a maximum run time") as refused:
         lab.submit("one", "vc1")
     assert refused.value.path == "extras.maxRunTime"

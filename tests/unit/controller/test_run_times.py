@@ -88,7 +88,7 @@ def test_without_a_limit_nothing_is_noted_and_nobody_is_stopped(kube: FakeJobs) 
 def test_a_job_made_by_hand_that_breaks_its_tenants_rule_fails_with_it(kube: FakeJobs) -> None:
     cluster(kube).submit([request({"a": {}})])
     files = preset_files("three-tenants")
-    files["services-configuration.yaml"] += "tenants:\n  tenanta: {require-run-time: true}\n"
+    files["services-configuration.yaml"] += "sharing:\n  run-times: [{vc: tenanta, required: true}]\n"
     KubernetesCluster(kube, "fake").push(files, "rules")
     bench = Bench(kube)
     bench.tell()

@@ -10,15 +10,16 @@ from paictl.errors import PaictlError
 from paictl.workload.fields import JobError
 from paictl.workload.job import Job
 from paictl.workload.runlimits import limit_of
-from paictl.workload.tenants import RunTimeRules
+from paictl.workload.runtimerules import RunTimeRules
+from paictl.workload.sharing import read_sharing
 
 HOUR = 3_600_000
-RULES = {
-    "most": {"max-run-time": "2h"},
-    "default": {"default-run-time": 3600, "max-run-time": "1d"},
-    "must": {"require-run-time": True},
-    "free": {},
-}
+RULES = [
+    {"vc": "most", "max": "2h"},
+    {"vc": "default", "default": 3600, "max": "1d"},
+    {"vc": "must", "required": True},
+    {"vc": "free"},
+]
 
 
 def job(vc: str, **extras: Any) -> Job:
@@ -68,5 +69,5 @@ def test_a_job_that_breaks_a_rule_is_refused_with_the_field_and_what_to_write(vc
 
 def test_a_rule_that_is_no_duration_names_file_and_key() -> None:
     with pytest.raises(PaictlError) as refused:
-        RunTimeRules.read({"a": {"max-run-time": "much"}}, "f.yaml")
-    assert refused.value.where == "f.yaml: tenants.a.max-run-time"
+        read_sharing({"run-times": [{"vc": "a"}, {"vc": "b", "max": "much"}]}, "f.yaml: sharing")
+    assert refused.value.where == "f.yaml: sharing.run-times, entry 2: max"

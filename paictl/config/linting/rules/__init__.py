@@ -36,7 +36,6 @@ TABLE: dict[str, tuple[str, ...]] = {
         "services.sections",
         "services.alerts",
         "services.sharing",
-        "services.tenants",
     ),
     "service": ("service",),
     "lab": ("lab",),
@@ -48,7 +47,6 @@ TABLE: dict[str, tuple[str, ...]] = {
         "across.job_sizes",
         "across.services",
         "across.sharing",
-        "across.tenants",
     ),
 }
 """Family of rules → the modules that hold them. Families run in this order; the last one takes bundles."""

@@ -1,4 +1,4 @@
-"""Budgets and limits for users against the virtual clusters that there are."""
+"""The section `sharing` against the virtual clusters that there are."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from paictl.words import listed
 
 @rule("XRF930", "sharing-unknown-vc", ERROR)
 def sharing_unknown_vc(bundle: Bundle) -> Findings:
-    """A budget or a limit for users is for a virtual cluster that the hivedscheduler configuration does not have.
+    """An entry of the section `sharing` is for a virtual cluster that the hivedscheduler configuration does not have.
 
     Why: it has no effect, and the intended virtual cluster is not limited.
 
@@ -50,7 +50,7 @@ def sharing_unknown_vc(bundle: Bundle) -> Findings:
     # Every virtual cluster of an entry that the configuration beside it does not promise anything.
     for document in bundle.of(FileKind.SERVICES):
         known = virtual_clusters_beside(document, bundle)
-        for kind in ("budgets", "user-limits", "borrow-limits") if known else ():
+        for kind in ("budgets", "user-limits", "borrow-limits", "run-times", "backfill") if known else ():
             for row in document.top.mapping("sharing").sequence(kind).mappings():
                 name = row.text("vc")
                 if name is not None and name.text not in known:

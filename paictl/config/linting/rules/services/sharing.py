@@ -1,4 +1,4 @@
-"""Budgets and limits for users, in the section `sharing`.
+"""Budgets, limits and run times, in the section `sharing`.
 
 Passes::
 
@@ -12,6 +12,8 @@ Passes::
       - {vc: vision, user: ann, device-hours: 400}
       user-limits:
       - {vc: vision, devices: 16}
+      run-times:
+      - {vc: vision, default: 24h, max: 7d}
 """
 
 from __future__ import annotations
@@ -21,13 +23,16 @@ from collections.abc import Iterator
 from paictl.config.linting.rule import ERROR, WARNING, Document, Finding, Findings, rule
 from paictl.config.reading.nodes import MappingNode, ScalarNode
 from paictl.config.reading.source import place_of
+from paictl.errors import PaictlError
+from paictl.units import Millis, span_text
+from paictl.workload.runlimits import limit_of
 
 _EACH = "*"
 
 
 @rule("SVC730", "shared-twice", ERROR)
 def shared_twice(document: Document) -> Findings:
-    """Two budgets, or two limits, are for the same virtual cluster and user.
+    """Two entries of a list in `sharing` are for the same virtual cluster and user.
 
     Why: nobody can tell which of the two was meant, and the larger one has no effect.
 
@@ -39,7 +44,8 @@ def shared_twice(document: Document) -> Findings:
         +  - {vc: vision, user: "*", devices: 8}
     """
     # Every entry after the first for its virtual cluster and user.
-    for kind, default in (("budgets", ""), ("user-limits", _EACH), ("borrow-limits", "")):
+    defaults = {"budgets": "", "user-limits": _EACH, "borrow-limits": "", "run-times": "", "backfill": ""}
+    for kind, default in defaults.items():
         first: dict[tuple[str, str], MappingNode] = {}
         for row in _rows(document, kind):
             key = _text(row, "vc"), _text(row, "user") or default
@@ -58,7 +64,7 @@ def budget_without_accounts(document: Document) -> Findings:
     Fails with::
 
         # services-configuration.yaml
-           - {vc: vision, devices: 16}
+           - {vc: vision, default: 24h, max: 7d}
         +hivedscheduler: {accounts: false}
     """
     # The list of budgets, if accounts are switched off.
@@ -89,6 +95,74 @@ def budget_out_of_reach(document: Document) -> Findings:
             yield Finding(row.get("device-hours") or row, message, "lower it, or raise the other one")
 
 
+@rule("SVC733", "run-time-over-maximum", ERROR)
+def run_time_over_maximum(document: Document) -> Findings:
+    """The default run time of a virtual cluster is longer than its maximum.
+
+    Why: jobs that do not set a limit would get one that jobs may not ask for.
+
+    Fails with::
+
+        # services-configuration.yaml
+        -  - {vc: vision, default: 24h, max: 7d}
+        +  - {vc: vision, default: 10d, max: 7d}
+    """
+    for row in _rows(document, "run-times"):
+        default, most = row.scalar("default"), row.scalar("max")
+        if default is None or most is None:
+            continue
+        span, bound = _span(default), _span(most)
+        if span is not None and bound is not None and span > bound:
+            message = f"the default run time {span_text(span)} is longer than the maximum {span_text(bound)}"
+            yield Finding(default, message, f"write at most {most.text}")
+
+
+@rule("SVC734", "default-run-time-unused", WARNING)
+def default_unused(document: Document) -> Findings:
+    """A virtual cluster has a default run time, and requires that jobs set theirs.
+
+    Why: a job that does not set a limit is refused, so no job ever gets the default.
+
+    Fails with::
+
+        # services-configuration.yaml
+        -  - {vc: vision, default: 24h, max: 7d}
+        +  - {vc: vision, default: 24h, required: true}
+    """
+    for row in _rows(document, "run-times"):
+        default, required = row.key("default"), row.scalar("required")
+        if default is not None and required is not None and required.text == "true":
+            message = f"jobs of {_text(row, 'vc')} must set their run time, so no job gets the default"
+            yield Finding(default, message, "remove one of the two keys")
+
+
+@rule("SVC735", "backfill-without-limits", WARNING)
+def backfill_without_limits(document: Document) -> Findings:
+    """A virtual cluster has backfill, but its jobs need not have a run-time limit.
+
+    Why: no start can be promised while jobs without a limit hold the cells, so backfill has no effect.
+
+    Fails with::
+
+        # services-configuration.yaml
+           - {vc: vision, default: 24h, max: 7d}
+        +  backfill:
+        +  - {vc: speech, mode: easy}
+    """
+    # Every entry of backfill for a virtual cluster without a default, a maximum or required limits.
+    limited = {_text(row, "vc") for row in _rows(document, "run-times") if _limits(row)}
+    for row in _rows(document, "backfill"):
+        vc = _text(row, "vc")
+        if vc not in limited and (vc or not limited):
+            message = f"jobs of {_whose(vc, '') if vc else 'all virtual clusters'} may run without a limit"
+            yield Finding(row, message, "add an entry to run-times with default, max, or required: true")
+
+
+def _limits(row: MappingNode) -> bool:
+    required = row.scalar("required")
+    return any(row.key(key) for key in ("default", "max")) or (required is not None and required.text == "true")
+
+
 def _rows(document: Document, kind: str) -> Iterator[MappingNode]:
     yield from document.top.mapping("sharing").sequence(kind).mappings()
 
@@ -102,6 +176,13 @@ def _hours(row: MappingNode) -> float | None:
     node = row.get("device-hours")
     value = node.value if isinstance(node, ScalarNode) else None
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _span(node: ScalarNode) -> Millis | None:
+    try:
+        return limit_of(node.text)
+    except PaictlError:  # the schema reports it
+        return None
 
 
 def _whose(vc: str, user: str) -> str:

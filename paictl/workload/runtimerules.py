@@ -1,10 +1,10 @@
-"""What virtual clusters demand of the run times of their jobs: the section `tenants` of services-configuration.yaml."""
+"""How long jobs of virtual clusters may run: the list `run-times` in the section `sharing`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
@@ -16,8 +16,6 @@ from paictl.workload.runlimits import limit_of
 if TYPE_CHECKING:
     from paictl.workload.job import Job
 
-SECTION: Final = "tenants"
-"""The section of services-configuration.yaml with the rules of virtual clusters."""
 FIELD: Final = "extras.maxRunTime"
 
 
@@ -37,23 +35,22 @@ class RunTimeRules:
     by_vc: Mapping[str, RunTimeRule] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, section: object, where: str) -> RunTimeRules:
-        """The rules of a section `tenants`; raises `PaictlError` naming the key that has no meaning."""
+    def read(cls, rows: Iterable[Mapping[str, Any]], where: str) -> RunTimeRules:
+        """The rules of the list `run-times` at `where`; raises `PaictlError` naming the key that has no meaning."""
         found: dict[str, RunTimeRule] = {}
-        for vc, said in section.items() if isinstance(section, Mapping) else ():
-            keys = said if isinstance(said, Mapping) else {}
+        for number, row in enumerate(rows, 1):
             spans: dict[str, Millis] = {}
-            for key in ("max-run-time", "default-run-time"):
-                if key in keys:
+            for key in ("max", "default"):
+                if key in row:
                     try:
-                        spans[key] = limit_of(keys[key])
+                        spans[key] = limit_of(row[key])
                     except PaictlError as error:
-                        error.where = f"{where}: {SECTION}.{vc}.{key}"
+                        error.where = f"{where}, entry {number}: {key}"
                         raise
-            required = keys.get("require-run-time") is True
-            if spans or required:
-                most = spans.get("max-run-time")
-                found[str(vc)] = RunTimeRule(most, spans.get("default-run-time", most), required)
+            most = spans.get("max")
+            rule = RunTimeRule(most, spans.get("default", most), row.get("required") is True)
+            if rule != RunTimeRule():
+                found[str(row["vc"])] = rule
         return cls(found)
 
     def limited(self, job: Job) -> Job:

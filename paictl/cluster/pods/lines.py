@@ -1,0 +1,72 @@
+"""When gangs of pods end at the latest, and in which order those wait that have no place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from typing import TYPE_CHECKING
+
+from paictl.frozen import frozen
+from paictl.units import Millis
+from paictl.workload.backfill import BackfillRules, LineGang
+
+if TYPE_CHECKING:
+    from paictl.scheduler.engine import Engine
+    from paictl.scheduler.request import PodRequest
+
+
+@frozen
+class PodTimes:
+    """What is known of a pod's times: its limit (None: none), and its begin (None: it has not begun)."""
+
+    limit: Millis | None
+    began: Millis | None
+
+    def end(self, now: Millis) -> Millis | None:
+        """When it ends at the latest; one that has not begun counts as if it began now. None: never."""
+        return None if self.limit is None else Millis((now if self.began is None else self.began) + self.limit)
+
+
+def end_of(engine: Engine, group: str, times: Callable[[str], PodTimes | None], now: Millis) -> Millis | None:
+    """When the last pod of a group ends at the latest; None: one of them may run for ever.
+
+    `times` are those of a pod by its uid, None for one that nobody knows.
+    """
+    known = engine.state.groups.by_name.get(group)
+    uids = [] if known is None else [*(uid for row in known.pods for uid in row if uid), *known.preempting]
+    ends = [one.end(now) if (one := times(uid)) is not None else None for uid in uids]
+    last = max((end for end in ends if end is not None), default=None)
+    return None if None in ends else last
+
+
+@frozen
+class WaitingPod:
+    """A pod that has no place."""
+
+    request: PodRequest
+    limit: Millis | None
+    created: str
+
+
+def lines(pods: Iterable[WaitingPod], rules: BackfillRules, placed: Collection[str]) -> dict[str, list[LineGang]]:
+    """The gangs that wait for cells of their virtual cluster where it has backfill, in order: by priority and age.
+
+    A gang of which pods are missing is in no line, nor is one that has its place.
+    """
+    gangs: dict[str, list[WaitingPod]] = {}
+    for pod in pods:
+        if rules.covers(pod.request) and pod.request.group not in placed:
+            gangs.setdefault(pod.request.group, []).append(pod)
+    found: dict[str, list[tuple[int, str, str]]] = {}
+    for group, members in gangs.items():
+        request = members[0].request
+        if len(members) >= sum(number for _, number in request.members):
+            oldest = min(pod.created for pod in members)
+            found.setdefault(request.vc, []).append((-request.priority, oldest, group))
+    return {vc: [_gang(gangs[group]) for _, _, group in sorted(rows)] for vc, rows in found.items()}
+
+
+def _gang(members: list[WaitingPod]) -> LineGang:
+    """A gang runs for as long as the longest of its pods may."""
+    limits = [pod.limit for pod in members]
+    longest = None if None in limits else max(limit for limit in limits if limit is not None)
+    return LineGang(min(members, key=lambda pod: pod.request.name).request, longest)

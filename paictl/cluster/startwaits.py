@@ -1,0 +1,73 @@
+"""When a job that waits starts at the latest, and whose promised start keeps it from starting now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from paictl.cluster.scheduling import JobExplanation, JobSituation, LatestStart
+from paictl.i18n import Text, text
+from paictl.units import instant, rfc3339
+from paictl.words import listed
+
+if TYPE_CHECKING:
+    from paictl.workload.backfill import Foresight, LineGang, StartPromise
+
+Owner = Callable[[str], str]
+"""The name that people know a group by: its job, where it has one."""
+
+
+def with_start(
+    known: JobExplanation, foresight: Foresight, gang: LineGang, promise: StartPromise, epoch: datetime, owner: Owner
+) -> JobExplanation:
+    """An explanation with the promise that a gang has, or with the one that keeps it from starting now.
+
+    `promise` is that of its virtual cluster, instants of the foresight count from `epoch`.
+    """
+    if promise.group == gang.request.group:
+        return replace(known, start=start_of(foresight, promise, epoch, owner))
+    if promise.at is None or not foresight.delayed(gang, promise):
+        return known
+    reason = delaying(owner(promise.group), rfc3339(instant(epoch, promise.at)))
+    longest = foresight.longest(gang, promise)
+    return replace(known, situation=JobSituation.BACKFILL, reason=reason, longest=longest, scheduler=None)
+
+
+def delaying(job: str, at: str) -> Text:
+    """Why somebody waits who would delay a job with a promised start."""
+    return text("it would delay {job}, which starts at {at} at the latest", job=job, at=at)
+
+
+def start_of(foresight: Foresight, promise: StartPromise, epoch: datetime, owner: Owner) -> LatestStart:
+    """A promise with its reasons, as data."""
+    reasons = foresight.reasons(promise)
+    return LatestStart(
+        "" if promise.at is None else rfc3339(instant(epoch, promise.at)),
+        tuple((owner(group), rfc3339(instant(epoch, end))) for group, end in reasons.ends),
+        tuple(dict.fromkeys(map(owner, reasons.unlimited))),
+    )
+
+
+def start_lines(start: LatestStart | None) -> list[Text]:
+    """When somebody starts at the latest and why, a line each."""
+    if start is None:
+        return []
+    if not start.at:
+        if not start.unlimited:
+            return []
+        return [
+            text("no start can be promised: these jobs have no maxRunTime: {jobs}", jobs=listed(start.unlimited, 5)),
+        ]
+    lines = [text("it starts at {at} at the latest", at=start.at)]
+    lines += [text("then {job} has ended, at {at} at the latest", job=job, at=at) for job, at in _merged(start.ends)]
+    return lines
+
+
+def _merged(ends: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """A job of several groups once, with its last end."""
+    last: dict[str, str] = {}
+    for job, at in ends:
+        last[job] = max(at, last.get(job, at))
+    return sorted(last.items(), key=lambda row: (row[1], row[0]))

@@ -1,0 +1,170 @@
+"""Promised starts behind the doors: who waits so that the first gang in line starts in time (`docs/backfill.md`).
+
+What is promised follows from the pods and the clock. Only who has a promise is remembered, so that others of the same
+priority stay behind. All of it needs the core's lock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from paictl.cluster.maintenance import UNIX
+from paictl.cluster.pods.lines import PodTimes, WaitingPod, end_of, lines
+from paictl.cluster.startwaits import delaying, start_of
+from paictl.doors.pod_events import PodEvent
+from paictl.units import Millis, instant, rfc3339
+from paictl.workload.backfill import HOPELESS, BackfillRules, Foresight, LineGang, StartPromise, StartPromises
+
+if TYPE_CHECKING:
+    from paictl.cluster.scheduling import LatestStart
+    from paictl.doors.table import PodEntry, PodTable
+    from paictl.doors.window_state import DoorWindows
+    from paictl.scheduler.engine import Engine
+    from paictl.scheduler.request import PodRequest
+
+KEEP: Final = 30_000
+"""Milliseconds after which promises are made anew: pods may have begun to run meanwhile."""
+PATIENCE: Final = 60_000
+"""Milliseconds for which cells are kept free for a gang that could start: kube-scheduler may refuse it for other
+reasons, and others must not wait for that."""
+
+
+class DoorStarts:
+    """The promises of one core."""
+
+    def __init__(
+        self, rules: BackfillRules, engine: Engine, table: PodTable, windows: DoorWindows, wall: Callable[[], float]
+    ) -> None:
+        self.in_line: Callable[[PodEntry], bool] = lambda _: True
+        """Whether nothing but devices keeps a pod from a place."""
+        self.renewed: Callable[[], None] = lambda: None
+        """Told when another gang has a promise than before: those who waited for it may start."""
+        self.changes = 0
+        """Counts what may have changed the lines; kept by the core."""
+        self._engine = engine
+        self._table = table
+        self._windows = windows
+        self._wall = wall
+        self._backfill = StartPromises(rules, self._end_of, KEEP)
+        self._known: tuple[tuple[int, int], dict[str, list[LineGang]]] = (-1, -1), {}
+        self._ready: dict[str, Millis] = {}
+        """Since when gangs with a promise could start."""
+        self._told: dict[str, Millis] = {}
+        """The start that pods of a group were told."""
+
+    def __bool__(self) -> bool:
+        return bool(self._backfill.rules)
+
+    @property
+    def now(self) -> Millis:
+        """Milliseconds since 1970."""
+        return Millis(int(1000 * self._wall()))
+
+    def _end_of(self, group: str) -> Millis | None:
+        return end_of(self._engine, group, self._times, self.now)
+
+    def _times(self, uid: str) -> PodTimes | None:
+        entry = self._table.by_uid.get(uid)
+        return None if entry is None else PodTimes(entry.limit, entry.began)
+
+    # --- promises
+
+    def promises(self) -> dict[str, StartPromise]:
+        """The promise of each virtual cluster with backfill in which a gang waits, as it is settled from now on."""
+        if not self:
+            return {}
+        found, now, all_lines = dict[str, StartPromise](), self.now, self._lines()
+        for vc, line in sorted(all_lines.items()):
+            ranked = sorted(line, key=lambda gang: self._backfill.rank(gang.request))  # by age where ranks are equal
+            waiting = [gang for gang in ranked[: 4 * HOPELESS] if not self._stalls(gang)][:HOPELESS]
+            promise = self._backfill.promise(self._engine, now, self._windows.found, vc, waiting)
+            if promise is not None:
+                found[vc] = promise
+                if promise.at is not None and promise.at <= now:
+                    self._ready.setdefault(promise.group, now)
+        changed = [self._backfill.settle(vc, found.get(vc)) for vc in sorted({*found, *self._backfill.heads})]
+        if any(changed):
+            self.renewed()
+        return found
+
+    def _stalls(self, gang: LineGang) -> bool:
+        """Whether a gang could have started for so long that something else than devices must keep it."""
+        group = gang.request.group
+        if group not in self._ready:
+            return False
+        if not self._foresight().fits(gang):
+            del self._ready[group]
+            return False
+        return self._ready[group] + PATIENCE <= self.now
+
+    def _lines(self) -> dict[str, list[LineGang]]:
+        key = self._engine.version, self.changes
+        if self._known[0] != key:
+            waiting = (
+                WaitingPod(entry.reading.request, entry.limit, entry.created)
+                for entry in self._table
+                if entry.reading is not None and not entry.runs and not entry.deleting
+                and self._backfill.rules.covers(entry.reading.request) and self.in_line(entry)
+            )  # fmt: skip
+            self._known = key, lines(waiting, self._backfill.rules, self._engine.state.groups.by_name)
+            there = {gang.request.group for line in self._known[1].values() for gang in line}
+            self._ready = {group: since for group, since in self._ready.items() if group in there}
+        return self._known[1]
+
+    def _foresight(self) -> Foresight:
+        return self._backfill.foresight(self._engine, self.now, self._windows.found)
+
+    # --- who waits for them
+
+    def obstacle(self, request: PodRequest) -> str:
+        """Why the gang of a pod must not start now; empty if it delays nobody, or has its place."""
+        promise = self._delayed(request)
+        if promise is None or promise.at is None:
+            return ""
+        return delaying(promise.group, rfc3339(instant(UNIX, promise.at)))
+
+    def longest(self, request: PodRequest) -> Millis | None:
+        """The run time with which a gang would start now that would delay another; None if none is short enough."""
+        promise = self._delayed(request)
+        return None if promise is None else self._foresight().longest(self._gang(request), promise)
+
+    def _delayed(self, request: PodRequest) -> StartPromise | None:
+        if not self or not self._backfill.rules.covers(request) or request.group in self._engine.state.groups.by_name:
+            return None
+        promise = self.promises().get(request.vc)
+        return promise if promise is not None and self._foresight().delayed(self._gang(request), promise) else None
+
+    def _gang(self, request: PodRequest) -> LineGang:
+        entry = self._table.by_uid.get(request.uid)
+        return LineGang(request, None if entry is None else entry.limit)
+
+    # --- who is told
+
+    def latest(self, request: PodRequest) -> LatestStart | None:
+        """When the gang of a pod starts at the latest, and why; None if nothing is promised to it."""
+        promise = self.promises().get(request.vc)
+        if promise is None or promise.group != request.group:
+            return None
+        return start_of(self._foresight(), promise, UNIX, lambda group: group)
+
+    def news(self) -> list[PodEvent]:
+        """Events for pods whose gang has a promise that they were not told, or one that does not hold."""
+        found = list[PodEvent]()
+        starts = {one.group: (one, one.at) for one in self.promises().values() if one.at is not None}
+        self._told = {group: at for group, at in self._told.items() if group in starts}
+        for group, (promise, at) in starts.items():
+            entry, before = self._table.by_uid.get(promise.gang.request.uid), self._told.get(group)
+            self._told[group] = at
+            when = rfc3339(instant(UNIX, at))
+            if entry is not None and before is None and at > self.now:
+                found.append(PodEvent(entry.ref, "StartPromised", f"its gang starts at {when} at the latest"))
+            elif entry is not None and before is not None and at > max(before, self.now) + KEEP:
+                was = rfc3339(instant(UNIX, before))
+                said = f"its gang was promised to start at {was} at the latest, which does not hold: {when}"
+                found.append(PodEvent(entry.ref, "StartDelayed", said, warning=True))
+        return found
+
+    def times(self) -> dict[str, float]:
+        """The promised start in each virtual cluster, in seconds since 1970, for the metrics."""
+        return {vc: one.at / 1000 for vc, one in self.promises().items() if one.at is not None}

@@ -1,0 +1,284 @@
+"""EASY backfill: the gang at the head of a virtual cluster's line gets a start that holds (`docs/backfill.md`).
+
+What the future holds is asked of the scheduler's core itself: groups end in its state as their limits say, and all of
+that is taken back. Pure: the caller says what time it is, in milliseconds of its clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from enum import StrEnum
+from itertools import groupby
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from paictl.frozen import frozen
+from paictl.scheduler.decision import Bind, Preempt, Wait
+from paictl.scheduler.errors import RequestError
+from paictl.scheduler.explain.scratch import Scratch, smallest
+from paictl.scheduler.groups import Group, GroupState
+from paictl.units import Millis
+from paictl.workload.windows import Windows
+
+if TYPE_CHECKING:
+    from paictl.scheduler.engine import Engine
+    from paictl.scheduler.request import PodRequest
+
+GRACE: Final = 60_000
+"""Milliseconds for which a group that has passed its limit is expected to run on."""
+HOPELESS: Final = 5
+"""Gangs at the head of a line that are passed over, as nothing that ends would make room for them."""
+
+
+class BackfillMode(StrEnum):
+    """To whom starts are promised."""
+
+    EASY = "easy"
+    """To the head of the line."""
+
+
+@frozen
+class BackfillRule:
+    """Backfill in a virtual cluster; an empty `vc`: in each without a rule of its own."""
+
+    vc: str
+    mode: BackfillMode
+
+
+class BackfillRules:
+    """The rules of a cluster."""
+
+    def __init__(self, rules: Iterable[BackfillRule] = ()) -> None:
+        self.all = tuple(rules)
+        self._vcs = {rule.vc for rule in self.all}
+
+    def __bool__(self) -> bool:
+        return bool(self.all)
+
+    def covers(self, request: PodRequest) -> bool:
+        """Whether a gang stands in a line with backfill: it asks for cells that its virtual cluster is promised."""
+        return request.guaranteed and ("" in self._vcs or request.vc in self._vcs)
+
+
+@frozen
+class LineGang:
+    """A gang that waits: one of its pods, and how long it runs at most (None: for ever)."""
+
+    request: PodRequest
+    limit: Millis | None
+
+
+@frozen
+class StartPromise:
+    """When the head of a line starts at the latest; `at` is None where nothing can be promised."""
+
+    gang: LineGang
+    at: Millis | None
+
+    @property
+    def group(self) -> str:
+        """The name of its gang."""
+        return self.gang.request.group
+
+
+@frozen
+class StartReasons:
+    """Why a gang starts when it does: groups that must have ended, with their planned ends, in that order.
+
+    Without a promise: groups in its way that may run for ever.
+    """
+
+    ends: tuple[tuple[str, Millis], ...] = ()
+    unlimited: tuple[str, ...] = ()
+
+
+PlannedEnd: TypeAlias = "tuple[Millis, str]"
+"""An instant and the group that ends then at the latest; an empty name: only the instant matters."""
+
+
+class Foresight:
+    """What is known of the future of one engine at one instant. Must not outlive a change of the engine."""
+
+    def __init__(
+        self, engine: Engine, now: Millis, end_of: Callable[[str], Millis | None], windows: Windows | None = None
+    ) -> None:
+        """`end_of` says when a group that holds devices ends at the latest; None: it may run for ever."""
+        self.engine = engine
+        self.now = now
+        self.windows = windows or Windows()
+        self._end_of = end_of
+
+    def promise(self, line: Iterable[LineGang]) -> StartPromise | None:
+        """The promise to the head of a line, None if nobody waits in it whom anything that ends could help.
+
+        The start is the first instant at which the core has a place for the gang if all that runs has ended by then
+        that has to; maintenance windows count.
+        """
+        for gang, _ in zip(line, range(HOPELESS), strict=False):
+            with self._imagine(gang) as scratch:
+                ends, unlimited = self._planned(gang.request.vc)
+                for at, rows in groupby(sorted([(self.now, ""), *ends]), key=lambda row: row[0]):
+                    scratch.end(name for _, name in rows)
+                    if self._fits(gang, at):
+                        return StartPromise(gang, at)
+                scratch.end(unlimited)
+                if self._fits(gang, max((at for at, _ in ends), default=self.now)):
+                    return StartPromise(gang, None)
+        return None
+
+    def delayed(self, gang: LineGang, promise: StartPromise) -> bool:
+        """Whether a promise does not hold if a gang starts now; not so if the gang cannot start anyway.
+
+        A gang with a higher priority need not keep it.
+        """
+        at, priority = promise.at, promise.gang.request.priority
+        if at is None or promise.group == gang.request.group or gang.request.priority > priority:
+            return False
+        with self._imagine(gang) as scratch:
+            ends, _ = self._planned(gang.request.vc)
+            if not self._start(gang):
+                return False
+            scratch.end(name for end, name in ends if end <= at)
+            if gang.limit is not None and self.now + gang.limit <= at:
+                scratch.end([gang.request.group])
+            return not self._fits(promise.gang, max(at, self.now))
+
+    def fits(self, gang: LineGang) -> bool:
+        """Whether a gang has a place now, whoever has to go for it."""
+        return self._fits(gang, self.now)
+
+    def longest(self, gang: LineGang, promise: StartPromise) -> Millis | None:
+        """The longest run time with which a gang would start now and not delay a promised start; None if none is."""
+        if promise.at is None or promise.at <= self.now:
+            return None
+        shorter = LineGang(gang.request, Millis(promise.at - self.now))
+        with self._imagine(gang):
+            starts = self._start(shorter)
+        return shorter.limit if starts and not self.delayed(shorter, promise) else None
+
+    def reasons(self, promise: StartPromise) -> StartReasons:
+        """Which groups a gang waits for: the fewest that would make room for it, those that end first preferred."""
+        gang = promise.gang
+        with self._imagine(gang) as scratch:
+            planned, unlimited = self._planned(gang.request.vc)
+            ends = sorted(row for row in planned if row[1])
+            if promise.at is None:
+                scratch.end(name for _, name in ends)
+                blocking = smallest(self._asking(gang, self.now), unlimited, scratch.end)
+                return StartReasons(unlimited=tuple(blocking or ()))
+            until = [row for row in ends if row[0] <= promise.at]
+            needed: Sequence[PlannedEnd] | None = []
+            if promise.at > self.now:
+                asking = self._asking(gang, promise.at)
+                needed = smallest(asking, until, lambda some: scratch.end(name for _, name in some))
+            return StartReasons(tuple((name, at) for at, name in (until if needed is None else needed)))
+
+    # --- the imagined state
+
+    @contextmanager
+    def _imagine(self, gang: LineGang) -> Iterator[Scratch]:
+        scratch = Scratch(self.engine, gang.request, None)
+        with scratch.imagine():
+            yield scratch
+
+    def _planned(self, vc: str) -> tuple[list[PlannedEnd], list[str]]:
+        """Planned ends of the groups that matter to a virtual cluster and of windows; groups that may run for ever.
+
+        With healthy hardware a gang with a guarantee waits for groups of its own virtual cluster that have one, and
+        for nothing else (HiveD's safety), so no other groups need to end.
+        """
+        state = self.engine.state
+        every = bool(state.health.bad_nodes or state.health.bad_leaves)
+        ends, unlimited = list[PlannedEnd](), list[str]()
+        for name, group in state.groups.by_name.items():
+            if every or _counts(group, vc):
+                end = self._end_of(name)
+                if end is None:
+                    unlimited.append(name)
+                else:
+                    ends.append((end if end >= self.now else Millis(self.now + GRACE), name))
+        ends += [(window.end, "") for window in self.windows if window.end > self.now]
+        return ends, unlimited
+
+    def _asked(self, gang: LineGang, at: Millis) -> tuple[PodRequest, frozenset[str] | None]:
+        """The request of a gang as it is asked at an instant while windows are ahead, and its nodes; None: all."""
+        if not self.windows:
+            return gang.request, None
+        nodes = frozenset(self.engine.state.physical.nodes)
+        return replace(gang.request, ignore_suggested=False), nodes - self.windows.closed(at, gang.limit)
+
+    def _asking(self, gang: LineGang, at: Millis) -> Scratch:
+        return Scratch(self.engine, *self._asked(gang, at))
+
+    def _fits(self, gang: LineGang, at: Millis) -> bool:
+        try:
+            return not isinstance(self.engine.plan(*self._asked(gang, at)), Wait)
+        except RequestError:
+            return False
+
+    def _start(self, gang: LineGang) -> bool:
+        """Give a gang its place in the imagined state, whoever has to go for it; whether there is one."""
+        request, nodes = self._asked(gang, self.now)
+        try:
+            decision = self.engine.plan(request, nodes)
+            if isinstance(decision, Preempt):
+                slots = self.engine.state.groups.slots
+                victims = {slots[uid][0] for _, uids in decision.victims for uid in uids}
+                Scratch(self.engine, request, None).end(sorted(victims))
+                decision = self.engine.plan(request, nodes)
+            if isinstance(decision, Bind):
+                self.engine.apply(decision)
+        except RequestError:
+            return False
+        return isinstance(decision, Bind)
+
+
+def _counts(group: Group, vc: str) -> bool:
+    return group.vc == vc and (group.virtual is not None or group.state is GroupState.PREEMPTING)
+
+
+class StartPromises:
+    """The promises of all virtual clusters, made anew only when something has changed that they depend on.
+
+    It alone guarantees that who was promised a start stays before all others of its priority until it starts or goes.
+    """
+
+    def __init__(self, rules: BackfillRules, end_of: Callable[[str], Millis | None], keep: int = 1) -> None:
+        """Promises are made anew after `keep` milliseconds although nothing has changed: planned ends may move."""
+        self.rules = rules
+        self._end_of = end_of
+        self._keep = keep
+        self._made: dict[str, tuple[tuple[object, ...], Millis, StartPromise | None]] = {}
+        self.heads: dict[str, str] = {}
+        """By virtual cluster: the group that has a promise."""
+
+    def rank(self, request: PodRequest) -> tuple[int, bool]:
+        """The place of a gang in its line, beside the order of submission."""
+        return -request.priority, self.heads.get(request.vc) != request.group
+
+    def foresight(self, engine: Engine, now: Millis, windows: Windows) -> Foresight:
+        """What the future holds from now on."""
+        return Foresight(engine, now, self._end_of, windows)
+
+    def promise(
+        self, engine: Engine, now: Millis, windows: Windows, vc: str, line: Sequence[LineGang]
+    ) -> StartPromise | None:
+        """The promise in a virtual cluster; `line` are the first gangs that wait there, in order."""
+        key = engine, engine.version, windows, tuple((gang.request.group, gang.limit) for gang in line)
+        known = self._made.get(vc)
+        if known is not None and known[0] == key and now < known[1] + self._keep:
+            return known[2]
+        made = self.foresight(engine, now, windows).promise(line)
+        self._made[vc] = key, now, made
+        return made
+
+    def settle(self, vc: str, promise: StartPromise | None) -> bool:
+        """This promise holds from now on; whether another gang had it, or none."""
+        group = promise.group if promise is not None and promise.at is not None else None
+        changed = group != self.heads.get(vc)
+        if group is None:
+            self.heads.pop(vc, None)
+        else:
+            self.heads[vc] = group
+        return changed

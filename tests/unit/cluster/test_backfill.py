@@ -1,0 +1,199 @@
+"""Backfill on a cluster on this machine: who overtakes, what is promised, and that it holds."""
+
+from __future__ import annotations
+
+import os
+import random
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from paictl.cluster.interface import JobRequest, NodeChange
+from paictl.cluster.scheduling import JobSituation, LatestStart, from_data, to_data
+from paictl.operate.explaining import data, lines
+from paictl.units import Millis, rfc3339
+from tests.unit.cluster.conftest import MINUTE, Bench, MakeBench
+from tests.unit.cluster.test_sharing import kinds, load
+
+HOUR = 60 * MINUTE
+OPERATIONS = 2_000 if os.environ.get("PAICTL_SOAK") else 50
+EASY = "sharing: {backfill: [{mode: easy}]}\n"
+
+
+@pytest.fixture
+def lab(bench: MakeBench) -> Bench:
+    """tenanta is promised 8 devices."""
+    found = bench("three-tenants")
+    load(found, EASY)
+    return found
+
+
+def submit(lab: Bench, name: str, gpu: int, limit: str | None, hours: float = 1000, **options: Any) -> str:
+    """A job of tenanta that says `limit` and runs for so many hours."""
+    priority, vc = options.pop("priority", "test"), options.pop("vc", "tenanta")
+    job = lab.job(name, vc, gpu=gpu, max_run_time=limit, **options)
+    return lab.cluster.submit([JobRequest("ann", job, None, priority, Millis(round(hours * HOUR)))])[0].key
+
+
+def states(lab: Bench, *keys: str) -> list[str]:
+    return [lab.state(key) for key in keys]
+
+
+def start(lab: Bench, key: str) -> LatestStart:
+    found = lab.cluster.explain(key)
+    assert from_data(to_data(found)) == found
+    assert found.start is not None
+    return found.start
+
+
+def at(lab: Bench, millis: float) -> str:
+    return rfc3339(lab.at(round(millis)))
+
+
+def test_the_first_in_line_has_a_promised_start_and_others_overtake_that_do_not_delay_it(lab: Bench) -> None:
+    whole, socket = submit(lab, "whole", 8, "10h"), submit(lab, "socket", 4, "2h", hours=2)
+    big = submit(lab, "big", 8, "5h")
+    lab.pass_time(3 * HOUR)  # 4 devices of a socket are free, which the large gang cannot use
+    beside = submit(lab, "beside", 2, None)
+    assert states(lab, whole, socket, big, beside) == ["Running", "Succeeded", "Waiting", "Running"]
+    assert start(lab, big) == LatestStart(at(lab, 10 * HOUR), (("ann~whole", at(lab, 10 * HOUR)),))
+    text = "\n".join(map(str, lines(lab.cluster.explain(big))))
+    assert f"it starts at {at(lab, 10 * HOUR)} at the latest" in text
+    assert f"then ann~whole has ended, at {at(lab, 10 * HOUR)} at the latest" in text
+    assert data(lab.cluster.explain(big))["start"]["at"] == at(lab, 10 * HOUR)
+    lab.pass_time(7 * HOUR)
+    assert states(lab, whole, big) == ["Stopped", "Running"]
+    assert lab.cluster.job(big).started == lab.at(10 * HOUR)
+    assert kinds(lab, f"job/{big}")[:2] == ["Submitted", "StartPromised"]
+    assert "StartDelayed" not in kinds(lab, f"job/{big}")
+
+
+def part(lab: Bench) -> tuple[str, str]:
+    """A job of four devices on the node of tenanta until hour 10, another on its socket; a gang waits for the node."""
+    half = fill(lab, "10h")
+    return half, submit(lab, "big", 8, "5h")
+
+
+def fill(lab: Bench, limit: str | None, **options: Any) -> str:
+    """A job on one half of the node of tenanta, and one for ever on its socket; the other half is free."""
+    half, other = submit(lab, "half", 4, limit, **options), submit(lab, "other", 4, None)
+    submit(lab, "socket", 4, None)
+    lab.cluster.stop_job(other)
+    return half
+
+
+def test_who_would_delay_the_promised_start_waits_and_is_told_with_which_limit_it_would_start(lab: Bench) -> None:
+    half, big = part(lab)
+    in_time, late, endless = (
+        submit(lab, "in-time", 2, "10h"),
+        submit(lab, "late", 2, "11h"),
+        submit(lab, "less", 2, None),
+    )
+    assert states(lab, half, big, in_time, late, endless) == ["Running", "Waiting", "Running", "Waiting", "Waiting"]
+    found = lab.cluster.explain(late)
+    assert (found.situation, found.longest) == (JobSituation.BACKFILL, 10 * HOUR)
+    said = [str(line) for line in lines(found)]
+    assert said[0] == f"job ann~late waits: it would delay ann~big, which starts at {at(lab, 10 * HOUR)} at the latest"
+    assert said[1] == "hint: it would start now with a maxRunTime of at most 10h"
+    assert data(found)["longest"] == 10 * HOUR
+    assert from_data(to_data(found)) == found
+    lab.cluster.stop_job(big)
+    assert states(lab, late) == ["Running"], "nobody has a promise any more"
+
+
+def test_without_backfill_whoever_fits_overtakes(lab: Bench) -> None:
+    load(lab, "")
+    _, big = part(lab)
+    assert states(lab, submit(lab, "late", 2, "11h"), big) == ["Running", "Waiting"]
+    assert lab.cluster.explain(big).start is None
+
+
+def test_an_early_end_brings_the_start_forward(lab: Bench) -> None:
+    half = fill(lab, "10h", hours=4)
+    other, big = submit(lab, "next", 4, "20h", hours=3), submit(lab, "big", 8, "5h")
+    assert states(lab, half, other) == ["Running"] * 2
+    assert start(lab, big).at == at(lab, 20 * HOUR)
+    assert [job for job, _ in start(lab, big).ends] == ["ann~half", "ann~next"]
+    lab.pass_time(3 * HOUR)
+    assert start(lab, big).at == at(lab, 10 * HOUR)
+    late = submit(lab, "late", 4, "8h")
+    assert states(lab, late) == ["Waiting"], "it would have been in time for the first promise, not for this one"
+    lab.pass_time(HOUR)
+    assert states(lab, big, late) == ["Running", "Waiting"]
+
+
+def test_jobs_without_a_limit_promise_nothing_and_are_named(lab: Bench) -> None:
+    fill(lab, None)
+    big = submit(lab, "big", 8, "5h")
+    assert start(lab, big) == LatestStart("", unlimited=("ann~half",))
+    said = "\n".join(map(str, lines(lab.cluster.explain(big))))
+    assert "no start can be promised: these jobs have no maxRunTime: ann~half" in said
+    assert states(lab, submit(lab, "small", 2, None)) == ["Running"], "whoever fits overtakes, as without backfill"
+
+
+def test_a_higher_priority_keeps_no_promise_to_a_lower_one_and_the_delay_is_told(lab: Bench) -> None:
+    half, big = part(lab)
+    urgent = submit(lab, "urgent", 4, "20h", priority="prod")
+    assert states(lab, half, big, urgent) == ["Running", "Waiting", "Running"]
+    assert start(lab, big).at == at(lab, 20 * HOUR)
+    assert kinds(lab, f"job/{big}")[1:] == ["StartPromised", "StartDelayed"]
+
+
+def test_a_job_that_starts_again_stays_behind_whom_a_start_was_promised(lab: Bench) -> None:
+    first = fill(lab, "10h", retries=5)
+    big = submit(lab, "big", 8, "5h")
+    assert start(lab, big).at == at(lab, 10 * HOUR)
+    node = lab.cluster.job(first).tasks[0].node
+    lab.cluster.set_node(node, NodeChange.FAIL)
+    lab.pass_time(10 * MINUTE)
+    lab.cluster.set_node(node, NodeChange.HEAL)
+    assert lab.state(big) == "Running"
+    assert lab.state(first) in ("Waiting", "Running")
+    begun = lab.cluster.job(big).started
+    assert begun is not None
+    assert begun <= lab.at(10 * HOUR)
+
+
+def test_promises_survive_every_process_and_a_restart_of_the_scheduler(lab: Bench) -> None:
+    _, big = part(lab)
+    lab.cluster.restart_services(["hivedscheduler"])
+    again = lab.again()
+    found = again.explain(big).start
+    assert found is not None
+    assert found.at == at(lab, 10 * HOUR)
+    assert "StartDelayed" not in kinds(lab, f"job/{big}")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_promised_start_is_broken(bench: MakeBench, seed: int) -> None:
+    lab, rng = bench("three-tenants"), random.Random(seed)  # noqa: S311 - a property test
+    load(lab, EASY)
+    promised: dict[str, datetime] = {}
+    for number in range(OPERATIONS):
+        match rng.randrange(8):
+            case 0 if running := [job.key for job in lab.cluster.jobs(ended=False)]:
+                lab.cluster.stop_job(rng.choice(running))
+            case 1 | 2:
+                lab.pass_time(rng.randrange(1, 120) * MINUTE)
+            case _:
+                limit = rng.choice((None, *(["1h", "2h", "5h", "9h"] * 20)))
+                gpu, many = rng.choice(((1, 1), (2, 1), (4, 1), (8, 1), (4, 2), (2, 3)))
+                submit(
+                    lab, f"job{number}", gpu, limit, rng.choice((0.5, 1, 3, 20)), instances=many,
+                    vc=rng.choice(("tenanta", "tenantb")), priority=rng.choice(("test", "test", "test", "oppo")),
+                )  # fmt: skip
+    for event in lab.cluster.events():
+        assert event.kind.value != "StartDelayed", event
+        if event.kind.value == "StartPromised":
+            when = datetime.fromisoformat(str(event.data["at"]))
+            promised[event.subject] = min(when, promised.get(event.subject, when))
+    begun = 0
+    for subject, when in promised.items():
+        job = lab.cluster.job(subject.partition("/")[2])
+        if job.started is not None:
+            begun += 1
+            assert job.started <= when, subject
+        elif not job.state.ended:
+            assert lab.cluster.now <= when, subject
+    assert begun

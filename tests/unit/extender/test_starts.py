@@ -1,0 +1,199 @@
+"""Promised starts behind the extender: who waits for whom, what is said of it, and that it holds over restarts."""
+
+from __future__ import annotations
+
+import os
+import random
+from datetime import UTC, datetime
+from itertools import count
+
+import pytest
+
+from paictl.cluster.pods.labels import Rules
+from paictl.doors.core import DoorOptions
+from paictl.doors.housekeeping import to_requeue
+from paictl.doors.metrics import DoorMetrics
+from paictl.doors.views import explain_pod
+from paictl.remote.kube.client import Json
+from paictl.units import Millis, instant, rfc3339
+from paictl.workload.sharing import read_sharing
+from tests.unit.extender.conftest import NODES, spec
+from tests.unit.extender.harness import Harness, gang
+
+HOUR = 3600
+_NUMBERS = count()
+OPERATIONS = 5_000 if os.environ.get("PAICTL_SOAK") else 60
+
+
+@pytest.fixture
+def harness() -> Harness:
+    """Virtual cluster A has backfill."""
+    sharing = read_sharing({"backfill": [{"vc": "A", "mode": "easy"}]})
+    made = Harness(spec(), DoorOptions(rules=Rules(skus=spec().sku_types), sharing=sharing))
+    made.now = datetime(2026, 11, 25, tzinfo=UTC).timestamp()
+    made.open(NODES)
+    return made
+
+
+def pods(name: str, number: int, leaves: int, hours: float | None, vc: str = "A", priority: int = 0) -> list[Json]:
+    made = gang(name, number, leaves, vc, priority)
+    for pod in made:
+        pod["metadata"]["creationTimestamp"] = f"2026-11-25T00:00:{next(_NUMBERS):06}Z"
+        if hours is not None:
+            pod["metadata"]["annotations"]["paictl.io/max-run-time"] = f"{round(3_600_000 * hours)}ms"
+    return made
+
+
+def run(harness: Harness, made: list[Json]) -> list[Json]:
+    """They are bound, and begin at once."""
+    for pod in made:
+        harness.run(pod)
+        begin(harness, pod)
+    return made
+
+
+def begin(harness: Harness, pod: Json) -> None:
+    pod["status"]["startTime"] = datetime.fromtimestamp(harness.now, UTC).isoformat()
+    harness.core.pod_changed(pod)
+
+
+def wait(harness: Harness, made: list[Json]) -> str:
+    """What kube-scheduler is told about the first pod; all of them are there."""
+    for pod in made:
+        harness.create(pod)
+    answer = harness.ask(made[0])
+    assert not answer.names
+    return next(iter(answer.failed.values()))
+
+
+def after(harness: Harness, hours: float) -> str:
+    return rfc3339(instant(datetime.fromtimestamp(0, UTC), Millis(round(1000 * (harness.now + hours * HOUR)))))
+
+
+def explain(harness: Harness, name: str) -> Json:
+    return explain_pod(harness.core, "default", f"{name}-0")
+
+
+def test_the_head_has_a_start_and_who_would_delay_it_waits(harness: Harness) -> None:
+    run(harness, pods("first", 1, 4, 10))
+    at = after(harness, 10)
+    wait(harness, pods("big", 3, 4, 5))
+    late = pods("late", 1, 4, 11)
+    said = wait(harness, late)
+    assert said == f"pod waits: it would delay default/big, which starts at {at} at the latest"
+    found = explain(harness, "big")
+    assert found["start"] == {"at": at, "ends": (("default/first", at),), "unlimited": ()}
+    assert f"  it starts at {at} at the latest" in found["text"]
+    assert harness.ask(pods("short", 1, 4, 10)[0]).names
+    behind = explain(harness, "late")
+    assert (behind["situation"], behind["longest"]) == ("backfill", None), "the short one has its cells now"
+
+
+def test_who_would_start_with_a_shorter_limit_is_told_which(harness: Harness) -> None:
+    run(harness, pods("first", 1, 4, 10))
+    wait(harness, pods("big", 3, 4, 5))
+    wait(harness, pods("late", 1, 4, None))
+    found = explain(harness, "late")
+    assert found["longest"] == 10 * HOUR * 1000
+    assert "  it would start now with a maxRunTime of at most 10h" in found["text"]
+
+
+def test_other_tenants_and_jobs_without_a_guarantee_are_not_held_back(harness: Harness) -> None:
+    run(harness, pods("first", 1, 4, 10))
+    wait(harness, pods("big", 3, 4, 5))
+    assert harness.ask(pods("other", 1, 4, None, "B")[0]).names
+    assert harness.ask(pods("lent", 1, 4, None, priority=-1)[0]).names
+
+
+def test_a_pod_without_a_limit_in_the_way_means_no_promise(harness: Harness) -> None:
+    run(harness, pods("first", 1, 4, None))
+    wait(harness, pods("big", 3, 4, 5))
+    assert explain(harness, "big")["start"] == {"at": "", "ends": (), "unlimited": ("default/first",)}
+    assert harness.ask(pods("late", 1, 4, None)[0]).names
+
+
+def test_a_gang_of_which_pods_are_missing_has_no_place_in_line(harness: Harness) -> None:
+    run(harness, pods("first", 1, 4, 10))
+    assert not harness.ask(pods("big", 3, 4, 5)[0]).names
+    assert harness.ask(pods("late", 1, 4, None)[0]).names
+
+
+def test_who_waits_for_a_promise_is_asked_about_again_when_its_gang_is_gone(harness: Harness) -> None:
+    run(harness, pods("first", 1, 4, 10))
+    wait(harness, pods("big", 3, 4, 5))
+    wait(harness, pods("late", 1, 4, None))
+    harness.now += 400
+    assert to_requeue(harness.core) == []
+    harness.delete("big-0")
+    harness.delete("big-1")
+    harness.delete("big-2")
+    harness.reconciler.reconcile()
+    harness.now += 400
+    assert [ref.name for ref in to_requeue(harness.core)] == ["late-0"]
+
+
+def test_the_promise_is_told_once_and_is_the_same_after_a_restart(harness: Harness) -> None:
+    run(harness, pods("first", 1, 4, 10))
+    at = after(harness, 10)
+    wait(harness, pods("big", 3, 4, 5))
+    for _ in range(3):
+        harness.reconciler.reconcile()
+        harness.now += 60
+    assert harness.reasons_of("big-0").count("StartPromised") == 1
+    assert "StartDelayed" not in harness.reasons_of("big-0")
+    harness.begin(spec())
+    harness.open(NODES)
+    assert explain(harness, "big")["start"]["at"] == at
+    text = DoorMetrics(lambda: harness.core).text().decode()
+    assert 'paictl_extender_promised_start_timestamp_seconds{vc="A"}' in text
+
+
+def test_cells_are_not_kept_for_ever_for_a_gang_that_kube_scheduler_refuses(harness: Harness) -> None:
+    (first,) = run(harness, pods("first", 1, 4, 10))
+    wait(harness, pods("big", 3, 4, 5))
+    harness.delete(first["metadata"]["name"])
+    late = pods("late", 1, 4, None)
+    assert "it would delay default/big" in wait(harness, late), "kube-scheduler is about to ask about it"
+    harness.now += 61
+    harness.reconciler.reconcile()
+    assert harness.ask(late[0]).names
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_promised_start_is_broken(harness: Harness, seed: int) -> None:
+    rng = random.Random(seed)  # noqa: S311 - a property test
+    waiting: dict[str, list[Json]] = {}
+    running: dict[str, tuple[float, list[Json]]] = {}
+    promised: dict[str, float] = {}
+    begun = 0
+    for number in range(OPERATIONS):
+        name = f"g{number}"
+        if rng.random() < 0.6:
+            made = pods(name, rng.choice((1, 1, 2, 3)), rng.choice((1, 2, 4)), rng.choice((1, 2, 5, 9)))
+            waiting[name] = [harness.create(pod) for pod in made]
+        until = harness.now + rng.choice((0, 600, HOUR, 2 * HOUR))
+        while True:
+            for one, made in list(waiting.items()):  # kube-scheduler asks in its own order
+                if all(harness.ask(pod).names for pod in made):
+                    run(harness, made)
+                    hours = int(made[0]["metadata"]["annotations"]["paictl.io/max-run-time"][:-2]) / 3_600_000
+                    running[one] = harness.now + hours * HOUR * rng.choice((0.3, 1, 1)), made
+                    assert harness.now <= promised.get(one, harness.now) + 1, one
+                    begun += one in promised
+                    del waiting[one]
+            for promise in harness.core.starts.promises().values():
+                if promise.at is not None:
+                    name = promise.group.removeprefix("default/")
+                    promised[name] = min(promised.get(name, promise.at / 1000), promise.at / 1000)
+            due = min(running.items(), key=lambda row: row[1][0], default=None)
+            if due is None or due[1][0] > until:
+                break
+            harness.now = max(harness.now, due[1][0])
+            for pod in running.pop(due[0])[1]:
+                harness.delete(pod["metadata"]["name"])
+            if rng.random() < 0.5:
+                items = list(waiting.items())
+                rng.shuffle(items)
+                waiting = dict(items)
+        harness.now = until
+    assert begun
