@@ -36,6 +36,8 @@ class PodRequest:
     pinned_id: str = ""
     lazy_preemption: bool = False
     ignore_suggested: bool = True
+    repair: bool = False
+    """Whether a member of the gang that is lost gets another place while the others stay (`docs/repair.md`)."""
 
     @property
     def guaranteed(self) -> bool:

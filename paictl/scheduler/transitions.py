@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from paictl.cells.ids import NO_VIRTUAL
 from paictl.scheduler.binding import UNBOUND
 from paictl.scheduler.decision import NO_LEAF, Placement
 from paictl.scheduler.errors import InvariantError
@@ -19,8 +20,8 @@ from paictl.scheduler.occupancy import OPPORTUNISTIC
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from paictl.cells.ids import PhysicalCell, VirtualCell
-    from paictl.scheduler.decision import Bind
+    from paictl.cells.ids import C, PhysicalCell, VirtualCell
+    from paictl.scheduler.decision import Bind, Placed, Slot
     from paictl.scheduler.request import PodRequest
     from paictl.scheduler.state import State
 
@@ -39,6 +40,39 @@ def delete(state: State, group: Group) -> None:
         if opportunistic:
             occupancy.unrank(opportunistic)
     state.groups.remove(group)
+
+
+def vacate(state: State, group: Group, slot: Slot) -> Group:
+    """A member that is gone gives up its place; the group keeps all others. Nobody may have reserved leaves of it."""
+    occupancy = state.occupancy
+    here = [leaf for leaf in group.physical[slot.member][slot.pod] if leaf != NO_LEAF]
+    occupancy.release(here)
+    guaranteed, opportunistic = _by_class(state, here)
+    if guaranteed:
+        occupancy.unrank(guaranteed)
+        release_virtual(state, guaranteed)
+    if opportunistic:
+        occupancy.unrank(opportunistic)
+    number = len(group.physical[slot.member][slot.pod])
+    return state.groups.put(moved(group, slot, (NO_LEAF,) * number, (NO_VIRTUAL,) * number))
+
+
+def moved(
+    group: Group, slot: Slot, physical: tuple[PhysicalCell, ...], virtual: tuple[VirtualCell, ...] | None
+) -> Group:
+    """The group with a member in another place; `virtual` counts only while the group has a guarantee."""
+    if group.virtual is not None and virtual is not None:
+        group = replace(group, virtual=_replaced(group.virtual, slot, virtual))
+    return replace(group, physical=_replaced(group.physical, slot, physical))
+
+
+def _replaced(placed: Placed[C], slot: Slot, row: tuple[C, ...]) -> Placed[C]:
+    """`placed` with the leaves of one slot changed."""
+    members = list(placed)
+    pods = list(members[slot.member])
+    pods[slot.pod] = row
+    members[slot.member] = tuple(pods)
+    return tuple(members)
 
 
 def lazy_preempt(state: State, group: Group, preemptor: str, now: float | None) -> None:

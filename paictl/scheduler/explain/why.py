@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from paictl.scheduler import repair, transitions
 from paictl.scheduler.decision import Bind, Wait
 from paictl.scheduler.explain.changes import changes
 from paictl.scheduler.explain.data import ChangeKind, Explanation, PodVerdict
 from paictl.scheduler.explain.scratch import Scratch, outcome, outcome_of
 from paictl.scheduler.explain.sizes import smaller
 from paictl.scheduler.explain.survey import report, survey
+from paictl.scheduler.groups import GroupState
 from paictl.scheduler.placement.search import candidate_views
 from paictl.scheduler.placement.suggested import Suggested
 
@@ -39,6 +41,8 @@ def explain(
     if not isinstance(decision, Wait):
         verdict = PodVerdict.BIND if isinstance(decision, Bind) else PodVerdict.PREEMPT
         return Explanation(request, verdict, outcome_of(engine, request, suggested) or outcome(engine.state, decision))
+    if decision.request.group in engine.state.groups.by_name:
+        return _of_member(engine, request, suggested, siblings)
     state = engine.state
     counted = suggested is not None and not request.ignore_suggested
     offered = Suggested(frozenset(suggested), state.physical) if suggested is not None and counted else None
@@ -51,6 +55,21 @@ def explain(
     physical = any(change.kind is ChangeKind.OPPORTUNISTIC for change in found)
     return Explanation(request, PodVerdict.WAIT, None, reports, physical, found, _pins(state, request),
                        smaller(scratch))  # fmt: skip
+
+
+def _of_member(
+    engine: Engine, request: PodRequest, suggested: Collection[str] | None, siblings: Collection[str]
+) -> Explanation:
+    """Why a member of a gang that runs has no other place: that of a pod of its own, were its old place given up."""
+    group = engine.state.groups.by_name[request.group]
+    slot = repair.open_slot(engine.state, group, request, suggested)
+    assert slot is not None  # noqa: S101 - it waits, so its gang has a free slot
+    part = repair.member_request(engine.state, group, request, slot)
+    with Scratch(engine, request, suggested).imagine():
+        if group.state is GroupState.ALLOCATED:
+            transitions.vacate(engine.state, group, slot)
+            engine.version += 1
+        return explain(engine, part, suggested, siblings={*siblings, group.name})
 
 
 def _pins(state: State, request: PodRequest) -> tuple[str, ...]:
