@@ -158,6 +158,10 @@ class DoorCore:
         self.rival = ""
         """Who seems to decide beside this process, which only an election makes safe; empty if nobody."""
         self.decisions: Counter[str] = Counter()
+        self.lost_members = 0
+        """Pods that were given up to be replaced while their gangs run."""
+        self.repairs = 0
+        """Pods that got another place in a gang that runs."""
         self.asked = -math.inf
         """When kube-scheduler last asked about any pod."""
         self.work = threading.Event()

@@ -91,6 +91,8 @@ class Allocation:
     info: BindInfo
     group: Group
     outcomes: tuple[Outcome, ...]
+    repairs: bool = False
+    """Whether the pod has another place than the member that it replaces."""
 
 
 @frozen
@@ -214,7 +216,8 @@ class Book:
         decision, info = pod.planned.decision, pod.planned.info
         outcomes = self.engine.apply(decision, now)
         self.pods[uid] = BookedPod(pod.request, None, info)
-        return Allocation(pod.request, info, self.engine.state.groups.by_name[pod.request.group], tuple(outcomes))
+        group = self.engine.state.groups.by_name[pod.request.group]
+        return Allocation(pod.request, info, group, tuple(outcomes), decision.repairs)
 
     # --- what became of it
 
