@@ -60,8 +60,6 @@ class Engine:
         self._state = State(spec)
         self._suggested: tuple[Collection[str], Suggested] | None = None
         """The names of the last plan that looked at them, and what was made of them."""
-        self._taken: dict[PhysicalCell, str] = {}
-        """During a recovery with gangs that allow repairs: the gang of each leaf on which a pod says that it runs."""
         self.version = 0
         """Grows with every change of the state and only then: the same version gives the same answers."""
         self.stopped = False
@@ -163,16 +161,12 @@ class Engine:
     def recover(self, pods: Iterable[PodRecovered], now: float | None = None) -> list[Outcome]:
         """After a restart: take note of all pods that run. The order they come in does not matter."""
         running = sorted(pods, key=lambda pod: (-pod.info.repairs, pod.request.uid))
+        taken: dict[PhysicalCell, str] = {}
         if any(pod.request.repair for pod in running):
-            self._taken = {
-                recovery.find_leaf(self._state, pod.info.node, device, pod.info.chain): pod.request.group
-                for pod in running
-                for device in pod.info.devices
-            }
-        try:
-            return [out for pod in running for out in self.observe(pod, now)]
-        finally:
-            self._taken = {}
+            for pod in running:
+                for device in pod.info.devices:
+                    taken[recovery.find_leaf(self._state, pod.info.node, device, pod.info.chain)] = pod.request.group
+        return [out for pod in running for out in self._recover(pod, pod.request, pod.info, now, taken)]
 
     def bind_info(self, decision: Bind) -> BindInfo:
         """The annotation of the pod that a decision binds; ask before the state changes again."""
@@ -386,18 +380,24 @@ class Engine:
         for group in demoted:
             recovery.promote(self._state, group)
 
-    def _recover(self, event: Event, request: PodRequest, info: BindInfo, now: float | None) -> list[Outcome]:
+    def _recover(
+        self, event: Event, request: PodRequest, info: BindInfo, now: float | None,
+        taken: Mapping[PhysicalCell, str] | None = None,
+    ) -> list[Outcome]:  # fmt: skip
+        """Enter a pod that runs; `taken` is the gang of each leaf on which a pod says that it runs."""
         slots = self._state.groups.slots
         if request.uid in slots:
             return [Ignored(event, f"pod {request.uid} is already known")]
-        outcomes = self._transaction(lambda: self._recover_pod(request, info, now))
+        outcomes = self._transaction(lambda: self._recover_pod(request, info, now, taken))
         if request.uid not in slots:
             outcomes.append(Ignored(event, f"pod {request.uid} names no device that is there and free"))
         elif slots[request.uid][0] != request.group:
             outcomes.append(Ignored(event, f"pod {request.uid} contradicts its group, and runs without a guarantee"))
         return outcomes
 
-    def _recover_pod(self, request: PodRequest, info: BindInfo, now: float | None) -> None:
+    def _recover_pod(
+        self, request: PodRequest, info: BindInfo, now: float | None, taken: Mapping[PhysicalCell, str] | None
+    ) -> None:
         state, slot = self._state, recovery.slot_of(request, info)
         group = state.groups.by_name.get(request.group)
         if group is not None and slot is not None and request.repair:
@@ -409,8 +409,8 @@ class Engine:
             return
         if group is None:
             physical, levels = recovery.locate(state, request, info)
-            if request.repair and self._taken:
-                physical = recovery.without_taken(physical, self._taken, request.group)
+            if request.repair and taken:
+                physical = recovery.without_taken(physical, taken, request.group)
             group = recovery.adopt(state, request, physical, levels, now)
             if any(NO_LEAF in leaves for pods in group.physical for leaves in pods):
                 group = state.groups.put(replace(group, info=info))

@@ -108,7 +108,7 @@ MEMBER_LOST: Final = "MemberLost"
 def lose(client: KubeClient, pod: tuple[str, str, str], message: str, *, dead: bool) -> bool:
     """Delete a pod (namespace, name, uid) that its gang replaces, with the reason in its status; whether it was there.
 
-    With `dead` nothing on its node will end it: it has failed and goes at once, as Kubernetes' garbage collector does it.
+    With `dead` nothing on its node will end it: it has failed, and goes at once as with the pod garbage collector.
     """
     target = {
         "type": "DisruptionTarget", "status": "True", "reason": MEMBER_LOST, "message": message,
