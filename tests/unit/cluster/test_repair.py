@@ -26,7 +26,8 @@ def kinds(lab: Bench, key: str, *wanted: str) -> list[str]:
 def filled(bench: MakeBench) -> Bench:
     """A cluster on which all is in use but the promise of tenanta."""
     lab = bench("three-tenants")
-    for at, (tenant, gpu) in enumerate([("tenantb", 8), ("tenantb", 4), ("tenantb", 2), ("tenantc", 4), ("tenantc", 2)]):
+    promised = [("tenantb", 8), ("tenantb", 4), ("tenantb", 2), ("tenantc", 4), ("tenantc", 2)]
+    for at, (tenant, gpu) in enumerate(promised):
         lab.submit(f"fill-{at}", tenant, gpu=gpu, commands=FOREVER)
     return lab
 

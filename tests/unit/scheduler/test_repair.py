@@ -89,7 +89,8 @@ def test_a_lost_member_gets_a_place_in_its_rack_and_the_others_stay() -> None:
     lose(book, "g1", lost)
     node, _ = place(book, member(10, 3))
     rack = [f"n{at}" for at in range(4)]
-    assert node in rack and node not in before.values()
+    assert node in rack
+    assert node not in before.values()
     assert nodes_now(book) == {"g0": before["g0"], "g2": before["g2"], "g10": node}
 
 
@@ -274,7 +275,8 @@ def test_a_repair_that_was_planned_before_something_changed_is_refused() -> None
     before = gang_on(book, 3)
     lose(book, "g1", before["g1"])
     decision = book.engine.plan(member(10, 3))
-    assert isinstance(decision, Bind) and decision.repairs
+    assert isinstance(decision, Bind)
+    assert decision.repairs
     place(book, pod("rival", "A", 4))
     with pytest.raises(RequestError, match="changed"):
         book.engine.apply(decision)
@@ -287,7 +289,9 @@ STEP = st.tuples(st.sampled_from(["fail", "heal", "device", "repair", "end", "ot
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(STEP, min_size=5, max_size=40), st.sampled_from([("RACK", 2), ("NODE", 9)]), st.sampled_from([1, 2, 4]))
-def test_random_failures(steps: list[tuple[str, int]], promise: tuple[str, int], leaves: int) -> None:
+def test_random_failures(  # noqa: C901 - one branch for each kind of step
+    steps: list[tuple[str, int]], promise: tuple[str, int], leaves: int
+) -> None:
     """No device twice, the guarantee kept, and no member moves that was not lost."""
     pods = 12 // leaves
     book = book_of(racks(A=promise, B=("RACK", 1)))
@@ -344,5 +348,6 @@ def test_random_failures(steps: list[tuple[str, int]], promise: tuple[str, int],
             uid: where for uid, where in before.items() if uid not in moved
         }
         group = book.engine.state.groups.by_name.get("gang")
-        assert group is not None and group.virtual is not None
+        assert group is not None
+        assert group.virtual is not None
         assert sum(bool(uid) for row in group.pods for uid in row) == pods - len(lost)
