@@ -41,6 +41,7 @@ from paictl.scheduler.events import RunningPod
 from paictl.scheduler.request import PodRequest
 from paictl.scheduler.wire import BIND_INFO, GATE
 from paictl.workload.sharing import Sharing
+from paictl.workload.usage import promises
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -151,7 +152,7 @@ class DoorCore:
         self.departed: set[str] = set()
         """Groups of which a pod has come and gone: those that are left need not wait for it."""
         self.book = Book(Engine(spec))
-        self.allowances = DoorSharing(options.sharing, self.table)
+        self.allowances = DoorSharing(options.sharing, self.table, promises(self.book.engine.state))
         self.is_open = False
         self.broken = ""
         """What made the engine stop; nothing is answered any more."""

@@ -24,6 +24,7 @@ from paictl.scheduler.events import (
 from paictl.scheduler.groups import Group, GroupState
 from paictl.scheduler.placement.search import Found, search
 from paictl.scheduler.placement.suggested import Suggested
+from paictl.scheduler.request import stand_in
 from paictl.scheduler.state import State
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ class Engine:
                 f"group {group.name} already has all its pods of {request.leaf_number} leaf cells",
             )  # fmt: skip
         if request.repair and not repair.is_usable(self.state, group, slot, names):
-            return repair.plan(self, group, slot, request, names, phase)
+            return repair.plan(self.state, self.version, group, slot, request, names, phase)
         cancel = self._stand_in(request)  # its own place has healed
         return Bind(request, self.version, slot, Placement(group.physical, group.virtual), cancel=cancel)
 
@@ -186,7 +187,7 @@ class Engine:
         """A pod belongs to one group, and all pods of a group say the same of it: any of them may recover it."""
         groups = self._state.groups
         other = groups.slots[request.uid][0] if request.uid in groups.slots else groups.waiting.get(request.uid)
-        if other not in (None, request.group) and not (request.repair and other == repair.stand_in(request)):
+        if other not in (None, request.group) and not (request.repair and other == stand_in(request)):
             raise RequestError(request.name, "affinityGroup.name", f"the pod already belongs to group {other}")
         if group is None:
             return
@@ -226,7 +227,7 @@ class Engine:
 
     def _stand_in(self, request: PodRequest) -> tuple[str, ...]:
         """The preemption that was started for a member of a gang, if it goes on."""
-        name = repair.stand_in(request) if request.repair else ""
+        name = stand_in(request) if request.repair else ""
         return (name,) if name in self._state.groups.by_name else ()
 
     def _off_limits(self, group: Group, offered: Suggested | None) -> bool:
@@ -253,17 +254,7 @@ class Engine:
 
     def victims(self, leaves: Iterable[PhysicalCell]) -> tuple[tuple[str, tuple[str, ...]], ...]:
         """All pods of all groups that use one of the leaves: node name and uids, both in order."""
-        user, groups = self._state.occupancy.user, self._state.groups
-        names = {user[leaf] for leaf in leaves if leaf in user}
-        if not names:
-            return ()
-        by_node: dict[str, list[str]] = {}
-        for name in names:
-            for pods in groups.by_name[name].pods:
-                for uid in pods:
-                    if uid:
-                        by_node.setdefault(groups.slots[uid][2], []).append(uid)
-        return tuple((node, tuple(sorted(uids))) for node, uids in sorted(by_node.items()))
+        return transitions.victims(self._state, leaves)
 
     # --- applying
 

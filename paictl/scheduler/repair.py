@@ -8,7 +8,7 @@ other group does, and the member takes over what it has reserved. All is planned
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from paictl.scheduler import recovery, transitions
 from paictl.scheduler.decision import NO_LEAF, Bind, BindInfo, Decision, Phase, Placement, Preempt, Slot, Wait
@@ -16,28 +16,14 @@ from paictl.scheduler.groups import Group, GroupState
 from paictl.scheduler.occupancy import OPPORTUNISTIC
 from paictl.scheduler.placement.near import search_near
 from paictl.scheduler.placement.search import Found
+from paictl.scheduler.request import stand_in
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from paictl.cells.ids import PhysicalCell
-    from paictl.scheduler.engine import Engine
     from paictl.scheduler.request import PodRequest
     from paictl.scheduler.state import State
-
-_STANDS_FOR: Final = " (repair "
-"""What comes between a gang's name and the pod in the name of the group that stands for the pod."""
-
-
-def stand_in(request: PodRequest) -> str:
-    """Name of the group that preempts for a member of a gang."""
-    return f"{request.group}{_STANDS_FOR}{request.uid})"
-
-
-def gang_of(name: str) -> str:
-    """The gang that a group belongs to; its own name if it stands for no member of another."""
-    return name.partition(_STANDS_FOR)[0]
-
 
 def open_slot(state: State, group: Group, request: PodRequest, offered: Collection[str] | None) -> Slot | None:
     """The slot that a pod of a group that runs takes: the first free one that can be used, else the first free one."""
@@ -82,21 +68,21 @@ def _anchor(group: Group, slot: Slot) -> PhysicalCell | None:
 
 
 def plan(
-    engine: Engine, group: Group, slot: Slot, request: PodRequest, offered: Collection[str] | None, phase: Phase
-) -> Decision:
-    """Another place for a member whose own cannot be used; changes nothing."""
-    state = engine.state
+    state: State, version: int, group: Group, slot: Slot, request: PodRequest, offered: Collection[str] | None,
+    phase: Phase,
+) -> Decision:  # fmt: skip
+    """Another place for a member whose own cannot be used; changes nothing. `version` is that of the state."""
     waiting = state.groups.by_name.get(stand_in(request))
     if waiting is not None and all(is_usable(state, waiting, place, offered) for place, _, _ in waiting.placements()):
-        victims = engine.victims(waiting.leaves())
+        victims = transitions.victims(state, waiting.leaves())
         if victims:
-            return Preempt(request, engine.version, victims, joins=True)
+            return Preempt(request, version, victims, joins=True)
         place = Placement(waiting.physical, waiting.virtual)
-        return _bind(engine, group, slot, request, Found(place), (waiting.name,))
+        return _bind(version, group, slot, request, Found(place), (waiting.name,))
     cancel: tuple[str, ...] = () if waiting is None else (waiting.name,)
     part, anchor = member_request(state, group, request, slot), _anchor(group, slot)
     if group.state is not GroupState.ALLOCATED or anchor is None:
-        return Wait(request, engine.version, cancel=cancel)
+        return Wait(request, version, cancel=cancel)
     mark = state.journal.begin()
     try:
         if waiting is not None:
@@ -105,29 +91,29 @@ def plan(
         state.doomed.settle()
         found = search_near(state, part, anchor, offered)
         if not isinstance(found, Found):
-            return Wait(request, engine.version, found, cancel)
+            return Wait(request, version, found, cancel)
         leaves = [leaf for row in found.placement.physical[0] for leaf in row]
-        victims = engine.victims(leaves)
+        victims = transitions.victims(state, leaves)
         reserver = state.occupancy.reserver
         cancel += tuple(sorted({reserver[leaf] for leaf in leaves if leaf in reserver}))
     finally:
         state.journal.rollback(mark)
     if not victims:
-        return _bind(engine, group, slot, request, found, cancel)
+        return _bind(version, group, slot, request, found, cancel)
     if phase is Phase.FILTERING:
-        return Preempt(request, engine.version, victims)
+        return Preempt(request, version, victims)
     return Preempt(
-        part, engine.version, victims, found.placement, found.lazy, cancel, repairs=(group.name, slot)
+        part, version, victims, found.placement, found.lazy, cancel, repairs=(group.name, slot)
     )  # fmt: skip
 
 
-def _bind(engine: Engine, group: Group, slot: Slot, request: PodRequest, found: Found, cancel: tuple[str, ...]) -> Bind:
+def _bind(version: int, group: Group, slot: Slot, request: PodRequest, found: Found, cancel: tuple[str, ...]) -> Bind:
     """The member's place as the whole gang's: where the others are, and where it moves."""
     placement = found.placement
     virtual = placement.virtual[0][0] if placement.virtual is not None else None
     after = transitions.moved(group, slot, placement.physical[0][0], virtual)
     whole = Placement(after.physical, after.virtual)
-    return Bind(request, engine.version, slot, whole, found.lazy, cancel, repairs=True)
+    return Bind(request, version, slot, whole, found.lazy, cancel, repairs=True)
 
 
 def carry_out(state: State, group: Group, decision: Bind, now: float | None) -> Group | None:

@@ -219,6 +219,21 @@ def _users(state: State, leaves: Iterable[PhysicalCell]) -> list[Group]:
     return [by_name[name] for name in sorted({user[leaf] for leaf in leaves if leaf in user})]
 
 
+def victims(state: State, leaves: Iterable[PhysicalCell]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """All pods of all groups that use one of the leaves: node name and uids, both in order."""
+    user, groups = state.occupancy.user, state.groups
+    names = {user[leaf] for leaf in leaves if leaf in user}
+    if not names:
+        return ()
+    by_node: dict[str, list[str]] = {}
+    for name in names:
+        for pods in groups.by_name[name].pods:
+            for uid in pods:
+                if uid:
+                    by_node.setdefault(groups.slots[uid][2], []).append(uid)
+    return tuple((node, tuple(sorted(uids))) for node, uids in sorted(by_node.items()))
+
+
 def only_planned(state: State, decision: Bind) -> bool:
     """Whether the transaction so far has changed no other group than the plan of `decision` said, and in no other way.
 

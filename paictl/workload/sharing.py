@@ -17,6 +17,7 @@ from paictl.i18n import text
 from paictl.scheduler.request import PodRequest
 from paictl.workload.borrowing import BorrowLimit, BorrowLimits
 from paictl.workload.budgets import EACH, SECTION, WARN_AT, Budgets, OverBudget, UsageBudget, Used
+from paictl.workload.spares import PromiseUse, Spare, Spares
 from paictl.workload.usagereport import HOUR
 from paictl.workload.userlimits import UserLimit, UserLimits, devices_of
 
@@ -29,20 +30,24 @@ class SharingUse:
     held: Mapping[tuple[str, str], int]
     borrowed: Mapping[str, int] = field(default_factory=dict)
     """Devices without a guarantee by virtual cluster."""
+    promises: Mapping[str, PromiseUse] = field(default_factory=dict)
+    """How the promises stand of which a part is spare."""
 
 
 class Sharing:
     """What a configuration says; false where it says nothing."""
 
     def __init__(
-        self, budgets: Budgets | None = None, limits: UserLimits | None = None, borrowing: BorrowLimits | None = None
-    ) -> None:
+        self, budgets: Budgets | None = None, limits: UserLimits | None = None,
+        borrowing: BorrowLimits | None = None, spares: Spares | None = None,
+    ) -> None:  # fmt: skip
         self.budgets = budgets or Budgets()
         self.limits = limits or UserLimits()
         self.borrowing = borrowing or BorrowLimits()
+        self.spares = spares or Spares()
 
     def __bool__(self) -> bool:
-        return bool(self.budgets or self.limits or self.borrowing)
+        return bool(self.budgets or self.limits or self.borrowing or self.spares)
 
     def obstacle(self, request: PodRequest, user: str, use: SharingUse, now: datetime) -> str:
         """Why a gang that holds nothing yet may not start now; empty if it may."""
@@ -53,7 +58,9 @@ class Sharing:
                 return state.reason(now)
         devices = devices_of(request.members)
         if request.guaranteed:
-            return self.limits.refusal(request.vc, user, devices, use.held.get((request.vc, user), 0)) or ""
+            held = use.held.get((request.vc, user), 0)
+            limited = self.limits.refusal(request.vc, user, devices, held)
+            return limited or self.spares.refusal(request.vc, devices, use.promises) or ""
         return self.borrowing.refusal(request.vc, devices, use.borrowed.get(request.vc, 0)) or ""
 
 
@@ -70,6 +77,7 @@ def read_sharing(data: object, where: str = SECTION) -> Sharing:
             Budgets(_budgets(section.get("budgets"))),
             UserLimits(_limits(section.get("user-limits"))),
             BorrowLimits(_borrowing(section.get("borrow-limits"))),
+            Spares(Spare(str(row["vc"]), int(row["devices"])) for row in _rows(section.get("spares"))),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise PaictlError(

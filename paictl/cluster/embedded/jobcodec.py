@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, astuple
 from typing import Any
 
-from paictl.cluster.embedded.jobs import LiveJob, Repair, Run
+from paictl.cluster.embedded.jobs import LiveJob, Run, TaskRepair
 from paictl.scheduler.wire import bind_info_json, read_bind_info
 from paictl.units import Millis
 from paictl.workload.job import Job
@@ -63,7 +63,7 @@ def load_job(data: Mapping[str, Any]) -> LiveJob:
         },
         demoted_by=data["demoted_by"],
         stopped_for=data.get("stopped_for", ""),
-        repairs=[Repair(*row) for row in data.get("repairs", ())],
+        repairs=[TaskRepair(*row) for row in data.get("repairs", ())],
     )
 
 

@@ -34,7 +34,7 @@ class Run:
 
 
 @frozen
-class Repair:
+class TaskRepair:
     """A task that was lost while the others of its gang kept running; `back` once it runs again, on `node`."""
 
     role: str
@@ -71,7 +71,7 @@ class LiveJob:
     """Who took the guarantee of the job's cells (lazy preemption)."""
     stopped_for: str = ""
     """Why the cluster stopped the job, where its user did not."""
-    repairs: list[Repair] = field(default_factory=list)
+    repairs: list[TaskRepair] = field(default_factory=list)
     """What was lost and came again while the others kept running, the last ones."""
 
     _pods: dict[Place, Pod] = field(init=False, repr=False)
@@ -99,10 +99,10 @@ class LiveJob:
     def note_lost(self, ref: TaskRef, at: Millis, reason: str) -> None:
         """A task is lost, and only it starts again."""
         run = self.runs.get((ref.role, ref.index))
-        self.repairs.append(Repair(ref.role, ref.index, at, run.info.node if run else "", reason))
+        self.repairs.append(TaskRepair(ref.role, ref.index, at, run.info.node if run else "", reason))
         del self.repairs[:-KEPT_REPAIRS]
 
-    def note_back(self, ref: TaskRef, at: Millis, node: str) -> Repair | None:
+    def note_back(self, ref: TaskRef, at: Millis, node: str) -> TaskRepair | None:
         """A task runs; returns its repair if that is what it waited for."""
         for position, known in enumerate(self.repairs):
             if (known.role, known.index, known.back) == (ref.role, ref.index, None):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from paictl.cluster.embedded.jobs import LiveJob, Repair
+from paictl.cluster.embedded.jobs import LiveJob, TaskRepair
 from paictl.cluster.interface import JobView, MemberRepair, TaskView
 from paictl.cluster.jobwords import STATES, alike
 from paictl.units import Millis, instant
@@ -35,7 +35,7 @@ def view_of(job: LiveJob, epoch: datetime, *, tasks: bool = True) -> JobView:
     )
 
 
-def _repair(known: Repair, epoch: datetime) -> MemberRepair:
+def _repair(known: TaskRepair, epoch: datetime) -> MemberRepair:
     return MemberRepair(
         known.role, known.index, instant(epoch, known.lost), known.before, known.reason, _when(epoch, known.back),
         known.node,

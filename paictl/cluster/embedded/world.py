@@ -15,7 +15,7 @@ from paictl.cluster.embedded import windows
 from paictl.cluster.embedded.configs import Configurations
 from paictl.cluster.embedded.dispatch import Action, Bound, Demoted, Dispatcher, Evicted, Survivors
 from paictl.cluster.embedded.happened import Happened, Pushed
-from paictl.cluster.embedded.jobs import LiveJob, Repair, Run
+from paictl.cluster.embedded.jobs import LiveJob, Run, TaskRepair
 from paictl.cluster.embedded.machines import EmbeddedNode, Machines
 from paictl.cluster.embedded.records import (
     ENDS,
@@ -51,7 +51,7 @@ from paictl.cluster.interface import (
 )  # fmt: skip
 from paictl.i18n import text
 from paictl.scheduler.events import RunningPod
-from paictl.scheduler.repair import gang_of
+from paictl.scheduler.request import gang_of
 from paictl.sim.loop import EventLoop, EventPriority
 from paictl.units import Millis
 from paictl.words import listed
@@ -176,7 +176,7 @@ class World(WithWindows):
                     self.jobs[key].demoted_by = who = self._who(preemptor)
                     self._say(EventKind.DEMOTED, f"job/{key}", f"lost its guarantee to {who} and runs on", by=who)
 
-    def _say_repaired(self, job: LiveJob, ref: TaskRef, repair: Repair) -> None:
+    def _say_repaired(self, job: LiveJob, ref: TaskRef, repair: TaskRepair) -> None:
         seconds = (self.now - repair.lost) / 1000
         where = f"{repair.node} instead of {repair.before}" if repair.before else repair.node
         self._say(

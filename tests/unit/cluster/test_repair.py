@@ -150,6 +150,51 @@ def test_a_job_that_is_stopped_in_the_middle_of_a_repair_leaves_nothing(bench: M
     assert sum(node.used for node in lab.cluster.nodes()) == 20
 
 
+def with_spares(lab: Bench, devices: int, vc: str = "tenanta") -> None:
+    files = dict(lab.cluster.configuration().files)
+    files["services-configuration.yaml"] += f"sharing:\n  spares:\n  - {{vc: {vc}, devices: {devices}}}\n"
+    lab.cluster.push(files, "spares")
+    lab.cluster.restart_services(["hivedscheduler", "rest-server"])
+
+
+def test_only_repairs_use_spare_devices(bench: MakeBench) -> None:
+    lab = filled(bench)
+    with_spares(lab, 4)
+    key = lab.submit("train", "tenanta", gpu=4, instances=2, commands=FOREVER, restart="member")
+    before = lab.cluster.job(key)
+    assert {task.state for task in before.tasks} == {"Running"}
+    waits = lab.submit("waits", "tenanta", gpu=1, commands=FOREVER)
+    assert lab.state(waits) == "Waiting"
+    why = lab.again().explain(waits)
+    assert why.situation is JobSituation.HELD_BACK
+    assert why.reason == ("virtual cluster tenanta keeps 4 of its 12 devices for repairs, holds 8, and this needs 1")
+    borrower = lab.submit("borrower", "tenantb", "oppo", gpu=1, commands=FOREVER)
+    assert lab.state(borrower) == "Running", "spare devices may be lent"
+    devices = [(task.node, task.devices) for task in before.tasks]
+    lab.cluster.set_devices(devices[0][0], NodeChange.FAIL, devices[0][1][:1])
+    lab.cluster.stop_job(waits)
+    lab.cluster.stop_job(key)
+    alone = lab.submit("alone", "tenanta", gpu=4, commands=FOREVER)
+    assert lab.state(alone) == "Running", "it holds nothing any more"
+
+
+def test_a_repair_takes_the_spare_devices(bench: MakeBench) -> None:
+    lab = filled(bench)
+    with_spares(lab, 4)
+    files = dict(lab.cluster.configuration().files)
+    name = "services-configuration.yaml"
+    files[name] = files[name].replace("hivedscheduler:\n", "hivedscheduler:\n  bad-device-deadline: 30\n")
+    lab.cluster.push(files, "leave bad devices")
+    lab.cluster.restart_services(["hivedscheduler"])
+    key = lab.submit("train", "tenanta", gpu=4, instances=2, commands=FOREVER, restart="member")
+    before = lab.cluster.job(key)
+    lab.cluster.set_devices(before.tasks[1].node, NodeChange.FAIL, before.tasks[1].devices[:1])
+    lab.pass_time(MINUTE)
+    found = lab.cluster.job(key)
+    assert [(task.state, task.attempt) for task in found.tasks] == [("Running", 0), ("Running", 1)]
+    assert (found.tasks[1].node, found.tasks[1].devices) != (before.tasks[1].node, before.tasks[1].devices)
+
+
 @pytest.mark.parametrize("word", ["members", "", 3])
 def test_a_word_that_is_none_is_refused_with_its_place(bench: MakeBench, word: object) -> None:
     lab = bench()

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from paictl.cluster.pods.labels import Rules
 from paictl.cluster.pods.nodes import NodeStatus
+from paictl.doors.core import DoorOptions
 from paictl.doors.metrics import DoorMetrics
 from paictl.doors.repairing import AFTER
 from paictl.remote.kube.client import Json
+from paictl.workload.sharing import Sharing
+from paictl.workload.spares import Spare, Spares
+from tests.unit.extender.conftest import NODES, spec
 from tests.unit.extender.harness import Harness, gang
 
 
@@ -131,3 +136,17 @@ def test_a_new_process_knows_where_a_repaired_gang_is(harness: Harness) -> None:
     held = {uid: tree.node_name(leaves[0]) for slot, leaves, _ in group.placements()
             for uid in [group.pods[slot.member][slot.pod]]}  # fmt: skip
     assert held == {"uid-g-0": places["g-0"], "uid-g-7": node}
+
+
+def test_a_gang_that_would_use_spare_devices_waits_and_says_why() -> None:
+    made = spec()
+    options = DoorOptions(rules=Rules(skus=made.sku_types), sharing=Sharing(spares=Spares([Spare("A", 4)])))
+    harness = Harness(made, options)
+    harness.open(NODES)
+    places = begun(harness)
+    answer = harness.ask(gang("late", 1, 1)[0])
+    assert not answer.names
+    assert "keeps 4 of its 12 devices for repairs, holds 8, and this needs 1" in str(answer.failed)
+    away(harness, places["g-1"])
+    harness.delete("g-1")
+    assert harness.run(next_pod(7)) not in places.values()

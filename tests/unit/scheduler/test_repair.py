@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paictl.scheduler import repair
 from paictl.scheduler.book import Allocation, Book
 from paictl.scheduler.decision import Bind, Preempt, Wait
 from paictl.scheduler.engine import Engine
@@ -18,7 +17,7 @@ from paictl.scheduler.errors import RequestError
 from paictl.scheduler.events import RunningPod
 from paictl.scheduler.explain import PodVerdict, explain
 from paictl.scheduler.invariants import validate
-from paictl.scheduler.request import PodRequest
+from paictl.scheduler.request import PodRequest, gang_of
 from paictl.scheduler.wire import bind_info_text, parse_bind_info, read_request, request_json
 from tests.unit.scheduler.support import pod
 
@@ -147,7 +146,7 @@ def test_opportunistic_pods_leave_for_it() -> None:
     assert isinstance(found.decision, Preempt)
     ((_, victims),) = found.decision.victims
     (preemption,) = book.preemptions()
-    assert repair.gang_of(preemption.group) == "gang"
+    assert gang_of(preemption.group) == "gang"
     assert preemption.waiting == ("g10",)
     again = book.place(member(10, 4))
     assert not isinstance(again, Allocation)

@@ -39,7 +39,7 @@ def shared_twice(document: Document) -> Findings:
         +  - {vc: vision, user: "*", devices: 8}
     """
     # Every entry after the first for its virtual cluster and user.
-    for kind, default in (("budgets", ""), ("user-limits", _EACH), ("borrow-limits", "")):
+    for kind, default in (("budgets", ""), ("user-limits", _EACH), ("borrow-limits", ""), ("spares", "")):
         first: dict[tuple[str, str], MappingNode] = {}
         for row in _rows(document, kind):
             key = _text(row, "vc"), _text(row, "user") or default
