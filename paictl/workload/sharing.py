@@ -17,7 +17,7 @@ from paictl.i18n import text
 from paictl.scheduler.request import PodRequest
 from paictl.workload.borrowing import BorrowLimit, BorrowLimits
 from paictl.workload.budgets import EACH, SECTION, WARN_AT, Budgets, OverBudget, UsageBudget, Used
-from paictl.workload.spares import PromiseUse, Spare, Spares
+from paictl.workload.spares import Spare, Spares, SpareUse
 from paictl.workload.usagereport import HOUR
 from paictl.workload.userlimits import UserLimit, UserLimits, devices_of
 
@@ -30,7 +30,7 @@ class SharingUse:
     held: Mapping[tuple[str, str], int]
     borrowed: Mapping[str, int] = field(default_factory=dict)
     """Devices without a guarantee by virtual cluster."""
-    promises: Mapping[str, PromiseUse] = field(default_factory=dict)
+    promises: Mapping[str, SpareUse] = field(default_factory=dict)
     """How the promises stand of which a part is spare."""
 
 

@@ -23,7 +23,7 @@ class Spare:
 
 
 @frozen
-class PromiseUse:
+class SpareUse:
     """Devices promised to a virtual cluster, and those that its gangs hold with a guarantee."""
 
     promised: int
@@ -40,7 +40,7 @@ class Spares:
     def __bool__(self) -> bool:
         return bool(self.devices)
 
-    def use(self, groups: Mapping[str, Group], promised: Mapping[tuple[str, str], int]) -> dict[str, PromiseUse]:
+    def use(self, groups: Mapping[str, Group], promised: Mapping[tuple[str, str], int]) -> dict[str, SpareUse]:
         """How the promises stand of which a part is spare.
 
         `promised` is by virtual cluster and leaf type. A member that waits for a repair counts with its gang, and the
@@ -51,11 +51,11 @@ class Spares:
             if group.vc in held and group.virtual is not None and gang_of(name) == name:
                 held[group.vc] += devices_of(group.members)
         return {
-            vc: PromiseUse(sum(number for (of, _), number in promised.items() if of == vc), number)
+            vc: SpareUse(sum(number for (of, _), number in promised.items() if of == vc), number)
             for vc, number in held.items()
         }
 
-    def refusal(self, vc: str, devices: int, use: Mapping[str, PromiseUse]) -> Text | None:
+    def refusal(self, vc: str, devices: int, use: Mapping[str, SpareUse]) -> Text | None:
         """Why a gang with so many devices has to leave the spare ones free; None if it may start, or nobody knows."""
         spare, state = self.devices.get(vc), use.get(vc)
         if spare is None or state is None or state.held + devices <= state.promised - spare:

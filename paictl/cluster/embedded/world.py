@@ -213,8 +213,8 @@ class World(WithWindows):
         job = self.jobs[key]
         uid = job.pod(ref).uid
         self.usage.release(uid, self.now, lost=lost)
+        self.dispatcher.remove(uid, self.now / 1000)  # it asks whose pod that is
         self.pods.pop(uid, None)
-        self.dispatcher.remove(uid, self.now / 1000)
         run = job.runs.get((ref.role, ref.index))
         ran = run is not None and run.incarnation == ref.incarnation and run.ended is None
         if run is not None and ran:

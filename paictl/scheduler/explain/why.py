@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from paictl.scheduler import repair, transitions
@@ -69,7 +70,8 @@ def _of_member(
         if group.state is GroupState.ALLOCATED:
             transitions.vacate(engine.state, group, slot)
             engine.version += 1
-        return explain(engine, part, suggested, siblings={*siblings, group.name})
+        found = explain(engine, part, suggested, siblings={*siblings, group.name})
+    return replace(found, request=replace(part, group=group.name))
 
 
 def _pins(state: State, request: PodRequest) -> tuple[str, ...]:
