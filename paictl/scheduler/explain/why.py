@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from paictl.scheduler import repair, transitions
 from paictl.scheduler.decision import Bind, Wait
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from paictl.scheduler.engine import Engine
     from paictl.scheduler.request import PodRequest
     from paictl.scheduler.state import State
+
+
+_OF_THE_GANG: Final = (ChangeKind.OPPORTUNISTIC, ChangeKind.PRIORITY)
+"""What cannot change for one member of a gang that runs."""
 
 
 def explain(
@@ -71,7 +75,8 @@ def _of_member(
             transitions.vacate(engine.state, group, slot)
             engine.version += 1
         found = explain(engine, part, suggested, siblings={*siblings, group.name})
-    return replace(found, request=replace(part, group=group.name))
+    possible = tuple(change for change in found.changes if change.kind not in _OF_THE_GANG)
+    return replace(found, request=replace(part, group=group.name), changes=possible, smaller=None, pins=())
 
 
 def _pins(state: State, request: PodRequest) -> tuple[str, ...]:

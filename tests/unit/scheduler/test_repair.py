@@ -16,6 +16,7 @@ from paictl.scheduler.engine import Engine
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.events import RunningPod
 from paictl.scheduler.explain import PodVerdict, explain
+from paictl.scheduler.explain.data import ChangeKind
 from paictl.scheduler.invariants import validate
 from paictl.scheduler.request import PodRequest, gang_of
 from paictl.scheduler.wire import bind_info_text, parse_bind_info, read_request, request_json
@@ -113,6 +114,9 @@ def test_it_waits_if_its_promise_has_no_room_although_others_have_some() -> None
     why = explain(book.engine, member(10, 4))
     assert why.decision is PodVerdict.WAIT
     assert why.request.members == ((4, 1),), "it explains the one member, not its gang"
+    assert why.request.group == "gang"
+    assert {change.kind for change in why.changes} <= {ChangeKind.HEAL, ChangeKind.END, ChangeKind.QUOTA}
+    assert ChangeKind.HEAL in {change.kind for change in why.changes}
     book.report(before["g0"], True)
     assert place(book, member(10, 4))[0] == before["g0"], "its own node has healed"
     assert len(set(nodes_now(book).values())) == 4
