@@ -56,6 +56,7 @@ INNER: dict[str, tuple[frozenset[str], ...]] = {
             "events state",
             "annotate inspection invariants transitions",
             "inspect placement recovery",
+            "repair",
             "engine",
             "book snapshot",
             "replay",

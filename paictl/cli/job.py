@@ -26,7 +26,7 @@ from paictl.cli.command import App
 from paictl.cli.console import Output, said, spoken, write, write_data, write_table
 from paictl.cli.options import WatchTimeout
 from paictl.cli.settings import settings
-from paictl.cluster.interface import Cluster, HandClock, Jobs, JobState, JobView
+from paictl.cluster.interface import Cluster, HandClock, Jobs, JobState, JobView, MemberRepair
 from paictl.errors import ExitCode, PaictlError
 from paictl.i18n import counted, did_you_mean, text
 from paictl.operate import jobs as operate
@@ -233,8 +233,19 @@ def show(job: JobName, output: OutputOption = Output.TABLE, state: StateOption =
     ]
     write("")
     write_table(("TASK", "STATE", "NODE", "DEVICES", "WHY"), rows)
+    if found.repairs:
+        write("")
+        write(spoken("lost members that were replaced while the others kept running:"))
+        write_table(("TASK", "LOST", "NODE", "WHY", "BACK AFTER", "NOW"), [_repair(one) for one in found.repairs])
     if found.state.value == "Waiting":
         console.info(text("why it waits: paictl job explain {job}", job=found.key))
+
+
+def _repair(one: MemberRepair) -> tuple[str, ...]:
+    after = spoken("waits") if one.back is None else span_text(one.back - one.lost)
+    return (
+        f"{one.role}[{one.index}]", clock_text(one.lost), one.before or "-", said(one.reason), after, one.node or "-"
+    )  # fmt: skip
 
 
 def _find(cluster: Jobs, word: str) -> JobView:

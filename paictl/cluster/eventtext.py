@@ -25,6 +25,11 @@ def detail(event: Event) -> str:
             )
         case EventKind.STARTED if "loaded" in data:
             return text("configuration {version}", version=data["loaded"])
+        case EventKind.REPAIRED if "node" in data and data.get("before"):
+            return text(
+                "{task} runs on {node} instead of {before}, {seconds} s after it was lost",
+                task=_task(event), node=data["node"], before=data["before"], seconds=f"{data['seconds']:g}",
+            )  # fmt: skip
         case EventKind.RETRIED if "next" in data:
             return text("starts again from the beginning, attempt {attempt}", attempt=data["next"])
         case EventKind.DEMOTED if "by" in data:

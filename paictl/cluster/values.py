@@ -184,6 +184,20 @@ class TaskView:
 
 
 @frozen
+class MemberRepair:
+    """A task of a gang that was lost, and where it runs now; `back` is None while it waits for a place."""
+
+    role: str
+    index: int
+    lost: datetime
+    before: str
+    """The node that it was lost with; empty if it had none."""
+    reason: str
+    back: datetime | None = None
+    node: str = ""
+
+
+@frozen
 class JobView:
     """A job: `devices` is what all its tasks ask for together; `preemptions` counts lost attempts of its tasks.
 
@@ -211,6 +225,8 @@ class JobView:
     tasks: tuple[TaskView, ...] = ()
     max_run_time: Millis | None = None
     """How long an attempt runs at most; None: without a limit."""
+    repairs: tuple[MemberRepair, ...] = ()
+    """Tasks of its gang that were lost and replaced while the others kept running, the last ones."""
 
     @property
     def ends_by(self) -> datetime | None:
@@ -309,6 +325,8 @@ class EventKind(StrEnum):
     PREEMPTED = "Preempted"
     LOST = "Lost"
     """Its node went away."""
+    REPAIRED = "Repaired"
+    """It was lost and runs again, while the others of its gang kept running."""
     KILLED = "Killed"
     # to a task of a job, or a service
     STARTED = "Started"

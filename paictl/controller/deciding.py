@@ -21,6 +21,7 @@ from paictl.cluster.kubernetes.paijob.record import (
     with_attempt,
 )
 from paictl.cluster.kubernetes.paijob.seen import PodSeen
+from paictl.controller.members import repaired
 from paictl.controller.observing import AttemptObjects, JobObjects, PodTransition
 from paictl.frozen import frozen
 from paictl.workload import lifecycle
@@ -103,6 +104,7 @@ def _updated(
     reason = next((_said(one) for one in news if one.what in _ENDS), "")
     started = record.started or _first_start(before, after, seen, now)
     found = replace(record, status=after, preemptions=record.preemptions + preempted, started=started)
+    found = replace(found, repairs=repaired(found, before, news, seen, now))
     if after.attempt > before.attempt:
         runs = dict(_past_runs(before, seen, now)) if len(before.tasks) <= KEPT_TASKS else {}
         line = AttemptLine(before.attempt, started, now, reason, runs)

@@ -42,6 +42,7 @@ from paictl.scheduler.events import RunningPod
 from paictl.scheduler.request import PodRequest
 from paictl.scheduler.wire import BIND_INFO, GATE
 from paictl.workload.sharing import Sharing
+from paictl.workload.usage import promises
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -152,13 +153,17 @@ class DoorCore:
         self.departed: set[str] = set()
         """Groups of which a pod has come and gone: those that are left need not wait for it."""
         self.book = Book(Engine(spec))
-        self.allowances = DoorSharing(options.sharing, self.table)
+        self.allowances = DoorSharing(options.sharing, self.table, promises(self.book.engine.state))
         self.is_open = False
         self.broken = ""
         """What made the engine stop; nothing is answered any more."""
         self.rival = ""
         """Who seems to decide beside this process, which only an election makes safe; empty if nobody."""
         self.decisions: Counter[str] = Counter()
+        self.lost_members = 0
+        """Pods that were given up to be replaced while their gangs run."""
+        self.repairs = 0
+        """Pods that got another place in a gang that runs."""
         self.asked = -math.inf
         """When kube-scheduler last asked about any pod."""
         self.work = threading.Event()

@@ -101,6 +101,10 @@ def _taken(
     version = core.book.engine.version
     if isinstance(found, Allocation):
         entry.assumed, entry.attempts = core.clock(), 0
+        if found.repairs:
+            core.repairs += 1
+            others = sum(bool(uid) for row in found.group.pods for uid in row) - 1
+            core.record(pod_events.repaired(entry.ref, found.info.node, others))
         if entry.demand is not None:
             core.usage.place(entry.ref.uid, found.info.node, entry.demand.requests)
         return CachedDecision(version, "bind", node=found.info.node, offered=offered)

@@ -17,6 +17,8 @@ class FailingGang:
     pods: tuple[PodRef, ...]
     """All of its pods that hold devices and are not on their way out."""
     why: str
+    members: bool = False
+    """Whether these pods are replaced while the others of the gang keep running."""
 
     def event(self, pod: PodRef) -> PodEvent:
         """What a pod of it is told once it is evicted."""
@@ -41,8 +43,15 @@ def due(core: DoorCore) -> list[FailingGang]:
                     said = f"device {index} of node {pod.info.node} has been bad for {deadline:g} s: {reason}"
                     why.setdefault(pod.request.group, said)
         gangs: dict[str, list[PodRef]] = {group: [] for group in why}
+        repaired: set[str] = set()
         for uid, pod in core.book.pods.items():
             entry = core.table.by_uid.get(uid)
-            if pod.request.group in gangs and pod.info is not None and entry is not None and not entry.deleting:
+            if pod.request.group not in gangs or pod.info is None or entry is None or entry.deleting:
+                continue
+            if pod.request.repair:
+                repaired.add(pod.request.group)
+            if not pod.request.repair or any((pod.info.node, index) in bad for index in pod.info.devices):
                 gangs[pod.request.group].append(entry.ref)
-        return [FailingGang(group, tuple(pods), why[group]) for group, pods in gangs.items() if pods]
+        return [
+            FailingGang(group, tuple(pods), why[group], group in repaired) for group, pods in gangs.items() if pods
+        ]

@@ -22,6 +22,8 @@ class DoorHealth:
         """Devices of the configuration that no new pod gets, by node and index, and why."""
         self.bad_since: dict[tuple[str, int], float] = {}
         """Since when the devices have been bad that are bad now."""
+        self.away_since: dict[str, float] = {}
+        """Since when nodes of the configuration have been gone or not Ready: what ran there is lost."""
         self._promised = promised
         self._clock = clock
         self._heal_after = heal_after
@@ -30,7 +32,12 @@ class DoorHealth:
 
     def judge(self, name: str, *, was_bad: bool) -> str:
         """Why a node of the configuration is bad; empty if it can be used."""
-        reason = why_bad(self.nodes.get(name), self._promised[name])
+        node = self.nodes.get(name)
+        if node is None or not node.ready:
+            self.away_since.setdefault(name, self._clock())
+        else:
+            self.away_since.pop(name, None)
+        reason = why_bad(node, self._promised[name])
         if was_bad:
             reason = self._still((name, _WHOLE), reason)
         if reason:

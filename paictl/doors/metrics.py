@@ -53,6 +53,8 @@ class DoorMetrics:
         self.device_time: Callable[[], Counter[tuple[str, str]]] = Counter
         """Device-milliseconds of this day by VC and kind, where accounts are kept."""
         self._decisions: Counter[str] = Counter()
+        self._members: Counter[str] = Counter()
+        """Members of gangs that were lost, and those that were repaired, of cores that are given up."""
         self._cells: tuple[float, DoorCore | None, int, Counter[CellKey]] = 0.0, None, -1, Counter()
         self._lock = threading.Lock()
         self.registry.register(self)
@@ -65,6 +67,7 @@ class DoorMetrics:
     def keep(self, core: DoorCore) -> None:
         """Add up what a core has decided that is given up: counters never go back."""
         self._decisions.update(core.decisions)
+        self._members.update(lost=core.lost_members, repaired=core.repairs)
 
     def collect(self) -> Iterator[Metric]:
         """Called by the registry."""
@@ -75,6 +78,12 @@ class DoorMetrics:
         for kind, number in sorted((self._decisions + (core.decisions if core else Counter())).items()):
             decisions.add_metric([kind], number)
         yield decisions
+        members = self._members + Counter(lost=core.lost_members if core else 0, repaired=core.repairs if core else 0)
+        for name, what in (
+            ("lost", "Pods given up to be replaced while the rest of their gang keeps running."),
+            ("repaired", "Pods that took the place of a lost one, elsewhere, in a gang that runs."),
+        ):
+            yield CounterMetricFamily(f"{self.prefix}_members_{name}", what, value=members[name])
         errors = CounterMetricFamily(f"{self.prefix}_errors", "Requests answered with an error.", labels=["verb"])
         for verb, number in sorted(self.errors.items()):
             errors.add_metric([verb], number)

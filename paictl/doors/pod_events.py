@@ -23,6 +23,7 @@ SHOWN = 3
 
 VITAL: Final = frozenset({
     "Preempted", "BudgetOverruled", "GuaranteeLost", "DevicesUnknown", "DeviceEvicted", "MaintenanceEvicted",
+    "MemberLost",
 })  # fmt: skip
 """Reasons of what is told until the API server has taken it: a pod's end, and a promise that is not kept."""
 
@@ -96,6 +97,17 @@ def place_given_back(pod: PodRef, why: str) -> PodEvent:
 def left_bad_device(pod: PodRef, why: str) -> PodEvent:
     """A pod is evicted because its gang has a device that stays bad."""
     return PodEvent(pod, "DeviceEvicted", f"evicted, so that its gang gets other devices: {why}", warning=True)
+
+
+def member_lost(pod: PodRef, why: str) -> PodEvent:
+    """A pod is given up, and its gang gets another one in its place."""
+    return PodEvent(pod, "MemberLost", f"given up, so that its gang gets another member: {why}", warning=True)
+
+
+def repaired(pod: PodRef, node: str, others: int) -> PodEvent:
+    """A pod has the place of a lost member of its gang."""
+    kept = f"{others} other pod{'' if others == 1 else 's'} of its gang kept running" if others else "it is alone"
+    return PodEvent(pod, "Repaired", f"takes the place of a lost pod, on node {node}; {kept}")
 
 
 def released(pod: PodRef, node: str, seconds: float) -> PodEvent:

@@ -8,11 +8,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from paictl.doors import claims, conditions, deciding, failing, gangs, housekeeping, pod_events, windows
+from paictl.doors import claims, conditions, deciding, failing, gangs, housekeeping, pod_events, repairing, windows
 from paictl.doors.binder import MARGIN
 from paictl.doors.core import DoorCore, NotServingError
 from paictl.doors.failing import FailingGang
 from paictl.doors.housekeeping import Victim
+from paictl.doors.repairing import LostMember
 from paictl.doors.table import PodRef
 from paictl.doors.windows import MovedGang
 from paictl.errors import PaictlError
@@ -111,6 +112,7 @@ class Reconciler:
                 self._check(ref)
         self._give_back()
         self.core.heal()
+        self._lose_members()
         self._move_gangs()
         for event in [*windows.warned(self.core), *housekeeping.starts(self.core)]:
             self.core.record(event)
@@ -157,6 +159,9 @@ class Reconciler:
             for ref, why in hindered.items():
                 self.core.record(pod_events.hindered(ref, ref.key, why))
             for ref in () if hindered else gang.pods:
+                if isinstance(gang, FailingGang) and gang.members:
+                    self._lose(LostMember(ref, gang.why, dead=False))
+                    continue
                 answer, refusal = pods.evict(self.client, ref.namespace, ref.name, ref.uid)
                 if answer is Eviction.TAKEN:
                     self.core.record(gang.event(ref))
@@ -164,6 +169,20 @@ class Reconciler:
                     self.core.record(pod_events.hindered(ref, ref.key, refusal))
                 else:
                     self._check(ref)
+
+    def _lose_members(self) -> None:
+        """Give up the pods on lost nodes whose gangs replace them."""
+        for member in repairing.due(self.core):
+            if self._may_act():
+                self._lose(member)
+
+    def _lose(self, member: LostMember) -> None:
+        ref = member.pod
+        if pods.lose(self.client, (ref.namespace, ref.name, ref.uid), member.why, dead=member.dead):
+            self.core.lost_members += 1
+            self.core.record(member.event())
+        else:
+            self._check(ref)
 
     def _give_back(self) -> None:
         """Places that a preemption has freed and that nobody has come for."""

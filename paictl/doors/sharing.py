@@ -24,11 +24,14 @@ if TYPE_CHECKING:
 class DoorSharing:
     """The rules of the configuration with what is used; needs the core's lock."""
 
-    def __init__(self, rules: Sharing, table: PodTable) -> None:
+    def __init__(self, rules: Sharing, table: PodTable, promised: Mapping[tuple[str, str], int]) -> None:
         self.rules = rules
         self.month: Used | None = None
         """Device-milliseconds of the month by (virtual cluster, user); None until the accounts are read."""
         self._table = table
+        self._promised = promised
+        """Devices that the configuration promises, by virtual cluster and leaf type."""
+        self._groups: Mapping[str, Group] = {}
         self._held = HeldDevices(self._user)
         self._borrowed = BorrowedDevices()
         self._holding: frozenset[tuple[str, str, str]] = frozenset()
@@ -38,7 +41,8 @@ class DoorSharing:
         return entry.user if entry is not None else ""
 
     def start(self, groups: Mapping[str, Group]) -> None:
-        """The core opens with these groups."""
+        """The core opens with these groups, and keeps them up to date."""
+        self._groups = groups
         if self.rules.limits:
             self._held.start(groups)
         if self.rules.borrowing:
@@ -58,7 +62,8 @@ class DoorSharing:
 
     def obstacle(self, request: PodRequest, now: float) -> str:
         """Why a gang that has no place may not get one at a Unix time; empty if it may."""
-        use = SharingUse(self.month, self._held.devices, self._borrowed.devices)
+        spares = self.rules.spares.use(self._groups, self._promised) if self.rules.spares else {}
+        use = SharingUse(self.month, self._held.devices, self._borrowed.devices, spares)
         return self.rules.obstacle(request, self._user(request.uid), use, datetime.fromtimestamp(now, UTC))
 
     def renew(self, month: Used) -> bool:

@@ -33,7 +33,8 @@ def bind_info(state: State, decision: Bind, *, promised: bool = False) -> BindIn
         for pod, leaves in enumerate(pods):
             virtual = placement.virtual[member][pod] if placement.virtual else None
             kinds = _preassigned(state, leaves, virtual, levels[member][pod] if levels else None)
-            row.append(_pod(state, leaves, kinds, _old_place(old, len(leaves), Slot(member, pod))))
+            place = _old_place(old, len(leaves), Slot(member, pod))
+            row.append(_pod(state, leaves, kinds, place, promised=placement.virtual is not None))
         members.append(tuple(row))
     mine = members[decision.slot.member][decision.slot.pod]
     first = placement.physical[decision.slot.member][decision.slot.pod][0]
@@ -67,16 +68,22 @@ def _preassigned(
 
 
 def _pod(
-    state: State, leaves: tuple[PhysicalCell, ...], kinds: tuple[str, ...], old: PodPlacement | None
+    state: State,
+    leaves: tuple[PhysicalCell, ...],
+    kinds: tuple[str, ...],
+    old: PodPlacement | None,
+    *,
+    promised: bool,
 ) -> PodPlacement:
     tree = state.physical
     if NO_LEAF not in leaves:
         return PodPlacement(tree.node_name(leaves[0]), tuple(map(tree.device, leaves)), kinds)
     devices, types = [], []
+    absent = UNKNOWN if old is None and promised else ""  # "" would say that its group has no guarantee
     for i, leaf in enumerate(leaves):
         if leaf == NO_LEAF:
             devices.append(old.devices[i] if old else NO_LEAF)
-            types.append(old.preassigned[i] if old and old.preassigned else "")
+            types.append(old.preassigned[i] if old and old.preassigned else absent)
         else:
             devices.append(tree.device(leaf))
             types.append(kinds[i])

@@ -91,6 +91,8 @@ class Allocation:
     info: BindInfo
     group: Group
     outcomes: tuple[Outcome, ...]
+    repairs: bool = False
+    """Whether the pod has another place than the member that it replaces."""
 
 
 @frozen
@@ -182,7 +184,21 @@ class Book:
         return ScheduleResult(decision, outcomes=tuple(self._carry_out(decision, now)))
 
     def _planned(self, decision: Bind) -> Planned:
-        return Planned(decision, self.engine.bind_info(decision))
+        """A decision with its annotation, which counts the repairs of the gang as far as its pods know of them.
+
+        An annotation from before a repair says where a member was; recovery goes by the one that counts most.
+        """
+        info = self.engine.bind_info(decision)
+        if decision.request.repair:
+            uids = self._members(decision.request.group)
+            known = [pod.info.repairs for uid in uids if (pod := self.pods.get(uid)) and pod.info is not None]
+            info = replace(info, repairs=max(known, default=0) + decision.repairs)
+        return Planned(decision, info)
+
+    def _members(self, name: str) -> list[str]:
+        """Uids of the pods that hold the places of a group."""
+        group = self.engine.state.groups.by_name.get(name)
+        return [] if group is None else [uid for row in group.pods for uid in row if uid]
 
     def _carry_out(self, decision: Preempt | Wait, now: float | None) -> list[Outcome]:
         if isinstance(decision, Wait) and not decision.cancel:
@@ -200,7 +216,8 @@ class Book:
         decision, info = pod.planned.decision, pod.planned.info
         outcomes = self.engine.apply(decision, now)
         self.pods[uid] = BookedPod(pod.request, None, info)
-        return Allocation(pod.request, info, self.engine.state.groups.by_name[pod.request.group], tuple(outcomes))
+        group = self.engine.state.groups.by_name[pod.request.group]
+        return Allocation(pod.request, info, group, tuple(outcomes), decision.repairs)
 
     # --- what became of it
 

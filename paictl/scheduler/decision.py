@@ -48,6 +48,8 @@ class BindInfo:
     chain: str
     members: tuple[tuple[PodPlacement, ...], ...]
     """In ascending order of leaf cells per pod."""
+    repairs: int = 0
+    """Grows with each repair of the group: of several annotations the one with most says where all members are."""
 
 
 @frozen
@@ -104,6 +106,8 @@ class Bind:
     cancel: tuple[str, ...] = ()
     joins: bool = False
     """Whether the group was preempting until now and the pod counts as one that waits for it."""
+    repairs: bool = False
+    """Whether the group runs, and `slot` is to move to where `placement` has it."""
 
 
 @frozen
@@ -111,7 +115,8 @@ class Preempt:
     """`victims` must go first: node name and the uids of the pods there, both in order.
 
     With a `placement` a new preemption starts there when the decision is applied; without one the group is
-    preempting already (`joins`), or the phase does not allow it.
+    preempting already (`joins`), or the phase does not allow it. With `repairs` the place is for that slot of a group
+    that runs, and `request` stands for the one member (`repair.member_request`).
     """
 
     request: PodRequest
@@ -121,6 +126,7 @@ class Preempt:
     lazy: tuple[str, ...] = ()
     cancel: tuple[str, ...] = ()
     joins: bool = False
+    repairs: tuple[str, Slot] | None = None
 
 
 @frozen

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from paictl.cells.spec import ClusterSpec
-from paictl.scheduler import recovery, transitions
+from paictl.scheduler import recovery, repair, transitions
 from paictl.scheduler.annotate import bind_info
 from paictl.scheduler.decision import NO_LEAF, Bind, BindInfo, Decision, Phase, Placed, Placement, Preempt, Slot, Wait
 from paictl.scheduler.errors import InvariantError, RequestError
@@ -24,6 +24,7 @@ from paictl.scheduler.events import (
 from paictl.scheduler.groups import Group, GroupState
 from paictl.scheduler.placement.search import Found, search
 from paictl.scheduler.placement.suggested import Suggested
+from paictl.scheduler.request import stand_in
 from paictl.scheduler.state import State
 
 if TYPE_CHECKING:
@@ -93,17 +94,23 @@ class Engine:
         counted = not request.ignore_suggested or (group is not None and not group.ignore_suggested)
         offered = self._offered(suggested) if counted and suggested is not None else None
         self._check_known(request, group)
+        if group is None and (cancel := self._stand_in(request)):  # its gang has ended meanwhile
+            return self._plan_without(cancel, request, offered, phase)
         if group is None:
             return self._plan_new(request, offered, phase)
         if group.state is GroupState.PREEMPTING:
             return self._plan_preempting(group, request, offered, phase)
-        slot = group.free_slot(request.leaf_number)
+        names = suggested if counted else None
+        slot = repair.open_slot(self.state, group, request, names)
         if slot is None:
             raise RequestError(
                 request.name, "affinityGroup.members",
                 f"group {group.name} already has all its pods of {request.leaf_number} leaf cells",
             )  # fmt: skip
-        return Bind(request, self.version, slot, Placement(group.physical, group.virtual))
+        if request.repair and not repair.is_usable(self.state, group, slot, names):
+            return repair.plan(self.state, self.version, group, slot, request, names, phase)
+        cancel = self._stand_in(request)  # its own place has healed
+        return Bind(request, self.version, slot, Placement(group.physical, group.virtual), cancel=cancel)
 
     def apply(self, decision: Decision, now: float | None = None) -> list[Outcome]:
         """Carry out a decision, completely or not at all; returns what changed, by group name.
@@ -154,7 +161,13 @@ class Engine:
 
     def recover(self, pods: Iterable[PodRecovered], now: float | None = None) -> list[Outcome]:
         """After a restart: take note of all pods that run. The order they come in does not matter."""
-        return [out for pod in sorted(pods, key=lambda pod: pod.request.uid) for out in self.observe(pod, now)]
+        running = sorted(pods, key=lambda pod: (-pod.info.repairs, pod.request.uid))
+        taken: dict[PhysicalCell, str] = {}
+        if any(pod.request.repair for pod in running):
+            for pod in running:
+                for device in pod.info.devices:
+                    taken[recovery.find_leaf(self._state, pod.info.node, device, pod.info.chain)] = pod.request.group
+        return [out for pod in running for out in self._recover(pod, pod.request, pod.info, now, taken)]
 
     def bind_info(self, decision: Bind) -> BindInfo:
         """The annotation of the pod that a decision binds; ask before the state changes again."""
@@ -174,7 +187,7 @@ class Engine:
         """A pod belongs to one group, and all pods of a group say the same of it: any of them may recover it."""
         groups = self._state.groups
         other = groups.slots[request.uid][0] if request.uid in groups.slots else groups.waiting.get(request.uid)
-        if other not in (None, request.group):
+        if other not in (None, request.group) and not (request.repair and other == stand_in(request)):
             raise RequestError(request.name, "affinityGroup.name", f"the pod already belongs to group {other}")
         if group is None:
             return
@@ -189,13 +202,7 @@ class Engine:
 
     def _plan_preempting(self, group: Group, request: PodRequest, offered: Suggested | None, phase: Phase) -> Decision:
         if phase is Phase.PREEMPTING and self._off_limits(group, offered):
-            state, mark = self.state, self.state.journal.begin()
-            try:
-                transitions.cancel_preemption(state, group)
-                decision = self._plan_new(request, offered, phase)
-            finally:
-                state.journal.rollback(mark)
-            return replace(decision, cancel=(group.name, *decision.cancel))
+            return self._plan_without((group.name,), request, offered, phase)
         victims = self.victims(group.leaves())
         if victims:
             return Preempt(request, self.version, victims, joins=True)
@@ -205,6 +212,23 @@ class Engine:
                 request.name, "leafCellNumber", f"group {group.name} has no pods of {request.leaf_number} leaf cells"
             )
         return Bind(request, self.version, slot, Placement(group.physical, group.virtual), joins=True)
+
+    def _plan_without(
+        self, names: tuple[str, ...], request: PodRequest, offered: Suggested | None, phase: Phase
+    ) -> Decision:
+        """A decision about a new group after some preemptions are given up."""
+        state, mark = self.state, self.state.journal.begin()
+        try:
+            self._cancel(names)
+            decision = self._plan_new(request, offered, phase)
+        finally:
+            state.journal.rollback(mark)
+        return replace(decision, cancel=(*names, *decision.cancel))
+
+    def _stand_in(self, request: PodRequest) -> tuple[str, ...]:
+        """The preemption that was started for a member of a gang, if it goes on."""
+        name = stand_in(request) if request.repair else ""
+        return (name,) if name in self._state.groups.by_name else ()
 
     def _off_limits(self, group: Group, offered: Suggested | None) -> bool:
         """Whether a preempting group's place touches a bad or (if that counts for it) non-suggested node."""
@@ -230,17 +254,7 @@ class Engine:
 
     def victims(self, leaves: Iterable[PhysicalCell]) -> tuple[tuple[str, tuple[str, ...]], ...]:
         """All pods of all groups that use one of the leaves: node name and uids, both in order."""
-        user, groups = self._state.occupancy.user, self._state.groups
-        names = {user[leaf] for leaf in leaves if leaf in user}
-        if not names:
-            return ()
-        by_node: dict[str, list[str]] = {}
-        for name in names:
-            for pods in groups.by_name[name].pods:
-                for uid in pods:
-                    if uid:
-                        by_node.setdefault(groups.slots[uid][2], []).append(uid)
-        return tuple((node, tuple(sorted(uids))) for node, uids in sorted(by_node.items()))
+        return transitions.victims(self._state, leaves)
 
     # --- applying
 
@@ -249,7 +263,9 @@ class Engine:
         if request.group in decision.cancel:  # its preemption was given up for a better place
             self._cancel((request.group,))
         group = state.groups.by_name.get(request.group)
-        if group is None:
+        if decision.repairs:
+            group = self._bind_member(group, decision, now)
+        elif group is None:
             group = self._bind_new(decision, now)
         elif group.physical != decision.placement.physical:
             raise self._stale(request)
@@ -257,12 +273,24 @@ class Engine:
             if decision.version != self.version and self.victims(group.leaves()):
                 raise self._stale(request)
             group = transitions.complete_preemption(state, group)
+        elif decision.cancel:
+            self._cancel(decision.cancel)
         if group.pods[decision.slot.member][decision.slot.pod] or request.uid in state.groups.slots:
             raise self._stale(request)
         leaves = group.physical[decision.slot.member][decision.slot.pod]
         first = next((leaf for leaf in leaves if leaf != NO_LEAF), NO_LEAF)
         node = state.physical.node_name(first) if first != NO_LEAF else self.bind_info(decision).node
         state.groups.attach(request.uid, group, decision.slot, node)
+
+    def _bind_member(self, group: Group | None, decision: Bind, now: float | None) -> Group:
+        if group is None or decision.version != self.version:  # where it was to go may not be the nearest any more
+            raise self._stale(decision.request)
+        self._lazy(decision, now)
+        self._cancel(decision.cancel)
+        moved = repair.carry_out(self._state, self._state.groups.by_name[group.name], decision, now)
+        if moved is None:
+            raise self._stale(decision.request)
+        return moved
 
     def _bind_new(self, decision: Bind, now: float | None) -> Group:
         state, request, placement = self._state, decision.request, decision.placement
@@ -293,7 +321,11 @@ class Engine:
                 self._cancel((decision.request.group,))
             self._lazy(decision, now)
             self._cancel(decision.cancel)
-            if decision.lazy or decision.cancel:  # the place was found after what they free had been doomed anew
+            if decision.repairs is not None:
+                name, slot = decision.repairs
+                transitions.vacate(state, state.groups.by_name[name], slot)
+            if decision.lazy or decision.cancel or decision.repairs is not None:
+                # the place was found after what they free had been doomed anew
                 for chain in {state.physical.chain[leaf] for leaf in _flat(decision.placement.physical)}:
                     state.doomed.clear(chain)
             transitions.start_preemption(state, decision.request, decision.placement)
@@ -339,20 +371,28 @@ class Engine:
         for group in demoted:
             recovery.promote(self._state, group)
 
-    def _recover(self, event: Event, request: PodRequest, info: BindInfo, now: float | None) -> list[Outcome]:
+    def _recover(
+        self, event: Event, request: PodRequest, info: BindInfo, now: float | None,
+        taken: Mapping[PhysicalCell, str] | None = None,
+    ) -> list[Outcome]:  # fmt: skip
+        """Enter a pod that runs; `taken` is the gang of each leaf on which a pod says that it runs."""
         slots = self._state.groups.slots
         if request.uid in slots:
             return [Ignored(event, f"pod {request.uid} is already known")]
-        outcomes = self._transaction(lambda: self._recover_pod(request, info, now))
+        outcomes = self._transaction(lambda: self._recover_pod(request, info, now, taken))
         if request.uid not in slots:
             outcomes.append(Ignored(event, f"pod {request.uid} names no device that is there and free"))
         elif slots[request.uid][0] != request.group:
             outcomes.append(Ignored(event, f"pod {request.uid} contradicts its group, and runs without a guarantee"))
         return outcomes
 
-    def _recover_pod(self, request: PodRequest, info: BindInfo, now: float | None) -> None:
+    def _recover_pod(
+        self, request: PodRequest, info: BindInfo, now: float | None, taken: Mapping[PhysicalCell, str] | None
+    ) -> None:
         state, slot = self._state, recovery.slot_of(request, info)
         group = state.groups.by_name.get(request.group)
+        if group is not None and slot is not None and request.repair:
+            group = self._follow_move(group, slot, request, info)
         if slot is None or (group is not None and not recovery.agrees(state, group, slot, request, info)):
             lone = recovery.alone(state, request, info, now)
             if lone is not None:
@@ -360,10 +400,29 @@ class Engine:
             return
         if group is None:
             physical, levels = recovery.locate(state, request, info)
+            if request.repair and taken:
+                physical = recovery.without_taken(physical, taken, request.group)
             group = recovery.adopt(state, request, physical, levels, now)
             if any(NO_LEAF in leaves for pods in group.physical for leaves in pods):
                 group = state.groups.put(replace(group, info=info))
         state.groups.attach(request.uid, group, slot, info.node)
+
+    def _follow_move(self, group: Group, slot: Slot, request: PodRequest, info: BindInfo) -> Group:
+        """The gang of a recovered pod that another process has moved since the gang was entered here."""
+        state = self._state
+        if (
+            group.state is not GroupState.ALLOCATED
+            or group.pods[slot.member][slot.pod]
+            or recovery.agrees(state, group, slot, request, info)
+        ):
+            return group
+        mark = state.journal.begin()
+        moved = repair.recover_move(state, group, slot, request, info)
+        if moved is None:
+            state.journal.rollback(mark)
+            return group
+        state.journal.commit()
+        return moved
 
     # --- transactions
 

@@ -16,10 +16,10 @@ from paictl.scheduler.binding import UNBOUND, RootKey
 from paictl.scheduler.decision import NO_LEAF, BindInfo, Placed, Slot
 from paictl.scheduler.groups import Group, GroupState, new_group
 from paictl.scheduler.occupancy import FREE_PRIORITY, OPPORTUNISTIC
-from paictl.scheduler.transitions import cancel_preemption, lazy_preempt
+from paictl.scheduler.transitions import cancel_preemption, lazy_preempt, moved
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from paictl.scheduler.request import PodRequest
     from paictl.scheduler.state import State
@@ -51,6 +51,40 @@ def adopt(
         if wanted:
             group = replace(group, preemptor=group.name, preempted_at=now, levels=levels)
     return state.groups.put(group)
+
+
+def settle_member(
+    state: State, group: Group, slot: Slot, leaves: tuple[PhysicalCell, ...], levels: tuple[int, ...], now: float | None
+) -> Group | None:
+    """A member of a group that runs takes its place on `leaves`, which nobody uses, after `transitions.vacate`.
+
+    None if its VC has no quota left for a group with a guarantee; the caller rolls back then. Preemptions that
+    reserved leaves of it are cancelled.
+    """
+    _cancel_in_the_way(state, ((leaves,),))
+    claim = LeafClaim(group.name, group.vc, group.priority, group.pinned_id)
+    if group.virtual is None:
+        _occupy(state, claim, leaves, guaranteed=False)
+        return state.groups.put(moved(group, slot, leaves, None))
+    virtual = _guarantee(state, claim, ((leaves,),), ((levels,),), now)
+    return None if virtual is None else state.groups.put(moved(group, slot, leaves, virtual[0][0]))
+
+
+def without_taken(
+    physical: Placed[PhysicalCell], taken: Mapping[PhysicalCell, str], group: str
+) -> Placed[PhysicalCell]:
+    """The leaves of a group less the members of whose place a pod of another group says that it runs there.
+
+    An annotation from before a repair tells where a member was; by now somebody else may run there, who is not to lose
+    its devices to an empty place.
+    """
+    return tuple(
+        tuple(
+            (NO_LEAF,) * len(leaves) if any(taken.get(leaf, group) != group for leaf in leaves) else leaves
+            for leaves in pods
+        )
+        for pods in physical
+    )
 
 
 def _own(state: State, physical: Placed[PhysicalCell]) -> Placed[PhysicalCell]:

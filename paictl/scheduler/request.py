@@ -16,6 +16,9 @@ MAX_GROUP: Final = 1 << 20
 SHOWN: Final = 40
 """Characters of a wrong value that a message repeats."""
 
+_STANDS_FOR: Final = " (repair "
+"""What comes between a gang's name and the pod in the name of the group that stands for the pod."""
+
 Member = tuple[int, int]
 """Leaf cells of a pod, number of such pods."""
 
@@ -36,11 +39,23 @@ class PodRequest:
     pinned_id: str = ""
     lazy_preemption: bool = False
     ignore_suggested: bool = True
+    repair: bool = False
+    """Whether a member of the gang that is lost gets another place while the others stay (`docs/repair.md`)."""
 
     @property
     def guaranteed(self) -> bool:
         """Whether the pod asks for its VC's quota."""
         return self.priority > OPPORTUNISTIC
+
+
+def stand_in(request: PodRequest) -> str:
+    """Name of the group that preempts for a member of a gang that runs (`repair`)."""
+    return f"{request.group}{_STANDS_FOR}{request.uid})"
+
+
+def gang_of(name: str) -> str:
+    """The gang that a group belongs to; its own name if it stands for no member of another."""
+    return name.partition(_STANDS_FOR)[0]
 
 
 def shown(value: object) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from paictl.cells.ids import NO_VIRTUAL
 from paictl.scheduler.binding import UNBOUND
 from paictl.scheduler.decision import NO_LEAF, Placement
 from paictl.scheduler.errors import InvariantError
@@ -19,8 +20,8 @@ from paictl.scheduler.occupancy import OPPORTUNISTIC
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from paictl.cells.ids import PhysicalCell, VirtualCell
-    from paictl.scheduler.decision import Bind
+    from paictl.cells.ids import C, PhysicalCell, VirtualCell
+    from paictl.scheduler.decision import Bind, Placed, Slot
     from paictl.scheduler.request import PodRequest
     from paictl.scheduler.state import State
 
@@ -39,6 +40,39 @@ def delete(state: State, group: Group) -> None:
         if opportunistic:
             occupancy.unrank(opportunistic)
     state.groups.remove(group)
+
+
+def vacate(state: State, group: Group, slot: Slot) -> Group:
+    """A member that is gone gives up its place; the group keeps all others. Nobody may have reserved leaves of it."""
+    occupancy = state.occupancy
+    here = [leaf for leaf in group.physical[slot.member][slot.pod] if leaf != NO_LEAF]
+    occupancy.release(here)
+    guaranteed, opportunistic = _by_class(state, here)
+    if guaranteed:
+        occupancy.unrank(guaranteed)
+        release_virtual(state, guaranteed)
+    if opportunistic:
+        occupancy.unrank(opportunistic)
+    number = len(group.physical[slot.member][slot.pod])
+    return state.groups.put(moved(group, slot, (NO_LEAF,) * number, (NO_VIRTUAL,) * number))
+
+
+def moved(
+    group: Group, slot: Slot, physical: tuple[PhysicalCell, ...], virtual: tuple[VirtualCell, ...] | None
+) -> Group:
+    """The group with a member in another place; `virtual` counts only while the group has a guarantee."""
+    if group.virtual is not None and virtual is not None:
+        group = replace(group, virtual=_replaced(group.virtual, slot, virtual))
+    return replace(group, physical=_replaced(group.physical, slot, physical))
+
+
+def _replaced(placed: Placed[C], slot: Slot, row: tuple[C, ...]) -> Placed[C]:
+    """`placed` with the leaves of one slot changed."""
+    members = list(placed)
+    pods = list(members[slot.member])
+    pods[slot.pod] = row
+    members[slot.member] = tuple(pods)
+    return tuple(members)
 
 
 def lazy_preempt(state: State, group: Group, preemptor: str, now: float | None) -> None:
@@ -183,6 +217,21 @@ def _users(state: State, leaves: Iterable[PhysicalCell]) -> list[Group]:
     """The groups that use some leaves, by name."""
     user, by_name = state.occupancy.user, state.groups.by_name
     return [by_name[name] for name in sorted({user[leaf] for leaf in leaves if leaf in user})]
+
+
+def victims(state: State, leaves: Iterable[PhysicalCell]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """All pods of all groups that use one of the leaves: node name and uids, both in order."""
+    user, groups = state.occupancy.user, state.groups
+    names = {user[leaf] for leaf in leaves if leaf in user}
+    if not names:
+        return ()
+    by_node: dict[str, list[str]] = {}
+    for name in names:
+        for pods in groups.by_name[name].pods:
+            for uid in pods:
+                if uid:
+                    by_node.setdefault(groups.slots[uid][2], []).append(uid)
+    return tuple((node, tuple(sorted(uids))) for node, uids in sorted(by_node.items()))
 
 
 def only_planned(state: State, decision: Bind) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import Final
 
 from paictl.errors import PaictlError
@@ -42,6 +43,14 @@ _RESOURCE_KEYS = frozenset({"cpu", "memoryMB", "gpu", "ports"})
 _COMPLETION_KEYS = frozenset({"minFailedInstances", "minSucceededInstances"})
 _PREREQUISITES: Final = {"dockerImage": "dockerimage", "script": "script", "data": "data", "output": "output"}
 """Type of the prerequisite that each field of a task role names."""
+
+
+class Restart(StrEnum):
+    """What starts again once a task of a gang is lost (`docs/repair.md`)."""
+
+    GANG = "gang"
+    MEMBER = "member"
+    """Only that task; the others keep running."""
 
 
 @frozen
@@ -99,6 +108,7 @@ class Job:
     gang: bool
     max_run_time: Millis | None = None
     """How long an attempt of the job runs at most, from its first running task on; None: without a limit."""
+    restart: Restart = Restart.GANG
     leftovers: tuple[Leftover, ...] = ()
     """Templates that name nothing. OpenPAI runs such a job all the same, with the template in its commands."""
 
@@ -111,6 +121,11 @@ class Job:
     def opportunistic(self) -> bool:
         """Whether the job runs outside its VC's quota."""
         return self.priority < 0
+
+    @property
+    def repairs(self) -> bool:
+        """Whether a lost task of the job's gang is replaced while the others keep running."""
+        return self.gang and self.restart is Restart.MEMBER
 
     @classmethod
     def from_mapping(cls, data: Mapping[str, object], *, reveal_secrets: bool = False) -> Job:
@@ -143,6 +158,7 @@ class Job:
             retry_count=fields.whole("jobRetryCount", 0, 0),
             gang=fields.mapping("extras").flag("gangAllocation", default=True),
             max_run_time=_max_run_time(fields.mapping("extras")),
+            restart=_restart(fields.mapping("extras")),
             leftovers=tuple(reader.leftovers),
         )
 
@@ -165,6 +181,15 @@ def _priority_class(hived: Fields) -> str:
             hint=suggestion(name, PRIORITIES, "priority classes"),
         )
     return name
+
+
+def _restart(extras: Fields) -> Restart:
+    word = extras.text("restart", Restart.GANG)
+    if word not in list(Restart):
+        raise extras.error(
+            "restart", text("must be gang or member, is {word}", word=word), hint=suggestion(word, Restart, "values")
+        )
+    return Restart(word)
 
 
 def _max_run_time(extras: Fields) -> Millis | None:

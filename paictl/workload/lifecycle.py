@@ -7,7 +7,8 @@ Source: FrameworkController's `RetryPolicySpec` and `CompletionPolicySpec`, as O
 are ours: of conditions that are met at once failure comes first, and then the order of the roles (the original
 leaves it open); and a gang that loses a pod to preemption or to its node always starts again as a whole, even where its
 completion policy tolerates failed tasks (the original then counts the preempted tasks as failed, and a job whose
-``minFailedInstances`` is -1 has "succeeded" once all of its tasks were preempted).
+``minFailedInstances`` is -1 has "succeeded" once all of its tasks were preempted). With ``extras.restart: member``
+only the task starts again whose pod was lost; preemption takes the whole gang all the same (`docs/repair.md`).
 """
 
 from __future__ import annotations
@@ -221,7 +222,8 @@ def _step(job: Job, tasks: list[TaskStatus], position: int, pod: TaskRef, what: 
     if what is PodChange.STARTED:
         tasks[position] = replace(task, state=after)
         return _Step.STARTED
-    verdict = task_policy(job, pod.role).verdict(what, task.counted)
+    repaired = job.repairs and what is PodChange.LOST
+    verdict = RetryVerdict.RETRY if repaired else task_policy(job, pod.role).verdict(what, task.counted)
     if verdict is RetryVerdict.FINAL:
         tasks[position] = replace(task, state=after)
         return _Step.ENDED

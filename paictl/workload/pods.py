@@ -53,6 +53,8 @@ class GroupPlan:
     ignore_suggested: bool
     single: bool
     """Whether the group is one pod that was not grouped with others."""
+    repair: bool = False
+    """Whether a lost member gets another place while the others keep theirs."""
 
     @property
     def leaves(self) -> int:
@@ -109,6 +111,7 @@ class JobPlan:
             pinned_id=group.pinned_id,
             lazy_preemption=group.lazy_preemption,
             ignore_suggested=group.ignore_suggested,
+            repair=group.repair,
         )
 
 
@@ -133,7 +136,7 @@ def plan_job(job: Job, supply: Supply, user: str) -> JobPlan:
         numbers = {role.name: leaf_number(terms.unit, role.resources) for role in roles}
         shared = None
         if name is not None:
-            shared = _group(f"{user}~{job.name}/{name}", _members(roles, numbers), terms)
+            shared = _group(f"{user}~{job.name}/{name}", _members(roles, numbers), terms, repair=job.repairs)
             groups[shared.name] = shared
         for role in roles:
             own = pods[role.name] = []
@@ -185,7 +188,9 @@ def _grouping(job: Job) -> Iterator[tuple[str | None, tuple[TaskRole, ...]]]:
             yield None, (role,)
 
 
-def _group(name: str, members: tuple[Member, ...], terms: Terms, *, single: bool = False) -> GroupPlan:
+def _group(
+    name: str, members: tuple[Member, ...], terms: Terms, *, single: bool = False, repair: bool = False
+) -> GroupPlan:
     return GroupPlan(
         name=name,
         members=members,
@@ -194,6 +199,7 @@ def _group(name: str, members: tuple[Member, ...], terms: Terms, *, single: bool
         lazy_preemption=terms.lazy_preemption,
         ignore_suggested=terms.ignore_suggested,
         single=single,
+        repair=repair,
     )
 
 

@@ -20,6 +20,7 @@ from paictl.workload.borrowing import BorrowLimit, BorrowLimits
 from paictl.workload.budgets import EACH, SECTION, WARN_AT, Budgets, OverBudget, UsageBudget, Used
 from paictl.workload.groupdevices import devices_of
 from paictl.workload.runtimerules import RunTimeRules
+from paictl.workload.spares import Spare, Spares, SpareUse
 from paictl.workload.usagereport import HOUR
 from paictl.workload.userlimits import UserLimit, UserLimits
 
@@ -32,6 +33,8 @@ class SharingUse:
     held: Mapping[tuple[str, str], int]
     borrowed: Mapping[str, int] = field(default_factory=dict)
     """Devices without a guarantee by virtual cluster."""
+    promises: Mapping[str, SpareUse] = field(default_factory=dict)
+    """How the promises stand of which a part is spare."""
 
 
 class Sharing:
@@ -44,6 +47,7 @@ class Sharing:
         borrowing: BorrowLimits | None = None,
         run_times: RunTimeRules | None = None,
         backfill: BackfillRules | None = None,
+        spares: Spares | None = None,
     ) -> None:
         self.budgets = budgets or Budgets()
         self.limits = limits or UserLimits()
@@ -52,9 +56,10 @@ class Sharing:
         """Asked once for a job, when it is submitted."""
         self.backfill = backfill or BackfillRules()
         """Asked with the whole line of a virtual cluster, not by `obstacle`."""
+        self.spares = spares or Spares()
 
     def __bool__(self) -> bool:
-        return bool(self.budgets or self.limits or self.borrowing)
+        return bool(self.budgets or self.limits or self.borrowing or self.spares)
 
     def obstacle(self, request: PodRequest, user: str, use: SharingUse, now: datetime) -> str:
         """Why a gang that holds nothing yet may not start now; empty if it may."""
@@ -65,7 +70,9 @@ class Sharing:
                 return state.reason(now)
         devices = devices_of(request.members)
         if request.guaranteed:
-            return self.limits.refusal(request.vc, user, devices, use.held.get((request.vc, user), 0)) or ""
+            held = use.held.get((request.vc, user), 0)
+            limited = self.limits.refusal(request.vc, user, devices, held)
+            return limited or self.spares.refusal(request.vc, devices, use.promises) or ""
         return self.borrowing.refusal(request.vc, devices, use.borrowed.get(request.vc, 0)) or ""
 
 
@@ -84,6 +91,7 @@ def read_sharing(data: object, where: str = SECTION) -> Sharing:
             BorrowLimits(_borrowing(section.get("borrow-limits"))),
             RunTimeRules.read(_rows(section.get("run-times")), f"{where}.run-times"),
             BackfillRules(_backfill(section.get("backfill"))),
+            Spares(Spare(str(row["vc"]), int(row["devices"])) for row in _rows(section.get("spares"))),
         )
     except PaictlError:  # one of them is a ValueError, too, and it knows its place
         raise

@@ -198,7 +198,9 @@ class Dispatcher:
 
         That is what they ask for, how long they run, and, where users count, whose they are.
         """
-        known = (*signature(request), self._limits[request.group])
+        known: Signature = (*signature(request), self._limits[request.group])
+        if request.repair:  # a member of a gang that runs may get another answer than one of a new gang
+            known = (*known, request.group)
         return known if self.owner is None else (*known, request.vc, self.owner(request))
 
     def _join(self, group: str) -> None:
@@ -359,7 +361,9 @@ class Dispatcher:
         assert self.engine is not None  # noqa: S101 - asked before
         for group in list(self._joining):
             if group in self.engine.state.groups.by_name:
-                yield group
+                request = self._pods[next(iter(self._groups[group]))]
+                if not (request.repair and self._buckets[self._kind(request)].refused):
+                    yield group
             else:
                 del self._joining[group]
         yield from (group for _, _, group in heads)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, astuple
 from typing import Any
 
-from paictl.cluster.embedded.jobs import LiveJob, Run
+from paictl.cluster.embedded.jobs import LiveJob, Run, TaskRepair
 from paictl.scheduler.wire import bind_info_json, read_bind_info
 from paictl.units import Millis
 from paictl.workload.job import Job
@@ -37,6 +37,7 @@ def dump_job(job: LiveJob) -> dict[str, Any]:
         ],
         "demoted_by": job.demoted_by,
         **({"stopped_for": job.stopped_for} if job.stopped_for else {}),
+        **({"repairs": [astuple(one) for one in job.repairs]} if job.repairs else {}),
     }  # fmt: skip
 
 
@@ -62,6 +63,7 @@ def load_job(data: Mapping[str, Any]) -> LiveJob:
         },
         demoted_by=data["demoted_by"],
         stopped_for=data.get("stopped_for", ""),
+        repairs=[TaskRepair(*row) for row in data.get("repairs", ())],
     )
 
 

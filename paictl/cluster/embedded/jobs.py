@@ -7,8 +7,8 @@ is shown is in `jobviews`, how it is written down in `jobcodec`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
 from paictl.frozen import frozen
 from paictl.scheduler.decision import BindInfo
@@ -33,6 +33,23 @@ class Run:
     reason: str = ""
 
 
+@frozen
+class TaskRepair:
+    """A task that was lost while the others of its gang kept running; `back` once it runs again, on `node`."""
+
+    role: str
+    index: int
+    lost: Millis
+    before: str
+    reason: str
+    back: Millis | None = None
+    node: str = ""
+
+
+KEPT_REPAIRS: Final = 50
+"""Repairs of a job that are kept, the last ones."""
+
+
 @dataclass(slots=True)
 class LiveJob:
     """A job as the cluster knows it; `duration` of each task in milliseconds, None for ever."""
@@ -54,6 +71,8 @@ class LiveJob:
     """Who took the guarantee of the job's cells (lazy preemption)."""
     stopped_for: str = ""
     """Why the cluster stopped the job, where its user did not."""
+    repairs: list[TaskRepair] = field(default_factory=list)
+    """What was lost and came again while the others kept running, the last ones."""
 
     _pods: dict[Place, Pod] = field(init=False, repr=False)
     """First pod of each task."""
@@ -76,6 +95,20 @@ class LiveJob:
             run = self.runs.get((task.role, task.index))
             if run is not None and run.incarnation == task.incarnation and run.ended is None:
                 yield task.ref, run
+
+    def note_lost(self, ref: TaskRef, at: Millis, reason: str) -> None:
+        """A task is lost, and only it starts again."""
+        run = self.runs.get((ref.role, ref.index))
+        self.repairs.append(TaskRepair(ref.role, ref.index, at, run.info.node if run else "", reason))
+        del self.repairs[:-KEPT_REPAIRS]
+
+    def note_back(self, ref: TaskRef, at: Millis, node: str) -> TaskRepair | None:
+        """A task runs; returns its repair if that is what it waited for."""
+        for position, known in enumerate(self.repairs):
+            if (known.role, known.index, known.back) == (ref.role, ref.index, None):
+                self.repairs[position] = done = replace(known, back=at, node=node)
+                return done
+        return None
 
     def current(self, task: TaskStatus) -> Run | None:
         """The run of a task's present pod, if it was started."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from paictl.cluster.embedded.jobs import LiveJob
-from paictl.cluster.interface import JobView, TaskView
+from paictl.cluster.embedded.jobs import LiveJob, TaskRepair
+from paictl.cluster.interface import JobView, MemberRepair, TaskView
 from paictl.cluster.jobwords import STATES, alike
 from paictl.units import Millis, instant
 from paictl.workload.lifecycle import TaskStatus
@@ -31,7 +31,15 @@ def view_of(job: LiveJob, epoch: datetime, *, tasks: bool = True) -> JobView:
         or (f"runs without guarantee, lazily preempted by {job.demoted_by}" if job.demoted_by else ""),
         tasks=tuple(_task_view(job, task, epoch) for task in job.status.tasks) if tasks else (),
         max_run_time=job.job.max_run_time,
+        repairs=tuple(_repair(one, epoch) for one in job.repairs),
     )
+
+
+def _repair(known: TaskRepair, epoch: datetime) -> MemberRepair:
+    return MemberRepair(
+        known.role, known.index, instant(epoch, known.lost), known.before, known.reason, _when(epoch, known.back),
+        known.node,
+    )  # fmt: skip
 
 
 def _task_view(job: LiveJob, task: TaskStatus, epoch: datetime) -> TaskView:

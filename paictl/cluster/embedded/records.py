@@ -14,6 +14,9 @@ from paictl.workload.lifecycle import PodChange, TaskRef
 TOLERATION: Final = Millis(300_000)
 """How long pods on a failed node are given, as Kubernetes tolerates an unreachable node by default."""
 
+REPAIR_AFTER: Final = Millis(5_000)
+"""How long a node has to be failed until members of gangs that allow repairs leave it."""
+
 
 class HistoryKind(StrEnum):
     """What is kept for people to look back at, and a service can take with it when it is deleted."""
@@ -25,8 +28,8 @@ class HistoryKind(StrEnum):
 
 
 class Timer(NamedTuple):
-    """Something that will happen: a pod ends, a month begins, pods of a failed node or of bad devices are given up, or
-    a job that began at `detail` comes to its limit."""
+    """Something that will happen: a pod ends, a month begins, pods of a failed node or of bad devices are given up
+    (earlier those whose gangs are repaired), or a job that began at `detail` comes to its limit."""
 
     kind: str
     subject: str

@@ -21,6 +21,7 @@ from paictl.workload.borrowing import BorrowedDevices
 from paictl.workload.budgets import BudgetLevel, BudgetState, next_month
 from paictl.workload.monthuse import MonthUse
 from paictl.workload.sharing import Sharing, SharingUse
+from paictl.workload.usage import promises
 from paictl.workload.usagereport import HOUR
 from paictl.workload.userlimits import HeldDevices
 
@@ -203,6 +204,7 @@ class WorldSharing:
             self.used() if self.rules.budgets else {},
             self.held() if self.rules.limits else {},
             self.borrowed() if self.rules.borrowing else {},
+            self.rules.spares.use(engine.state.groups.by_name, promises(engine.state)) if self.rules.spares else {},
         )
         return self.rules.obstacle(request, user or self.owner(request), use, self.now)
 

@@ -14,6 +14,7 @@ from paictl.cluster.interface import (
     JobState,
     JobView,
     MachineSpec,
+    MemberRepair,
     NodeCondition,
     NodeRole,
     NodeView,
@@ -29,19 +30,23 @@ SHOWN: Final = "shown"
 
 _JOB: Final = ("submitted", "started", "ended")
 _TASK: Final = ("started", "ended")
+_REPAIR: Final = ("lost", "back")
 _SINCE: Final = ("since",)
 
 
 def dump_view(view: JobView, epoch: datetime) -> Row:
     """A job, with the tasks that its view has."""
     row = _dumped(view, epoch, _JOB)
-    return {**row, "tasks": [_dumped(task, epoch, _TASK) for task in view.tasks]}
+    repairs = [_dumped(one, epoch, _REPAIR) for one in view.repairs]
+    return {**row, "tasks": [_dumped(task, epoch, _TASK) for task in view.tasks], "repairs": repairs}
 
 
 def view_from(row: Mapping[str, Any], epoch: datetime, *, tasks: bool = True) -> JobView:
     """The inverse of `dump_view`; without `tasks` the short form of lists."""
     shown = tuple(_task_from(task, epoch) for task in row["tasks"]) if tasks else ()
-    return JobView(**{**row, **_instants(row, epoch, _JOB), "state": JobState(row["state"]), "tasks": shown})
+    repairs = tuple(MemberRepair(**{**one, **_instants(one, epoch, _REPAIR)}) for one in row.get("repairs", ()))
+    said = {"state": JobState(row["state"]), "tasks": shown, "repairs": repairs}
+    return JobView(**{**row, **_instants(row, epoch, _JOB), **said})
 
 
 def _task_from(row: Mapping[str, Any], epoch: datetime) -> TaskView:
@@ -77,7 +82,9 @@ def service_from(row: Mapping[str, Any], epoch: datetime) -> ServiceView:
     return ServiceView(**{**row, **_instants(row, epoch, _SINCE), "stale": tuple(row["stale"])})
 
 
-def _dumped(view: JobView | TaskView | NodeView | ServiceView, epoch: datetime, names: Iterable[str]) -> Row:
+def _dumped(
+    view: JobView | TaskView | MemberRepair | NodeView | ServiceView, epoch: datetime, names: Iterable[str]
+) -> Row:
     row = asdict(view)
     for name in names:
         row[name] = None if row[name] is None else millis_between(epoch, row[name])

@@ -15,12 +15,13 @@ from paictl.cluster.embedded import windows
 from paictl.cluster.embedded.configs import Configurations
 from paictl.cluster.embedded.dispatch import Action, Bound, Demoted, Dispatcher, Evicted, Survivors
 from paictl.cluster.embedded.happened import Happened, Pushed
-from paictl.cluster.embedded.jobs import LiveJob, Run
+from paictl.cluster.embedded.jobs import LiveJob, Run, TaskRepair
 from paictl.cluster.embedded.machines import EmbeddedNode, Machines
 from paictl.cluster.embedded.records import (
     ENDS,
     NODE_CHANGES,
     NODE_WORDS,
+    REPAIR_AFTER,
     TOLERATION,
     HistoryKind,
     NewJob,
@@ -50,6 +51,7 @@ from paictl.cluster.interface import (
 )  # fmt: skip
 from paictl.i18n import text
 from paictl.scheduler.events import RunningPod
+from paictl.scheduler.request import gang_of
 from paictl.sim.loop import EventLoop, EventPriority
 from paictl.units import Millis
 from paictl.words import listed
@@ -131,7 +133,9 @@ class World(WithWindows):
             self._leave_devices(timer.subject, Millis(timer.detail))
         elif timer.subject in self.machines:
             node = self.machines.get(timer.subject)
-            if node.failed and node.since == timer.detail:
+            if node.failed and node.since == timer.detail and timer.kind == "repair":
+                self._lose_pods(timer.subject, "its node has failed", members=True)
+            elif node.failed and node.since == timer.detail:
                 self._lose_pods(timer.subject, "its node did not come back")
 
     def _settle(self) -> None:
@@ -158,6 +162,8 @@ class World(WithWindows):
                 duration = job.durations[ref.role]
                 if duration is not None:
                     self.loop.schedule(Millis(self.now + duration), EventPriority.END, Timer("end", uid))
+                if (repair := job.note_back(ref, self.now, info.node)) is not None:
+                    self._say_repaired(job, ref, repair)
                 self._notify(key, ref, PodChange.STARTED)
             case Evicted(uids, preemptor):
                 for uid in uids:
@@ -170,8 +176,17 @@ class World(WithWindows):
                     self.jobs[key].demoted_by = who = self._who(preemptor)
                     self._say(EventKind.DEMOTED, f"job/{key}", f"lost its guarantee to {who} and runs on", by=who)
 
+    def _say_repaired(self, job: LiveJob, ref: TaskRef, repair: TaskRepair) -> None:
+        seconds = (self.now - repair.lost) / 1000
+        where = f"{repair.node} instead of {repair.before}" if repair.before else repair.node
+        self._say(
+            EventKind.REPAIRED, f"job/{job.key}", f"{_task(ref)} runs on {where}, {seconds:g} s after it was lost", ref,
+            node=repair.node, before=repair.before, seconds=seconds,
+        )  # fmt: skip
+
     def _who(self, group: str) -> str:
         """The job that a group belongs to; the group where it belongs to none that goes on."""
+        group = gang_of(group)
         return next((key for key, job in self.jobs.items() if group in job.plan.groups), group)
 
     # --- pods and jobs
@@ -198,8 +213,8 @@ class World(WithWindows):
         job = self.jobs[key]
         uid = job.pod(ref).uid
         self.usage.release(uid, self.now, lost=lost)
+        self.dispatcher.remove(uid, self.now / 1000)  # it asks whose pod that is
         self.pods.pop(uid, None)
-        self.dispatcher.remove(uid, self.now / 1000)
         run = job.runs.get((ref.role, ref.index))
         ran = run is not None and run.incarnation == ref.incarnation and run.ended is None
         if run is not None and ran:
@@ -212,11 +227,17 @@ class World(WithWindows):
             self.backlog.append(PodNews(key, ref, what))
         elif key in self.jobs:
             job = self.jobs[key]
-            self._follow(job, lifecycle.advance(job.job, job.status, ref, what))
+            step = lifecycle.advance(job.job, job.status, ref, what)
+            if what is PodChange.LOST and step.start and step.status.attempt == job.status.attempt and job.job.repairs:
+                run = job.runs.get((ref.role, ref.index))
+                job.note_lost(ref, self.now, run.reason if run is not None else "")
+            self._follow(job, step)
 
     def _follow(self, job: LiveJob, step: Transition) -> None:
         """Do what the life of a job asks for: kill pods, start others, end."""
         before, job.status = job.status, step.status
+        if step.status.attempt > before.attempt or step.status.state.final:
+            job.repairs = [one for one in job.repairs if one.back is not None]
         if job.started is None and step.status.state is RunState.RUNNING:
             job.started = self.now
             if job.job.max_run_time is not None:
@@ -339,6 +360,9 @@ class World(WithWindows):
             self._observe(name)
         if new.failed and not old.failed:
             self.loop.schedule(Millis(self.now + TOLERATION), EventPriority.HARDWARE, Timer("lost", name, self.now))
+            if any(job.job.repairs and run.info.node == name for job in self.jobs.values() for _, run in job.running()):
+                at = Millis(self.now + REPAIR_AFTER)
+                self.loop.schedule(at, EventPriority.HARDWARE, Timer("repair", name, self.now))
         return new
 
     def set_devices(self, name: str, change: NodeChange, devices: Sequence[int]) -> EmbeddedNode:
@@ -385,8 +409,13 @@ class World(WithWindows):
             self.dispatcher.report(name, node.healthy, self.now / 1000)
             self._settle()
 
-    def _lose_pods(self, node: str, reason: str) -> None:
-        uids = [job.pod(ref).uid for job in self.jobs.values() for ref, run in job.running() if run.info.node == node]
+    def _lose_pods(self, node: str, reason: str, *, members: bool = False) -> None:
+        """The pods on a node are lost, or with `members` those of which the rest of the gang keeps running."""
+        uids = [
+            job.pod(ref).uid
+            for job in self.jobs.values() if job.job.repairs or not members
+            for ref, run in job.running() if run.info.node == node
+        ]  # fmt: skip
         for uid in uids:
             if uid in self.pods:
                 self._pod_over(uid, PodChange.LOST, reason)

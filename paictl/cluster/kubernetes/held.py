@@ -12,7 +12,7 @@ from paictl.cluster.usagebooks import UsageStore
 from paictl.errors import PaictlError
 from paictl.workload.borrowing import BorrowedDevices
 from paictl.workload.sharing import Sharing, SharingUse
-from paictl.workload.usage import UsageKind
+from paictl.workload.usage import UsageKind, promises
 from paictl.workload.userlimits import HeldDevices
 
 if TYPE_CHECKING:
@@ -61,7 +61,10 @@ def obstacle(
     """Why a gang may not start now; empty if it may, has its place already, or nobody here can know."""
     if not rules or request.group in engine.state.groups.by_name:
         return ""
-    known = rules if month is not None else Sharing(limits=rules.limits, borrowing=rules.borrowing)
+    known = rules if month is not None else Sharing(
+        limits=rules.limits, borrowing=rules.borrowing, spares=rules.spares
+    )  # fmt: skip
     held = held_devices(engine, pods) if rules.limits else {}
     borrowed = borrowed_devices(engine) if rules.borrowing else {}
-    return known.obstacle(request, user, SharingUse(month, held, borrowed), datetime.now(UTC))
+    spares = rules.spares.use(engine.state.groups.by_name, promises(engine.state)) if rules.spares else {}
+    return known.obstacle(request, user, SharingUse(month, held, borrowed, spares), datetime.now(UTC))

@@ -15,7 +15,7 @@ from enum import IntEnum
 from typing import Any, Final
 
 from paictl.cluster.kubernetes.jobviews import view_of
-from paictl.cluster.kubernetes.paijob.record import AttemptLine
+from paictl.cluster.kubernetes.paijob.record import AttemptLine, RepairLine
 from paictl.cluster.kubernetes.paijob.resource import PaiJob
 from paictl.cluster.kubernetes.paijob.seen import PREEMPTED_BY, PodSeen
 from paictl.cluster.values import Event, EventKind, JobState, TaskView
@@ -103,6 +103,8 @@ def _rows(place: int, pai: PaiJob, pods: Iterable[PodSeen]) -> Iterator[_Row]:
         data["tasks"] = tasks
         for line in pai.record.attempts:
             yield from _of_attempt(place, pai.key, line)
+        for repair in pai.record.repairs:
+            yield from _of_repair(place, pai.key, repair)
     submitted = f"to {view.vc} as {view.priority}"
     yield _Row(view.submitted, _Turn.COMES, place, EventKind.SUBMITTED, pai.key, submitted, data)
     for shown in view.tasks:
@@ -133,6 +135,18 @@ def _of_attempt(place: int, key: str, line: AttemptLine) -> Iterator[_Row]:
     said = f"{again}: {line.reason}" if line.reason else again
     turn = _turn(_Turn.OVER, line.ended, (run.started for run in line.runs.values()))
     yield _Row(line.ended, turn, place, EventKind.RETRIED, key, said, {"next": line.number + 2, "reason": line.reason})
+
+
+def _of_repair(place: int, key: str, line: RepairLine) -> Iterator[_Row]:
+    """A task that was lost and replaced alone, as far as it has been."""
+    pod: dict[str, Any] = {"role": line.role, "index": line.index}
+    yield _ended(place, key, {**pod, "reason": line.reason}, line.lost, line.lost, EventKind.LOST)
+    if line.back is not None:
+        seconds = (line.back - line.lost).total_seconds()
+        data = {**pod, "node": line.node, "before": line.before, "seconds": seconds}
+        where = f"{line.node} instead of {line.before}" if line.before else line.node
+        said = f"{line.role}[{line.index}] runs on {where}, {seconds:g} s after it was lost"
+        yield _Row(line.back, _Turn.ENDS_AT_ONCE, place, EventKind.REPAIRED, key, said, data, line.role, line.index)
 
 
 def _of_task(place: int, key: str, task: TaskView, over: datetime | None) -> Iterator[_Row]:

@@ -10,7 +10,7 @@ from paictl.cluster.jobwords import STATES, alike
 from paictl.cluster.kubernetes.paijob.record import JobRecord, LastRun, Place
 from paictl.cluster.kubernetes.paijob.resource import PaiJob
 from paictl.cluster.kubernetes.paijob.seen import PodSeen
-from paictl.cluster.values import JobState, JobView, TaskView
+from paictl.cluster.values import JobState, JobView, MemberRepair, TaskView
 from paictl.workload.lifecycle import RunState, TaskStatus
 
 NOT_SEEN: Final = "the job controller has not handled it yet: paictl service status -n frameworkcontroller"
@@ -43,6 +43,10 @@ def view_of(pai: PaiJob, pods: Iterable[PodSeen], number: int = 0, *, tasks: boo
         reason=record.reason,
         tasks=tuple(_tasks(record, present)) if tasks else (),
         max_run_time=record.max_run_time,
+        repairs=tuple(
+            MemberRepair(one.role, one.index, one.lost, one.before, one.reason, one.back, one.node)
+            for one in record.repairs
+        ),
     )
 
 

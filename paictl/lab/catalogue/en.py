@@ -119,6 +119,7 @@ TEXTS: Final[Mapping[str, str]] = {
     "event.Stopped": "Stopped",
     "event.Failed": "Failed",
     "event.Lost": "Lost",
+    "event.Repaired": "Repaired",
     "event.Killed": "Killed",
     "event.Pushed": "Pushed",
     "event.Deleted": "Deleted",

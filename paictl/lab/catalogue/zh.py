@@ -119,6 +119,7 @@ TEXTS: Final[Mapping[str, str]] = {
     "event.Stopped": "停止",
     "event.Failed": "失败",
     "event.Lost": "丢失",
+    "event.Repaired": "已修复",
     "event.Killed": "被终止",
     "event.Pushed": "推送",
     "event.Deleted": "删除",

@@ -31,6 +31,8 @@ CONNECTIONS: Final = 32
 """Kept open for threads that ask at the same time; more are opened where needed and closed afterwards."""
 
 MERGE: Final = "application/merge-patch+json"
+STRATEGIC: Final = "application/strategic-merge-patch+json"
+"""Merges lists of conditions by type, and only works for kinds of Kubernetes' own."""
 JSON: Final = "application/json"
 
 

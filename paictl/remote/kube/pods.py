@@ -6,11 +6,13 @@ Each names the pod by its uid too, so that another pod of the same name is never
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from enum import Enum
 from typing import Final
 from urllib.parse import quote
 
-from paictl.remote.kube.client import MERGE, Json, KubeClient, KubeError
+from paictl.remote.kube.client import MERGE, STRATEGIC, Json, KubeClient, KubeError
+from paictl.units import rfc3339
 
 BIND: Final = 5.0
 """Seconds that a binding may take."""
@@ -99,6 +101,26 @@ def delete(client: KubeClient, namespace: str, name: str, uid: str, grace: int |
     return True
 
 
+MEMBER_LOST: Final = "MemberLost"
+"""Reason of the condition DisruptionTarget of a pod that is to be replaced alone."""
+
+
+def lose(client: KubeClient, pod: tuple[str, str, str], message: str, *, dead: bool) -> bool:
+    """Delete a pod (namespace, name, uid) that its gang replaces, with the reason in its status; whether it was there.
+
+    With `dead` nothing on its node will end it: it has failed, and goes at once as with the pod garbage collector.
+    """
+    target = {
+        "type": "DisruptionTarget", "status": "True", "reason": MEMBER_LOST, "message": message,
+        "lastTransitionTime": rfc3339(datetime.now(UTC).replace(microsecond=0)),
+    }  # fmt: skip
+    status: Json = {"conditions": [target]}
+    if dead:
+        status |= {"phase": "Failed", "reason": MEMBER_LOST, "message": message}
+    body = {"metadata": {"uid": pod[2]}, "status": status}
+    return _patch(client, pod, "status", body, STRATEGIC) and delete(client, *pod, grace=0 if dead else None)
+
+
 def annotate(client: KubeClient, pod: tuple[str, str, str], annotations: Mapping[str, str]) -> bool:
     """Set annotations of a pod (namespace, name, uid); whether it was there."""
     return _patch(client, pod, "", {"metadata": {"uid": pod[2], "annotations": dict(annotations)}})
@@ -114,10 +136,10 @@ def nominate(client: KubeClient, pod: tuple[str, str, str], node: str) -> bool:
     return _patch(client, pod, "status", {"metadata": {"uid": pod[2]}, "status": {"nominatedNodeName": node}})
 
 
-def _patch(client: KubeClient, pod: tuple[str, str, str], part: str, body: Json) -> bool:
+def _patch(client: KubeClient, pod: tuple[str, str, str], part: str, body: Json, kind: str = MERGE) -> bool:
     namespace, name, _ = pod
     try:
-        client.request("PATCH", pod_path(namespace, name, part), body, kind=MERGE)
+        client.request("PATCH", pod_path(namespace, name, part), body, kind=kind)
     except KubeError as error:
         if error.status in (404, 409):
             return False

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
+from paictl.scheduler import repair, transitions
 from paictl.scheduler.decision import Bind, Wait
 from paictl.scheduler.explain.changes import changes
 from paictl.scheduler.explain.data import ChangeKind, Explanation, PodVerdict
 from paictl.scheduler.explain.scratch import Scratch, outcome, outcome_of
 from paictl.scheduler.explain.sizes import smaller
 from paictl.scheduler.explain.survey import report, survey
+from paictl.scheduler.groups import GroupState
 from paictl.scheduler.placement.search import candidate_views
 from paictl.scheduler.placement.suggested import Suggested
 
@@ -19,6 +22,10 @@ if TYPE_CHECKING:
     from paictl.scheduler.engine import Engine
     from paictl.scheduler.request import PodRequest
     from paictl.scheduler.state import State
+
+
+_OF_THE_GANG: Final = (ChangeKind.OPPORTUNISTIC, ChangeKind.PRIORITY)
+"""What cannot change for one member of a gang that runs."""
 
 
 def explain(
@@ -39,6 +46,8 @@ def explain(
     if not isinstance(decision, Wait):
         verdict = PodVerdict.BIND if isinstance(decision, Bind) else PodVerdict.PREEMPT
         return Explanation(request, verdict, outcome_of(engine, request, suggested) or outcome(engine.state, decision))
+    if decision.request.group in engine.state.groups.by_name:
+        return _of_member(engine, request, suggested, siblings)
     state = engine.state
     counted = suggested is not None and not request.ignore_suggested
     offered = Suggested(frozenset(suggested), state.physical) if suggested is not None and counted else None
@@ -51,6 +60,23 @@ def explain(
     physical = any(change.kind is ChangeKind.OPPORTUNISTIC for change in found)
     return Explanation(request, PodVerdict.WAIT, None, reports, physical, found, _pins(state, request),
                        smaller(scratch))  # fmt: skip
+
+
+def _of_member(
+    engine: Engine, request: PodRequest, suggested: Collection[str] | None, siblings: Collection[str]
+) -> Explanation:
+    """Why a member of a gang that runs has no other place: that of a pod of its own, were its old place given up."""
+    group = engine.state.groups.by_name[request.group]
+    slot = repair.open_slot(engine.state, group, request, suggested)
+    assert slot is not None  # noqa: S101 - it waits, so its gang has a free slot
+    part = repair.member_request(engine.state, group, request, slot)
+    with Scratch(engine, request, suggested).imagine():
+        if group.state is GroupState.ALLOCATED:
+            transitions.vacate(engine.state, group, slot)
+            engine.version += 1
+        found = explain(engine, part, suggested, siblings={*siblings, group.name})
+    possible = tuple(change for change in found.changes if change.kind not in _OF_THE_GANG)
+    return replace(found, request=replace(part, group=group.name), changes=possible, smaller=None, pins=())
 
 
 def _pins(state: State, request: PodRequest) -> tuple[str, ...]:

@@ -39,7 +39,7 @@ def search(state: State, request: PodRequest, suggested: Suggested | None) -> Fo
     `suggested` is None if all nodes are, or the request ignores suggestions. Raises `RequestError` if the request
     names a VC, pinned cell or leaf cell type that is not there for it.
     """
-    attempt = _Attempt(state, request, suggested)
+    attempt = SearchAttempt(state, request, suggested)
     failed = []
     if request.guaranteed:
         for label, index in _guaranteed_views(state, request):
@@ -116,7 +116,7 @@ def is_bad(state: State, tree: Tree[Any], cell: Any) -> bool:
     return cell != UNBOUND and bool(state.counts.bad[cell])
 
 
-class _Attempt:
+class SearchAttempt:
     """One request, tried in one view after the other."""
 
     def __init__(self, state: State, request: PodRequest, suggested: Suggested | None) -> None:

@@ -34,6 +34,8 @@ class Bench:
         extras = {"gangAllocation": options.pop("gang", True), "hivedScheduler": options.pop("hived", {})}
         if (limit := options.pop("max_run_time", None)) is not None:
             extras["maxRunTime"] = limit
+        if (restart := options.pop("restart", None)) is not None:
+            extras["restart"] = restart
         return {
             "protocolVersion": 2,
             "name": name,

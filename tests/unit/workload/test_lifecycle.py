@@ -111,3 +111,50 @@ def test_preemption_never_ends_a_job(happenings: list[PodChange], gang: bool) ->
         assert step.status.state is not RunState.FAILED
         assert step.status.counted == step.status.tasks[0].counted == 0
     assert step.status.tasks[0].incarnation == len(happenings)
+
+
+def member_job(restart: str, **roles: Json) -> Job:
+    patch = {"taskRoles": roles or {"r": {"instances": 3}}, "extras": {"restart": restart}, "jobRetryCount": 1}
+    return Job.from_mapping(complete_job(patch))
+
+
+def running(job: Job) -> JobStatus:
+    status = submit(job).status
+    for task in status.tasks:
+        status = advance(job, status, task.ref, PodChange.STARTED).status
+    return status
+
+
+def test_a_lost_member_starts_again_alone() -> None:
+    job = member_job("member")
+    step = advance(job, running(job), TaskRef("r", 1, 0), PodChange.LOST)
+    assert (step.kill, step.start) == ((), (TaskRef("r", 1, 1),))
+    assert (step.status.attempt, step.status.state, step.status.counted) == (0, RunState.RUNNING, 0)
+    assert [(task.state, task.retries, task.counted) for task in step.status.tasks] == [
+        (RunState.RUNNING, 0, 0), (RunState.WAITING, 1, 0), (RunState.RUNNING, 0, 0),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("restart", "what"), [
+    ("member", PodChange.PREEMPTED), ("member", PodChange.FAILED), ("gang", PodChange.LOST),
+])  # fmt: skip
+def test_everything_else_takes_the_whole_gang(restart: str, what: PodChange) -> None:
+    job = member_job(restart)
+    step = advance(job, running(job), TaskRef("r", 1, 0), what)
+    assert step.status.attempt == 1
+    assert step.start == tuple(TaskRef("r", index, 1) for index in range(3))
+
+
+def test_a_member_may_be_lost_as_often_as_it_likes() -> None:
+    job = member_job("member")
+    status = running(job)
+    for number in range(40):
+        status = advance(job, status, TaskRef("r", 0, number), PodChange.LOST).status
+        status = advance(job, status, TaskRef("r", 0, number + 1), PodChange.STARTED).status
+    assert (status.attempt, status.tasks[0].retries, status.tasks[1].incarnation) == (0, 40, 0)
+
+
+def test_without_a_gang_the_word_changes_nothing() -> None:
+    patch: Json = {"taskRoles": {"r": {"instances": 3}}, "extras": {"restart": "member", "gangAllocation": False}}
+    job = Job.from_mapping(complete_job(patch))
+    assert not job.repairs

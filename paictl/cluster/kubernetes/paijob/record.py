@@ -27,6 +27,8 @@ KEPT_ATTEMPTS: Final = 40
 _FIRST: Final = 5
 KEPT_TASKS: Final = 16
 """Of jobs with so many tasks or less it is kept how each of them ran in the attempts before the present one."""
+KEPT_REPAIRS: Final = 50
+"""Repairs of a job that are kept, the last ones."""
 _STATES: Final = {state: state.value.lower() for state in RunState}
 
 
@@ -60,6 +62,19 @@ class AttemptLine:
 
 
 @frozen
+class RepairLine:
+    """A task that was lost while the others of its gang kept running; `back` once it runs again, on `node`."""
+
+    role: str
+    index: int
+    lost: datetime
+    before: str
+    reason: str
+    back: datetime | None = None
+    node: str = ""
+
+
+@frozen
 class JobRecord:
     """The state machine's status and what goes with it.
 
@@ -78,6 +93,8 @@ class JobRecord:
     attempts: tuple[AttemptLine, ...] = ()
     max_run_time: Millis | None = None
     """How long an attempt runs at most, decided once for all attempts."""
+    repairs: tuple[RepairLine, ...] = ()
+    """Tasks that were replaced alone, the last `KEPT_REPAIRS`."""
     closed: bool = False
     """Whether the job has ended and nothing of it runs any more: nobody need look at it again."""
 
@@ -112,6 +129,7 @@ def status_json(record: JobRecord) -> Json:
         "reason": record.reason,
         "attempts": [_attempt_json(one) for one in record.attempts],
         "runs": _runs_json(record.runs),
+        "repairs": [_repair_json(one) for one in record.repairs],
     }
     return {key: value for key, value in found.items() if value not in (None, "", [], {})}
 
@@ -119,6 +137,14 @@ def status_json(record: JobRecord) -> Json:
 def _attempt_json(line: AttemptLine) -> Json:
     found = {"number": line.number, "started": _text(line.started), "ended": _text(line.ended), "reason": line.reason}
     return {**found, **({"runs": _runs_json(line.runs)} if line.runs else {})}
+
+
+def _repair_json(line: RepairLine) -> Json:
+    found = {
+        "role": line.role, "index": line.index, "lost": _text(line.lost), "before": line.before,
+        "reason": line.reason, "back": _text(line.back), "node": line.node,
+    }  # fmt: skip
+    return {key: value for key, value in found.items() if value not in (None, "")}
 
 
 def _role_json(role: str, tasks: Sequence[TaskStatus]) -> Json:
@@ -211,6 +237,7 @@ def read_record(status: Mapping[str, Any]) -> JobRecord | None:
         _runs(status.get("runs") or {}),
         tuple(_attempts(status.get("attempts") or ())),
         None if status.get("maxRunTime") is None else Millis(int(status["maxRunTime"])),
+        tuple(_repairs(status.get("repairs") or ())),
         bool(status.get("closed")),
     )  # fmt: skip
 
@@ -252,6 +279,16 @@ def _attempts(rows: Iterable[Mapping[str, Any]]) -> Iterator[AttemptLine]:
             yield AttemptLine(
                 int(row["number"]), read_time(row.get("started")), ended, said, _runs(row.get("runs") or {})
             )
+
+
+def _repairs(rows: Iterable[Mapping[str, Any]]) -> Iterator[RepairLine]:
+    for row in rows:
+        lost = read_time(row["lost"])
+        if lost is not None:
+            yield RepairLine(
+                str(row["role"]), int(row["index"]), lost, str(row.get("before", "")), str(row.get("reason", "")),
+                read_time(row.get("back")), str(row.get("node", "")),
+            )  # fmt: skip
 
 
 def numbers(text: str) -> Iterator[int]:

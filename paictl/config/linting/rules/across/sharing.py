@@ -50,7 +50,7 @@ def sharing_unknown_vc(bundle: Bundle) -> Findings:
     # Every virtual cluster of an entry that the configuration beside it does not promise anything.
     for document in bundle.of(FileKind.SERVICES):
         known = virtual_clusters_beside(document, bundle)
-        for kind in ("budgets", "user-limits", "borrow-limits", "run-times", "backfill") if known else ():
+        for kind in ("budgets", "user-limits", "borrow-limits", "run-times", "backfill", "spares") if known else ():
             for row in document.top.mapping("sharing").sequence(kind).mappings():
                 name = row.text("vc")
                 if name is not None and name.text not in known:

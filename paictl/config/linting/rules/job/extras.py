@@ -28,6 +28,7 @@ from paictl.config.models.job import JobSpec, job_of
 from paictl.config.reading.nodes import Entry
 from paictl.words import listed, nearest
 from paictl.workload.callbacks import CMD, PLUGINS
+from paictl.workload.job import Restart
 
 
 @rule("JOB625", "unknown-plugin-role", WARNING)
@@ -76,6 +77,7 @@ KNOWN = (
     "hivedScheduler",
     "jobStatusChangeNotification",
     "maxRunTime",
+    "restart",
     "storages",
     "submitFrom",
 )
@@ -125,7 +127,7 @@ _CALLBACKS: Final = ("plugin", "callbacks", "failurePolicy")
 """Keys of a prerequisite that only mean something together, and only with the plugin cmd."""
 
 
-_READ: Final = frozenset({"hivedScheduler", "gangAllocation", "maxRunTime", "submitFrom"})
+_READ: Final = frozenset({"hivedScheduler", "gangAllocation", "maxRunTime", "restart", "submitFrom"})
 """Extras that mean something here, or that only say which program wrote the job."""
 
 
@@ -155,6 +157,10 @@ def without_effect(document: Document) -> Findings:
             hint = _INSTEAD_OF_PLUGIN.get(name.text) or _other_plugin(name.text)
             yield Finding(name, f"the runtime plugin {name.text!r} has no effect here", hint)
     yield from _without_plugin(job_of(document))
+    restart = job_of(document).top.mapping("extras").text("restart")
+    if restart is not None and restart.text == Restart.MEMBER and not job_of(document).gang:
+        hint = "remove it: without a gang, every task starts again alone"
+        yield Finding(restart, "extras.restart has no effect without gangAllocation", hint)
     if flag := job_of(document).hived.key("gangReleaseEnable"):
         hint = "remove it: the devices of a gang are released pod by pod"
         yield Finding(flag, "extras.hivedScheduler.gangReleaseEnable has no effect here", hint)

@@ -44,7 +44,9 @@ def shared_twice(document: Document) -> Findings:
         +  - {vc: vision, user: "*", devices: 8}
     """
     # Every entry after the first for its virtual cluster and user.
-    defaults = {"budgets": "", "user-limits": _EACH, "borrow-limits": "", "run-times": "", "backfill": ""}
+    defaults = {
+        "budgets": "", "user-limits": _EACH, "borrow-limits": "", "run-times": "", "backfill": "", "spares": "",
+    }  # fmt: skip
     for kind, default in defaults.items():
         first: dict[tuple[str, str], MappingNode] = {}
         for row in _rows(document, kind):

@@ -1,0 +1,152 @@
+"""Members of gangs on a lost node, behind a door: who is given up, when, and where the next pod goes."""
+
+from __future__ import annotations
+
+import pytest
+
+from paictl.cluster.pods.labels import Rules
+from paictl.cluster.pods.nodes import NodeStatus
+from paictl.doors.core import DoorOptions
+from paictl.doors.metrics import DoorMetrics
+from paictl.doors.repairing import AFTER
+from paictl.remote.kube.client import Json
+from paictl.workload.sharing import Sharing
+from paictl.workload.spares import Spare, Spares
+from tests.unit.extender.conftest import NODES, spec
+from tests.unit.extender.harness import Harness, gang
+
+
+def away(harness: Harness, node: str, *, gone: bool = False) -> None:
+    if gone:
+        harness.core.node_gone(node)
+    else:
+        harness.core.node_changed(NodeStatus(node, ready=False, schedulable=True))
+
+
+def begun(harness: Harness, *, repair: bool = True, priority: int = 0) -> dict[str, str]:
+    """A gang of two nodes; node by pod."""
+    more = {"memberRepairEnable": True} if repair else {}
+    return {made["metadata"]["name"]: harness.run(made) for made in gang("g", 2, 4, priority=priority, **more)}
+
+
+def next_pod(number: int, **more: object) -> Json:
+    (made, _) = gang("g", 2, 4, memberRepairEnable=True, **more)
+    about = {**made["metadata"], "name": f"g-{number}", "uid": f"uid-g-{number}"}
+    return {**made, "metadata": about}
+
+
+def lost(harness: Harness) -> list[str]:
+    return [call for call in harness.server.calls if call.startswith(("PATCH status", "DELETE"))]
+
+
+@pytest.mark.parametrize("gone", [False, True])
+def test_the_member_on_a_lost_node_is_given_up_and_its_gang_gets_another(harness: Harness, gone: bool) -> None:
+    places = begun(harness)
+    away(harness, places["g-1"], gone=gone)
+    harness.now += AFTER - 0.1
+    harness.reconciler.reconcile()
+    assert lost(harness) == [], "it may be back in a moment"
+    harness.now += 0.1
+    harness.reconciler.reconcile()
+    assert lost(harness) == ["PATCH status g-1", "DELETE pod g-1"]
+    (status,) = harness.server.sent("PATCH status g-1")
+    assert status["metadata"] == {"uid": "uid-g-1"}
+    assert status["status"]["phase"] == "Failed"
+    (condition,) = status["status"]["conditions"]
+    assert (condition["type"], condition["status"], condition["reason"]) == ("DisruptionTarget", "True", "MemberLost")
+    assert places["g-1"] in condition["message"]
+    assert harness.server.sent("DELETE pod g-1") == [{"preconditions": {"uid": "uid-g-1"}, "gracePeriodSeconds": 0}]
+    assert harness.reasons_of("g-1")[-1] == "MemberLost"
+    harness.delete("g-1")
+    node = harness.run(next_pod(7))
+    assert node not in places.values()
+    assert harness.reasons_of("g-7") == ["Repaired"]
+    assert harness.server.pods["default/g-0"]["spec"]["nodeName"] == places["g-0"]
+    text = DoorMetrics(lambda: harness.core).text().decode()
+    assert "paictl_extender_members_lost_total 1.0" in text
+    assert "paictl_extender_members_repaired_total 1.0" in text
+
+
+def test_a_gang_that_did_not_ask_for_it_is_left_alone(harness: Harness) -> None:
+    places = begun(harness, repair=False)
+    away(harness, places["g-1"])
+    harness.now += 100
+    harness.reconciler.reconcile()
+    assert lost(harness) == []
+
+
+def test_a_node_that_is_back_in_time_keeps_its_member(harness: Harness) -> None:
+    places = begun(harness)
+    away(harness, places["g-1"])
+    harness.now += AFTER - 1
+    harness.core.node_changed(NodeStatus(places["g-1"], ready=True, schedulable=True))
+    harness.now += 1
+    away(harness, places["g-1"])
+    harness.now += AFTER - 1
+    harness.reconciler.reconcile()
+    assert lost(harness) == [], "the time counts from when it was lost last"
+
+
+def test_a_cordoned_node_keeps_its_members(harness: Harness) -> None:
+    places = begun(harness)
+    harness.core.node_changed(NodeStatus(places["g-1"], ready=True, schedulable=False))
+    harness.now += 100
+    harness.reconciler.reconcile()
+    assert lost(harness) == []
+
+
+def test_without_room_the_pod_says_what_it_waits_for(harness: Harness) -> None:
+    places = begun(harness)
+    harness.run(gang("other", 1, 4)[0])
+    harness.run(gang("theirs", 1, 4, "B")[0])
+    away(harness, places["g-1"])
+    harness.delete("g-1")
+    answer = harness.ask(next_pod(7))
+    assert not answer.names
+    assert "4 leaf cells needed, 0 free" in str(answer.failed)
+
+
+def test_borrowers_are_evicted_for_a_member_and_nobody_else_gets_the_place(harness: Harness) -> None:
+    places = begun(harness)
+    borrowers = {
+        made["metadata"]["name"]: harness.run(made) for name in ("x", "y") for made in gang(name, 1, 4, "B", -1)
+    }
+    away(harness, places["g-1"])
+    harness.delete("g-1")
+    assert not harness.ask(next_pod(7)).names
+    harness.reconciler.reconcile()
+    (call,) = harness.evictions()
+    victim = call.split()[-1]
+    harness.delete(victim)
+    assert not harness.ask(gang("rival", 1, 4, "B", -1)[0]).names
+    assert harness.run(next_pod(7)) == borrowers[victim]
+    assert harness.reasons_of("g-7")[-1] == "Repaired"
+
+
+def test_a_new_process_knows_where_a_repaired_gang_is(harness: Harness) -> None:
+    places = begun(harness)
+    away(harness, places["g-1"])
+    harness.delete("g-1")
+    node = harness.run(next_pod(7))
+    harness.begin(harness.core.spec)
+    harness.open([one for one in ("n0", "n1", "n2", "n3") if one != places["g-1"]])
+    (group,) = harness.core.book.engine.state.groups.by_name.values()
+    assert group.virtual is not None
+    tree = harness.core.book.engine.state.physical
+    held = {uid: tree.node_name(leaves[0]) for slot, leaves, _ in group.placements()
+            for uid in [group.pods[slot.member][slot.pod]]}  # fmt: skip
+    assert held == {"uid-g-0": places["g-0"], "uid-g-7": node}
+
+
+def test_a_gang_that_would_use_spare_devices_waits_and_says_why() -> None:
+    made = spec()
+    options = DoorOptions(rules=Rules(skus=made.sku_types), sharing=Sharing(spares=Spares([Spare("A", 4)])))
+    harness = Harness(made, options)
+    harness.open(NODES)
+    places = begun(harness)
+    answer = harness.ask(gang("late", 1, 1)[0])
+    assert not answer.names
+    assert "keeps 4 of its 12 devices for repairs, holds 8, and this needs 1" in str(answer.failed)
+    away(harness, places["g-1"])
+    harness.delete("g-1")
+    assert harness.run(next_pod(7)) not in places.values()
