@@ -48,7 +48,7 @@ def find_room(
     state = engine.state
     known = {gang.key: gang for gang in gangs}
     owners = {request.group: gang.key for gang in known.values() for request in gang.requests}
-    movable = {key: gang for key, gang in known.items() if not gang.fixed and _whole(engine, gang)}
+    movable = {key: gang for key, gang in known.items() if not gang.fixed and is_whole(engine, gang)}
     views = room_views(state, room, owners, closed)
     best: RoomPlan | None = None
     refusals: list[NoRoom] = []
@@ -65,7 +65,7 @@ def find_room(
                default=NoRoom(room, Obstacle.TOO_FEW, 0))  # fmt: skip
 
 
-def _whole(engine: Engine, gang: RunningGang) -> bool:
+def is_whole(engine: Engine, gang: RunningGang) -> bool:
     """Whether all pods of a gang run, and nobody preempts it: half a gang would not come back as it was."""
     groups = [engine.state.groups.by_name.get(request.group) for request in gang.requests]
     return bool(groups) and all(
@@ -243,7 +243,8 @@ class _RoomSearch:
         if self.left <= 0:
             return None
         self.left -= 1
-        return self.trials.run(self.room, self.view, cells, order)
+        hold = frozenset(node for cell in cells for node in cell.nodes)
+        return self.trials.run(self.room, self.view, cells, hold, order)
 
     def _choices(self, freed: Sequence[RoomCell], gangs: Gangs) -> Iterator[Sequence[RoomCell]]:
         """Which of the cells that become free are the room, each choice once; likely ones first.

@@ -61,22 +61,32 @@ class Trials:
         self.nodes = frozenset(engine.state.physical.nodes)
         self._offered: dict[frozenset[str], frozenset[str]] = {}
 
-    def run(self, room: Room, view: RoomView, cells: Sequence[RoomCell], order: Sequence[str]) -> Tried | Stuck:
-        """Move gangs in an order, away from the nodes of some cells; who is stuck first, if one is."""
-        hold = frozenset(node for cell in cells for node in cell.nodes)
+    def run(
+        self, room: Room, view: RoomView, cells: Sequence[RoomCell], hold: frozenset[str], order: Sequence[str]
+    ) -> Tried | Stuck:
+        """Move gangs in an order, away from the nodes in `hold`, so that `cells` are free; who is stuck first, if any.
+
+        Without gangs nobody can be stuck in a room that is free.
+        """
         moves: list[GangMove] = []
         with imagined(self.engine):
             for key in order:
-                gang = self.gangs[key]
-                before = self.places(gang)
-                self._end(gang)
-                if not all(self._place(request, hold | gang.closed) for request in gang.requests):
+                move = self.move(self.gangs[key], hold)
+                if move is None:
                     return Stuck(key)
-                moves.append(GangMove(key, gang.weight, before, self.places(gang)))
+                moves.append(move)
             free = self._free(room, view, cells)
             if len(free) < room.number:
-                return Stuck(order[-1])
+                return Stuck(order[-1] if order else "")
             return Tried(tuple(moves), self.fill(room, view), tuple(free[: room.number]))
+
+    def move(self, gang: RunningGang, hold: frozenset[str]) -> GangMove | None:
+        """Move a gang away from some nodes, in what is imagined already; None if there is no other place."""
+        before = self.places(gang)
+        self._end(gang)
+        if not all(self._place(request, hold | gang.closed) for request in gang.requests):
+            return None
+        return GangMove(gang.key, gang.weight, before, self.places(gang))
 
     def fill(self, room: Room, view: RoomView) -> Filled:
         """What would become of a gang that fills the room now."""
