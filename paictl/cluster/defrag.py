@@ -35,6 +35,9 @@ REASON: Final = "moved to make room for a larger gang (defragmentation)"
 """What a gang is told that is moved."""
 
 
+HOW_TO_PLAN: Final = "make one: paictl cluster defrag plan --for 4xV100-NODE -o json > plan.json"
+
+
 class RoomError(PaictlError):
     """Room that is asked for and that there can never be; nothing has changed."""
 
@@ -142,9 +145,7 @@ def read_room(said: str, vc: str = "") -> Room:
     """``4xV100-NODE`` or ``V100-NODE``; raises `PaictlError` for anything else."""
     found = re.fullmatch(r"(?:(\d{1,9})x)?([^\s]+)", said)
     if found is None or (found[1] is not None and int(found[1]) == 0):
-        raise PaictlError(
-            text("{said!r} is not a number of cells", said=said), hint="write for instance 4xV100-NODE"
-        )
+        raise PaictlError(text("{said!r} is not a number of cells", said=said), hint="write for instance 4xV100-NODE")
     return Room(int(found[1] or 1), found[2], vc)
 
 
@@ -180,7 +181,7 @@ def checked(rooms: Iterable[Room], state: State) -> tuple[Room, ...]:
 
 
 def most_cells(state: State, room: Room) -> int:
-    """Cells of the type in the chain that has most of them, used or not; with a virtual cluster those of its promise."""
+    """Cells of the type in the chain that has most of them, used or not; in a promise, where the room is in one."""
     best = 0
     for index in state.physical.chain_indexes():
         level = state.physical.chains[index].level_of(room.cell_type)
@@ -214,7 +215,7 @@ def _too_many(room: Room, most: int) -> RoomError:
 
 
 def planned_moves(cluster: str, scene: DefragScene, rooms: Iterable[Room]) -> DefragPlan:
-    """The plan for rooms together, each on top of the moves of those before it; raises `RoomError` as `checked` does."""
+    """The plan for rooms together, each on top of the moves of those before; raises `RoomError` as `checked` does."""
     engine = scene.engine
     gangs = {gang.key: gang for gang, _ in scene.gangs}
     pods = {one.key: one for _, one in scene.gangs}
@@ -297,7 +298,7 @@ def plan_from(data: Any) -> DefragPlan:
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ClusterError(
             text("holds no plan of defragmentation: {error}", error=str(error)),
-            hint="make one: paictl cluster defrag plan --for 4xV100-NODE -o json > plan.json",
+            hint=HOW_TO_PLAN,
         ) from None
 
 

@@ -372,9 +372,7 @@ class Defragmented(Protocol):
         """Evict all pods of a gang, or none where a disruption budget protects one of them (`ClusterError`)."""
 
 
-class Cluster(
-    Identity, Nodes, Jobs, Scheduling, Configuration, Services, Metered, Maintained, Defragmented, Protocol
-):
+class Cluster(Identity, Nodes, Jobs, Scheduling, Configuration, Services, Metered, Maintained, Defragmented, Protocol):
     """All ports of a cluster together. A function asks for the ports that it uses, not for the whole."""
 
     @property

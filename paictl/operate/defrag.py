@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, Protocol
 
-from paictl.cluster.defrag import DefragMove, DefragPlan, GangPods, RoomOutcome, plan_data, plan_from
+from paictl.cluster.defrag import HOW_TO_PLAN, DefragMove, DefragPlan, GangPods, RoomOutcome, plan_data, plan_from
 from paictl.cluster.interface import ConflictError, Defragmented, HandClock, Identity, Jobs, Maintained
 from paictl.cluster.maintenance import WindowRequest
 from paictl.errors import ExitCode, PaictlError
@@ -48,8 +48,7 @@ def read_plan(path: Path, cluster: Identity) -> DefragPlan:
     except OSError as error:
         raise PaictlError(text("cannot be read: {strerror}", strerror=error.strerror), where=str(path)) from None
     except ValueError:
-        raise PaictlError("holds no plan of defragmentation", where=str(path),
-                          hint="make one: paictl cluster defrag plan --for 4xV100-NODE -o json > plan.json") from None  # fmt: skip
+        raise PaictlError("holds no plan of defragmentation", where=str(path), hint=HOW_TO_PLAN) from None
     except PaictlError as error:
         error.where = str(path)
         raise

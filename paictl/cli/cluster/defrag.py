@@ -13,9 +13,9 @@ from paictl.cli import names as names_of
 from paictl.cli.clusters import OutputOption, StateOption, Yes, confirm, open_cluster
 from paictl.cli.command import App
 from paictl.cli.console import Output, said, spoken, write, write_data, write_table
-from paictl.cluster.defrag import DefragMove, DefragPlan, RoomOutcome, plan_data, read_room
+from paictl.cluster.defrag import DefragPlan, RoomOutcome, plan_data, read_room
 from paictl.errors import ExitCode, PaictlError
-from paictl.i18n import counted, text
+from paictl.i18n import counted
 from paictl.operate.defrag import make_room, read_plan, refuse_outrun
 from paictl.operate.maintenance import read_span
 from paictl.scheduler.defrag import Obstacle, Room
@@ -190,5 +190,3 @@ def _wanted(room: RoomOutcome) -> str:
 
 def _nodes(places: object) -> list[str]:
     return sorted({node for node, _ in places})  # type: ignore[attr-defined]
-
-

@@ -23,8 +23,8 @@ from paictl.cluster.versions import no_version
 from paictl.units import Millis, instant
 
 if TYPE_CHECKING:
-    from paictl.cluster.embedded.commands import BringUp, Line, LoggedCommand
     from paictl.cluster.defrag import DefragPlan, GangPods
+    from paictl.cluster.embedded.commands import BringUp, Line, LoggedCommand
     from paictl.cluster.embedded.live import Live
     from paictl.cluster.embedded.users import EmbeddedUsers
     from paictl.cluster.interface import DeviceTime, MaintenanceWindow, NodeView, Protection, ServiceView, TaskPlace

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 Json = Mapping[str, Any]
 
+
 def scene_of(
     client: KubeClient, snapshot: ClusterSnapshot, configuration: ConfigSnapshot, windows: Windows, now: Millis
 ) -> DefragScene:

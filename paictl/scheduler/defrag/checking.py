@@ -35,7 +35,9 @@ def why_outrun(
             return text("{gang} must not move: {reason}", gang=move.key, reason=gang.fixed)
         if sorted(trials.places(gang)) != sorted(move.before):
             return text("{gang} runs elsewhere than when the plan was made", gang=move.key)
-    view = next((view for view in room_views(engine.state, plan.room, owners, closed) if view.chain == plan.chain), None)
+    view = next(
+        (view for view in room_views(engine.state, plan.room, owners, closed) if view.chain == plan.chain), None
+    )
     going = {move.key for move in plan.moves}
     cells = [] if view is None else [cell for cell in view.cells if cell.address in plan.cells]
     if view is None or len(cells) < len(plan.cells):

@@ -46,9 +46,7 @@ class RoomView:
     cells: tuple[RoomCell, ...]
 
 
-def room_views(
-    state: State, room: Room, owners: Mapping[str, str], closed: Collection[str]
-) -> list[RoomView]:
+def room_views(state: State, room: Room, owners: Mapping[str, str], closed: Collection[str]) -> list[RoomView]:
     """A view for every chain that has cells of the type; `owners` are the gangs of groups, `closed` nodes."""
     views = []
     for index in state.physical.chain_indexes():
@@ -56,8 +54,13 @@ def room_views(
         level = chain.level_of(room.cell_type)
         if level is None:
             continue
-        make = _virtual if room.vc else _physical
-        cells = tuple(make(state, room, index, level, owners, frozenset(closed)))
+        shut = frozenset(closed)
+        found = (
+            _virtual(state, room, index, level, owners, shut)
+            if room.vc
+            else _physical(state, index, level, owners, shut)
+        )
+        cells = tuple(found)
         if cells:
             size = chain.leaves[min(level, chain.node_level)]
             views.append(RoomView(chain.name, chain.leaf_type, ((size, chain.nodes(level)),), cells))
@@ -65,7 +68,7 @@ def room_views(
 
 
 def _physical(
-    state: State, room: Room, chain: ChainIndex, level: int, owners: Mapping[str, str], closed: frozenset[str]
+    state: State, chain: ChainIndex, level: int, owners: Mapping[str, str], closed: frozenset[str]
 ) -> Iterator[RoomCell]:
     tree, occupancy = state.physical, state.occupancy
     users: dict[int, Counter[str]] = {}
