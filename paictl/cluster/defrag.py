@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,13 +22,16 @@ from paictl.scheduler.defrag import (
     weight_of,
     why_outrun,
 )
+from paictl.scheduler.explain.data import PodVerdict
 from paictl.scheduler.explain.scratch import imagined
 from paictl.units import Millis
 
 if TYPE_CHECKING:
+    from paictl.cluster.scheduling import JobExplanation
     from paictl.i18n import Text
     from paictl.scheduler.defrag.model import Places
     from paictl.scheduler.engine import Engine
+    from paictl.scheduler.request import PodRequest
     from paictl.scheduler.state import State
 
 REASON: Final = "moved to make room for a larger gang (defragmentation)"
@@ -254,6 +257,43 @@ def outrun(scene: DefragScene, room: RoomPlan, kept: Collection[str], *, exactly
     """Why the moves of a room would not go as planned any more; None if they would. `kept`: nodes of earlier rooms."""
     gangs = [replace(gang, closed=gang.closed | frozenset(kept)) for gang, _ in scene.gangs]
     return why_outrun(scene.engine, room, gangs, scene.closed | frozenset(kept), exactly=exactly)
+
+
+# --- a job that waits
+
+_CHEAP: Final = 512
+"""Nodes of the largest cluster on which every explanation looks for moves, too."""
+_QUICK: Final = 24
+"""Trials that it makes."""
+
+
+def with_moves(known: JobExplanation, scene: Callable[[], DefragScene], request: PodRequest) -> JobExplanation:
+    """An explanation of a pod that waits for room, with the moves after which it would start; as it is if none help."""
+    if known.scheduler is None or known.scheduler.decision is not PodVerdict.WAIT or len(request.members) != 1:
+        return known
+    try:
+        found = scene()
+        room = None if request.pinned_id else _room_of(found.engine.state, request)
+        if room is None or len(found.engine.state.physical.nodes) > _CHEAP:
+            return known
+        plan = find_room(found.engine, room, [gang for gang, _ in found.gangs], found.closed, most_trials=_QUICK)
+    except PaictlError:
+        return known
+    if isinstance(plan, NoRoom) or not plan.moves or not plan.starts:
+        return known
+    options = f"--for {room.number}x{room.cell_type}" + (f" --vc {room.vc}" if room.vc else "")
+    return replace(known, moves=len(plan.moves), room=options)
+
+
+def _room_of(state: State, request: PodRequest) -> Room | None:
+    """The cells that the pods of a gang fill, one each; None if they are of another size than all cells."""
+    ((leaves, pods),) = request.members
+    for chain in state.physical.chains:
+        if request.leaf_type in ("", chain.leaf_type):
+            for level in range(1, chain.node_level + 1):
+                if chain.leaves[level] == leaves:
+                    return Room(pods, chain.types[level], request.vc if request.guaranteed else "")
+    return None
 
 
 # --- plans as data

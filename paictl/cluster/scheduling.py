@@ -63,6 +63,10 @@ class JobExplanation:
     scheduler: Explanation | None = None
     windows: tuple[ClosingWindow, ...] = ()
     longest: Millis | None = None
+    moves: int = 0
+    """So many gangs would have to move so that it starts; 0: none, or it is not known."""
+    room: str = ""
+    """The options with which `paictl cluster defrag plan` shows these moves."""
 
 
 def to_data(found: JobExplanation) -> dict[str, Any]:

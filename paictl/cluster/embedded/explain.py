@@ -42,7 +42,12 @@ def explain_job(world: World, job: LiveJob, epoch: datetime) -> JobExplanation:
     from paictl.cluster.windowwaits import waits_for_windows
 
     closed = waits_for_windows(known, engine, request, job.job.max_run_time, world.windows, world.now, epoch)
-    return closed or explained(known, engine, request, job.plan.groups.keys())
+    if closed is not None:
+        return closed
+    from paictl.cluster.defrag import with_moves
+    from paictl.cluster.embedded.defrag import scene_of
+
+    return with_moves(explained(known, engine, request, job.plan.groups.keys()), lambda: scene_of(world), request)
 
 
 def foresee_job(world: World, request: JobRequest, epoch: datetime) -> JobExplanation:

@@ -51,7 +51,13 @@ class SchedulingReader:
 
         pai, configuration = self._jobs.find(key), self._configuration()
         windows, now = self._ahead()
-        return explain_job(self._scene([pai]), configuration, pai, windows, now, self._month(configuration))
+        scene = self._scene([pai])
+        found = explain_job(scene, configuration, pai, windows, now, self._month(configuration))
+        if found.scheduler is None:
+            return found
+        from paictl.cluster.defrag import with_moves
+
+        return with_moves(found, self._gang_scene, found.scheduler.request)
 
     def foresee(self, request: JobRequest) -> JobExplanation:
         """The explanation of a job as if it had been submitted now."""

@@ -39,11 +39,17 @@ Gangs = frozenset[str]
 
 
 def find_room(
-    engine: Engine, room: Room, gangs: Iterable[RunningGang], closed: Collection[str] = ()
+    engine: Engine,
+    room: Room,
+    gangs: Iterable[RunningGang],
+    closed: Collection[str] = (),
+    *,
+    most_trials: int = MOST_TRIALS,
 ) -> RoomPlan | NoRoom:
     """The moves that lose least so that there is room, in the chain where that is so; the engine is unchanged.
 
     `gangs` are all that run; a group that is in none of them does not move. `closed` are nodes that a window closes.
+    `most_trials` bounds the work where a quick answer will do.
     """
     state = engine.state
     known = {gang.key: gang for gang in gangs}
@@ -53,7 +59,7 @@ def find_room(
     best: RoomPlan | None = None
     refusals: list[NoRoom] = []
     for view in views:
-        found = _RoomSearch(engine, room, view, movable).find()
+        found = _RoomSearch(engine, room, view, movable, most_trials).find()
         if isinstance(found, NoRoom):
             refusals.append(found)
         elif best is None or found.weight < best.weight:
@@ -86,13 +92,15 @@ class _CellClass:
 class _RoomSearch:
     """One search in one chain."""
 
-    def __init__(self, engine: Engine, room: Room, view: RoomView, movable: Mapping[str, RunningGang]) -> None:
+    def __init__(
+        self, engine: Engine, room: Room, view: RoomView, movable: Mapping[str, RunningGang], most_trials: int
+    ) -> None:
         self.room = room
         self.view = view
         self.movable = movable
         self.trials = Trials(engine, movable)
         nodes = len(engine.state.physical.nodes)
-        self.left = MOST_TRIALS if nodes <= SMALL else max(24, MOST_TRIALS * SMALL // nodes)
+        self.left = most_trials if nodes <= SMALL else max(24, most_trials * SMALL // nodes)
         self.free = [cell for cell in view.cells if cell.usable and not cell.blockers]
         self.need = room.number - len(self.free)
         self.shared = len({cell.nodes for cell in view.cells}) < len(view.cells)
@@ -240,11 +248,28 @@ class _RoomSearch:
         return None
 
     def _run(self, cells: Sequence[RoomCell], order: Sequence[str]) -> Tried | Stuck | None:
-        if self.left <= 0:
-            return None
-        self.left -= 1
-        hold = frozenset(node for cell in cells for node in cell.nodes)
-        return self.trials.run(self.room, self.view, cells, hold, order)
+        found: Tried | Stuck | None = None
+        for hold in self._holds(cells, order):
+            if self.left <= 0:
+                return None
+            self.left -= 1
+            found = self.trials.run(self.room, self.view, cells, hold, order)
+            if isinstance(found, Tried):
+                return found
+        return found
+
+    def _holds(self, cells: Sequence[RoomCell], gangs: Sequence[str]) -> Iterator[frozenset[str]]:
+        """The nodes that gangs have to stay away from: those of the room.
+
+        Where cells are parts of nodes, it may be enough that gangs do not come back to the cells that they leave: the
+        scheduler prefers places in the other parts.
+        """
+        every = frozenset(node for cell in cells for node in cell.nodes)
+        yield every
+        if self.shared:
+            left = frozenset(node for cell in cells if not cell.blockers.isdisjoint(gangs) for node in cell.nodes)
+            if left != every:
+                yield left
 
     def _choices(self, freed: Sequence[RoomCell], gangs: Gangs) -> Iterator[Sequence[RoomCell]]:
         """Which of the cells that become free are the room, each choice once; likely ones first.
@@ -285,7 +310,8 @@ class _RoomSearch:
         return found
 
     def _plan(self, cells: Sequence[RoomCell], tried: Tried) -> RoomPlan:
-        nodes = tuple(dict.fromkeys(node for cell in cells for node in cell.nodes))
+        every = dict.fromkeys(node for cell in cells for node in cell.nodes)
+        nodes = tuple(node for node in every if node in tried.hold) if tried.moves else tuple(every)
         free = sorted(tried.cells, key=lambda one: one.cell)
         return RoomPlan(
             self.room, self.view.chain, tuple(cell.address for cell in free), nodes, tried.moves,

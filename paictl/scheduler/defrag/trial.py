@@ -43,6 +43,8 @@ class Tried:
     filled: Filled
     cells: tuple[RoomCell, ...]
     """The cells that are free then."""
+    hold: frozenset[str] = frozenset()
+    """The nodes that gangs stayed away from."""
 
 
 @frozen
@@ -78,7 +80,7 @@ class Trials:
             free = self._free(room, view, cells)
             if len(free) < room.number:
                 return Stuck(order[-1] if order else "")
-            return Tried(tuple(moves), self.fill(room, view), tuple(free[: room.number]))
+            return Tried(tuple(moves), self.fill(room, view), tuple(free[: room.number]), hold)
 
     def move(self, gang: RunningGang, hold: frozenset[str]) -> GangMove | None:
         """Move a gang away from some nodes, in what is imagined already; None if there is no other place."""
@@ -148,16 +150,15 @@ class Trials:
         return True
 
     def _free(self, room: Room, view: RoomView, cells: Sequence[RoomCell]) -> list[RoomCell]:
-        """The cells of the room in which nobody is, those that were chosen first.
+        """The cells in which nobody is, first those that were chosen.
 
-        In a promise one virtual cell is as good as another: a gang that is held off the nodes of one may come back to
-        it on others, and leave another free.
+        One is as good as another: a gang that is held off the nodes of one may come back to it on others, as virtual
+        cells are bound anew, or leave a part of its new node free.
         """
-        state = self.engine.state
+        state, chosen = self.engine.state, {cell.cell for cell in cells}
+        order = [*cells, *(cell for cell in view.cells if cell.usable and cell.cell not in chosen)]
         if room.vc:
-            held = state.occupancy.virtual_priority
-            others = [cell for cell in view.cells if cell.usable and cell not in cells]
-            leaves = state.virtual.leaves
-            return [cell for cell in (*cells, *others) if held.keys().isdisjoint(leaves(VirtualCell(cell.cell)))]
-        user = state.occupancy.user
-        return [cell for cell in cells if user.keys().isdisjoint(state.physical.leaves(PhysicalCell(cell.cell)))]
+            held, virtual = state.occupancy.virtual_priority.keys(), state.virtual.leaves
+            return [cell for cell in order if held.isdisjoint(virtual(VirtualCell(cell.cell)))]
+        users, physical = state.occupancy.user.keys(), state.physical.leaves
+        return [cell for cell in order if users.isdisjoint(physical(PhysicalCell(cell.cell)))]

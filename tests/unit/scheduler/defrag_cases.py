@@ -20,6 +20,8 @@ from paictl.scheduler.events import NodeHealth, PodGone
 from paictl.scheduler.explain.scratch import imagined
 from paictl.scheduler.request import PodRequest
 
+FEW = 6
+"""So many nodes are kept free in every combination, more only as whole rooms."""
 NODE, SWITCH, RACK = "V100-NODE", "V100-SWITCH", "V100-RACK"
 
 
@@ -171,8 +173,7 @@ def moved(case: Case, order: tuple[str, ...], hold: set[str]) -> bool:
                 return False
             engine.apply(decision)
         free = [cell for cell in cells_of(engine, room.cell_type, room.vc) if not users(engine, cell, room.vc)]
-        return len(free) >= room.number and (bool(room.vc) or sum(
-            nodes_of(engine, cell, "") <= hold for cell in free) >= room.number)  # fmt: skip
+        return len(free) >= room.number
 
 
 def optimum(case: Case, below: int | None = None, most: int = 4) -> tuple[int, tuple[str, ...]] | None:
@@ -194,6 +195,9 @@ def optimum(case: Case, below: int | None = None, most: int = 4) -> tuple[int, t
             continue
         lies_on = {cell: frozenset(nodes_of(engine, cell, room.vc)) for cell in freed}
         holds = {frozenset().union(*(lies_on[cell] for cell in cells)) for cells in combinations(freed, room.number)}
+        nodes = sorted(frozenset().union(*lies_on.values()))
+        if len(nodes) <= FEW:
+            holds |= {frozenset(some) for size in range(len(nodes) + 1) for some in combinations(nodes, size)}
         if any(moved(case, order, set(hold)) for hold in holds for order in permutations(names)):
             return weight, names
     return None
