@@ -78,6 +78,7 @@ fuzz: $(STAMP)  ## 20,000 mutated files, none of which may give a traceback; sma
 
 soak: $(STAMP)  ## 2 million random operations on the scheduler core, a million on the accounts, 500 runs of random commands on clusters
 	@$(BIN)/python tools/soak.py
+	@PAICTL_DEFRAG_CASES=1000 $(BIN)/python -m pytest -q tests/unit/scheduler/test_defrag.py
 	@PAICTL_SOAK=500 $(BIN)/python -m pytest -q tests/unit/cluster/test_properties.py tests/unit/workload/test_usage.py tests/unit/cluster/test_sharing.py tests/unit/extender/test_sharing.py
 
 example-reports: $(STAMP)  ## reports of all labs, in examples/lab-report

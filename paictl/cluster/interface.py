@@ -56,10 +56,12 @@ from paictl.units import Millis
 
 if TYPE_CHECKING:
     from paictl.cluster.accounts import Account, Token
+    from paictl.cluster.defrag import DefragPlan, GangPods
     from paictl.cluster.maintenance import WindowRequest
     from paictl.cluster.picture import Picture
     from paictl.cluster.scheduling import Impact, JobExplanation
     from paictl.remote.pipes import Pipes
+    from paictl.scheduler.defrag import Room, RoomPlan
     from paictl.workload.usage import UsageAmount
 
 __all__ = [
@@ -70,6 +72,7 @@ __all__ = [
     "ConfigVersion",
     "Configuration",
     "ConflictError",
+    "Defragmented",
     "DeviceTime",
     "Event",
     "EventKind",
@@ -352,7 +355,26 @@ class Maintained(Protocol):
         """Remove a window, its nodes are used again; raises `PaictlError` if there is none of that name."""
 
 
-class Cluster(Identity, Nodes, Jobs, Scheduling, Configuration, Services, Metered, Maintained, Protocol):
+class Defragmented(Protocol):
+    """A cluster on which gangs can be moved to make room (`docs/defragmentation.md`)."""
+
+    def plan_moves(self, rooms: Sequence[Room]) -> DefragPlan:
+        """The moves that make room; changes nothing. Raises `RoomError` for what can never be."""
+
+    def outrun(self, room: RoomPlan, kept: Sequence[str], *, exactly: bool) -> str:
+        """Why the moves of a room would not go as planned any more; empty if they would.
+
+        `kept` are the nodes of rooms that were made before; not `exactly`: other places than planned are as good.
+        """
+
+    def gangs(self) -> Sequence[GangPods]:
+        """The gangs that run."""
+
+    def evict_gang(self, gang: GangPods) -> None:
+        """Evict all pods of a gang, or none where a disruption budget protects one of them (`ClusterError`)."""
+
+
+class Cluster(Identity, Nodes, Jobs, Scheduling, Configuration, Services, Metered, Maintained, Defragmented, Protocol):
     """All ports of a cluster together. A function asks for the ports that it uses, not for the whole."""
 
     @property

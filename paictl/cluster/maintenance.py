@@ -31,13 +31,14 @@ class WindowRequest:
     name: str = ""
     notice: Millis = NOTICE
     reason: str = ""
+    hold: bool = False
 
     def window(self, windows: Windows, now: Millis, epoch: datetime) -> Window:
         """The window on a clock that counts from an epoch."""
         start = now if self.start is None else millis_between(epoch, self.start)
         nodes = tuple(dict.fromkeys(self.nodes))
-        name = self.name or windows.free_name()
-        return Window(name, nodes, start, Millis(start + self.span), self.notice, self.reason)
+        name = self.name or windows.free_name(hold=self.hold)
+        return Window(name, nodes, start, Millis(start + self.span), self.notice, self.reason, self.hold)
 
 
 def shown(windows: Iterable[Window], now: Millis, epoch: datetime) -> tuple[MaintenanceWindow, ...]:
@@ -45,7 +46,7 @@ def shown(windows: Iterable[Window], now: Millis, epoch: datetime) -> tuple[Main
     return tuple(
         MaintenanceWindow(
             one.name, one.nodes, instant(epoch, one.start), instant(epoch, one.end), one.notice, one.reason,
-            one.is_active(now),
+            one.is_active(now), one.hold,
         )
         for one in sorted(windows, key=lambda one: (one.start, one.name))
     )  # fmt: skip
@@ -111,6 +112,7 @@ def windows_text(windows: Windows) -> str:
         {
             "name": one.name, "nodes": list(one.nodes), "start": rfc3339(instant(UNIX, one.start)),
             "end": rfc3339(instant(UNIX, one.end)), "noticeSeconds": one.notice / 1000, "reason": one.reason,
+            **({"hold": True} if one.hold else {}),
         }
         for one in windows
     ]  # fmt: skip
@@ -131,4 +133,5 @@ def windows_from(said: str) -> Windows:
 def _window_from(row: Mapping[str, Any]) -> Window:
     start, end = (millis_between(UNIX, datetime.fromisoformat(row[key])) for key in ("start", "end"))
     notice = Millis(round(1000 * row.get("noticeSeconds", NOTICE / 1000)))
-    return Window(str(row["name"]), tuple(map(str, row["nodes"])), start, end, notice, str(row.get("reason", "")))
+    return Window(str(row["name"]), tuple(map(str, row["nodes"])), start, end, notice, str(row.get("reason", "")),
+                  row.get("hold") is True)  # fmt: skip

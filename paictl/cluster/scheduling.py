@@ -78,6 +78,10 @@ class JobExplanation:
     longest: Millis | None = None
     start: LatestStart | None = None
     """Where backfill has looked at it."""
+    moves: int = 0
+    """So many gangs would have to move so that it starts; 0: none, or it is not known."""
+    room: str = ""
+    """The options with which `paictl cluster defrag plan` shows these moves."""
 
 
 def to_data(found: JobExplanation) -> dict[str, Any]:

@@ -138,6 +138,8 @@ class MaintenanceWindow:
     notice: Millis
     reason: str = ""
     active: bool = False
+    hold: bool = False
+    """Whether it only keeps its nodes free of new pods."""
 
 
 class JobState(StrEnum):

@@ -111,7 +111,7 @@ def warned(core: DoorCore) -> list[PodEvent]:
         return []
     with core.guarded():
         now, events = now_of(core), list[PodEvent]()
-        noticed = [one for one in core.windows.found if one.start - one.notice <= now < one.start]
+        noticed = [one for one in core.windows.found if one.start - one.notice <= now < one.start and not one.hold]
         core.windows.told &= {
             place for place in core.windows.told if place[0] in {one.name for one in core.windows.found}
         }

@@ -8,7 +8,7 @@ from typing import Any, Final
 from paictl.cluster.scheduling import JobExplanation, JobSituation
 from paictl.cluster.startwaits import start_lines
 from paictl.cluster.windowwaits import closing_lines, longest_line
-from paictl.i18n import Text, text
+from paictl.i18n import Text, counted, text
 from paictl.scheduler.explain import ExplanationText, Names, render, to_data, wording
 from paictl.workload.job import PRIORITIES
 from paictl.workload.pods import short_name
@@ -23,10 +23,21 @@ def lines(found: JobExplanation, *, full: bool = False) -> list[str]:
     """
     if found.scheduler is not None:
         starts = [f"  {line}" for line in start_lines(found.start)]
-        return [*heads(found), *render(found.scheduler, _NAMES, full=full), *starts]
+        return [*heads(found), *render(found.scheduler, _NAMES, full=full), *starts, *_after_moves(found)]
     said, hint = plain(found)
     windows = closing_lines(found.windows)
     return [said, *windows, text("hint: {hint}", hint=hint)] if hint else [said, *windows]
+
+
+def _after_moves(found: JobExplanation) -> list[Text]:
+    """With which moves of others it would start."""
+    if not found.moves:
+        return []
+    one, many = (
+        "would start after moving {count} gang: paictl cluster defrag plan {options}",
+        "would start after moving {count} gangs: paictl cluster defrag plan {options}",
+    )
+    return [counted(one, many, found.moves, options=found.room)]
 
 
 def heads(found: JobExplanation) -> list[Text]:
@@ -44,7 +55,10 @@ def parts(found: JobExplanation) -> ExplanationText | None:
 def data(found: JobExplanation) -> dict[str, Any]:
     """An explanation for programs."""
     if found.scheduler is not None:
-        return {"job": found.job, **to_data(found.scheduler), **_start(found)}
+        moves = {"moves": found.moves, "defragmentation": f"paictl cluster defrag plan {found.room}"}
+        return {
+            "job": found.job, **to_data(found.scheduler), **_start(found), **(moves if found.moves else {}),
+        }  # fmt: skip
     said, hint = plain(found)
     return {
         "job": found.job, "state": found.state.value, "situation": found.situation.value, "text": str(said),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from paictl.server import openapi
-from paictl.server.api import info, jobs, maintenance, oidc, tokens, usage, users, vcs
+from paictl.server.api import defrag, info, jobs, maintenance, oidc, tokens, usage, users, vcs
 from paictl.server.federation import Federation
 from paictl.server.portal import pages
 from paictl.server.portal.usage import UsageHistory
@@ -25,6 +25,7 @@ def routes(history: UsageHistory | None = None, federation: Federation | None = 
         *vcs.ROUTES,
         *usage.ROUTES,
         *maintenance.ROUTES,
+        *defrag.ROUTES,
         *jobs.ROUTES,
     )
     return (*api, openapi.route_of(api), *pages.routes(sign_ins, history or UsageHistory(), federation))

@@ -109,6 +109,8 @@ class Job:
     max_run_time: Millis | None = None
     """How long an attempt of the job runs at most, from its first running task on; None: without a limit."""
     restart: Restart = Restart.GANG
+    checkpoint_every: Millis | None = None
+    """How often the job saves its work: so much of it is lost at most when it has to start again; None: all."""
     leftovers: tuple[Leftover, ...] = ()
     """Templates that name nothing. OpenPAI runs such a job all the same, with the template in its commands."""
 
@@ -157,8 +159,9 @@ class Job:
             roles=roles,
             retry_count=fields.whole("jobRetryCount", 0, 0),
             gang=fields.mapping("extras").flag("gangAllocation", default=True),
-            max_run_time=_max_run_time(fields.mapping("extras")),
+            max_run_time=_span(fields.mapping("extras"), "maxRunTime"),
             restart=_restart(fields.mapping("extras")),
+            checkpoint_every=_span(fields.mapping("extras"), "checkpointEvery"),
             leftovers=tuple(reader.leftovers),
         )
 
@@ -192,12 +195,12 @@ def _restart(extras: Fields) -> Restart:
     return Restart(word)
 
 
-def _max_run_time(extras: Fields) -> Millis | None:
-    said = extras.get("maxRunTime")
+def _span(extras: Fields, key: str) -> Millis | None:
+    said = extras.get(key)
     try:
         return None if said is None else limit_of(said)
     except PaictlError as error:
-        raise extras.error("maxRunTime", error.message, hint=error.hint) from None
+        raise extras.error(key, error.message, hint=error.hint) from None
 
 
 class _RoleReader:

@@ -36,6 +36,8 @@ class Window:
     end: Millis
     notice: Millis = NOTICE
     reason: str = ""
+    hold: bool = False
+    """Whether the nodes are only kept free of new pods, as defragmentation does: who runs there stays."""
 
     def closes(self, now: Millis, limit: Millis | None) -> bool:
         """Whether a pod that starts now and runs for `limit` at most (None: for ever) would meet the window."""
@@ -73,7 +75,15 @@ class Windows:
 
     def active(self, now: Millis) -> dict[str, Window]:
         """The nodes that are out of service now, each with its window."""
-        return {node: window for window in self.all if window.is_active(now) for node in window.nodes}
+        return self._of(now, hold=False)
+
+    def held(self, now: Millis) -> dict[str, Window]:
+        """The nodes that are kept free of new pods now, each with its window."""
+        return self._of(now, hold=True)
+
+    def _of(self, now: Millis, *, hold: bool) -> dict[str, Window]:
+        active = (window for window in self.all if window.is_active(now) and window.hold is hold)
+        return {node: window for window in active for node in window.nodes}
 
     def longest(self, now: Millis, fits: Callable[[frozenset[str]], bool]) -> Millis | None:
         """The longest run time with which a pod `fits` beside the nodes closed to it; None if none is long enough.
@@ -103,10 +113,10 @@ class Windows:
         """Those that have not ended."""
         return Windows(tuple(window for window in self.all if now < window.end))
 
-    def free_name(self) -> str:
-        """The first ``maintenance-N`` that no window has."""
-        taken = {window.name for window in self.all}
-        return next(name for number in range(1, len(taken) + 2) if (name := f"maintenance-{number}") not in taken)
+    def free_name(self, *, hold: bool = False) -> str:
+        """The first ``maintenance-N`` that no window has; ``defrag-N`` for one that only keeps nodes free."""
+        taken, stem = {window.name for window in self.all}, "defrag" if hold else "maintenance"
+        return next(name for number in range(1, len(taken) + 2) if (name := f"{stem}-{number}") not in taken)
 
     def added(self, window: Window, now: Millis, nodes: Collection[str]) -> Windows:
         """These and one more; `nodes` are all nodes of the cluster. Raises `WindowError` for what is wrong with it."""

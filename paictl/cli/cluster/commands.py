@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from paictl.cli.cluster import embedded, importing, known, view
+from paictl.cli.cluster import defrag, embedded, importing, known, view
 from paictl.cli.cluster.events import show_events
 from paictl.cli.clusters import OutputOption, StateOption, clock_text, open_cluster
 from paictl.cli.command import App
@@ -28,6 +28,7 @@ app.command("list", epilog="paictl cluster list")(known.list_clusters)
 app.command(epilog="paictl cluster use lab")(known.use)
 app.command(epilog=known.ADD_EPILOG)(known.add)
 app.command(epilog="paictl cluster remove lab")(known.remove)
+app.add_typer(defrag.app, name="defrag")
 app.command("import", epilog=importing.EPILOG)(importing.import_)
 
 

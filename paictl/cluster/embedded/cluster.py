@@ -23,6 +23,7 @@ from paictl.cluster.versions import no_version
 from paictl.units import Millis, instant
 
 if TYPE_CHECKING:
+    from paictl.cluster.defrag import DefragPlan, GangPods
     from paictl.cluster.embedded.commands import BringUp, Line, LoggedCommand
     from paictl.cluster.embedded.live import Live
     from paictl.cluster.embedded.users import EmbeddedUsers
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from paictl.cluster.picture import Picture
     from paictl.cluster.scheduling import Impact, JobExplanation
     from paictl.remote.pipes import Pipes
+    from paictl.scheduler.defrag import Room, RoomPlan
 
 
 class EmbeddedCluster:
@@ -250,6 +252,24 @@ class EmbeddedCluster:
     def usage(self, start: datetime, end: datetime) -> DeviceTime:
         """Spans of device time that reach into a window."""
         return self._live.usage(start, end)
+
+    # --- defragmentation
+
+    def plan_moves(self, rooms: Sequence[Room]) -> DefragPlan:
+        """The moves that make room."""
+        return self._live.plan_moves(rooms)
+
+    def outrun(self, room: RoomPlan, kept: Sequence[str], *, exactly: bool) -> str:
+        """Why the moves of a room would not go as planned any more."""
+        return self._live.outrun(room, kept, exactly=exactly)
+
+    def gangs(self) -> Sequence[GangPods]:
+        """The gangs that run."""
+        return self._live.gangs()
+
+    def evict_gang(self, gang: GangPods) -> None:
+        """Evict all pods of a gang; they start again."""
+        self._live.evict_gang(gang)
 
     # --- scheduling
 

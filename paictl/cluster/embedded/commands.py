@@ -173,17 +173,39 @@ class AddWindow(LoggedCommand):
     name: str
     notice: Millis
     reason: str
+    hold: bool = False
+
+    def fields(self) -> dict[str, Any]:
+        """What a window that only keeps nodes free says more than others."""
+        found = LoggedCommand.fields(self)  # not super(): a frozen class is made anew
+        return found if self.hold else {key: value for key, value in found.items() if key != "hold"}
 
     def act(self, world: World) -> object:
         """The window."""
-        start, name = world.now if self.start is None else self.start, self.name or world.windows.free_name()
+        start, name = self.start, self.name or world.windows.free_name(hold=self.hold)
+        start = world.now if start is None else start
         end = Millis(start + self.span)
-        return world.add_window(Window(name, self.nodes, start, end, self.notice, self.reason))
+        return world.add_window(Window(name, self.nodes, start, end, self.notice, self.reason, self.hold))
 
     @classmethod
     def of(cls, line: Line) -> Self:
         """From the log."""
         return cls(**{**{key: value for key, value in line.items() if key != "do"}, "nodes": tuple(line["nodes"])})
+
+
+@frozen
+class EvictGang(LoggedCommand):
+    """Evict the pods of one group of a job, or of all of them; they start again."""
+
+    do: ClassVar[str] = "evict-gang"
+    job: str
+    group: str
+    """Empty: the whole job."""
+    reason: str
+
+    def act(self, world: World) -> None:
+        """Evict them."""
+        world.evict_gang(self.job, self.group, self.reason)
 
 
 @frozen
@@ -312,7 +334,7 @@ class RunOut(LoggedCommand):
 
 _KINDS: Final[tuple[type[LoggedCommand], ...]] = (
     BringUp, Submit, StopJob, SetNode, SetDevices, AddNode, RemoveNode, Push, SetService, RestartServices, WipeService,
-    Tick, RunOut, AddWindow, RemoveWindow,
+    Tick, RunOut, AddWindow, RemoveWindow, EvictGang,
 )  # fmt: skip
 _READERS: Final[Mapping[str, Callable[[Line], LoggedCommand]]] = {kind.do: kind.of for kind in _KINDS}
 

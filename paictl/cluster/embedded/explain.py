@@ -43,10 +43,15 @@ def explain_job(world: World, job: LiveJob, epoch: datetime) -> JobExplanation:
     from paictl.cluster.windowwaits import waits_for_windows
 
     closed = waits_for_windows(known, engine, request, job.job.max_run_time, world.windows, world.now, epoch)
-    found = closed or explained(known, engine, request, job.plan.groups.keys())
-    if closed is None and world.sharing.rules.backfill:
-        return _with_start(world, found, request, job.job.max_run_time, epoch)
-    return found
+    if closed is not None:
+        return closed
+    from paictl.cluster.defrag import with_moves
+    from paictl.cluster.embedded.defrag import scene_of
+
+    known = with_moves(explained(known, engine, request, job.plan.groups.keys()), lambda: scene_of(world), request)
+    if world.sharing.rules.backfill:
+        return _with_start(world, known, request, job.job.max_run_time, epoch)
+    return known
 
 
 def _with_start(

@@ -46,10 +46,12 @@ from paictl.units import Millis, instant, millis_between, unix_millis
 from paictl.workload.monthuse import MonthUse, month_of
 
 if TYPE_CHECKING:
+    from paictl.cluster.defrag import DefragPlan, GangPods
     from paictl.cluster.interface import MaintenanceWindow, NodeView, ServiceView
     from paictl.cluster.maintenance import WindowRequest
     from paictl.cluster.picture import Picture
     from paictl.cluster.scheduling import Impact, JobExplanation
+    from paictl.scheduler.defrag import Room, RoomPlan
 
 Given = TypeVar("Given")
 
@@ -132,12 +134,44 @@ class Live(WithPages, ImaginedPods):
         """Add a maintenance window."""
         start = None if request.start is None else millis_between(self.epoch, request.start)
         nodes = tuple(dict.fromkeys(request.nodes))
-        command = commands.AddWindow(nodes, request.span, start, request.name, request.notice, request.reason)
+        command = commands.AddWindow(nodes, request.span, start, request.name, request.notice, request.reason,
+                                     request.hold)  # fmt: skip
         return self._write(command, lambda world: shown(world.windows.all[-1:], world.now, self.epoch)[0])
 
     def remove_window(self, name: str) -> None:
         """Remove a maintenance window."""
         self._write(commands.RemoveWindow(name), lambda _: None)
+
+    # --- defragmentation
+
+    def plan_moves(self, rooms: Sequence[Room]) -> DefragPlan:
+        """The moves that make room."""
+        from paictl.cluster.defrag import planned_moves  # late, as below: only this request needs it
+        from paictl.cluster.embedded.defrag import scene_of
+
+        with self._world() as world:
+            return planned_moves(world.name, scene_of(world), rooms)
+
+    def outrun(self, room: RoomPlan, kept: Sequence[str], *, exactly: bool) -> str:
+        """Why the moves of a room would not go as planned any more."""
+        from paictl.cluster.defrag import outrun
+        from paictl.cluster.embedded.defrag import scene_of
+
+        with self._world() as world:
+            return outrun(scene_of(world), room, kept, exactly=exactly) or ""
+
+    def gangs(self) -> Sequence[GangPods]:
+        """The gangs that run."""
+        from paictl.cluster.embedded.defrag import gangs_of
+
+        with self._world() as world:
+            return gangs_of(world)
+
+    def evict_gang(self, gang: GangPods) -> None:
+        """Evict all pods of a gang."""
+        from paictl.cluster.defrag import REASON
+
+        self._write(commands.EvictGang(gang.job, gang.group, REASON), lambda _: None)
 
     # --- jobs
 

@@ -27,11 +27,12 @@ def node_views(world: World, epoch: datetime) -> list[NodeView]:
             if broken.get(run.info.node, set()).intersection(run.info.devices):
                 at_risk.setdefault(run.info.node, []).append(pod)
             used[run.info.node] = used.get(run.info.node, 0) + len(run.info.devices)
-    cells, closed = world.dispatcher.nodes, world.windows.active(world.now)
+    cells, closed, kept = world.dispatcher.nodes, world.windows.active(world.now), world.windows.held(world.now)
     return [
         NodeView(
             node.machine, node.condition, instant(epoch, node.since), used.get(name, 0), tuple(pods.get(name, ())),
             f"in maintenance ({closed[name].name})" if name in closed
+            else f"kept free of new pods ({kept[name].name})" if name in kept
             else NO_CELL if cells is not None and node.machine.role is NodeRole.WORKER and name not in cells else "",
             node.bad_devices, tuple(at_risk.get(name, ())),
         )

@@ -41,8 +41,12 @@ class WithWindows:
         """Add a window; raises `WindowError` for what is wrong with it."""
         workers = [node.machine.name for node in self.machines if node.machine.role is NodeRole.WORKER]
         self.windows = self.windows.added(window, self.loop.now, workers)
-        for node in window.nodes:
+        for node in () if window.hold else window.nodes:
             self._say(EventKind.MAINTENANCE_PLANNED, f"node/{node}", window_words(window), window=window.name)
+        if window.hold:  # nobody has to leave, so there is nothing to say
+            self.loop.schedule(window.end, EventPriority.TIMER, Timer(END, window.name, window.start))
+            self._settle()
+            return window
         for kind, at in ((NOTICE, window.start - window.notice), (BEGIN, window.start), (END, window.end)):
             # after the ends and limits of the same instant: who ends when the window begins has not met it
             self.loop.schedule(Millis(at), EventPriority.TIMER, Timer(kind, window.name, window.start))
@@ -86,7 +90,7 @@ class WithWindows:
             self._ended(window, f"window {window.name} is over")
 
     def _ended(self, window: Window, said: str) -> None:
-        for node in window.nodes:
+        for node in () if window.hold else window.nodes:
             self._say(EventKind.MAINTENANCE_ENDED, f"node/{node}", said, window=window.name)
         self.dispatcher.reconsider()
 

@@ -333,6 +333,22 @@ class World(WithWindows):
         self._follow(self.jobs[key], lifecycle.stop(self.jobs[key].status))
         self._settle()
 
+    def evict_gang(self, key: str, group: str, reason: str) -> None:
+        """Evict the running pods of one group of a job, of all with an empty `group`; they start again."""
+        self.services.need(API)
+        self.services.need(CONTROLLER)
+        job = self.jobs.get(key)
+        uids = [
+            job.pod(ref).uid for ref, _ in job.running() if not group or job.request(ref).group == group
+        ] if job is not None else []  # fmt: skip
+        if not uids:
+            raise ConflictError(text("no pod of {gang} is running any more", gang=group or key),
+                                hint=text("the cluster has changed since; make a new plan"))  # fmt: skip
+        for uid in uids:
+            if uid in self.pods:  # the others of a gang end with the first
+                self._pod_over(uid, PodChange.LOST, reason)
+        self._settle()
+
     # --- nodes
 
     def add_node(self, machine: MachineSpec) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from paictl.cluster.configured import ConfigSnapshot
@@ -53,6 +53,10 @@ from paictl.remote.kube.objects import NOT_FOUND, find, path_of
 from paictl.remote.pipes import Pipes
 from paictl.units import DurationError, Millis, parse_duration
 from paictl.workload.usagebook import UsageBook
+
+if TYPE_CHECKING:
+    from paictl.cluster.defrag import DefragPlan, GangPods
+    from paictl.scheduler.defrag import Room, RoomPlan
 
 _OPENPAI: Final = "default"
 """The namespace in which OpenPAI keeps what it was told."""
@@ -308,6 +312,28 @@ class KubernetesCluster:
         """The jobs that would be worse off by other configuration files."""
         with told():
             return self._looker.impact(files)
+
+    # --- defragmentation
+
+    def plan_moves(self, rooms: Sequence[Room]) -> DefragPlan:
+        """The moves that make room, by the configuration that the scheduler has loaded."""
+        with told():
+            return self._looker.plan_moves(self.name, rooms)
+
+    def outrun(self, room: RoomPlan, kept: Sequence[str], *, exactly: bool) -> str:
+        """Why the moves of a room would not go as planned any more."""
+        with told():
+            return self._looker.outrun(room, kept, exactly=exactly)
+
+    def gangs(self) -> Sequence[GangPods]:
+        """The gangs that run."""
+        with told():
+            return self._looker.gangs()
+
+    def evict_gang(self, gang: GangPods) -> None:
+        """Evict all pods of a gang by the Eviction API, which knows disruption budgets."""
+        with told():
+            self._looker.evict_gang(gang)
 
     # --- configuration
 

@@ -24,7 +24,9 @@ from paictl.units import Millis, millis_between
 from paictl.workload.windows import Windows
 
 if TYPE_CHECKING:
+    from paictl.cluster.defrag import DefragPlan, DefragScene, GangPods
     from paictl.cluster.kubernetes.scheduling import ClusterSnapshot
+    from paictl.scheduler.defrag import Room, RoomPlan
     from paictl.workload.budgets import Used
 
 _GOING_ON: Final = {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}
@@ -49,7 +51,13 @@ class SchedulingReader:
 
         pai, configuration = self._jobs.find(key), self._configuration()
         windows, now = self._ahead()
-        return explain_job(self._scene([pai]), configuration, pai, windows, now, self._month(configuration))
+        scene = self._scene([pai])
+        found = explain_job(scene, configuration, pai, windows, now, self._month(configuration))
+        if found.scheduler is None:
+            return found
+        from paictl.cluster.defrag import with_moves
+
+        return with_moves(found, self._gang_scene, found.scheduler.request)
 
     def foresee(self, request: JobRequest) -> JobExplanation:
         """The explanation of a job as if it had been submitted now."""
@@ -92,6 +100,40 @@ class SchedulingReader:
 
         jobs, _ = self._jobs.everything()
         return list(impact_of(self._scene(jobs), self._newest(), ConfigSnapshot(0, files)))
+
+    def plan_moves(self, cluster: str, rooms: Sequence[Room]) -> DefragPlan:
+        """The moves that make room."""
+        from paictl.cluster.defrag import planned_moves
+
+        return planned_moves(cluster, self._gang_scene(), rooms)
+
+    def outrun(self, room: RoomPlan, kept: Sequence[str], *, exactly: bool) -> str:
+        """Why the moves of a room would not go as planned any more."""
+        from paictl.cluster.defrag import outrun
+
+        return outrun(self._gang_scene(), room, kept, exactly=exactly) or ""
+
+    def gangs(self) -> Sequence[GangPods]:
+        """The gangs that run."""
+        from paictl.cluster.kubernetes.defrag import gangs_of
+
+        jobs, _ = self._jobs.everything()
+        _, now = self._ahead()
+        return gangs_of(self._scene(jobs), self._configuration(), now)
+
+    def evict_gang(self, gang: GangPods) -> None:
+        """Evict all pods of a gang."""
+        from paictl.cluster.kubernetes.defrag import evict
+
+        evict(self._client, gang, self._all("/api/v1/pods", _GOING_ON))
+
+    def _gang_scene(self) -> DefragScene:
+        from paictl.cluster.kubernetes.defrag import scene_of
+
+        jobs, _ = self._jobs.everything()
+        windows, now = self._ahead()
+        lasting = Windows(tuple(one for one in windows if not one.hold))
+        return scene_of(self._client, self._scene(jobs), self._configuration(), lasting, now)
 
     def _scene(self, jobs: Sequence[PaiJob]) -> ClusterSnapshot:
         from paictl.cluster.kubernetes.scheduling import ClusterSnapshot

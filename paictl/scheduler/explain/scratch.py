@@ -13,6 +13,7 @@ from paictl.scheduler.groups import hold_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from contextlib import AbstractContextManager
 
     from paictl.scheduler.decision import Decision
     from paictl.scheduler.engine import Engine
@@ -27,6 +28,23 @@ Repair: TypeAlias = "tuple[str, int | None]"
 
 BUDGET: Final = 2000
 """Changes that one search for a smallest part may try: a fraction of a second, whatever the size of the cluster."""
+
+
+@contextmanager
+def imagined(engine: Engine) -> Iterator[None]:
+    """Whatever is done to the engine inside is undone at the end."""
+    journal, version, names = engine.state.journal, engine.version, engine.state.groups.by_name
+    mark = journal.begin()
+    order = list(names)
+    try:
+        yield
+    finally:
+        journal.rollback(mark)
+        engine.version = version
+        if list(names) != order:  # what was dropped came back at the end; inspection lists groups in order
+            groups = {name: names[name] for name in order}
+            names.clear()
+            names.update(groups)
 
 
 class Scratch:
@@ -50,22 +68,9 @@ class Scratch:
         """The state as it is imagined at the moment."""
         return self.engine.state
 
-    @contextmanager
-    def imagine(self) -> Iterator[None]:
+    def imagine(self) -> AbstractContextManager[None]:
         """Whatever is done to the engine inside is undone at the end."""
-        engine, journal = self.engine, self.engine.state.journal
-        version, names = engine.version, engine.state.groups.by_name
-        mark = journal.begin()
-        order = list(names)
-        try:
-            yield
-        finally:
-            journal.rollback(mark)
-            engine.version = version
-            if list(names) != order:  # what was dropped came back at the end; inspection lists groups in order
-                groups = {name: names[name] for name in order}
-                names.clear()
-                names.update(groups)
+        return imagined(self.engine)
 
     def end(self, names: Iterable[str]) -> None:
         """All pods of some groups are gone, as far as the groups are still there."""

@@ -72,6 +72,7 @@ def unknown_plugin_role(document: Document) -> Findings:
 
 
 KNOWN = (
+    "checkpointEvery",
     "com.microsoft.pai.runtimeplugin",
     "gangAllocation",
     "hivedScheduler",
@@ -127,7 +128,9 @@ _CALLBACKS: Final = ("plugin", "callbacks", "failurePolicy")
 """Keys of a prerequisite that only mean something together, and only with the plugin cmd."""
 
 
-_READ: Final = frozenset({"hivedScheduler", "gangAllocation", "maxRunTime", "restart", "submitFrom"})
+_READ: Final = frozenset(
+    {"checkpointEvery", "hivedScheduler", "gangAllocation", "maxRunTime", "restart", "submitFrom"}
+)
 """Extras that mean something here, or that only say which program wrote the job."""
 
 

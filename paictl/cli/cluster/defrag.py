@@ -1,0 +1,192 @@
+"""`paictl cluster defrag`: move running gangs so that there is room for a larger one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from paictl.cli import console
+from paictl.cli import names as names_of
+from paictl.cli.clusters import OutputOption, StateOption, Yes, confirm, open_cluster
+from paictl.cli.command import App
+from paictl.cli.console import Output, said, spoken, write, write_data, write_table
+from paictl.cluster.defrag import DefragPlan, RoomOutcome, plan_data, read_room
+from paictl.errors import ExitCode, PaictlError
+from paictl.i18n import counted
+from paictl.operate.defrag import make_room, read_plan, refuse_outrun
+from paictl.operate.maintenance import read_span
+from paictl.scheduler.defrag import Obstacle, Room
+from paictl.units import span_text
+from paictl.words import listed
+
+EXAMPLES = """
+    paictl cluster defrag plan --for 4xV100-NODE
+    paictl cluster defrag apply --for 4xV100-NODE
+"""
+
+app = App(help="Move running gangs to make room for a larger one.", epilog=EXAMPLES)
+
+For = Annotated[
+    list[str] | None,
+    typer.Option("--for", metavar="CELLS", help="Cells to free, e.g. 4xV100-NODE; repeatable."),
+]
+Level = Annotated[
+    list[str] | None, typer.Option("--level", metavar="TYPE", help="One whole cell of a type, e.g. a rack; repeatable.")
+]
+Tenant = Annotated[
+    str,
+    typer.Option("--vc", metavar="VC", autocompletion=names_of.vcs,
+                 help="Free cells of this virtual cluster's promise, for a guaranteed gang (default: any free cells, "
+                      "for an opportunistic gang)."),
+]  # fmt: skip
+
+
+@app.command(
+    epilog="""
+    paictl cluster defrag plan --for 4xV100-NODE
+    paictl cluster defrag plan --for 2xV100-NODE --vc research
+    paictl cluster defrag plan --level V100-RACK -o json > plan.json
+"""
+)
+def plan(
+    cells: For = None, level: Level = None, vc: Tenant = "", output: OutputOption = Output.TABLE,
+    state: StateOption = None,
+) -> None:  # fmt: skip
+    """Show the fewest moves that make room, what they lose, and where each gang would go. Changes nothing."""
+    made = open_cluster(state).plan_moves(_rooms(cells, level, vc))
+    _show(made, output)
+    if not made.whole:
+        raise typer.Exit(ExitCode.NEGATIVE)
+
+
+@app.command(
+    epilog="""
+    paictl cluster defrag apply --for 4xV100-NODE
+    paictl cluster defrag apply --plan plan.json --yes --timeout 15m
+    paictl cluster defrag apply --for 4xV100-NODE --dry-run
+"""
+)
+def apply(
+    cells: For = None, level: Level = None, vc: Tenant = "",
+    plan_file: Annotated[
+        Path | None, typer.Option("--plan", metavar="FILE", help="Apply a plan made with: plan -o json > FILE.")
+    ] = None,
+    timeout: Annotated[
+        str, typer.Option("--timeout", metavar="SPAN", help="How long each gang may take to run again.")
+    ] = "10m",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan, and move nothing.")] = False,
+    yes: Yes = False, output: OutputOption = Output.TABLE, state: StateOption = None,
+) -> None:  # fmt: skip
+    """Move the gangs of a plan one by one: evict a gang, wait until it runs again, then move the next.
+
+    Nothing new is placed on the freed nodes meanwhile. A plan that no longer fits the cluster is refused. After Ctrl-C
+    or a failure, gangs stay where they are: run the same command again to continue from there.
+    """
+    cluster = open_cluster(state)
+    if plan_file is not None and (cells or level or vc):
+        raise PaictlError("--plan says what to free already", hint="leave out --for, --level and --vc")
+    longest = read_span(timeout)
+    made = read_plan(plan_file, cluster) if plan_file is not None else cluster.plan_moves(_rooms(cells, level, vc))
+    if plan_file is not None:
+        refuse_outrun(cluster, made)
+    if output is Output.TABLE or dry_run:
+        _show(made, output)
+    if not made.whole:
+        raise typer.Exit(ExitCode.NEGATIVE)
+    if dry_run:
+        return
+    if made.moves:
+        confirm(console.said(counted("moving {count} gang", "moving {count} gangs", len(made.moves))), "yes", yes=yes)
+        make_room(cluster, made, longest, lambda move: console.info(
+            spoken("{gang} runs again on {nodes}", gang=move.key, nodes=listed(_nodes(move.after)))
+        ))  # fmt: skip
+    if output is not Output.TABLE:
+        write_data({**plan_data(made), "applied": True}, output)
+    elif made.moves:
+        write(spoken("done: {cells} free now", cells=listed(_wanted(room) for room in made.rooms)))
+
+
+def _rooms(cells: list[str] | None, level: list[str] | None, vc: str) -> list[Room]:
+    """What is asked for; raises `PaictlError` for nothing."""
+    rooms = [read_room(word, vc) for one in cells or () for word in one.replace(",", " ").split()]
+    rooms += [Room(1, one, vc) for one in level or ()]
+    if not rooms:
+        raise PaictlError("nothing to free was given", hint="paictl cluster defrag plan --for 4xV100-NODE")
+    return rooms
+
+
+def _show(made: DefragPlan, output: Output) -> None:
+    if output is not Output.TABLE:
+        write_data(plan_data(made), output)
+        return
+    for room in made.rooms:
+        write("\n".join(_lines(room)))
+    if made.moves:
+        write_table(
+            ("GANG", "VC", "CLASS", "DEVICES", "LOSES", "FROM", "TO"),
+            [
+                (
+                    move.key, move.vc, said("guaranteed" if move.guaranteed else "opportunistic"), move.devices,
+                    span_text(move.lost), listed(_nodes(move.before), 3), listed(_nodes(move.after), 3),
+                )
+                for move in made.moves
+            ],
+        )  # fmt: skip
+        write(_payers(made))
+
+
+def _payers(made: DefragPlan) -> str:
+    """What is lost by tenant, in device hours."""
+    lost: dict[str, float] = {}
+    for move in made.moves:
+        lost[move.vc] = lost.get(move.vc, 0.0) + move.devices * move.lost / 3_600_000
+    return spoken(
+        "work lost by restarts, in device hours: {lost}",
+        lost=", ".join(f"{vc} {hours:.2f}" for vc, hours in sorted(lost.items())),
+    )
+
+
+def _lines(room: RoomOutcome) -> Iterator[str]:
+    wanted = _wanted(room)
+    if room.plan is None:
+        yield _refused(room)
+        return
+    if not room.moves:
+        yield spoken("{cells}: already free ({where}), nothing to move", cells=wanted, where=listed(room.plan.cells, 4))
+    else:
+        yield console.said(counted(
+            "{cells}: free after {count} move ({where})", "{cells}: free after {count} moves ({where})",
+            len(room.moves), cells=wanted, where=listed(room.plan.cells, 4),
+        ))  # fmt: skip
+        if not room.plan.exact:
+            yield spoken("the search was cut short: cheaper moves may exist")
+    if not room.plan.starts:
+        yield spoken("a gang that fills these cells would still wait: some of the hardware cannot be used for it")
+    elif room.plan.yields:
+        yield spoken("a guaranteed gang that fills them preempts: {gangs}", gangs=listed(room.plan.yields, 4))
+
+
+def _refused(room: RoomOutcome) -> str:
+    assert room.refusal is not None  # noqa: S101 - there is one or a plan
+    wanted, refusal = _wanted(room), room.refusal
+    match refusal.obstacle:
+        case Obstacle.NO_PLACE:
+            return spoken("{cells}: no moves make them free, because the moved gangs find no other place", cells=wanted)
+        case Obstacle.UNUSABLE if refusal.fixed:
+            return spoken("{cells}: at most {most} can be made free; these gangs cannot be moved: {gangs}",
+                          cells=wanted, most=refusal.most, gangs=listed(refusal.fixed, 4))  # fmt: skip
+        case _:
+            return spoken("{cells}: at most {most} can be made free, because others are bad, reserved or in "
+                          "maintenance", cells=wanted, most=refusal.most)  # fmt: skip
+
+
+def _wanted(room: RoomOutcome) -> str:
+    cells = f"{room.number}x{room.cell_type}"
+    return spoken("{cells} of {vc}", cells=cells, vc=room.vc) if room.vc else cells
+
+
+def _nodes(places: object) -> list[str]:
+    return sorted({node for node, _ in places})  # type: ignore[attr-defined]

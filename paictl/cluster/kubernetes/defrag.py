@@ -1,0 +1,213 @@
+"""Gangs of a Kubernetes cluster as defragmentation sees them, and their eviction by the API."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from paictl.cluster.defrag import DefragScene, GangPods, lost_time, weight
+from paictl.cluster.kubernetes.held import month_used
+from paictl.cluster.kubernetes.names import CHECKPOINT_EVERY, JOBS_NAMESPACE, MAX_RUN_TIME, user_of
+from paictl.cluster.kubernetes.paijob.names import KEY
+from paictl.cluster.kubernetes.paijob.seen import read_pod
+from paictl.cluster.kubernetes.times import read_time
+from paictl.cluster.maintenance import UNIX
+from paictl.cluster.values import ClusterError, ConflictError
+from paictl.errors import PaictlError
+from paictl.i18n import text
+from paictl.remote.kube import budgets, pods
+from paictl.remote.kube.pods import Eviction
+from paictl.scheduler.defrag import RunningGang
+from paictl.units import Millis, millis_between
+from paictl.workload.budgets import BudgetLevel
+from paictl.workload.fields import JobError
+from paictl.workload.runlimits import limit_of
+from paictl.workload.windows import Windows
+
+if TYPE_CHECKING:
+    from paictl.cluster.configured import ConfigSnapshot
+    from paictl.cluster.kubernetes.paijob.resource import PaiJob
+    from paictl.cluster.kubernetes.scheduling import ClusterSnapshot
+    from paictl.cluster.pods.recovering import Recovered
+    from paictl.remote.kube.client import KubeClient
+    from paictl.scheduler.request import PodRequest
+    from paictl.workload.budgets import Used
+    from paictl.workload.sharing import Sharing
+
+Json = Mapping[str, Any]
+
+
+def scene_of(
+    client: KubeClient, snapshot: ClusterSnapshot, configuration: ConfigSnapshot, windows: Windows, now: Millis
+) -> DefragScene:
+    """What a plan is made from; `windows` and `now` count from 1970."""
+    found = snapshot.recovered(configuration)
+    rules = configuration.sharing
+    used = month_used(client, datetime.now(UTC)) if rules.budgets else {}
+    rows = []
+    for gang, members in _gangs(snapshot, found, now):
+        requests: dict[str, PodRequest] = {}
+        for pod in members:
+            request = found.readings[_uid(pod)].request
+            requests.setdefault(request.group, request)
+        fixed, near = _budget(rules, gang, members[0], used)
+        if not gang.job and not all(map(_controlled, members)):
+            fixed = text("nobody starts its pods again: they have no controller")
+        closed = windows.closed(now, _limit(members[0]))
+        rows.append((
+            RunningGang(gang.key, tuple(requests[name] for name in sorted(requests)),
+                        weight(gang, near_budget=near), fixed, closed),
+            gang,
+        ))  # fmt: skip
+    return DefragScene(found.engine, rows, windows.closed(now, None))
+
+
+def gangs_of(snapshot: ClusterSnapshot, configuration: ConfigSnapshot, now: Millis) -> tuple[GangPods, ...]:
+    """The gangs that run."""
+    return tuple(gang for gang, _ in _gangs(snapshot, snapshot.recovered(configuration), now))
+
+
+def _gangs(snapshot: ClusterSnapshot, found: Recovered, now: Millis) -> Iterator[tuple[GangPods, list[Json]]]:
+    """What starts again together, with its pods that hold devices."""
+    jobs = {job.key: job for job in snapshot.jobs}
+    groups = found.engine.state.groups
+    together: dict[str, list[Json]] = {}
+    about: dict[str, tuple[str, str]] = {}
+    for pod in snapshot.pods:
+        uid = _uid(pod)
+        if uid not in groups.slots or uid not in found.readings:
+            continue
+        group, job = groups.slots[uid][0], _job_of(pod)
+        whole_job = job in jobs and _is_gang(jobs[job])
+        key = job if whole_job else group
+        if job and not whole_job:
+            seen = read_pod(pod)
+            key = f"{job}/{seen.role}[{seen.index}]" if seen is not None and _is_single(groups, group) else key
+        together.setdefault(key, []).append(pod)
+        about[key] = job, "" if whole_job else group
+    for key, members in together.items():
+        job, group = about[key]
+        yield _pods(found, key, job, group, members, jobs.get(job), now), members
+
+
+def _is_single(groups: Any, name: str) -> bool:
+    return sum(pods for _, pods in groups.by_name[name].members) == 1
+
+
+def _pods(
+    found: Recovered, key: str, job: str, group: str, members: Sequence[Json], pai: PaiJob | None, now: Millis
+) -> GangPods:  # fmt: skip
+    groups = found.engine.state.groups
+    names = {groups.slots[_uid(pod)][0] for pod in members}
+    held = [groups.by_name[name] for name in sorted(names)]
+    began = min((_started(pod, now) for pod in members), default=now)
+    number = sum(pods for one in held for _, pods in one.members)
+    running = all((pod.get("status") or {}).get("phase") == "Running" and not _leaves(pod) for pod in members)
+    return GangPods(
+        key, job, group, held[0].vc, held[0].priority, any(one.virtual is not None for one in held),
+        sum(leaves * pods for one in held for leaves, pods in one.members),
+        lost_time(began, now, _checkpoint(pai, members[0])),
+        tuple((_uid(pod), str(pod["spec"].get("nodeName", ""))) for pod in members),
+        running and len(members) == number,
+    )  # fmt: skip
+
+
+def _uid(pod: Json) -> str:
+    return str(pod["metadata"]["uid"])
+
+
+def _leaves(pod: Json) -> bool:
+    return bool(pod["metadata"].get("deletionTimestamp"))
+
+
+def _job_of(pod: Json) -> str:
+    """The key of the job of ours that a pod belongs to, empty if there is none."""
+    about = pod["metadata"]
+    return str((about.get("annotations") or {}).get(KEY, "")) if about.get("namespace") == JOBS_NAMESPACE else ""
+
+
+def _is_gang(job: PaiJob) -> bool:
+    try:
+        return job.job.gang
+    except JobError:
+        return True
+
+
+def _controlled(pod: Json) -> bool:
+    """Whether somebody starts a pod again that is evicted."""
+    return any(owner.get("controller") is True for owner in pod["metadata"].get("ownerReferences") or ())
+
+
+def _started(pod: Json, now: Millis) -> Millis:
+    at = read_time((pod.get("status") or {}).get("startTime"))
+    return now if at is None else millis_between(UNIX, at)
+
+
+def _limit(pod: Json) -> Millis | None:
+    said = str((pod["metadata"].get("annotations") or {}).get(MAX_RUN_TIME, ""))
+    if said.endswith("ms") and said[:-2].isdecimal():
+        return Millis(int(said[:-2]))
+    seconds = (pod.get("spec") or {}).get("activeDeadlineSeconds")
+    return Millis(1000 * seconds) if isinstance(seconds, int) and not isinstance(seconds, bool) else None
+
+
+def _checkpoint(job: PaiJob | None, pod: Json) -> Millis | None:
+    """How often a gang saves its work, by its job or its pods' annotation; None: it does not say."""
+    try:
+        if job is not None:
+            return job.job.checkpoint_every
+        said = (pod["metadata"].get("annotations") or {}).get(CHECKPOINT_EVERY)
+        return None if said is None else limit_of(str(said))
+    except PaictlError:
+        return None
+
+
+def _budget(rules: Sharing, gang: GangPods, pod: Json, used: Used | None) -> tuple[str, bool]:
+    """Why a budget would keep a gang from starting again, and whether one of its budgets is nearly used up."""
+    if not rules.budgets or used is None:
+        return "", False
+    states = rules.budgets.concerning(gang.vc, user_of(pod), used)
+    holding = next((state for state in states if state.holds), None)
+    if holding is not None:
+        return text("it would not start again: {reason}", reason=holding.reason(datetime.now(UTC))), False
+    return "", any(state.level is not BudgetLevel.OK for state in states)
+
+
+# --- eviction
+
+
+def evict(client: KubeClient, gang: GangPods, members: Sequence[Json]) -> None:
+    """Evict the pods of a gang, as a whole or, while a budget protects one of them, not at all.
+
+    Raises `ConflictError` if other pods run by now, `ClusterError` with the server's words if it refuses.
+    """
+    wanted = {uid for uid, _ in gang.pods}
+    found = [
+        (str(pod["metadata"].get("namespace", "default")), str(pod["metadata"]["name"]), _uid(pod))
+        for pod in members if _uid(pod) in wanted and not _leaves(pod)
+    ]  # fmt: skip
+    if len(found) < len(wanted):
+        raise ConflictError(text("no pod of {gang} is running any more", gang=gang.key) if not found
+                            else text("some pods of {gang} are gone", gang=gang.key),
+                            hint=text("the cluster has changed since; make a new plan"))  # fmt: skip
+    refused = {
+        pod: why for pod in found for answer, why in [pods.evict(client, *pod, only_ask=True)]
+        if answer is Eviction.REFUSED
+    }  # fmt: skip
+    if not refused and len(found) > 1:
+        refused = budgets.overdrawn(client, found)
+    if refused:
+        (space, name, _), why = next(iter(refused.items()))
+        raise _protected(gang, f"{space}/{name}", why)
+    for space, name, uid in found:
+        answer, why = pods.evict(client, space, name, uid)
+        if answer is Eviction.REFUSED:
+            raise _protected(gang, f"{space}/{name}", why)
+
+
+def _protected(gang: GangPods, pod: str, why: str) -> ClusterError:
+    return ClusterError(
+        text("{gang} cannot be evicted now: pod {pod}: {reason}", gang=gang.key, pod=pod, reason=why),
+        hint="wait until the budget allows it, and apply again",
+    )

@@ -1,0 +1,172 @@
+"""Defragmentation: a plan, and its moves made gang by gang, each only when the one before is back."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Final, Protocol
+
+from paictl.cluster.defrag import HOW_TO_PLAN, DefragMove, DefragPlan, GangPods, RoomOutcome, plan_data, plan_from
+from paictl.cluster.interface import ConflictError, Defragmented, HandClock, Identity, Jobs, Maintained
+from paictl.cluster.maintenance import WindowRequest
+from paictl.errors import ExitCode, PaictlError
+from paictl.files import write_together
+from paictl.i18n import text
+from paictl.units import Millis, span_text
+
+LOOK_EVERY: Final = 1.0
+"""Seconds between two looks at whether a gang is back."""
+NOTICED_AFTER: Final = 2.0
+"""Seconds until the scheduler of a real cluster knows for sure which nodes are kept free."""
+_SLACK: Final = Millis(600_000)
+"""For so much longer than all moves may take nodes are kept free, should this process be killed."""
+
+
+class DefragPorts(Identity, Jobs, Maintained, Defragmented, Protocol):
+    """What defragmentation needs of a cluster."""
+
+
+class MovingError(PaictlError):
+    """The moves could not all be made; what was moved stays where it is, and a new plan starts from there."""
+
+    exit_code = ExitCode.PARTIAL
+
+
+def write_plan(path: Path, plan: DefragPlan) -> None:
+    """Keep a plan in a file; raises `PaictlError`."""
+    write_together(path.parent, {path.name: json.dumps(plan_data(plan), indent=2) + "\n"}, force=True)
+
+
+def read_plan(path: Path, cluster: Identity) -> DefragPlan:
+    """A plan from a file; raises `PaictlError` if it holds none, or one of another cluster."""
+    try:
+        plan = plan_from(json.loads(path.read_text(encoding="utf-8")))
+    except OSError as error:
+        raise PaictlError(text("cannot be read: {strerror}", strerror=error.strerror), where=str(path)) from None
+    except ValueError:
+        raise PaictlError("holds no plan of defragmentation", where=str(path), hint=HOW_TO_PLAN) from None
+    except PaictlError as error:
+        error.where = str(path)
+        raise
+    if plan.cluster != cluster.name:
+        raise ConflictError(
+            text("is a plan for cluster {value}, but this is {name}", value=plan.cluster, name=cluster.name),
+            where=str(path),
+        )
+    return plan
+
+
+def refuse_outrun(cluster: DefragPorts, plan: DefragPlan) -> None:
+    """Raise `ConflictError` if the first moves of a plan would not go as planned any more.
+
+    Moves of later rooms are looked at when their turn comes: until then they stand on moves that are not made.
+    """
+    for room in plan.rooms:
+        if room.plan is not None and room.moves:
+            _check(cluster, room, [], exactly=True)
+            return
+
+
+def make_room(
+    cluster: DefragPorts, plan: DefragPlan, timeout: Millis, moved: Callable[[DefragMove], None] = lambda _: None
+) -> None:
+    """Make the moves of a plan; `timeout` is how long a gang may take to come back, `moved` is told of each.
+
+    The nodes of the rooms take no new pods meanwhile. Raises `ConflictError` if the cluster has outrun the plan before
+    anything was moved, `MovingError` afterwards.
+    """
+    _refuse_another(cluster)
+    refuse_outrun(cluster, plan)
+    kept: list[str] = []
+    done = 0
+    with _kept(cluster, plan, timeout) as keep:
+        for room in plan.rooms:
+            if room.plan is None:
+                continue
+            keep(room.plan.nodes)
+            for number, move in enumerate(room.moves):
+                try:
+                    if number or kept:
+                        _check(cluster, room, kept, exactly=False, done=number)
+                    _move(cluster, move, timeout)
+                except PaictlError as error:
+                    if not done and isinstance(error, ConflictError):
+                        raise
+                    raise MovingError(
+                        text("{done} of {all} gangs were moved: {reason}", done=done, all=len(plan.moves),
+                             reason=error.message),
+                        hint=error.hint or "see what is left to do: paictl cluster defrag plan",
+                    ) from None  # fmt: skip
+                done += 1
+                moved(move)
+            kept += room.plan.nodes
+
+
+def _refuse_another(cluster: DefragPorts) -> None:
+    for window in cluster.windows():
+        if window.hold:
+            raise ConflictError(
+                text("nodes are kept free by {name} already: another apply is at work, or was killed",
+                     name=window.name),
+                hint=text("if none is at work: paictl maintenance remove {name}", name=window.name),
+            )  # fmt: skip
+
+
+def _check(cluster: DefragPorts, room: RoomOutcome, kept: list[str], *, exactly: bool, done: int = 0) -> None:
+    assert room.plan is not None  # noqa: S101 - asked before
+    why = cluster.outrun(replace(room.plan, moves=room.plan.moves[done:]), kept, exactly=exactly)
+    if why:
+        raise ConflictError(text("the cluster has changed since the plan was made: {reason}", reason=why),
+                            hint="make a new one: paictl cluster defrag plan")  # fmt: skip
+
+
+@contextmanager
+def _kept(cluster: DefragPorts, plan: DefragPlan, timeout: Millis) -> Iterator[Callable[[tuple[str, ...]], None]]:
+    """Nodes can be kept free of new pods inside; they are given back at the end, or by themselves if that never comes.
+
+    Nodes of windows that others add meanwhile are theirs.
+    """
+    names: list[str] = []
+    span = Millis(timeout * max(1, len(plan.moves)) + _SLACK)
+
+    def keep(nodes: tuple[str, ...]) -> None:
+        if nodes:
+            reason = text("kept free for a larger gang (paictl cluster defrag apply)")
+            names.append(cluster.add_window(WindowRequest(nodes, span, reason=reason, hold=True)).name)
+            if not isinstance(cluster, HandClock):  # its scheduler follows windows, and may not have heard of this one
+                time.sleep(NOTICED_AFTER)
+
+    try:
+        yield keep
+    finally:
+        for name in names:
+            if any(window.name == name for window in cluster.windows()):
+                cluster.remove_window(name)
+
+
+def _move(cluster: DefragPorts, move: DefragMove, timeout: Millis) -> None:
+    """Evict a gang and wait until it runs again, as a whole and with other pods; it may also have ended since."""
+    gang = next((one for one in cluster.gangs() if one.key == move.key), None)
+    if gang is None or not gang.whole:
+        raise ConflictError(text("{gang} is not running any more", gang=move.key),
+                            hint="make a new plan: paictl cluster defrag plan")  # fmt: skip
+    cluster.evict_gang(gang)
+    gone = {uid for uid, _ in gang.pods}
+    until = time.monotonic() + timeout / 1000
+    while not _is_back(cluster, gang, gone):
+        if time.monotonic() >= until:
+            said = text("{gang} has not come back within {span}", gang=move.key, span=span_text(timeout))
+            hint = text("see why it waits: paictl job explain {job}", job=gang.job) if gang.job else "see its pods"
+            raise PaictlError(said, hint=hint)
+        time.sleep(min(LOOK_EVERY, max(0.0, until - time.monotonic())))
+
+
+def _is_back(cluster: DefragPorts, gang: GangPods, gone: set[str]) -> bool:
+    now = next((one for one in cluster.gangs() if one.key == gang.key), None)
+    if now is not None and now.whole and gone.isdisjoint(uid for uid, _ in now.pods):
+        return True
+    return bool(gang.job) and now is None and cluster.job(gang.job).state.ended

@@ -1,0 +1,12 @@
+"""Room for a large gang: the fewest moves of running gangs that make whole cells free (`docs/defragmentation.md`).
+
+What a move leads to is not reasoned out but tried on the engine itself, in a scratch that always rolls back. This
+package knows neither clocks nor clusters: what a gang loses by a move is a number that the caller gives.
+"""
+
+from paictl.scheduler.defrag.checking import why_outrun
+from paictl.scheduler.defrag.model import GangMove, NoRoom, Obstacle, Room, RoomPlan, RunningGang
+from paictl.scheduler.defrag.planner import find_room
+from paictl.scheduler.defrag.weights import weight_of
+
+__all__ = ["GangMove", "NoRoom", "Obstacle", "Room", "RoomPlan", "RunningGang", "find_room", "weight_of", "why_outrun"]

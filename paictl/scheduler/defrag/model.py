@@ -1,0 +1,100 @@
+"""What is asked for, who may move, and what comes out: data only."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from paictl.frozen import frozen
+
+if TYPE_CHECKING:
+    from paictl.scheduler.request import PodRequest
+
+Places = tuple[tuple[str, tuple[int, ...]], ...]
+"""Node and device indices of each pod of a gang, in order."""
+
+
+@frozen
+class Room:
+    """`number` whole cells of a type, free of every gang, in one chain.
+
+    With `vc` these are cells of that virtual cluster's promise, for a gang with a guarantee; without, physical cells.
+    """
+
+    number: int
+    cell_type: str
+    vc: str = ""
+
+
+@frozen
+class RunningGang:
+    """What starts again together: the groups of a gang, or of a job that restarts as a whole."""
+
+    key: str
+    """A job or a group; unique among all gangs."""
+    requests: tuple[PodRequest, ...]
+    """A request of each of its groups."""
+    weight: int
+    """What is lost if it moves, in seconds of a device (`weights`)."""
+    fixed: str = ""
+    """Why it must not move; empty if it may."""
+    closed: frozenset[str] = frozenset()
+    """Nodes that maintenance windows close to it."""
+
+
+@frozen
+class GangMove:
+    """A gang that is evicted, and where the scheduler puts it when it comes back."""
+
+    key: str
+    weight: int
+    before: Places
+    after: Places
+
+
+@frozen
+class RoomPlan:
+    """The moves in the order in which they have to be made; none if there is room already."""
+
+    room: Room
+    chain: str
+    cells: tuple[str, ...]
+    """Addresses of the cells that are free then: physical ones, or virtual ones of the promise."""
+    nodes: tuple[str, ...]
+    """Nodes that gangs must stay away from while the moves are made."""
+    moves: tuple[GangMove, ...]
+    starts: bool
+    """Whether the scheduler would then start a gang that fills the room."""
+    yields: tuple[str, ...] = ()
+    """Opportunistic gangs that would have to give way when a guaranteed gang fills the room."""
+    exact: bool = True
+    """Whether every cheaper set of moves was ruled out; False if the search was cut short."""
+
+    @property
+    def weight(self) -> int:
+        """What all moves lose together."""
+        return sum(move.weight for move in self.moves)
+
+
+class Obstacle(StrEnum):
+    """Why there can be no room."""
+
+    TOO_FEW = "too few cells"
+    """The cluster, or the promise, does not have so many cells in one chain, used or not."""
+    UNUSABLE = "unusable cells"
+    """It has, but too many are bad, reserved, in maintenance, or held by gangs that must not move."""
+    NO_PLACE = "no place for moved gangs"
+    """Gangs would have to move, and the scheduler has no other place for them."""
+
+
+@frozen
+class NoRoom:
+    """There is no room, and no moves that the search has tried make some."""
+
+    room: Room
+    obstacle: Obstacle
+    most: int
+    """Cells of the type in the chain that has most of them: all, or those that could be freed."""
+    fixed: tuple[str, ...] = ()
+    """Gangs in the way that must not move."""
+    exact: bool = True

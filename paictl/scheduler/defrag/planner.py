@@ -1,0 +1,323 @@
+"""The search: sets of gangs in order of what their moves lose, the first that the scheduler can really move."""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush, nsmallest
+from itertools import chain, combinations, islice, permutations
+from typing import TYPE_CHECKING, Any, Final
+
+from paictl.frozen import frozen
+from paictl.scheduler.defrag.model import NoRoom, Obstacle, RoomPlan
+from paictl.scheduler.defrag.targets import room_views
+from paictl.scheduler.defrag.trial import Stuck, Trials, Tried
+from paictl.scheduler.groups import GroupState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+
+    from paictl.scheduler.defrag.model import Room, RunningGang
+    from paictl.scheduler.defrag.targets import RoomCell, RoomView
+    from paictl.scheduler.engine import Engine
+
+MOST_CLASSES: Final = 96
+"""Kinds of cells that are looked at, those that cost least; no small cluster has more."""
+MOST_LOOKS: Final = 3000
+"""Sets of gangs that are taken up."""
+MOST_TRIALS: Final = 400
+"""Trials on the engine, on a cluster of at most `SMALL` nodes; a trial costs more on a larger one."""
+SMALL: Final = 256
+CHOICES: Final = 12
+"""Choices of cells that are tried for one set of gangs, where more become free than are needed."""
+ALL_ORDERS: Final = 3
+"""So many gangs are tried in every order."""
+HELPERS: Final = 48
+"""Gangs outside the room, cheapest first, that may move so that others find a place."""
+MOST_HELPERS: Final = 2
+"""How many of them may move in one plan."""
+
+Gangs = frozenset[str]
+
+
+def find_room(
+    engine: Engine,
+    room: Room,
+    gangs: Iterable[RunningGang],
+    closed: Collection[str] = (),
+    *,
+    most_trials: int = MOST_TRIALS,
+) -> RoomPlan | NoRoom:
+    """The moves that lose least so that there is room, in the chain where that is so; the engine is unchanged.
+
+    `gangs` are all that run; a group that is in none of them does not move. `closed` are nodes that a window closes.
+    `most_trials` bounds the work where a quick answer will do.
+    """
+    state = engine.state
+    known = {gang.key: gang for gang in gangs}
+    owners = {request.group: gang.key for gang in known.values() for request in gang.requests}
+    movable = {key: gang for key, gang in known.items() if not gang.fixed and is_whole(engine, gang)}
+    views = room_views(state, room, owners, closed)
+    best: RoomPlan | None = None
+    refusals: list[NoRoom] = []
+    for view in views:
+        found = _RoomSearch(engine, room, view, movable, most_trials).find()
+        if isinstance(found, NoRoom):
+            refusals.append(found)
+        elif best is None or found.weight < best.weight:
+            best = found
+    if best is not None:
+        return best
+    order = list(Obstacle)
+    return max(refusals, key=lambda one: (order.index(one.obstacle), one.most),
+               default=NoRoom(room, Obstacle.TOO_FEW, 0))  # fmt: skip
+
+
+def is_whole(engine: Engine, gang: RunningGang) -> bool:
+    """Whether all pods of a gang run, and nobody preempts it: half a gang would not come back as it was."""
+    groups = [engine.state.groups.by_name.get(request.group) for request in gang.requests]
+    return bool(groups) and all(
+        group is not None and group.state is GroupState.ALLOCATED and group.info is None
+        and all(all(pods) for pods in group.pods)
+        for group in groups
+    )  # fmt: skip
+
+
+@frozen
+class _CellClass:
+    """Cells that the same gangs are in."""
+
+    blockers: Gangs
+    cells: tuple[RoomCell, ...]
+
+
+class _RoomSearch:
+    """One search in one chain."""
+
+    def __init__(
+        self, engine: Engine, room: Room, view: RoomView, movable: Mapping[str, RunningGang], most_trials: int
+    ) -> None:
+        self.room = room
+        self.view = view
+        self.movable = movable
+        self.trials = Trials(engine, movable)
+        nodes = len(engine.state.physical.nodes)
+        self.left = most_trials if nodes <= SMALL else max(24, most_trials * SMALL // nodes)
+        self.free = [cell for cell in view.cells if cell.usable and not cell.blockers]
+        self.need = room.number - len(self.free)
+        self.shared = len({cell.nodes for cell in view.cells}) < len(view.cells)
+        """Whether several cells lie on one node."""
+        kinds: dict[Gangs, list[RoomCell]] = {}
+        self.touched: dict[str, int] = {}
+        """How many of the cells that could be freed each gang is in."""
+        for cell in view.cells:
+            if cell.usable and cell.blockers and cell.blockers <= movable.keys():
+                kinds.setdefault(cell.blockers, []).append(cell)
+                for key in cell.blockers:
+                    self.touched[key] = self.touched.get(key, 0) + 1
+        classes = [_CellClass(blockers, tuple(cells)) for blockers, cells in kinds.items()]
+        self.within = sum(len(one.cells) for one in classes)
+        classes.sort(key=lambda one: (self._share(one.blockers), one.cells[0].cell))
+        self.classes = classes[:MOST_CLASSES]
+        self.cut = len(classes) > MOST_CLASSES
+
+    def find(self) -> RoomPlan | NoRoom:
+        """The plan, or why there is none."""
+        if self.room.number > len(self.view.cells):
+            return NoRoom(self.room, Obstacle.TOO_FEW, len(self.view.cells))
+        if self.need <= 0:
+            cells = tuple(next(self._choices(self.free, frozenset())))
+            return self._plan(cells, Tried((), self.trials.fill(self.room, self.view), cells))
+        if self.within < self.need:
+            usable = {key for cell in self.view.cells if cell.usable for key in cell.blockers}
+            fixed = tuple(sorted(usable - self.movable.keys()))
+            return NoRoom(self.room, Obstacle.UNUSABLE, len(self.free) + self.within, fixed)
+        found = self._search() or self._greedy()
+        return found or NoRoom(self.room, Obstacle.NO_PLACE, len(self.free) + self.within, exact=not self.cut)
+
+    # --- the search
+
+    def _search(self) -> RoomPlan | None:
+        """Uniform cost with a bound that never says too much (A*): complete sets come out cheapest first."""
+        start: Gangs = frozenset()
+        heap: list[tuple[float, int, int, tuple[str, ...], int, bool]] = [(0.0, 0, 0, (), 0, False)]
+        seen = {start}
+        looks = 0
+        while heap:
+            cost, lacking, _, names, helpers, bounded = heappop(heap)
+            gangs = frozenset(names)
+            looks += 1
+            if looks > MOST_LOOKS or self.left <= 0:
+                self.cut = True
+                return None
+            lacking = self.need - self._freed(gangs)
+            if lacking > 0 and not bounded:  # the bound is worth its price only once a set's turn comes
+                bound = max(cost, self._weight(gangs) + self._bound(gangs, lacking))
+                heappush(heap, (bound, lacking, len(names), names, helpers, True))
+                continue
+            if lacking <= 0:
+                found = self._try(gangs)
+                if found is not None:
+                    return found
+                if helpers == MOST_HELPERS:
+                    self.cut = True
+                    continue
+                further: Iterable[Gangs] = self._helpers(gangs)
+                helpers += 1
+            else:
+                further = (one.blockers for one in self.classes)
+            for more in further:
+                child = gangs | more
+                if child not in seen:
+                    seen.add(child)
+                    weight = float(self._weight(child))
+                    row = tuple(sorted(child))
+                    heappush(heap, (max(cost, weight), lacking, len(row), row, helpers, False))
+        return None
+
+    def _weight(self, gangs: Iterable[str]) -> int:
+        return sum(self.movable[key].weight for key in gangs)
+
+    def _share(self, gangs: Iterable[str]) -> float:
+        """What freeing a cell costs at least, where a gang's weight is divided among all cells that it is in."""
+        return sum(self.movable[key].weight / self.touched[key] for key in sorted(gangs))
+
+    def _freed(self, gangs: Gangs) -> int:
+        return sum(len(one.cells) for one in self.classes if one.blockers <= gangs)
+
+    def _bound(self, gangs: Gangs, lacking: int) -> float:
+        """What at least has to be added: no choice of cells costs less than the sum of the smallest shares."""
+        shares = [
+            share
+            for one in self.classes if not one.blockers <= gangs
+            for share in [self._share(one.blockers - gangs)] * min(len(one.cells), lacking)
+        ]  # fmt: skip
+        return sum(nsmallest(lacking, shares)) if len(shares) >= lacking else float("inf")
+
+    def _helpers(self, gangs: Gangs) -> Iterator[Gangs]:
+        """One gang more each time, that is not in the way and whose move may give others a place."""
+        rest = sorted((gang.weight, key) for key, gang in self.movable.items() if key not in gangs)
+        yield from (frozenset((key,)) for _, key in rest[:HELPERS])
+        self.cut = self.cut or len(rest) > HELPERS
+
+    def _greedy(self) -> RoomPlan | None:
+        """Cell by cell what costs least for each that becomes free, once the search was cut short."""
+        if not self.cut:
+            return None
+        self.left = max(self.left, 24)
+        gangs: Gangs = frozenset()
+        while (freed := self._freed(gangs)) < self.need:
+            gain = [
+                ((self._weight(one.blockers - gangs)) / max(1, self._freed(gangs | one.blockers) - freed), place)
+                for place, one in enumerate(self.classes) if not one.blockers <= gangs
+            ]  # fmt: skip
+            if not gain:
+                return None
+            gangs |= self.classes[min(gain)[1]].blockers
+        return self._try(gangs)
+
+    # --- trials
+
+    def _try(self, gangs: Gangs) -> RoomPlan | None:
+        """The moves of a set of gangs, if there is an order in which all of them find a place."""
+        freed = [*self.free, *(cell for one in self.classes if one.blockers <= gangs for cell in one.cells)]
+        for cells in islice(self._choices(freed, gangs), CHOICES):
+            tried = self._in_some_order(cells, gangs)
+            if tried is not None:
+                return self._plan(cells, tried)
+        return None
+
+    def _in_some_order(self, cells: Sequence[RoomCell], gangs: Gangs) -> Tried | None:
+        largest = sorted(gangs, key=lambda key: (-_devices(self.movable[key]), key))
+        if len(largest) <= ALL_ORDERS:
+            orders: Iterable[Sequence[str]] = permutations(largest)
+        else:
+            orders = (largest, largest[::-1])
+        found: Tried | Stuck | None = None
+        last: Sequence[str] = largest
+        for last in orders:
+            found = self._run(cells, last)
+            if isinstance(found, Tried):
+                return found
+        for _ in range(len(largest) if len(largest) > ALL_ORDERS else 0):  # who was stuck goes first the next time
+            if found is None or last[0] == found.key:
+                return None
+            key = found.key
+            last = [key, *(one for one in last if one != key)]
+            found = self._run(cells, last)
+            if isinstance(found, Tried):
+                return found
+        return None
+
+    def _run(self, cells: Sequence[RoomCell], order: Sequence[str]) -> Tried | Stuck | None:
+        found: Tried | Stuck | None = None
+        for hold in self._holds(cells, order):
+            if self.left <= 0:
+                return None
+            self.left -= 1
+            found = self.trials.run(self.room, self.view, cells, hold, order)
+            if isinstance(found, Tried):
+                return found
+        return found
+
+    def _holds(self, cells: Sequence[RoomCell], gangs: Sequence[str]) -> Iterator[frozenset[str]]:
+        """The nodes that gangs have to stay away from: those of the room.
+
+        Where cells are parts of nodes, it may be enough that gangs do not come back to the cells that they leave: the
+        scheduler prefers places in the other parts.
+        """
+        every = frozenset(node for cell in cells for node in cell.nodes)
+        yield every
+        if self.shared:
+            left = frozenset(node for cell in cells if not cell.blockers.isdisjoint(gangs) for node in cell.nodes)
+            if left != every:
+                yield left
+
+    def _choices(self, freed: Sequence[RoomCell], gangs: Gangs) -> Iterator[Sequence[RoomCell]]:
+        """Which of the cells that become free are the room, each choice once; likely ones first.
+
+        Gangs stay off all nodes of the room, so those that have least else to offer are the best: it depends on the
+        gangs whether whole nodes or parts of nodes are better left to them.
+        """
+        if len(freed) == self.room.number:
+            yield list(freed)
+            return
+        by_node: dict[tuple[str, ...], list[RoomCell]] = {}
+        for cell in freed:
+            by_node.setdefault(cell.nodes, []).append(cell)
+        together = {nodes: len(cells) for nodes, cells in by_node.items()}
+        spoilt = self._spoilt(by_node, gangs) if self.shared else dict.fromkeys(by_node, 0)
+        ranks: tuple[Callable[[RoomCell], tuple[int, ...]], ...] = (
+            lambda one: (spoilt[one.nodes], -together[one.nodes], one.cell),
+            lambda one: (-together[one.nodes], spoilt[one.nodes], one.cell),
+            lambda one: (spoilt[one.nodes], together[one.nodes], one.cell),
+            lambda one: (bool(one.held), one.cell),
+            lambda one: (not one.held, one.cell),
+        )
+        seen = set()
+        orders = (sorted(freed, key=rank)[: self.room.number] for rank in ranks)
+        for cells in chain(orders, combinations(sorted(freed, key=lambda one: one.cell), self.room.number)):
+            choice = tuple(sorted(one.cell for one in cells))
+            if choice not in seen:
+                seen.add(choice)
+                yield list(cells)
+
+    def _spoilt(self, by_node: Mapping[tuple[str, ...], Sequence[RoomCell]], gangs: Gangs) -> dict[Any, int]:
+        """Free leaves of nodes in cells that do not become free: nobody gets them while the node is kept."""
+        found = dict.fromkeys(by_node, 0)
+        for cell in self.view.cells:
+            if cell.nodes in found:
+                held = sum(leaves for key, leaves in cell.held if key not in gangs)
+                found[cell.nodes] += self.view.members[0][0] - held if held else 0
+        return found
+
+    def _plan(self, cells: Sequence[RoomCell], tried: Tried) -> RoomPlan:
+        every = dict.fromkeys(node for cell in cells for node in cell.nodes)
+        nodes = tuple(node for node in every if node in tried.hold) if tried.moves else tuple(every)
+        free = sorted(tried.cells, key=lambda one: one.cell)
+        return RoomPlan(
+            self.room, self.view.chain, tuple(cell.address for cell in free), nodes, tried.moves,
+            tried.filled.starts, tried.filled.yields, exact=not self.cut,
+        )  # fmt: skip
+
+
+def _devices(gang: RunningGang) -> int:
+    return sum(leaves * pods for request in gang.requests for leaves, pods in request.members)

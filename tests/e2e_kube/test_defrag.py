@@ -1,0 +1,73 @@
+"""Defragmentation through the extender's door: by the Eviction API, gang by gang, with respect for budgets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from paictl.cluster.interface import Cluster
+from paictl.operate.defrag import MovingError, make_room
+from paictl.scheduler.defrag import Room
+from paictl.units import Millis
+from tests.e2e_kube.controlplane import ControlPlane
+from tests.e2e_kube.jobrig import SPACE, JobRig, opened, rack_of_jobs, request, role
+from tests.e2e_kube.kubeapi import KubeApi, until
+from tests.e2e_kube.test_jobs import PATIENCE, awaited, runs
+
+ROOM = Room(7, "NODE")
+TIMEOUT = Millis(60_000)
+BUDGETS = f"/apis/policy/v1/namespaces/{SPACE}/poddisruptionbudgets"
+
+
+@pytest.fixture(scope="module")
+def jobs(plane: ControlPlane, api: KubeApi, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JobRig]:
+    with rack_of_jobs(plane, api, tmp_path_factory.mktemp("defrag")) as made:
+        yield made
+    api.call("DELETE", "/api/v1/nodes")
+
+
+@pytest.fixture
+def cluster(jobs: JobRig) -> Iterator[Cluster]:
+    yield opened(jobs.plane)
+    jobs.forget_jobs()
+
+
+def nodes_of(cluster: Cluster, key: str) -> set[str]:
+    return {task.node for task in cluster.job(key).tasks}
+
+
+def test_gangs_move_one_by_one_and_a_budget_is_respected(cluster: Cluster, api: KubeApi) -> None:
+    for name, size in (("keep1", 1), ("fill1", 3), ("keep2", 2), ("fill2", 2)):
+        cluster.submit([request(name, {"worker": role(size)}, priority="oppo")])
+        awaited(cluster, f"ann~{name}", runs)
+    assert nodes_of(cluster, "ann~keep1") != nodes_of(cluster, "ann~keep2")
+    for name in ("fill1", "fill2"):
+        cluster.stop_job(f"ann~{name}")
+    until(lambda: len([pod for pod in api.pods(SPACE) if pod["status"]["phase"] == "Running"]) == 2, PATIENCE, "gone")
+    made = cluster.plan_moves([ROOM])
+    assert [move.key for move in made.moves] == ["ann~keep1"], "the one that loses least"
+    pod = next(pod for pod in api.pods(SPACE) if "keep1" in pod["metadata"]["name"])
+    label = {"paictl.io/job": pod["metadata"]["labels"]["paictl.io/job"]}
+    spec = {"minAvailable": 1, "selector": {"matchLabels": label}}
+    api.call("POST", BUDGETS, {"metadata": {"name": "all"}, "spec": spec})
+    try:
+        until(lambda: "disruptionsAllowed" in (api.get(f"{BUDGETS}/all").get("status") or {}), 60, "the budget counts")
+        with pytest.raises(MovingError, match="cannot be evicted now"):
+            make_room(cluster, made, TIMEOUT)
+    finally:
+        api.call("DELETE", f"{BUDGETS}/all")
+    assert cluster.windows() == ()
+    assert {one["metadata"]["uid"] for one in api.pods(SPACE)} >= {pod["metadata"]["uid"]}, "nothing has moved"
+    held = []
+    make_room(cluster, made, TIMEOUT, lambda move: held.append((move.key, [one.nodes for one in cluster.windows()])))
+    (room,) = made.rooms
+    assert room.plan is not None
+    assert held == [("ann~keep1", [room.plan.nodes])]
+    job = awaited(cluster, "ann~keep1", runs)
+    assert nodes_of(cluster, "ann~keep1") == nodes_of(cluster, "ann~keep2")
+    assert sorted((task.node, task.devices) for task in job.tasks) == sorted(made.moves[0].after)
+    assert cluster.plan_moves([ROOM]).moves == ()
+    assert cluster.windows() == ()
+    cluster.submit([request("big", {"worker": role(4, 7)}, priority="oppo")])
+    awaited(cluster, "ann~big", runs)
