@@ -5,8 +5,9 @@ from __future__ import annotations
 import getpass
 import math
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -33,6 +34,9 @@ from paictl.operate import jobs as operate
 from paictl.operate.jobs import Filter, SubmitPorts, find_job
 from paictl.operate.jobs import list_jobs as chosen
 from paictl.units import span_text
+
+if TYPE_CHECKING:
+    from paictl.cluster.storages import Mount
 
 EXAMPLES = """
     paictl job submit job.yaml
@@ -88,8 +92,12 @@ def submit(
     if output is not Output.TABLE:
         write_data([job_data(job) for job in done.jobs], output)
         return
+    cluster = open_cluster(state)
     for job in done.jobs[:20]:
         write(f"{job.key}  {job.state.value}")
+        if isinstance(cluster, HandClock):
+            for mount in _mounts(cluster, job):
+                console.info(text("simulated: {mount} would be mounted", mount=str(mount)))
     if len(done.jobs) > 20:
         write(f"… and {len(done.jobs) - 20} more")
 
@@ -221,6 +229,8 @@ def show(job: JobName, output: OutputOption = Output.TABLE, state: StateOption =
         write(spoken("runs until {until} at the latest (maxRunTime {limit})", until=until, limit=limit))
     elif found.max_run_time is not None:
         write(spoken("runs for {limit} at most (maxRunTime)", limit=span_text(found.max_run_time)))
+    for mount in _mounts(cluster, found):
+        write(spoken("storage {mount}", mount=str(mount)))
     rows = [
         (
             f"{task.role}[{task.index}]",
@@ -235,6 +245,12 @@ def show(job: JobName, output: OutputOption = Output.TABLE, state: StateOption =
     write_table(("TASK", "STATE", "NODE", "DEVICES", "WHY"), rows)
     if found.state.value == "Waiting":
         console.info(text("why it waits: paictl job explain {job}", job=found.key))
+
+
+def _mounts(cluster: Cluster, job: JobView) -> Sequence[Mount]:
+    from paictl.operate.storages import mounts_of_job  # late: only here
+
+    return mounts_of_job(cluster, job.key, job.vc)
 
 
 def _find(cluster: Jobs, word: str) -> JobView:

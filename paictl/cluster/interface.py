@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from paictl.cluster.maintenance import WindowRequest
     from paictl.cluster.picture import Picture
     from paictl.cluster.scheduling import Impact, JobExplanation
+    from paictl.cluster.storages import Credentials, Storage
     from paictl.remote.pipes import Pipes
     from paictl.workload.usage import UsageAmount
 
@@ -95,6 +96,7 @@ __all__ = [
     "Scheduling",
     "ServiceView",
     "Services",
+    "Stored",
     "TaskPlace",
     "TaskView",
     "UnreachableError",
@@ -350,7 +352,27 @@ class Maintained(Protocol):
         """Remove a window, its nodes are used again; raises `PaictlError` if there is none of that name."""
 
 
-class Cluster(Identity, Nodes, Jobs, Scheduling, Configuration, Services, Metered, Maintained, Protocol):
+@runtime_checkable
+class Stored(Protocol):
+    """A cluster with named storages (`docs/storage.md`). Every method raises `ClusterError` when it refuses."""
+
+    def storages(self) -> Sequence[Storage]:
+        """All storages by name."""
+
+    def add_storage(self, storage: Storage, credentials: Credentials | None = None) -> None:
+        """Add a storage, whole or not at all; `ConflictError` if its name is taken.
+
+        The credentials of SMB are kept where only the cluster's administrators and its storage driver read them.
+        """
+
+    def grant_storage(self, name: str, add: Sequence[str], revoke: Sequence[str]) -> Storage:
+        """Change which virtual clusters may use a storage; jobs that run keep it."""
+
+    def remove_storage(self, name: str) -> None:
+        """Remove a storage from the list, with its credentials; its data stay where they are."""
+
+
+class Cluster(Identity, Nodes, Jobs, Scheduling, Configuration, Services, Metered, Maintained, Stored, Protocol):
     """All ports of a cluster together. A function asks for the ports that it uses, not for the whole."""
 
     @property

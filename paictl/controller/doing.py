@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -11,6 +12,8 @@ from paictl.cluster.kubernetes.paijob.names import API_VERSION, KIND, paijobs_pa
 from paictl.cluster.kubernetes.paijob.record import JobRecord, status_json
 from paictl.cluster.kubernetes.paijob.resource import PaiJob
 from paictl.cluster.kubernetes.paijob.secrets import read_secret
+from paictl.cluster.kubernetes.storages import read_storages
+from paictl.cluster.storages import Mount, mounts_by_role
 from paictl.controller import manifests
 from paictl.controller.cache import WORKS
 from paictl.controller.deciding import JobActions
@@ -18,6 +21,7 @@ from paictl.controller.manifests import JobContext
 from paictl.errors import PaictlError
 from paictl.remote.kube.client import MERGE, Json, KubeClient, KubeError
 from paictl.remote.kube.objects import CONFLICT, NOT_FOUND, create, find, path_of
+from paictl.workload.fields import JobError
 
 INVALID: Final = 422
 
@@ -72,6 +76,8 @@ def do(client: KubeClient, kit: JobContext, attempt: int, wanted: JobActions) ->
     for name in wanted.delete:
         _change(client, "DELETE", name, {"propagationPolicy": "Background"})
     roles = {role.name: role for role in kit.job.roles}
+    if wanted.roles or wanted.tasks:
+        kit = replace(kit, mounts=_mounts(client, kit))
     if wanted.roles:
         _prepare(client, kit, attempt)
         for name in wanted.roles:
@@ -79,6 +85,18 @@ def do(client: KubeClient, kit: JobContext, attempt: int, wanted: JobActions) ->
     for name, index, again in wanted.tasks:
         _make(client, WORKS, manifests.retry(kit, roles[name], attempt, index, again), kit)
     return client.sent.total() - before
+
+
+def _mounts(client: KubeClient, kit: JobContext) -> Mapping[str, Sequence[Mount]]:
+    """The storages of a job's containers as they are now.
+
+    Whoever submits by `paictl` was told what the job cannot have; a `PaiJob` made by hand, and one whose storage was
+    removed since, ends here. Raises `RefusedError`.
+    """
+    try:
+        return mounts_by_role(kit.pai.data, kit.pai.vc or None, lambda: read_storages(client))
+    except JobError as error:
+        raise RefusedError(str(error)) from None
 
 
 def _prepare(client: KubeClient, kit: JobContext, attempt: int) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import field
 from typing import Any, Final
 
 from paictl.cluster.kubernetes.names import FOR_JOBS, JOBS_NAMESPACE, MAX_RUN_TIME
@@ -25,6 +26,7 @@ from paictl.cluster.kubernetes.paijob.names import (
 )
 from paictl.cluster.kubernetes.paijob.resource import PaiJob
 from paictl.cluster.kubernetes.paijob.seen import INDEX
+from paictl.cluster.storages import Mount
 from paictl.cluster.taking import durations_of
 from paictl.controller.runtime import (
     COMMANDS,
@@ -62,6 +64,8 @@ class JobContext:
     """Whether the cluster has our priority classes."""
     gated: bool = False
     """Whether pods come to the scheduler by its gate; otherwise kube-scheduler asks it."""
+    mounts: Mapping[str, Sequence[Mount]] = field(default_factory=dict)
+    """The storages that the containers of each role get."""
 
     @property
     def owner(self) -> list[Json]:
@@ -196,6 +200,7 @@ def _template(kit: JobContext, role: TaskRole, attempt: int, index: int | None =
                 },
             },
             {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": f"{options[role.name].shm}Mi"}},
+            *_claims(kit.mounts.get(role.name, ())),
         ],
     }
     if kit.classes:
@@ -225,6 +230,7 @@ def _container(kit: JobContext, role: TaskRole, options: Mapping[str, RoleOption
         "volumeMounts": [
             {"name": "scripts", "mountPath": FOLDER, "readOnly": True},
             {"name": "shm", "mountPath": "/dev/shm"},  # noqa: S108 - shared memory, in the container
+            *(_storage_mount(mount, kit.pai.user) for mount in kit.mounts.get(role.name, ())),
         ],
     }
     if own.infiniband:
@@ -233,6 +239,22 @@ def _container(kit: JobContext, role: TaskRole, options: Mapping[str, RoleOption
     if ports:
         found["ports"] = [{"containerPort": port} for port in ports]
     return found
+
+
+def _claims(mounts: Sequence[Mount]) -> list[Json]:
+    """The volumes of storages, one for each however often it is mounted."""
+    return [
+        {"name": f"storage-{name}", "persistentVolumeClaim": {"claimName": claim}}
+        for name, claim in {mount.storage.name: mount.storage.claim for mount in mounts}.items()
+    ]
+
+
+def _storage_mount(mount: Mount, user: str) -> Json:
+    """Where a container has a storage; of one with a folder for each user, that folder alone."""
+    found: Json = {"name": f"storage-{mount.storage.name}", "mountPath": mount.path}
+    if mount.own_folder:
+        found["subPath"] = user
+    return {**found, "readOnly": True} if mount.read_only else found
 
 
 def _field(path: str) -> Json:

@@ -9,6 +9,7 @@ from paictl.cluster.interface import ClusterError, JobRequest, Jobs, JobState, J
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import did_you_mean, text
+from paictl.workload.fields import JobError
 
 if TYPE_CHECKING:
     from paictl.config.reading.problem import Problem
@@ -39,12 +40,18 @@ def submit(cluster: SubmitPorts, paths: Iterable[str], user: str, wishes: Submit
     """
     from paictl.operate.jobfiles import (  # late: it needs the linter, which no other request does
         SubmitOptions,
+        place_of_field,
         requests_in,
     )
 
     warnings: list[Problem] = []
-    requests = list(requests_in(paths, user, wishes or SubmitOptions(), warnings.append))
-    return Submitted(tuple(cluster.submit(requests)), tuple(warnings))
+    files, wishes = list(paths), wishes or SubmitOptions()
+    requests = list(requests_in(files, user, wishes, warnings.append))
+    try:
+        return Submitted(tuple(cluster.submit(requests)), tuple(warnings))
+    except JobError as error:
+        error.where = place_of_field(files, wishes.repeat, error) or error.where
+        raise
 
 
 def remarks(cluster: BudgetPorts, jobs: Iterable[JobView]) -> Sequence[str]:

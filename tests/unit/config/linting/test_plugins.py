@@ -11,7 +11,8 @@ from paictl.workload.job import Job
 from tests.unit.config.cases import problems_of
 
 PLUGINS = "com.microsoft.pai.runtimeplugin"
-WORKING = ("submitFrom", "gangAllocation", "hivedScheduler", PLUGINS)
+WORKING = ("submitFrom", "gangAllocation", "hivedScheduler", "storages", PLUGINS)
+WORKING_PLUGINS = ("cmd", "teamwise_storage")
 JOB = f"""\
 protocolVersion: 2
 name: mnist
@@ -32,8 +33,6 @@ extras:
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
-        ("cdm", "did you mean 'cmd'?"), ("team_wise_storage", "did you mean 'teamwise_storage'?"),
-        ("nonsuch", "remove it, and do in commands what it did"),
         ("image_checker", "remove it; paictl job show says when an image cannot be pulled"),
         ("ssh", "start an SSH server in commands, on a port of resourcePerInstance.ports"),
     ],
@@ -43,8 +42,21 @@ def test_a_plugin_without_effect_has_a_remedy(name: str, hint: str) -> None:
     assert (problem.rule, problem.place.line, problem.hint) == ("JOB630", 13, hint)
 
 
-def test_the_plugin_cmd_works() -> None:
-    assert problems_of({"job.yaml": JOB.replace("NAME", "cmd").encode()}) == []
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("cdm", "did you mean 'cmd'?"), ("team_wise_storage", "did you mean 'teamwise_storage'?"),
+        ("nonsuch", "name one of: cmd, ssh, tensorboard, teamwise_storage, image_checker, git"),
+    ],
+)  # fmt: skip
+def test_a_plugin_that_nobody_knows_is_an_error(name: str, hint: str) -> None:
+    (problem,) = problems_of({"job.yaml": JOB.replace("NAME", name).encode()})
+    assert (problem.rule, problem.place.line, problem.hint) == ("JOB631", 13, hint)
+
+
+@pytest.mark.parametrize("name", WORKING_PLUGINS)
+def test_a_plugin_that_works_is_no_finding(name: str) -> None:
+    assert problems_of({"job.yaml": JOB.replace("NAME", name).encode()}) == []
 
 
 def test_of_every_example_job_each_extra_works_or_is_reported_with_its_line(shared: Path) -> None:
@@ -56,7 +68,7 @@ def test_of_every_example_job_each_extra_works_or_is_reported_with_its_line(shar
         assert Job.from_mapping(job).roles
         extras = job.get("extras") or {}
         silent = {name for name in extras if name not in WORKING}
-        silent |= {one["plugin"] for one in extras.get(PLUGINS) or () if one["plugin"] != "cmd"}
+        silent |= {one["plugin"] for one in extras.get(PLUGINS) or () if one["plugin"] not in WORKING_PLUGINS}
         found = [one for one in problems_of({path.name: data}) if one.rule == "JOB630"]
         lines = data.decode().splitlines()
         assert all(any(name in lines[one.place.line - 1] for one in found) for name in silent), path.name
