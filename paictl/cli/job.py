@@ -350,6 +350,38 @@ def exec_(
 
 @app.command(
     epilog="""
+    paictl job ssh train --task worker:0
+    paictl job ssh train -i ~/.ssh/id_lab -- nvidia-smi
+    paictl job ssh train --print
+"""
+)
+def ssh(
+    job: JobName,
+    command: Annotated[
+        list[str] | None, typer.Argument(metavar="-- COMMAND...", help="A command instead of a shell.")
+    ] = None,
+    task: TaskOption = None,
+    identity: Annotated[
+        Path | None, typer.Option("--identity", "-i", metavar="FILE", help="Private key, as for ssh.")
+    ] = None,
+    only_print: Annotated[
+        bool, typer.Option("--print", help="Print the ssh command, for other programs, and run nothing.")
+    ] = False,
+    state: StateOption = None,
+) -> None:
+    """Sign in to a running task. Without the plugin ssh in the job, the shell comes through the API server."""
+    from paictl.cli import jobstreams
+
+    cluster = open_cluster(state)
+    code = jobstreams.sign_in(
+        cluster, _find(cluster, job), task, command or (), identity=identity, only_print=only_print
+    )
+    if code:
+        raise typer.Exit(code)
+
+
+@app.command(
+    epilog="""
     paictl job explain train
     paictl job explain train -o wide
     paictl job explain train -o json

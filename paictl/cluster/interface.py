@@ -45,6 +45,7 @@ from paictl.cluster.values import (
     Port,
     Protection,
     ServiceView,
+    SshAddress,
     TaskPlace,
     TaskView,
     UnreachableError,
@@ -96,6 +97,7 @@ __all__ = [
     "Scheduling",
     "ServiceView",
     "Services",
+    "SshAddress",
     "Stored",
     "TaskPlace",
     "TaskView",
@@ -180,6 +182,12 @@ class Jobs(Protocol):
         """Run a command beside a running task, in its container, until it ends; its exit code.
 
         Raises `UnsupportedError` where pods are imagined, `ClusterError` for a task that does not run.
+        """
+
+    def ssh_address(self, key: str, task: TaskPlace) -> SshAddress | None:
+        """Where a running task is reached by SSH; None if the job has no port for it.
+
+        Raises `ClusterError` for a task that does not run.
         """
 
     def events(self, subject: str | None = None, after: int = 0) -> Sequence[Event]:

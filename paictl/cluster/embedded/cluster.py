@@ -222,9 +222,11 @@ class EmbeddedCluster:
 
     def submit(self, requests: Sequence[JobRequest]) -> Sequence[JobView]:
         """Take jobs, all or none."""
+        from paictl.cluster.sshaccess import with_account_keys
         from paictl.cluster.storages import refuse_extras  # late: who only looks takes nothing
 
         refuse_extras(requests, self.storages)
+        with_account_keys(requests, self.users)  # nobody is let in here, but the same jobs are refused
         return self._live.submit(requests)
 
     def stop_job(self, key: str) -> None:
@@ -267,6 +269,9 @@ class EmbeddedCluster:
     def execute(self, key: str, task: TaskPlace, command: Sequence[str], pipes: Pipes) -> int:
         """Nothing runs in a pod that is imagined."""
         return self._live.execute(key, task, command, pipes)
+
+    def ssh_address(self, key: str, task: TaskPlace) -> None:
+        """Nothing: no server runs in a pod that is imagined."""
 
     def events(self, subject: str | None = None, after: int = 0) -> Sequence[Event]:
         """Events in order, of one object or of all."""

@@ -29,6 +29,7 @@ from paictl.cluster.kubernetes.windows import WindowStore
 from paictl.cluster.maintenance import WindowRequest
 from paictl.cluster.picture import Picture
 from paictl.cluster.scheduling import Impact, JobExplanation, JobSituation
+from paictl.cluster.sshaccess import with_account_keys
 from paictl.cluster.storages import Credentials, Storage, refuse_extras
 from paictl.cluster.usagebooks import UsageStore
 from paictl.cluster.values import (
@@ -45,6 +46,7 @@ from paictl.cluster.values import (
     Port,
     Protection,
     ServiceView,
+    SshAddress,
     TaskPlace,
     UnreachableError,
     UnsupportedError,
@@ -248,6 +250,7 @@ class KubernetesCluster:
             self._services.need(API)
             refuse_extras(requests, lambda: read_storages(self._client))
             version = self._store.version()
+            requests = with_account_keys(requests, self._users)
             return self._jobs.submit(requests, ConfigSnapshot(version.number, version.files), self.now)
 
     def stop_job(self, key: str) -> None:
@@ -291,6 +294,11 @@ class KubernetesCluster:
         """Run a command in the container of a task."""
         with told():
             return self._jobs.execute(key, task, command, pipes)
+
+    def ssh_address(self, key: str, task: TaskPlace) -> SshAddress | None:
+        """The port on the task's node that leads to its SSH server."""
+        with told():
+            return self._jobs.ssh_address(key, task)
 
     def events(self, subject: str | None = None, after: int = 0) -> Sequence[Event]:
         """The life of jobs; of other objects Kubernetes tells (``kubectl get events``)."""

@@ -29,7 +29,8 @@ from paictl.config.reading.nodes import Entry, ScalarNode, nearest_node
 from paictl.words import listed, nearest
 from paictl.workload.fields import Fields, JobError, steps_of
 from paictl.workload.mounts import mounts_of
-from paictl.workload.plugins import CMD, GIT, KNOWN, PLUGINS
+from paictl.workload.plugins import CMD, GIT, KNOWN, PLUGINS, SSH
+from paictl.workload.ssh import ssh_of
 
 
 @rule("JOB625", "unknown-plugin-role", WARNING)
@@ -53,7 +54,7 @@ def unknown_plugin_role(document: Document) -> Findings:
             commands: [python3 train.py]
         extras:
           com.microsoft.pai.runtimeplugin:
-          - plugin: ssh  # paictl: ignore=JOB630
+          - plugin: ssh
             parameters: {jobssh: true}
             taskRoles: [train]
 
@@ -107,7 +108,6 @@ def misspelt_extra(document: Document) -> Findings:
 
 
 _INSTEAD_OF_PLUGIN: Final = {
-    "ssh": "start an SSH server in commands, on a port of resourcePerInstance.ports",
     "tensorboard": "start TensorBoard in commands, on a port of resourcePerInstance.ports",
     "image_checker": "remove it; paictl job show says when an image cannot be pulled",
     GIT: "run git clone in commands",
@@ -135,8 +135,8 @@ def without_effect(document: Document) -> Findings:
     """A field of the job has no effect on a cluster of paictl.
 
     Why: jobs written for OpenPAI name things that its runtime and its other services do there and nothing does here.
-    The job is submitted and runs without them: no SSH, no TensorBoard, no mail.
-    The plugins `cmd` and `teamwise_storage` work, and `storages`.
+    The job is submitted and runs without them: no TensorBoard, no mail.
+    The plugins `cmd`, `ssh` and `teamwise_storage` work, and `storages`.
 
     Fails with::
 
@@ -155,6 +155,9 @@ def without_effect(document: Document) -> Findings:
         if name is not None and name.text in _INSTEAD_OF_PLUGIN:
             said = f"the runtime plugin {name.text!r} has no effect here"
             yield Finding(name, said, _INSTEAD_OF_PLUGIN[name.text])
+        if name is not None and name.text == SSH and (barrier := plugin.mapping("parameters").key("sshbarrier")):
+            hint = "remove it: tasks of a gang wait for the addresses of all others before their commands begin"
+            yield Finding(barrier, "the parameter sshbarrier has no effect here", hint)
     yield from _without_plugin(job_of(document))
     if flag := job_of(document).hived.key("gangReleaseEnable"):
         hint = "remove it: the devices of a gang are released pod by pod"
@@ -223,6 +226,48 @@ def storage_mount(document: Document) -> Findings:
         node = nearest_node(top, steps_of(error.path))
         if (isinstance(node, ScalarNode) and error.path.endswith(".mountPath")) or ".parameters." in error.path:
             yield Finding(node, error.message, error.hint)  # the schema says the rest
+
+
+@rule("JOB633", "ssh-access", ERROR)
+def ssh_access(document: Document) -> Findings:
+    """The plugin `ssh` has a parameter that it does not know, or a key that is none.
+
+    Why: the job is refused. Parameters are `jobssh` (tasks reach each other) and `userssh` with the type `custom`, which
+    lets in the keys of the user's account (`paictl user key`) and those under `value`.
+
+    Passes::
+
+        # job.yaml
+        protocolVersion: 2
+        name: mnist
+        type: job
+        prerequisites:
+        - {name: image, type: dockerimage, uri: openpai/standard:python_3.6-pytorch_1.2.0-gpu}
+        taskRoles:
+          train:
+            dockerImage: image
+            resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
+            commands: [python3 train.py]
+        extras:
+          com.microsoft.pai.runtimeplugin:
+          - plugin: ssh
+            parameters: {jobssh: true, userssh: {type: custom}}
+
+    Fails with::
+
+        # job.yaml
+        -    parameters: {jobssh: true, userssh: {type: custom}}
+        +    parameters: {jobssh: true, usersh: {type: custom}}
+    """
+    # The first parameter of ssh that cannot be read.
+    data = document.data
+    if not isinstance(data, dict) or "extras" not in data:
+        return
+    try:
+        ssh_of(Fields(data, ""))
+    except JobError as error:
+        if ".parameters" in error.path or "twice" in error.message:
+            yield Finding(nearest_node(job_of(document).top, steps_of(error.path)), error.message, error.hint)
 
 
 def _without_plugin(job: JobSpec) -> Findings:

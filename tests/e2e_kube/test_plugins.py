@@ -1,4 +1,4 @@
-"""Named storages on a real API server: volumes bound to claims, and pods of jobs that mount them."""
+"""Runtime plugins on a real API server: volumes bound to claims, pods that mount them, ports for SSH."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from dataclasses import replace
 
 import pytest
 
-from paictl.cluster.interface import Cluster, JobState
+from paictl.cluster.accounts import Account
+from paictl.cluster.interface import Cluster, JobState, TaskPlace
 from paictl.cluster.storages import Credentials, Storage
+from paictl.operate.users.keys import add_key
+from paictl.remote.sshkeys import key_pair
 from paictl.workload.fields import JobError
 from tests.e2e_kube.controlplane import ControlPlane
 from tests.e2e_kube.jobrig import SPACE, JobRig, opened, rack_of_jobs, request, role
@@ -86,3 +89,27 @@ def test_a_paijob_made_by_hand_gets_no_storage_of_another_tenant(cluster: Cluste
         rig.start_controller()
     until(lambda: cluster.job("ann~sly").state is JobState.FAILED, 60, lambda: str(cluster.job("ann~sly")))
     assert "virtual cluster B may not use storage 'data'" in cluster.job("ann~sly").reason
+
+
+def test_tasks_get_ports_for_ssh_on_the_nodes_and_give_them_back(cluster: Cluster, api: KubeApi) -> None:
+    """The API server takes the keys and gives the ports; the server itself runs in tests/unit/controller/test_ssh.py."""
+    cluster.users.put_account(Account("ann"))
+    try:
+        add_key(cluster.users, "ann", f"{key_pair().public} laptop")
+        plugin = {"plugin": "ssh", "parameters": {"jobssh": True, "userssh": {"type": "custom"}}}
+        cluster.submit([request("door", {"worker": role(1, 2)}, extras={"com.microsoft.pai.runtimeplugin": [plugin]})])
+        until(lambda: cluster.job("ann~door").state is JobState.RUNNING, 60, lambda: str(cluster.job("ann~door")))
+        addresses = [cluster.ssh_address("ann~door", TaskPlace("worker", index)) for index in range(2)]
+        ports = {one.port for one in addresses if one is not None}
+        assert len(ports) == 2
+        assert all(30000 <= port < 32768 for port in ports)
+        assert all(one is not None and one.host_key.startswith("ssh-rsa ") for one in addresses)
+        cluster.stop_job("ann~door")
+        until(lambda: not nodeports(api), 60, lambda: str(nodeports(api)))
+    finally:
+        cluster.users.remove_account("ann")
+
+
+def nodeports(api: KubeApi) -> list[str]:
+    found = api.get(f"/api/v1/namespaces/{SPACE}/services")["items"]
+    return [one["metadata"]["name"] for one in found if one["spec"]["type"] == "NodePort"]
