@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -253,6 +254,14 @@ def _mounts(cluster: Cluster, job: JobView) -> Sequence[Mount]:
     return mounts_of_job(cluster, job.key, job.vc)
 
 
+def _streams(state: Path | None, job: str) -> tuple[ModuleType, Cluster, JobView]:
+    """What goes between a terminal and a container of a job; the module is loaded for the commands that need it."""
+    from paictl.cli import jobstreams
+
+    cluster = open_cluster(state)
+    return jobstreams, cluster, _find(cluster, job)
+
+
 def _find(cluster: Jobs, word: str) -> JobView:
     return find_job(cluster, word, _me())
 
@@ -305,10 +314,7 @@ def logs(
     state: StateOption = None,
 ) -> None:
     """Show the output of a task; where pods are simulated, the events of the job."""
-    from paictl.cli import jobstreams  # late: only these commands need it
-
-    cluster = open_cluster(state)
-    found = _find(cluster, job)
+    jobstreams, cluster, found = _streams(state, job)
     imagined = isinstance(cluster, HandClock)  # nothing happens there by waiting
     if task is None and imagined and not follow:
         show_events(cluster, f"job/{found.key}", output)
@@ -340,10 +346,8 @@ def exec_(
     state: StateOption = None,
 ) -> None:
     """Run a command in the container of a running task; the exit code is the command's."""
-    from paictl.cli import jobstreams
-
-    cluster = open_cluster(state)
-    code = jobstreams.run(cluster, _find(cluster, job), task, command, stdin=stdin, terminal=terminal)
+    jobstreams, cluster, found = _streams(state, job)
+    code = jobstreams.run(cluster, found, task, command, stdin=stdin, terminal=terminal)
     if code:
         raise typer.Exit(code)
 
@@ -370,12 +374,8 @@ def ssh(
     state: StateOption = None,
 ) -> None:
     """Sign in to a running task. Without the plugin ssh in the job, the shell comes through the API server."""
-    from paictl.cli import jobstreams
-
-    cluster = open_cluster(state)
-    code = jobstreams.sign_in(
-        cluster, _find(cluster, job), task, command or (), identity=identity, only_print=only_print
-    )
+    jobstreams, cluster, found = _streams(state, job)
+    code = jobstreams.sign_in(cluster, found, task, command or (), identity=identity, only_print=only_print)
     if code:
         raise typer.Exit(code)
 

@@ -92,7 +92,7 @@ def test_a_paijob_made_by_hand_gets_no_storage_of_another_tenant(cluster: Cluste
 
 
 def test_tasks_get_ports_for_ssh_on_the_nodes_and_give_them_back(cluster: Cluster, api: KubeApi) -> None:
-    """The API server takes the keys and gives the ports; the server itself runs in tests/unit/controller/test_ssh.py."""
+    """The API server takes the keys and gives the ports; the server runs in tests/unit/controller/test_ssh.py."""
     cluster.users.put_account(Account("ann"))
     try:
         add_key(cluster.users, "ann", f"{key_pair().public} laptop")

@@ -232,8 +232,8 @@ def storage_mount(document: Document) -> Findings:
 def ssh_access(document: Document) -> Findings:
     """The plugin `ssh` has a parameter that it does not know, or a key that is none.
 
-    Why: the job is refused. Parameters are `jobssh` (tasks reach each other) and `userssh` with the type `custom`, which
-    lets in the keys of the user's account (`paictl user key`) and those under `value`.
+    Why: the job is refused. Parameters are `jobssh` (tasks reach each other) and `userssh` with the type `custom`,
+    which lets in the keys of the user's account (`paictl user key`) and those under `value`.
 
     Passes::
 
