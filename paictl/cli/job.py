@@ -5,10 +5,9 @@ from __future__ import annotations
 import getpass
 import math
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -35,9 +34,6 @@ from paictl.operate import jobs as operate
 from paictl.operate.jobs import Filter, SubmitPorts, find_job
 from paictl.operate.jobs import list_jobs as chosen
 from paictl.units import span_text
-
-if TYPE_CHECKING:
-    from paictl.cluster.storages import Mount
 
 EXAMPLES = """
     paictl job submit job.yaml
@@ -97,7 +93,7 @@ def submit(
     for job in done.jobs[:20]:
         write(f"{job.key}  {job.state.value}")
         if isinstance(cluster, HandClock):
-            for mount in _mounts(cluster, job):
+            for mount in operate.mounts(cluster, job):
                 console.info(text("simulated: {mount} would be mounted", mount=str(mount)))
     if len(done.jobs) > 20:
         write(f"… and {len(done.jobs) - 20} more")
@@ -230,7 +226,7 @@ def show(job: JobName, output: OutputOption = Output.TABLE, state: StateOption =
         write(spoken("runs until {until} at the latest (maxRunTime {limit})", until=until, limit=limit))
     elif found.max_run_time is not None:
         write(spoken("runs for {limit} at most (maxRunTime)", limit=span_text(found.max_run_time)))
-    for mount in _mounts(cluster, found):
+    for mount in operate.mounts(cluster, found):
         write(spoken("storage {mount}", mount=str(mount)))
     rows = [
         (
@@ -248,10 +244,45 @@ def show(job: JobName, output: OutputOption = Output.TABLE, state: StateOption =
         console.info(text("why it waits: paictl job explain {job}", job=found.key))
 
 
-def _mounts(cluster: Cluster, job: JobView) -> Sequence[Mount]:
-    from paictl.operate.storages import mounts_of_job  # late: only here
+@app.command(
+    epilog="""
+    paictl job clone train > again.yaml
+    paictl job clone train --edit
+    paictl job clone train --submit --priority oppo
+"""
+)
+def clone(
+    job: JobName,
+    name: Annotated[
+        str | None, typer.Option("--name", help="Name of the new job (default: the next free number).")
+    ] = None,
+    vc: Annotated[
+        str | None, typer.Option("--vc", autocompletion=names.vcs, help="Virtual cluster, instead of the job's.")
+    ] = None,
+    priority: Annotated[
+        str | None, typer.Option("--priority", autocompletion=names.priorities, help="oppo, test, prod or crit.")
+    ] = None,
+    edit: Annotated[bool, typer.Option("--edit", help="Open it in $EDITOR, then submit it.")] = False,
+    again: Annotated[bool, typer.Option("--submit", help="Submit it as it is.")] = False,
+    user: UserOption = None,
+    state: StateOption = None,
+) -> None:
+    """Print a submitted job as a job file, under a free name; or submit it again."""
+    from paictl.cli import jobclone  # late: only this command needs an editor, and what writes YAML
 
-    return mounts_of_job(cluster, job.key, job.vc)
+    cluster, whose = open_cluster(state), user or _me()
+    copy = jobclone.clone(cluster, _find(cluster, job), whose, name).instead(vc, priority)
+
+    def send(path: str) -> None:
+        submit(files=[path], listed=None, vc=None, priority=None, duration=None, repeat=1, name=None, user=whose,
+               output=Output.TABLE, state=state)  # fmt: skip
+
+    if edit:
+        jobclone.edited(copy, send)
+    elif again:
+        jobclone.submitted(copy, send)
+    else:
+        jobclone.show(copy)
 
 
 def _streams(state: Path | None, job: str) -> tuple[ModuleType, Cluster, JobView]:

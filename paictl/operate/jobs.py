@@ -12,6 +12,7 @@ from paictl.i18n import did_you_mean, text
 from paictl.workload.fields import JobError
 
 if TYPE_CHECKING:
+    from paictl.cluster.storages import Mount
     from paictl.config.reading.problem import Problem
     from paictl.operate.budgets import BudgetPorts
     from paictl.operate.jobfiles import SubmitOptions
@@ -59,6 +60,13 @@ def remarks(cluster: BudgetPorts, jobs: Iterable[JobView]) -> Sequence[str]:
     from paictl.operate import budgets  # late, as above
 
     return budgets.remarks(cluster, jobs)
+
+
+def mounts(cluster: Jobs, job: JobView) -> Sequence[Mount]:
+    """The storages that the containers of a job get."""
+    from paictl.operate.storages import mounts_of_job  # late, as above
+
+    return mounts_of_job(cluster, job.key, job.vc)
 
 
 @frozen
