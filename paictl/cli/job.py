@@ -6,6 +6,7 @@ import getpass
 import math
 import time
 from pathlib import Path
+from types import ModuleType
 from typing import Annotated, Any
 
 import typer
@@ -88,8 +89,12 @@ def submit(
     if output is not Output.TABLE:
         write_data([job_data(job) for job in done.jobs], output)
         return
+    cluster = open_cluster(state)
     for job in done.jobs[:20]:
         write(f"{job.key}  {job.state.value}")
+        if isinstance(cluster, HandClock):
+            for mount in operate.mounts(cluster, job):
+                console.info(text("simulated: {mount} would be mounted", mount=str(mount)))
     if len(done.jobs) > 20:
         write(f"… and {len(done.jobs) - 20} more")
 
@@ -221,6 +226,8 @@ def show(job: JobName, output: OutputOption = Output.TABLE, state: StateOption =
         write(spoken("runs until {until} at the latest (maxRunTime {limit})", until=until, limit=limit))
     elif found.max_run_time is not None:
         write(spoken("runs for {limit} at most (maxRunTime)", limit=span_text(found.max_run_time)))
+    for mount in operate.mounts(cluster, found):
+        write(spoken("storage {mount}", mount=str(mount)))
     rows = [
         (
             f"{task.role}[{task.index}]",
@@ -246,6 +253,55 @@ def _repair(one: MemberRepair) -> tuple[str, ...]:
     return (
         f"{one.role}[{one.index}]", clock_text(one.lost), one.before or "-", said(one.reason), after, one.node or "-"
     )  # fmt: skip
+
+
+@app.command(
+    epilog="""
+    paictl job clone train > again.yaml
+    paictl job clone train --edit
+    paictl job clone train --submit --priority oppo
+"""
+)
+def clone(
+    job: JobName,
+    name: Annotated[
+        str | None, typer.Option("--name", help="Name of the new job (default: the next free number).")
+    ] = None,
+    vc: Annotated[
+        str | None, typer.Option("--vc", autocompletion=names.vcs, help="Virtual cluster, instead of the job's.")
+    ] = None,
+    priority: Annotated[
+        str | None, typer.Option("--priority", autocompletion=names.priorities, help="oppo, test, prod or crit.")
+    ] = None,
+    edit: Annotated[bool, typer.Option("--edit", help="Open it in $EDITOR, then submit it.")] = False,
+    again: Annotated[bool, typer.Option("--submit", help="Submit it as it is.")] = False,
+    user: UserOption = None,
+    state: StateOption = None,
+) -> None:
+    """Print a submitted job as a job file, under a free name; or submit it again."""
+    from paictl.cli import jobclone  # late: only this command needs an editor, and what writes YAML
+
+    cluster, whose = open_cluster(state), user or _me()
+    copy = jobclone.clone(cluster, _find(cluster, job), whose, name).instead(vc, priority)
+
+    def send(path: str) -> None:
+        submit(files=[path], listed=None, vc=None, priority=None, duration=None, repeat=1, name=None, user=whose,
+               output=Output.TABLE, state=state)  # fmt: skip
+
+    if edit:
+        jobclone.edited(copy, send)
+    elif again:
+        jobclone.submitted(copy, send)
+    else:
+        jobclone.show(copy)
+
+
+def _streams(state: Path | None, job: str) -> tuple[ModuleType, Cluster, JobView]:
+    """What goes between a terminal and a container of a job; the module is loaded for the commands that need it."""
+    from paictl.cli import jobstreams
+
+    cluster = open_cluster(state)
+    return jobstreams, cluster, _find(cluster, job)
 
 
 def _find(cluster: Jobs, word: str) -> JobView:
@@ -300,10 +356,7 @@ def logs(
     state: StateOption = None,
 ) -> None:
     """Show the output of a task; where pods are simulated, the events of the job."""
-    from paictl.cli import jobstreams  # late: only these commands need it
-
-    cluster = open_cluster(state)
-    found = _find(cluster, job)
+    jobstreams, cluster, found = _streams(state, job)
     imagined = isinstance(cluster, HandClock)  # nothing happens there by waiting
     if task is None and imagined and not follow:
         show_events(cluster, f"job/{found.key}", output)
@@ -335,10 +388,36 @@ def exec_(
     state: StateOption = None,
 ) -> None:
     """Run a command in the container of a running task; the exit code is the command's."""
-    from paictl.cli import jobstreams
+    jobstreams, cluster, found = _streams(state, job)
+    code = jobstreams.run(cluster, found, task, command, stdin=stdin, terminal=terminal)
+    if code:
+        raise typer.Exit(code)
 
-    cluster = open_cluster(state)
-    code = jobstreams.run(cluster, _find(cluster, job), task, command, stdin=stdin, terminal=terminal)
+
+@app.command(
+    epilog="""
+    paictl job ssh train --task worker:0
+    paictl job ssh train -i ~/.ssh/id_lab -- nvidia-smi
+    paictl job ssh train --print
+"""
+)
+def ssh(
+    job: JobName,
+    command: Annotated[
+        list[str] | None, typer.Argument(metavar="-- COMMAND...", help="A command instead of a shell.")
+    ] = None,
+    task: TaskOption = None,
+    identity: Annotated[
+        Path | None, typer.Option("--identity", "-i", metavar="FILE", help="Private key, as for ssh.")
+    ] = None,
+    only_print: Annotated[
+        bool, typer.Option("--print", help="Print the ssh command, for other programs, and run nothing.")
+    ] = False,
+    state: StateOption = None,
+) -> None:
+    """Sign in to a running task. Without the plugin ssh in the job, the shell comes through the API server."""
+    jobstreams, cluster, found = _streams(state, job)
+    code = jobstreams.sign_in(cluster, found, task, command or (), identity=identity, only_print=only_print)
     if code:
         raise typer.Exit(code)
 

@@ -6,10 +6,14 @@ import contextlib
 import math
 import os
 import select
+import shlex
+import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
+from pathlib import Path
 from typing import Final, TypeVar
 
 from paictl.cli import console
@@ -93,6 +97,44 @@ def run(cluster: Jobs, job: JobView, word: str | None, command: Sequence[str], *
     with _raw() if terminal else contextlib.nullcontext():
         pipes = Pipes(_out, _err, _reader() if stdin else None, terminal)
         return cluster.execute(job.key, place_of(job, word), command, pipes)
+
+
+SHELL: Final = ("/bin/sh", "-c", "command -v bash >/dev/null 2>&1 && exec bash -l || exec sh -l")
+"""A shell in any image."""
+
+
+def sign_in(
+    cluster: Jobs, job: JobView, word: str | None, command: Sequence[str], *, identity: Path | None, only_print: bool
+) -> int:
+    """A shell, or a command, in a task by its own SSH server, else through the API server; the exit code."""
+    task = place_of(job, word)
+    address = cluster.ssh_address(job.key, task)
+    if address is None:
+        if only_print or identity is not None:
+            raise PaictlError(
+                text("job {job} has no port for SSH", job=job.key),
+                hint=text("give it the plugin ssh with userssh: {{type: custom}}; without it: paictl job ssh {job}",
+                          job=job.key),
+            )  # fmt: skip
+        terminal = sys.stdin.isatty() and sys.stdout.isatty() and not command
+        return run(cluster, job, str(task), command or SHELL, stdin=True, terminal=terminal)
+    with tempfile.TemporaryDirectory(prefix="paictl-ssh-") as folder:
+        known = Path(folder) / "known_hosts"
+        known.write_text(f"[{address.host}]:{address.port} {address.host_key}\n", encoding="utf-8")
+        checks = [] if only_print else [f"UserKnownHostsFile={known}", "StrictHostKeyChecking=yes"]
+        options = [word for one in checks for word in ("-o", one)]
+        options += [] if identity is None else ["-i", str(identity)]
+        words = ["ssh", "-p", str(address.port), *options, f"root@{address.host}", *command]
+        if only_print:
+            console.write(shlex.join(words))
+            return 0
+        try:
+            return subprocess.run(words, check=False).returncode  # noqa: S603 - the user's own ssh
+        except FileNotFoundError:
+            raise PaictlError(
+                text("ssh is not installed"),
+                hint=text("install it, or use: paictl job exec {job} -it -- bash", job=job.key),
+            ) from None
 
 
 def _out(data: bytes) -> None:

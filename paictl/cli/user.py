@@ -10,7 +10,7 @@ import typer
 
 from paictl.cli import console
 from paictl.cli.clusters import OutputOption, StateOption, Yes, clock_text, confirm, open_cluster
-from paictl.cli.command import App
+from paictl.cli.command import App, Lazy
 from paictl.cli.console import Output, write_data, write_table
 from paictl.cli.settings import settings
 from paictl.cli.signin import EXAMPLE, sign_in
@@ -26,7 +26,11 @@ EXAMPLES = """
     paictl user grant ann --vc vc1
 """
 
-app = App(help="Users of the REST server and the portal, and what they may do.", epilog=EXAMPLES)
+app = App(
+    help="Users of the REST server and the portal, and what they may do.",
+    epilog=EXAMPLES,
+    lazy={"key": Lazy("paictl.cli.userkeys", "SSH keys of users.")},
+)
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of a user.")]
 Vcs = Annotated[list[str] | None, typer.Option("--vc", metavar="VC", help="Virtual cluster that is granted.")]

@@ -42,6 +42,8 @@ class Account:
     created: datetime | None = None
     subject: str = ""
     """Who it is at an OpenID provider (issuer and subject); empty for a user with a password of its own."""
+    ssh_keys: tuple[str, ...] = ()
+    """Public keys, each as a line of `authorized_keys`."""
     version: str = ""
     """What the store calls this state of the account; empty for one that is to be made."""
 
@@ -62,13 +64,14 @@ def account_data(account: Account) -> dict[str, Any]:
     """An account as JSON values, without its version, which is the store's."""
     data = asdict(account)
     del data["version"]
-    return {**data, "vcs": list(account.vcs), "created": _written(account.created)}
+    return {**data, "vcs": list(account.vcs), "ssh_keys": list(account.ssh_keys), "created": _written(account.created)}
 
 
 def account_from(data: Mapping[str, Any], version: str) -> Account:
     """The inverse of `account_data`; raises `KeyError`, `TypeError` or `ValueError` for what is none."""
     created = None if data["created"] is None else datetime.fromisoformat(data["created"])
-    return Account(**{**data, "vcs": tuple(data["vcs"]), "created": created, "version": version})
+    keys = tuple(map(str, data.get("ssh_keys", ())))  # accounts of earlier versions have none
+    return Account(**{**data, "vcs": tuple(data["vcs"]), "ssh_keys": keys, "created": created, "version": version})
 
 
 def token_data(token: Token) -> dict[str, Any]:

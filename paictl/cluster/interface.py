@@ -46,6 +46,7 @@ from paictl.cluster.values import (
     Port,
     Protection,
     ServiceView,
+    SshAddress,
     TaskPlace,
     TaskView,
     UnreachableError,
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from paictl.cluster.maintenance import WindowRequest
     from paictl.cluster.picture import Picture
     from paictl.cluster.scheduling import Impact, JobExplanation
+    from paictl.cluster.storages import Credentials, Storage
     from paictl.remote.pipes import Pipes
     from paictl.scheduler.defrag import Room, RoomPlan
     from paictl.workload.usage import UsageAmount
@@ -100,6 +102,8 @@ __all__ = [
     "Scheduling",
     "ServiceView",
     "Services",
+    "SshAddress",
+    "Stored",
     "TaskPlace",
     "TaskView",
     "UnreachableError",
@@ -183,6 +187,12 @@ class Jobs(Protocol):
         """Run a command beside a running task, in its container, until it ends; its exit code.
 
         Raises `UnsupportedError` where pods are imagined, `ClusterError` for a task that does not run.
+        """
+
+    def ssh_address(self, key: str, task: TaskPlace) -> SshAddress | None:
+        """Where a running task is reached by SSH; None if the job has no port for it.
+
+        Raises `ClusterError` for a task that does not run.
         """
 
     def events(self, subject: str | None = None, after: int = 0) -> Sequence[Event]:
@@ -374,7 +384,29 @@ class Defragmented(Protocol):
         """Evict all pods of a gang, or none where a disruption budget protects one of them (`ClusterError`)."""
 
 
-class Cluster(Identity, Nodes, Jobs, Scheduling, Configuration, Services, Metered, Maintained, Defragmented, Protocol):
+@runtime_checkable
+class Stored(Protocol):
+    """A cluster with named storages (`docs/storage.md`). Every method raises `ClusterError` when it refuses."""
+
+    def storages(self) -> Sequence[Storage]:
+        """All storages by name."""
+
+    def add_storage(self, storage: Storage, credentials: Credentials | None = None) -> None:
+        """Add a storage, whole or not at all; `ConflictError` if its name is taken.
+
+        The credentials of SMB are kept where only the cluster's administrators and its storage driver read them.
+        """
+
+    def grant_storage(self, name: str, add: Sequence[str], revoke: Sequence[str]) -> Storage:
+        """Change which virtual clusters may use a storage; jobs that run keep it."""
+
+    def remove_storage(self, name: str) -> None:
+        """Remove a storage from the list, with its credentials; its data stay where they are."""
+
+
+class Cluster(
+    Identity, Nodes, Jobs, Scheduling, Configuration, Services, Metered, Maintained, Defragmented, Stored, Protocol
+):
     """All ports of a cluster together. A function asks for the ports that it uses, not for the whole."""
 
     @property

@@ -11,6 +11,7 @@ from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.units import FOREVER, Millis
 from paictl.workload.duration import task_seconds
+from paictl.workload.fields import JobError
 from paictl.workload.job import Job
 from paictl.workload.pods import JobPlan, plan_job
 from paictl.workload.template import MASK, masked
@@ -63,8 +64,12 @@ def all_taken(requests: Iterable[JobRequest], configuration: ConfigSnapshot) -> 
     Raises as `taken` does, and `ClusterError` as soon as their commands are more than `MOST_TOGETHER`.
     """
     room = MOST_TOGETHER
-    for request in requests:
-        job = taken(request, configuration)
+    for number, request in enumerate(requests):
+        try:
+            job = taken(request, configuration)
+        except JobError as error:
+            error.request = number
+            raise
         room -= sum(len(command) for role in job.job.roles for command in role.commands)
         if room < 0:
             raise ClusterError(

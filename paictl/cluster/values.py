@@ -254,6 +254,17 @@ class JobRequest:
     vc: str | None = None
     priority: str | None = None
     duration: Millis | None = None
+    ssh_keys: tuple[str, ...] = ()
+    """Public keys of the user's account; the cluster fills them in where the job lets them in."""
+
+
+@frozen
+class SshAddress:
+    """Where a task is reached by SSH, and the public key by which its server is known."""
+
+    host: str
+    port: int
+    host_key: str
 
 
 @frozen

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -11,13 +12,16 @@ from paictl.cluster.kubernetes.paijob.names import API_VERSION, KIND, paijobs_pa
 from paictl.cluster.kubernetes.paijob.record import JobRecord, status_json
 from paictl.cluster.kubernetes.paijob.resource import PaiJob
 from paictl.cluster.kubernetes.paijob.secrets import read_secret
-from paictl.controller import manifests
+from paictl.cluster.kubernetes.storages import read_storages
+from paictl.cluster.storages import Mount, mounts_by_role
+from paictl.controller import manifests, ssh
 from paictl.controller.cache import WORKS
 from paictl.controller.deciding import JobActions
 from paictl.controller.manifests import JobContext
 from paictl.errors import PaictlError
 from paictl.remote.kube.client import MERGE, Json, KubeClient, KubeError
-from paictl.remote.kube.objects import CONFLICT, NOT_FOUND, create, find, path_of
+from paictl.remote.kube.objects import CONFLICT, NOT_FOUND, create, delete, find, path_of
+from paictl.workload.fields import JobError
 
 INVALID: Final = 422
 
@@ -66,12 +70,18 @@ def secrets_of(client: KubeClient, kit: JobContext) -> tuple[Mapping[str, Any], 
 
 def do(client: KubeClient, kit: JobContext, attempt: int, wanted: JobActions) -> int:
     """Whatever is wanted; how many requests that took. Raises `LaterError`, `RefusedError`, `KubeError`."""
+    try:
+        _ = kit.access
+    except JobError as error:
+        raise RefusedError(str(error)) from None
     before = client.sent.total()
     for name in wanted.suspend:
         _change(client, "PATCH", name, {"spec": {"suspend": True}}, MERGE)
     for name in wanted.delete:
         _change(client, "DELETE", name, {"propagationPolicy": "Background"})
     roles = {role.name: role for role in kit.job.roles}
+    if wanted.roles or wanted.tasks:
+        kit = replace(kit, mounts=_mounts(client, kit))
     if wanted.roles:
         _prepare(client, kit, attempt)
         for name in wanted.roles:
@@ -79,6 +89,18 @@ def do(client: KubeClient, kit: JobContext, attempt: int, wanted: JobActions) ->
     for name, index, again in wanted.tasks:
         _make(client, WORKS, manifests.retry(kit, roles[name], attempt, index, again), kit)
     return client.sent.total() - before
+
+
+def _mounts(client: KubeClient, kit: JobContext) -> Mapping[str, Sequence[Mount]]:
+    """The storages of a job's containers as they are now.
+
+    Whoever submits by `paictl` was told what the job cannot have; a `PaiJob` made by hand, and one whose storage was
+    removed since, ends here. Raises `RefusedError`.
+    """
+    try:
+        return mounts_by_role(kit.pai.data, kit.pai.vc or None, lambda: read_storages(client))
+    except JobError as error:
+        raise RefusedError(str(error)) from None
 
 
 def _prepare(client: KubeClient, kit: JobContext, attempt: int) -> None:
@@ -89,8 +111,25 @@ def _prepare(client: KubeClient, kit: JobContext, attempt: int) -> None:
     pull = manifests.pull_secret(kit, secrets, passwords)
     if pull is not None:
         _make(client, kind, pull, kit)
+    access = kit.access
+    if access is not None:
+        name = path_of(JOBS_NAMESPACE, "secrets", ssh.secret_name(kit.pai))
+        if find(client, name) is None:
+            _make(client, kind, manifests.ssh_secret(kit, access), kit)
+        for body in manifests.ssh_services(kit, find(client, name) or {}):
+            _make(client, path_of(JOBS_NAMESPACE, "services"), body, kit)
     if len(kit.job.roles) > 1 or kit.job.roles[0].instances > 1:
         _make(client, path_of(JOBS_NAMESPACE, "services"), manifests.service(kit), kit)
+
+
+def release_ports(client: KubeClient, kit: JobContext) -> None:
+    """Give the ports on the nodes back: the job has ended, and its object stays for weeks."""
+    try:
+        ports = list(ssh.task_ports(kit.job, kit.options(), kit.access))
+    except JobError:
+        return  # it never had any
+    for task in ports:
+        delete(client, path_of(JOBS_NAMESPACE, "services", ssh.service_name(kit.pai, task)))
 
 
 def _make(client: KubeClient, kind: str, body: Json, kit: JobContext) -> None:

@@ -17,7 +17,7 @@ from paictl.cluster.values import ClusterError
 from paictl.controller import cache as caches
 from paictl.controller.cache import Cache
 from paictl.controller.deciding import closed, follow, wanted
-from paictl.controller.doing import LaterError, RefusedError, do, write_record
+from paictl.controller.doing import LaterError, RefusedError, do, release_ports, write_record
 from paictl.controller.manifests import JobContext
 from paictl.controller.planning import Planner
 from paictl.controller.queue import WorkQueue
@@ -144,6 +144,7 @@ class ControlLoop:
         do(self.client, replace(kit, pai=pai), found.record.status.attempt, asked)
         over = closed(found.record, asked)
         if over != found.record:
+            release_ports(self.client, kit)
             self._write(pai, over)
             self.cache.forget_ghosts(pai.name, over.status.attempt + 1)
         elif asked.later is not None:

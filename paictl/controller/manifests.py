@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import field
 from typing import Any, Final
 
 from paictl.cluster.kubernetes.names import FOR_JOBS, JOBS_NAMESPACE, MAX_RUN_TIME
@@ -21,11 +22,14 @@ from paictl.cluster.kubernetes.paijob.names import (
     TASK,
     labels_of,
     retry_name,
+    role_label,
     work_name,
 )
 from paictl.cluster.kubernetes.paijob.resource import PaiJob
 from paictl.cluster.kubernetes.paijob.seen import INDEX
+from paictl.cluster.storages import Mount
 from paictl.cluster.taking import durations_of
+from paictl.controller import ssh
 from paictl.controller.runtime import (
     COMMANDS,
     FOLDER,
@@ -40,6 +44,7 @@ from paictl.frozen import frozen
 from paictl.scheduler.wire import ENABLE, GATE, SCHEDULING_SPEC
 from paictl.workload.job import Job, TaskRole
 from paictl.workload.lifecycle import task_policy
+from paictl.workload.ssh import SshAccess
 from paictl.workload.template import Values
 
 Json = dict[str, Any]
@@ -62,6 +67,8 @@ class JobContext:
     """Whether the cluster has our priority classes."""
     gated: bool = False
     """Whether pods come to the scheduler by its gate; otherwise kube-scheduler asks it."""
+    mounts: Mapping[str, Sequence[Mount]] = field(default_factory=dict)
+    """The storages that the containers of each role get."""
 
     @property
     def owner(self) -> list[Json]:
@@ -69,9 +76,17 @@ class JobContext:
         reference = {"apiVersion": API_VERSION, "kind": KIND, "name": self.pai.name, "uid": self.pai.uid}
         return [{**reference, "controller": True, "blockOwnerDeletion": False}]
 
+    @property
+    def access(self) -> SshAccess | None:
+        """Who may reach its tasks by SSH; raises `JobError` for a job made by hand and wrongly."""
+        return ssh.access_of(self.pai, self.job)
+
     def options(self) -> dict[str, RoleOptions]:
         """By role."""
-        return {role.name: options_of(self.pai.data, role.name) for role in self.job.roles}
+        access = self.access
+        return {
+            role.name: ssh.with_port(options_of(self.pai.data, role.name), role.name, access) for role in self.job.roles
+        }
 
     def about(self, name: str, attempt: int | None = None) -> Json:
         """Metadata of an object of the job."""
@@ -86,7 +101,9 @@ def scripts(kit: JobContext, attempt: int, secrets: Mapping[str, Any]) -> Json:
     pai = kit.pai
     whole = Job.from_mapping({**pai.data, "secrets": dict(secrets)} if secrets else pai.data, reveal_secrets=True)
     data = {f"{role.name}.sh": _encoded(commands_script(role.commands)) for role in whole.roles}
-    data[RUNTIME] = _encoded(runtime_script(pai.name, kit.job, attempt, kit.options()))
+    options = kit.options()
+    before = ssh.script(kit.job, options, kit.access)
+    data[RUNTIME] = _encoded(runtime_script(pai.name, kit.job, attempt, options, before))
     about = kit.about(f"{pai.name}-{SCRIPTS}-{attempt}", attempt)
     return {"apiVersion": "v1", "kind": "Secret", "metadata": about, "immutable": True, "data": data}
 
@@ -109,6 +126,22 @@ def pull_secret(kit: JobContext, secrets: Mapping[str, Any], passwords: Mapping[
         "metadata": kit.about(f"{kit.pai.name}-{PULL}"),
         "data": {".dockerconfigjson": _encoded(json.dumps({"auths": logins}))},
     }  # fmt: skip
+
+
+def ssh_secret(kit: JobContext, access: SshAccess) -> Json:
+    """The Secret with the keys for SSH, the same for all attempts."""
+    about = kit.about(ssh.secret_name(kit.pai))
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": about, "immutable": True,
+            "data": ssh.key_data(kit.pai, access)}  # fmt: skip
+
+
+def ssh_services(kit: JobContext, secret: Json) -> list[Json]:
+    """The Services that give tasks a port on the nodes."""
+    public = ssh.host_key(secret)
+    return [
+        ssh.service(kit.about(ssh.service_name(kit.pai, task)), kit.pai, task, public)
+        for task in ssh.task_ports(kit.job, kit.options(), kit.access)
+    ]
 
 
 def service(kit: JobContext) -> Json:
@@ -166,7 +199,7 @@ def _noted(kit: JobContext, about: Json, role: TaskRole) -> Json:
 
 
 def _template(kit: JobContext, role: TaskRole, attempt: int, index: int | None = None) -> Json:
-    pai, options = kit.pai, kit.options()
+    pai, options, access = kit.pai, kit.options(), kit.access
     noted = {
         ROLE: role.name,
         KEY: pai.key,
@@ -196,17 +229,23 @@ def _template(kit: JobContext, role: TaskRole, attempt: int, index: int | None =
                 },
             },
             {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": f"{options[role.name].shm}Mi"}},
+            *_claims(kit.mounts.get(role.name, ())),
+            *ssh.volume_items(pai, role.name, access),
         ],
     }
     if kit.classes:
         spec["priorityClassName"] = priority_class(kit.job.priority_class)
     if any(isinstance(one, Mapping) and one.get("auth") for one in pai.data.get("prerequisites") or ()):
         spec["imagePullSecrets"] = [{"name": f"{pai.name}-{PULL}"}]
-    return {"metadata": {"labels": labels_of(pai.name, attempt), "annotations": noted}, "spec": spec}
+    labels = labels_of(pai.name, attempt)
+    if access is not None and access.is_for(role.name):
+        labels[ssh.SERVES] = role_label(role.name)
+    return {"metadata": {"labels": labels, "annotations": noted}, "spec": spec}
 
 
 def _container(kit: JobContext, role: TaskRole, options: Mapping[str, RoleOptions], index: int | None) -> Json:
-    own, asked = options[role.name], role.resources
+    own, asked, access = options[role.name], role.resources, kit.access
+    serves = access is not None and access.is_for(role.name)
     amounts: Json = {} if kit.gated else {ENABLE: "1"}
     if asked.cpu:
         amounts["cpu"] = str(asked.cpu)
@@ -225,6 +264,8 @@ def _container(kit: JobContext, role: TaskRole, options: Mapping[str, RoleOption
         "volumeMounts": [
             {"name": "scripts", "mountPath": FOLDER, "readOnly": True},
             {"name": "shm", "mountPath": "/dev/shm"},  # noqa: S108 - shared memory, in the container
+            *([{"name": "ssh", "mountPath": ssh.MOUNTED, "readOnly": True}] if serves else []),
+            *(_storage_mount(mount, kit.pai.user) for mount in kit.mounts.get(role.name, ())),
         ],
     }
     if own.infiniband:
@@ -233,6 +274,22 @@ def _container(kit: JobContext, role: TaskRole, options: Mapping[str, RoleOption
     if ports:
         found["ports"] = [{"containerPort": port} for port in ports]
     return found
+
+
+def _claims(mounts: Sequence[Mount]) -> list[Json]:
+    """The volumes of storages, one for each however often it is mounted."""
+    return [
+        {"name": f"storage-{name}", "persistentVolumeClaim": {"claimName": claim}}
+        for name, claim in {mount.storage.name: mount.storage.claim for mount in mounts}.items()
+    ]
+
+
+def _storage_mount(mount: Mount, user: str) -> Json:
+    """Where a container has a storage; of one with a folder for each user, that folder alone."""
+    found: Json = {"name": f"storage-{mount.storage.name}", "mountPath": mount.path}
+    if mount.own_folder:
+        found["subPath"] = user
+    return {**found, "readOnly": True} if mount.read_only else found
 
 
 def _field(path: str) -> Json:

@@ -110,8 +110,13 @@ def commands_script(commands: tuple[str, ...]) -> str:
     return "".join(parts)
 
 
-def runtime_script(name: str, job: Job, attempt: int, options: Mapping[str, RoleOptions]) -> str:
-    """What a container runs: addresses and ports of all tasks, then the commands with bash, or sh where it has none."""
+def runtime_script(
+    name: str, job: Job, attempt: int, options: Mapping[str, RoleOptions], before: str = ""
+) -> str:  # fmt: skip
+    """What a container runs: addresses and ports of all tasks, then the commands with bash, or sh where it has none.
+
+    `before` are commands of plugins that come between.
+    """
     lines = ["#!/bin/sh", _HEAD % {"seconds": BARRIER if job.gang else 0}]
     small = sum(role.instances for role in job.roles) <= MOST_ADDRESSES
     for role in job.roles:
@@ -120,7 +125,7 @@ def runtime_script(name: str, job: Job, attempt: int, options: Mapping[str, Role
         if small:
             prefix = work_name(name, role.name, attempt)
             lines.append(f"pai_role {role.name} {role.instances} {prefix} {' '.join(words)}".rstrip())
-    return "\n".join([*lines, _TAIL])
+    return "\n".join([*lines, *([before] if before else []), _TAIL])
 
 
 _HEAD: Final = (

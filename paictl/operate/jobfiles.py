@@ -12,13 +12,15 @@ from paictl.config.linting.validate import Choice, validate
 from paictl.config.reading.document import Bundle, Document
 from paictl.config.reading.kinds import FileKind
 from paictl.config.reading.load import Loaded, is_folder, load, load_memory
+from paictl.config.reading.nodes import nearest_node
 from paictl.config.reading.problem import Problem, Severity
-from paictl.config.reading.source import read_bytes
+from paictl.config.reading.source import place_of, read_bytes
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.operate.errors import RefusedFilesError
 from paictl.units import FOREVER, Millis, parse_duration
+from paictl.workload.fields import JobError, steps_of
 from paictl.workload.job import PRIORITIES
 
 
@@ -93,6 +95,25 @@ def jobs_in(path: str, warn: Warn) -> list[Mapping[str, object]]:
     if not jobs:
         raise PaictlError("this folder contains no job file", where=path, hint="jobs have protocolVersion: 2")
     return _sound(jobs, path, warn)
+
+
+def place_of_field(paths: Sequence[str], repeat: int, error: JobError) -> str | None:
+    """``file:line:column: field`` of what a cluster has refused in one of several jobs; None where nobody can say.
+
+    `paths` and `repeat` are those of the submission; files are read again, which only a refusal costs.
+    """
+    left = error.request
+    if left is None or "-" in paths:
+        return None
+    for path in paths:
+        loaded = load([path], None if is_folder(path) else FileKind.JOB)
+        documents = [one for one in loaded.documents if one.kind is FileKind.JOB and isinstance(one.data, dict)]
+        if left < len(documents) * repeat:
+            top = documents[left // repeat].top
+            place = place_of(nearest_node(top, steps_of(error.path)))
+            return f"{place.path}:{place.line}:{place.column}: {error.path}"
+        left -= len(documents) * repeat
+    return None
 
 
 def job_in_text(data: bytes, warn: Warn) -> Mapping[str, object]:

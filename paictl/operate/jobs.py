@@ -9,8 +9,10 @@ from paictl.cluster.interface import ClusterError, JobRequest, Jobs, JobState, J
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import did_you_mean, text
+from paictl.workload.fields import JobError
 
 if TYPE_CHECKING:
+    from paictl.cluster.storages import Mount
     from paictl.config.reading.problem import Problem
     from paictl.operate.budgets import BudgetPorts
     from paictl.operate.jobfiles import SubmitOptions
@@ -39,12 +41,18 @@ def submit(cluster: SubmitPorts, paths: Iterable[str], user: str, wishes: Submit
     """
     from paictl.operate.jobfiles import (  # late: it needs the linter, which no other request does
         SubmitOptions,
+        place_of_field,
         requests_in,
     )
 
     warnings: list[Problem] = []
-    requests = list(requests_in(paths, user, wishes or SubmitOptions(), warnings.append))
-    return Submitted(tuple(cluster.submit(requests)), tuple(warnings))
+    files, wishes = list(paths), wishes or SubmitOptions()
+    requests = list(requests_in(files, user, wishes, warnings.append))
+    try:
+        return Submitted(tuple(cluster.submit(requests)), tuple(warnings))
+    except JobError as error:
+        error.where = place_of_field(files, wishes.repeat, error) or error.where
+        raise
 
 
 def remarks(cluster: BudgetPorts, jobs: Iterable[JobView]) -> Sequence[str]:
@@ -52,6 +60,13 @@ def remarks(cluster: BudgetPorts, jobs: Iterable[JobView]) -> Sequence[str]:
     from paictl.operate import budgets  # late, as above
 
     return budgets.remarks(cluster, jobs)
+
+
+def mounts(cluster: Jobs, job: JobView) -> Sequence[Mount]:
+    """The storages that the containers of a job get."""
+    from paictl.operate.storages import mounts_of_job  # late, as above
+
+    return mounts_of_job(cluster, job.key, job.vc)
 
 
 @frozen

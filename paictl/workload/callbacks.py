@@ -11,10 +11,8 @@ from typing import Final
 
 from paictl.frozen import frozen
 from paictl.workload.fields import Fields, JobError, suggestion
+from paictl.workload.plugins import CMD, PLUGINS, plugins_of
 
-PLUGINS: Final = "com.microsoft.pai.runtimeplugin"
-"""Key of `extras`; also the beginning of a plugin's name in a prerequisite."""
-CMD: Final = "cmd"
 BEFORE: Final = "taskStarts"
 AFTER: Final = "taskSucceeds"
 EVENTS: Final = (BEFORE, AFTER)
@@ -44,10 +42,9 @@ def callbacks_of(job: Fields, role: str, wanted: Sequence[str]) -> list[Callback
     for fields in _prerequisites(job, role, wanted):
         if fields.optional_text("plugin") == f"{PLUGINS}.{CMD}":
             found += _read(fields, fields)
-    for i, item in enumerate(job.mapping("extras").items(PLUGINS)):
-        plugin = Fields(item, f"extras[{PLUGINS!r}][{i}]")
-        if plugin.text("plugin") == CMD and role in (plugin.texts("taskRoles") or (role,)):
-            found += _read(plugin, plugin.mapping("parameters"))
+    for plugin in plugins_of(job):
+        if plugin.name == CMD and role in (plugin.roles or (role,)):
+            found += _read(plugin.fields, plugin.fields.mapping("parameters"))
     return found
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from paictl.errors import PaictlError
 from paictl.i18n import text
@@ -20,6 +21,16 @@ class JobError(PaictlError):
     def __init__(self, path: str, message: str, *, hint: str | None = None) -> None:
         super().__init__(message, where=path, hint=hint)
         self.path = path
+        self.request: int | None = None
+        """Which of the jobs that were submitted together it is about, from 0; None: not known."""
+
+
+_STEP: Final = re.compile(r"\['([^']*)'\]|\[(\d+)\]|([^.\[\]]+)")
+
+
+def steps_of(path: str) -> tuple[str | int, ...]:
+    """The keys and indices of a path as `JobError` has it."""
+    return tuple(quoted or plain or int(index) for quoted, index, plain in _STEP.findall(path))
 
 
 def suggestion(word: str, known: Iterable[str], label: str) -> str:

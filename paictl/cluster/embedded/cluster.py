@@ -26,12 +26,14 @@ if TYPE_CHECKING:
     from paictl.cluster.defrag import DefragPlan, GangPods
     from paictl.cluster.embedded.commands import BringUp, Line, LoggedCommand
     from paictl.cluster.embedded.live import Live
+    from paictl.cluster.embedded.storages import EmbeddedStorages
     from paictl.cluster.embedded.users import EmbeddedUsers
     from paictl.cluster.interface import DeviceTime, MaintenanceWindow, NodeView, Protection, ServiceView, TaskPlace
     from paictl.cluster.jobpages import JobPage, JobQuery
     from paictl.cluster.maintenance import WindowRequest
     from paictl.cluster.picture import Picture
     from paictl.cluster.scheduling import Impact, JobExplanation
+    from paictl.cluster.storages import Credentials, Storage
     from paictl.remote.pipes import Pipes
     from paictl.scheduler.defrag import Room, RoomPlan
 
@@ -194,10 +196,39 @@ class EmbeddedCluster:
         """Remove a maintenance window."""
         self._live.remove_window(name)
 
+    # --- storages
+
+    def storages(self) -> Sequence[Storage]:
+        """All storages by name."""
+        return self._storages.read()
+
+    def add_storage(self, storage: Storage, credentials: Credentials | None = None) -> None:  # noqa: ARG002
+        """Add a storage; nothing is mounted here, so credentials are not kept."""
+        self._storages.add(storage)
+
+    def grant_storage(self, name: str, add: Sequence[str], revoke: Sequence[str]) -> Storage:
+        """Change which virtual clusters may use a storage."""
+        return self._storages.grant(name, add, revoke)
+
+    def remove_storage(self, name: str) -> None:
+        """Remove a storage from the list."""
+        self._storages.remove(name)
+
+    @property
+    def _storages(self) -> EmbeddedStorages:
+        from paictl.cluster.embedded.storages import EmbeddedStorages  # late: few commands are about storages
+
+        return EmbeddedStorages(self._store.folder)
+
     # --- jobs
 
     def submit(self, requests: Sequence[JobRequest]) -> Sequence[JobView]:
         """Take jobs, all or none."""
+        from paictl.cluster.sshaccess import with_account_keys
+        from paictl.cluster.storages import refuse_extras  # late: who only looks takes nothing
+
+        refuse_extras(requests, self.storages)
+        with_account_keys(requests, self.users)  # nobody is let in here, but the same jobs are refused
         return self._live.submit(requests)
 
     def stop_job(self, key: str) -> None:
@@ -241,6 +272,9 @@ class EmbeddedCluster:
         """Nothing runs in a pod that is imagined."""
         return self._live.execute(key, task, command, pipes)
 
+    def ssh_address(self, key: str, task: TaskPlace) -> None:
+        """Nothing: no server runs in a pod that is imagined."""
+
     def events(self, subject: str | None = None, after: int = 0) -> Sequence[Event]:
         """Events in order, of one object or of all."""
         with self._still() as still:
@@ -279,6 +313,9 @@ class EmbeddedCluster:
 
     def foresee(self, request: JobRequest) -> JobExplanation:
         """What would become of a job that was submitted now."""
+        from paictl.cluster.storages import refuse_extras  # late, as above
+
+        refuse_extras([request], self.storages)
         return self._live.foresee(request)
 
     def held_devices(self) -> Mapping[tuple[str, str], int]:

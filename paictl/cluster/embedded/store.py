@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 FILE = "cluster.db"
 USERS_FILE = "users.db"
 """Beside it: accounts and tokens, if there are any."""
+STORAGES_FILE = "storages.json"
+"""Beside it: the named storages, if there are any."""
 SCHEMA_VERSION = 3
 BUSY_SECONDS = 30.0
 """How long a command waits for another one that is at work on the same cluster."""
@@ -144,7 +146,8 @@ class Store:
     def remove(cls, folder: Path) -> None:
         """Remove the files of a cluster; the folder stays if it holds anything else."""
         with explained(folder):
-            for name in (FILE, f"{FILE}-wal", f"{FILE}-shm", USERS_FILE, f"{USERS_FILE}-journal"):
+            beside = (USERS_FILE, f"{USERS_FILE}-journal", STORAGES_FILE, f"{STORAGES_FILE}.lock")
+            for name in (FILE, f"{FILE}-wal", f"{FILE}-shm", *beside):
                 (folder / name).unlink(missing_ok=True)
             _remove_drafts(folder)
             if not any(folder.iterdir()):

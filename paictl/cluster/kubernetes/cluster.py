@@ -21,6 +21,7 @@ from paictl.cluster.kubernetes.names import API, CONTROLLER, NAMESPACE, SCHEDULE
 from paictl.cluster.kubernetes.nodes import view_of, views_of
 from paictl.cluster.kubernetes.pushing import Pusher
 from paictl.cluster.kubernetes.services.port import KubeServices
+from paictl.cluster.kubernetes.storages import StorageStore, read_storages
 from paictl.cluster.kubernetes.store import VersionStore
 from paictl.cluster.kubernetes.times import read_time
 from paictl.cluster.kubernetes.users import KubernetesUsers
@@ -28,6 +29,8 @@ from paictl.cluster.kubernetes.windows import WindowStore
 from paictl.cluster.maintenance import WindowRequest
 from paictl.cluster.picture import Picture
 from paictl.cluster.scheduling import Impact, JobExplanation, JobSituation
+from paictl.cluster.sshaccess import with_account_keys
+from paictl.cluster.storages import Credentials, Storage, refuse_extras
 from paictl.cluster.usagebooks import UsageStore
 from paictl.cluster.values import (
     About,
@@ -43,6 +46,7 @@ from paictl.cluster.values import (
     Port,
     Protection,
     ServiceView,
+    SshAddress,
     TaskPlace,
     UnreachableError,
     UnsupportedError,
@@ -77,6 +81,7 @@ class KubernetesCluster:
         self._users = KubernetesUsers(client)
         self._jobs = JobStore(client)
         self._windows = WindowStore(client)
+        self._storages = StorageStore(client)
         self._looker = SchedulingReader(
             client, self._store, self._jobs, lambda: self._services.loaded(SCHEDULER), self._windows
         )
@@ -198,6 +203,28 @@ class KubernetesCluster:
         with told():
             self._windows.remove(name, self.now)
 
+    # --- storages
+
+    def storages(self) -> Sequence[Storage]:
+        """All storages by name."""
+        with told():
+            return read_storages(self._client)
+
+    def add_storage(self, storage: Storage, credentials: Credentials | None = None) -> None:
+        """Add a storage, with the volume and claim that its pods need."""
+        with told():
+            self._storages.add(storage, credentials)
+
+    def grant_storage(self, name: str, add: Sequence[str], revoke: Sequence[str]) -> Storage:
+        """Change which virtual clusters may use a storage."""
+        with told():
+            return self._storages.grant(name, add, revoke)
+
+    def remove_storage(self, name: str) -> None:
+        """Remove a storage, with the volume and claim that were made for it."""
+        with told():
+            self._storages.remove(name)
+
     # --- accounts
 
     def usage(self, start: datetime, end: datetime) -> DeviceTime:
@@ -225,7 +252,9 @@ class KubernetesCluster:
         """Take jobs by the newest configuration; secrets go into a Secret of each job."""
         with told():
             self._services.need(API)
+            refuse_extras(requests, lambda: read_storages(self._client))
             version = self._store.version()
+            requests = with_account_keys(requests, self._users)
             return self._jobs.submit(requests, ConfigSnapshot(version.number, version.files), self.now)
 
     def stop_job(self, key: str) -> None:
@@ -270,6 +299,11 @@ class KubernetesCluster:
         with told():
             return self._jobs.execute(key, task, command, pipes)
 
+    def ssh_address(self, key: str, task: TaskPlace) -> SshAddress | None:
+        """The port on the task's node that leads to its SSH server."""
+        with told():
+            return self._jobs.ssh_address(key, task)
+
     def events(self, subject: str | None = None, after: int = 0) -> Sequence[Event]:
         """The life of jobs; of other objects Kubernetes tells (``kubectl get events``)."""
         with told():
@@ -291,6 +325,7 @@ class KubernetesCluster:
     def foresee(self, request: JobRequest) -> JobExplanation:
         """The explanation of a job as if it had been submitted now."""
         with told():
+            refuse_extras([request], lambda: read_storages(self._client))
             return self._looker.foresee(request)
 
     def picture(self, *, history: bool = False) -> Picture:

@@ -11,12 +11,20 @@ from typing import TYPE_CHECKING, Final
 from paictl.cluster.jobwords import name_taken, no_job, refuse_task
 from paictl.cluster.kubernetes.jobviews import in_order, view_of
 from paictl.cluster.kubernetes.names import JOBS_NAMESPACE, labels
-from paictl.cluster.kubernetes.paijob.names import JOB, SELECTOR, labels_of, object_name, paijobs_path
+from paictl.cluster.kubernetes.paijob.names import (
+    JOB,
+    SELECTOR,
+    SSH_HOST_KEY,
+    labels_of,
+    object_name,
+    paijobs_path,
+    ssh_name,
+)
 from paictl.cluster.kubernetes.paijob.resource import PaiJob, manifest_of, read_paijob
 from paictl.cluster.kubernetes.paijob.secrets import secret_of, values_of
 from paictl.cluster.kubernetes.paijob.seen import PodSeen, read_pod
 from paictl.cluster.pods.labels import EVERY_VC
-from paictl.cluster.values import ClusterError, JobRequest, JobView, NotStartedError, TaskPlace
+from paictl.cluster.values import ClusterError, JobRequest, JobView, NotStartedError, SshAddress, TaskPlace
 from paictl.i18n import text
 from paictl.remote.kube import podstreams
 from paictl.remote.kube.client import MERGE, Json, KubeClient, KubeError
@@ -216,11 +224,24 @@ class JobStore:
         """Run a command in the container of a task."""
         pod = self._pod(self.find(key), task)
         if pod.phase != "Running":
-            raise ClusterError(
-                text("task {task} of {job} is not running", task=task, job=key),
-                hint=text("which tasks run: paictl job show {job}", job=key),
-            )  # fmt: skip
+            raise _does_not_run(key, task)
         return podstreams.execute(self._client, JOBS_NAMESPACE, pod.name, command, pipes)
+
+    def ssh_address(self, key: str, task: TaskPlace) -> SshAddress | None:
+        """The port on the task's node that leads to its SSH server; None without the plugin."""
+        pai = self.find(key)
+        pod = self._pod(pai, task)
+        if pod.phase != "Running":
+            raise _does_not_run(key, task)
+        name = ssh_name(pai.name, task.role, task.index)
+        service = find(self._client, path_of(JOBS_NAMESPACE, "services", name))
+        host = str(self._client.get(f"{PODS}/{pod.name}")["status"].get("hostIP", ""))
+        ports = ((service or {}).get("spec") or {}).get("ports") or ()
+        port = next((one["nodePort"] for one in ports if one.get("nodePort")), None)
+        if service is None or port is None or not host:
+            return None
+        known = (service["metadata"].get("annotations") or {}).get(SSH_HOST_KEY, "")
+        return SshAddress(host, int(port), str(known))
 
     def _pod(self, pai: PaiJob, task: TaskPlace) -> PodSeen:
         """The newest pod of a task, of an attempt before where the present one has none yet."""
@@ -231,6 +252,13 @@ class JobStore:
         if not started:
             raise _silent(pai, task, own[0].reason if own else "")
         return max(started, key=lambda pod: (pod.attempt, pod.retry, not pod.over))
+
+
+def _does_not_run(key: str, task: TaskPlace) -> ClusterError:
+    return ClusterError(
+        text("task {task} of {job} is not running", task=task, job=key),
+        hint=text("which tasks run: paictl job show {job}", job=key),
+    )
 
 
 def _silent(pai: PaiJob, task: TaskPlace, reason: str) -> ClusterError:

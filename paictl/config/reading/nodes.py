@@ -174,3 +174,12 @@ def follow(node: Node, path: Path) -> Node | None:
         else:
             return None
     return here
+
+
+def nearest_node(node: Node, path: Path) -> Node:
+    """The node at a path of keys and indices, or the deepest on the way to it that is there."""
+    for length in range(len(path), 0, -1):
+        found = follow(node, path[:length])
+        if found is not None:
+            return found
+    return node

@@ -13,12 +13,13 @@ from typing import Any, Final
 import yaml
 
 from paictl.cluster.interface import ConflictError, JobRequest, Port
-from paictl.cluster.jobpages import JobQuery, KeepsJobData, page_of
+from paictl.cluster.jobpages import KeepsJobData
 from paictl.config.reading.problem import Problem
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import in_language, text
 from paictl.operate import explaining
+from paictl.operate.cloning import free_name
 from paictl.operate.errors import RefusedFilesError
 from paictl.operate.jobfiles import job_in_text
 from paictl.server.calls import Answer, ApiError, Call, json_answer, redirect
@@ -32,8 +33,6 @@ from paictl.workload.job import PRIORITIES
 
 SIZE: Final = 512 * 1024
 """Bytes of a job that somebody writes in a browser."""
-_NUMBERED: Final = re.compile(r"-[0-9]{1,6}\Z")
-"""What a clone has got at the end of its name."""
 _NUMBER: Final = re.compile(r"[0-9]{1,9}")
 
 
@@ -173,7 +172,7 @@ def _cloned(call: Call, key: str) -> dict[str, Any]:
     if not isinstance(call.cluster, KeepsJobData):
         raise ApiError(404, "NoJobConfigError", text("this cluster does not keep submitted job files"))
     data = dict(call.cluster.job_data(call.cluster.job(key).key))
-    data["name"] = _free_name(call, name)
+    data["name"] = free_name(call.cluster, call.me.name, name)
     priority = call.query.get("priority", "")
     if priority in PRIORITIES:
         extras = _mapping(data.get("extras"))
@@ -198,14 +197,6 @@ def _resized(role: Mapping[str, Any], query: Mapping[str, str]) -> dict[str, Any
 
 def _mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
-
-
-def _free_name(call: Call, name: str) -> str:
-    """The name with the next number that none of the caller's jobs has."""
-    stem = _NUMBERED.sub("", name)
-    query = JobQuery(frozenset({call.me.name}), keyword=stem, limit=1000)
-    taken = {job.key.partition("~")[2] for job in page_of(call.cluster, query).jobs}
-    return next(free for number in range(2, len(taken) + 3) if (free := f"{stem}-{number}") not in taken)
 
 
 def written(call: Call) -> Answer:

@@ -32,6 +32,9 @@ RETRY: Final = f"{GROUP}/retry"
 DURATION: Final = f"{GROUP}/duration"
 """Annotation of pods: how long the task would run if its node were imagined (kwok); real nodes do not look at it."""
 
+SSH_HOST_KEY: Final = f"{GROUP}/ssh-host-key"
+"""Annotation of the Services for SSH: the public key of the servers, by which clients know them."""
+
 SCRIPTS: Final = "scripts"
 PULL: Final = "pull"
 
@@ -66,6 +69,11 @@ def work_name(job: str, role: str, attempt: int) -> str:
 def retry_name(job: str, role: str, attempt: int, index: int, retry: int) -> str:
     """The Job that runs a task once more where its role's Indexed Job does not."""
     return f"{work_name(job, role, attempt)}-{index}r{retry}"
+
+
+def ssh_name(job: str, role: str, index: int) -> str:
+    """The Service that gives a task a port for SSH on every node."""
+    return f"{job}-{role_label(role)}-ssh-{index}"
 
 
 def labels_of(job: str, attempt: int | None = None) -> dict[str, str]:

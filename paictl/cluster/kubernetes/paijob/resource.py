@@ -43,6 +43,8 @@ class PaiJob:
     stopped: bool
     deleting: bool
     record: JobRecord | None
+    ssh_keys: tuple[str, ...] = ()
+    """Public keys of the user's account when the job was submitted, if its tasks let them in."""
     damaged: bool = False
     """Whether its status cannot be read: somebody has written into it, or a newer paictl."""
 
@@ -96,6 +98,8 @@ def manifest_of(request: JobRequest, job: Job, now: datetime, secret: str = "") 
         spec["duration"] = int(request.duration)
     if secret:
         spec["secretName"] = secret
+    if request.ssh_keys:
+        spec["sshKeys"] = list(request.ssh_keys)
     return {
         "apiVersion": API_VERSION,
         "kind": KIND,
@@ -135,5 +139,6 @@ def read_paijob(found: Mapping[str, Any]) -> PaiJob:
         stopped=bool(spec.get("stopped")),
         deleting=bool(about.get("deletionTimestamp")),
         record=record,
+        ssh_keys=tuple(map(str, spec.get("sshKeys") or ())),
         damaged=damaged,
     )

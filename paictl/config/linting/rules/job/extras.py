@@ -21,14 +21,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from paictl.config.linting.rule import WARNING, Document, Finding, Findings, rule
+from paictl.config.linting.rule import ERROR, WARNING, Document, Finding, Findings, rule
 from paictl.config.linting.rules.job.wishes import OF_JOB, OF_ROLE
 from paictl.config.linting.rules.shape.words import suggested
 from paictl.config.models.job import JobSpec, job_of
-from paictl.config.reading.nodes import Entry
+from paictl.config.reading.nodes import Entry, ScalarNode, nearest_node
 from paictl.words import listed, nearest
-from paictl.workload.callbacks import CMD, PLUGINS
+from paictl.workload.fields import Fields, JobError, steps_of
 from paictl.workload.job import Restart
+from paictl.workload.mounts import mounts_of
+from paictl.workload.plugins import CMD, GIT, KNOWN, PLUGINS, SSH
+from paictl.workload.ssh import ssh_of
 
 
 @rule("JOB625", "unknown-plugin-role", WARNING)
@@ -52,7 +55,7 @@ def unknown_plugin_role(document: Document) -> Findings:
             commands: [python3 train.py]
         extras:
           com.microsoft.pai.runtimeplugin:
-          - plugin: ssh  # paictl: ignore=JOB630
+          - plugin: ssh
             parameters: {jobssh: true}
             taskRoles: [train]
 
@@ -71,7 +74,7 @@ def unknown_plugin_role(document: Document) -> Findings:
                 yield Finding(name, message, *suggested(name, job.roles, f"name one of: {listed(job.roles)}"))
 
 
-KNOWN = (
+EXTRAS = (
     "checkpointEvery",
     "com.microsoft.pai.runtimeplugin",
     "gangAllocation",
@@ -102,23 +105,21 @@ def misspelt_extra(document: Document) -> Findings:
     """
     # Every key of `extras` that is close to a known one.
     for entry in job_of(document).top.mapping("extras"):
-        meant = None if entry.name in KNOWN else nearest(entry.name, KNOWN, CUTOFF)
+        meant = None if entry.name in EXTRAS else nearest(entry.name, EXTRAS, CUTOFF)
         if meant is not None:
             yield Finding(entry.key, f"extras has a key {entry.name!r}, which is not read", f"did you mean {meant!r}?")
 
 
 _INSTEAD_OF_PLUGIN: Final = {
-    "ssh": "start an SSH server in commands, on a port of resourcePerInstance.ports",
     "tensorboard": "start TensorBoard in commands, on a port of resourcePerInstance.ports",
-    "teamwise_storage": "fetch data and save results in commands",
     "image_checker": "remove it; paictl job show says when an image cannot be pulled",
+    GIT: "run git clone in commands",
 }
 _PLUGIN_CUTOFF: Final = 0.6
 """How much a plugin's name must be like a known one: names of plugins are not one's own."""
 
 
 _INSTEAD_OF_EXTRA: Final = {
-    "storages": "fetch data and save results in commands",
     "jobStatusChangeNotification": "remove it, and follow the job with: paictl job list",
     "retainContainers": "remove it, and save what you want to keep in commands",
 }
@@ -129,7 +130,7 @@ _CALLBACKS: Final = ("plugin", "callbacks", "failurePolicy")
 
 
 _READ: Final = frozenset(
-    {"checkpointEvery", "hivedScheduler", "gangAllocation", "maxRunTime", "restart", "submitFrom"}
+    {"checkpointEvery", "hivedScheduler", "gangAllocation", "maxRunTime", "restart", "storages", "submitFrom"}
 )
 """Extras that mean something here, or that only say which program wrote the job."""
 
@@ -139,15 +140,15 @@ def without_effect(document: Document) -> Findings:
     """A field of the job has no effect on a cluster of paictl.
 
     Why: jobs written for OpenPAI name things that its runtime and its other services do there and nothing does here.
-    The job is submitted and runs without them: no SSH, no TensorBoard, no storage mounted, no mail.
-    The plugin `cmd` works.
+    The job is submitted and runs without them: no TensorBoard, no mail.
+    The plugins `cmd`, `ssh` and `teamwise_storage` work, and `storages`.
 
     Fails with::
 
         # job.yaml
         -extras: {gangAllocation: false}
         +extras:
-        +  storages: [nfs]
+        +  retainContainers: true
     """
     # Every plugin of the runtime, key of `extras` and command of a prerequisite that nothing reads.
     for entry in _unread(job_of(document)):
@@ -156,9 +157,12 @@ def without_effect(document: Document) -> Findings:
             yield Finding(entry.key, f"extras.{entry.name} has no effect here", hint)
     for plugin in job_of(document).top.mapping("extras").sequence(PLUGINS).mappings():
         name = plugin.text("plugin")
-        if name is not None and name.text != CMD:
-            hint = _INSTEAD_OF_PLUGIN.get(name.text) or _other_plugin(name.text)
-            yield Finding(name, f"the runtime plugin {name.text!r} has no effect here", hint)
+        if name is not None and name.text in _INSTEAD_OF_PLUGIN:
+            said = f"the runtime plugin {name.text!r} has no effect here"
+            yield Finding(name, said, _INSTEAD_OF_PLUGIN[name.text])
+        if name is not None and name.text == SSH and (barrier := plugin.mapping("parameters").key("sshbarrier")):
+            hint = "remove it: tasks of a gang wait for the addresses of all others before their commands begin"
+            yield Finding(barrier, "the parameter sshbarrier has no effect here", hint)
     yield from _without_plugin(job_of(document))
     restart = job_of(document).top.mapping("extras").text("restart")
     if restart is not None and restart.text == Restart.MEMBER and not job_of(document).gang:
@@ -169,9 +173,110 @@ def without_effect(document: Document) -> Findings:
         yield Finding(flag, "extras.hivedScheduler.gangReleaseEnable has no effect here", hint)
 
 
-def _other_plugin(name: str) -> str:
-    meant = nearest(name, (CMD, *_INSTEAD_OF_PLUGIN), _PLUGIN_CUTOFF)
-    return f"did you mean {meant!r}?" if meant else "remove it, and do in commands what it did"
+@rule("JOB631", "unknown-plugin", ERROR)
+def unknown_plugin(document: Document) -> Findings:
+    """A runtime plugin is none of OpenPAI's.
+
+    Why: what it should do would not be done, and a job with a misspelt plugin is not what its user wants.
+
+    Fails with::
+
+        # job.yaml
+        -extras: {gangAllocation: false}
+        +extras:
+        +  com.microsoft.pai.runtimeplugin: [{plugin: teamwise_storge}]
+    """
+    # Every plugin whose name OpenPAI's runtime does not have.
+    for plugin in job_of(document).top.mapping("extras").sequence(PLUGINS).mappings():
+        name = plugin.text("plugin")
+        if name is not None and name.text not in KNOWN:
+            meant = nearest(name.text, KNOWN, _PLUGIN_CUTOFF)
+            hint = f"did you mean {meant!r}?" if meant else f"name one of: {', '.join(KNOWN)}"
+            yield Finding(name, f"no runtime plugin {name.text!r}", hint)
+
+
+@rule("JOB632", "storage-mount", ERROR)
+def storage_mount(document: Document) -> Findings:
+    """A storage cannot be mounted as the job says.
+
+    Why: the job is refused. Storages are mounted at absolute paths, not over folders of the system, and the plugin
+    `teamwise_storage` has one parameter, `storageConfigNames`. Whether a storage is there, the cluster says.
+
+    Passes::
+
+        # job.yaml
+        protocolVersion: 2
+        name: mnist
+        type: job
+        prerequisites:
+        - {name: image, type: dockerimage, uri: openpai/standard:python_3.6-pytorch_1.2.0-gpu}
+        taskRoles:
+          train:
+            dockerImage: image
+            resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
+            commands: [python3 train.py]
+        extras:
+          storages: [{name: datasets, mountPath: /data, readOnly: true}]
+
+    Fails with::
+
+        # job.yaml
+        -  storages: [{name: datasets, mountPath: /data, readOnly: true}]
+        +  storages: [{name: datasets, mountPath: data, readOnly: true}]
+    """
+    # The first field of extras.storages or teamwise_storage that cannot be read.
+    top = job_of(document).top
+    data = document.data
+    if not isinstance(data, dict) or "extras" not in data:
+        return
+    try:
+        mounts_of(Fields(data, ""))
+    except JobError as error:
+        node = nearest_node(top, steps_of(error.path))
+        if (isinstance(node, ScalarNode) and error.path.endswith(".mountPath")) or ".parameters." in error.path:
+            yield Finding(node, error.message, error.hint)  # the schema says the rest
+
+
+@rule("JOB633", "ssh-access", ERROR)
+def ssh_access(document: Document) -> Findings:
+    """The plugin `ssh` has a parameter that it does not know, or a key that is none.
+
+    Why: the job is refused. Parameters are `jobssh` (tasks reach each other) and `userssh` with the type `custom`,
+    which lets in the keys of the user's account (`paictl user key`) and those under `value`.
+
+    Passes::
+
+        # job.yaml
+        protocolVersion: 2
+        name: mnist
+        type: job
+        prerequisites:
+        - {name: image, type: dockerimage, uri: openpai/standard:python_3.6-pytorch_1.2.0-gpu}
+        taskRoles:
+          train:
+            dockerImage: image
+            resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
+            commands: [python3 train.py]
+        extras:
+          com.microsoft.pai.runtimeplugin:
+          - plugin: ssh
+            parameters: {jobssh: true, userssh: {type: custom}}
+
+    Fails with::
+
+        # job.yaml
+        -    parameters: {jobssh: true, userssh: {type: custom}}
+        +    parameters: {jobssh: true, usersh: {type: custom}}
+    """
+    # The first parameter of ssh that cannot be read.
+    data = document.data
+    if not isinstance(data, dict) or "extras" not in data:
+        return
+    try:
+        ssh_of(Fields(data, ""))
+    except JobError as error:
+        if ".parameters" in error.path or "twice" in error.message:
+            yield Finding(nearest_node(job_of(document).top, steps_of(error.path)), error.message, error.hint)
 
 
 def _without_plugin(job: JobSpec) -> Findings:
@@ -202,5 +307,5 @@ def _unread(job: JobSpec) -> Iterator[Entry]:
         elsewhere = entry.name in (*OF_JOB, *OF_ROLE)
         if entry.name in _READ or elsewhere:
             continue
-        if entry.name in KNOWN or nearest(entry.name, KNOWN, CUTOFF) is None:
+        if entry.name in EXTRAS or nearest(entry.name, EXTRAS, CUTOFF) is None:
             yield entry

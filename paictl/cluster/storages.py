@@ -1,0 +1,245 @@
+"""The named storages of a cluster: where each is, which virtual clusters may use it, and what a job gets mounted."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, field, replace
+from typing import Any, Final
+
+from paictl.cluster.values import ClusterError, ConflictError, JobRequest
+from paictl.frozen import frozen
+from paictl.i18n import did_you_mean, text
+from paictl.words import listed
+from paictl.workload.fields import Fields, JobError
+from paictl.workload.job import DEFAULT_VC
+from paictl.workload.mounts import FOLDER, StorageMount, mounts_of, path_problem
+from paictl.workload.plugins import refuse_unknown
+
+NFS: Final = "nfs"
+SMB: Final = "smb"
+PVC: Final = "pvc"
+KINDS: Final = (NFS, SMB, PVC)
+EVERY_VC: Final = "*"
+"""Among the virtual clusters of a storage: all of them."""
+
+_NAME: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,50}[a-z0-9])?")
+_NFS: Final = re.compile(r"(\[[0-9a-fA-F:]+\]|[A-Za-z0-9._-]+):(/[^\s:]*)")
+_SMB: Final = re.compile(r"//[A-Za-z0-9._-]+/[^\s/,][^,\n]*")
+_CLAIM: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
+_FORMS: Final = {
+    NFS: (_NFS, "10.0.0.1:/data"), SMB: (_SMB, "//files.example/data"), PVC: (_CLAIM, "team-data"),
+}  # fmt: skip
+_OPTION: Final = re.compile(r"[A-Za-z0-9_.:/=+-]+")
+_SECRET_OPTIONS: Final = ("user", "username", "pass", "password", "cred", "credentials")
+
+
+@frozen
+class Storage:
+    """A storage: `address` is ``server:/path``, ``//server/share`` or the name of a claim, as `kind` says."""
+
+    name: str
+    kind: str
+    address: str
+    vcs: tuple[str, ...] = ()
+    """Virtual clusters whose jobs may use it."""
+    path: str = ""
+    """Where it is mounted unless the job says it; empty: ``/mnt/NAME``."""
+    read_only: bool = False
+    own_folders: bool = False
+    """Whether each user gets only the folder of its own name."""
+    default: bool = False
+    """Whether jobs get it that ask for the default storages."""
+    options: tuple[str, ...] = ()
+    """Options of mount."""
+
+    @property
+    def mount_path(self) -> str:
+        """Where it is mounted in containers."""
+        return self.path or f"{FOLDER}/{self.name}"
+
+    @property
+    def claim(self) -> str:
+        """The PersistentVolumeClaim that pods name."""
+        return self.address if self.kind == PVC else f"storage-{self.name}"
+
+    def is_for(self, vc: str) -> bool:
+        """Whether jobs of a virtual cluster may use it."""
+        return EVERY_VC in self.vcs or vc in self.vcs
+
+
+@frozen
+class Credentials:
+    """What opens a share of SMB; never in an argument, a log, or the list of storages."""
+
+    username: str
+    password: str = field(repr=False)
+    domain: str = ""
+
+
+@frozen
+class Mount:
+    """What a container gets."""
+
+    storage: Storage
+    path: str
+    read_only: bool
+    own_folder: bool
+
+    def __str__(self) -> str:
+        """One line for people."""
+        kind = f"{self.storage.kind} {self.storage.address}"
+        return f"{self.storage.name} at {self.path} ({kind}{', read-only' if self.read_only else ''})"
+
+
+def check(storage: Storage) -> Storage:
+    """The storage, if it can be one; raises `ClusterError` with what is wrong."""
+    if not _NAME.fullmatch(storage.name):
+        raise ClusterError(
+            text("{name!r} cannot be the name of a storage", name=storage.name),
+            hint=text("use up to 52 small letters, digits and -"),
+        )
+    form, example = _FORMS[storage.kind]
+    if not form.fullmatch(storage.address) or ".." in storage.address.split("/"):
+        raise ClusterError(
+            text("{address!r} is not an address of kind {kind}", address=storage.address, kind=storage.kind),
+            hint=text("for instance {example}", example=example),
+        )
+    if storage.path and (problem := path_problem(storage.path)):
+        raise ClusterError(problem, hint=text("for instance {example}", example=f"{FOLDER}/{storage.name}"))
+    for option in storage.options:
+        if not _OPTION.fullmatch(option) or option.partition("=")[0] in _SECRET_OPTIONS:
+            raise ClusterError(
+                text("{option!r} cannot be a mount option here", option=option.partition("=")[0]),
+                hint=text("write KEY or KEY=VALUE; a user and password go in --username and --password-stdin"),
+            )
+    return storage
+
+
+# --- the list of storages, as a cluster keeps it
+
+
+def storages_text(storages: Iterable[Storage]) -> str:
+    """Storages as JSON, by name."""
+    return json.dumps([asdict(one) for one in sorted(storages, key=lambda one: one.name)], indent=1)
+
+
+def storages_from(said: str) -> tuple[Storage, ...]:
+    """The inverse of `storages_text`; raises `ClusterError` for a text that somebody has damaged."""
+    try:
+        rows: list[Mapping[str, Any]] = json.loads(said or "[]")
+        found = [Storage(**{**row, "vcs": tuple(row["vcs"]), "options": tuple(row["options"])}) for row in rows]
+        return tuple(check(one) for one in found)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ClusterError(
+            text("the list of storages is corrupt: {error}", error=str(error)),
+            hint=text("repair it, or delete it and add the storages again"),
+        ) from None
+
+
+def added(storages: Sequence[Storage], storage: Storage) -> tuple[Storage, ...]:
+    """With another storage; raises `ClusterError` for one that cannot be, `ConflictError` for a name that is taken."""
+    if any(one.name == storage.name for one in storages):
+        raise ConflictError(
+            text("there is a storage {name!r} already", name=storage.name),
+            hint=text("choose another name, or change who may use it: paictl storage grant {name}", name=storage.name),
+        )
+    return (*storages, check(storage))
+
+
+def granted(storages: Sequence[Storage], name: str, add: Iterable[str], revoke: Iterable[str]) -> tuple[Storage, ...]:
+    """With other virtual clusters that may use a storage; raises `ClusterError` if there is none of that name."""
+    known = storage_named(storages, name)
+    gone = set(revoke)
+    vcs = tuple(vc for vc in dict.fromkeys((*known.vcs, *add)) if vc not in gone)
+    return tuple(replace(one, vcs=vcs) if one is known else one for one in storages)
+
+
+def without(storages: Sequence[Storage], name: str) -> tuple[Storage, ...]:
+    """Without a storage; raises `ClusterError` if there is none of that name."""
+    known = storage_named(storages, name)
+    return tuple(one for one in storages if one is not known)
+
+
+def storage_named(storages: Sequence[Storage], name: str) -> Storage:
+    """The storage of a name; raises `ClusterError` with what comes near if there is none."""
+    for one in storages:
+        if one.name == name:
+            return one
+    hint = did_you_mean(name, [one.name for one in storages]) or text("list them with: paictl storage list")
+    raise ClusterError(text("no storage {name!r}", name=name), hint=hint)
+
+
+# --- what a job gets
+
+
+def mounts_for(wishes: Iterable[StorageMount], vc: str, storages: Sequence[Storage], role: str) -> tuple[Mount, ...]:
+    """What the containers of a task role get.
+
+    Raises `JobError` naming the field for a storage that is not there or not for the virtual cluster, and for two at
+    the same path.
+    """
+    found: dict[str, Mount] = {}
+    for wish in wishes:
+        if not wish.is_for(role):
+            continue
+        for storage in _meant(wish, vc, storages):
+            mount = Mount(
+                storage, wish.path or storage.mount_path, wish.read_only or storage.read_only,
+                wish.own_folder or storage.own_folders,
+            )  # fmt: skip
+            other = found.setdefault(mount.path, mount)
+            if other.storage != storage:
+                raise JobError(
+                    wish.where,
+                    text("storages {one} and {other} would both be mounted at {path}", one=other.storage.name,
+                         other=storage.name, path=mount.path),
+                    hint=text("give one of them another mountPath in extras.storages"),
+                )  # fmt: skip
+    return tuple(found.values())
+
+
+def _meant(wish: StorageMount, vc: str, storages: Sequence[Storage]) -> Sequence[Storage]:
+    usable = {one.name: one for one in storages if one.is_for(vc)}
+    if not wish.name:
+        return [one for one in usable.values() if one.default]
+    if wish.name in usable:
+        return [usable[wish.name]]
+    if any(one.name == wish.name for one in storages):
+        raise JobError(
+            wish.where,
+            text("virtual cluster {vc} may not use storage {name!r}", vc=vc, name=wish.name),
+            hint=text("ask an administrator: paictl storage grant {name} --vc {vc}", name=wish.name, vc=vc),
+        )
+    known = listed(sorted(usable)) if usable else ""
+    there = text("virtual cluster {vc} may use: {names}", vc=vc, names=known) if known else text(
+        "an administrator adds storages: paictl storage add NAME --nfs SERVER:/PATH --vc {vc}", vc=vc
+    )  # fmt: skip
+    raise JobError(
+        wish.where, text("no storage {name!r}", name=wish.name), hint=did_you_mean(wish.name, usable) or there
+    )
+
+
+def mounts_by_role(
+    data: Mapping[str, object], vc: str | None, read: Callable[[], Sequence[Storage]]
+) -> dict[str, tuple[Mount, ...]]:
+    """What the containers of each task role of a job get; `read` is asked for the storages only if it wants some."""
+    fields = Fields(data, "")
+    wishes = mounts_of(fields)
+    if not wishes:
+        return {}
+    storages = read()
+    of = vc or fields.mapping("defaults").text("virtualCluster", DEFAULT_VC)
+    return {str(role): mounts_for(wishes, of, storages, str(role)) for role in fields.mapping("taskRoles").values}
+
+
+def refuse_extras(requests: Iterable[JobRequest], read: Callable[[], Sequence[Storage]]) -> None:
+    """Raise `JobError` for a plugin that nobody knows, and for a storage that a job cannot have."""
+    for number, request in enumerate(requests):
+        try:
+            refuse_unknown(Fields(request.data, ""))
+            mounts_by_role(request.data, request.vc, read)
+        except JobError as error:
+            error.request = number
+            raise

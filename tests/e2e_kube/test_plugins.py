@@ -1,0 +1,115 @@
+"""Runtime plugins on a real API server: volumes bound to claims, pods that mount them, ports for SSH."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from paictl.cluster.accounts import Account
+from paictl.cluster.interface import Cluster, JobState, TaskPlace
+from paictl.cluster.storages import Credentials, Storage
+from paictl.operate.users.keys import add_key
+from paictl.remote.sshkeys import key_pair
+from paictl.workload.fields import JobError
+from tests.e2e_kube.controlplane import ControlPlane
+from tests.e2e_kube.jobrig import SPACE, JobRig, opened, rack_of_jobs, request, role
+from tests.e2e_kube.kubeapi import ApiError, KubeApi, until
+
+CLAIM = f"/api/v1/namespaces/{SPACE}/persistentvolumeclaims/storage-data"
+DRIVERS = "/apis/storage.k8s.io/v1/csidrivers"
+DATA = Storage("data", "nfs", "10.0.0.9:/data", ("A",), options=("nfsvers=4.1",))
+
+
+@pytest.fixture(scope="module")
+def rig(plane: ControlPlane, api: KubeApi, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JobRig]:
+    with rack_of_jobs(plane, api, tmp_path_factory.mktemp("jobs")) as made:
+        yield made
+
+
+@pytest.fixture
+def cluster(rig: JobRig) -> Iterator[Cluster]:
+    found = opened(rig.plane)
+    yield found
+    rig.forget_jobs()
+    for storage in found.storages():
+        found.remove_storage(storage.name)
+
+
+def test_a_pod_mounts_a_volume_that_is_bound_to_its_claim(cluster: Cluster, api: KubeApi) -> None:
+    cluster.add_storage(DATA)
+    until(lambda: api.get(CLAIM)["status"].get("phase") == "Bound", 30, lambda: str(api.get(CLAIM)))
+    plugin = {"plugin": "teamwise_storage", "parameters": {"storageConfigNames": ["data"]}}
+    cluster.submit([request("train", {"worker": role(1)}, extras={"com.microsoft.pai.runtimeplugin": [plugin]})])
+    until(lambda: cluster.job("ann~train").state is JobState.RUNNING, 60, lambda: str(cluster.job("ann~train")))
+    (pod,) = api.pods(SPACE)
+    mounts = {one["name"]: one["mountPath"] for one in pod["spec"]["containers"][0]["volumeMounts"]}
+    assert mounts["storage-data"] == "/mnt/data"
+    claims = [one["persistentVolumeClaim"] for one in pod["spec"]["volumes"] if "persistentVolumeClaim" in one]
+    assert claims == [{"claimName": "storage-data"}]
+
+
+def test_another_virtual_cluster_is_refused_with_the_field(cluster: Cluster) -> None:
+    cluster.add_storage(DATA)
+    asked = request("other", {"worker": role(1)}, extras={"storages": [{"name": "data"}]})
+    with pytest.raises(JobError, match="virtual cluster B may not use storage 'data'") as refused:
+        cluster.submit([replace(asked, vc="B")])
+    assert refused.value.where == "extras.storages[0].name"
+    assert cluster.jobs() == []
+
+
+def test_a_share_of_smb_is_made_as_its_driver_takes_it(cluster: Cluster, api: KubeApi) -> None:
+    """The API server validates volume and secret; there is no SMB server here to mount from."""
+    body = {"apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver", "metadata": {"name": "smb.csi.k8s.io"}, "spec": {}}
+    api.call("POST", DRIVERS, body)
+    try:
+        cluster.add_storage(Storage("home", "smb", "//files/home", ("*",)), Credentials("pai", "geheim-7"))
+        assert [one.name for one in cluster.storages()] == ["home"]
+        secrets = api.get(f"/api/v1/namespaces/{SPACE}/secrets")["items"]
+        assert not [one for one in secrets if one["metadata"]["name"] == "storage-home"]
+        cluster.remove_storage("home")
+        with pytest.raises(ApiError):
+            api.get("/api/v1/namespaces/paictl-system/secrets/storage-home")
+    finally:
+        with contextlib.suppress(ApiError):
+            api.call("DELETE", f"{DRIVERS}/smb.csi.k8s.io")
+
+
+def test_a_paijob_made_by_hand_gets_no_storage_of_another_tenant(cluster: Cluster, rig: JobRig) -> None:
+    """`kubectl apply` asks nobody; the controller does."""
+    cluster.add_storage(replace(DATA, vcs=("A", "B")))
+    asked = request("sly", {"worker": role(1)}, extras={"storages": [{"name": "data"}]})
+    rig.plane.programs["controller"].stop()
+    try:
+        cluster.submit([replace(asked, vc="B")])
+        cluster.grant_storage("data", (), ("B",))
+    finally:
+        rig.start_controller()
+    until(lambda: cluster.job("ann~sly").state is JobState.FAILED, 60, lambda: str(cluster.job("ann~sly")))
+    assert "virtual cluster B may not use storage 'data'" in cluster.job("ann~sly").reason
+
+
+def test_tasks_get_ports_for_ssh_on_the_nodes_and_give_them_back(cluster: Cluster, api: KubeApi) -> None:
+    """The API server takes the keys and gives the ports; the server runs in tests/unit/controller/test_ssh.py."""
+    cluster.users.put_account(Account("ann"))
+    try:
+        add_key(cluster.users, "ann", f"{key_pair().public} laptop")
+        plugin = {"plugin": "ssh", "parameters": {"jobssh": True, "userssh": {"type": "custom"}}}
+        cluster.submit([request("door", {"worker": role(1, 2)}, extras={"com.microsoft.pai.runtimeplugin": [plugin]})])
+        until(lambda: cluster.job("ann~door").state is JobState.RUNNING, 60, lambda: str(cluster.job("ann~door")))
+        addresses = [cluster.ssh_address("ann~door", TaskPlace("worker", index)) for index in range(2)]
+        ports = {one.port for one in addresses if one is not None}
+        assert len(ports) == 2
+        assert all(30000 <= port < 32768 for port in ports)
+        assert all(one is not None and one.host_key.startswith("ssh-rsa ") for one in addresses)
+        cluster.stop_job("ann~door")
+        until(lambda: not nodeports(api), 60, lambda: str(nodeports(api)))
+    finally:
+        cluster.users.remove_account("ann")
+
+
+def nodeports(api: KubeApi) -> list[str]:
+    found = api.get(f"/api/v1/namespaces/{SPACE}/services")["items"]
+    return [one["metadata"]["name"] for one in found if one["spec"]["type"] == "NodePort"]
