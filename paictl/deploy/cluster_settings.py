@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from typing import Any, Final
 
-from paictl.deploy.control_plane import api_server_arguments, component_arguments
+from paictl.deploy.control_plane import component_arguments
 from paictl.deploy.facts import HostFacts
 from paictl.deploy.inventory import Deployment, Machine, Role
-from paictl.deploy.kubeadm import kube_proxy_configuration, kubelet_configuration
+from paictl.deploy.kubeadm import all_api_server_arguments, kube_proxy_configuration, kubelet_configuration
 from paictl.deploy.site import DeployError, Site
 from paictl.errors import ExitCode
 from paictl.frozen import frozen
@@ -95,7 +95,7 @@ KEYS: Final = (
 _SECTIONS: Final[Mapping[str, Callable[[Deployment], Any]]] = {
     "kubelet": kubelet_configuration,
     "kube_proxy": kube_proxy_configuration,
-    "api_server_arguments": lambda made: api_server_arguments(made.settings.hardening, made.settings.api_server),
+    "api_server_arguments": all_api_server_arguments,
     "component_arguments": lambda made: component_arguments(made.settings.hardening),
     "etcd_arguments": lambda made: dict(made.settings.etcd),
     "jobs_on_masters": lambda made: made.settings.jobs_on_masters,

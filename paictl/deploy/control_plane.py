@@ -23,6 +23,7 @@ from paictl.resources import resource_folder
 
 FOLDER: Final = "/etc/kubernetes/paictl"
 """On masters: what the API server reads; mounted into it."""
+AUTHORITY: Final = "/etc/kubernetes/pki/ca.crt"
 LOGS: Final = "/var/log/kubernetes/audit"
 ENCRYPTION: Final = "/etc/kubernetes/pki/paictl-encryption.json"
 """Made on the masters, where its keys stay (playbooks/module_utils/paictl_encryption.py)."""
@@ -202,8 +203,11 @@ def _provider(oidc: OidcSettings) -> dict[str, Any]:
     return {"issuer": issuer, "claimValidationRules": rules, "claimMappings": mappings}
 
 
-def api_server_arguments(hardening: Hardening, own: Values) -> dict[str, Any]:
-    """All arguments of kube-apiserver that are not kubeadm's; `own` are the user's and win."""
+def api_server_arguments(hardening: Hardening, own: Values, *, kubelets_are_signed: bool) -> dict[str, Any]:
+    """All arguments of kube-apiserver that are not kubeadm's; `own` are the user's and win.
+
+    Kubelets' certificates are verified where the cluster signs them (playbooks/files/paictl_certificates.py).
+    """
     found: dict[str, Any] = {"profiling": False, "tls-cipher-suites": ",".join(CIPHERS)}
     log = hardening.audit
     if log.enabled:
@@ -211,6 +215,8 @@ def api_server_arguments(hardening: Hardening, own: Values) -> dict[str, Any]:
             "audit-policy-file": _named("audit-policy", log.policy, "yaml"), "audit-log-path": f"{LOGS}/audit.log",
             "audit-log-maxage": log.days, "audit-log-maxbackup": log.files, "audit-log-maxsize": log.megabytes,
         }  # fmt: skip
+    if kubelets_are_signed:
+        found["kubelet-certificate-authority"] = AUTHORITY
     if hardening.encrypts:
         found["encryption-provider-config"] = ENCRYPTION
     if not any(name in ("anonymous-auth", "authentication-config") or name.startswith("oidc-") for name in own):

@@ -40,6 +40,7 @@ _MORE: Final = "/etc/containerd/conf.d"
 MARK: Final = "# Written by paictl deploy."
 OWNED: Final = ("/etc/containerd/certs.d/*/hosts.toml",)
 """Files that are removed where they begin with the mark and are not wanted any more."""
+_UNITS: Final = "/etc/systemd/system"
 MODES: Final = {
     "/var/lib/kubelet/config.yaml": "0600",
     "/etc/cni/net.d/10-paictl.conflist": "0600",
@@ -139,6 +140,8 @@ class Desired:
             found["/etc/paictl/address.json"] = _address(deployment, machine)
         if machine.role is Role.MASTER:
             found |= master_files(deployment.settings.hardening)
+            found["/usr/local/lib/paictl/paictl_certificates.py"] = _file("paictl_certificates.py")
+            found[f"{_UNITS}/paictl-certificates.service"] = _file("paictl-certificates.service", NODE=machine.name)
         return [
             {"path": path, "content": content, "mode": _mode(path)}
             for path, content in sorted(found.items())
@@ -148,7 +151,9 @@ class Desired:
         """Units that run from the beginning, beside containerd and kubelet."""
         settings = self.deployment.settings
         found = ["paictl-network", "paictl-firewall"] if settings.network == "bridge" else []
-        return found + (["paictl-address"] if settings.api_address and machine.role is Role.MASTER else [])
+        if machine.role is Role.MASTER:
+            found += ["paictl-certificates", *(["paictl-address"] if settings.api_address else [])]
+        return found
 
     def variables(self, machine: Machine) -> Values:
         """What playbooks know about a machine; no secrets."""

@@ -126,7 +126,7 @@ def _cluster(deployment: Deployment, version: str, images: tuple[Image, ...]) ->
         "apiServer": {"certSANs": [one.address for one in deployment.masters] + names},
         "etcd": {"local": etcd},
     }  # fmt: skip
-    found["apiServer"]["extraArgs"] = _arguments(api_server_arguments(settings.hardening, settings.api_server))
+    found["apiServer"]["extraArgs"] = _arguments(all_api_server_arguments(deployment))
     if volumes := api_server_volumes(settings.hardening):
         found["apiServer"]["extraVolumes"] = volumes
     for component in ("controllerManager", "scheduler"):
@@ -136,12 +136,20 @@ def _cluster(deployment: Deployment, version: str, images: tuple[Image, ...]) ->
     return found
 
 
+def all_api_server_arguments(deployment: Deployment) -> Values:
+    """All arguments of kube-apiserver that are not kubeadm's own."""
+    kubelet = kubelet_configuration(deployment)
+    signed = bool(kubelet.get("serverTLSBootstrap")) and not kubelet.get("tlsCertFile")
+    settings = deployment.settings
+    return api_server_arguments(settings.hardening, settings.api_server, kubelets_are_signed=signed)
+
+
 def kubelet_configuration(deployment: Deployment) -> Values:
     """KubeletConfiguration of all machines: what paictl needs, and over it what config.yaml says."""
     settings = deployment.settings
     base = {
         "apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration", "cgroupDriver": "systemd",
-        "failSwapOn": not settings.swap_allowed, "serverTLSBootstrap": False, "tlsCipherSuites": list(CIPHERS),
+        "failSwapOn": not settings.swap_allowed, "serverTLSBootstrap": True, "tlsCipherSuites": list(CIPHERS),
     }  # fmt: skip
     return merged({**base, **_feature_gates(deployment)}, settings.kubelet)
 

@@ -110,6 +110,19 @@ def probe(scheme, port, path):
         return "refused"
 
 
+def serving():
+    """Who signed the certificate that kubelet serves with."""
+    try:
+        context = ssl.create_default_context(cafile="/etc/kubernetes/pki/ca.crt")
+        context.check_hostname = False
+        with socket.create_connection(("127.0.0.1", 10250), 5) as plain, context.wrap_socket(plain):
+            return "kubernetes"
+    except ssl.SSLCertVerificationError as error:
+        return error.verify_message or "another authority"
+    except OSError:
+        return ""
+
+
 def secrets(ids):
     """How many Secrets etcd has, and how many of them anybody who reads its disk could read."""
     if "etcd" not in ids:
@@ -129,6 +142,7 @@ def main():
     ids = containers()
     found = {"files": files(wish["files"]), "programs": programs(ids), "host": socket.gethostname()}
     found["probes"] = {name: probe(*words) for name, words in wish["probes"].items()}
+    found["serving"] = serving()
     if wish["secrets"]:
         found["secrets"] = secrets(ids)
     print(json.dumps(found))

@@ -101,7 +101,8 @@ def cluster():
     }
 
 
-UNITS = ["containerd", "kubelet", "paictl-kubeadm", "paictl-network", "paictl-firewall", "paictl-address"]
+UNITS = ["containerd", "kubelet", "paictl-kubeadm", "paictl-network", "paictl-firewall", "paictl-address",
+         "paictl-certificates"]  # fmt: skip
 
 
 def main():
