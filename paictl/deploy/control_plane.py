@@ -38,6 +38,8 @@ _ANONYMOUS: Final = (
     "/livez", "/readyz", "/healthz", "/api/v1/namespaces/kube-public/configmaps/cluster-info",
 )  # fmt: skip
 """What is answered without signing in: kubelet's probes of the API server, and what a machine that joins looks up."""
+_OWN_SIGN_IN: Final = ("anonymous-auth", "authentication-config")
+"""Arguments by which a user configures sign-in; they exclude paictl's file, as do those that begin with oidc-."""
 _CERTIFICATE: Final = re.compile(r"-----BEGIN CERTIFICATE-----\s.+?-----END CERTIFICATE-----", re.DOTALL)
 _PRIVATE: Final = "PRIVATE KEY-----"
 
@@ -82,6 +84,11 @@ class Hardening:
 def hardening_of(section: Values, folder: Path) -> Hardening:
     """What the section `deploy:` says; files are relative to `folder`. Raises `PaictlError` for unusable ones."""
     oidc = section.get("oidc")
+    arguments = section.get("api_server_arguments") or {}
+    taken = sorted(name for name in arguments if name in _OWN_SIGN_IN or name.startswith("oidc-"))
+    if oidc and taken:
+        said = text("deploy.oidc and deploy.api_server_arguments.{name} exclude each other", name=taken[0])
+        raise PaictlError(said, hint=text("remove one of them"))
     return Hardening(
         section.get("secrets_encryption", True) is not False,
         _audit_log(section.get("audit_log") or {}, folder),
@@ -219,7 +226,7 @@ def api_server_arguments(hardening: Hardening, own: Values, *, kubelets_are_sign
         found["kubelet-certificate-authority"] = AUTHORITY
     if hardening.encrypts:
         found["encryption-provider-config"] = ENCRYPTION
-    if not any(name in ("anonymous-auth", "authentication-config") or name.startswith("oidc-") for name in own):
+    if not any(name in _OWN_SIGN_IN or name.startswith("oidc-") for name in own):
         found["authentication-config"] = _named("authentication", authentication(hardening.oidc), "json")
     return {**found, **_gates(hardening), **own}
 
