@@ -261,7 +261,11 @@ def _judge_etcd_authority(evidence: HostEvidence) -> Verdict:
 
 def _judge_serving(evidence: HostEvidence) -> Verdict:
     state = AuditState.PASS if evidence.serving == "kubernetes" else AuditState.FAIL
-    return state, text("who signed the server certificate of kubelet"), evidence.serving or text("kubelet does not answer")
+    return (
+        state,
+        text("who signed the server certificate of kubelet"),
+        evidence.serving or text("kubelet does not answer"),
+    )
 
 
 _HOST_LOOKS: Final[Mapping[str, Callable[[HostEvidence], Verdict]]] = {

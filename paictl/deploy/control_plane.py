@@ -198,9 +198,7 @@ def authentication(oidc: OidcSettings | None) -> str:
 def _provider(oidc: OidcSettings) -> dict[str, Any]:
     """As the flags --oidc-* have it: names of users that are no addresses are told apart by the issuer."""
     prefix = oidc.username_prefix or ("-" if oidc.username_claim == "email" else f"{oidc.issuer}#")
-    mappings: dict[str, Any] = {
-        "username": {"claim": oidc.username_claim, "prefix": "" if prefix == "-" else prefix}
-    }
+    mappings: dict[str, Any] = {"username": {"claim": oidc.username_claim, "prefix": "" if prefix == "-" else prefix}}
     if oidc.groups_claim:
         mappings["groups"] = {"claim": oidc.groups_claim, "prefix": oidc.groups_prefix}
     issuer: dict[str, Any] = {"url": oidc.issuer, "audiences": [oidc.client]}

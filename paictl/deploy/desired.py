@@ -142,10 +142,7 @@ class Desired:
             found |= master_files(deployment.settings.hardening)
             found["/usr/local/lib/paictl/paictl_certificates.py"] = _file("paictl_certificates.py")
             found[f"{_UNITS}/paictl-certificates.service"] = _file("paictl-certificates.service", NODE=machine.name)
-        return [
-            {"path": path, "content": content, "mode": _mode(path)}
-            for path, content in sorted(found.items())
-        ]
+        return [{"path": path, "content": content, "mode": _mode(path)} for path, content in sorted(found.items())]
 
     def units(self, machine: Machine) -> list[str]:
         """Units that run from the beginning, beside containerd and kubelet."""

@@ -59,7 +59,7 @@ def state_of(facts: HostFacts) -> EncryptionState:
     return EncryptionState(bool(found.get("used")), str(found.get("writer", "")), str(found.get("written", "")))
 
 
-def steps_to(wanted: bool, states: Iterable[EncryptionState]) -> EncryptionSteps:  # noqa: FBT001 - the setting itself
+def steps_to(wanted: bool, states: Iterable[EncryptionState]) -> EncryptionSteps:
     """What takes masters, the first one first, to the wanted state from any state that was interrupted."""
     masters = tuple(states)
     first = masters[0]
@@ -73,7 +73,7 @@ def steps_to(wanted: bool, states: Iterable[EncryptionState]) -> EncryptionSteps
     return EncryptionSteps("begin" if begin else "", after, bool(after) or first.written != first.writer)
 
 
-def encryption_changes(wanted: bool, facts: HostFacts, *, first: bool) -> list[str]:  # noqa: FBT001 - as above
+def encryption_changes(wanted: bool, facts: HostFacts, *, first: bool) -> list[str]:
     """What differs on a master that has joined, in words."""
     state = state_of(facts)
     if wanted and not state.encrypts:

@@ -52,12 +52,12 @@ def parts(data):
                 digits = size & 0x7F
                 if not 1 <= digits <= 4 or at + digits > len(data):
                     raise MalformedError("length")
-                size, at = int.from_bytes(data[at:at + digits], "big"), at + digits
+                size, at = int.from_bytes(data[at : at + digits], "big"), at + digits
         except IndexError:
             raise MalformedError("it ends early") from None
         if at + size > len(data):
             raise MalformedError("it ends early")
-        found.append((tag, data[at:at + size]))
+        found.append((tag, data[at : at + size]))
         at += size
     return found
 
@@ -71,7 +71,7 @@ def request_names(pem):
     if body is None:
         raise MalformedError("no request")
     try:
-        (_, request), = parts(base64.b64decode(body.group(1)))
+        ((_, request),) = parts(base64.b64decode(body.group(1)))
         _, subject, _, *attributes = parts(parts(request)[0][1])
         common, organizations, names, addresses = [], [], [], []
         for _, relative in parts(subject[1]):
@@ -107,7 +107,7 @@ def objection(request, nodes):
     """Why a request for a serving certificate is not approved; empty if it is. `nodes` are all nodes of the cluster."""
     spec = request["spec"]
     user = spec.get("username", "")
-    own = user[len("system:node:"):] if user.startswith("system:node:") else ""
+    own = user[len("system:node:") :] if user.startswith("system:node:") else ""
     if not own or "system:nodes" not in spec.get("groups", ()):
         return "not asked by a node"
     if not set(spec.get("usages", ())) <= USAGES:

@@ -46,7 +46,7 @@ def parsed(text):
 
 def number(key):
     """Which key it is, from 1."""
-    return int(key["name"][len("key"):])
+    return int(key["name"][len("key") :])
 
 
 def changed(text, operation):

@@ -65,6 +65,10 @@ def verify(
     findings += isolation_findings(_protections(deployment.settings.cluster))
     found = certs.status(deployment, ssh_options(accept_new=False))
     findings += certificate_findings(found, datetime.now(UTC))
+    if found.found:
+        first = min(found.found, key=lambda one: one.ends)
+        ends = "the first certificate ends on {day}: {name} of {host}; masters renew theirs 30 days before"
+        console.info(spoken(ends, day=first.ends.date().isoformat(), name=first.name, host=first.host))
     missing = {one.name for one in deployment.machines} - {one.node for one in findings if one.node != CLUSTER}
     if missing:
         names = ", ".join(sorted(missing))

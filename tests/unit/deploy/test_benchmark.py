@@ -139,7 +139,10 @@ def test_files(mode: str, owner: str, bad: int) -> None:
 
 def test_files_that_are_not_there_do_not_apply_and_a_finding_names_what_is_wrong() -> None:
     evidence = hardened()
-    found = {one.id: one for one in judge_host(replace(evidence, files={**evidence.files, "/etc/kubernetes/kubelet.conf": []}))}
+    found = {
+        one.id: one
+        for one in judge_host(replace(evidence, files={**evidence.files, "/etc/kubernetes/kubelet.conf": []}))
+    }
     assert found["4.1.5"].state is AuditState.NOT_APPLICABLE
     rows = {**evidence.files, "/etc/cni/net.d/*": [["/etc/cni/net.d/10-x.conflist", "0644", "root:root"]]}
     wrong = next(one for one in judge_host(replace(evidence, files=rows)) if one.id == "1.1.9")
@@ -156,7 +159,9 @@ def test_workers_are_not_asked_for_what_masters_have() -> None:
     assert set(probes(master=False)) == {"4.2.1", "4.2.4b"}
 
 
-@given(st.lists(st.tuples(st.sampled_from(["a", "b"]), st.text("xyz,", min_size=1, max_size=4), st.booleans()), max_size=6))
+@given(
+    st.lists(st.tuples(st.sampled_from(["a", "b"]), st.text("xyz,", min_size=1, max_size=4), st.booleans()), max_size=6)
+)
 def test_the_last_flag_counts(flags: list[tuple[str, str, bool]]) -> None:
     line = [word for name, value, apart in flags for word in ([f"--{name}", value] if apart else [f"--{name}={value}"])]
     wanted = next((value for name, value, _ in reversed(flags) if name == "a"), None)

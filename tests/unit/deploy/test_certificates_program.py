@@ -111,7 +111,11 @@ def test_a_spoiled_request_is_malformed_and_nothing_else(at: int, value: int, cu
 
 def test_what_ends_within_a_month_is_renewed() -> None:
     now = program.seconds_of("2027-01-01T00:00:00Z")
-    rows = [("apiserver", "2027-01-30T00:00:00Z"), ("admin.conf", "2027-02-01T00:00:00Z"), ("old", "2026-01-01T00:00:00Z")]
+    rows = [
+        ("apiserver", "2027-01-30T00:00:00Z"),
+        ("admin.conf", "2027-02-01T00:00:00Z"),
+        ("old", "2026-01-01T00:00:00Z"),
+    ]
     said = {"certificates": [{"name": name, "expirationDate": ends} for name, ends in rows]}
     said["certificates"].append({"name": "gone", "expirationDate": "0001-01-01T00:00:00Z", "missing": True})  # type: ignore[dict-item]
     assert program.ending(json.dumps(said), now) == ["apiserver", "old"]

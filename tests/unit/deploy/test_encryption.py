@@ -143,7 +143,7 @@ def test_the_file_is_what_the_api_server_takes() -> None:
     made = json.loads(program.changed("", "write"))
     (rule,) = made["resources"]
     assert rule["resources"] == ["secrets"]
-    (name, settings), = rule["providers"][0].items()
+    ((name, settings),) = rule["providers"][0].items()
     assert name == "secretbox"
     import base64
 
