@@ -101,7 +101,9 @@ def replay(
         write_data({**data, "decisions": rows}, output)
     else:
         if decisions:
-            rows_of_table = [(one.at, one.kind, one.subject.removeprefix("job/"), said(one.message)) for one in decisions]
+            rows_of_table = [
+                (one.at, one.kind, one.subject.removeprefix("job/"), said(one.message)) for one in decisions
+            ]
             write_table(("TIME", "EVENT", "JOB", "MESSAGE"), rows_of_table)
         if not done.difference:
             console.write(spoken("{count} events replayed: all as recorded", count=done.compared))

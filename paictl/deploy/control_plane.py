@@ -59,7 +59,7 @@ class AuditLog:
 
 @frozen
 class OidcSettings:
-    """Sign-in to the API server by tokens of an OpenID provider; `authority` is its CA in PEM, empty for the system's."""
+    """Sign-in by tokens of an OpenID provider; `authority` is its CA in PEM, empty for those of the image."""
 
     issuer: str
     client: str

@@ -138,7 +138,9 @@ def read_recording(path: Path) -> dict[str, Any]:
                 hint = text("bundles of clusters on this machine have one; make a new one: paictl support bundle")
                 raise PaictlError(text("the bundle has no recording to replay"), where=str(path), hint=hint)
     except OSError as error:
-        raise PaictlError(text("cannot be read: {strerror}", strerror=error.strerror or error), where=str(path)) from None
+        raise PaictlError(
+            text("cannot be read: {strerror}", strerror=error.strerror or error), where=str(path)
+        ) from None
     except (tarfile.TarError, EOFError, ValueError) as error:
         raise PaictlError(text("not a support bundle: {error}", error=error), where=str(path)) from None
     if not isinstance(data, dict) or data.get("format") != FORMAT:
@@ -162,8 +164,9 @@ def replay(path: Path) -> Replay:
         world = commands.replay(log, epoch)
         world.advance(max(until, world.now))
     except (PaictlError, KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-        raise PaictlError(text("the recording cannot be played: {error}", error=error), where=str(path),
-                          hint=text("make a new bundle; if this one is whole, it is a bug of paictl")) from None  # fmt: skip
+        hint = text("make a new bundle; if this one is whole, it is a bug of paictl")
+        said = text("the recording cannot be played: {error}", error=error)
+        raise PaictlError(said, where=str(path), hint=hint) from None
     start = from_unix(epoch / 1000)
     computed = [(_row(one.at, one), one) for one in world.events]
     return Replay(

@@ -132,7 +132,7 @@ def secrets(ids):
         rows = json.loads(said).get("kvs", [])
     except ValueError:
         return None
-    plain = [one for one in rows if not base64.b64decode(one["value"])[:8] == b"k8s:enc:"]
+    plain = [one for one in rows if base64.b64decode(one["value"])[:8] != b"k8s:enc:"]
     return {"all": len(rows), "plain": len(plain)}
 
 

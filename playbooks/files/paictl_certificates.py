@@ -73,29 +73,35 @@ def request_names(pem):
     try:
         ((_, request),) = parts(base64.b64decode(body.group(1)))
         _, subject, _, *attributes = parts(parts(request)[0][1])
-        common, organizations, names, addresses = [], [], [], []
+        common, organizations, names = [], [], []
         for _, relative in parts(subject[1]):
             for _, pair in parts(relative):
                 (_, kind), (_, value) = parts(pair)
                 {SUBJECT_NAME: common, ORGANIZATION: organizations}.get(kind.hex(), names).append(value.decode())
-        for _, attribute in [one for _, group in attributes for one in parts(group)]:
-            (_, kind), (_, values) = parts(attribute)
-            if kind.hex() == EXTENSIONS:
-                for _, extension in [one for _, group in parts(values) for one in parts(group)]:
-                    fields = parts(extension)
-                    if fields[0][1].hex() != OTHER_NAMES:
-                        continue
-                    for _, group in parts(fields[-1][1]):
-                        for tag, value in parts(group):
-                            if tag == 0x87:
-                                addresses.append(address_of(value))
-                            else:
-                                names.append(value.decode(errors="replace"))
+        others, addresses = other_names(attributes)
     except (ValueError, IndexError) as error:
         raise MalformedError(str(error)) from None
     if len(common) != 1:
         raise MalformedError("one common name is due")
-    return common[0], organizations, names, addresses
+    return common[0], organizations, names + others, addresses
+
+
+def other_names(attributes):
+    """The names and addresses in the extension for alternative names, among the attributes of a request."""
+    names, addresses = [], []
+    for _, attribute in [one for _, group in attributes for one in parts(group)]:
+        (_, kind), (_, values) = parts(attribute)
+        if kind.hex() != EXTENSIONS:
+            continue
+        for _, extension in [one for _, group in parts(values) for one in parts(group)]:
+            fields = parts(extension)
+            if fields[0][1].hex() == OTHER_NAMES:
+                for tag, value in [one for _, group in parts(fields[-1][1]) for one in parts(group)]:
+                    if tag == 0x87:
+                        addresses.append(address_of(value))
+                    else:
+                        names.append(value.decode(errors="replace"))
+    return names, addresses
 
 
 def address_of(value):

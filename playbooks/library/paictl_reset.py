@@ -38,7 +38,8 @@ PATHS = [
     "/etc/systemd/system/kubelet.service", "/etc/systemd/system/kubelet.service.d",
     "/etc/systemd/system/paictl-network.service", "/etc/systemd/system/paictl-firewall.service",
     "/etc/systemd/system/paictl-address.service", "/etc/systemd/system/paictl-certificates.service",
-    "/usr/local/lib/paictl", "/var/lib/paictl-pack.tar", "/var/lib/cni", "/var/log/pods", "/var/log/containers", "/var/log/kubernetes/audit",
+    "/usr/local/lib/paictl", "/var/lib/paictl-pack.tar", "/var/lib/cni", "/var/log/pods", "/var/log/containers",
+    "/var/log/kubernetes/audit",
     "/var/log/paictl-kubeadm.log", "/run/paictl", "/var/lib/etcd", "/root/.kube/cache",
 ]  # fmt: skip
 EMPTIED = ["/var/lib/containerd", "/var/lib/kubelet", "/run/containerd"]

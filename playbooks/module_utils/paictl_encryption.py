@@ -52,8 +52,8 @@ def number(key):
 def changed(text, operation):
     """The file after a step.
 
-    keep: as it is, empty where there is none; begin: there is a key, which is read; write: Secrets are encrypted; stop: they are not any more; add: a new key
-    is read; promote: the newest key writes. A step that was done changes nothing.
+    keep: as it is, empty where there is none; begin: there is a key, which is read; write: Secrets are encrypted; stop:
+    they are not any more; add: a new key is read; promote: the newest key writes. A step that was done changes nothing.
     """
     if operation == "keep":
         return text

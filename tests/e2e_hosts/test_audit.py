@@ -1,4 +1,4 @@
-"""A cluster that passes an audit: nothing fails after `apply`, what is spoiled is found, keys and certificates change."""
+"""A cluster that passes an audit: nothing fails after `apply`, what is spoiled is found, keys change."""
 
 from __future__ import annotations
 
@@ -184,7 +184,8 @@ def test_tokens_policy_and_feature_gates_on_a_cluster_that_runs(site: Site, issu
             asked = ["kubectl", "--kubeconfig", "/dev/null", "--server", "https://127.0.0.1:6443", "--tls-server-name",
                      "kubernetes", "--certificate-authority", "/etc/kubernetes/pki/ca.crt", "--token",
                      token(folder, url, **{"audience": "kube", "groups": ["gpu"], **more}),
-                     "auth", "whoami", "-o", "jsonpath={.status.userInfo.username} {.status.userInfo.groups}"]  # fmt: skip
+                     "auth", "whoami", "-o",
+                     "jsonpath={.status.userInfo.username} {.status.userInfo.groups}"]  # fmt: skip
             return site.lab.machine(1).execute(["sh", "-c", '"$@" 2>&1 || :', "sh", *asked]).stdout
 
         wait_until(lambda: whoami().startswith("id:bo "), "the token is taken", seconds=90)

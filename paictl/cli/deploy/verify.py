@@ -38,7 +38,7 @@ def verify(
     artifacts: ArtifactsOption = "",
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Try the cluster: pods on every node, names, service addresses, node to node, all devices of a node, isolation, certificates."""
+    """Try the cluster: pods on every node, names, services, node to node, devices, isolation, certificates."""
     from paictl.deploy import certs
     from paictl.deploy.apply import prepare
     from paictl.deploy.kubeconfig import context_name, default_kubeconfig

@@ -54,6 +54,9 @@ KUBELET = {
 }  # fmt: skip
 
 
+PROBED = {"1.2.1", "2.2b", "4.2.1", "4.2.4b"}
+
+
 def words(arguments: Mapping[str, Any]) -> list[str]:
     return ["program", *(f"--{name}={str(value).lower() if isinstance(value, bool) else value}"
                          for name, value in arguments.items())]  # fmt: skip
@@ -105,8 +108,8 @@ def test_a_machine_as_kubeadm_makes_it_fails_where_paictl_hardens() -> None:
 @pytest.mark.parametrize(
     ("change", "ids"),
     [
-        ({"probes": {"1.2.1": "200", "2.2b": "200", "4.2.1": "200", "4.2.4b": "200"}}, {"1.2.1", "2.2b", "4.2.1", "4.2.4b"}),
-        ({"probes": {}}, {"1.2.1", "2.2b", "4.2.1", "4.2.4b"}),
+        ({"probes": dict.fromkeys(PROBED, "200")}, PROBED),
+        ({"probes": {}}, PROBED),
         ({"secrets": {"all": 9, "plain": 1}}, {"1.2.28"}),
         ({"secrets": None}, {"1.2.28"}),
         ({"serving": "self-signed certificate"}, {"4.2.9"}),
@@ -186,8 +189,10 @@ class Rights:
 GOOD = """
 clusterrolebindings:
 - {metadata: {name: cluster-admin}, roleRef: {name: cluster-admin}, subjects: [{kind: Group, name: system:masters}]}
-- {metadata: {name: kubeadm:cluster-admins}, roleRef: {name: cluster-admin}, subjects: [{kind: Group, name: kubeadm:cluster-admins}]}
-- {metadata: {name: system:public-info-viewer}, roleRef: {name: x}, subjects: [{kind: Group, name: system:unauthenticated}]}
+- {metadata: {name: kubeadm:cluster-admins}, roleRef: {name: cluster-admin}, subjects:
+   [{kind: Group, name: kubeadm:cluster-admins}]}
+- {metadata: {name: system:public-info-viewer}, roleRef: {name: x}, subjects:
+   [{kind: Group, name: system:unauthenticated}]}
 - {metadata: {name: empty}, roleRef: {name: cluster-admin}}
 clusterroles:
 - {metadata: {name: cluster-admin}, rules: [{apiGroups: ['*'], resources: ['*'], verbs: ['*']}]}
@@ -202,7 +207,8 @@ clusterrolebindings:
 - {metadata: {name: b1}, roleRef: {name: cluster-admin}, subjects: [{kind: User, name: bo}]}
 - {metadata: {name: b2}, roleRef: {name: view}, subjects: [{kind: User, name: 'system:anonymous'}]}
 rolebindings:
-- {metadata: {name: b3, namespace: n}, roleRef: {name: edit}, subjects: [{kind: ServiceAccount, name: default, namespace: n}]}
+- {metadata: {name: b3, namespace: n}, roleRef: {name: edit}, subjects:
+   [{kind: ServiceAccount, name: default, namespace: n}]}
 clusterroles:
 - {metadata: {name: everything}, rules: [{apiGroups: ['*'], resources: ['*'], verbs: ['*']}]}
 namespaces:

@@ -25,6 +25,7 @@ from paictl.errors import PaictlError
 from tests.unit.deploy.test_cluster_settings import changed
 from tests.unit.deploy.test_inventory import made
 
+POLICY = b"apiVersion: audit.k8s.io/v1\nkind: Policy\n"
 CERTIFICATE = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
 
 
@@ -73,7 +74,9 @@ def test_paictl_s_own_policy_never_writes_the_content_of_secrets() -> None:
 
 def test_tokens_of_a_provider(tmp_path: Path) -> None:
     (tmp_path / "ca.pem").write_text(f"a comment\n{CERTIFICATE}")
-    section = {"issuer_url": "https://id.example", "client_id": "kube", "groups_claim": "groups", "groups_prefix": "id:",
+    section = {"issuer_url": "https://id.example", "client_id": "kube",
+               "groups_claim": "groups",
+               "groups_prefix": "id:",
                "required_claims": {"team": "gpu"}, "ca_file": "ca.pem"}  # fmt: skip
     data = json.loads(authentication(hardening_of({"oidc": section}, tmp_path).oidc))
     (jwt,) = data["jwt"]
@@ -137,8 +140,8 @@ def test_kubelets_that_have_certificates_of_their_own_are_not_verified(tmp_path:
         (b"a: [", "not valid YAML", "policy.yaml:1:5"),
         (b"kind: Pod\n", "not an audit policy", "policy.yaml"),
         (b"- x\n", "not an audit policy", "policy.yaml"),
-        (b"apiVersion: audit.k8s.io/v1\nkind: Policy\n", "has no rules", "policy.yaml"),
-        (b"apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}, {level: All}]\n", "rules\\[1\\]", "policy.yaml"),
+        (POLICY, "has no rules", "policy.yaml"),
+        (POLICY + b"rules: [{level: None}, {level: All}]\n", "rules\\[1\\]", "policy.yaml"),
     ],
 )  # fmt: skip
 def test_a_policy_that_the_api_server_would_not_start_with(

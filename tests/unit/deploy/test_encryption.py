@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -112,10 +114,8 @@ def test_every_master_reads_all_secrets_at_every_moment(count: int, verbs: list[
         if verb == "rotate" and not all(one.state.encrypts for one in cluster.masters):
             continue  # refused
         cluster.left = 10**6 if cut is None else cut
-        try:
+        with suppress(Interrupted):
             cluster.run(verb)
-        except Interrupted:
-            pass
     cluster.left = 10**6
     cluster.run(last)
     writer = cluster.masters[0].writes
@@ -145,8 +145,6 @@ def test_the_file_is_what_the_api_server_takes() -> None:
     assert rule["resources"] == ["secrets"]
     ((name, settings),) = rule["providers"][0].items()
     assert name == "secretbox"
-    import base64
-
     assert len(base64.b64decode(settings["keys"][0]["secret"])) == 32
     assert rule["providers"][1] == {"identity": {}}
 
