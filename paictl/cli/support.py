@@ -12,9 +12,10 @@ import typer
 from paictl.cli import console
 from paictl.cli.clusters import OutputOption, StateOption, open_cluster
 from paictl.cli.command import App
-from paictl.cli.console import Output, write_data, write_table
+from paictl.cli.console import Output, said, spoken, write_data, write_table
 from paictl.errors import ExitCode, PaictlError
 from paictl.i18n import text
+from paictl.operate.replay import replay as play
 from paictl.operate.support import archive, gather
 from paictl.places import log_file, state_folder
 
@@ -23,6 +24,7 @@ app = App(
     epilog="""
 paictl support log
 paictl support bundle
+paictl support replay paictl-support-pai-20260901T120000Z.tar.gz
 """,
 )
 
@@ -66,6 +68,48 @@ def bundle(
         console.warning(f"{part}: {why}")
     if made.missing:
         raise typer.Exit(ExitCode.PARTIAL)
+
+
+@app.command(
+    epilog="""
+    paictl support replay paictl-support-pai-20260901T120000Z.tar.gz
+    paictl support replay paictl-support-pai-20260901T120000Z.tar.gz --job ann~train -o json
+
+Exit code 0: every decision is as it was recorded; 1: one is not, and is shown; 2: the file has nothing to replay.
+"""
+)
+def replay(
+    file: Annotated[Path, typer.Argument(metavar="BUNDLE", help="A file that `paictl support bundle` has written.")],
+    job: Annotated[str, typer.Option("--job", metavar="JOB", help="Show the decisions about this job only.")] = "",
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Play the scheduler's decisions again from a support bundle, and compare them with the recorded ones.
+
+    Everything is computed on this machine; no cluster is asked or changed. Bundles of clusters on this machine can be
+    replayed. Of jobs, a bundle holds only what the scheduler reads: their commands are replaced by their duration.
+    """
+    done = play(file)
+    decisions = [one for one in done.decisions if not job or one.subject == f"job/{job}"]
+    if job and not decisions:
+        raise PaictlError(text("no decision about job {job} in this bundle", job=job), where=str(file))
+    if output is not Output.TABLE:
+        rows = [
+            {"number": one.number, "at": one.at, "kind": one.kind, "subject": one.subject, "message": said(one.message)}
+            for one in decisions
+        ]
+        data = {"same": not done.difference, "compared": done.compared, "difference": str(done.difference) or None}
+        write_data({**data, "decisions": rows}, output)
+    else:
+        if decisions:
+            rows_of_table = [
+                (one.at, one.kind, one.subject.removeprefix("job/"), said(one.message)) for one in decisions
+            ]
+            write_table(("TIME", "EVENT", "JOB", "MESSAGE"), rows_of_table)
+        if not done.difference:
+            console.write(spoken("{count} events replayed: all as recorded", count=done.compared))
+    if done.difference:
+        console.error(PaictlError(said(done.difference), where=str(file), hint=text("report it, with the bundle")))
+        raise typer.Exit(ExitCode.NEGATIVE)
 
 
 @app.command(

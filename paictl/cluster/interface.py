@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from datetime import datetime
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from paictl.cluster.values import (
     FOREVER,
@@ -424,6 +424,25 @@ class HandClock(Protocol):
 
     def tick(self, span: Millis | None) -> datetime:
         """Let a span pass, or (None) everything that will happen; the new instant."""
+
+
+@runtime_checkable
+class Recorded(Protocol):
+    """A cluster that keeps a log of everything that changed it, from which all else can be computed again."""
+
+    @property
+    def epoch(self) -> datetime:
+        """When it began."""
+
+    @property
+    def present(self) -> Millis:
+        """The present on its own clock."""
+
+    def log(self) -> Sequence[tuple[Millis, Mapping[str, Any]]]:
+        """(instant, command) of everything that changed it, in order."""
+
+    def events(self, subject: str | None = None, after: int = 0) -> Sequence[Event]:
+        """What happened."""
 
 
 @frozen

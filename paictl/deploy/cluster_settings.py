@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from typing import Any, Final
 
+from paictl.deploy.control_plane import component_arguments
 from paictl.deploy.facts import HostFacts
 from paictl.deploy.inventory import Deployment, Machine, Role
-from paictl.deploy.kubeadm import kube_proxy_configuration, kubelet_configuration
+from paictl.deploy.kubeadm import all_api_server_arguments, kube_proxy_configuration, kubelet_configuration
 from paictl.deploy.site import DeployError, Site
 from paictl.errors import ExitCode
 from paictl.frozen import frozen
@@ -76,6 +77,10 @@ KEYS: Final = (
     KeyRule("jobs_on_masters", ("jobs_on_masters",), Effect.NOTED, "jobs_on_masters"),
     KeyRule("offline", ("offline",), Effect.NOTED, "offline"),
     KeyRule("ignore_preflight_errors", ("ignored_checks",), Effect.EACH_TIME),
+    KeyRule("secrets_encryption", ("encrypts",), Effect.NOTED, "api_server_arguments"),
+    KeyRule("audit_log", ("audit",), Effect.NOTED, "api_server_arguments"),
+    KeyRule("oidc", ("oidc",), Effect.NOTED, "api_server_arguments"),
+    KeyRule("feature_gates", ("gates",), Effect.NOTED, "component_arguments"),
     KeyRule("etcd_arguments", ("etcd",), Effect.NOTED, "etcd_arguments"),
     KeyRule("api_server_arguments", ("api_server",), Effect.NOTED, "api_server_arguments"),
     KeyRule("kubelet", ("kubelet",), Effect.NOTED, "kubelet"),
@@ -90,13 +95,14 @@ KEYS: Final = (
 _SECTIONS: Final[Mapping[str, Callable[[Deployment], Any]]] = {
     "kubelet": kubelet_configuration,
     "kube_proxy": kube_proxy_configuration,
-    "api_server_arguments": lambda made: dict(made.settings.api_server),
+    "api_server_arguments": all_api_server_arguments,
+    "component_arguments": lambda made: component_arguments(made.settings.hardening),
     "etcd_arguments": lambda made: dict(made.settings.etcd),
     "jobs_on_masters": lambda made: made.settings.jobs_on_masters,
     "offline": lambda made: made.settings.offline,
 }
 _OF_THE_FIRST: Final = ("kube_proxy", "offline")
-CONTROL_PLANE: Final = ("api_server_arguments", "etcd_arguments")
+CONTROL_PLANE: Final = ("api_server_arguments", "component_arguments", "etcd_arguments")
 """Sections whose change makes masters write the manifests of their control plane again."""
 
 

@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 
 from paictl.deploy.artifacts import Artifact, ArtifactKind, Artifacts, Image, images_in
+from paictl.deploy.control_plane import FOLDER, master_files
 from paictl.deploy.inventory import Deployment, Machine, Role
 from paictl.deploy.kubeadm import merged
 from paictl.deploy.manifests import FOREIGN, images_named
@@ -39,6 +40,16 @@ _MORE: Final = "/etc/containerd/conf.d"
 MARK: Final = "# Written by paictl deploy."
 OWNED: Final = ("/etc/containerd/certs.d/*/hosts.toml",)
 """Files that are removed where they begin with the mark and are not wanted any more."""
+_UNITS: Final = "/etc/systemd/system"
+MODES: Final = {
+    "/var/lib/kubelet/config.yaml": "0600",
+    "/etc/cni/net.d/10-paictl.conflist": "0600",
+    "/etc/kubernetes/*.conf": "0600",
+    "/etc/kubernetes/manifests/*.yaml": "0600",
+}
+"""Files that kubeadm and programs of ours write, and what they let their owner do at most."""
+_PRIVATE: Final = ("/hosts.toml", "/kubelet.service", "/10-kubeadm.conf")
+"""Ends of paths of files that only root reads."""
 NVIDIA: Final = f"{_MORE}/paictl-nvidia.toml"
 _PLACES: Final = {
     "kubeadm": "/usr/local/bin/kubeadm",
@@ -127,16 +138,19 @@ class Desired:
             found["/usr/local/lib/paictl/paictl_address.py"] = _file("paictl_address.py")
             found["/etc/systemd/system/paictl-address.service"] = _file("paictl-address.service")
             found["/etc/paictl/address.json"] = _address(deployment, machine)
-        return [
-            {"path": path, "content": content, "mode": "0600" if path.endswith("/hosts.toml") else "0644"}
-            for path, content in sorted(found.items())
-        ]
+        if machine.role is Role.MASTER:
+            found |= master_files(deployment.settings.hardening)
+            found["/usr/local/lib/paictl/paictl_certificates.py"] = _file("paictl_certificates.py")
+            found[f"{_UNITS}/paictl-certificates.service"] = _file("paictl-certificates.service", NODE=machine.name)
+        return [{"path": path, "content": content, "mode": _mode(path)} for path, content in sorted(found.items())]
 
     def units(self, machine: Machine) -> list[str]:
         """Units that run from the beginning, beside containerd and kubelet."""
         settings = self.deployment.settings
         found = ["paictl-network", "paictl-firewall"] if settings.network == "bridge" else []
-        return found + (["paictl-address"] if settings.api_address and machine.role is Role.MASTER else [])
+        if machine.role is Role.MASTER:
+            found += ["paictl-certificates", *(["paictl-address"] if settings.api_address else [])]
+        return found
 
     def variables(self, machine: Machine) -> Values:
         """What playbooks know about a machine; no secrets."""
@@ -154,7 +168,7 @@ class Desired:
         shared = {
             "paictl_programs": self.programs(), "paictl_modules": list(MODULES), "paictl_sysctls": SYSCTLS,
             "paictl_swap_allowed": deployment.settings.swap_allowed, "paictl_pack": PACK,
-            "paictl_cluster": deployment.settings.cluster, "paictl_owned": list(OWNED),
+            "paictl_cluster": deployment.settings.cluster, "paictl_owned": list(OWNED), "paictl_modes": MODES,
             "ansible_ssh_extra_args": f"-c {_CIPHERS}",
         }  # fmt: skip
         hosts = tuple(
@@ -162,6 +176,11 @@ class Desired:
             for one in deployment.machines
         )
         return Inventory(hosts, sign_in(login), shared)
+
+
+def _mode(path: str) -> str:
+    private = path.endswith(_PRIVATE) or path.startswith(f"{FOLDER}/")
+    return "0600" if private else "0644"
 
 
 def desired_of(deployment: Deployment, artifacts: Artifacts) -> Desired:

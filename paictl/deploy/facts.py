@@ -20,7 +20,7 @@ class HostFacts:
     values: Mapping[str, Any]
 
     def lacks(self, *kinds: str) -> list[str]:
-        """What of some kinds (programs, files, images, pins, modules, sysctls, swap) is not as it shall be."""
+        """What of some kinds (programs, files, modes, images, pins, modules, sysctls, swap) is not as it shall be."""
         found = self.values.get("differences") or {}
         return [f"{kind}: {', '.join(found[kind])}" for kind in kinds if found.get(kind)]
 

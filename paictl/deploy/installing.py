@@ -37,7 +37,7 @@ class Runtime(DeployPhase):
 
     def changes(self, facts: HostFacts) -> list[str]:
         """Files, kernel settings, images and units that are not as they shall be."""
-        found = facts.lacks("files", "modules", "sysctls", "swap", "images")
+        found = facts.lacks("files", "modes", "modules", "sysctls", "swap", "images")
         wanted = ["containerd", *self.site.desired.units(facts.machine)]
         idle = [name for name in wanted if not facts.runs(name)]
         return found + ([text("start: {units}", units=", ".join(idle))] if idle else [])

@@ -8,6 +8,7 @@ from typing import Any, Final
 import yaml
 
 from paictl.deploy.artifacts import Image
+from paictl.deploy.control_plane import CIPHERS, api_server_arguments, api_server_volumes, component_arguments
 from paictl.deploy.inventory import Deployment, Machine
 
 API: Final = "kubeadm.k8s.io/v1beta4"
@@ -125,11 +126,22 @@ def _cluster(deployment: Deployment, version: str, images: tuple[Image, ...]) ->
         "apiServer": {"certSANs": [one.address for one in deployment.masters] + names},
         "etcd": {"local": etcd},
     }  # fmt: skip
-    if settings.api_server:
-        found["apiServer"]["extraArgs"] = _arguments(settings.api_server)
+    found["apiServer"]["extraArgs"] = _arguments(all_api_server_arguments(deployment))
+    if volumes := api_server_volumes(settings.hardening):
+        found["apiServer"]["extraVolumes"] = volumes
+    for component in ("controllerManager", "scheduler"):
+        found[component] = {"extraArgs": _arguments(component_arguments(settings.hardening))}
     if "coredns" in tags:
         found["dns"] = {"imageTag": tags["coredns"]}
     return found
+
+
+def all_api_server_arguments(deployment: Deployment) -> Values:
+    """All arguments of kube-apiserver that are not kubeadm's own."""
+    kubelet = kubelet_configuration(deployment)
+    signed = bool(kubelet.get("serverTLSBootstrap")) and not kubelet.get("tlsCertFile")
+    settings = deployment.settings
+    return api_server_arguments(settings.hardening, settings.api_server, kubelets_are_signed=signed)
 
 
 def kubelet_configuration(deployment: Deployment) -> Values:
@@ -137,9 +149,9 @@ def kubelet_configuration(deployment: Deployment) -> Values:
     settings = deployment.settings
     base = {
         "apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration", "cgroupDriver": "systemd",
-        "failSwapOn": not settings.swap_allowed, "serverTLSBootstrap": False,
+        "failSwapOn": not settings.swap_allowed, "serverTLSBootstrap": True, "tlsCipherSuites": list(CIPHERS),
     }  # fmt: skip
-    return merged(base, settings.kubelet)
+    return merged({**base, **_feature_gates(deployment)}, settings.kubelet)
 
 
 def kube_proxy_configuration(deployment: Deployment) -> Values:
@@ -149,4 +161,9 @@ def kube_proxy_configuration(deployment: Deployment) -> Values:
         "apiVersion": "kubeproxy.config.k8s.io/v1alpha1", "kind": "KubeProxyConfiguration",
         "mode": settings.proxy_mode, "clusterCIDR": settings.pods,
     }  # fmt: skip
-    return merged(base, settings.kube_proxy)
+    return merged({**base, **_feature_gates(deployment)}, settings.kube_proxy)
+
+
+def _feature_gates(deployment: Deployment) -> Values:
+    gates = deployment.settings.hardening.gates
+    return {"featureGates": dict(gates)} if gates else {}

@@ -8,8 +8,9 @@ from functools import partial
 from typing import Any, Final
 
 from paictl.deploy.cluster_settings import CONTROL_PLANE, changed_sections, noted_settings
+from paictl.deploy.encryption import change_keys, encryption_changes, rewrite_secrets, states_of, steps_to
 from paictl.deploy.facts import HostFacts
-from paictl.deploy.inventory import Machine
+from paictl.deploy.inventory import Machine, Role
 from paictl.deploy.joining import api
 from paictl.deploy.kubeadm import changed_configuration
 from paictl.deploy.nodes import patiently
@@ -30,8 +31,13 @@ class Settings(DeployPhase):
         """What differs from the note of a machine that has joined."""
         if not facts.joined(self.site.cluster):
             return []
-        sections = changed_sections(self.site.desired.deployment, facts)
-        return [f"{name}: {', '.join(lines)}" for name, lines in sections.items()]
+        deployment = self.site.desired.deployment
+        sections = changed_sections(deployment, facts)
+        found = [f"{name}: {', '.join(lines)}" for name, lines in sections.items()]
+        if facts.machine.role is Role.MASTER:
+            encrypts = deployment.settings.hardening.encrypts
+            found += encryption_changes(encrypts, facts, first=facts.machine == deployment.first)
+        return found
 
     def run(self, tell: Tell) -> None:
         """First the configuration that the cluster keeps, then masters one by one, then all workers."""
@@ -46,7 +52,17 @@ class Settings(DeployPhase):
         if "jobs_on_masters" in everywhere:
             self._taint(tell)
         variables = {"paictl_settings": steps, "paictl_seconds": int(site.timeout)}
+        encrypts = deployment.settings.hardening.encrypts
+        keys = steps_to(encrypts, states_of(site))
+        if keys.before:
+            change_keys(site, keys.before, tell)
+        if keys.rewrite and not encrypts:  # while all API servers can still read what is encrypted
+            rewrite_secrets(site, tell)
         site.play("settings", tell, [one for one in site.machines if one.name in steps], variables)
+        if keys.after:
+            change_keys(site, keys.after, tell)
+        if keys.rewrite and encrypts:
+            rewrite_secrets(site, tell)
 
     def _steps(self, machine: Machine, sections: Mapping[str, Any]) -> dict[str, Any]:
         """What the module paictl_settings does on a machine."""

@@ -11,6 +11,7 @@ from typing import Any, Final
 from paictl.config.models.settings import EXTRA, NETWORK_DEFAULTS, cluster_networks, filled, filled_items
 from paictl.config.reading.document import Document
 from paictl.config.reading.nodes import ScalarNode, to_data
+from paictl.deploy.control_plane import AuditLog, Hardening, OidcSettings, hardening_of, own_audit_log
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import text
@@ -87,12 +88,21 @@ class DeploySettings:
     jobs_on_masters: bool = False
     offline: bool = False
     ignored_checks: tuple[str, ...] = ()
+    encrypts: bool = True
+    audit: AuditLog = field(default_factory=own_audit_log)
+    oidc: OidcSettings | None = None
+    gates: Mapping[str, bool] = field(default_factory=dict)
     etcd: Values = field(default_factory=dict)
     api_server: Values = field(default_factory=dict)
     kubelet: Values = field(default_factory=dict)
     kube_proxy: Values = field(default_factory=dict)
     containerd: Values = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+
+    @property
+    def hardening(self) -> Hardening:
+        """What hardens the control plane."""
+        return Hardening(self.encrypts, self.audit, self.oidc, self.gates)
 
 
 def settings_of(document: Document) -> DeploySettings:
@@ -107,6 +117,7 @@ def settings_of(document: Document) -> DeploySettings:
         scalar = section.scalar(key)
         return default if scalar is None or scalar.value is None else scalar.text
 
+    hardening = hardening_of(_data(document, SECTION), Path(document.path).parent)
     version = own("kubernetes_version") or extra.get("kube_version", "")
     return DeploySettings(
         login=_login(document, section.integer("ssh_port") or 22),
@@ -129,6 +140,10 @@ def settings_of(document: Document) -> DeploySettings:
         jobs_on_masters=own("jobs_on_masters") == "true",
         offline=own("offline") == "true",
         ignored_checks=tuple(item.text for item in section.sequence("ignore_preflight_errors").scalars()),
+        encrypts=hardening.encrypts,
+        audit=hardening.audit,
+        oidc=hardening.oidc,
+        gates=hardening.gates,
         etcd=_data(document, SECTION, "etcd_arguments"),
         api_server=_data(document, SECTION, "api_server_arguments"),
         kubelet=_data(document, SECTION, "kubelet"),

@@ -12,11 +12,14 @@ import json
 import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final
 
 from paictl.cluster.values import Protection
+from paictl.deploy.certs import SOON, Certificates
 from paictl.deploy.inventory import Machine
+from paictl.deploy.masters import why as why_not
 from paictl.deploy.nodes import nodes_of, not_ready
 from paictl.deploy.preflight.node_checks import addresses_of, unlisted
 from paictl.frozen import frozen
@@ -87,6 +90,19 @@ def isolation_findings(guards: Iterable[Protection]) -> tuple[NodeCheck, ...]:
         NodeCheck(one.name, CLUSTER, CheckState.OK if one.in_force else CheckState.WARNING, one.message)
         for one in guards
     )
+
+
+def certificate_findings(found: Certificates, now: datetime) -> tuple[NodeCheck, ...]:
+    """When the first certificate of each master ends: a warning where that is soon, a failure where it has ended."""
+    checks = []
+    for host in dict.fromkeys(one.host for one in found.found):
+        first = min((one for one in found.found if one.host == host), key=lambda one: one.ends)
+        left = first.left(now)
+        said = text("{name} ends {day} (in {days} days)", name=first.name, day=first.ends.date().isoformat(),
+                    days=left.days)  # fmt: skip
+        state = CheckState.OK if left >= SOON else CheckState.WARNING if left.days >= 0 else CheckState.FAILED
+        checks.append(NodeCheck(_CERTIFICATES, host, state, said))
+    return (*checks, *(NodeCheck(_CERTIFICATES, one.host, CheckState.WARNING, why_not(one)) for one in found.errors))
 
 
 def nodes_not_listed(client: KubeClient, machines: Iterable[Machine]) -> tuple[str, ...]:
@@ -203,6 +219,7 @@ _SERVE: Final = f"exec httpd -f -p {PORT} -h /etc"
 _CLOSED: Final = "closed"
 _ENFORCED: Final = "network-policies-enforced"
 _HOSTS: Final = "hosts-closed"
+_CERTIFICATES: Final = "certificates"
 _PROBE: Final = {"httpGet": {"path": "/hostname", "port": PORT}, "periodSeconds": 1, "timeoutSeconds": 3}
 
 

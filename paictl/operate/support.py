@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from paictl import __version__
-from paictl.cluster.interface import Cluster, JobState, Port
+from paictl.cluster.interface import Cluster, JobState, Port, Recorded
 from paictl.cluster.picture import picture_data
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
+from paictl.operate.replay import recording
 from paictl.operate.status import summary
 
 MOST_EVENTS: Final = 20_000
@@ -86,6 +87,8 @@ def _parts(cluster: Cluster) -> dict[str, Callable[[], dict[str, str]]]:
         "picture": (Port.SCHEDULING, lambda: {"picture.json": _json(picture_data(cluster.picture()))}),
         "events": (None, lambda: {"events.jsonl": "".join(_lines(cluster.events()[-MOST_EVENTS:]))}),
     }
+    if isinstance(cluster, Recorded):
+        parts["recording"] = (None, lambda: recording(cluster, _SEALED))
     return {name: part for name, (port, part) in parts.items() if port is None or port not in cluster.lacks}
 
 

@@ -136,6 +136,7 @@ def write_once(path, text):
     except OSError:
         os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path + ".new", "w", encoding="utf-8") as file:
+        os.fchmod(file.fileno(), 0o600)
         file.write(text)
     os.replace(path + ".new", path)
 

@@ -7,6 +7,7 @@ import os
 import re
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.paictl_encryption import state as encryption_state
 from ansible.module_utils.paictl_gather import gather
 from ansible.module_utils.paictl_host import (
     BEGUN,
@@ -19,6 +20,7 @@ from ansible.module_utils.paictl_host import (
     installed,
     is_installed,
     left_files,
+    loose_files,
     missing_images,
     missing_modules,
     read,
@@ -40,6 +42,7 @@ options:
   modules: {description: Kernel modules., type: list, elements: str, default: []}
   sysctls: {description: Kernel settings., type: dict, default: {}}
   swap_allowed: {description: Whether swap may be on., type: bool, default: false}
+  modes: {description: "Files that let others do too much, by pattern, with their mode", type: dict, default: {}}
   node: {description: The name of the node., type: str, required: true}
   asked: {description: What paictl_gather shall look at., type: dict, required: true}
 author: [paictl]
@@ -71,6 +74,7 @@ def differences(wanted):
         "programs": [one["name"] for one in wanted["programs"] if not is_installed(one, known)],
         "files": [one["path"] for one in differing_files(wanted["files"])]
         + ["-" + path for path in left_files(wanted["files"], wanted["owned"])],
+        "modes": [path for path, _ in loose_files(wanted["modes"])],
         "images": [one["archive"] for one in missing_images(wanted["images"], images())],
         "pins": stale_pins(wanted["images"]),
         "modules": missing_modules(wanted["modules"]),
@@ -97,7 +101,8 @@ def cluster():
     }
 
 
-UNITS = ["containerd", "kubelet", "paictl-kubeadm", "paictl-network", "paictl-firewall", "paictl-address"]
+UNITS = ["containerd", "kubelet", "paictl-kubeadm", "paictl-network", "paictl-firewall", "paictl-address",
+         "paictl-certificates"]  # fmt: skip
 
 
 def main():
@@ -111,6 +116,7 @@ def main():
             "modules": {"type": "list", "elements": "str", "default": []},
             "sysctls": {"type": "dict", "default": {}},
             "swap_allowed": {"type": "bool", "default": False},
+            "modes": {"type": "dict", "default": {}},
             "node": {"type": "str", "required": True},
             "asked": {"type": "dict", "required": True},
         },
@@ -129,6 +135,7 @@ def main():
         "settings": read(NOTE),
         "lock": read(LOCK),
         "cluster": cluster(),
+        "encryption": encryption_state(),
         "kubernetes": [p for p in ("/etc/kubernetes/kubelet.conf", "/etc/kubernetes/admin.conf", "/var/lib/etcd/member")
                        if os.path.exists(p)],
         "differences": differences(module.params),

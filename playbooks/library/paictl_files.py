@@ -5,7 +5,7 @@
 import os
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.paictl_host import differing_files, left_files, read, remove, write
+from ansible.module_utils.paictl_host import chmod, differing_files, left_files, loose_files, read, remove, write
 
 DOCUMENTATION = r"""
 module: paictl_files
@@ -18,6 +18,7 @@ options:
     type: list
     elements: str
     default: []
+  modes: {description: "Files that let others do too much, by pattern, with their mode", type: dict, default: {}}
   absent: {description: Files and folders that must not be there., type: list, elements: path, default: []}
 author: [paictl]
 """
@@ -41,6 +42,7 @@ def main():
         argument_spec={
             "files": {"type": "list", "elements": "dict", "default": []},
             "owned": {"type": "list", "elements": "str", "default": []},
+            "modes": {"type": "dict", "default": {}},
             "absent": {"type": "list", "elements": "path", "default": []},
         },
         supports_check_mode=True,
@@ -48,6 +50,7 @@ def main():
     wanted = differing_files(module.params["files"])
     gone = [path for path in module.params["absent"] if os.path.lexists(path)]
     gone += left_files(module.params["files"], module.params["owned"])
+    loose = [path for path, _ in loose_files(module.params["modes"])]
     diff = [{"before_header": one["path"], "after_header": one["path"], "before": read(one["path"]),
              "after": one["content"]} for one in wanted]  # fmt: skip
     if not module.check_mode:
@@ -56,9 +59,11 @@ def main():
                 write(one["path"], one["content"], one["mode"])
             for path in gone:
                 remove(path)
+            chmod(module.params["modes"])
         except OSError as error:
             module.fail_json(msg="%s cannot be changed: %s" % (error.filename, error.strerror))
-    module.exit_json(changed=bool(wanted or gone), paths=[one["path"] for one in wanted] + gone, diff=diff)
+    paths = [one["path"] for one in wanted] + gone + loose
+    module.exit_json(changed=bool(paths), paths=paths, diff=diff)
 
 
 if __name__ == "__main__":

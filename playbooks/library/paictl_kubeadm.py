@@ -9,7 +9,9 @@ and whoever comes again waits for it. Two notes on the disk tell what was begun 
 import os
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.paictl_host import BEGUN, DONE, NOTE, read, run, write
+from ansible.module_utils.paictl_encryption import FILE as ENCRYPTION
+from ansible.module_utils.paictl_encryption import begin as begin_encryption
+from ansible.module_utils.paictl_host import BEGUN, DONE, NOTE, chmod, read, run, write
 from ansible.module_utils.paictl_unit import LOG, last_words, start, wait
 
 DOCUMENTATION = r"""
@@ -23,6 +25,9 @@ options:
   content: {description: kubeadm's configuration., type: str, required: true}
   discovery: {description: Where the cluster is and whose certificates count, as a kubeconfig., type: str, default: ""}
   settings: {description: What is noted of the settings that it begins or joins with., type: str, default: ""}
+  encrypts: {description: Whether a cluster that begins encrypts its Secrets., type: bool, default: false}
+  encryption: {description: "How the API server encrypts Secrets, of a further master", type: str, default: ""}
+  modes: {description: "Files that kubeadm writes, and the mode (octal, as text) they get", type: dict, default: {}}
   seconds: {description: How long it may take., type: int, default: 300}
 author: [paictl]
 """
@@ -75,6 +80,10 @@ def work(module):
     write(params["config"], params["content"], "0600")
     if params["discovery"]:
         write(DISCOVERY, params["discovery"], "0600")
+    if params["encrypts"] and params["action"] == "init":
+        begin_encryption()
+    if params["encryption"]:
+        write(ENCRYPTION, params["encryption"], "0600")
     write(NOTE, params["settings"], "0600")
     write(BEGUN, cluster + "\n", "0644")
     note = "printf '%s\\n' '{0}' >{1}.new && mv {1}.new {1}".format(cluster, DONE)
@@ -86,6 +95,7 @@ def work(module):
     if problem or not ended(cluster):
         module.fail_json(msg="kubeadm %s: %s" % (params["action"], problem or last_words()),
                          hint="%s on this machine has all of it; apply again when it is mended" % LOG)  # fmt: skip
+    chmod(params["modes"])
     if params["action"] == "init":  # kubeadm leaves a token that lets machines in for a day; joins make their own
         chosen = "--field-selector=type=bootstrap.kubernetes.io/token"
         run(["kubectl", "-n", "kube-system", "delete", "secrets", chosen],
@@ -102,6 +112,9 @@ def main():
             "content": {"type": "str", "required": True, "no_log": True},
             "discovery": {"type": "str", "default": ""},
             "settings": {"type": "str", "default": ""},
+            "encrypts": {"type": "bool", "default": False},
+            "encryption": {"type": "str", "default": "", "no_log": True},
+            "modes": {"type": "dict", "default": {}},
             "seconds": {"type": "int", "default": 300},
         },
         supports_check_mode=True,

@@ -6,12 +6,13 @@ kubeadm keeps the configuration in the cluster, writes manifests and kubelet's f
 runs with its new manifest, and puts the old one back where it does not. kubelet's file is put back here likewise.
 """
 
+import glob
 import os
 import time
 import urllib.request
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.paictl_host import BEGUN, NOTE, read, run, write
+from ansible.module_utils.paictl_host import BEGUN, NOTE, chmod, read, run, write
 from ansible.module_utils.paictl_unit import LOG, last_words, start, wait
 
 DOCUMENTATION = r"""
@@ -26,6 +27,7 @@ options:
   etcd: {description: Whether etcd's is, too., type: bool, default: false}
   kubelet: {description: Whether kubelet's file is written again., type: bool, default: false}
   healthz: {description: "kubelet's port to ask whether it works; 0 for none", type: int, default: 10248}
+  modes: {description: "Files that kubeadm writes, and the mode (octal, as text) they get", type: dict, default: {}}
   note: {description: What is noted when all is done., type: str, required: true}
   seconds: {description: How long a step may take., type: int, default: 300}
 author: [paictl]
@@ -41,6 +43,7 @@ RETURN = r"""
 """
 CONFIGURATION = "/run/paictl/settings.yaml"
 KUBELET = "/var/lib/kubelet/config.yaml"
+MANIFEST = "/etc/kubernetes/manifests/kube-apiserver.yaml"
 ENDED = "/run/paictl/settings-done"
 ADMIN = "KUBECONFIG=/etc/kubernetes/admin.conf"
 
@@ -84,10 +87,18 @@ def restart_kubelet(module, before):
         return
     said = run(["journalctl", "-u", "kubelet", "-n", "20", "-o", "cat", "--no-pager"])[1].splitlines()
     why = next((line for line in reversed(said) if "rror" in line or "ailed" in line), "it does not get healthy")
-    write(KUBELET, before, "0644")
+    write(KUBELET, before, "0600")
     run(["systemctl", "restart", "kubelet"])
     said = "kubelet does not work with the new settings and has the old ones again: " + why.strip()[-300:]
     module.fail_json(msg=said, hint="correct deploy: kubelet in config.yaml and apply again")
+
+
+def tidy():
+    """Remove files that the API server read before: their names hold the hash of their content."""
+    manifest = read(MANIFEST)
+    for path in glob.glob("/etc/kubernetes/paictl/audit-policy-*") + glob.glob("/etc/kubernetes/paictl/authentic*"):
+        if manifest and path not in manifest:
+            os.unlink(path)
 
 
 def work(module):
@@ -108,6 +119,8 @@ def work(module):
     os.unlink(ENDED)
     if params["kubelet"]:
         restart_kubelet(module, before)
+    chmod(params["modes"])
+    tidy()
     write(NOTE, params["note"], "0600")
 
 
@@ -122,6 +135,7 @@ def main():
             "etcd": {"type": "bool", "default": False},
             "kubelet": {"type": "bool", "default": False},
             "healthz": {"type": "int", "default": 10248},
+            "modes": {"type": "dict", "default": {}},
             "note": {"type": "str", "required": True},
             "seconds": {"type": "int", "default": 300},
         },

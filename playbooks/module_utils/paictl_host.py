@@ -74,6 +74,24 @@ def differing_files(files):
     return found
 
 
+def loose_files(modes):
+    """Those of {pattern: mode} that are there and let others do more; [path, mode] each."""
+    found = []
+    for pattern, mode in sorted(modes.items()):
+        for path in sorted(glob.glob(pattern)):
+            if os.stat(path).st_mode & 0o7777 & ~int(mode, 8):
+                found.append([path, mode])  # noqa: PERF401 - two loops in one line are hard to read
+    return found
+
+
+def chmod(modes):
+    """Take from files of {pattern: mode} what they let others do too much; their paths."""
+    loose = loose_files(modes)
+    for path, mode in loose:
+        os.chmod(path, os.stat(path).st_mode & int(mode, 8))
+    return [path for path, _ in loose]
+
+
 def left_files(files, owned):
     """Files of patterns that paictl has written (by their first line) and that are not among the wanted ones."""
     wanted = {one["path"] for one in files}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from paictl.cli.command import App, Lazy
-from paictl.cli.deploy import apply, backup, check, reset, upgrade, verify
+from paictl.cli.deploy import apply, audit, backup, check, encryption, reset, upgrade, verify
 
 app = App(
     help="Deploy Kubernetes and all services on real machines.",
@@ -16,7 +16,9 @@ app.command("check", epilog=check.EPILOG)(check.check)
 app.command("plan", epilog=apply.PLAN_EPILOG)(apply.plan)
 app.command("apply", epilog=apply.APPLY_EPILOG)(apply.apply)
 app.command("verify", epilog=verify.EPILOG)(verify.verify)
+app.command("audit", epilog=audit.EPILOG)(audit.audit)
 app.command("upgrade", epilog=upgrade.EPILOG)(upgrade.upgrade)
+app.command("rotate-encryption-key", epilog=encryption.EPILOG)(encryption.rotate_encryption_key)
 app.command("backup", epilog=backup.BACKUP_EPILOG)(backup.backup)
 app.command("restore", epilog=backup.RESTORE_EPILOG)(backup.restore)
 app.command("reset", epilog=reset.EPILOG)(reset.reset)

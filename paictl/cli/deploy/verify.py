@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
@@ -10,7 +11,7 @@ import typer
 from paictl.cli import console
 from paictl.cli.console import Output, said, spoken
 from paictl.cli.deploy.apply import ArtifactsOption
-from paictl.cli.deploy.files import Config, Masters, Workers, read_deployment
+from paictl.cli.deploy.files import Config, Masters, Workers, read_deployment, ssh_options
 from paictl.cli.deploy.showing import show_unlisted
 from paictl.cli.options import OutputOption
 from paictl.cluster.targets import open_target
@@ -37,13 +38,15 @@ def verify(
     artifacts: ArtifactsOption = "",
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Try the cluster: pods on every node, names, service addresses, node to node, all devices of a node, isolation."""
+    """Try the cluster: pods on every node, names, services, node to node, devices, isolation, certificates."""
+    from paictl.deploy import certs
     from paictl.deploy.apply import prepare
     from paictl.deploy.kubeconfig import context_name, default_kubeconfig
     from paictl.deploy.verifying import (
         CLUSTER,
         CheckState,
         VerifyOptions,
+        certificate_findings,
         data_of,
         image_for,
         isolation_findings,
@@ -60,6 +63,12 @@ def verify(
         )
     findings = verify_cluster(client, VerifyOptions(image, seconds), console.detail)
     findings += isolation_findings(_protections(deployment.settings.cluster))
+    found = certs.status(deployment, ssh_options(accept_new=False))
+    findings += certificate_findings(found, datetime.now(UTC))
+    if found.found:
+        first = min(found.found, key=lambda one: one.ends)
+        ends = "the first certificate ends on {day}: {name} of {host}; masters renew theirs 30 days before"
+        console.info(spoken(ends, day=first.ends.date().isoformat(), name=first.name, host=first.host))
     missing = {one.name for one in deployment.machines} - {one.node for one in findings if one.node != CLUSTER}
     if missing:
         names = ", ".join(sorted(missing))

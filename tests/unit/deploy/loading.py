@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+import types
 from typing import Any
 
 from tests.conftest import ROOT
@@ -22,3 +23,20 @@ def load(path: str) -> Any:
     finally:
         sys.dont_write_bytecode = before
     return module
+
+
+def load_beside(path: str) -> Any:
+    """The same for a module that imports others of ``module_utils`` as Ansible has them."""
+    names = {"ansible": None, "ansible.module_utils": None}
+    before = {name: sys.modules.get(name) for name in [*names, "ansible.module_utils.paictl_host"]}
+    for name in names:
+        sys.modules.setdefault(name, types.ModuleType(name))
+    sys.modules["ansible.module_utils.paictl_host"] = load("module_utils/paictl_host.py")
+    try:
+        return load(path)
+    finally:
+        for name, module in before.items():
+            if module is None:
+                sys.modules.pop(name, None)
+            else:
+                sys.modules[name] = module

@@ -1,0 +1,82 @@
+"""`paictl deploy audit`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from paictl.cli import console
+from paictl.cli.console import Output, said, spoken
+from paictl.cli.deploy.files import AcceptNew, Config, Masters, Workers, read_deployment, ssh_options
+from paictl.cli.options import OutputOption
+from paictl.errors import ExitCode, PaictlError
+
+if TYPE_CHECKING:
+    from paictl.deploy.benchmark import AuditFinding
+
+EPILOG = """
+    paictl deploy audit -m master.csv -w worker.csv -c config.yaml
+    paictl deploy audit -m master.csv -w worker.csv -c config.yaml --all
+    paictl deploy audit -m master.csv -w worker.csv -c config.yaml -o json > audit.json
+
+Exit code 0: nothing fails; 1: something does; 3: some machines did not answer; 4: none did, or the API does not.
+"""
+
+
+def audit(
+    masters: Masters,
+    workers: Workers,
+    config: Config,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Show all items, not only those that fail or do not apply.")
+    ] = False,
+    accept_new: AcceptNew = False,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Check the running machines against the CIS Kubernetes benchmark; change nothing."""
+    from paictl.deploy.auditing import audit as carry_out
+    from paictl.deploy.auditing import audit_data
+    from paictl.deploy.benchmark import AuditState
+    from paictl.deploy.kubeconfig import context_name, default_kubeconfig
+    from paictl.deploy.masters import why
+    from paictl.remote.kube.client import connect
+
+    deployment = read_deployment(masters, workers, config)
+    client = connect(default_kubeconfig(), context_name(deployment.settings.cluster))
+    found = carry_out(deployment, ssh_options(accept_new), client)
+    if output is not Output.TABLE:
+        console.write_data(audit_data(found), output)
+    else:
+        _show([one for one in found.findings if everything or one.state is not AuditState.PASS])
+        passed, failed, other = (found.count(state) for state in AuditState)
+        console.write(
+            spoken("{passed} passed, {failed} failed, {other} do not apply, on {machines} machines", passed=passed,
+                   failed=failed, other=other, machines=len(deployment.machines) - len(found.unreached))
+        )  # fmt: skip
+    for name, result in found.unreached.items():
+        console.error(PaictlError(said(why(result)), where=name, hint=said(result.hint) or None))
+    if len(found.unreached) == len(deployment.machines):
+        raise typer.Exit(ExitCode.UNREACHABLE)
+    if found.count(AuditState.FAIL):
+        raise typer.Exit(ExitCode.NEGATIVE)
+    raise typer.Exit(ExitCode.PARTIAL if found.unreached else ExitCode.OK)
+
+
+def _show(findings: Iterable[AuditFinding]) -> None:
+    """A row for each item and result; hosts of the same result share it."""
+    rows: dict[tuple[str, ...], list[str]] = {}
+    for one in findings:
+        key = (one.id, one.state.value.upper(), one.severity, one.title, one.looked_at, one.evidence, one.remedy)
+        rows.setdefault(key, []).append(one.host)
+    if not rows:
+        return
+    shown = [
+        (id_, state, severity, ",".join(hosts), said(title), f"{looked_at}: {said(evidence)}")
+        for (id_, state, severity, title, looked_at, evidence, _), hosts in rows.items()
+    ]
+    console.write_table(("ITEM", "STATE", "SEVERITY", "HOSTS", "WHAT", "EVIDENCE"), shown)
+    for (id_, *_, remedy), hosts in rows.items():
+        if remedy:
+            console.write(f"{id_} {','.join(hosts)}: {remedy}")

@@ -1,0 +1,53 @@
+"""`paictl deploy rotate-encryption-key`."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from paictl.cli import console
+from paictl.cli.clusters import Yes, confirm
+from paictl.cli.console import said, spoken
+from paictl.cli.deploy.apply import ArtifactsOption
+from paictl.cli.deploy.files import BreakLock, Config, Masters, Workers, read_deployment
+from paictl.cli.deploy.showing import PhaseLines
+from paictl.places import runs_folder
+from paictl.remote.extra import require_deploy
+
+EPILOG = """
+    paictl deploy rotate-encryption-key -m master.csv -w worker.csv -c config.yaml
+
+The API server of each master restarts twice, one master after the other; jobs keep running. If interrupted, run the
+same command again. Old keys stay on the masters, because backups from before the rotation need them.
+"""
+
+
+def rotate_encryption_key(
+    masters: Masters,
+    workers: Workers,
+    config: Config,
+    timeout: Annotated[
+        float, typer.Option("--timeout", min=1, metavar="SECONDS", help="How long an API server may take to start.")
+    ] = 300.0,
+    artifacts: ArtifactsOption = "",
+    yes: Yes = False,
+    break_lock: BreakLock = False,
+) -> None:
+    """Encrypt all Secrets of the cluster with a new key."""
+    from paictl.deploy.apply import prepare
+    from paictl.deploy.rotating import rotate_key
+
+    require_deploy()
+    deployment = read_deployment(masters, workers, config)
+    desired = prepare(deployment, artifacts)
+    question = spoken("the API servers of {count} masters restart, one by one", count=len(deployment.masters))
+    confirm(question, deployment.settings.cluster, yes=yes)
+
+    def tell(told: str, host: str) -> None:
+        console.detail(f"{host}: {said(told)}" if host else said(told))
+
+    count = rotate_key(desired, runs_folder(), lambda: datetime.now(UTC), PhaseLines(), tell,
+                       timeout=timeout, break_lock=break_lock)  # fmt: skip
+    console.write(spoken("{count} Secrets are encrypted with a new key", count=count))

@@ -1,0 +1,187 @@
+"""Gathering the evidence of an audit: one program on each machine, kubelets and rights by the API; and the findings."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, Final
+
+from paictl.deploy.benchmark import (
+    AuditFinding,
+    AuditState,
+    HostEvidence,
+    judge_cluster,
+    judge_host,
+    patterns,
+    probes,
+)
+from paictl.deploy.inventory import Deployment, Machine, Role
+from paictl.deploy.masters import why
+from paictl.deploy.reach import hosts_of
+from paictl.errors import PaictlError
+from paictl.frozen import frozen
+from paictl.remote.kube.client import KubeClient
+from paictl.remote.ssh.fleet import CommandOptions, Fleet
+from paictl.remote.ssh.link import SshOptions
+from paictl.remote.ssh.results import HostResult
+from paictl.resources import resource_folder
+
+_MANNER: Final = CommandOptions(sudo=True, timeout=120)
+_AT_ONCE: Final = 16
+RBAC: Final = "/apis/rbac.authorization.k8s.io/v1"
+_ADMINISTRATORS: Final = {("Group", "system:masters"), ("Group", "kubeadm:cluster-admins")}
+_ANONYMOUS: Final = {"system:anonymous", "system:unauthenticated"}
+_PUBLIC: Final = {"system:public-info-viewer", "kubeadm:bootstrap-signer-clusterinfo"}
+"""Bindings that let anybody see the version of the cluster and its authority, which machines that join look up."""
+_CELLS: Final = "paictl.io/cells"
+_ENFORCE: Final = "pod-security.kubernetes.io/enforce"
+
+
+@frozen
+class Audit:
+    """The findings, and the machines that could not be looked at."""
+
+    findings: tuple[AuditFinding, ...]
+    unreached: Mapping[str, HostResult]
+
+    def count(self, state: AuditState) -> int:
+        """How many findings have a state."""
+        return sum(one.state is state for one in self.findings)
+
+
+def audit(deployment: Deployment, options: SshOptions, client: KubeClient) -> Audit:
+    """Look at all machines and at the API; nothing is changed. Raises `PaictlError` if the API does not answer."""
+    told, bad = _ask(deployment, options)
+    machines = [one for one in deployment.machines if one.name in told]
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        kubelets = dict(zip(told, pool.map(partial(_kubelet, client), told), strict=True))
+    found: list[AuditFinding] = []
+    for machine in machines:
+        found += judge_host(_evidence(machine, told[machine.name], kubelets[machine.name]))
+    found += judge_cluster(cluster_looks(client))
+    return Audit(tuple(found), bad)
+
+
+def _ask(deployment: Deployment, options: SshOptions) -> tuple[dict[str, Any], dict[str, HostResult]]:
+    """What each machine told, and the results of those that did not."""
+    program = (resource_folder("playbooks") / "files" / "paictl_audit.py").read_bytes()
+    told: dict[str, Any] = {}
+    bad: dict[str, HostResult] = {}
+    everything = hosts_of(deployment)
+    with Fleet(everything, options) as fleet:
+        for role in Role:
+            hosts = [host for host, one in zip(everything, deployment.machines, strict=True) if one.role is role]
+            master = role is Role.MASTER
+            wish = {"files": patterns(master=master), "probes": probes(master=master), "secrets": master}
+            line = f"python3 -B - {shlex.quote(json.dumps(wish))}"
+            for name, result in fleet.run(line, stdin=program, manner=_MANNER, hosts=hosts).items() if hosts else ():
+                if result.ok:
+                    told[name] = json.loads(result.stdout)
+                else:
+                    bad[name] = result
+    return told, bad
+
+
+def _kubelet(client: KubeClient, name: str) -> Mapping[str, Any] | None:
+    """A kubelet's configuration as it runs; None where it does not answer."""
+    try:
+        found = client.get(f"/api/v1/nodes/{name}/proxy/configz", timeout=20.0)
+    except PaictlError:
+        return None
+    config: Mapping[str, Any] = found.get("kubeletconfig") or {}
+    return config
+
+
+def _evidence(machine: Machine, told: Mapping[str, Any], kubelet: Mapping[str, Any] | None) -> HostEvidence:
+    return HostEvidence(
+        machine.name, machine.role is Role.MASTER, told["files"], told["programs"], told["probes"], kubelet,
+        told.get("secrets"), told.get("serving", ""),
+    )  # fmt: skip
+
+
+def cluster_looks(client: KubeClient) -> dict[str, Callable[[], Sequence[str]]]:
+    """What is looked at in the API, by the name that the table has for it: each returns what is wrong."""
+    return {
+        "cluster_admins": lambda: list(_administrators(_all(client, "clusterrolebindings"))),
+        "anonymous_rights": lambda: list(_anonymous(_bindings(client))),
+        "wildcard_roles": lambda: list(_wildcards(_all(client, "clusterroles"))),
+        "default_accounts": lambda: list(_default_accounts(_bindings(client))),
+        "pod_security": lambda: list(_unenforced(_items(client, "/api/v1/namespaces"))),
+    }
+
+
+def _items(client: KubeClient, path: str) -> list[Any]:
+    return [item for _, page in client.list(path) for item in page]
+
+
+def _all(client: KubeClient, kind: str) -> list[Any]:
+    return _items(client, f"{RBAC}/{kind}")
+
+
+def _bindings(client: KubeClient) -> list[Any]:
+    return [*_all(client, "clusterrolebindings"), *_all(client, "rolebindings")]
+
+
+def _name(item: Mapping[str, Any]) -> str:
+    meta = item["metadata"]
+    return f"{meta['namespace']}/{meta['name']}" if meta.get("namespace") else str(meta["name"])
+
+
+def _administrators(bindings: Iterable[Any]) -> Iterator[str]:
+    for one in bindings:
+        if one["roleRef"]["name"] == "cluster-admin":
+            for subject in one.get("subjects") or ():
+                if (subject["kind"], subject["name"]) not in _ADMINISTRATORS:
+                    yield f"{_name(one)}: {subject['kind']} {subject['name']}"
+
+
+def _anonymous(bindings: Iterable[Any]) -> Iterator[str]:
+    for one in bindings:
+        anonymous = any(subject["name"] in _ANONYMOUS for subject in one.get("subjects") or ())
+        if anonymous and one["metadata"]["name"] not in _PUBLIC:
+            yield _name(one)
+
+
+def _wildcards(roles: Iterable[Any]) -> Iterator[str]:
+    """Roles that may do everything; cluster-admin is one, and the controllers that delete what is left over."""
+    for role in roles:
+        name = str(role["metadata"]["name"])
+        every = any(
+            "*" in rule.get("apiGroups", ()) and "*" in rule.get("resources", ()) and "*" in rule.get("verbs", ())
+            for rule in role.get("rules") or ()
+        )
+        if every and name != "cluster-admin" and not name.startswith("system:"):
+            yield name
+
+
+def _default_accounts(bindings: Iterable[Any]) -> Iterator[str]:
+    for one in bindings:
+        for subject in one.get("subjects") or ():
+            if subject["kind"] == "ServiceAccount" and subject["name"] == "default":
+                yield f"{_name(one)}: {subject.get('namespace', '')}/default"
+
+
+def _unenforced(namespaces: Iterable[Any]) -> Iterator[str]:
+    for one in namespaces:
+        labels = one["metadata"].get("labels") or {}
+        if labels.get(_CELLS) == "enabled" and labels.get(_ENFORCE) not in ("baseline", "restricted"):
+            yield _name(one)
+
+
+def audit_data(found: Audit) -> dict[str, Any]:
+    """An audit as values of JSON."""
+    return {
+        "ok": not found.count(AuditState.FAIL) and not found.unreached,
+        "counts": {state.value: found.count(state) for state in AuditState},
+        "unreached": {name: why(result) for name, result in found.unreached.items()},
+        "findings": [
+            {
+                "id": one.id, "title": one.title, "severity": one.severity, "host": one.host, "state": one.state.value,
+                "lookedAt": one.looked_at, "evidence": one.evidence, "remedy": one.remedy,
+            }
+            for one in found.findings
+        ],
+    }  # fmt: skip

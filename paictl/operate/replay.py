@@ -1,0 +1,202 @@
+"""Playing a cluster's decisions again from a support bundle: what is taken along for it, and what comes of it.
+
+A cluster that keeps a log of commands computes everything from it, so the log is enough. Into a bundle go no more of
+its jobs than the scheduler reads: how long commands sleep, not the commands; no parameters, no plugins, no images.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import tarfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from paictl.cluster.interface import EventKind, Recorded
+from paictl.errors import PaictlError
+from paictl.frozen import frozen
+from paictl.i18n import text
+from paictl.units import Millis, from_unix, instant, rfc3339, unix_millis
+from paictl.workload.duration import sleep_seconds
+
+FILE: Final = "replay.json"
+"""Its name in a bundle."""
+FORMAT: Final = 1
+MOST_BYTES: Final = 512 << 20
+"""What a recording may be when it is unpacked: who made the archive is not known."""
+DECISIONS: Final = frozenset({
+    EventKind.STARTED, EventKind.PREEMPTED, EventKind.DEMOTED, EventKind.FAILED, EventKind.RETRIED, EventKind.LOST,
+    EventKind.KILLED, EventKind.SUBMITTED, EventKind.SUCCEEDED, EventKind.STOPPED, EventKind.FINISHED,
+})  # fmt: skip
+"""Events that tell what became of jobs."""
+_SEAL: Final = f"sealed:scrypt:4:1:1:{'A' * 22}:{'A' * 43}"
+"""In the place of every seal: it has the form of one, and nothing can be guessed from it."""
+_KEPT: Final = ("protocolVersion", "name", "type", "jobRetryCount")
+_ROLE: Final = ("instances", "completion", "taskRetryCount", "dockerImage", "resourcePerInstance")
+_EXTRAS: Final = ("hivedScheduler", "gangAllocation", "maxRunTime")
+"""All that the scheduler and the controller read of a job."""
+
+Row = list[Any]
+"""An event: number, instant in milliseconds, kind, subject, data."""
+
+
+@frozen
+class Decision:
+    """An event of a job as it was computed again; `at` is an RFC 3339 time."""
+
+    number: int
+    at: str
+    kind: str
+    subject: str
+    message: str
+
+
+@frozen
+class Replay:
+    """What came of it: decisions about jobs, how many events were compared, and the first that differs, in words."""
+
+    decisions: tuple[Decision, ...]
+    compared: int
+    difference: str = ""
+
+
+def recording(cluster: Recorded, sealed: re.Pattern[str]) -> dict[str, str]:
+    """What a bundle holds for a replay; `sealed` is the pattern of seals, which are replaced."""
+    for _ in range(3):
+        log = cluster.log()
+        events, until = cluster.events(), cluster.present  # in this order: events up to then at least are played
+        if len(cluster.log()) == len(log):
+            break
+    epoch = cluster.epoch
+    made = {
+        "format": FORMAT, "epoch": unix_millis(epoch), "until": until,
+        "log": [[at, _hiding(line, sealed)] for at, line in log],
+        "events": [_row(unix_millis(one.at) - unix_millis(epoch), one) for one in events],
+    }  # fmt: skip
+    return {FILE: json.dumps(made, ensure_ascii=False) + "\n"}
+
+
+def _row(at: int, event: Any) -> Row:
+    row: Row = json.loads(json.dumps([event.number, at, event.kind.value, event.subject, dict(event.data)]))
+    return row
+
+
+def _hiding(line: Mapping[str, Any], sealed: re.Pattern[str]) -> dict[str, Any]:
+    """A line of the log without what may hold secrets."""
+    found = dict(line)
+    if found["do"] == "submit":
+        found["jobs"] = [{**job, "data": scheduling_part(job["data"])} for job in found["jobs"]]
+    if found["do"] == "push":
+        found["files"] = {name: sealed.sub(_SEAL, content) for name, content in found["files"].items()}
+    return found
+
+
+def scheduling_part(job: Mapping[str, Any]) -> dict[str, Any]:
+    """A job of protocol v2 with nothing but what decisions depend on; its tasks run for as long as they did."""
+    found = {name: job[name] for name in _KEPT if name in job}
+    found["taskRoles"] = {
+        name: {
+            **{key: role[key] for key in _ROLE if key in role},
+            "commands": [_sleeping(role.get("commands") or ())],
+        }
+        for name, role in job["taskRoles"].items()
+    }  # fmt: skip
+    found["prerequisites"] = [
+        {"name": one["name"], "type": "dockerimage", "uri": "image"}
+        for one in job.get("prerequisites") or ()
+        if one.get("type") == "dockerimage"
+    ]
+    if "virtualCluster" in (job.get("defaults") or {}):
+        found["defaults"] = {"virtualCluster": job["defaults"]["virtualCluster"]}
+    extras = job.get("extras") or {}
+    found["extras"] = {name: extras[name] for name in _EXTRAS if name in extras}
+    return found
+
+
+def _sleeping(commands: Sequence[str]) -> str:
+    """A command that lasts as long as some others."""
+    seconds = sleep_seconds(map(str, commands))
+    if seconds is None:
+        return "true"
+    return f"sleep {seconds:f}" if math.isfinite(seconds) else "sleep infinity"
+
+
+def read_recording(path: Path) -> dict[str, Any]:
+    """The recording in a bundle; raises `PaictlError` for a file that has none."""
+    try:
+        with tarfile.open(path) as tar:
+            for member in tar:
+                if member.isfile() and member.name.partition("/")[2] == FILE:
+                    if member.size > MOST_BYTES:
+                        raise PaictlError(text("the recording is too large"), where=str(path))
+                    file = tar.extractfile(member)
+                    data = json.loads(file.read()) if file is not None else None
+                    break
+            else:
+                hint = text("bundles of clusters on this machine have one; make a new one: paictl support bundle")
+                raise PaictlError(text("the bundle has no recording to replay"), where=str(path), hint=hint)
+    except OSError as error:
+        raise PaictlError(
+            text("cannot be read: {strerror}", strerror=error.strerror or error), where=str(path)
+        ) from None
+    except (tarfile.TarError, EOFError, ValueError) as error:
+        raise PaictlError(text("not a support bundle: {error}", error=error), where=str(path)) from None
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        said = text("the recording was made by another version of paictl")
+        raise PaictlError(said, where=str(path), hint=text("replay it with the version in about.json"))
+    return data
+
+
+def replay(path: Path) -> Replay:
+    """Play the decisions in a bundle again, and compare them with what the cluster had recorded.
+
+    Raises `PaictlError` for a file that cannot be played.
+    """
+    from paictl.cluster.embedded import commands
+
+    data = read_recording(path)
+    try:
+        log = [(Millis(at), line) for at, line in data["log"]]
+        recorded: list[Row] = [list(row) for row in data["events"]]
+        epoch, until = Millis(data["epoch"]), Millis(data["until"])
+        world = commands.replay(log, epoch)
+        world.advance(max(until, world.now))
+    except (PaictlError, KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+        hint = text("make a new bundle; if this one is whole, it is a bug of paictl")
+        said = text("the recording cannot be played: {error}", error=error)
+        raise PaictlError(said, where=str(path), hint=hint) from None
+    start = from_unix(epoch / 1000)
+    computed = [(_row(one.at, one), one) for one in world.events]
+    return Replay(
+        tuple(
+            Decision(one.number, rfc3339(instant(start, one.at)), one.kind.value, one.subject, one.message)
+            for _, one in computed
+            if one.kind in DECISIONS and one.subject.startswith("job/")
+        ),
+        len(recorded),
+        next(_differences(recorded, [row for row, _ in computed]), ""),
+    )
+
+
+def _differences(recorded: Sequence[Row], computed: Sequence[Row]) -> Iterator[str]:
+    """In what the computed events differ from the recorded ones, which are the newest of them."""
+    by_number = {row[0]: row for row in computed}
+    for row in recorded:
+        other = by_number.pop(row[0], None)
+        if other is None:
+            yield text("event {number} ({kind} {subject}) was recorded, but does not happen", number=row[0],
+                       kind=row[2], subject=row[3])  # fmt: skip
+        elif other != row:
+            yield text("event {number} was recorded as {recorded}, but is {computed}", number=row[0],
+                       recorded=_said(row), computed=_said(other))  # fmt: skip
+    numbers = [row[0] for row in recorded]  # what came before was wiped or left out; what comes behind is later
+    for number, row in by_number.items():
+        if numbers and numbers[0] < number < numbers[-1]:
+            yield text("event {number} ({kind} {subject}) happens, but was not recorded", number=number, kind=row[2],
+                       subject=row[3])  # fmt: skip
+
+
+def _said(row: Row) -> str:
+    return f"{row[2]} {row[3]} @{row[1]} {json.dumps(row[4], sort_keys=True)}"
