@@ -24,7 +24,6 @@ app = App()
     paictl lab reset 2
     paictl lab reset --step 3
     paictl lab reset 2 --yes
-    asks if commands or changed files would be undone
 """
 )
 def reset(
