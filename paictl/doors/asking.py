@@ -29,7 +29,7 @@ def door_of(pod: Mapping[str, Any]) -> str:
     Raises `PaictlError` for one that no door would ever let in.
     """
     spec = pod.get("spec") or {}
-    gates = [str(gate.get("name")) for gate in spec.get("schedulingGates") or ()]
+    gates = [str(gate.get("name")) for gate in _entries(spec, "schedulingGates")]
     scheduler = str(spec.get("schedulerName") or DEFAULT_SCHEDULER)
     if GATE not in gates:
         near = nearest(GATE, gates, 0.8)
@@ -76,17 +76,24 @@ def _claims(
     space = str(pod["metadata"].get("namespace") or "default")
     templates = {str(one["metadata"].get("name")): one for one in objects if one.get("kind") == TEMPLATE}
     claims, unknown = [], []
-    for entry in (pod.get("spec") or {}).get("resourceClaims") or ():
+    for entry in _entries(pod.get("spec") or {}, "resourceClaims"):
         name, template = str(entry.get("name")), entry.get("resourceClaimTemplateName")
         if template is None:
             raise ClaimError(text("claim {name} is not made for this pod alone: use resourceClaimTemplateName", name=name))
         if template not in templates:
+            if templates:
+                names = ", ".join(templates)
+                raise ClaimError(text("{kind} {name} is not in the file, which has {names}",
+                                      kind=TEMPLATE, name=template, names=names))  # fmt: skip
             unknown.append(str(template))
             continue
         owner = {"kind": "Pod", "uid": uid, "controller": True}
         about = {"name": name, "namespace": space, "uid": f"{uid}/{name}", "ownerReferences": [owner]}
         spec = (templates[template].get("spec") or {}).get("spec") or {}
         try:
+            counts = [one["exactly"].get("count", 1) for one in spec["devices"]["requests"] if "exactly" in one]
+            if not all(isinstance(count, int) for count in counts):
+                raise ClaimError(text("{kind} {name}: count is not a whole number", kind=TEMPLATE, name=template))
             claims.append(read_claim({"metadata": about, "spec": spec}))
         except (KeyError, TypeError, ValueError, AttributeError):
             raise ClaimError(text("{kind} {name} cannot be read", kind=TEMPLATE, name=template)) from None
@@ -97,8 +104,8 @@ def _check_used(pod: Mapping[str, Any], claims: Sequence[ResourceClaim]) -> None
     """Raise `ClaimError` for a claim that no container has: its devices would be reserved, and be in no container."""
     used = {
         str(entry.get("name"))
-        for container in (pod.get("spec") or {}).get("containers") or ()
-        for entry in (container.get("resources") or {}).get("claims") or ()
+        for container in _entries(pod.get("spec") or {}, "containers")
+        for entry in _entries(container.get("resources") or {}, "claims")
     }
     for claim in claims:
         if claim.name not in used:
@@ -107,10 +114,20 @@ def _check_used(pod: Mapping[str, Any], claims: Sequence[ResourceClaim]) -> None
 
 def _environments(pod: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:
     """Each container with its variables that take the devices from the annotation."""
-    for container in (pod.get("spec") or {}).get("containers") or ():
+    for container in _entries(pod.get("spec") or {}, "containers"):
         variables = [
             str(variable.get("name"))
-            for variable in container.get("env") or ()
+            for variable in _entries(container, "env")
             if ISOLATION in str(((variable.get("valueFrom") or {}).get("fieldRef") or {}).get("fieldPath"))
         ]
         yield str(container.get("name")), variables
+
+
+def _entries(holder: Mapping[str, Any], field: str) -> list[Json]:
+    """The mappings of a list, which may be missing; raises `PaictlError` naming an entry that is something else."""
+    found = holder.get(field) or []
+    for number, entry in enumerate(found if isinstance(found, list) else [found]):
+        if not isinstance(found, list) or not isinstance(entry, dict):
+            where = f"{field}[{number}]" if isinstance(found, list) else field
+            raise PaictlError(text("{field}: expected a list of mappings, such as - name: …", field=where))
+    return found
