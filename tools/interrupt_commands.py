@@ -10,11 +10,13 @@ leaves behind must still work: now and then the next command is tried.
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import random
 import shlex
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -23,6 +25,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+import yaml
+
 ROOT = Path(__file__).resolve().parent.parent
 FIRST = 0.05
 """Seconds of the processor before which nothing is promised."""
@@ -30,56 +34,158 @@ PATIENCE = 120.0
 """Seconds that a command may take."""
 TICK = 0.002
 """Seconds between two looks at the processor time."""
+IDLE, LITTLE = 2.0, 0.05
+"""Seconds with less than this share of a processor after which a command waits, for the network or for its end."""
 NEXT = 10
 """After one attempt in so many, the next command is tried."""
 
 COMMANDS = """
 version
 completion bash
+help
+support log
+support bundle --file support.tar.gz
 cluster up --preset dgx2 --state other
 cluster status
 cluster list
+cluster use local
+cluster add far --kubeconfig far.conf --context far
+cluster remove far --no-input
+cluster import --kubeconfig far.conf --context far --file cells.yaml
 cluster view
 cluster view --html view.html
 cluster events
+cluster tick 5m
+cluster speed 60
 cluster down --yes
 job submit train.yaml --vc vision
 job submit train.yaml --vc vision --repeat 20
 job list
 job list -o json
+job list --watch --timeout 1
 job show hold
+job events hold
 job explain late-3
 job explain late-3 -o wide
 job logs hold
+job exec hold -- true
 job stop hold late-3
-job wait late-3 --timeout 2s
 node list
+node show v100-1
 node cordon v100-1
+node uncordon v100-1
 node fail v100-1
+node heal v100-1
+node add v100-9 --address 10.20.1.9 --like v100-1
+node remove v100-4 --yes
+node run -m near/master.csv -w near/worker.csv -c near/config.yaml uptime
+node copy -m near/master.csv -w near/worker.csv -c near/config.yaml train.yaml /tmp/train.yaml
+node ssh v100-1 -m near/master.csv -w near/worker.csv -c near/config.yaml
 service list
+service status
+service start
 service stop -n hivedscheduler --yes
 service restart --yes
+service refresh --yes
+service delete -n grafana --yes
+service export chart -p cluster
+service secrets -p cluster
 config validate cluster
 config validate cluster --format sarif
-config generate -m cluster/master.csv -w cluster/worker.csv --sku V100=gpu:8,cpu:96,memory:900Gi -o made
+config generate -m cluster/master.csv -w cluster/worker.csv -c cluster/config.yaml --sku V100=gpu:8,cpu:96,memory:900Gi -o made
 config capacity cluster
 config push -p cluster --yes
 config push -p cluster --dry-run
 config diff cluster/
-config versions
+config plan -p cluster -o plan.json
+config apply change.json --yes
+config history
+config rollback 1 --yes
+config get-id
 config pull -o pulled
+config rules
+config explain HVD512
+config schema list
+config schema show job
+config schema export schemas
+maintenance add --nodes v100-3 --from +3h --for 1h --yes
+maintenance list
+maintenance show maintenance-1
+maintenance remove maintenance-1
+usage report
+usage budget list
+usage budget set --vc vision --hours 5000 --yes
+usage limits
 user list
 user add ann --vc vision --password-stdin
-usage report
-sim policies
-sim run --policy fifo --jobs 200 --cluster 2x4
-sim compare --jobs 200 --cluster 2x4
+user passwd eve --password-stdin
+user grant eve --vc speech
+user remove eve --yes
+user sign-in http://127.0.0.1:9
+serve --listen 127.0.0.1:PORT
+scheduler replay --config hived.yaml operations.jsonl
+scheduler explain --config hived.yaml operations.jsonl train-0
 extender config
+extender explain-pod pod.yaml
+extender serve --config hived.yaml --kubeconfig far.conf --context far --listen 127.0.0.1:PORT
 placer config
+placer serve --config hived.yaml --kubeconfig far.conf --context far --listen 127.0.0.1:PORT
+controller serve --kubeconfig far.conf --context far --listen 127.0.0.1:PORT
+sim policies
+sim traces tiny --cluster 2x4
+sim generate tiresias --jobs 480 --seed 1 -o trace.csv
+sim run tiny --policy fifo --cluster 2x4
+sim compare tiny --cluster 2x4
+sim sweep tiny --policy las:knob=1..8 --cluster 2x4
+sim size tiny --target "p95 queueing <= 1h"
+sim what-if tiny --config hived.yaml --config hived.yaml
+deploy bundle create -o bundle --source https://127.0.0.1:9/{file}
+deploy bundle verify bundle
+deploy bundle list bundle
+deploy check -m near/master.csv -w near/worker.csv -c near/config.yaml
+deploy plan -m near/master.csv -w near/worker.csv -c near/config.yaml
+deploy apply -m near/master.csv -w near/worker.csv -c near/config.yaml --yes
+deploy verify -m near/master.csv -w near/worker.csv -c near/config.yaml
+deploy upgrade --to v1.37.2 -m near/master.csv -w near/worker.csv -c near/config.yaml --yes
+deploy certs status -m near/master.csv -w near/worker.csv -c near/config.yaml
+deploy certs renew -m near/master.csv -w near/worker.csv -c near/config.yaml --yes
+deploy backup -m near/master.csv -w near/worker.csv -c near/config.yaml backups
+deploy restore -m near/master.csv -w near/worker.csv -c near/config.yaml none.tar.gz --yes
+deploy reset -m near/master.csv -w near/worker.csv -c near/config.yaml --yes
 lab list
-lab start 02
+lab start 03
+lab env 02
+lab shell 02
+lab next 02
+lab status 02
+lab hint 02
+lab verify 02
+lab verify 02 --watch --timeout 1
+lab show 02
+lab glossary
+lab language zh
+lab skip first-runs --reason "no time"
+lab solve 02
+lab answer 1 "because the quota is used up"
+lab predict fill "it waits" --lab 22
+lab visit eve train.yaml --password-file eve.password --server http://127.0.0.1:9
+lab class start --students 2 --listen 127.0.0.1:PORT
+lab class status
+lab class collect -o reports
+lab class stop --yes
+lab class hand-in report.html --server http://127.0.0.1:9 --user s1 --password-file eve.password
+lab run 02 --fast
+lab reset 02 --yes
+lab reset 02 --step 1 --yes
+lab restore 02
+lab report -o new.html --name "Ann Li"
+lab check-report report.html
+lab selftest 02
 """
-"""Command lines, one a line; they need nothing but what `prepare` makes."""
+"""Command lines, one a line, every command at least once; they need nothing but what `prepare` makes."""
+
+USUAL = frozenset({0, 1, 2, 3, 4, 130})
+"""Exit codes of commands that are left alone; 130 of those that serve until they are ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +209,10 @@ class Ended:
 def paictl(line: str, folder: Path) -> subprocess.Popen[bytes]:
     """Start a command in a folder of its own."""
     names = {f"XDG_{kind}_HOME": str(folder / kind.lower()) for kind in ("STATE", "CONFIG", "CACHE", "DATA")}
-    environment = {**os.environ, **names, "PYTHONPATH": str(ROOT), "NO_COLOR": "1"}
+    environment = {**os.environ, **names, "PYTHONPATH": str(ROOT), "NO_COLOR": "1", "SHELL": "/bin/true"}
     environment.pop("PAICTL_STATE", None)
     process = subprocess.Popen(
-        [sys.executable, "-c", START, *shlex.split(line)], cwd=folder, env=environment, stdin=subprocess.PIPE,
+        [sys.executable, "-c", START, *shlex.split(line.replace("PORT", str(free_port())))], cwd=folder, env=environment, stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
     )  # fmt: skip
     if process.stdin is not None:
@@ -116,22 +222,75 @@ def paictl(line: str, folder: Path) -> subprocess.Popen[bytes]:
     return process
 
 
+def free_port() -> int:
+    """A port of this machine that nobody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port: int = listening.getsockname()[1]
+    return port
+
+
 START = (
     "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from paictl.cli.main import main; main()"
 )
 """A shell lets jobs in the background ignore Ctrl-C, and so would what they start."""
 
 
+FAR = """
+apiVersion: v1
+kind: Config
+current-context: far
+clusters: [{name: far, cluster: {server: "http://127.0.0.1:9"}}]
+users: [{name: far, user: {}}]
+contexts: [{name: far, context: {cluster: far, user: far}}]
+"""
+"""A cluster that nobody answers for."""
+POD = """
+apiVersion: v1
+kind: Pod
+metadata: {name: train-0, labels: {paictl.io/virtual-cluster: vision}}
+spec:
+  schedulerName: hivedscheduler
+  containers: [{name: main, image: none, resources: {limits: {nvidia.com/gpu: 1}}}]
+"""
+OPERATIONS = """
+{"op": "node", "name": "v100-1", "healthy": true}
+{"op": "schedule", "pod": "train-0", "vc": "vision", "priority": 0, "leafCellNumber": 1}
+"""
+PREPARED = (
+    "cluster up cluster",
+    "job submit train.yaml --vc vision --name hold --duration 9h",
+    "job submit train.yaml --vc vision --name late --repeat 3",
+    "config push -p cluster --yes",
+    "config plan -p changed -o change.json",
+    "maintenance add --nodes v100-2 --from +3h --for 1h --yes",
+    "user add eve --vc vision --password-stdin",
+    "lab start 02",
+    "lab reset 02 --yes",
+    "lab start 02",
+    'lab report -o report.html --name "Ann Li"',
+)
+
+
 def prepare(folder: Path) -> Path:
-    """A cluster with a job that runs and one that waits, and configuration files."""
+    """A cluster with a job that runs and one that waits, a lab that was begun, and files of every kind."""
     folder.mkdir()
-    shutil.copytree(ROOT / "examples" / "cluster", folder / "cluster")
+    example = ROOT / "examples" / "cluster"
+    for name in ("cluster", "changed", "near"):
+        shutil.copytree(example, folder / name)
+    settings = (example / "config.yaml").read_text(encoding="utf-8")
+    (folder / "changed" / "config.yaml").write_text(settings + "grafana: {port: 3001}\n", encoding="utf-8")
+    address = "deploy: {api_address: 10.20.0.9}\n"  # nobody answers there, nor at the other machines
+    (folder / "near" / "config.yaml").write_text(settings + address, encoding="utf-8")
+    services = yaml.safe_load((example / "services-configuration.yaml").read_text(encoding="utf-8"))
     job = (ROOT / "examples" / "jobs" / "train.yaml").read_text(encoding="utf-8")
-    (folder / "train.yaml").write_text(job, encoding="utf-8")
-    for line in (
-        "cluster up cluster", "job submit train.yaml --vc vision --name hold --duration 9h",
-        "job submit train.yaml --vc vision --name late --repeat 3",
-    ):  # fmt: skip
+    written = {
+        "train.yaml": job, "far.conf": FAR, "pod.yaml": POD, "operations.jsonl": OPERATIONS.lstrip(),
+        "hived.yaml": services["hivedscheduler"]["config"], "eve.password": "a long password\n",
+    }  # fmt: skip
+    for name, text in written.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    (folder / "eve.password").chmod(0o600)
+    for line in PREPARED:
         done = paictl(line, folder)
         _, said = done.communicate(timeout=PATIENCE)
         if done.returncode:
@@ -148,17 +307,44 @@ def cpu_of(pid: int) -> float:
     return int(text.split()[0]) / 1e9
 
 
-def whole(line: str, prepared: Path) -> tuple[float, Ended]:
-    """How much processor time a command takes that is left alone, and how it ends."""
-    with tempfile.TemporaryDirectory(prefix="paictl-int-") as work:
-        process = paictl(line, Path(shutil.copytree(prepared, Path(work) / "c")))
-        spent, end = 0.0, time.monotonic() + PATIENCE
-        while process.poll() is None and time.monotonic() < end:
-            spent = max(spent, cpu_of(process.pid))
-            time.sleep(TICK)
+def watched(process: subprocess.Popen[bytes], at: float) -> tuple[float, bool]:
+    """Press Ctrl-C once a command has had so much of the processor, or waits for something.
+
+    The processor time by then, and whether the command was still there.
+    """
+    spent, before, since, end = 0.0, 0.0, time.monotonic(), time.monotonic() + PATIENCE
+    while process.poll() is None:
+        now, spent = time.monotonic(), max(spent, cpu_of(process.pid))
+        idle = False
+        if now - since > IDLE:
+            idle = spent - before < (now - since) * LITTLE
+            before, since = spent, now
+        if now > end:
+            process.kill()
+        elif spent >= at or idle:
+            process.send_signal(signal.SIGINT)
+            return spent, True
+        time.sleep(TICK)
+    return spent, False
+
+
+def ending(process: subprocess.Popen[bytes]) -> str:
+    """What it says until its end, for which it has some time."""
+    try:
+        _, said = process.communicate(timeout=PATIENCE)
+    except subprocess.TimeoutExpired:
         process.kill()
         _, said = process.communicate()
-    return spent, Ended(line, None, process.returncode, said.decode(errors="replace"))
+    return said.decode(errors="replace")
+
+
+def whole(line: str, prepared: Path) -> tuple[float, Ended]:
+    """How much processor time a command takes that is left alone, and how it ends; one that serves is ended."""
+    with tempfile.TemporaryDirectory(prefix="paictl-int-") as work:
+        process = paictl(line, Path(shutil.copytree(prepared, Path(work) / "c")))
+        spent, _ = watched(process, math.inf)
+        stderr = ending(process)
+    return spent, Ended(line, None, process.returncode, stderr)
 
 
 def interrupted(line: str, at: float, prepared: Path, *, follow: bool) -> Ended:
@@ -166,20 +352,8 @@ def interrupted(line: str, at: float, prepared: Path, *, follow: bool) -> Ended:
     with tempfile.TemporaryDirectory(prefix="paictl-int-") as work:
         folder = Path(shutil.copytree(prepared, Path(work) / "c"))
         process = paictl(line, folder)
-        end, sent = time.monotonic() + PATIENCE, False
-        while process.poll() is None and not sent:
-            if cpu_of(process.pid) >= at:
-                process.send_signal(signal.SIGINT)
-                sent = True
-            elif time.monotonic() > end:
-                process.kill()
-            time.sleep(TICK)
-        try:
-            _, said = process.communicate(timeout=PATIENCE)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            _, said = process.communicate()
-        stderr = said.decode(errors="replace")
+        _, sent = watched(process, at)
+        stderr = ending(process)
         if follow and not line.startswith("cluster down"):
             after = paictl("job list", folder)
             _, told = after.communicate(timeout=PATIENCE)
@@ -200,7 +374,7 @@ def attempts(line: str, times: int, prepared: Path, pick: random.Random, pool: T
     wrong = [
         f"{line}: {said} after {one.at or 0:.3f} s: {one.stderr}" for one in ended if (said := one.wrong(usual.code))
     ]
-    if usual.code not in (0, 1, 2) or "Traceback" in usual.stderr:
+    if usual.code not in USUAL or "Traceback" in usual.stderr:
         wrong.append(f"{line}: left alone, exit code {usual.code}: {usual.stderr}")
     took = f"{spent * 1000:>6.0f} ms {usual.code:>3}"
     print(f"{line:<64} {took} {hit:>4} of {times} interrupted, {len(wrong)} wrong", flush=True)

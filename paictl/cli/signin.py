@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -24,12 +25,16 @@ def sign_in(
     authority: Annotated[
         Path | None, typer.Option("--authority", metavar="FILE", help="Certificates (PEM) to trust for the server.")
     ] = None,
+    timeout: Annotated[
+        float | None,
+        typer.Option("--timeout", min=1, metavar="SECONDS", help="How long to wait; default: while the code is valid."),
+    ] = None,
 ) -> None:
     """Sign in through the OpenID provider of a REST server, and print a token for its API.
 
     Type the code that is shown into a browser, on this machine or any other. The token is valid for a week.
     """
-    found = devicecode.sign_in(server, _show, authority)
+    found = devicecode.sign_in(server, _show, authority, math.inf if timeout is None else timeout)
     console.info(text("signed in as {user}", user=found.user))
     write(found.token)
 

@@ -182,11 +182,13 @@ def _exchange(masters: Masters, tell: Tell) -> None:
     masters.all("finish")
 
 
-def settle(deployment: Deployment, client: KubeClient, options: SshOptions, tell: Tell) -> tuple[str, ...]:
+def settle(
+    deployment: Deployment, client: KubeClient, options: SshOptions, tell: Tell, seconds: float = READY_SECONDS
+) -> tuple[str, ...]:
     """Wait until all machines are nodes that are Ready and say so now; names of nodes that are in no list.
 
     A kubelet whose node the backup does not know is started again: only then it announces itself. Raises `DeployError`
-    with those that are not Ready in time.
+    with those that are not Ready within so many seconds.
     """
     before = patiently(lambda: _signs(client))
     names = {one.name for one in deployment.machines}
@@ -196,7 +198,7 @@ def settle(deployment: Deployment, client: KubeClient, options: SshOptions, tell
         tell(text("the backup does not contain {names}: restarting their kubelets", names=", ".join(lost[:8])), "")
         with Fleet(hosts_of(deployment).only(lost), options) as fleet:
             fleet.run("systemctl restart kubelet", manner=_KUBELET)  # one that is not reached is told as not Ready
-    end = time.monotonic() + READY_SECONDS
+    end = time.monotonic() + seconds
     tell(text("waiting for the nodes"), "")
     while waiting := {**_silent(client, names, before), **not_ready(client, names)}:
         if time.monotonic() > end:

@@ -46,7 +46,7 @@ _ORDER: Final = ("connect", "facts", "preflight", "lock", "versions", "artifacts
 
 @frozen
 class UpgradeOptions:
-    """What the administrator asked for: `batch` workers at a time, `seconds` for a node to get empty.
+    """What the administrator asked for: `batch` workers at a time, `seconds` for a node to get empty, `ready` to be Ready.
 
     `break_lock` replaces the lock of another machine.
     """
@@ -55,6 +55,7 @@ class UpgradeOptions:
     batch: int = 1
     seconds: float = 300.0
     break_lock: bool = False
+    ready: float = READY_SECONDS
 
 
 @dataclass(slots=True)
@@ -242,7 +243,7 @@ class _Machines(UpgradePhase):
         self.work.holding.drain(names, tell)
         variables = {"paictl_packs": {}, "paictl_upgrade": self.words(batch)}
         self.work.site.play("upgrade_machine", tell, map(self.work.machine, names), variables)
-        wait_for(self.work.client, names, self.work.wish.target)
+        wait_for(self.work.client, names, self.work.wish.target, self.work.wish.ready)
 
 
 class UpgradeMasters(_Machines):

@@ -94,12 +94,19 @@ class Session:
             progress.labs[self.lab.id] = mine.after_reset(Reset(wall_clock())) if mine.started else mine
         return backup
 
+    def lost_by_reset(self, step: Step) -> tuple[int, tuple[str, ...]]:
+        """What `reset_to` would undo: the number of commands, and the names of files that have changed since then.
+
+        Raises `LabError` as `reset_to` does.
+        """
+        self._require_reached(step)
+        kept = self.workspace.folder / STEPS / step.id
+        commands = len(commandlog.read(self.workspace.folder)) - len(commandlog.read(kept))
+        return commands, self.workspace.changed_files(step.id)
+
     def reset_to(self, step: Step) -> Path | None:
         """Make the lab as it was when the student came to a step; returns the folder of the backup."""
-        self.require_started()
-        self._require_own_cluster()
-        if not self.workspace.has_kept(step.id):
-            raise LabError("step-not-reached", lab=self.lab.number, step=self.lab.step_ids.index(step.id) + 1)
+        self._require_reached(step)
         backup = self._back_up()
         kept = self._entry(self.workspace.folder / STEPS / step.id)
         later = self.lab.step_ids[self.lab.step_ids.index(step.id) + 1 :]
@@ -112,6 +119,12 @@ class Session:
             kept.shown, kept.since = step.id, len(commandlog.read(self.workspace.folder))
             progress.current, progress.labs[self.lab.id] = self.lab.id, kept
         return backup
+
+    def _require_reached(self, step: Step) -> None:
+        self.require_started()
+        self._require_own_cluster()
+        if not self.workspace.has_kept(step.id):
+            raise LabError("step-not-reached", lab=self.lab.number, step=self.lab.step_ids.index(step.id) + 1)
 
     def restore(self) -> Path:
         """Get back what the last reset put aside; what is there now is put aside first. Returns where it came from."""

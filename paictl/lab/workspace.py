@@ -157,6 +157,12 @@ class Workspace:
         """Whether it is known how things were when the student came to a step."""
         return (self.folder / STEPS / step).is_dir()
 
+    def changed_files(self, step: str) -> tuple[str, ...]:
+        """The student's files that are not as they were then, by their paths in the folder; in order."""
+        before, now = self.folder / STEPS / step / FILES, self.files
+        names = {path.relative_to(top) for top in (before, now) for path in top.rglob("*") if not path.is_dir()}
+        return tuple(sorted(str(name) for name in names if _content(before / name) != _content(now / name)))
+
     def copy_to(self, target: Path, more: Mapping[str, str]) -> None:
         """Copy cluster, commands and files, and write `more` texts by file name beside them.
 
@@ -200,6 +206,14 @@ class Workspace:
         self.restore(self.folder / STEPS / step)
         for name in later:
             shutil.rmtree(self.folder / STEPS / name, ignore_errors=True)
+
+
+def _content(path: Path) -> bytes | None:
+    """What a file holds; None for one that is not there or cannot be read."""
+    try:
+        return path.read_bytes()
+    except OSError:
+        return None
 
 
 def _empty(folder: Path, spare: Path | None = None) -> None:

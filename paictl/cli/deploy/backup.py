@@ -79,6 +79,9 @@ def restore(
     yes: Yes = False,
     accept_new: AcceptNew = False,
     break_lock: BreakLock = False,
+    timeout: Annotated[
+        float, typer.Option("--timeout", min=1, metavar="SECONDS", help="For all nodes to be Ready afterwards.")
+    ] = 180.0,
 ) -> None:
     """Bring the whole cluster back to a backup, on all masters, after saying what is lost and asking."""
     from paictl.deploy import restore as restoring
@@ -103,7 +106,7 @@ def restore(
     client = api_of(cluster)
     if client is None:
         console.warning("the nodes were not checked: no kubeconfig for the cluster here")
-    elif strangers := restoring.settle(deployment, client, options, _tell):
+    elif strangers := restoring.settle(deployment, client, options, _tell, timeout):
         text = "nodes that are not in the lists are back: {names}; remove them with kubectl delete node"
         console.warning(spoken(text, names=", ".join(strangers)))
     text = "cluster {cluster} has been restored to {at}"

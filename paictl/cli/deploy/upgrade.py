@@ -39,6 +39,9 @@ def upgrade(
     drain_timeout: Annotated[
         float, typer.Option("--drain-timeout", min=1, metavar="SECONDS", help="For a node to get empty.")
     ] = 300.0,
+    timeout: Annotated[
+        float, typer.Option("--timeout", min=1, metavar="SECONDS", help="For a node to be Ready with the new version.")
+    ] = 180.0,
     artifacts: ArtifactsOption = "",
     break_lock: BreakLock = False,
     yes: Yes = False,
@@ -65,7 +68,7 @@ def upgrade(
     confirm(question, cluster, yes=yes)
     done = carry_out(
         desired,
-        UpgradeOptions(target, batch, drain_timeout, break_lock),
+        UpgradeOptions(target, batch, drain_timeout, break_lock, timeout),
         runs_folder(),
         lambda: datetime.now(UTC),
         PhaseLines(),

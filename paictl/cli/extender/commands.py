@@ -22,7 +22,6 @@ from paictl.cli.console import Output
 from paictl.cli.options import OutputOption, address, namespaced
 from paictl.errors import PaictlError
 from paictl.places import state_folder
-from paictl.scheduler.errors import RequestError
 
 if TYPE_CHECKING:
     from paictl.cluster.manifests.certificates import CertificateSet
@@ -279,7 +278,10 @@ def _certificates(choices: Choices) -> CertificateSet | None:
     return found
 
 
-@app.command("explain-pod", epilog="kubectl get pod train-0 -o yaml | paictl extender explain-pod -")
+@app.command("explain-pod", epilog="""
+    paictl extender explain-pod pod.yaml
+    kubectl get pod train-0 -o yaml | paictl extender explain-pod -
+""")
 def explain_pod(
     file: Annotated[
         str, typer.Argument(metavar="FILE", help="Pods, with their Jobs if you like (YAML, JSON), - for stdin.")
@@ -291,14 +293,16 @@ def explain_pod(
     ] = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Say how the extender would read a pod: virtual cluster, priority, gang and leaf cells, and by which rule.
+    """Say how the scheduler would read a pod: virtual cluster, priority, gang, leaf cells, door, and how it gets devices.
 
     If the file has the Job, JobSet, TrainJob, PyTorchJob, TFJob or MPIJob as well, it says how many pods that runs
-    and which label says so. The exit code is 0 if all pods could be read, 1 if not.
+    and which label says so. A pod with resourceClaims is checked against the ResourceClaimTemplates in the file.
+    The exit code is 0 if all pods could be read, 1 if not.
     """
     from paictl.cli.extender.pods import counted, pods_of, reading_data
     from paictl.cluster.pods.labels import DEVICES, Rules
     from paictl.cluster.pods.reading import asks, read_pod
+    from paictl.doors.asking import devices_of, door_of
 
     skus = {}
     if config is not None:
@@ -317,9 +321,10 @@ def explain_pod(
         try:
             found: Reading = read_pod(pod, str(about.get("uid") or name), name, rules)
             said = reading_data(found) | counted(pod, found, owners, rules)
-        except RequestError as error:
+            said |= {"door": door_of(pod), "devices": devices_of(pod, name, owners, found.request.leaf_number)}
+        except PaictlError as error:
             good = False
-            rows.append({"pod": name, "read": "no", "why": error.message})
+            rows.append({"pod": name, "read": "no", "why": str(error.message)})
             continue
         rows.append({"pod": name, "read": "yes", **said})
     if output is Output.TABLE:

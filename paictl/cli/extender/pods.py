@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from paictl.doors.asking import TEMPLATE
 from paictl.doors.owners import gang_of, label_for, owner_of, stands_for_pods
 from paictl.errors import PaictlError
 
@@ -18,7 +19,9 @@ Json = dict[str, Any]
 
 
 def pods_of(file: str) -> tuple[list[Json], list[Json]]:
-    """The pods of a file and what they may belong to (Job, JobSet, PyTorchJob ...): documents, List or PodList.
+    """The pods of a file, and what they may belong to or need (Job, JobSet, ResourceClaimTemplate ...).
+
+    They are documents, or in a List or PodList.
 
     Raises `PaictlError` naming the file.
     """
@@ -40,7 +43,7 @@ def pods_of(file: str) -> tuple[list[Json], list[Json]]:
     owners: list[Json] = []
     for one in found:
         kind = one.get("kind", "Pod") if isinstance(one, dict) else None
-        if kind and isinstance(one.get("metadata"), dict) and (kind == "Pod" or stands_for_pods(one)):
+        if kind and isinstance(one.get("metadata"), dict) and (kind in ("Pod", TEMPLATE) or stands_for_pods(one)):
             (pods if kind == "Pod" else owners).append(one)
         else:
             raise PaictlError(
@@ -57,7 +60,7 @@ def counted(pod: Json, found: Reading, owners: list[Json], rules: Rules) -> Json
 
     Nothing if the owner is not among `owners`. Raises `RequestError` if a number in the owner is none.
     """
-    owner = owner_of(pod, owners)
+    owner = owner_of(pod, [one for one in owners if one.get("kind") != TEMPLATE])
     members = gang_of(owner, rules) if owner is not None else ()
     if owner is None or not members:
         return {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from typing import Annotated
 
@@ -36,6 +37,9 @@ from paictl.lab.messages import say
 from paictl.lab.session import Session
 
 app = App()
+
+_LOOK = 0.5
+"""Seconds between two looks of `verify --watch`."""
 
 
 @app.command(
@@ -141,19 +145,25 @@ def hint(lab: LabWord = None, lang: LangOption = None) -> None:
 @app.command(
     epilog="""
     paictl lab verify --watch
+    paictl lab verify --watch --timeout 600
     paictl lab verify -v
 """
 )
 def verify(
     lab: LabWord = None,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Check again whenever the cluster changes.")] = False,
+    timeout: Annotated[
+        float | None,
+        typer.Option("--timeout", min=0, metavar="SECONDS", help="With --watch: end after this time."),
+    ] = None,
     lang: LangOption = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Compare what is expected with what was observed: failed checks in full, with -v all of them.
 
-    The exit code is 1 until every check has passed or was skipped.
+    The exit code is 1 until every check has passed or was skipped. --watch ends when that is so.
     """
+    end = time.monotonic() + (math.inf if timeout is None else timeout)
     session = begun(lab)
     words = speaks(lang, session)
     seen = -1
@@ -165,9 +175,9 @@ def verify(
             if watch:
                 console.clear_screen()
             complete = _verify(session, words, output)
-        if not watch or complete:
+        if not watch or complete or time.monotonic() + _LOOK > end:
             break
-        time.sleep(0.5)
+        time.sleep(_LOOK)
     raise typer.Exit(ExitCode.OK if complete else ExitCode.NEGATIVE)
 
 

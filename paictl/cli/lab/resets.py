@@ -23,7 +23,7 @@ app = App()
     epilog="""
     paictl lab reset 2
     paictl lab reset --step 3
-    paictl lab reset 2 -y
+    paictl lab reset 2 --yes
 """
 )
 def reset(
@@ -38,8 +38,14 @@ def reset(
     number, passed = session.lab.number, len(session.progress.passed)
     if step is not None:
         chosen = begun(lab).step_named(step)
+        place = session.lab.step_ids.index(chosen.id) + 1
+        commands, files = session.lost_by_reset(chosen)
+        if commands or files:
+            asked = say("step-reset-asks", words, lab=number, step=place, commands=commands,
+                        files=", ".join(files) or "-")  # fmt: skip
+            confirm(asked, str(place), yes=yes)
         backup = session.reset_to(chosen)
-        console.info(say("step-as-new", words, lab=number, step=session.lab.step_ids.index(chosen.id) + 1))
+        console.info(say("step-as-new", words, lab=number, step=place))
     else:
         if passed or (session.workspace.started and commandlog.read(session.workspace.folder)):
             asked = say("reset-asks", words, lab=number, title=session.lab.title.of(words), passed=passed,

@@ -22,6 +22,11 @@ def in_order(jobs: Iterable[PaiJob]) -> list[PaiJob]:
     return sorted(jobs, key=lambda one: (one.submitted, one.order))
 
 
+def has_ended(pai: PaiJob) -> bool:
+    """Whether the view of a job would say that it has ended."""
+    return pai.stopped if pai.record is None else pai.record.status.state.final
+
+
 def view_of(pai: PaiJob, pods: Iterable[PodSeen], number: int = 0, *, tasks: bool = True) -> JobView:
     """A job; `pods` are those of it that are there, `number` its place in the order of submission."""
     record = pai.record

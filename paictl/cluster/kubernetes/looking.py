@@ -44,6 +44,8 @@ class SchedulingReader:
         self._jobs = jobs
         self._loaded = loaded
         self._windows = windows
+        self._snapshot: ConfigSnapshot | None = None
+        """The configuration as it was read last: a version never changes, and takes longer to read than a cluster."""
 
     def explain(self, key: str) -> JobExplanation:
         """Why a job waits."""
@@ -160,7 +162,10 @@ class SchedulingReader:
         loaded, head = self._loaded(), self._store.head()
         kept = {entry.number for entry in head.entries} if head is not None else set()
         version = self._store.version(loaded if loaded in kept else None)
-        return ConfigSnapshot(version.number, version.files)
+        known = self._snapshot
+        if known is None or known.files is not version.files:
+            self._snapshot = known = ConfigSnapshot(version.number, version.files)
+        return known
 
     def _newest(self) -> ConfigSnapshot | None:
         head = self._store.head()

@@ -150,6 +150,8 @@ class WatchedJobs:
         self._marking = threading.Lock()
         self._stale: set[str] = set()
         self._shown: dict[str, _Shown] = {}
+        self._views: list[JobView] | None = None
+        """Of `_shown`; None until they were made once."""
         self.mirror = JobMirror(client, self._has_changed, times)
 
     @property
@@ -162,10 +164,12 @@ class WatchedJobs:
         return in_order(self.mirror.jobs()), self.mirror.pods()
 
     def views(self) -> list[JobView]:
-        """All jobs in order of submission, without tasks."""
+        """All jobs in order of submission, without tasks; the same list until a job changes."""
         with self._lock:
             with self._marking:  # before looking: what changes now is made anew next time
                 stale, self._stale = self._stale, set()
+            if not stale and self._views is not None:
+                return self._views
             jobs, pods = self.everything()
             before, self._shown = self._shown, {}
             for number, pai in enumerate(jobs, 1):
@@ -173,7 +177,8 @@ class WatchedJobs:
                 if known is None or pai.name in stale or known.number != number:
                     known = _Shown(number, view_of(pai, pods.get(pai.name, ()), number, tasks=False))
                 self._shown[pai.name] = known
-            return [one.view for one in self._shown.values()]
+            self._views = [one.view for one in self._shown.values()]
+            return self._views
 
     def _has_changed(self, name: str) -> None:
         with self._marking:

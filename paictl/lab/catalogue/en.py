@@ -201,6 +201,7 @@ TEXTS: Final[Mapping[str, str]] = {
     "in-env": 'lab {lab}: this shell is about it now; back: eval "$(paictl lab env --leave)"',
     "skip-done": "{name} skipped; continue: paictl lab next",
     "reset-asks": "lab {lab} ({title}) begins anew, {passed} of {of} checks have passed",
+    "step-reset-asks": "lab {lab} goes back to step {step} (commands since then: {commands}; changed files: {files})",
     "as-new": "lab {lab} is as new; begin: paictl lab start {lab}",
     "step-as-new": "lab {lab} is as it was when you came to step {step}",
     "backed-up-only": "what was there is kept in {folder}",

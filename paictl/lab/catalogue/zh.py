@@ -198,6 +198,7 @@ TEXTS: Final[Mapping[str, str]] = {
     "in-env": '当前终端已进入实验 {lab}；返回：eval "$(paictl lab env --leave)"',
     "skip-done": "已跳过 {name}；继续：paictl lab next",
     "reset-asks": "实验 {lab}（{title}）将重新开始，{of} 项检查中已通过 {passed} 项",
+    "step-reset-asks": "实验 {lab} 将回到第 {step} 步的起点（此后的命令：{commands} 条；改动过的文件：{files}）",
     "as-new": "实验 {lab} 已重置；开始：paictl lab start {lab}",
     "step-as-new": "实验 {lab} 已回到第 {step} 步的起点",
     "backed-up-only": "原来的内容保存在 {folder}",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import ssl
 import urllib.error
 import urllib.request
@@ -29,8 +30,12 @@ class SignedIn:
     token: str
 
 
-def sign_in(server: str, show: Callable[[DeviceCode], None], authority: Path | None = None) -> SignedIn:
+def sign_in(
+    server: str, show: Callable[[DeviceCode], None], authority: Path | None = None, patience: float = math.inf
+) -> SignedIn:
     """Have somebody sign in at a server's provider; `show` tells them the code. `authority` is a file of PEM.
+
+    `patience` is how many seconds that may take; as long as the code is valid at most.
 
     Raises `PaictlError` where the server cannot be reached or refuses, `ProviderError` where the provider does.
     """
@@ -42,7 +47,7 @@ def sign_in(server: str, show: Callable[[DeviceCode], None], authority: Path | N
         raise PaictlError("is not a REST server of paictl", where=server) from None
     code = provider.device_code(scopes)
     show(code)
-    tokens = provider.await_device(code)
+    tokens = provider.await_device(code, patience=patience)
     given = {"id_token": tokens.id_token, "access_token": tokens.access_token}
     found = _asked(server, "/api/v2/authn/oidc/login", given, context)
     return SignedIn(str(found["user"]), bool(found["admin"]), str(found["token"]))

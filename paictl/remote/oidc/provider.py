@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import threading
 import time
 import urllib.error
@@ -109,16 +110,26 @@ class Provider:
         except (KeyError, TypeError, ValueError):
             raise ProviderError("the provider answers with no code", where=self.issuer) from None
 
-    def await_device(self, code: DeviceCode, sleep: Callable[[float], None] = time.sleep) -> ProviderTokens:
-        """The tokens once somebody has typed the code; raises `ProviderError` if it is refused or takes too long."""
-        interval, end = code.interval, self.clock() + code.seconds
-        while self.clock() < end:
-            sleep(interval)
+    def await_device(
+        self, code: DeviceCode, sleep: Callable[[float], None] = time.sleep, patience: float = math.inf
+    ) -> ProviderTokens:
+        """The tokens once somebody has typed the code; raises `ProviderError` if it is refused or takes too long.
+
+        That is as long as the code is valid, or `patience` seconds.
+        """
+        interval, start = code.interval, self.clock()
+        end = start + min(code.seconds, patience)
+        while (left := end - self.clock()) > 0:
+            sleep(min(interval, left))
+            if left < interval:
+                break  # a provider refuses who asks more often than it allows
             fields = {"grant_type": "urn:ietf:params:oauth:grant-type:device_code", "device_code": code.secret}
             given = self._post(self._endpoint("token_endpoint"), fields, accepted=_PENDING)
             if given.get("error") not in _PENDING:
                 return _tokens(given)
             interval += 5 if given["error"] == "slow_down" else 0
+        if patience < code.seconds:
+            raise ProviderError(text("the code was not entered within {seconds:g} s", seconds=patience), where=self.issuer)
         raise ProviderError("the code has expired: it was not entered in time", where=self.issuer)
 
     def claims(self, token: str, audiences: Sequence[str] = (), nonce: str = "") -> Claims:

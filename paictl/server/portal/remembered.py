@@ -26,6 +26,7 @@ class Remembered(Generic[T]):
         self.fresh = fresh
         self._lock = threading.Lock()
         self._value: T | None = None
+        self._known = False
         self._at = 0.0
         self._reading = False
 
@@ -36,17 +37,20 @@ class Remembered(Generic[T]):
             return self._reading
 
     def get(self, read: Callable[[], T | None]) -> T | None:
-        """The value, None if there is none yet. Raises what `read` raises, for the first who asks only."""
+        """The value, None if there is none yet. Raises what `read` raises, for the first who asks only.
+
+        That `read` gives None is worth remembering, too: it may have taken as long.
+        """
         with self._lock:
-            known = self._value
-            due = not self._reading and (known is None or time.monotonic() - self._at > self.fresh)
+            value, known = self._value, self._known
+            due = not self._reading and (not known or time.monotonic() - self._at > self.fresh)
             self._reading |= due
         if not due:
-            return known
-        if known is None:
+            return value
+        if not known:
             return self._read(read)
         threading.Thread(target=self._read_later, args=(read,), daemon=True).start()
-        return known
+        return value
 
     def _read_later(self, read: Callable[[], T | None]) -> None:
         try:
@@ -55,11 +59,12 @@ class Remembered(Generic[T]):
             _LOGGER.warning("cannot be read again: %s", error)
 
     def _read(self, read: Callable[[], T | None]) -> T | None:
-        found: T | None = None
         try:
             found = read()
-        finally:
+        except BaseException:
             with self._lock:
                 self._reading, self._at = False, time.monotonic()
-                self._value = self._value if found is None else found
+            raise
+        with self._lock:
+            self._reading, self._at, self._value, self._known = False, time.monotonic(), found, True
         return found

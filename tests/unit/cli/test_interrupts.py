@@ -10,6 +10,7 @@ import importlib
 import json
 import os
 import random
+import shlex
 import signal
 import subprocess
 import sys
@@ -18,10 +19,13 @@ import weakref
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
 from paictl.cli import interrupts
+from paictl.cli.app import app
 from paictl.cli.lab.hook import after_command
 from tests.conftest import ROOT
 from tools import interrupt_commands
@@ -113,6 +117,28 @@ def test_ctrl_c_at_random_moments_of_other_commands_is_one_line(tmp_path: Path) 
     with ThreadPoolExecutor(2) as pool:
         wrong = [said for line in lines for said in interrupt_commands.attempts(line, 3, prepared, pick, pool)]
     assert wrong == []
+
+
+def leaves(command: Any, path: list[str], parent: Any = None) -> Iterator[str]:
+    """The commands below a group, as one types them."""
+    context = typer.Context(command, info_name=path[-1] if path else "paictl", parent=parent)
+    if not hasattr(command, "list_commands"):
+        yield " ".join(path)
+        return
+    for name in command.list_commands(context):
+        yield from leaves(command.get_command(context, name), [*path, name], context)
+
+
+def test_every_command_is_interrupted_by_the_tool() -> None:
+    there = set(leaves(typer.main.get_command(app), []))
+    assert len(there) > 100
+    tried = set()
+    for line in interrupt_commands.COMMANDS.strip().splitlines():
+        words = shlex.split(line)
+        names = [" ".join(words[:number]) for number in (3, 2, 1)]
+        tried.add(next((name for name in names if name in there), line))
+    assert there - tried == set(), "add a line to COMMANDS"
+    assert tried - there == {"help"}, "these are no commands (any more)"
 
 
 @pytest.fixture

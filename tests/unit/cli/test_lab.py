@@ -111,6 +111,13 @@ def test_verify_gives_data_and_its_exit_code_is_the_answer(paictl: Paictl) -> No
     assert done.code in (0, 1)
 
 
+@pytest.mark.usefixtures("in_shell")
+def test_verify_watches_no_longer_than_its_timeout(paictl: Paictl) -> None:
+    watched = paictl("lab", "verify", "--watch", "--timeout", "0")
+    assert watched.code == 1
+    assert "✗ first-runs" in watched.out
+
+
 def test_reset_and_begin_anew_in_the_same_shell(in_shell: Path, paictl: Paictl) -> None:
     paictl("job", "submit", "job-2.yaml")
     Path("notes.txt").write_text("mine")

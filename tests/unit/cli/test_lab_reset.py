@@ -65,7 +65,12 @@ def test_a_step_can_be_taken_back(in_shell: Path, paictl: Paictl) -> None:
     paictl("job", "submit", "job-3.yaml", "--vc", "default")
     out = paictl("lab", "verify").out
     assert "only this step anew, what was before stays: paictl lab reset --step 2" in out
-    done = paictl("lab", "reset", "--step", "2")
+    refused = paictl("lab", "reset", "--step", "2")
+    assert refused.code == 2
+    assert "goes back to step 2 (commands since then: 1; changed files: job-5.yaml)" in refused.err
+    assert "pass --yes to confirm" in refused.err
+    assert Path("job-5.yaml").read_text() == "spoilt"
+    done = paictl("lab", "reset", "--step", "2", "--yes")
     assert done.code == 0
     assert "lab 02 is as it was when you came to step 2" in done.err
     assert "step 2 of 5" in done.out
@@ -79,6 +84,20 @@ def test_a_step_can_be_taken_back(in_shell: Path, paictl: Paictl) -> None:
     assert "steps are 1 to 5" in paictl("lab", "reset", "--step", "9").err
     progress = json.loads((in_shell.parent / "progress.json").read_text())
     assert [reset["step"] for reset in progress["labs"]["02_vc_safety"]["resets"]] == ["overfill"]
+
+
+@pytest.mark.usefixtures("in_shell")
+def test_a_step_is_thrown_away_by_its_number_only(paictl: Paictl, monkeypatch: pytest.MonkeyPatch) -> None:
+    paictl("job", "submit", "job-2.yaml")
+    assert paictl("lab", "reset", "--step", "2").code == 0, "nothing has happened in it"
+    Path("notes.txt").write_text("mine")
+    answers = iter(["02", "2"])
+    monkeypatch.setattr(GlobalOptions, "may_ask", property(lambda _: True))
+    monkeypatch.setattr("typer.prompt", lambda *_, **__: next(answers))
+    assert paictl("lab", "reset", "--step", "2").code == 2, "the number of the lab is no answer"
+    assert Path("notes.txt").exists()
+    assert paictl("lab", "reset", "--step", "2").code == 0
+    assert not Path("notes.txt").exists()
 
 
 def test_in_the_shell_of_a_lab_whose_folder_is_gone_no_other_lab_is_meant(

@@ -9,6 +9,7 @@ import pytest
 
 from paictl.cluster.interface import JobState, JobView
 from paictl.cluster.kubernetes.jobs import JobStore
+from paictl.cluster.kubernetes.jobviews import has_ended, view_of
 from paictl.cluster.kubernetes.mirror import PODS, WatchedJobs
 from paictl.remote.kube.client import Json
 from tests.unit.controller.conftest import cluster, request
@@ -60,6 +61,7 @@ def test_what_was_told_answers_as_a_fresh_look_does(kube: FakeJobs, seed: int) -
     assert told.watched.views() == told.fresh()
     told.tell(dice)
     assert told.watched.views() == told.fresh(), "nothing new"
+    assert all(has_ended(pai) == view_of(pai, ()).state.ended for pai in told.watched.mirror.jobs())
     bench.tell()
     bench.look()
     kube.run(dice, {"a": 0, "b": 0})
@@ -93,3 +95,13 @@ def test_while_the_watch_is_broken_the_server_is_asked(kube: FakeJobs, kind: int
     informer.problem = ""
     informer.ready.clear()
     assert [job.key for job in seen.jobs()] == ["ann~job"]
+
+
+def test_views_are_made_anew_only_if_a_job_has_changed(kube: FakeJobs) -> None:
+    seen, told = cluster(kube), Told(kube)
+    seen._jobs.watched = told.watched
+    seen.submit([request({"a": {}}, "first")])
+    before = told.watched.views()
+    assert told.watched.views() is before
+    seen.submit([request({"a": {}}, "second")])
+    assert [view.key for view in told.watched.views()] == ["ann~first", "ann~second"]

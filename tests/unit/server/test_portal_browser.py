@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import threading
 from collections.abc import Iterator
@@ -24,6 +23,7 @@ from paictl.units import Millis
 from tests.browser import CHROMIUM, Page, browser, click, fill, reads
 from tests.browser import sign_in as sign_in_with
 from tests.contract.conftest import embedded
+from tests.portal_pages import AXE, wrong_with
 from tests.unit.server.conftest import PASSWORD
 from tests.unit.server.test_api import JOB
 
@@ -115,35 +115,17 @@ def test_an_administrator_adds_a_user_on_a_phone_in_the_dark(portal: tuple[str, 
         assert page.complaints == []
 
 
-AXE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "paictl" / "axe-core" / "axe.min.js"
-PAGES = (
-    "/", "/jobs", "/jobs/root/one", "/jobs/root/two", "/jobs/root/two/why", "/submit",
-    "/submit?clone=root~two&replace=yes", "/cluster", "/usage",
-    "/account", "/admin/users", "/admin/users/ann", "/admin/nodes", "/admin/services", "/admin/configuration",
-    "/nowhere",
-)  # fmt: skip
-
-
 @pytest.mark.skipif(not AXE.is_file(), reason="needs axe-core (docs/portal.md, Accessibility)")
 @pytest.mark.parametrize(("width", "dark"), [(1280, False), (375, True)], ids=["wide and light", "narrow and dark"])
-def test_axe_finds_no_violation_on_any_page(portal: tuple[str, EmbeddedCluster], width: int, dark: bool) -> None:
+def test_every_page_is_there_and_axe_finds_no_violation(portal: tuple[str, EmbeddedCluster], width: int, dark: bool) -> None:
     address, cluster = portal
-    source = AXE.read_text(encoding="utf-8")
-    found = {}
     with browser() as page:
         page.size(width, 900, dark=dark)
         sign_in(page, address, "root")
         for name in ("one", "two"):
             cluster.submit([job_request(name)])
         cluster.tick(Millis(3_600_000))
-        for path in PAGES:
-            page.open(address + path)
-            page.run(f"{source}; window.axed = null; axe.run().then(found => {{ window.axed = found.violations; }}); 0")
-            page.until("window.axed !== null")
-            said = page.run("JSON.stringify(window.axed.map(one => [one.id, one.nodes.map(node => node.html)]))")
-            if said != "[]":
-                found[path] = said
-    assert found == {}
+        assert wrong_with(page, address) == {}
 
 
 def job_request(name: str) -> JobRequest:

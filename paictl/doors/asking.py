@@ -1,0 +1,133 @@
+"""How a pod comes to the scheduler and to its devices, read from its object: the door, and claims or the environment.
+
+For people who write pods: the doors themselves see it in the API server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from paictl.cluster.devices.claims import ClaimError, ResourceClaim, check_requests, read_claim
+from paictl.cluster.pods.labels import pod_limit
+from paictl.errors import PaictlError
+from paictl.i18n import text
+from paictl.scheduler.wire import ENABLE, GATE, ISOLATION
+from paictl.words import nearest
+
+Json = dict[str, Any]
+
+CLASSES: Final = ("gpu.nvidia.com",)
+"""DeviceClasses whose devices are leaf cells, if nothing else is said."""
+TEMPLATE: Final = "ResourceClaimTemplate"
+DEFAULT_SCHEDULER: Final = "default-scheduler"
+
+
+def door_of(pod: Mapping[str, Any]) -> str:
+    """The door by which a pod comes, in a few words.
+
+    Raises `PaictlError` for one that no door would ever let in.
+    """
+    spec = pod.get("spec") or {}
+    gates = [str(gate.get("name")) for gate in _entries(spec, "schedulingGates")]
+    scheduler = str(spec.get("schedulerName") or DEFAULT_SCHEDULER)
+    if GATE not in gates:
+        near = nearest(GATE, gates, 0.8)
+        if near is not None:
+            raise PaictlError(text("no door knows the gate {near}; its name is {gate}", near=near, gate=GATE))
+        if scheduler != DEFAULT_SCHEDULER:
+            return f"extender (schedulerName {scheduler})"
+        return f"none: it has neither the gate {GATE} nor a schedulerName of its own (a policy may add the gate)"
+    if pod_limit(pod, ENABLE) > 0:
+        raise PaictlError(
+            text("it has the gate {gate} and the limit {limit}, which no node offers: remove the limit",
+                 gate=GATE, limit=ENABLE)
+        )  # fmt: skip
+    return f"gates ({GATE}), then {scheduler}"
+
+
+def devices_of(
+    pod: Mapping[str, Any], uid: str, objects: Sequence[Mapping[str, Any]], leaves: int, classes: Sequence[str] = CLASSES
+) -> str:
+    """How a pod's containers come to its `leaves` devices; `objects` has the ResourceClaimTemplates that are known.
+
+    Raises `PaictlError` where they cannot.
+    """
+    claims, unknown = _claims(pod, uid, objects)
+    asking = [claim for claim in claims if claim.asks(classes)]
+    if not unknown and (asking or claims):
+        check_requests(claims, uid, leaves, classes)
+    if asking:
+        _check_used(pod, asking)
+        counts = ", ".join(f"{claim.name}: {sum(one.count for one in claim.requests)}" for claim in asking)
+        return f"claims, which the kubelet enforces ({counts})"
+    if unknown:
+        return f"claims ({TEMPLATE} {', '.join(unknown)}: not in the file, so not checked)"
+    containers = [name for name, variables in _environments(pod) if variables]
+    if containers:
+        return f"the environment ({', '.join(containers)}), which the container could overwrite"
+    return "not said: no claim, and no variable with a fieldRef to the annotation " + ISOLATION
+
+
+def _claims(
+    pod: Mapping[str, Any], uid: str, objects: Sequence[Mapping[str, Any]]
+) -> tuple[list[ResourceClaim], list[str]]:
+    """The claims that Kubernetes will make for a pod, by their names in it, and the templates that are not known."""
+    space = str(pod["metadata"].get("namespace") or "default")
+    templates = {str(one["metadata"].get("name")): one for one in objects if one.get("kind") == TEMPLATE}
+    claims, unknown = [], []
+    for entry in _entries(pod.get("spec") or {}, "resourceClaims"):
+        name, template = str(entry.get("name")), entry.get("resourceClaimTemplateName")
+        if template is None:
+            raise ClaimError(text("claim {name} is not made for this pod alone: use resourceClaimTemplateName", name=name))
+        if template not in templates:
+            if templates:
+                names = ", ".join(templates)
+                raise ClaimError(text("{kind} {name} is not in the file, which has {names}",
+                                      kind=TEMPLATE, name=template, names=names))  # fmt: skip
+            unknown.append(str(template))
+            continue
+        owner = {"kind": "Pod", "uid": uid, "controller": True}
+        about = {"name": name, "namespace": space, "uid": f"{uid}/{name}", "ownerReferences": [owner]}
+        spec = (templates[template].get("spec") or {}).get("spec") or {}
+        try:
+            counts = [one["exactly"].get("count", 1) for one in spec["devices"]["requests"] if "exactly" in one]
+            if not all(isinstance(count, int) for count in counts):
+                raise ClaimError(text("{kind} {name}: count is not a whole number", kind=TEMPLATE, name=template))
+            claims.append(read_claim({"metadata": about, "spec": spec}))
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise ClaimError(text("{kind} {name} cannot be read", kind=TEMPLATE, name=template)) from None
+    return claims, unknown
+
+
+def _check_used(pod: Mapping[str, Any], claims: Sequence[ResourceClaim]) -> None:
+    """Raise `ClaimError` for a claim that no container has: its devices would be reserved, and be in no container."""
+    used = {
+        str(entry.get("name"))
+        for container in _entries(pod.get("spec") or {}, "containers")
+        for entry in _entries(container.get("resources") or {}, "claims")
+    }
+    for claim in claims:
+        if claim.name not in used:
+            raise ClaimError(text("no container has claim {name}: add it to resources.claims", name=claim.name))
+
+
+def _environments(pod: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:
+    """Each container with its variables that take the devices from the annotation."""
+    for container in _entries(pod.get("spec") or {}, "containers"):
+        variables = [
+            str(variable.get("name"))
+            for variable in _entries(container, "env")
+            if ISOLATION in str(((variable.get("valueFrom") or {}).get("fieldRef") or {}).get("fieldPath"))
+        ]
+        yield str(container.get("name")), variables
+
+
+def _entries(holder: Mapping[str, Any], field: str) -> list[Json]:
+    """The mappings of a list, which may be missing; raises `PaictlError` naming an entry that is something else."""
+    found = holder.get(field) or []
+    for number, entry in enumerate(found if isinstance(found, list) else [found]):
+        if not isinstance(found, list) or not isinstance(entry, dict):
+            where = f"{field}[{number}]" if isinstance(found, list) else field
+            raise PaictlError(text("{field}: expected a list of mappings, such as - name: …", field=where))
+    return found

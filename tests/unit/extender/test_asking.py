@@ -1,0 +1,100 @@
+"""By which door a pod comes, and how its containers get devices, as `explain-pod` says it."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from paictl.cli.main import run
+from tests.conftest import ROOT
+
+LAB = ROOT / "labs" / "24_doors"
+OK, NEGATIVE = 0, 1
+
+
+def documents(name: str) -> dict[str, Any]:
+    return {one["kind"]: one for one in yaml.safe_load_all((LAB / name).read_text(encoding="utf-8"))}
+
+
+def explained(
+    found: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> tuple[int, str]:
+    file = tmp_path / "pod.yaml"
+    file.write_text(yaml.safe_dump_all(found.values()))
+    code = run(["extender", "explain-pod", str(file)])
+    return code, capsys.readouterr().out
+
+
+def changed(name: str, kind: str, path: str, value: object) -> dict[str, Any]:
+    """The documents of a file with one field changed, or removed by None; `path` has dots and numbers."""
+    found = deepcopy(documents(name))
+    *before, last = path.split(".")
+    holder: Any = found[kind]
+    for word in before:
+        holder = holder[int(word)] if word.isdecimal() else holder[word]
+    if value is None:
+        del holder[last]
+    else:
+        holder[int(last) if last.isdecimal() else last] = value
+    return found
+
+
+GATED, CLAIMED = "gated.yaml", "claimed.yaml"
+GATES, REQUEST = "spec.schedulingGates", "spec.spec.devices.requests.0"
+TEMPLATE = "ResourceClaimTemplate"
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (documents("extender.yaml"), "door: extender (schedulerName hivedscheduler)"),
+        (documents("extender.yaml"), "devices: the environment (main), which the container could overwrite"),
+        (changed(GATED, "Pod", "spec.containers.0.resources", None), "door: gates (paictl.io/cells), then default-sched"),
+        (changed(GATED, "Pod", GATES, None), "door: none: it has neither the gate paictl.io/cells nor a schedulerName"),
+        (changed("extender.yaml", "Pod", "spec.containers.0.env", None), "devices: not said: no claim, and no variable"),
+        (changed(CLAIMED, TEMPLATE, f"{REQUEST}.exactly.count", 2), "devices: claims, which the kubelet enforces (cells: 2)"),
+        ({"Pod": documents(CLAIMED)["Pod"]}, "claims (ResourceClaimTemplate some-gpus: not in the file, so not checked)"),
+    ],
+)  # fmt: skip
+def test_door_and_devices_are_said(
+    found: dict[str, Any], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out = explained(found, tmp_path, capsys)
+    assert said in out
+    assert code == OK
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (documents(GATED), "which no node offers: remove the limit"),
+        (changed(GATED, "Pod", GATES, [{"name": "paictl.io/cell"}]), "no door knows the gate paictl.io/cell; its name is paictl"),
+        (changed(GATED, "Pod", GATES, ["paictl.io/cells"]), "schedulingGates[0]: expected a list of mappings"),
+        (changed(GATED, "Pod", GATES, "paictl.io/cells"), "schedulingGates: expected a list of mappings"),
+        (documents(CLAIMED), "asks for 2 leaf cells, but its claims for 4 devices; make them equal"),
+        (changed(CLAIMED, TEMPLATE, f"{REQUEST}.exactly.count", "2"), "some-gpus: count is not a whole number"),
+        (changed(CLAIMED, TEMPLATE, "metadata.name", "two"), "some-gpus is not in the file, which has two"),
+        (changed(CLAIMED, TEMPLATE, "spec.spec", {"devices": []}), "ResourceClaimTemplate some-gpus cannot be read"),
+        (changed(CLAIMED, "Pod", "spec.resourceClaims.0", {"name": "cells", "resourceClaimName": "mine"}), "for this pod alone"),
+        (changed(CLAIMED, "Pod", "metadata.labels", {"paictl.io/virtual-cluster": "a", "paictl.io/leaf-cells": "4"}) |
+         {"None": {"kind": "Pod", "metadata": {"name": "x"}}}, "it does not ask for this scheduler"),
+    ],
+)  # fmt: skip
+def test_what_no_door_or_kubelet_would_take_is_named(
+    found: dict[str, Any], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out = explained(found, tmp_path, capsys)
+    assert said in out
+    assert code == NEGATIVE
+
+
+def test_a_claim_that_no_container_has_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = changed(CLAIMED, TEMPLATE, f"{REQUEST}.exactly.count", 2)
+    del found["Pod"]["spec"]["containers"][0]["resources"]
+    code, out = explained(found, tmp_path, capsys)
+    assert "no container has claim cells: add it to resources.claims" in out
+    assert code == NEGATIVE
