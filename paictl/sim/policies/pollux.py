@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import ceil
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -17,9 +17,11 @@ from paictl.sim.policies.parameters import parameter
 from paictl.sim.programs.genetic import Allotment, searched
 from paictl.sim.view import JobView
 
-_WIDEST = 16
+_WIDEST: Final = 16
 """Nodes of one job (the published code)."""
-_RESTART = 30.0
+_PATIENCE: Final = 10
+"""Generations without anything better, where nobody measures."""
+_RESTART: Final = 30.0
 """Seconds that a restart is taken to cost."""
 
 
@@ -50,6 +52,7 @@ class Pollux(BatchTuning):
         "at most one job that is on several nodes on each node, as in the paper",
         "a job without a training profile has the speedups of its trace, if it is elastic; one that is not gets what "
         "it asks for or nothing; a round in which nobody came or ended, and nobody measures, changes nothing",
+        "where no job has a profile a search ends after 10 generations that bring nothing better",
     )
 
     def __init__(self, parameters: PolluxParameters, setup: Setup) -> None:
@@ -75,7 +78,10 @@ class Pollux(BatchTuning):
         problem = self._problem(jobs, base)
         self._rounds += 1
         seed = (self.setup.seed * 1_000_003 + self._rounds) & 0x7FFFFFFF
-        best, population = searched(problem, self._adapted(jobs, base), seed, self.p.population, self.p.generations)
+        patience = self.p.generations if self.learners else _PATIENCE
+        best, population = searched(
+            problem, self._adapted(jobs, base), seed, self.p.population, self.p.generations, patience
+        )
         self._population = [job.number for job in jobs], population
         self._place(jobs, base, best)
 

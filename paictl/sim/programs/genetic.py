@@ -57,13 +57,21 @@ class Allotment:
         return np.round(np.column_stack([-mean, -utility]), _DIGITS)
 
 
-def searched(problem: Allotment, population: Any, seed: int, size: int, generations: int) -> tuple[Any, Any]:
-    """(The best allocation by mean speedup, the last population), from a population of earlier rounds."""
+def searched(
+    problem: Allotment, population: Any, seed: int, size: int, generations: int, patience: int
+) -> tuple[Any, Any]:
+    """(The best allocation by mean speedup, the last population), from a population of earlier rounds.
+
+    The search ends early when so many generations in a row (`patience`) brought no better mean.
+    """
     dice = np.random.RandomState(seed % (1 << 32))
     states = _unique(_repaired(problem, np.array(population, dtype=np.int64), dice), None)
     values = problem.measured(states)
     ranks, crowding = _ranked(values)
+    best, idle = float(values[:, 0].min()), 0
     for _ in range(generations):
+        if idle >= patience:
+            break
         one, other = (_tournament(ranks, crowding, size // 2, dice) for _ in range(2))
         children = _crossed(states[one], states[other], dice)
         children = _repaired(problem, _mutated(problem, children, dice), dice)
@@ -74,6 +82,8 @@ def searched(problem: Allotment, population: Any, seed: int, size: int, generati
         ranks, crowding = _ranked(values)
         kept = np.lexsort((np.arange(len(states)), -crowding, ranks))[:size]
         states, values, ranks, crowding = states[kept], values[kept], ranks[kept], crowding[kept]
+        before, best = best, min(best, float(values[:, 0].min()))
+        idle = idle + 1 if best == before else 0
     return states[int(np.argmin(values[:, 0]))], states
 
 
