@@ -22,6 +22,8 @@ from paictl.sim.rates import Rates, TrainingRates
 from paictl.sim.view import JobView
 from paictl.units import Millis
 
+_MORE: Final = 1.25
+"""A model is fitted anew for other numbers of nodes or replicas, and for so many times as many measurements."""
 MOST_REPLICAS: Final = 64
 """Of one job (their simulators)."""
 
@@ -48,6 +50,10 @@ class Learner:
         self._blind = blind
         """Whether it takes all types for one."""
         self._rows: dict[str, dict[tuple[int, int, int], Measurement]] = {}
+        self._places: dict[str, set[tuple[int, int]]] = {}
+        """(nodes, replicas) that were measured."""
+        self._fitted: dict[str, int] = {}
+        """Measurements at the last fit."""
         self._most: dict[str, int] = {}
 
     def kind(self, kind: str) -> str:
@@ -65,13 +71,18 @@ class Learner:
         if noise != self.noise:
             self.noise = noise
             self.version += 1
-        rows = self._rows.setdefault(name, {})
-        if (nodes, replicas, size.local) not in rows:
-            step, sync = training.step(kind, placement, size.local)
-            rows[nodes, replicas, size.local] = Measurement(nodes, replicas, size.local, step, sync)
-            self._most[name] = max(self._most.get(name, 0), replicas)
-            self.models[name] = fitted(list(rows.values()))
-            self.version += 1
+        rows, places = self._rows.setdefault(name, {}), self._places.setdefault(name, set())
+        if (nodes, replicas, size.local) in rows:
+            return
+        step, sync = training.step(kind, placement, size.local)
+        rows[nodes, replicas, size.local] = Measurement(nodes, replicas, size.local, step, sync)
+        if (nodes, replicas) in places and len(rows) < _MORE * self._fitted[name]:
+            return
+        places.add((nodes, replicas))
+        self._fitted[name] = len(rows)
+        self._most[name] = max(self._most.get(name, 0), replicas)
+        self.models[name] = fitted(list(rows.values()), self.models.get(name))
+        self.version += 1
 
     def goodputs(self, kind: str, nodes: Sequence[int], replicas: Sequence[int], bound: int) -> BestSizes:
         """Of each number of nodes and replicas on a type that it has tried, with batch sizes up to a bound."""

@@ -14,6 +14,8 @@ import numpy as np
 from scipy.optimize import minimize
 
 _FLOOR: Final = 1e-8
+_KNOWN: Final = 1e-6
+"""Parameters above this were fitted, not held at the floor."""
 _MOST_OVERLAP: Final = 10.0
 _START: Final = (0.1, 0.01, 0.1, 0.01, 0.1, 0.01, 1.001)
 _SAMPLES: Final = 50
@@ -53,10 +55,15 @@ class BestSizes(NamedTuple):
     passes: Any
 
 
-def fitted(rows: Sequence[Measurement]) -> StepModel:
-    """The parameters that fit best, in the logarithm; of what has no measurement the least (no cost)."""
+def fitted(rows: Sequence[Measurement], last: StepModel | None = None) -> StepModel:
+    """The parameters that fit best, in the logarithm; of what has no measurement the least (no cost).
+
+    `last`: an earlier fit of the same job, from which the search starts.
+    """
     nodes, replicas, local, step, sync = (np.array(column, dtype=float) for column in zip(*rows, strict=True))
-    start, lower, upper = list(_START), [_FLOOR] * 6 + [1.0], [np.inf] * 6 + [_MOST_OVERLAP]
+    start = [old if old > _KNOWN else new for old, new in zip(last or _START, _START, strict=True)]
+    lower, upper = [_FLOOR] * 6 + [1.0], [np.inf] * 6 + [_MOST_OVERLAP]
+    start[6] = min(start[6], _MOST_OVERLAP)
 
     def fix(place: int, value: float) -> None:
         start[place] = lower[place] = upper[place] = value

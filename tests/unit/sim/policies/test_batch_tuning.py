@@ -1,4 +1,4 @@
-"""Sia and Pollux: who measures what, how many devices it may have, what a restart costs, and which batch size follows."""
+"""Sia and Pollux: what jobs measure, how many devices they may have, what a restart costs, which batch size follows."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_pollux_lets_one_job_at_most_be_spread_over_a_node() -> None:
     for at, entry in enumerate(result.log):
         if entry.what in ("start", "preempt", "passed"):
             held[entry.job] = entry.devices if entry.what == "start" else ()
-        last = at + 1 == len(result.log) or result.log[at + 1].at != entry.at
+        last = at + 1 == len(result.log) or result.log[at + 1].time != entry.time
         if last:
             nodes = [node for devices in held.values() if len({device // 4 for device in devices}) > 1
                      for node in {device // 4 for device in devices}]  # fmt: skip

@@ -37,8 +37,9 @@ def test_steps_are_foretold_where_there_are_measurements() -> None:
     rows = [measured(*at) for at in ((1, 1, 16), (1, 1, 64), (1, 2, 32), (1, 4, 32), (2, 4, 16), (2, 8, 64))]
     model = fitted(rows)
     for row in rows:
-        assert predicted(model, row.nodes, row.replicas, row.local) == pytest.approx(row.step, rel=0.05)
-    assert predicted(model, 2, 6, 32) == pytest.approx(measured(2, 6, 32).step, rel=0.1)
+        assert predicted(model, row.nodes, row.replicas, row.local) == pytest.approx(row.step, rel=0.15)
+    assert predicted(model, 2, 6, 32) == pytest.approx(measured(2, 6, 32).step, rel=0.15)
+    assert predicted(fitted(rows, model), 2, 6, 32) == pytest.approx(predicted(model, 2, 6, 32), rel=0.02)
 
 
 def test_what_was_never_measured_is_free() -> None:
@@ -61,8 +62,8 @@ def test_quiet_gradients_keep_the_initial_batch_and_noisy_ones_the_largest() -> 
 def test_a_batch_that_does_not_fit_is_split_into_passes() -> None:
     found = best_sizes(TRUE, (1e-9, 1.0), (32, 256), (8, 64), [1], [1])
     assert (int(found.local[0]), int(found.passes[0])) == (64, 4)
-    alone = best_sizes(TRUE, (1e-9, 1.0), (32, 48), (8, 64), [1], [1])
-    assert int(alone.passes[0]) == 2  # one device alone accumulates for more than the initial batch
+    alone = best_sizes(TRUE, (1e-9, 1.0), (32, 256), (8, 256), [1], [1])  # two passes, though all of it would fit
+    assert (int(alone.local[0]), int(alone.passes[0])) == (128, 2)
 
 
 @settings(max_examples=40)
