@@ -63,7 +63,7 @@ INNER: dict[str, tuple[frozenset[str], ...]] = {
             "explain",
         ),
         "sim": (
-            "loop dice trace programs pagewords",
+            "loop dice trace programs pagewords goodput",
             "job",
             "traces cluster knowledge",
             "generate inflate specify run state failures",

@@ -250,7 +250,7 @@ class Simulation:
         return arrived
 
     def _impossible(self, job: Job) -> bool:
-        least = job.gpus if job.elastic is None else min(job.gpus, job.elastic[0])
+        least = min(job.gpus, job.devices_range(tunes=self.policy.tunes)[0])
         types = self.cluster.types
         if job.gpu_types:
             return least > sum(types.get(kind, 0) for kind in job.gpu_types)
@@ -346,7 +346,7 @@ class Simulation:
             raise PolicyError(f"job {job.id} runs on {job.gpu_type} only", where=what)
         if job.gpu_types and any(self.cluster.type_of[device] not in job.gpu_types for device in devices):
             raise PolicyError(f"job {job.id} runs on {', '.join(job.gpu_types)} only", where=what)
-        least, most = job.elastic or (1 if self.policy.transparent else job.gpus, job.gpus)
+        least, most = job.devices_range(transparent=self.policy.transparent, tunes=self.policy.tunes)
         if number != job.gpus and not least <= number <= most:
             raise PolicyError(f"job {job.id} runs on {job.gpus} devices, all or none, not on {number}", where=what)
         if isinstance(action, Start) and has:

@@ -20,6 +20,8 @@ class Scheduler(Protocol):
     rates: Rates
     transparent: bool
     """Any job may run on fewer devices than it asked for, without knowing it; else only those that are elastic."""
+    tunes: bool
+    """It chooses batch sizes: a job may have as many devices as its training profile allows."""
 
     def decide(self, moment: Trigger) -> Sequence[Action]:
         """What to do now; called once for each instant at which something happened."""

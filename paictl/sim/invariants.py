@@ -57,8 +57,7 @@ class Invariants:
             down = engine.hardware.down
             found += [f"device {device} is down and in use" for device in down if engine.occupancy.on(device)]
         for state in engine.live.values():
-            fewest = 1 if engine.policy.transparent else state.job.gpus
-            least, most = state.job.elastic or (fewest, state.job.gpus)
+            least, most = state.job.devices_range(transparent=engine.policy.transparent, tunes=engine.policy.tunes)
             number = len(state.devices)
             if number and number != state.job.gpus and not least <= number <= most:
                 found.append(f"job {state.job.id} has {number} devices of {state.job.gpus}")

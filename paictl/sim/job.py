@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 from paictl import i18n
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
+from paictl.sim.goodput import TrainingProfile
 from paictl.units import Millis
 
 NO_RATES: Mapping[str, float] = {}
@@ -141,6 +142,8 @@ class Job:
     """The run time that its user allows it; None: the user gave no limit."""
     facts: Mapping[str, float] = field(default_factory=lambda: NO_RATES)
     """Numbers that one policy alone needs, by name (`loss.b0`, `utility`, …); write the names in the policy's file."""
+    training: TrainingProfile | None = field(default=None, repr=False, compare=False)
+    """How fast it trains with other batch sizes and devices, for policies that choose both (`Policy.tunes`)."""
 
     def __post_init__(self) -> None:
         if self.gpus < (0 if self.cpu_milli > 0 else 1):
@@ -176,6 +179,12 @@ class Job:
     def milli(self) -> int:
         """Thousandths of devices that it needs in all."""
         return self.gpus * self.gpu_milli
+
+    def devices_range(self, *, transparent: bool = False, tunes: bool = False) -> tuple[int, int]:
+        """Fewest and most devices under a policy that is `transparent` or `tunes`."""
+        if tunes and self.training is not None:
+            return 1, max(self.gpus, self.training.most())
+        return self.elastic or (1 if transparent else self.gpus, self.gpus)
 
     @property
     def true_work(self) -> Millis:

@@ -22,6 +22,7 @@ class Knowledge(Enum):
     COLOCATION = "rate beside another model: coloc, beside"
     MODEL = "which network it trains: model"
     RATE = "how fast it runs now, measured: rate"
+    TRAINING = "what a job measures while it trains, and which batch sizes it may have: training, epoch"
     FACTS = "numbers for one policy alone: facts"
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from paictl.frozen import frozen
 from paictl.sim.cluster import Cluster, Devices
+from paictl.sim.goodput import BatchSize
 from paictl.sim.job import Job
 from paictl.sim.state import ONE, JobProgress
 
@@ -107,3 +108,38 @@ def _by_type(throughput: Mapping[str, float], kind: str) -> float:
 def _at_most(table: Mapping[int, float], number: int) -> float:
     listed = [key for key in table if key <= number]
     return table[max(listed)] if listed else 1.0
+
+
+class TrainingRates(Rates):
+    """For policies that choose batch sizes: how fast a job with a training profile goes follows from them.
+
+    `sizes` has the batch size of each such job that makes progress, by number; one that is not there stands still (it
+    restarts). The policy writes it, and names the job in an action so that its rate is set anew. Jobs without a profile
+    go as under any other policy.
+    """
+
+    def __init__(self, cluster: Cluster, *, overhead: float = 0.0) -> None:
+        super().__init__(cluster, overhead=overhead)
+        self.sizes: dict[int, BatchSize] = {}
+
+    def rate(self, state: JobProgress, company: Sequence[JobProgress]) -> int:
+        """From its placement, its batch size and the epoch that it is in."""
+        job, training = state.job, state.job.training
+        if training is None:
+            return super().rate(state, company)
+        if state.number not in self.sizes or not job.work:
+            return 0 if job.work else ONE
+        whole = job.work * ONE
+        speed = training.speed(
+            self.cluster.type_of[state.devices[0]], self.placement(state.devices), self.sizes[state.number],
+            training.epoch((whole - state.left) / whole),
+        )  # fmt: skip
+        return max(1, round(speed / 1000 / training.ends[-1] * whole * (1.0 - self.overhead)))
+
+    def placement(self, devices: Devices) -> tuple[int, ...]:
+        """How many of the devices are on each node, in the order of nodes."""
+        counts: dict[int, int] = {}
+        for device in devices:
+            node = self.cluster.node_of[device]
+            counts[node] = counts.get(node, 0) + 1
+        return tuple(counts.values())

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
+from math import ceil
 from typing import ClassVar
 
 from paictl.sim.cluster import Devices
+from paictl.sim.goodput import TrainingProfile
 from paictl.sim.job import Deadline, DeadlineKind, Share
 from paictl.sim.knowledge import Knowledge, KnowledgeError
 from paictl.sim.state import ONE, JobProgress
@@ -215,6 +217,27 @@ class JobView:
         return self._state.rate
 
     @property
+    def training(self) -> TrainingProfile | None:
+        """How it trains (TRAINING); of times of steps read only those of placements that it has run on."""
+        return self._state.job.training
+
+    def epoch(self, now: Millis) -> int:
+        """The epoch, from 0, of a job with a training profile (TRAINING)."""
+        state = self._state
+        training, whole = state.job.training, state.job.work * ONE
+        return training.epoch((whole - state.left_at(now)) / whole) if training is not None and whole else 0
+
+    def epoch_ends(self, now: Millis) -> Millis | None:
+        """When its epoch ends if nothing changes; None if it stands still or has no profile (TRAINING)."""
+        state = self._state
+        training = state.job.training
+        if training is None or not state.rate:
+            return None
+        left = state.job.work * ONE * (1 - training.ends[self.epoch(now)] / training.ends[-1])
+        begins = max(state.begins, now)
+        return Millis(begins + max(1, ceil((state.left_at(now) - left) / state.rate)))
+
+    @property
     def facts(self) -> Mapping[str, float]:
         """Numbers for one policy alone (FACTS)."""
         return self._state.job.facts
@@ -227,6 +250,7 @@ GUARDED: Mapping[str, Knowledge] = {
     "urge": Knowledge.DEADLINE, "deadlines": Knowledge.DEADLINE,
     "gpu_util": Knowledge.UTILISATION, "gpu_mem": Knowledge.UTILISATION, "coloc": Knowledge.COLOCATION,
     "beside": Knowledge.COLOCATION, "model": Knowledge.MODEL,
+    "training": Knowledge.TRAINING, "epoch": Knowledge.TRAINING, "epoch_ends": Knowledge.TRAINING,
     "rate": Knowledge.RATE, "facts": Knowledge.FACTS,
 }  # fmt: skip
 """Which declaration each field needs; fields that are not listed need none."""

@@ -69,6 +69,9 @@ class Policy(ABC):
     knows: frozenset[Knowledge] = NOTHING
     transparent: bool = False
     """Whether it can run any job on fewer devices than the job asked for."""
+    tunes: bool = False
+    """Whether it chooses batch sizes: a job with a training profile may then have any number of devices that the
+    profile allows, and `rates` must know what follows (`rates.TrainingRates`)."""
     shares: bool = False
     """Whether it places shares of devices, CPUs and memory. Under all others a share has a device of its own, and jobs
     without devices are left out."""

@@ -46,6 +46,8 @@ POLICIES: Mapping[str, str] = {
     "rounds": "rounds:FairRounds",
     "shockwave": "shockwave:Shockwave",
     "muri": "muri:Muri",
+    "pollux": "pollux:Pollux",
+    "sia": "sia:Sia",
     "edf": "edf:Edf",
     "edf-infeasible-last": "edf:EdfInfeasibleLast",
 }

@@ -20,13 +20,14 @@ from paictl.sim.traces.philly import PCS, PHILLY, PHILLY_LOG
 from paictl.sim.traces.pollux import POLLUX
 from paictl.sim.traces.sc17 import SC17
 from paictl.sim.traces.shockwave import SHOCKWAVE
+from paictl.sim.traces.sia import SIA
 from paictl.sim.traces.source import TraceError, TraceFile, source
 from paictl.sim.traces.synergy import SYNERGY
 from paictl.sim.traces.tiresias import MURI, TIRESIAS
 from paictl.units import Millis
 
 FORMATS: Final[tuple[Format, ...]] = (
-    NATIVE, LISTED, OPENB, SHOCKWAVE, CHRONUS, MURI, ITP, TIRESIAS, PHILLY, PCS, PHILLY_LOG, POLLUX, SC17, GAVEL,
+    NATIVE, LISTED, OPENB, SHOCKWAVE, CHRONUS, MURI, ITP, TIRESIAS, PHILLY, PCS, PHILLY_LOG, SIA, POLLUX, SC17, GAVEL,
     SYNERGY, HELIOS, ACME, PAI, SPOT,
 )  # fmt: skip
 """In the order in which they are tried: the particular ones before those that ask for less."""

@@ -145,7 +145,7 @@ COLUMNS: Final = (
     TraceColumn("limit", "limit", partial(_time, least=1), _seconds),
     TraceColumn("facts", "facts", _rates, _joined),
 )  # fmt: skip
-"""Every field of `Job` once; a test holds it to that."""
+"""Every field of `Job` once, but for `training`, which stands in profiles; a test holds it to that."""
 
 _BY_NAME: Final = {column.name: column for column in COLUMNS}
 _DEFAULTS: Final = {

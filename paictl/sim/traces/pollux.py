@@ -1,4 +1,8 @@
-"""Workloads of Pollux (OSDI'21): which model and batch size on how many devices; profiles say how long it takes."""
+"""Workloads of Pollux (OSDI'21): which model and batch size on how many devices; profiles say how long it takes.
+
+`work` is what a job takes with the devices and the batch size that its user asks for. What it takes with others is in
+its `training`: for policies that choose both.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +11,11 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from paictl.i18n import text
+from paictl.sim.goodput import TrainingProfile
 from paictl.sim.job import Job
 from paictl.sim.traces.base import Format, Rows, has
 from paictl.sim.traces.lines import SECOND, Line, RowError, table
-from paictl.sim.traces.profiles import EPOCHS, Application, application
+from paictl.sim.traces.profiles import EPOCHS, Application, application, validation
 from paictl.sim.traces.source import TraceFile
 from paictl.units import Millis
 
@@ -19,6 +24,10 @@ NODE: Final = 4
 _COUNTS: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 _LARGEST_LOCAL: Final = {"yolov3": 8}
 """Batch sizes of a replica that do not fit into memory although they were measured (their ``applications.py``)."""
+
+
+_FIXED: Final = {"ncf": 32768}
+"""Batch sizes that their simulator never tunes; such a job runs on one device."""
 
 
 class _Known(NamedTuple):
@@ -52,7 +61,20 @@ class _Profiles:
     def __init__(self, source: TraceFile) -> None:
         self.source = source
         self._applications: dict[str, Application | None] = {}
+        self._folders: dict[str, str] = {}
         self._known: dict[tuple[str, int, int], _Known] = {}
+        self._trainings: dict[str, TrainingProfile] = {}
+
+    def training(self, name: str) -> TrainingProfile:
+        """The profile of an application that `of` has found."""
+        if name not in self._trainings:
+            known, folder = self._applications[name], self._folders[name]
+            assert known is not None  # noqa: S101 `of` has raised otherwise
+            largest = {"": _LARGEST_LOCAL[name]} if name in _LARGEST_LOCAL else {}
+            self._trainings[name] = TrainingProfile(
+                name, EPOCHS[name], {"": known}, validation(self.source, folder), largest, fixed=_FIXED.get(name, 0)
+            )
+        return self._trainings[name]
 
     def of(self, name: str, batch: int, replicas: int) -> _Known:
         key = (name, batch, replicas)
@@ -62,8 +84,11 @@ class _Profiles:
 
     def _make(self, name: str, batch: int, replicas: int) -> _Known:
         if name not in self._applications:
-            folders = (f"../traces/{name}", f"traces/{name}", name)
-            self._applications[name] = next((a for f in folders if (a := application(self.source, f))), None)
+            self._applications[name] = None
+            for folder in (f"../traces/{name}", f"traces/{name}", name):
+                if (found := application(self.source, folder)) is not None:
+                    self._applications[name], self._folders[name] = found, folder
+                    break
         known = self._applications[name]
         if known is None:
             raise RowError(
@@ -107,7 +132,7 @@ def _row(line: Line, profiles: _Profiles) -> Job:
         work=Millis(round(known.steps * base * SECOND)), iterations=math.ceil(known.steps),
         elastic=(min(known.seconds), max(known.seconds)),
         scaling={count: base / seconds for count, seconds in known.seconds.items()}, spread=known.spread,
-        facts={"batch_size": batch, "epochs": EPOCHS[name]},
+        facts={"batch_size": batch, "epochs": EPOCHS[name]}, training=profiles.training(name),
     )  # fmt: skip
 
 

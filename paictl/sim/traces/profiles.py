@@ -11,12 +11,11 @@ import csv
 import json
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
-from functools import cached_property
-from math import fsum
 from typing import Any, Final
 
 from paictl import i18n
 from paictl.frozen import frozen, frozen_caching
+from paictl.sim.goodput import StepTimes
 from paictl.sim.job import BadRow
 from paictl.sim.traces.lines import SECOND, table
 from paictl.sim.traces.source import TraceError, TraceFile
@@ -81,63 +80,40 @@ def _job_type(text: str) -> JobType:
 
 
 @frozen_caching
-class Application:
-    """One model of Pollux' workloads. Times are seconds."""
+class Application(StepTimes):
+    """One model of Pollux' workloads on one type of device. Times are seconds."""
 
     name: str
-    placements: Mapping[tuple[int, ...], tuple[tuple[int, float, float], ...]]
-    """Replicas on each node, smallest rotation -> (batch size of a replica, time of a step, of its synchronisation)."""
-    scalability: tuple[tuple[int, int, int, float, float], ...]
-    """(nodes, replicas, batch size of a replica, time of a step, of its synchronisation), one replica a node."""
     iterations: Mapping[int, tuple[int, ...]]
     """Batch size -> steps done when each epoch ends."""
 
-    @cached_property
-    def _spread(self) -> Any:
-        from scipy.interpolate import LinearNDInterpolator
-
-        points: dict[tuple[int, int, int], list[tuple[float, float]]] = {}
-        for placement, rows in self.placements.items():
-            for batch, step, sync in rows:
-                points.setdefault((len(placement), sum(placement), batch), []).append((step, sync))
-        for nodes, replicas, batch, step, sync in self.scalability:
-            points.setdefault((nodes, replicas, batch), []).append((step, sync))
-        keys = sorted(points)
-        means = [[fsum(one[i] for one in points[key]) / len(points[key]) for i in (0, 1)] for key in keys]
-        return LinearNDInterpolator(keys, means)
-
-    def step(self, placement: tuple[int, ...], batch: float) -> tuple[float, float] | None:
-        """(Time of a step, part of it for synchronisation) with so many replicas on each node, and a batch each.
-
-        Linear between measured batch sizes of the same placement; of one that was not measured, linear between
-        (nodes, replicas, batch size). None outside of what was measured.
-        """
-        used = tuple(replicas for replicas in placement if replicas)
-        key = min((used[i:] + used[:i] for i in range(len(used))), default=())
-        rows = self.placements.get(key)
-        if rows is None:
-            step, sync = (float(value) for value in self._spread([min(len(used), 16), sum(used), batch])[0])
-            return None if step != step else (step, sync)
-        if not rows[0][0] <= batch <= rows[-1][0]:
-            return None
-        after = max(1, bisect_left(rows, batch, key=lambda row: row[0]))
-        (low, *first), (high, *second) = rows[after - 1], rows[after]
-        part = (batch - low) / (high - low)
-        step, sync = (a + (b - a) * part for a, b in zip(first, second, strict=True))
-        return step, sync
-
     def steps(self, batch: int, epochs: int) -> float | None:
         """Steps with a (whole) batch size until so many epochs of progress; linear between measured batch sizes."""
-        known = sorted(self.iterations)
-        if not known or not known[0] <= batch <= known[-1]:
-            return None
-        after = bisect_left(known, batch)
-        high = self.iterations[known[after]][epochs - 1]
-        if known[after] == batch:
-            return float(high)
-        low = self.iterations[known[after - 1]][epochs - 1]
-        part = (batch - known[after - 1]) / (known[after] - known[after - 1])
-        return low + (high - low) * part
+        return _steps_until(self.iterations, batch, epochs)
+
+
+def application_steps(near: TraceFile, folder: str, batch: int, epochs: int) -> float | None:
+    """The same from the files of a folder alone; None outside of what was measured."""
+    return _steps_until(_iterations(near, folder), batch, epochs)
+
+
+def _iterations(near: TraceFile, folder: str) -> dict[int, tuple[int, ...]]:
+    return {
+        batch: tuple(int(float(row["iteration"])) for row in _rows(file)) for batch, file in _validations(near, folder)
+    }
+
+
+def _steps_until(iterations: Mapping[int, tuple[int, ...]], batch: int, epochs: int) -> float | None:
+    known = sorted(iterations)
+    if not known or not known[0] <= batch <= known[-1]:
+        return None
+    after = bisect_left(known, batch)
+    high = iterations[known[after]][epochs - 1]
+    if known[after] == batch:
+        return float(high)
+    low = iterations[known[after - 1]][epochs - 1]
+    part = (batch - known[after - 1]) / (known[after] - known[after - 1])
+    return low + (high - low) * part
 
 
 EPOCHS: Final = {"bert": 2, "cifar10": 100, "ncf": 10, "imagenet": 90, "deepspeech2": 80, "yolov3": 50}
@@ -149,29 +125,64 @@ _BATCHES: Final = (
 )  # fmt: skip
 """Batch sizes of which some application has a file."""
 
+_GRADIENTS: Final = ("progress", "grad_sqr", "grad_var")
+
 
 def application(near: TraceFile, folder: str) -> Application | None:
     """The profile in a folder (``../traces/cifar10``) beside a file; None if it is not there."""
-    placements = near.sibling(f"{folder}/placements.csv")
-    scalability = near.sibling(f"{folder}/scalability.csv")
+    if (times := step_times(near, folder)) is None:
+        return None
+    return Application(times.placements, times.scalability, folder.rsplit("/", 1)[-1], _iterations(near, folder))
+
+
+def step_times(near: TraceFile, folder: str, kind: str = "") -> StepTimes | None:
+    """Times of steps in a folder beside a file, on a type of device where there are several; None if not there.
+
+    Raises `TraceError` with the file and line at fault.
+    """
+    end = f"-{kind}.csv" if kind else ".csv"
+    placements = near.sibling(f"{folder}/placements{end}")
+    scalability = near.sibling(f"{folder}/scalability{end}")
     if placements is None or scalability is None:
         return None
     found: dict[tuple[int, ...], list[tuple[int, float, float]]] = {}
-    for row in _rows(placements):
-        key = tuple(int(digit) for digit in row["placement"])
-        found.setdefault(key, []).append((int(row["local_bsz"]), float(row["step_time"]), float(row["sync_time"])))
+    for placement, size, step, sync in _numbers(placements, "placement", "local_bsz", "step_time", "sync_time"):
+        key = tuple(int(digit) for digit in str(int(placement)))
+        found.setdefault(key, []).append((int(size), step, sync))
     spread = tuple(
-        (int(row["num_nodes"]), int(row["num_replicas"]), int(row["local_bsz"]), float(row["step_time"]),
-         float(row["sync_time"]))
-        for row in _rows(scalability)
-    )  # fmt: skip
-    return Application(
-        folder.rsplit("/", 1)[-1],
-        {key: tuple(sorted(rows)) for key, rows in found.items()},
-        spread,
-        {batch: tuple(int(float(row["iteration"])) for row in _rows(file))
-         for batch in _BATCHES if (file := near.sibling(f"{folder}/validation-{batch}.csv")) is not None},
-    )  # fmt: skip
+        (int(nodes), int(replicas), int(size), step, sync)
+        for nodes, replicas, size, step, sync in _numbers(
+            scalability, "num_nodes", "num_replicas", "local_bsz", "step_time", "sync_time"
+        )
+    )
+    return StepTimes({key: tuple(sorted(rows)) for key, rows in found.items()}, spread)
+
+
+def validation(near: TraceFile, folder: str) -> dict[int, tuple[tuple[float, float, float], ...]]:
+    """Batch size -> of each epoch progress at its end and gradients (squared norm, variance), from a folder."""
+    return {
+        batch: tuple((progress, sqr, var) for progress, sqr, var in _numbers(file, *_GRADIENTS))
+        for batch, file in _validations(near, folder)
+    }
+
+
+def _validations(near: TraceFile, folder: str) -> Iterator[tuple[int, TraceFile]]:
+    for batch in _BATCHES:
+        if (file := near.sibling(f"{folder}/validation-{batch}.csv")) is not None:
+            yield batch, file
+
+
+def _numbers(source: TraceFile, *columns: str) -> Iterator[tuple[float, ...]]:
+    for line, row in enumerate(_rows(source), 2):
+        try:
+            yield tuple(float(row[column]) for column in columns)
+        except (KeyError, TypeError, ValueError) as error:
+            raise TraceError(
+                i18n.text("is not a {what}: {kind} {reason}", what="profile of Pollux", kind=type(error).__name__,
+                          reason=error),
+                where=f"{source.name}:{line}",
+                hint="compare it with the published file",
+            ) from None  # fmt: skip
 
 
 def _rows(source: TraceFile) -> Iterator[dict[str, str]]:

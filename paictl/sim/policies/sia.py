@@ -1,0 +1,246 @@
+"""Sia: for each job a type and a number of devices at once, by an integer program in each round."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from paictl.frozen import frozen
+from paictl.sim.cluster import Devices
+from paictl.sim.placement.nodes import NodeBook
+from paictl.sim.policies.base import Setup
+from paictl.sim.policies.batch_tuning import MOST_REPLICAS, BatchTuning, Learner, TuningParameters
+from paictl.sim.policies.parameters import parameter
+from paictl.sim.programs.configurations import Option, chosen
+from paictl.sim.view import JobView
+
+_BELIEVED: Final = 30.0
+"""Seconds that a restart is taken to cost where a trace does not say."""
+
+
+@frozen
+class SiaParameters(TuningParameters):
+    """`sia:power=-0.5`; the defaults are those of the published runs."""
+
+    power: float = parameter(-0.5, "goodput counts to this power: the lower, the fairer", least=-10.0, most=-0.01)
+    idle: float = parameter(1.1, "what a job without devices costs; its least configuration costs 1", least=0.01)
+    most: int = parameter(256, "how many jobs a round looks at, those that run and then the oldest", least=1)
+
+
+class Configuration(NamedTuple):
+    """Devices of one type."""
+
+    kind: str
+    nodes: int
+    replicas: int
+
+
+class Sia(BatchTuning):
+    """Chooses one configuration (type, nodes, devices) for each job, so that normalised goodput is large and fair.
+
+    Goodput is what a job's own measurements foretell, on a type that it has not tried by how fast one device is there.
+    A job may at most double the devices that it has tried. Example: `sia:interval=60`.
+    """
+
+    id = "sia"
+    title = "goodput of elastic jobs on mixed devices, by an integer program each round"
+    paper = "Jayaram Subramanya et al., SOSP'23; siasosp23/artifacts@aaf7a0d"
+    Parameters = SiaParameters
+    choices = (
+        "configurations are powers of two within a node, then whole nodes",
+        "the first start is on one device, as nothing is known yet",
+        "of several optima HiGHS takes another than CBC: values are rounded to two digits, as in the published code",
+        "how long a job will restart is known by its application, as in the published code; 30 s where a trace says "
+        "nothing",
+        "a job without a training profile runs on the devices that it asks for (or is elastic to), on any type by its "
+        "rates; a round in which nobody came or ended, and nobody measures, changes nothing",
+        "a job that changes only its nodes, not how many devices it has on each, goes on at once",
+    )
+
+    def __init__(self, parameters: SiaParameters, setup: Setup) -> None:
+        super().__init__(parameters, setup)
+        self._given: dict[int, Configuration] = {}
+        self._goodputs: dict[int, tuple[int, int, dict[Configuration, float]]] = {}
+        """By job: version of what it knows, limit, values of its configurations."""
+        self._sizes = {kind: max(node.devices for node in self.cluster.nodes if node.type == kind)
+                       for kind in self.cluster.types}  # fmt: skip
+        self._configurations = {kind: self._all(kind) for kind in self.cluster.types}
+        self._programs = 0
+
+    def _all(self, kind: str) -> list[Configuration]:
+        size, total = self._sizes[kind], self.cluster.types[kind]
+        within = [1 << power for power in range(size.bit_length()) if 1 << power < size]
+        whole = range(size, min(total, max(MOST_REPLICAS, size)) + 1, size)
+        return [Configuration(kind, -(-number // size), number) for number in (*within, *whole)]
+
+    def left(self, job: JobView, /) -> None:
+        """Forget it."""
+        self._given.pop(job.number, None)
+        self._goodputs.pop(job.number, None)
+
+    def counted(self) -> Mapping[str, float]:
+        """Also how many programs were solved."""
+        return {**super().counted(), "programs": self._programs}
+
+    # --- the program
+
+    def turn(self) -> None:
+        """Solve it, and place what it says."""
+        jobs = self._considered()
+        options = [self._options(job) for job in jobs]
+        fixed = {
+            place: self._given[job.number] for place, job in enumerate(jobs)
+            if job.number in self._given and self.restarting(job)
+        }  # fmt: skip
+        found = chosen(
+            [[Option(config.kind, config.replicas, cost) for config, cost in row.items()] for row in options],
+            self.cluster.types, self.p.idle,
+            {place: list(options[place]).index(config) for place, config in fixed.items()},
+        )  # fmt: skip
+        self._programs += 1
+        wanted = {
+            job.number: list(row)[place] for job, row, place in zip(jobs, options, found, strict=True)
+            if place is not None
+        }  # fmt: skip
+        self._place(wanted)
+
+    def _considered(self) -> Sequence[JobView]:
+        """Jobs that run, then the oldest."""
+        jobs = list(self.jobs.values())
+        if len(jobs) <= self.p.most:
+            return jobs
+        jobs.sort(key=lambda job: (not job.running, job.number))
+        return sorted(jobs[: max(self.p.most, len(self._given))], key=lambda job: job.number)
+
+    def _options(self, job: JobView) -> dict[Configuration, float]:
+        """What each configuration costs the objective."""
+        learner, held = self.learners.get(job.number), self._given.get(job.number)
+        values = self._asked(job) if learner is None else self._valued(job, learner)
+        if held is not None and held not in values:
+            values = {**values, held: 1.0}
+        factor = self._factor(job, learner) if held is not None else 1.0
+        return {
+            config: round((value * (1.0 if config == held else factor)) ** self.p.power, 2) if value * factor > 0
+            else self.p.idle * 1e3
+            for config, value in values.items()
+        }  # fmt: skip
+
+    def _factor(self, job: JobView, learner: Learner | None) -> float:
+        """What is left of a job's goodput if it restarts now."""
+        cost = _BELIEVED if learner is None else learner.training.believed
+        age = (self.now - job.submit) / 1000
+        return max(0.0, age - self.restarts_of(job) * cost) / (age + cost) if age >= cost else 1.0
+
+    def _valued(self, job: JobView, learner: Learner) -> dict[Configuration, float]:
+        """Goodputs by the least of them."""
+        kinds = [kind for kind in self.cluster.types if learner.training.times(kind) and job.gpu_type in (None, kind)]
+        tried = [kind for kind in kinds if learner.most(kind)]
+        if not tried:
+            return {Configuration(kind, 1, 1): 1.0 for kind in kinds}
+        limit = max(
+            min(max(2 * learner.most(kind), 1), MOST_REPLICAS, learner.training.replicas(kind)) for kind in kinds
+        )
+        known = self._goodputs.get(job.number)
+        if known is None or known[:2] != (learner.version, limit):
+            known = learner.version, limit, self._compute(job, learner, kinds, tried[0], limit)
+            self._goodputs[job.number] = known
+        return known[2]
+
+    def _compute(
+        self, job: JobView, learner: Learner, kinds: Sequence[str], first: str, limit: int
+    ) -> dict[Configuration, float]:
+        training = learner.training
+        bound = training.bound or int(job.facts.get("batch_size", training.batches[1]))
+        goodputs: dict[Configuration, float] = {}
+        for kind in kinds:
+            rows = [config for config in self._configurations[kind] if config.replicas <= limit]
+            replicas = [config.replicas for config in rows]
+            like, ratio = kind, 1.0
+            if not learner.most(kind):
+                like, ratio = first, self._ratio(training.times(kind), training.times(first))
+            size = self._sizes[like]
+            nodes = [config.nodes if like == kind else -(-config.replicas // size) for config in rows]
+            found = learner.goodputs(like, nodes, replicas, bound).goodput * ratio
+            goodputs |= {config: float(value) for config, value in zip(rows, found, strict=True) if value > 0}
+        least = min(goodputs.values(), default=1.0)
+        return {config: value / least for config, value in goodputs.items()}
+
+    @staticmethod
+    def _ratio(one: object, other: object) -> float:
+        here, there = getattr(one, "alone", 0.0), getattr(other, "alone", 0.0)
+        return here / there if here and there else 1.0
+
+    def _asked(self, job: JobView) -> dict[Configuration, float]:
+        """Of a job without a profile: the devices that it asks for, and those that it is elastic to."""
+        least, most = job.elastic or (job.gpus, job.gpus)
+        values: dict[Configuration, float] = {}
+        for kind, total in self.cluster.types.items():
+            rate = job.throughput.get(kind, 0.0) if job.throughput else 1.0
+            if rate <= 0 or job.gpu_type not in (None, kind):
+                continue
+            numbers = {config.replicas for config in self._configurations[kind] if least <= config.replicas <= most}
+            for number in sorted({*numbers, job.gpus}):
+                if number <= total:
+                    scaled = 1.0 if number == job.gpus else job.scaling.get(number, number / job.gpus)
+                    values[Configuration(kind, -(-number // self._sizes[kind]), number)] = rate * scaled
+        lowest = min(values.values(), default=1.0)
+        weight = job.gpus if job.elastic is None else 1
+        return {config: weight * value / lowest for config, value in values.items() if value > 0}
+
+    # --- places
+
+    def _place(self, wanted: Mapping[int, Configuration]) -> None:
+        """Whoever keeps its configuration stays where it is, unless another one would be spread over more nodes."""
+        placed: dict[int, Devices] = {}
+        for kind in self.cluster.types:
+            numbers = [number for number, config in wanted.items() if config.kind == kind]
+            stay = {number: self.held(self.jobs[number]) for number in numbers
+                    if self._given.get(number) == wanted[number]}  # fmt: skip
+            found = self._packed(kind, wanted, numbers, stay, tight=True)
+            placed |= found if found is not None else self._packed(kind, wanted, numbers, {}, tight=False) or {}
+        for number in [number for number in self._given if number not in wanted]:
+            self.take(self.jobs[number])
+        moved = [number for number in wanted if self.held(self.jobs[number]) != placed[number]]
+        before = {number: self.held(self.jobs[number]) for number in moved}
+        for number in moved:
+            if before[number]:
+                self.take(self.jobs[number])
+        for number in moved:
+            old, devices = before[number], placed[number]
+            same = bool(old) and self._given.get(number) == wanted[number] and self._alike(old, devices)
+            self.start_on(self.jobs[number], devices, restart=not same)
+        self._given = dict(wanted)
+
+    def _alike(self, old: Devices, new: Devices) -> bool:
+        return sorted(self.rates.placement(old)) == sorted(self.rates.placement(new))
+
+    def _packed(
+        self,
+        kind: str,
+        wanted: Mapping[int, Configuration],
+        numbers: Sequence[int],
+        stay: Mapping[int, Devices],
+        *,
+        tight: bool,
+    ) -> dict[int, Devices] | None:
+        """Devices for each, large ones first, whole nodes before parts; None if that is not `tight` any more."""
+        book = NodeBook(self.cluster)
+        for devices in stay.values():
+            book.claim(devices)
+        placed = dict(stay)
+        for number in sorted((n for n in numbers if n not in stay), key=lambda n: (-wanted[n].replicas, n)):
+            config, taken = wanted[number], list[int]()
+            nodes = 0
+            while len(taken) < config.replicas:
+                rest = config.replicas - len(taken)
+                free, node = min(
+                    ((free, row[0]) for pool in book.pools_for(kind) for free, row in enumerate(pool.by_free)
+                     if free and row),
+                    key=lambda at: (at[0] < rest, at[0] if at[0] >= rest else -at[0], at[1]),
+                )  # fmt: skip
+                taken += book.take(node, min(free, rest))
+                nodes += 1
+            if tight and nodes > config.nodes:
+                return None
+            placed[number] = tuple(sorted(taken))
+        return placed

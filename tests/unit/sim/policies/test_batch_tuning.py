@@ -1,0 +1,149 @@
+"""Sia and Pollux: what jobs measure, how many devices they may have, what a restart costs, which batch size follows."""
+
+from __future__ import annotations
+
+import pytest
+
+from paictl.sim.cluster import ClusterShape, homogeneous, mixed
+from paictl.sim.goodput import BatchSize, StepTimes, TrainingProfile
+from paictl.sim.invariants import Invariants
+from paictl.sim.job import Job
+from paictl.sim.run import RunResult
+from paictl.sim.simulate import simulate
+from paictl.units import Millis
+
+POLLUX = "pollux:population=20,generations=15"
+
+
+def times(sample: float, network: float, most: int = 64) -> StepTimes:
+    """A step takes so long for each sample of a replica; the network, where there are several, so long."""
+    rows = {
+        placement: tuple(
+            (size, 0.01 + sample * size + wire, wire) for size in (8, 16, 32, most)
+        )
+        for placement in ((1,), (2,), (3,), (4,), (4, 4), (1, 1), (2, 2), (3, 3), (1, 2), (1, 3), (1, 4), (2, 3),
+                          (2, 4), (3, 4))
+        for wire in [0.0 if placement == (1,) else network * (3 if len(placement) > 1 else 1)]
+    }  # fmt: skip
+    spread = tuple((4, 4 * n, size, 0.01 + sample * size + 4 * network, 4 * network) for n in (1, 4)
+                   for size in (8, 64))  # fmt: skip
+    return StepTimes(rows, spread)
+
+
+def profile(*, epochs: int = 10, steps: float = 400.0, var: float = 50.0, **types: StepTimes) -> TrainingProfile:
+    """Gradients so noisy that large batches are worth it; epochs of equal length."""
+    found = {kind.replace("any", ""): one for kind, one in types.items()} or {"": times(0.002, 0.005)}
+    rows = tuple(((epoch + 1) * steps, 1.0, var) for epoch in range(epochs))
+    return TrainingProfile("net", epochs, found, {32: rows, 512: rows}, {}, restart=20.0, believed=30.0)
+
+
+def job(name: str, training: TrainingProfile, at: float = 0, gpus: int = 1) -> Job:
+    return Job(name, Millis(round(at * 1000)), gpus, Millis(1_000_000), model="net", training=training)
+
+
+def play(jobs: list[Job], cluster: ClusterShape, policy: str) -> RunResult:
+    return simulate(jobs, cluster, policy, log=True, check=Invariants())
+
+
+def sizes(result: RunResult, name: str) -> list[int]:
+    return [len(entry.devices) for entry in result.log if entry.job == name and entry.what == "start"]
+
+
+def test_progress_is_gain_by_time_of_a_step() -> None:
+    one = profile(slow=times(0.002, 0.005))
+    # 4 passes of 16 on 2 devices: a batch of 128, four times the initial one
+    gain = (50 + 1) / (50 / 4 + 1)
+    step, sync = 0.01 + 0.002 * 16 + 0.005, 0.005
+    assert one.speed("slow", (2,), BatchSize(16, 4), 3) == pytest.approx(gain / (step + 3 * (step - sync)))
+
+
+def test_an_epoch_is_found_by_progress_and_the_last_one_never_ends() -> None:
+    one = profile(epochs=4)
+    assert [one.epoch(part) for part in (0.0, 0.249, 0.25, 0.5, 0.99, 1.0)] == [0, 0, 1, 2, 3, 3]
+
+
+@pytest.mark.parametrize("policy", ["sia", POLLUX])
+def test_a_job_alone_doubles_what_it_has_tried_until_more_does_not_help(policy: str) -> None:
+    result = play([job("a", profile())], homogeneous(2, 4), policy)
+    tried = sizes(result, "a")
+    assert tried[0] == 1
+    assert all(after <= 2 * max(tried[: place + 1]) for place, after in enumerate(tried[1:]))
+    assert max(tried) >= 4
+    assert result.outcomes[0].ending.value == "passed"
+
+
+@pytest.mark.parametrize("policy", ["sia", POLLUX])
+def test_nothing_happens_between_intervals_and_a_restart_makes_no_progress(policy: str) -> None:
+    result = play([job("a", profile(), at=10)], homogeneous(1, 1), policy)
+    outcome = result.outcomes[0]
+    assert outcome.first_start == 60_000
+    # one device for good: 20 s of restart, then a first epoch or interval with the initial batch, then the best one
+    slowest = 4000 * (0.01 + 0.002 * 32)
+    assert 80 < (outcome.end or 0) / 1000 < 80 + slowest
+    assert outcome.preemptions == 0
+
+
+@pytest.mark.parametrize("policy", ["sia", POLLUX])
+def test_noisy_gradients_make_a_larger_batch_worth_it_and_quiet_ones_do_not(policy: str) -> None:
+    noisy, quiet = (
+        play([job("a", profile(var=var))], homogeneous(1, 4), policy).outcomes[0].end or 0 for var in (1e4, 1e-4)
+    )
+    assert noisy < 0.9 * quiet
+
+
+def test_sia_takes_the_faster_type_before_it_was_tried_there() -> None:
+    """One device of each type is tried; from then on the ratio of one-device speeds says how fast the other is."""
+    training = profile(slow=times(0.004, 0.005), fast=times(0.001, 0.005))
+    cluster = mixed([("slow", 1, 4), ("fast", 1, 4)])
+    result = play([job("a", training), job("b", training)], cluster, "sia")
+    last = {entry.job: entry.devices for entry in result.log if entry.what == "start"}
+    assert any(min(devices) >= 4 for devices in last.values())
+    assert result.counters["restarts"] >= 1
+
+
+def test_sia_never_mixes_types_and_keeps_configurations_to_powers_of_two_and_whole_nodes() -> None:
+    training = profile(slow=times(0.004, 0.005), fast=times(0.001, 0.005))
+    jobs = [job(f"j{n}", training, at=30 * n) for n in range(6)]
+    result = play(jobs, mixed([("slow", 2, 4), ("fast", 1, 4)]), "sia")
+    for entry in result.log:
+        if entry.what == "start":
+            assert len({device >= 8 for device in entry.devices}) == 1
+            assert len(entry.devices) in (1, 2, 4, 8)
+    assert all(outcome.ending.value == "passed" for outcome in result.outcomes)
+
+
+def test_pollux_lets_one_job_at_most_be_spread_over_a_node() -> None:
+    jobs = [job(f"j{n}", profile(), at=20 * n) for n in range(5)]
+    result = play(jobs, homogeneous(3, 4), POLLUX)
+    held: dict[str, tuple[int, ...]] = {}
+    for at, entry in enumerate(result.log):
+        if entry.what in ("start", "preempt", "passed"):
+            held[entry.job] = entry.devices if entry.what == "start" else ()
+        last = at + 1 == len(result.log) or result.log[at + 1].time != entry.time
+        if last:
+            nodes = [node for devices in held.values() if len({device // 4 for device in devices}) > 1
+                     for node in {device // 4 for device in devices}]  # fmt: skip
+            assert len(nodes) == len(set(nodes))
+
+
+@pytest.mark.parametrize("policy", ["sia", POLLUX])
+def test_jobs_without_a_profile_get_exactly_what_they_ask_for(policy: str) -> None:
+    jobs = [Job("big", Millis(0), 8, Millis(100_000)), Job("odd", Millis(0), 3, Millis(100_000)),
+            Job("small", Millis(1_000), 1, Millis(50_000))]  # fmt: skip
+    result = play(jobs, homogeneous(3, 4), policy)
+    assert {outcome.id: outcome.ending.value for outcome in result.outcomes} == dict.fromkeys(
+        ("big", "odd", "small"), "passed"
+    )
+    assert {outcome.id: outcome.service // max(1, outcome.ran) for outcome in result.outcomes} == {
+        "big": 8, "odd": 3, "small": 1,
+    }  # fmt: skip
+
+
+def test_the_seed_alone_decides_a_search() -> None:
+    jobs = [job(f"j{n}", profile(), at=20 * n) for n in range(4)]
+    ends = [
+        [outcome.end for outcome in simulate(jobs, homogeneous(2, 4), POLLUX, seed=seed).outcomes]
+        for seed in (1, 1, 2, 3)
+    ]
+    assert ends[0] == ends[1]
+    assert len({str(one) for one in ends}) > 1
