@@ -130,7 +130,7 @@ class HostsApi:
 
 
 def patiently(ask: Callable[[], T]) -> T:
-    """Ask again while nobody answers, or the server cannot answer yet (an admission plugin says 403 then)."""
+    """Ask again while nobody answers, or the server cannot answer yet."""
     end = time.monotonic() + PATIENCE
     while True:
         try:
@@ -145,4 +145,5 @@ def patiently(ask: Callable[[], T]) -> T:
 
 
 def _passing(error: RefusedError) -> bool:
-    return error.status in (429, 500, 502, 503, 504) or (error.status in (401, 403) and "not yet ready" in str(error))
+    """An API server that has just started knows neither accounts nor rights."""
+    return error.status in (401, 403, 429, 500, 502, 503, 504)
