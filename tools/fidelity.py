@@ -13,7 +13,6 @@ It prints mean JCT and makespan of both sides, their difference, and these delay
 from __future__ import annotations
 
 import argparse
-import heapq
 import http.client
 import json
 import math
@@ -189,8 +188,9 @@ class Replay:
         said = time.monotonic()
         while len(self.ends) < len(jobs):
             running = [(self._end(course), course.number) for course in self.courses if course.since is not None]
-            instants = [coming[-1].job.submit] if coming else []
-            self.now = min([*instants, *(end for end, _ in running)])
+            instants = [*([coming[-1].job.submit] if coming else []), *(end for end, _ in running)]
+            assert instants, f"nothing runs, and these wait:\n{self.api.plight(self.pods.now())}"
+            self.now = min(instants)
             for end, number in sorted(running):
                 if end == self.now:
                     self._finish(self.courses[number])
@@ -348,15 +348,15 @@ def main() -> None:
 
 
 def shared(jobs: Sequence[Job], nodes: int) -> Json:
-    """Nodes promised to the tenants of a trace by the device time that their guaranteed jobs ask for, one at least."""
-    time_of: dict[str, int] = {}
+    """Nodes promised to the tenants of a trace by the device time of their guaranteed jobs, enough for the largest."""
+    time_of, least = dict[str, int](), dict[str, int]()
     for job in jobs:
-        time_of[job.vc] = time_of.get(job.vc, 0) + (job.gpus * job.work if job.share is Share.GUARANTEED else 0)
-    total, left = sum(time_of.values()), nodes
-    quotas = {vc: max(1, nodes * own // total) for vc, own in sorted(time_of.items())}
-    left -= sum(quotas.values())
-    for vc in heapq.nlargest(max(left, 0), quotas, key=lambda vc: time_of[vc]):
-        quotas[vc] += 1
+        mine = job.share is Share.GUARANTEED
+        time_of[job.vc] = time_of.get(job.vc, 0) + mine * job.gpus * job.work
+        least[job.vc] = max(least.get(job.vc, 1), mine * -(-job.gpus // NODE))
+    quotas = dict(sorted(least.items()))
+    for _ in range(nodes - sum(quotas.values())):
+        quotas[max(quotas, key=lambda vc: time_of[vc] / quotas[vc])] += 1
     return configuration(nodes, quotas)
 
 
