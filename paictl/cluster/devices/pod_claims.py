@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
-from typing import Any
+from typing import Any, Final
 
 from paictl.cluster.devices.claims import MOST, ClaimError, ResourceClaim, assign, check_requests, claim_names
 from paictl.cluster.devices.directory import DeviceDirectory
@@ -18,6 +18,9 @@ from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.remote.kube import pods
 from paictl.remote.kube.client import MERGE, KubeClient
+
+FREEING: Final = 3.0
+"""Seconds that kube-controller-manager may take to free the claims of a pod that is gone before others are told."""
 
 
 class ClaimPendingError(ClaimError):
@@ -156,6 +159,22 @@ class PodClaims:
                     f"device {index} of node {node} cannot be used: {known.bad.get(index, 'there is none')}"
                 )
         return [known.devices[index] for index in indexes]
+
+    def leaving(self, places: Iterable[tuple[str, Sequence[int]]]) -> str:
+        """Which claim of a pod that is gone still holds devices of these nodes and indexes; empty if none does.
+
+        kube-controller-manager frees devices a moment after their pod has gone, or later where it is down.
+        """
+        if self.ledger.leaving_since is None:
+            return ""
+        known = ((self.directory.of(node).devices, indexes) for node, indexes in places)
+        key = self.ledger.leaving(devices[at].key for devices, indexes in known for at in indexes if at in devices)
+        return f"pod waits for kube-controller-manager to free claim {key}, whose pod is gone" if key else ""
+
+    def frees_by_itself(self, now: float) -> bool:
+        """Whether what `leaving` waits for is over in a moment, as far as anybody can know: nobody needs to be told."""
+        since = self.ledger.leaving_since
+        return since is None or now - since < FREEING
 
     def disagreement(self, uid: str, node: str, indexes: Sequence[int]) -> str:
         """How a placed pod's claims differ from its annotation; empty if they agree or it has none."""
