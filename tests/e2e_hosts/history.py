@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.client
 import json
 import threading
-import time
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from contextlib import suppress
@@ -155,8 +154,11 @@ class Gangs:
         self.longest = 0.0
         """Seconds that a gang was in part: bindings take time, and longer while a program starts again."""
 
-    def look(self, pods: Mapping[str, Json], gone: set[str], deleted: set[str]) -> list[str]:
-        """Gangs in part now, with seconds; `deleted` are the pods that the test has deleted."""
+    def look(self, pods: Mapping[str, Json], gone: set[str], deleted: set[str], now: float) -> list[str]:
+        """Gangs in part now, with seconds; `deleted` are the pods that the test has deleted.
+
+        `now` are seconds of a clock that stands still while there is no API server: nobody can bind then.
+        """
         members: dict[str, list[str]] = defaultdict(list)
         sizes: dict[str, int] = {}
         for name, pod in pods.items():
@@ -166,7 +168,7 @@ class Gangs:
             group = spec["affinityGroup"]
             sizes[group["name"]] = sum(member["podNumber"] for member in group["members"])
             members[group["name"]].append("gone" if name in gone else _state(pod))
-        now, torn = time.monotonic(), {}
+        torn = dict[str, list[str]]()
         for gang, states in members.items():
             states += ["missing"] * (sizes[gang] - len(states))
             # one that has ended is whole for good: the rest of its gang may be evicted or end as well

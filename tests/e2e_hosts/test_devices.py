@@ -7,6 +7,7 @@ folder of its host: what it has is what the pod's annotation names, and no devic
 
 from __future__ import annotations
 
+import http.client
 import itertools
 import json
 import os
@@ -31,7 +32,7 @@ from paictl.scheduler.wire import GATE, SCHEDULING_SPEC
 from tests.conftest import ROOT
 from tests.e2e_hosts.book import ISOLATION
 from tests.e2e_hosts.history import CLAIMS, ENDED, PODS, Gangs, History
-from tests.e2e_hosts.hostsapi import HostsApi
+from tests.e2e_hosts.hostsapi import HostsApi, RefusedError
 from tests.e2e_hosts.site import Site, site_of
 from tests.e2e_kube.controlplane import Program
 from tools.hosts.artifacts import BUSYBOX, programs
@@ -52,10 +53,10 @@ KILLS = int(os.environ.get("PAICTL_E2E_KILLS", "6"))
 """Programs that die meanwhile, by each door."""
 SEED = int(os.environ.get("PAICTL_E2E_SEED", "17"))
 WORKERS = (2, 3)
-CROWD = 32
+CROWD = 24
 """Pods that have not ended at one time: half of them wait."""
-TORN = 90.0
-"""Seconds after which a gang of which only some pods are bound is in part: an API server that died is away for ten."""
+TORN = 60.0
+"""Seconds with an API server after which a gang of which only some pods are bound is in part: bindings take time."""
 CLASS = "gpu.nvidia.com"
 RECORD = "/opt/record"
 SCRIPT = """\
@@ -353,6 +354,9 @@ class Run:
     """Pods without any request that were looked into: they have nothing."""
     gangs: Gangs = field(default_factory=Gangs)
     number: int = 0
+    up: float = 0.0
+    """Seconds in which there was an API server."""
+    looked: float = field(default_factory=time.monotonic)
     began: float = field(default_factory=time.monotonic)
 
     def arrive(self) -> None:
@@ -376,9 +380,19 @@ class Run:
             elif name in pods and pods[name]["status"].get("phase") in ENDED:
                 self._ended(pods[name])
         assert not self.history.faults, self.history.faults
-        torn = [text for text in self.gangs.look(pods, gone, self.deleted) if float(text.split()[-2]) > TORN]
+        now = time.monotonic()
+        self.up, self.looked = self.up + (now - self.looked) * self._answers(), now
+        torn = [text for text in self.gangs.look(pods, gone, self.deleted, self.up) if float(text.split()[-2]) > TORN]
         assert not torn, torn
         return len(self.made - self.deleted - self.evicted)
+
+    def _answers(self) -> bool:
+        """Whether the API server is there and knows rights."""
+        try:
+            self.api.call("GET", "/api/v1/namespaces/default")
+        except (OSError, http.client.HTTPException, RefusedError, ValueError):
+            return False
+        return True
 
     def _ended(self, pod: Json) -> None:
         name, evicted = pod["metadata"]["name"], "deletionTimestamp" in pod["metadata"]
