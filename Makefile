@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PYTEST := -m pytest -q -n auto --dist worksteal
 
-.PHONY: demo test docs lint format bench kube kube-hosts monitoring images e2e e2e-versions e2e-hosts bench-doors bench-kube fuzz soak example-reports wheel sbom lock test-lowest clean help
+.PHONY: demo test docs lint format bench kube kube-hosts monitoring images e2e e2e-versions e2e-hosts e2e-devices fidelity bench-doors bench-kube fuzz soak example-reports wheel sbom lock test-lowest clean help
 
 help:  ## this list
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /	/' | expand -t 16
@@ -61,10 +61,19 @@ images: $(STAMP)  ## our container images as OCI archives, in a cache outside th
 e2e-hosts: $(STAMP) kube-hosts  ## deployment on real test hosts (root; docs/test-hosts.md)
 	@PAICTL_E2E_HOSTS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile tests/e2e_hosts
 
+e2e-devices: $(STAMP) kube-hosts  ## 500 pods through each door on test hosts have just their devices while 60 programs die (root; an hour)
+	@nice tools/kube/build.sh dradriver
+	@PAICTL_E2E_HOSTS=1 PAICTL_E2E_ALL=1 PAICTL_E2E_PODS=$${PAICTL_E2E_PODS:-500} PAICTL_E2E_KILLS=$${PAICTL_E2E_KILLS:-60} \
+	  $(BIN)/python -m pytest -q -s -p no:xdist tests/e2e_hosts/test_devices.py
+
 monitoring: $(STAMP) kube  ## configuration, rules and dashboards put to Prometheus, Alertmanager, node-exporter (builds them once; minutes)
 	@nice tools/kube/build.sh monitoring
 	@PAICTL_MONITORING=1 $(BIN)/python -W ignore::ResourceWarning -m pytest -q tests/monitoring \
 	  -W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning
+
+TRACE ?= tenants
+fidelity: $(STAMP)  ## a trace through a real control plane and through the simulator, compared (needs make kube; TRACE=tenants, 400 jobs)
+	@$(BIN)/python -W ignore::ResourceWarning -m tools.fidelity $(TRACE)
 
 bench-doors: $(STAMP)  ## extender and gates, by environment and by claims, beside kube-scheduler (half an hour)
 	@$(BIN)/python -W ignore::ResourceWarning tools/bench_doors.py

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
 from paictl.cluster.devices.claims import ResourceClaim, read_claim
@@ -13,6 +13,8 @@ from paictl.doors.core import DoorCore
 from paictl.doors.following import following
 from paictl.remote.kube.client import Json, KubeClient
 from paictl.remote.kube.informer import Informer, InformerTimes
+from paictl.scheduler.decision import Bind
+from paictl.scheduler.request import PodRequest
 from paictl.scheduler.state import State
 
 SHOWN: Final = 3
@@ -65,6 +67,26 @@ def summary(core: DoorCore) -> str:
     found = [*core.claims.directory.findings(), *core.claims.directory.tainted()]
     more = f" (and {len(found) - SHOWN} more)" if len(found) > SHOWN else ""
     return "; ".join(found[:SHOWN]) + more
+
+
+def unfreed(core: DoorCore, request: PodRequest, offered: Collection[str] | None) -> str:
+    """Which claim still holds devices of the place that a pod and its gang would get now; empty if none does.
+
+    A gang that was bound meanwhile would run in part: the pods on devices that are free, without the others.
+    Raises `RequestError`.
+    """
+    known, engine = core.book.pods.get(request.uid), core.book.engine
+    if (
+        core.claims is None
+        or core.claims.ledger.leaving_since is None
+        or (known is not None and known.info is not None)
+    ):
+        return ""
+    decision = engine.plan(request, offered)
+    if not isinstance(decision, Bind):
+        return ""
+    places = (pod for member in engine.bind_info(decision).members for pod in member)
+    return core.claims.leaving((pod.node, pod.devices) for pod in places)
 
 
 def given_up(core: DoorCore) -> list[ResourceClaim]:

@@ -540,6 +540,8 @@ class DoorCore:
             self.usage.remove(uid)
             self.claiming.pop(uid, None)
             self.starts.changes += 1
+            if self.claims is not None:
+                self.claims.ledger.pod_gone(uid, self.clock())
             entry = self.table.forget(uid)
             if entry is not None and entry.pod_group:
                 self._read_again(self.table.pod_groups.forget(entry.pod_group, uid))

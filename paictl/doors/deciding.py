@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from paictl.doors import pod_events, reclaim, windows
+from paictl.doors import claims, pod_events, reclaim, windows
 from paictl.doors.core import DoorCore
-from paictl.doors.table import CachedDecision, PodEntry, PodRef
+from paictl.doors.table import UNVERSIONED, CachedDecision, PodEntry, PodRef
 from paictl.scheduler.book import Allocation, Insist, ScheduleResult
 from paictl.scheduler.decision import Bind, Phase, Preempt, Wait
 from paictl.scheduler.errors import RequestError
@@ -63,7 +63,10 @@ def _decided(core: DoorCore, entry: PodEntry, request: PodRequest, offered: froz
             return CachedDecision(core.book.engine.version, "wait", why, "", offered)
         if offered is None and core.options.own_preemption and (why := reclaim.place_obstacle(core, entry, request)):
             return _postponed(core, why)
-        found = _decide(core, request, reclaim.suggested(core, entry, request, offered))
+        suggested = reclaim.suggested(core, entry, request, offered)
+        if why := claims.unfreed(core, request, suggested):
+            return CachedDecision(UNVERSIONED, "wait", why, "", offered)
+        found = _decide(core, request, suggested)
     except RequestError as error:
         core.record(pod_events.refused(entry.ref, error))
         return CachedDecision(core.book.engine.version, "refused", error.message, "", offered)

@@ -8,11 +8,11 @@ from __future__ import annotations
 from itertools import islice
 from typing import Final
 
-from paictl.doors import pod_events, reclaim, windows
+from paictl.doors import claims, pod_events, reclaim, windows
 from paictl.doors.core import DoorCore
 from paictl.doors.deciding import is_current
 from paictl.doors.pod_events import PodEvent
-from paictl.doors.table import CachedDecision, PodEntry, PodRef
+from paictl.doors.table import UNVERSIONED, CachedDecision, PodEntry, PodRef
 from paictl.frozen import frozen
 from paictl.scheduler.book import Preemption
 from paictl.scheduler.decision import Bind, Preempt
@@ -24,6 +24,8 @@ SETTLE: Final = 2.0
 LONGEST: Final = 300.0
 BUSY: Final = (1.0, 60.0)
 """Seconds after a question in which kube-scheduler works on its queue, and how long new pods stand in it at most."""
+FREED: Final = 0.2
+"""The same for a pod that waits for devices which are about to be freed: kube-scheduler is not told when they are."""
 MOST: Final = 64
 """Pods that are requeued in one round, and ten times as many that are looked at."""
 
@@ -187,7 +189,10 @@ def _would_fit(core: DoorCore, entry: PodEntry) -> bool:
         offered = None if known is None or known.offered is None else known.offered | known.shut
         asked, offered = windows.within(core, entry, request, None if request.ignore_suggested else offered)
         held = core.held_back(request)
-        decision = None if held else engine.plan(asked, reclaim.suggested(core, entry, asked, offered))
+        suggested = reclaim.suggested(core, entry, asked, offered)
+        if not held and claims.unfreed(core, asked, suggested):
+            return False
+        decision = None if held else engine.plan(asked, suggested)
     except RequestError:
         better = False
     else:
@@ -211,8 +216,15 @@ def _stale(core: DoorCore, now: float, settle: float) -> list[PodEntry]:
         and _waits(core, entry)
         and (entry.cached is None or not is_current(core, entry, entry.cached))
         and (entry.was_asked or entry.asked < queued)
-        and max(entry.asked, entry.requeued) < now - min(settle * 2**entry.requeues, LONGEST)
+        and max(entry.asked, entry.requeued) < now - _pause(entry, settle)
     ]
+
+
+def _pause(entry: PodEntry, settle: float) -> float:
+    """Seconds that kube-scheduler has for asking about a pod by itself."""
+    passing = entry.cached is not None and entry.cached.version == UNVERSIONED
+    pause: float = (FREED if passing else settle) * 2**entry.requeues
+    return min(pause, LONGEST)
 
 
 def _waits(core: DoorCore, entry: PodEntry) -> bool:

@@ -52,6 +52,10 @@ class UnknownPodError(Exception):
         """What the caller sent."""
 
 
+UNVERSIONED: Final = -1
+"""The version of an answer that other things change than the engine: it is good for one question only."""
+
+
 @frozen
 class CachedDecision:
     """What was answered about a pod, good for as long as the engine has this version."""

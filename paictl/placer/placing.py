@@ -11,7 +11,7 @@ from paictl.doors import deciding, reclaim
 from paictl.doors.binding import booked
 from paictl.doors.core import Binding
 from paictl.doors.pod_events import PodEvent
-from paictl.doors.table import CachedDecision, PodEntry
+from paictl.doors.table import UNVERSIONED, CachedDecision, PodEntry
 from paictl.placer import domains
 from paictl.placer.core import PlacerCore, gates_of
 from paictl.scheduler.wire import GATE
@@ -93,6 +93,8 @@ def _place(core: PlacerCore, members: list[PodEntry]) -> list[Binding]:
         if any(decision.kind == "preempt" for _, decision in decided):
             break  # who has to go is going: the next domain would have others go, too
     for entry, decision in decided:
+        if decision.version == UNVERSIONED and core.claims is not None and core.claims.frees_by_itself(core.clock()):
+            continue
         if decision.kind == "wait" and not core.allowances.awaits_accounts:  # over in a moment: a changed event rests
             _explain(core, entry, "; ".join([decision.reason, *full[:SHOWN]]))
     return []

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import socket
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +15,8 @@ PREFIX = "10.77.0"
 """Of every lab: each is a network of its own, so that many live side by side."""
 
 _BRIDGE = "br0"
+_NEWNET = 0x40000000
+"""CLONE_NEWNET, from linux/sched.h."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,16 @@ class Network:
     def inside(self) -> list[str]:
         """Words before a command that is to run on the dev box (`ip netns exec` would hide the control groups)."""
         return ["nsenter", f"--net={self.path}", "--"]
+
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        """Let this thread be on the dev box; a socket that it opens meanwhile stays there."""
+        with Path("/proc/thread-self/ns/net").open("rb") as outside, self.path.open("rb") as inside:
+            _enter(inside.fileno())
+            try:
+                yield
+            finally:
+                _enter(outside.fileno())
 
     def make(self) -> None:
         """The dev box and the bridge, if they are not there."""
@@ -125,3 +139,10 @@ class Network:
 
     def _hardware(self, number: int) -> str:
         return f"02:00:{socket.inet_aton(self.address(number)).hex(':')}"
+
+
+def _enter(descriptor: int) -> None:
+    """Move this thread into a network namespace (`os.setns` came with Python 3.12)."""
+    library = ctypes.CDLL(None, use_errno=True)
+    if library.setns(descriptor, _NEWNET):
+        raise OSError(ctypes.get_errno(), "setns")

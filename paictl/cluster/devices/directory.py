@@ -115,6 +115,11 @@ class DeviceDirectory:
         with self._lock:
             return self._plugged.get(node, frozenset())
 
+    def recorded(self, node: str) -> bool:
+        """Whether devices of a node were allocated at some time, so that a driver belongs there."""
+        with self._lock:
+            return bool(self._records.get(node))
+
     def node_changed(self, body: Mapping[str, Any]) -> None:
         """A Node is like this now; its record may have changed."""
         about = body["metadata"]

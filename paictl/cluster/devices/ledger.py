@@ -24,6 +24,8 @@ class ClaimLedger:
         """Keys of the claims to which a device is allocated."""
         self._promised: dict[Key, str] = {}
         """The claim that a device is being written to."""
+        self._leaving: dict[str, float] = {}
+        """Pods that are gone while claims of theirs still hold devices, by uid, and since when."""
 
     def change(self, claim: ResourceClaim) -> None:
         """A claim is like this now; older news than what is known is dropped."""
@@ -37,6 +39,7 @@ class ClaimLedger:
                 self._owned.setdefault(claim.owner, set()).add(claim.key)
             for result in claim.results or ():
                 self._holders.setdefault(result.device, set()).add(claim.key)
+            self._check_leaving(claim.owner)
 
     def remove(self, key: str, uid: str = "") -> None:
         """A claim is gone; another one of its name may be there already."""
@@ -44,6 +47,34 @@ class ClaimLedger:
             known = self._claims.get(key)
             if known is not None and uid in ("", known.uid):
                 self._drop(key)
+                self._check_leaving(known.owner)
+
+    def pod_gone(self, uid: str, now: float) -> None:
+        """A pod has ended or was deleted: its claims hold their devices until kube-controller-manager frees them."""
+        with self._lock:
+            if uid in self._owned:
+                self._leaving.setdefault(uid, now)
+                self._check_leaving(uid)
+
+    def _check_leaving(self, uid: str) -> None:
+        """Forget a pod that is gone once its claims hold nothing any more."""
+        if uid in self._leaving and not any(self._claims[key].results for key in self._owned.get(uid, ())):
+            del self._leaving[uid]
+
+    @property
+    def leaving_since(self) -> float | None:
+        """Since when the first of the pods has been gone whose claims still hold devices; None if there is none."""
+        with self._lock:
+            return min(self._leaving.values(), default=None)
+
+    def leaving(self, devices: Iterable[Key]) -> str:
+        """The claim of a pod that is gone which still holds one of these devices; empty if none does."""
+        with self._lock:
+            for device in devices if self._leaving else ():
+                for key in sorted(self._holders.get(device, ())):
+                    if self._claims[key].owner in self._leaving:
+                        return key
+            return ""
 
     def _drop(self, key: str) -> None:
         claim = self._claims.pop(key, None)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
-from typing import Any
+from typing import Any, Final
 
 from paictl.cluster.devices.claims import MOST, ClaimError, ResourceClaim, assign, check_requests, claim_names
 from paictl.cluster.devices.directory import DeviceDirectory
@@ -18,6 +18,9 @@ from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.remote.kube import pods
 from paictl.remote.kube.client import MERGE, KubeClient
+
+FREEING: Final = 3.0
+"""Seconds that kube-controller-manager may take to free the claims of a pod that is gone before others are told."""
 
 
 class ClaimPendingError(ClaimError):
@@ -101,15 +104,29 @@ class PodClaims:
     def _asked(self, pod: Mapping[str, Any], node: str, number: int) -> ExtendedClaim | None:
         """The claim to be made for a pod that names none; None where it asks for none, or a device plugin counts.
 
-        Raises `ClaimError` if it asks for another number of devices than leaf cells.
+        Raises `ClaimError` if it asks for another number of devices than leaf cells, or nobody knows the devices now.
         """
         plugged = self.directory.plugged(node)
         resources = {name: kind for name, kind in self.options.resources.items() if name not in plugged}
         asked = extended_claim(pod, resources)
-        if asked is None or not self.writer.reserves or not self.directory.of(node).devices:
+        if asked is None or not self.writer.reserves:
+            return None
+        if not self.directory.of(node).devices:
+            if self._has_driver(node):
+                raise ClaimError(f"node {node} publishes no devices now: its kubelet or its driver is starting")
             return None
         _check_extended(asked, number)
         return asked
+
+    def _has_driver(self, node: str) -> bool:
+        """Whether devices of a node come by claims, also while it publishes none.
+
+        A kubelet that starts deletes the slices of its node, and the driver publishes them again seconds later.
+        """
+        return self.options.required or (self.directory.recorded(node) and not self._counts_plugin(node))
+
+    def _counts_plugin(self, node: str) -> bool:
+        return not self.directory.plugged(node).isdisjoint(self.options.resources)
 
     def _tell_pod(self, pod: Mapping[str, Any], asked: ExtendedClaim, timeout: float) -> None:
         """Write into a pod's status which container has which devices of its claim. Raises `KubeError`."""
@@ -157,6 +174,22 @@ class PodClaims:
                 )
         return [known.devices[index] for index in indexes]
 
+    def leaving(self, places: Iterable[tuple[str, Sequence[int]]]) -> str:
+        """Which claim of a pod that is gone still holds devices of these nodes and indexes; empty if none does.
+
+        kube-controller-manager frees devices a moment after their pod has gone, or later where it is down.
+        """
+        if self.ledger.leaving_since is None:
+            return ""
+        known = ((self.directory.of(node).devices, indexes) for node, indexes in places)
+        key = self.ledger.leaving(devices[at].key for devices, indexes in known for at in indexes if at in devices)
+        return f"pod waits for kube-controller-manager to free claim {key}, whose pod is gone" if key else ""
+
+    def frees_by_itself(self, now: float) -> bool:
+        """Whether what `leaving` waits for is over in a moment, as far as anybody can know: nobody needs to be told."""
+        since = self.ledger.leaving_since
+        return since is None or now - since < FREEING
+
     def disagreement(self, uid: str, node: str, indexes: Sequence[int]) -> str:
         """How a placed pod's claims differ from its annotation; empty if they agree or it has none."""
         mine = [claim for claim in self.ledger.of_pod(uid) if claim.asks(self.options.classes)]
@@ -174,7 +207,7 @@ class PodClaims:
         """Indexes of the leaf cells of a node that no pod can have now, and why.
 
         Also those whose device kube-scheduler has given to a claim of a pod (uid) that is not ours. Where pods may also
-        learn their devices from the environment, a node without any device is not judged: its driver may not run there
+        learn their devices from the environment, a node that never had devices is not judged: no driver may run there
         on purpose.
         """
         known = self.directory.of(node)
@@ -184,7 +217,7 @@ class PodClaims:
             for claim in self.ledger.holders(device.key)
             if index not in known.bad and not (claim.owner and is_ours(claim.owner))
         }
-        return {**known.bad, **taken} if known.devices or self.options.required else {}
+        return {**known.bad, **taken} if known.devices or self._has_driver(node) else {}
 
     def nodes_of(self, claim: ResourceClaim | None) -> set[str]:
         """The nodes whose devices a claim holds."""

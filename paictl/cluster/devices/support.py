@@ -9,6 +9,7 @@ from typing import Final
 
 from paictl.cluster.devices.directory import DRIVERS
 from paictl.cluster.devices.pod_claims import ClaimOptions
+from paictl.cluster.devices.slices import RECORD
 from paictl.cluster.devices.writing import API
 from paictl.cluster.doors import DOORS
 from paictl.errors import PaictlError
@@ -161,7 +162,7 @@ def _missing_driver(client: KubeClient, options: ClaimOptions) -> Iterator[str]:
             elif error.status != 403:  # a missing right is named above
                 raise
     try:
-        if not any(_publishes(client, driver) for driver in options.drivers):
+        if not any(_publishes(client, driver) for driver in options.drivers) and not _has_published(client):
             yield (
                 f"no node has ResourceSlices of {' or '.join(options.drivers)}: install the driver, "
                 "or name another by --device-driver"
@@ -169,6 +170,15 @@ def _missing_driver(client: KubeClient, options: ClaimOptions) -> Iterator[str]:
     except KubeError as error:
         if error.status != 403:
             raise
+
+
+def _has_published(client: KubeClient) -> bool:
+    """Whether a node has the record of devices that were allocated: its kubelet or driver is starting.
+
+    A door that starts together with the only node that has devices would do without claims until its next start.
+    """
+    pages = client.list("/api/v1/nodes")
+    return any(RECORD in (node["metadata"].get("annotations") or {}) for _, page in pages for node in page)
 
 
 def _publishes(client: KubeClient, driver: str) -> bool:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from paictl.cluster.devices.claims import read_claim
+from paictl.cluster.devices.pod_claims import ClaimOptions, PodClaims
 from paictl.cluster.pods.nodes import NodeStatus
+from paictl.doors import claims as door
 from paictl.doors import housekeeping
 from paictl.extender.verbs import filter_nodes
 from paictl.extender.wire import FilterArgs
 from paictl.remote.kube.client import Json
+from tests.unit.cluster.devices.played import CLASS, PlayedServer
 from tests.unit.extender.conftest import NODES
 from tests.unit.extender.harness import Harness, gang, pod
 
@@ -41,6 +45,41 @@ def test_a_pod_that_would_fit_now_is_queued_again(harness: Harness) -> None:
     assert housekeeping.to_requeue(harness.core) == [], "and ever more time"
     harness.now += 3
     assert [ref.name for ref in housekeeping.to_requeue(harness.core)] == ["late-0"]
+
+
+def test_a_gang_is_queued_again_when_the_claims_of_its_place_are_freed(harness: Harness) -> None:
+    """Until then no pod of it is bound: the others of its gang could not be."""
+    server, names = PlayedServer(), [f"full-{at}" for at in range(3)]
+    claims = PodClaims(
+        server,  # type: ignore[arg-type]
+        ClaimOptions((CLASS,), (CLASS,)), door.promised_indexes(harness.core.book.engine.state), lambda: harness.now,
+    )  # fmt: skip
+    nodes = {made["metadata"]["name"]: harness.run(made) for made in gang("full", 3, 4)}
+    for name in names:
+        claim = server.add(name, f"uid-{name}", 4)
+        results = [{"request": "r0", "driver": CLASS, "pool": nodes[name], "device": f"gpu-{at}"} for at in range(4)]
+        claim["status"]["allocation"] = {"devices": {"results": results}}
+        claims.ledger.change(read_claim(claim))
+    for node in NODES:
+        devices = [{"name": f"gpu-{at}"} for at in range(4)]
+        spec = {"driver": CLASS, "nodeName": node, "pool": {"name": node}, "devices": devices}
+        claims.directory.slice_changed({"metadata": {"name": node}, "spec": spec})
+    harness.core.claims = claims
+    late = gang("late", 2, 4)
+    for made in late:
+        harness.ask(made)
+    for name in names:
+        harness.delete(name)
+    claims.ledger.remove("default/full-0")
+    harness.now += 10
+    assert housekeeping.to_requeue(harness.core) == []
+    assert "whose pod is gone" in harness.ask(late[0]).failed[nodes["full-0"]]
+    for name in names[1:]:
+        claims.ledger.remove(f"default/{name}")
+    harness.core.claims_changed()
+    harness.now += 0.3
+    assert {ref.name for ref in housekeeping.to_requeue(harness.core)} == {"late-0", "late-1"}
+    assert {harness.run(made) for made in late} <= set(nodes.values())
 
 
 def test_who_waits_for_victims_is_queued_again_only_when_they_are_gone(harness: Harness) -> None:

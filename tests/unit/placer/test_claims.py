@@ -72,6 +72,14 @@ class ClaimingPlacer(Placer):
         self.tell()
         self.create(pods)
 
+    def free(self, name: str) -> None:
+        """kube-controller-manager deletes the claim of a pod that is gone."""
+        assert self.core.claims is not None
+        self.core.claims.ledger.remove(
+            f"default/{name}", self.server.played.claims.pop(f"default/{name}")["metadata"]["uid"]
+        )
+        self.core.claims_changed()
+
     def held(self) -> set[tuple[str, str]]:
         return {(node, device) for _, node, device in self.server.played.held()}
 
@@ -123,6 +131,36 @@ def test_a_pinned_pod_that_loses_its_devices_gets_the_same_again(placer: Claimin
     placer.tell()
     placer.reconcile()
     assert placer.held() == before
+
+
+def test_a_gang_waits_for_the_claims_of_pods_that_are_gone(placer: ClaimingPlacer) -> None:
+    """Half of its place is free, the other half still allocated: it would run in part."""
+    placer.create_claiming([*gang("a", 2, 4), *gang("c", 1, 4)], 4)
+    placer.round()
+    placer.create_claiming(gang("b", 2, 4), 4)
+    placer.delete("a-0")
+    placer.delete("a-1")
+    placer.free("a-1")
+    placer.round()
+    assert [placer.node(f"b-{at}") for at in range(2)] == ["", ""]
+    assert placer.recorded == []
+    placer.now += 10  # kube-controller-manager is down
+    placer.round()
+    assert "claim default/a-0, whose pod is gone" in placer.recorded[-1].message
+    placer.free("a-0")
+    placer.round()
+    assert {node for node, _ in placer.held()} == {*map(placer.node, ("c-0", "b-0", "b-1"))}
+    assert placer.core.claims is not None
+    assert placer.core.claims.ledger.leaving_since is None
+
+
+def test_a_pod_that_needs_no_device_of_a_claim_that_leaves_does_not_wait_for_it(placer: ClaimingPlacer) -> None:
+    placer.create_claiming([*gang("a", 1, 1), *gang("c", 1, 1)], 1)
+    placer.round()
+    placer.delete("a-0")
+    placer.create_claiming(gang("b", 1, 4), 4)
+    placer.round()
+    assert placer.node("b-0") not in ("", placer.node("c-0"))
 
 
 def test_a_place_whose_device_turns_bad_before_the_pin_is_given_up(placer: ClaimingPlacer) -> None:

@@ -1,5 +1,6 @@
 // dra-driver for test hosts: publishes the devices of a host as NVIDIA's DRA driver does (names, bus addresses), and has
-// the kubelet set a variable for each device that a claim holds, so that a container can show what it was given.
+// the kubelet bring a variable and a device node for each device that a claim holds, so that a container can show what it
+// was given. A container can set the variable itself; it cannot make the node.
 package main
 
 import (
@@ -66,8 +67,11 @@ func describe(count int) error {
 	devices := []map[string]any{}
 	for index := range count {
 		devices = append(devices, map[string]any{
-			"name":           fmt.Sprintf("gpu-%d", index),
-			"containerEdits": map[string]any{"env": []string{fmt.Sprintf("GPU_%d=here", index)}},
+			"name": fmt.Sprintf("gpu-%d", index),
+			"containerEdits": map[string]any{
+				"env":         []string{fmt.Sprintf("GPU_%d=here", index)},
+				"deviceNodes": []map[string]any{{"path": fmt.Sprintf("/dev/gpu-%d", index), "hostPath": "/dev/null"}},
+			},
 		})
 	}
 	text, err := json.Marshal(map[string]any{"cdiVersion": "0.6.0", "kind": kind, "devices": devices})

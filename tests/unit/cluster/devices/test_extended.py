@@ -109,6 +109,21 @@ def test_where_a_device_plugin_counts_no_claim_is_made(server: PlayedServer) -> 
     assert door(server, reserves=False).offering("w2", node_facts(bare)) == node_facts(bare)
 
 
+@pytest.mark.parametrize("required", [True, False])
+def test_no_pod_is_bound_without_devices_while_a_kubelet_starts(server: PlayedServer, *, required: bool) -> None:
+    """It deletes the slices of its node; the driver publishes them again."""
+    made = door(server, required=required)
+    assert made.write(pod(container("main", 2)), "w1", (0, 1), 5) == ""
+    made.directory.slice_gone("w1")
+    assert "node w1 publishes no devices now" in made.write(pod(container("main", 1)), "w1", (2,), 5)
+    assert sorted(made.bad_on("w1", lambda _: True)) == [0, 1, 2, 3]
+    made.directory.slice_gone("w2")
+    assert made.write(pod(container("main", 1)), "w2", (2,), 5) == (
+        "node w2 publishes no devices now: its kubelet or its driver is starting" if required else ""
+    )
+    assert len(server.claims) == 1
+
+
 def test_what_cannot_be_is_said_before_anything_is_made(server: PlayedServer) -> None:
     made = door(server)
     wanted = pod(container("main", 2))

@@ -24,6 +24,11 @@ class Cluster:
         self.door = "/none"
         self.device_class: Json = {"selectors": []}
         self.command: list[str] = []
+        self.nodes: list[Json] = []
+
+    def list(self, path: str) -> list[tuple[str, list[Json]]]:
+        assert path == "/api/v1/nodes"
+        return [("1", [{"metadata": {"name": "bare"}}]), ("1", self.nodes)]
 
     def get(self, path: str, **_: object) -> Json:
         if path == "/version":
@@ -75,6 +80,14 @@ def test_a_cluster_that_has_it_all() -> None:
         assert options is not None
         assert why == "devices: claims on DeviceClass gpu.nvidia.com"
     assert chosen(Cluster("35", forbidden="patch resourceclaims/binding"), "claims")[0], "1.35 does not ask for it"
+
+
+def test_a_driver_that_is_starting_is_not_missing() -> None:
+    """A kubelet that starts deletes the slices of its node."""
+    cluster = Cluster(missing="resourceslices")
+    cluster.nodes = [{"metadata": {"name": "w1", "annotations": {"paictl.io/device-indexes": "{}"}}}]
+    for mode in ("auto", "claims"):
+        assert chosen(cluster, mode)[0] is not None
 
 
 def test_taint_rules_are_followed_where_they_are_served_and_may_be() -> None:
