@@ -50,11 +50,14 @@ def rule_ids() -> list[str]:
     return [rule.id for rule in all_rules()]
 
 
-def address(text: str) -> tuple[str, int]:
-    """Host and port of ``--listen HOST:PORT``; all addresses for an empty host. Raises `PaictlError`."""
-    host, _, port = text.rpartition(":")
-    if not port.isdigit() or not 0 < int(port) < 1 << 16:
-        raise PaictlError(f"--listen {text!r}: expected HOST:PORT")
+def address(word: str, *, least: int = 1) -> tuple[str, int]:
+    """Host and port of ``--listen HOST:PORT``; all addresses for an empty host. Raises `PaictlError`.
+
+    `least` is the lowest port: 0 where the system may choose a free one.
+    """
+    host, _, port = word.rpartition(":")
+    if not (port.isascii() and port.isdigit()) or not least <= int(port) < 1 << 16:
+        raise PaictlError(text("--listen {word!r}: expected HOST:PORT", word=word))
     return host.strip("[]") or "0.0.0.0", int(port)  # noqa: S104 - all addresses is what an empty host means
 
 

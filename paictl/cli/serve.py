@@ -12,6 +12,7 @@ from paictl.cli import console
 from paictl.cli.clusters import StateOption
 from paictl.cli.command import App
 from paictl.cli.lab.witness import extension_here
+from paictl.cli.options import address
 from paictl.cli.settings import settings
 from paictl.cluster.targets import chosen_name, find_target, open_in_cluster, open_target, stamp_of
 from paictl.errors import PaictlError
@@ -64,7 +65,7 @@ def serve(
     from paictl.server.serving import ServerSettings, check, log_to_stderr, networks_of
     from paictl.server.serving import serve as answer
 
-    host, port = _address(listen)
+    host, port = address(listen, least=0)
     secret = _secret_in(oidc_client_secret) if oidc_client_secret else ""
     chosen = ServerSettings(host, port, tls_cert, tls_key, networks_of(behind_proxy or ()), secret)
     check(chosen)
@@ -123,10 +124,3 @@ def _secret_in(path: Path) -> str:
     if not found:
         raise PaictlError("the file is empty", where=str(path))
     return found
-
-
-def _address(word: str) -> tuple[str, int]:
-    host, _, port = word.rpartition(":")
-    if not (port.isascii() and port.isdigit()) or int(port) >= 1 << 16:
-        raise PaictlError(text("--listen {word!r}: expected HOST:PORT", word=word))
-    return host.strip("[]") or "0.0.0.0", int(port)  # noqa: S104 - all addresses is what an empty host means
