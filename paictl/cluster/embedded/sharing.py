@@ -254,7 +254,7 @@ class WorldSharing:
         told = {"told": self._told} if self._told else {}
         backfill = self._world.dispatcher.backfill
         heads = self._heads if backfill is None else backfill.heads
-        starts = {"heads": heads, "starts": self._starts} if heads else {}
+        starts = {"heads": heads, "starts": self._starts} if heads or self._starts else {}
         return {**self.enter().dump(), **told, **starts}
 
     def restore(self, data: Mapping[str, Any] | None) -> None:

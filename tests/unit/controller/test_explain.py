@@ -9,7 +9,7 @@ import pytest
 from paictl.cluster.kubernetes.paijob.seen import read_pod
 from paictl.cluster.kubernetes.scheduling import ClusterSnapshot, explain_job
 from paictl.cluster.presets import preset_files
-from paictl.cluster.scheduling import JobExplanation, JobSituation
+from paictl.cluster.scheduling import JobExplanation, JobSituation, LatestStart
 from paictl.cluster.values import ClusterError
 from paictl.operate import explaining
 from paictl.units import Millis
@@ -88,3 +88,24 @@ def test_a_job_beyond_its_users_limit_is_not_taken(kube: FakeJobs) -> None:
     with pytest.raises(ClusterError, match="needs 3 devices at once, and user ann may hold 2"):
         cluster(kube).submit([request({"a": {"instances": 3}})])
     assert cluster(kube).submit([request({"a": {"instances": 3}}, gang=False)])
+
+
+def test_where_a_virtual_cluster_has_backfill_the_latest_start_is_named(kube: FakeJobs) -> None:
+    name = "services-configuration.yaml"
+    files = dict(preset_files("three-tenants"))
+    cluster(kube).push({**files, name: files[name] + "sharing: {backfill: [{mode: easy}]}\n"}, "backfill")
+    cluster(kube).submit([request({"a": {}})])
+    turn(kube, Bench(kube), 1)
+    looker = cluster(kube)._looker
+    pai, configuration = looker._jobs.find("ann~job"), looker._configuration()
+    (pod,) = kube.live()
+    pod["spec"].pop("nodeName")
+    seen = read_pod(pod)
+    assert seen is not None
+    names = ClusterSnapshot([], [], [pai], {}).recovered(configuration).engine.state.physical.nodes
+    ready = {"conditions": [{"type": "Ready", "status": "True"}]}
+    nodes = [{"metadata": {"name": name}, "status": ready} for name in names]
+    scene = ClusterSnapshot(nodes, [pod], [pai], {pai.name: [seen]})
+    found = explain_job(scene, configuration, pai, Windows(), Millis(3_600_000))
+    assert found.start == LatestStart("1970-01-01T01:00:00Z")
+    assert "  it starts at 1970-01-01T01:00:00Z at the latest" in map(str, explaining.lines(found))

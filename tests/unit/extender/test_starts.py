@@ -86,7 +86,7 @@ def test_the_head_has_a_start_and_who_would_delay_it_waits(harness: Harness) -> 
     assert f"  it starts at {at} at the latest" in found["text"]
     assert harness.ask(pods("short", 1, 4, 10)[0]).names
     behind = explain(harness, "late")
-    assert (behind["situation"], behind["longest"]) == ("backfill", None), "the short one has its cells now"
+    assert (behind["situation"], behind["longest"]) == ("backfill", 10 * HOUR * 1000)
 
 
 def test_who_would_start_with_a_shorter_limit_is_told_which(harness: Harness) -> None:

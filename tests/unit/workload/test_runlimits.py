@@ -14,7 +14,7 @@ from paictl.workload.runtimerules import RunTimeRules
 from paictl.workload.sharing import read_sharing
 
 HOUR = 3_600_000
-RULES = [
+RULES: list[dict[str, Any]] = [
     {"vc": "most", "max": "2h"},
     {"vc": "default", "default": 3600, "max": "1d"},
     {"vc": "must", "required": True},

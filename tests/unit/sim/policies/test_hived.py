@@ -19,6 +19,8 @@ from paictl.sim.simulate import simulate
 from paictl.sim.state import JobProgress
 from paictl.sim.view import JobView, view_for
 from paictl.units import Millis
+from tests.unit.sim.policies.test_run_limits import CASES
+from tests.unit.sim.policies.test_run_limits import starts as seconds
 
 CELLS = """
 physicalCluster:
@@ -158,3 +160,33 @@ def test_a_job_of_a_type_that_its_tenant_was_not_promised_runs_on_what_is_left()
     result = simulate(rows, cluster, "hived")
     assert starts(result) == {"old": 0, "both": None, "b": 1000}
     assert [one.preemptions for one in result.outcomes] == [1, 0, 0], "b's guarantee comes before a's old one"
+
+
+@pytest.mark.parametrize(("jobs", "expected"), [(jobs, at) for jobs, policy, at in CASES if policy == "easy"])
+def test_with_backfill_one_tenant_gets_the_starts_of_easy(jobs: list[Job], expected: dict[str, float]) -> None:
+    result = simulate(jobs, homogeneous(1, 4), "hived:backfill=easy")
+    assert seconds(result) == expected
+    assert result.counters["promises_broken"] == 0
+
+
+def test_a_large_gang_is_overtaken_again_and_again_without_backfill_only() -> None:
+    small = [Job(f"s{n}", Millis(n * 40_000), 4, Millis(100_000), vc="a") for n in range(60)]
+    jobs = [*small[:3], Job("big", Millis(90_000), 16, Millis(50_000), vc="a"), *small[3:]]
+    late, soon = (
+        seconds(simulate(jobs, homogeneous(2, 8), policy))["big"] for policy in ("hived", "hived:backfill=easy")
+    )
+    assert soon <= 200
+    assert late > 1000
+
+
+def test_with_loose_limits_no_promise_is_broken() -> None:
+    rng = random.Random(3)  # noqa: S311 - a property test
+    jobs = [
+        Job(f"j{n}", Millis(n * 30_000), rng.choice((1, 2, 4, 8, 16)), Millis(rng.randrange(20, 900) * 1000),
+            vc=rng.choice("ab"))
+        for n in range(150)
+    ]  # fmt: skip
+    counters = simulate(jobs, homogeneous(4, 8), "hived:backfill=easy,factor=2").counters
+    assert counters["promises"] > 5
+    assert counters["backfilled"] > 5
+    assert counters["promises_broken"] == 0

@@ -1,0 +1,121 @@
+"""No promised start is broken, over random operations on the queue and the core of a cluster on this machine."""
+
+from __future__ import annotations
+
+import os
+import random
+from dataclasses import dataclass, field
+
+import pytest
+
+from paictl.cluster.embedded.dispatch import Bound, Dispatcher, Evicted
+from paictl.scheduler.book import Book
+from paictl.scheduler.request import PodRequest
+from paictl.units import Millis
+from paictl.workload.backfill import BackfillMode, BackfillRule, BackfillRules, StartPromises
+from paictl.workload.windows import Windows
+from tests.unit.scheduler.support import config, healthy, pod
+
+OPERATIONS = 34_000 if os.environ.get("PAICTL_SOAK") else 150
+MINUTE = 60_000
+
+
+@dataclass
+class Line:
+    """A queue with one virtual cluster of three nodes of four devices, and jobs that end by themselves or at limits."""
+
+    rng: random.Random
+    now: int = 0
+    limits: dict[str, Millis | None] = field(default_factory=dict)
+    ends: dict[str, tuple[int, str]] = field(default_factory=dict)
+    """Real end and job of the pods that run, by uid."""
+    began: dict[str, int] = field(default_factory=dict)
+    promised: dict[str, int] = field(default_factory=dict)
+    kept: int = 0
+    overtook: int = 0
+
+    def __post_init__(self) -> None:
+        self.queue = Dispatcher()
+        rules = BackfillRules([BackfillRule("", BackfillMode.EASY)])
+        self.queue.backfill = StartPromises(rules, self.end_of)
+        self.queue.resume(Book(healthy(config(A={"NODE": 3}, B={"NODE": 1}))))
+
+    def end_of(self, group: str) -> Millis | None:
+        limit = self.limits[group]
+        return (
+            None if limit is None else Millis(self.began.get(group, self.now) + limit)
+        )  # one that still preempts has not begun
+
+    def submit(self, number: int) -> None:
+        rng, group = self.rng, f"g{number}"
+        self.limits[group] = rng.choice((None, *(Millis(hours * 60 * MINUTE) for hours in (1, 1, 2, 3, 5, 8) * 6)))
+        pods, leaves = rng.choice(((1, 1), (1, 1), (1, 2), (1, 4), (2, 2), (2, 4), (3, 4), (4, 1)))
+        vc, priority = rng.choice(("A", "A", "A", "B")), rng.choice((0, 0, 0, 0, -1))
+        for index in range(pods):
+            made: PodRequest = pod(f"{group}-{index}", vc, leaves, group=group, pods=pods, priority=priority)
+            self.queue.add(made, number, self.limits[group])
+
+    def settle(self) -> None:
+        while actions := self.queue.next(self.now / 1000):
+            for action in actions:
+                match action:
+                    case Bound(uid, _):
+                        self.start(uid)
+                    case Evicted(uids, _):
+                        for uid in uids:
+                            self.ends.pop(uid, None)
+                            self.queue.remove(uid, self.now / 1000)
+        for promise in self.queue.starts(Millis(self.now), Windows()).values():
+            if promise.at is not None:
+                assert promise.at <= self.promised.setdefault(promise.group, promise.at), promise
+                assert promise.at > self.now, "the first in line starts as soon as it can"
+
+    def start(self, uid: str) -> None:
+        group = uid.partition("-")[0]
+        if group not in self.began:
+            self.began[group] = self.now
+            if group in self.promised:
+                assert self.now <= self.promised.pop(group), group
+                self.kept += 1
+            elif self.queue.backfill is not None and self.queue.backfill.heads:
+                self.overtook += 1
+        limit = self.limits[group]
+        real = self.rng.choice((0.2, 0.7, 1, 1)) * (9 * 60 * MINUTE if limit is None else limit)
+        self.ends[uid] = self.began[group] + round(real), group
+
+    def let_pass(self, span: int) -> None:
+        until = self.now + span
+        while self.ends and (at := min(self.ends.values())[0]) <= until:
+            self.now = max(self.now, at)
+            for uid in [uid for uid, (end, _) in self.ends.items() if end == at]:
+                del self.ends[uid]
+                self.queue.remove(uid, self.now / 1000)
+            self.settle()
+        self.now = until
+        self.settle()
+
+    def cancel(self) -> None:
+        """A job is stopped, whether it waits or runs."""
+        group = f"g{self.rng.randrange(len(self.limits))}"
+        for index in range(4):
+            self.ends.pop(f"{group}-{index}", None)
+            self.queue.remove(f"{group}-{index}", self.now / 1000)
+        self.promised.pop(group, None)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_promised_start_is_broken(seed: int) -> None:
+    line = Line(random.Random(seed))  # noqa: S311 - a property test
+    number = 0
+    for _ in range(OPERATIONS):
+        match line.rng.randrange(9):
+            case 0 if number:
+                line.cancel()
+            case 1 | 2 | 3 | 4:
+                line.let_pass(line.rng.randrange(1, 100) * MINUTE)
+            case _:
+                line.submit(number)
+                number += 1
+        line.settle()
+    assert line.kept > OPERATIONS / 50
+    assert line.overtook > OPERATIONS / 50
