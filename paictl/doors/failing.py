@@ -52,6 +52,4 @@ def due(core: DoorCore) -> list[FailingGang]:
                 repaired.add(pod.request.group)
             if not pod.request.repair or any((pod.info.node, index) in bad for index in pod.info.devices):
                 gangs[pod.request.group].append(entry.ref)
-        return [
-            FailingGang(group, tuple(pods), why[group], group in repaired) for group, pods in gangs.items() if pods
-        ]
+        return [FailingGang(group, tuple(pods), why[group], group in repaired) for group, pods in gangs.items() if pods]

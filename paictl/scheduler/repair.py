@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from paictl.scheduler.request import PodRequest
     from paictl.scheduler.state import State
 
+
 def open_slot(state: State, group: Group, request: PodRequest, offered: Collection[str] | None) -> Slot | None:
     """The slot that a pod of a group that runs takes: the first free one that can be used, else the first free one."""
     first = group.free_slot(request.leaf_number)

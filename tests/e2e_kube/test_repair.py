@@ -123,14 +123,16 @@ def test_one_node_dies_and_the_gang_is_whole_again(rig: JobRig, api: KubeApi) ->
     until(lambda: running(cluster.job("ann~big")) == PODS, 30, "the record says so")
     found = cluster.job("ann~big")
     assert (found.attempt, found.started, found.preemptions) == (0, before.started, 0)
-    assert sorted(task.index for task in found.tasks if task.attempt) == lost
+    again = [now.index for now, was in zip(found.tasks, before.tasks, strict=True) if now.attempt != was.attempt]
+    assert again == lost, (node, found.repairs)
     stayed = {task.pod: (task.node, task.devices) for task in before.tasks if task.index not in lost}
     assert {task.pod: (task.node, task.devices) for task in found.tasks if task.index not in lost} == stayed
     now = {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in api.pods(SPACE)}
     assert {name: now[name] for name in stayed} == {name: uids[name] for name in stayed}
     assert len(set(held(api))) == len(held(api)) == PODS
-    until(lambda: len(cluster.job("ann~big").repairs) == PER_NODE, 30, lambda: str(cluster.job("ann~big").repairs))
-    for repair in cluster.job("ann~big").repairs:
+    told = [repair for repair in found.repairs if repair not in before.repairs]
+    assert sorted(repair.index for repair in told) == lost
+    for repair in told:
         assert repair.before == node
         assert repair.node not in ("", node)
         assert repair.back is not None

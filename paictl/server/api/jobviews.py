@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from paictl.cluster.interface import Event, EventKind, JobState, JobView, TaskView
+from paictl.cluster.interface import Event, EventKind, JobState, JobView, MemberRepair, TaskView
 
 STATES: Final = {state: state.value.upper() for state in JobState}
 """WAITING, RUNNING, SUCCEEDED, FAILED, STOPPED."""
@@ -52,6 +52,7 @@ def detail(job: JobView) -> dict[str, Any]:
         "appExitTriggerTaskIndex": None,
         "appExitType": None,
         "maxRunTime": job.max_run_time,
+        **({"repairs": [_repair(one) for one in job.repairs]} if job.repairs else {}),
     }
     roles: dict[str, Any] = {}
     for task in job.tasks:
@@ -59,6 +60,18 @@ def detail(job: JobView) -> dict[str, Any]:
         role["taskStatuses"].append(_task(task))
     totals = {"totalGpuNumber": job.devices, "totalTaskNumber": len(job.tasks), "totalTaskRoleNumber": len(roles)}
     return {"name": short["name"], "jobStatus": status, "taskRoles": roles, **totals}
+
+
+def _repair(one: MemberRepair) -> dict[str, Any]:
+    return {
+        "taskRoleName": one.role,
+        "taskIndex": one.index,
+        "lostTime": millis(one.lost),
+        "lostNodeName": one.before or None,
+        "reason": one.reason or None,
+        "backTime": millis(one.back),
+        "nodeName": one.node or None,
+    }
 
 
 def _task(task: TaskView) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from paictl.cluster.pods.labels import Rules
@@ -25,11 +27,11 @@ def away(harness: Harness, node: str, *, gone: bool = False) -> None:
 
 def begun(harness: Harness, *, repair: bool = True, priority: int = 0) -> dict[str, str]:
     """A gang of two nodes; node by pod."""
-    more = {"memberRepairEnable": True} if repair else {}
+    more: dict[str, Any] = {"memberRepairEnable": True} if repair else {}
     return {made["metadata"]["name"]: harness.run(made) for made in gang("g", 2, 4, priority=priority, **more)}
 
 
-def next_pod(number: int, **more: object) -> Json:
+def next_pod(number: int, **more: Any) -> Json:
     (made, _) = gang("g", 2, 4, memberRepairEnable=True, **more)
     about = {**made["metadata"], "name": f"g-{number}", "uid": f"uid-g-{number}"}
     return {**made, "metadata": about}

@@ -138,6 +138,23 @@ def test_the_other_devices_of_a_node_are_nearest() -> None:
     assert place(book, member(10, 2, leaves=1)) == (before["g1"], (2,))
 
 
+def test_near_goes_before_full() -> None:
+    """Without a guarantee the fullest node of the whole cluster would be taken, as for a new gang."""
+    book = book_of(racks(A=("RACK", 2)))
+    assert set(gang_on(book, 2, leaves=2, priority=-1).values()) == {"n0"}
+    for at in range(1, 8):
+        book.report(f"n{at}", False)
+    assert place(book, pod("far", "A", 2, -1))[0] == "n8"
+    for at in range(1, 8):
+        book.report(f"n{at}", True)
+    book.report_device("n0", 0, healthy=False)
+    book.gone("g0")
+    new = book.engine.plan(pod("new", "A", 2, -1))
+    assert isinstance(new, Bind)
+    assert book.engine.bind_info(new).node == "n8"
+    assert place(book, member(10, 2, leaves=2, priority=-1))[0] == "n1"
+
+
 def test_opportunistic_pods_leave_for_it() -> None:
     """The only room is lent: its borrowers are evicted, nobody else takes the place, and the member gets it."""
     book = book_of(racks(A=("RACK", 2), B=("RACK", 2)))
@@ -217,6 +234,20 @@ def test_a_restart_finds_the_gang_where_it_is_after_repairs(order: bool) -> None
     held = {uid: tree.node_name(leaves[0]) for slot, leaves, _ in group.placements()
             for uid in [group.pods[slot.member][slot.pod]]}  # fmt: skip
     assert held == now
+
+
+def test_a_restart_goes_by_the_newest_annotation_for_an_empty_place() -> None:
+    book = book_of(racks(A=("RACK", 2)))
+    before = gang_on(book, 4)
+    lose(book, "g2", before["g2"])
+    moved = place(book, member(10, 4))[0]
+    book.report(before["g2"], True)
+    lose(book, "g0", before["g0"])
+    place(book, member(11, 4))
+    book.gone("g10")
+    book.restart(book.engine.spec)
+    validate(book.engine.state)
+    assert place(book, member(12, 4))[0] == moved
 
 
 def test_a_restart_takes_no_device_from_whoever_came_to_the_old_place() -> None:

@@ -375,3 +375,26 @@ def test_a_stopped_service_is_the_reason_and_its_start_the_way_out(server: Serve
     assert 'action="/admin/services/hivedscheduler"' in root.get("/jobs/ann/one/why")
     assert root.post("/jobs/ann/one/why", "/admin/services/hivedscheduler", {"action": "start"}).status == 303
     assert server.cluster.job("ann~one").state is JobState.RUNNING
+
+
+def test_replaced_members_of_a_gang_are_listed(server: Server, ann: Browser) -> None:
+    data = {
+        "protocolVersion": 2, "name": "train", "type": "job",
+        "prerequisites": [{"name": "image", "type": "dockerimage", "uri": "pai/standard"}],
+        "taskRoles": {"worker": {
+            "dockerImage": "image", "commands": ["sleep 9h"],
+            "resourcePerInstance": {"gpu": 1, "cpu": 1, "memoryMB": 1024},
+        }},
+        "defaults": {"virtualCluster": "vc1"}, "extras": {"restart": "member"},
+    }  # fmt: skip
+    server.cluster.submit([JobRequest("ann", data)])
+    assert 'id="repairs"' not in ann.get("/jobs/ann/train")
+    node = server.cluster.job("ann~train").tasks[0].node
+    server.cluster.set_node(node, NodeChange.FAIL)
+    server.cluster.tick(Millis(6_000))
+    now = server.cluster.job("ann~train").tasks[0].node
+    assert now not in ("", node)
+    page = text_of(ann.get("/jobs/ann/train"))
+    assert "Replaced members" in page
+    assert f"{node} its node has failed" in page
+    assert "被替换的成员" in ann.get("/jobs/ann/train", language="zh")
