@@ -16,7 +16,7 @@ from random import Random
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from paictl.scheduler.decision import Bind
-from paictl.scheduler.defrag import NoRoom, Room, RunningGang, find_room
+from paictl.scheduler.defrag import NoRoom, RoomRequest, RunningGang, find_room
 from paictl.scheduler.engine import Engine
 from paictl.scheduler.events import PodGone
 from paictl.scheduler.request import PodRequest
@@ -63,11 +63,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nodes", type=int, default=4096)
     nodes = parser.parse_args().nodes
-    engine, gangs = full(nodes, Random(1))  # noqa: S311 - the same cases every time
+    dice = Random(1)  # noqa: S311 - the same cluster every time
+    engine, gangs = full(nodes, dice)
     print(f"Python {platform.python_version()}, {platform.machine()}: {nodes} nodes, {len(gangs)} gangs")
     for room in (
-        Room(4, NODE), Room(64, NODE), Room(256, NODE), Room(1, RACK), Room(8, RACK), Room(4 * nodes // 5, SWITCH),
-        Room(nodes // VCS // 2, NODE, "vc0"), Room(nodes // VCS, NODE, "vc0"),
+        RoomRequest(4, NODE), RoomRequest(64, NODE), RoomRequest(256, NODE), RoomRequest(1, RACK), RoomRequest(8, RACK), RoomRequest(4 * nodes // 5, SWITCH),
+        RoomRequest(nodes // VCS // 2, NODE, "vc0"), RoomRequest(nodes // VCS, NODE, "vc0"),
     ):  # fmt: skip
         began = time.process_time()
         found = find_room(engine, room, gangs)

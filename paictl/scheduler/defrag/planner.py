@@ -15,7 +15,7 @@ from paictl.scheduler.groups import GroupState
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-    from paictl.scheduler.defrag.model import Room, RunningGang
+    from paictl.scheduler.defrag.model import RoomRequest, RunningGang
     from paictl.scheduler.defrag.targets import RoomCell, RoomView
     from paictl.scheduler.engine import Engine
 
@@ -40,7 +40,7 @@ Gangs = frozenset[str]
 
 def find_room(
     engine: Engine,
-    room: Room,
+    room: RoomRequest,
     gangs: Iterable[RunningGang],
     closed: Collection[str] = (),
     *,
@@ -93,7 +93,7 @@ class _RoomSearch:
     """One search in one chain."""
 
     def __init__(
-        self, engine: Engine, room: Room, view: RoomView, movable: Mapping[str, RunningGang], most_trials: int
+        self, engine: Engine, room: RoomRequest, view: RoomView, movable: Mapping[str, RunningGang], most_trials: int
     ) -> None:
         self.room = room
         self.view = view
@@ -238,7 +238,7 @@ class _RoomSearch:
             if isinstance(found, Tried):
                 return found
         for _ in range(len(largest) if len(largest) > ALL_ORDERS else 0):  # who was stuck goes first the next time
-            if found is None or last[0] == found.key:
+            if not isinstance(found, Stuck) or last[0] == found.key:
                 return None
             key = found.key
             last = [key, *(one for one in last if one != key)]
