@@ -20,7 +20,7 @@ from paictl.scheduler.defrag import NoRoom, RoomRequest, RunningGang, find_room
 from paictl.scheduler.engine import Engine
 from paictl.scheduler.events import PodGone
 from paictl.scheduler.request import PodRequest
-from tests.unit.scheduler.defrag_cases import NODE, RACK, SWITCH, engine_of
+from tests.unit.scheduler.defrag_cases import NODE, RACK, SWITCH, cells_of, engine_of, users
 
 VCS = 8
 PER_RACK = 16
@@ -66,15 +66,17 @@ def main() -> None:
     dice = Random(1)  # noqa: S311 - the same cluster every time
     engine, gangs = full(nodes, dice)
     print(f"Python {platform.python_version()}, {platform.machine()}: {nodes} nodes, {len(gangs)} gangs")
-    for room in (
-        RoomRequest(4, NODE), RoomRequest(64, NODE), RoomRequest(256, NODE), RoomRequest(1, RACK), RoomRequest(8, RACK), RoomRequest(4 * nodes // 5, SWITCH),
-        RoomRequest(nodes // VCS // 2, NODE, "vc0"), RoomRequest(nodes // VCS, NODE, "vc0"),
+    for more, kind, vc in (
+        (1, NODE, ""), (4, NODE, ""), (32, NODE, ""), (1, RACK, ""), (4, RACK, ""), (8, SWITCH, ""), (1, NODE, "vc0"),
+        (4, NODE, "vc0"), (nodes, NODE, ""),
     ):  # fmt: skip
+        free = sum(not users(engine, cell, vc) for cell in cells_of(engine, kind, vc))
+        room = RoomRequest(min(free + more, len(cells_of(engine, kind, vc))), kind, vc)
         began = time.process_time()
         found = find_room(engine, room, gangs)
         took = time.process_time() - began
         what = f"none: {found.obstacle}" if isinstance(found, NoRoom) else f"{len(found.moves)} moves, {found.weight}"
-        print(f"{room.number:5} x {room.cell_type:11} {room.vc or '-':4} {took:6.2f} s  {what}", flush=True)
+        print(f"{more:5} more than {free:4} x {room.cell_type:11} {room.vc or '-':4} {took:6.2f} s  {what}", flush=True)
 
 
 if __name__ == "__main__":

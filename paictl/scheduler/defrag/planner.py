@@ -25,6 +25,8 @@ MOST_LOOKS: Final = 3000
 """Sets of gangs that are taken up."""
 MOST_TRIALS: Final = 400
 """Trials on the engine, on a cluster of at most `SMALL` nodes; a trial costs more on a larger one."""
+MOST_SINGLES: Final = 128
+"""Gangs of which it is tried on a large cluster whether they could move alone."""
 SMALL: Final = 256
 CHOICES: Final = 12
 """Choices of cells that are tried for one set of gangs, where more become free than are needed."""
@@ -116,8 +118,8 @@ class _RoomSearch:
         classes = [_CellClass(blockers, tuple(cells)) for blockers, cells in kinds.items()]
         self.within = sum(len(one.cells) for one in classes)
         classes.sort(key=lambda one: (self._share(one.blockers), one.cells[0].cell))
-        self.classes = classes[:MOST_CLASSES]
-        self.cut = len(classes) > MOST_CLASSES
+        self.classes = classes[:MOST_CLASSES] if nodes <= SMALL else self._promising(classes)
+        self.cut = len(classes) > len(self.classes)
 
     def find(self) -> RoomPlan | NoRoom:
         """The plan, or why there is none."""
@@ -132,6 +134,25 @@ class _RoomSearch:
             return NoRoom(self.room, Obstacle.UNUSABLE, len(self.free) + self.within, fixed)
         found = self._search() or self._greedy()
         return found or NoRoom(self.room, Obstacle.NO_PLACE, len(self.free) + self.within, exact=not self.cut)
+
+    def _promising(self, classes: Sequence[_CellClass]) -> Sequence[_CellClass]:
+        """On a large cluster: the cheapest classes whose gangs could each move if all others stayed.
+
+        Sets of gangs that cannot move anyhow would use up all trials.
+        """
+        kept = frozenset(node for cell in self.free for node in cell.nodes) if not self.shared else frozenset[str]()
+        moves: dict[str, bool] = {}
+        found: list[_CellClass] = []
+        for one in classes:
+            if len(found) == MOST_CLASSES or len(moves) >= MOST_SINGLES:
+                break
+            for key in sorted(one.blockers - moves.keys()):
+                moves[key] = self.trials.can_move(self.movable[key], kept.union(one.cells[0].nodes))
+                if not moves[key]:
+                    break
+            if all(moves.get(key) for key in one.blockers):
+                found.append(one)
+        return found or classes[:MOST_CLASSES]
 
     # --- the search
 

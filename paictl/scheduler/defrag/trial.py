@@ -90,6 +90,11 @@ class Trials:
             return None
         return GangMove(gang.key, gang.weight, before, self.places(gang))
 
+    def can_move(self, gang: RunningGang, hold: frozenset[str]) -> bool:
+        """Whether a gang could move away from some nodes if all others stayed."""
+        with imagined(self.engine):
+            return self.move(gang, hold) is not None
+
     def fill(self, room: RoomRequest, view: RoomView) -> Filled:
         """What would become of a gang that fills the room now."""
         ((leaves, pods),) = view.members
