@@ -103,6 +103,7 @@ class _RoomSearch:
         self.trials = Trials(engine, movable)
         nodes = len(engine.state.physical.nodes)
         self.left = most_trials if nodes <= SMALL else max(24, most_trials * SMALL // nodes)
+        self.looks = MOST_LOOKS * most_trials // MOST_TRIALS
         self.free = [cell for cell in view.cells if cell.usable and not cell.blockers]
         self.need = room.number - len(self.free)
         self.shared = len({cell.nodes for cell in view.cells}) < len(view.cells)
@@ -166,7 +167,7 @@ class _RoomSearch:
             cost, lacking, _, names, helpers, bounded = heappop(heap)
             gangs = frozenset(names)
             looks += 1
-            if looks > MOST_LOOKS or self.left <= 0:
+            if looks > self.looks or self.left <= 0:
                 self.cut = True
                 return None
             lacking = self.need - self._freed(gangs)
