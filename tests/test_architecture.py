@@ -61,6 +61,7 @@ INNER: dict[str, tuple[frozenset[str], ...]] = {
             "book snapshot",
             "replay",
             "explain",
+            "defrag",
         ),
         "sim": (
             "loop dice trace programs pagewords goodput",

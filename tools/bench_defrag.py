@@ -16,11 +16,11 @@ from random import Random
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from paictl.scheduler.decision import Bind
-from paictl.scheduler.defrag import NoRoom, Room, RunningGang, find_room
+from paictl.scheduler.defrag import NoRoom, RoomRequest, RunningGang, find_room
 from paictl.scheduler.engine import Engine
 from paictl.scheduler.events import PodGone
 from paictl.scheduler.request import PodRequest
-from tests.unit.scheduler.defrag_cases import NODE, RACK, SWITCH, engine_of
+from tests.unit.scheduler.defrag_cases import NODE, RACK, SWITCH, cells_of, engine_of, users
 
 VCS = 8
 PER_RACK = 16
@@ -63,17 +63,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nodes", type=int, default=4096)
     nodes = parser.parse_args().nodes
-    engine, gangs = full(nodes, Random(1))  # noqa: S311 - the same cases every time
+    dice = Random(1)  # noqa: S311 - the same cluster every time
+    engine, gangs = full(nodes, dice)
     print(f"Python {platform.python_version()}, {platform.machine()}: {nodes} nodes, {len(gangs)} gangs")
-    for room in (
-        Room(4, NODE), Room(64, NODE), Room(256, NODE), Room(1, RACK), Room(8, RACK), Room(4 * nodes // 5, SWITCH),
-        Room(nodes // VCS // 2, NODE, "vc0"), Room(nodes // VCS, NODE, "vc0"),
+    for more, kind, vc in (
+        (1, NODE, ""), (4, NODE, ""), (32, NODE, ""), (1, RACK, ""), (4, RACK, ""), (8, SWITCH, ""), (1, NODE, "vc0"),
+        (4, NODE, "vc0"), (nodes, NODE, ""),
     ):  # fmt: skip
+        free = sum(not users(engine, cell, vc) for cell in cells_of(engine, kind, vc))
+        room = RoomRequest(min(free + more, len(cells_of(engine, kind, vc))), kind, vc)
         began = time.process_time()
         found = find_room(engine, room, gangs)
         took = time.process_time() - began
         what = f"none: {found.obstacle}" if isinstance(found, NoRoom) else f"{len(found.moves)} moves, {found.weight}"
-        print(f"{room.number:5} x {room.cell_type:11} {room.vc or '-':4} {took:6.2f} s  {what}", flush=True)
+        print(f"{more:5} more than {free:4} x {room.cell_type:11} {room.vc or '-':4} {took:6.2f} s  {what}", flush=True)
 
 
 if __name__ == "__main__":

@@ -15,8 +15,8 @@ from paictl.scheduler.defrag import (
     GangMove,
     NoRoom,
     Obstacle,
-    Room,
     RoomPlan,
+    RoomRequest,
     RunningGang,
     find_room,
     weight_of,
@@ -144,15 +144,15 @@ def weight(pods: GangPods, *, near_budget: bool) -> int:
 # --- what is asked for
 
 
-def read_room(said: str, vc: str = "") -> Room:
+def read_room(said: str, vc: str = "") -> RoomRequest:
     """``4xV100-NODE`` or ``V100-NODE``; raises `PaictlError` for anything else."""
     found = re.fullmatch(r"(?:(\d{1,9})x)?([^\s]+)", said)
     if found is None or (found[1] is not None and int(found[1]) == 0):
         raise PaictlError(text("{said!r} is not a number of cells", said=said), hint="write for instance 4xV100-NODE")
-    return Room(int(found[1] or 1), found[2], vc)
+    return RoomRequest(int(found[1] or 1), found[2], vc)
 
 
-def checked(rooms: Iterable[Room], state: State) -> tuple[Room, ...]:
+def checked(rooms: Iterable[RoomRequest], state: State) -> tuple[RoomRequest, ...]:
     """Rooms as they are planned: those of one type together, the largest cells first.
 
     Raises `RoomError` for a cell type or virtual cluster that does not exist, and for more cells than there are.
@@ -160,7 +160,7 @@ def checked(rooms: Iterable[Room], state: State) -> tuple[Room, ...]:
     sums: dict[tuple[str, str], int] = {}
     for room in rooms:
         sums[room.cell_type, room.vc] = sums.get((room.cell_type, room.vc), 0) + room.number
-    wanted = [Room(number, cell_type, vc) for (cell_type, vc), number in sums.items()]
+    wanted = [RoomRequest(number, cell_type, vc) for (cell_type, vc), number in sums.items()]
     sizes = {
         name: chain.leaves[level]
         for chain in state.physical.chains for level, name in enumerate(chain.types) if level
@@ -183,7 +183,7 @@ def checked(rooms: Iterable[Room], state: State) -> tuple[Room, ...]:
     return tuple(sorted(wanted, key=lambda room: -sizes[room.cell_type]))
 
 
-def most_cells(state: State, room: Room) -> int:
+def most_cells(state: State, room: RoomRequest) -> int:
     """Cells of the type in the chain that has most of them, used or not; in a promise, where the room is in one."""
     best = 0
     for index in state.physical.chain_indexes():
@@ -204,7 +204,7 @@ def most_cells(state: State, room: Room) -> int:
     return best
 
 
-def _too_many(room: Room, most: int) -> RoomError:
+def _too_many(room: RoomRequest, most: int) -> RoomError:
     if room.vc:
         said = text("virtual cluster {vc} is promised {most} cells {name} in one chain: {number} can never be free",
                     vc=room.vc, most=most, name=room.cell_type, number=room.number)  # fmt: skip
@@ -217,7 +217,7 @@ def _too_many(room: Room, most: int) -> RoomError:
 # --- planning
 
 
-def planned_moves(cluster: str, scene: DefragScene, rooms: Iterable[Room]) -> DefragPlan:
+def planned_moves(cluster: str, scene: DefragScene, rooms: Iterable[RoomRequest]) -> DefragPlan:
     """The plan for rooms together, each on top of the moves of those before; raises `RoomError` as `checked` does."""
     engine = scene.engine
     gangs = {gang.key: gang for gang, _ in scene.gangs}
@@ -285,14 +285,14 @@ def with_moves(known: JobExplanation, scene: Callable[[], DefragScene], request:
     return replace(known, moves=len(plan.moves), room=options)
 
 
-def _room_of(state: State, request: PodRequest) -> Room | None:
+def _room_of(state: State, request: PodRequest) -> RoomRequest | None:
     """The cells that the pods of a gang fill, one each; None if they are of another size than all cells."""
     ((leaves, pods),) = request.members
     for chain in state.physical.chains:
         if request.leaf_type in ("", chain.leaf_type):
             for level in range(1, chain.node_level + 1):
                 if chain.leaves[level] == leaves:
-                    return Room(pods, chain.types[level], request.vc if request.guaranteed else "")
+                    return RoomRequest(pods, chain.types[level], request.vc if request.guaranteed else "")
     return None
 
 
@@ -344,7 +344,7 @@ def plan_from(data: Any) -> DefragPlan:
 
 def _room_from(row: Mapping[str, Any]) -> RoomOutcome:
     number, cell_type, vc = int(row["number"]), str(row["cell_type"]), str(row["vc"])
-    room = Room(number, cell_type, vc)
+    room = RoomRequest(number, cell_type, vc)
     if "refusal" in row:
         said = row["refusal"]
         refusal = NoRoom(room, Obstacle(said["obstacle"]), int(said["most"]), tuple(map(str, said["fixed"])),

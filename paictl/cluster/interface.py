@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from paictl.cluster.scheduling import Impact, JobExplanation
     from paictl.cluster.storages import Credentials, Storage
     from paictl.remote.pipes import Pipes
-    from paictl.scheduler.defrag import Room, RoomPlan
+    from paictl.scheduler.defrag import RoomPlan, RoomRequest
     from paictl.workload.usage import UsageAmount
 
 __all__ = [
@@ -368,7 +368,7 @@ class Maintained(Protocol):
 class Defragmented(Protocol):
     """A cluster on which gangs can be moved to make room (`docs/defragmentation.md`)."""
 
-    def plan_moves(self, rooms: Sequence[Room]) -> DefragPlan:
+    def plan_moves(self, rooms: Sequence[RoomRequest]) -> DefragPlan:
         """The moves that make room; changes nothing. Raises `RoomError` for what can never be."""
 
     def outrun(self, room: RoomPlan, kept: Sequence[str], *, exactly: bool) -> str:

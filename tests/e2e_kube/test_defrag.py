@@ -8,14 +8,14 @@ import pytest
 
 from paictl.cluster.interface import Cluster
 from paictl.operate.defrag import MovingError, make_room
-from paictl.scheduler.defrag import Room
+from paictl.scheduler.defrag import RoomRequest
 from paictl.units import Millis
 from tests.e2e_kube.controlplane import ControlPlane
 from tests.e2e_kube.jobrig import SPACE, JobRig, opened, rack_of_jobs, request, role
 from tests.e2e_kube.kubeapi import KubeApi, until
 from tests.e2e_kube.test_jobs import PATIENCE, awaited, runs
 
-ROOM = Room(7, "NODE")
+ROOM = RoomRequest(7, "NODE")
 TIMEOUT = Millis(60_000)
 BUDGETS = f"/apis/policy/v1/namespaces/{SPACE}/poddisruptionbudgets"
 

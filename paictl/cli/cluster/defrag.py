@@ -18,7 +18,7 @@ from paictl.errors import ExitCode, PaictlError
 from paictl.i18n import counted
 from paictl.operate.defrag import make_room, read_plan, refuse_outrun
 from paictl.operate.maintenance import read_span
-from paictl.scheduler.defrag import Obstacle, Room
+from paictl.scheduler.defrag import Obstacle, RoomRequest
 from paictl.units import span_text
 from paictl.words import listed
 
@@ -55,7 +55,7 @@ def plan(
     cells: For = None, level: Level = None, vc: Tenant = "", output: OutputOption = Output.TABLE,
     state: StateOption = None,
 ) -> None:  # fmt: skip
-    """Show the fewest moves that make room, what they lose, and where each gang would go. Changes nothing."""
+    """Show the fewest moves that make room, what they lose, and where each gang would go."""
     made = open_cluster(state).plan_moves(_rooms(cells, level, vc))
     _show(made, output)
     if not made.whole:
@@ -109,10 +109,10 @@ def apply(
         write(spoken("done: {cells} free now", cells=listed(_wanted(room) for room in made.rooms)))
 
 
-def _rooms(cells: list[str] | None, level: list[str] | None, vc: str) -> list[Room]:
+def _rooms(cells: list[str] | None, level: list[str] | None, vc: str) -> list[RoomRequest]:
     """What is asked for; raises `PaictlError` for nothing."""
     rooms = [read_room(word, vc) for one in cells or () for word in one.replace(",", " ").split()]
-    rooms += [Room(1, one, vc) for one in level or ()]
+    rooms += [RoomRequest(1, one, vc) for one in level or ()]
     if not rooms:
         raise PaictlError("nothing to free was given", hint="paictl cluster defrag plan --for 4xV100-NODE")
     return rooms

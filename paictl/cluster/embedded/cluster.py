@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from paictl.cluster.scheduling import Impact, JobExplanation
     from paictl.cluster.storages import Credentials, Storage
     from paictl.remote.pipes import Pipes
-    from paictl.scheduler.defrag import Room, RoomPlan
+    from paictl.scheduler.defrag import RoomPlan, RoomRequest
 
 
 class EmbeddedCluster:
@@ -289,7 +289,7 @@ class EmbeddedCluster:
 
     # --- defragmentation
 
-    def plan_moves(self, rooms: Sequence[Room]) -> DefragPlan:
+    def plan_moves(self, rooms: Sequence[RoomRequest]) -> DefragPlan:
         """The moves that make room."""
         return self._live.plan_moves(rooms)
 

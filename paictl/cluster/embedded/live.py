@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from paictl.cluster.maintenance import WindowRequest
     from paictl.cluster.picture import Picture
     from paictl.cluster.scheduling import Impact, JobExplanation
-    from paictl.scheduler.defrag import Room, RoomPlan
+    from paictl.scheduler.defrag import RoomPlan, RoomRequest
 
 Given = TypeVar("Given")
 
@@ -144,7 +144,7 @@ class Live(WithPages, ImaginedPods):
 
     # --- defragmentation
 
-    def plan_moves(self, rooms: Sequence[Room]) -> DefragPlan:
+    def plan_moves(self, rooms: Sequence[RoomRequest]) -> DefragPlan:
         """The moves that make room."""
         from paictl.cluster.defrag import planned_moves  # late, as below: only this request needs it
         from paictl.cluster.embedded.defrag import scene_of

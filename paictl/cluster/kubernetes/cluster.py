@@ -60,7 +60,7 @@ from paictl.workload.usagebook import UsageBook
 
 if TYPE_CHECKING:
     from paictl.cluster.defrag import DefragPlan, GangPods
-    from paictl.scheduler.defrag import Room, RoomPlan
+    from paictl.scheduler.defrag import RoomPlan, RoomRequest
 
 _OPENPAI: Final = "default"
 """The namespace in which OpenPAI keeps what it was told."""
@@ -350,7 +350,7 @@ class KubernetesCluster:
 
     # --- defragmentation
 
-    def plan_moves(self, rooms: Sequence[Room]) -> DefragPlan:
+    def plan_moves(self, rooms: Sequence[RoomRequest]) -> DefragPlan:
         """The moves that make room, by the configuration that the scheduler has loaded."""
         with told():
             return self._looker.plan_moves(self.name, rooms)

@@ -92,7 +92,7 @@ def _gangs(snapshot: ClusterSnapshot, found: Recovered, now: Millis) -> Iterator
 
 
 def _is_single(groups: Any, name: str) -> bool:
-    return sum(pods for _, pods in groups.by_name[name].members) == 1
+    return bool(sum(pods for _, pods in groups.by_name[name].members) == 1)
 
 
 def _pods(

@@ -26,7 +26,7 @@ from paictl.workload.windows import Windows
 if TYPE_CHECKING:
     from paictl.cluster.defrag import DefragPlan, DefragScene, GangPods
     from paictl.cluster.kubernetes.scheduling import ClusterSnapshot
-    from paictl.scheduler.defrag import Room, RoomPlan
+    from paictl.scheduler.defrag import RoomPlan, RoomRequest
     from paictl.workload.budgets import Used
 
 _GOING_ON: Final = {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}
@@ -103,7 +103,7 @@ class SchedulingReader:
         jobs, _ = self._jobs.everything()
         return list(impact_of(self._scene(jobs), self._newest(), ConfigSnapshot(0, files)))
 
-    def plan_moves(self, cluster: str, rooms: Sequence[Room]) -> DefragPlan:
+    def plan_moves(self, cluster: str, rooms: Sequence[RoomRequest]) -> DefragPlan:
         """The moves that make room."""
         from paictl.cluster.defrag import planned_moves
 

@@ -5,8 +5,18 @@ package knows neither clocks nor clusters: what a gang loses by a move is a numb
 """
 
 from paictl.scheduler.defrag.checking import why_outrun
-from paictl.scheduler.defrag.model import GangMove, NoRoom, Obstacle, Room, RoomPlan, RunningGang
+from paictl.scheduler.defrag.model import GangMove, NoRoom, Obstacle, RoomPlan, RoomRequest, RunningGang
 from paictl.scheduler.defrag.planner import find_room
 from paictl.scheduler.defrag.weights import weight_of
 
-__all__ = ["GangMove", "NoRoom", "Obstacle", "Room", "RoomPlan", "RunningGang", "find_room", "weight_of", "why_outrun"]
+__all__ = [
+    "GangMove",
+    "NoRoom",
+    "Obstacle",
+    "RoomPlan",
+    "RoomRequest",
+    "RunningGang",
+    "find_room",
+    "weight_of",
+    "why_outrun",
+]

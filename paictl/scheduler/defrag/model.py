@@ -15,7 +15,7 @@ Places = tuple[tuple[str, tuple[int, ...]], ...]
 
 
 @frozen
-class Room:
+class RoomRequest:
     """`number` whole cells of a type, free of every gang, in one chain.
 
     With `vc` these are cells of that virtual cluster's promise, for a gang with a guarantee; without, physical cells.
@@ -56,7 +56,7 @@ class GangMove:
 class RoomPlan:
     """The moves in the order in which they have to be made; none if there is room already."""
 
-    room: Room
+    room: RoomRequest
     chain: str
     cells: tuple[str, ...]
     """Addresses of the cells that are free then: physical ones, or virtual ones of the promise."""
@@ -91,7 +91,7 @@ class Obstacle(StrEnum):
 class NoRoom:
     """There is no room, and no moves that the search has tried make some."""
 
-    room: Room
+    room: RoomRequest
     obstacle: Obstacle
     most: int
     """Cells of the type in the chain that has most of them: all, or those that could be freed."""

@@ -15,7 +15,7 @@ from paictl.scheduler.groups import GroupState
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-    from paictl.scheduler.defrag.model import Room, RunningGang
+    from paictl.scheduler.defrag.model import RoomRequest, RunningGang
     from paictl.scheduler.defrag.targets import RoomCell, RoomView
     from paictl.scheduler.engine import Engine
 
@@ -25,6 +25,8 @@ MOST_LOOKS: Final = 3000
 """Sets of gangs that are taken up."""
 MOST_TRIALS: Final = 400
 """Trials on the engine, on a cluster of at most `SMALL` nodes; a trial costs more on a larger one."""
+MOST_SINGLES: Final = 128
+"""Gangs of which it is tried on a large cluster whether they could move alone."""
 SMALL: Final = 256
 CHOICES: Final = 12
 """Choices of cells that are tried for one set of gangs, where more become free than are needed."""
@@ -40,7 +42,7 @@ Gangs = frozenset[str]
 
 def find_room(
     engine: Engine,
-    room: Room,
+    room: RoomRequest,
     gangs: Iterable[RunningGang],
     closed: Collection[str] = (),
     *,
@@ -93,7 +95,7 @@ class _RoomSearch:
     """One search in one chain."""
 
     def __init__(
-        self, engine: Engine, room: Room, view: RoomView, movable: Mapping[str, RunningGang], most_trials: int
+        self, engine: Engine, room: RoomRequest, view: RoomView, movable: Mapping[str, RunningGang], most_trials: int
     ) -> None:
         self.room = room
         self.view = view
@@ -101,6 +103,7 @@ class _RoomSearch:
         self.trials = Trials(engine, movable)
         nodes = len(engine.state.physical.nodes)
         self.left = most_trials if nodes <= SMALL else max(24, most_trials * SMALL // nodes)
+        self.looks = MOST_LOOKS * most_trials // MOST_TRIALS
         self.free = [cell for cell in view.cells if cell.usable and not cell.blockers]
         self.need = room.number - len(self.free)
         self.shared = len({cell.nodes for cell in view.cells}) < len(view.cells)
@@ -116,8 +119,8 @@ class _RoomSearch:
         classes = [_CellClass(blockers, tuple(cells)) for blockers, cells in kinds.items()]
         self.within = sum(len(one.cells) for one in classes)
         classes.sort(key=lambda one: (self._share(one.blockers), one.cells[0].cell))
-        self.classes = classes[:MOST_CLASSES]
-        self.cut = len(classes) > MOST_CLASSES
+        self.classes = classes[:MOST_CLASSES] if nodes <= SMALL else self._promising(classes)
+        self.cut = len(classes) > len(self.classes)
 
     def find(self) -> RoomPlan | NoRoom:
         """The plan, or why there is none."""
@@ -133,6 +136,25 @@ class _RoomSearch:
         found = self._search() or self._greedy()
         return found or NoRoom(self.room, Obstacle.NO_PLACE, len(self.free) + self.within, exact=not self.cut)
 
+    def _promising(self, classes: Sequence[_CellClass]) -> Sequence[_CellClass]:
+        """On a large cluster: the cheapest classes whose gangs could each move if all others stayed.
+
+        Sets of gangs that cannot move anyhow would use up all trials.
+        """
+        kept = frozenset(node for cell in self.free for node in cell.nodes) if not self.shared else frozenset[str]()
+        moves: dict[str, bool] = {}
+        found: list[_CellClass] = []
+        for one in classes:
+            if len(found) == MOST_CLASSES or len(moves) >= MOST_SINGLES:
+                break
+            for key in sorted(one.blockers - moves.keys()):
+                moves[key] = self.trials.can_move(self.movable[key], kept.union(one.cells[0].nodes))
+                if not moves[key]:
+                    break
+            if all(moves.get(key) for key in one.blockers):
+                found.append(one)
+        return found or classes[:MOST_CLASSES]
+
     # --- the search
 
     def _search(self) -> RoomPlan | None:
@@ -145,7 +167,7 @@ class _RoomSearch:
             cost, lacking, _, names, helpers, bounded = heappop(heap)
             gangs = frozenset(names)
             looks += 1
-            if looks > MOST_LOOKS or self.left <= 0:
+            if looks > self.looks or self.left <= 0:
                 self.cut = True
                 return None
             lacking = self.need - self._freed(gangs)
@@ -238,7 +260,7 @@ class _RoomSearch:
             if isinstance(found, Tried):
                 return found
         for _ in range(len(largest) if len(largest) > ALL_ORDERS else 0):  # who was stuck goes first the next time
-            if found is None or last[0] == found.key:
+            if not isinstance(found, Stuck) or last[0] == found.key:
                 return None
             key = found.key
             last = [key, *(one for one in last if one != key)]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
     from paictl.cells.ids import ChainIndex
-    from paictl.scheduler.defrag.model import Room
+    from paictl.scheduler.defrag.model import RoomRequest
     from paictl.scheduler.request import Member
     from paictl.scheduler.state import State
 
@@ -46,7 +46,7 @@ class RoomView:
     cells: tuple[RoomCell, ...]
 
 
-def room_views(state: State, room: Room, owners: Mapping[str, str], closed: Collection[str]) -> list[RoomView]:
+def room_views(state: State, room: RoomRequest, owners: Mapping[str, str], closed: Collection[str]) -> list[RoomView]:
     """A view for every chain that has cells of the type; `owners` are the gangs of groups, `closed` nodes."""
     views = []
     for index in state.physical.chain_indexes():
@@ -84,7 +84,7 @@ def _physical(
 
 
 def _virtual(
-    state: State, room: Room, chain: ChainIndex, level: int, owners: Mapping[str, str], closed: frozenset[str]
+    state: State, room: RoomRequest, chain: ChainIndex, level: int, owners: Mapping[str, str], closed: frozenset[str]
 ) -> Iterator[RoomCell]:
     """Cells of a promise. Those of pinned cells do not count: only a gang that names them gets them."""
     tree, physical = state.virtual, state.binding.physical

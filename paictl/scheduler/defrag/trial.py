@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from paictl.scheduler.decision import Placed
-    from paictl.scheduler.defrag.model import Places, Room, RunningGang
+    from paictl.scheduler.defrag.model import Places, RoomRequest, RunningGang
     from paictl.scheduler.defrag.targets import RoomCell, RoomView
     from paictl.scheduler.engine import Engine
 
@@ -64,7 +64,7 @@ class Trials:
         self._offered: dict[frozenset[str], frozenset[str]] = {}
 
     def run(
-        self, room: Room, view: RoomView, cells: Sequence[RoomCell], hold: frozenset[str], order: Sequence[str]
+        self, room: RoomRequest, view: RoomView, cells: Sequence[RoomCell], hold: frozenset[str], order: Sequence[str]
     ) -> Tried | Stuck:
         """Move gangs in an order, away from the nodes in `hold`, so that `cells` are free; who is stuck first, if any.
 
@@ -90,7 +90,12 @@ class Trials:
             return None
         return GangMove(gang.key, gang.weight, before, self.places(gang))
 
-    def fill(self, room: Room, view: RoomView) -> Filled:
+    def can_move(self, gang: RunningGang, hold: frozenset[str]) -> bool:
+        """Whether a gang could move away from some nodes if all others stayed."""
+        with imagined(self.engine):
+            return self.move(gang, hold) is not None
+
+    def fill(self, room: RoomRequest, view: RoomView) -> Filled:
         """What would become of a gang that fills the room now."""
         ((leaves, pods),) = view.members
         vc = room.vc or min(self.engine.state.vcs)
@@ -149,7 +154,7 @@ class Trials:
         self.engine.apply(decision)
         return True
 
-    def _free(self, room: Room, view: RoomView, cells: Sequence[RoomCell]) -> list[RoomCell]:
+    def _free(self, room: RoomRequest, view: RoomView, cells: Sequence[RoomCell]) -> list[RoomCell]:
         """The cells in which nobody is, first those that were chosen.
 
         One is as good as another: a gang that is held off the nodes of one may come back to it on others, as virtual

@@ -7,7 +7,7 @@ from typing import Final
 
 from paictl.cluster.defrag import DefragMove, DefragPlan, RoomOutcome, plan_data, read_room
 from paictl.i18n import text
-from paictl.scheduler.defrag import Room
+from paictl.scheduler.defrag import RoomRequest
 from paictl.scheduler.explain.data import ANOTHER
 from paictl.server.calls import Answer, ApiError, Call, bad, json_answer
 from paictl.server.routing import Access, Operation, Route
@@ -20,7 +20,7 @@ def planned(call: Call) -> Answer:
     words = (call.query.get("for") or "").replace(",", " ").split()
     rooms = [read_room(word, vc) for word in words]
     if level := call.query.get("level"):
-        rooms.append(Room(1, level, vc))
+        rooms.append(RoomRequest(1, level, vc))
     if not rooms:
         raise bad(text("name the cells to free: for=4xV100-NODE or level=V100-RACK"))
     if vc and not call.me.admin and not call.me.may_submit_to(vc):

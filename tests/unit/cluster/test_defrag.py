@@ -11,7 +11,7 @@ import pytest
 from paictl.cluster.defrag import DefragPlan, RoomError, plan_data, plan_from, read_room
 from paictl.cluster.interface import ConflictError
 from paictl.operate.defrag import MovingError, make_room, refuse_outrun
-from paictl.scheduler.defrag import NoRoom, Obstacle, Room
+from paictl.scheduler.defrag import NoRoom, Obstacle, RoomRequest
 from paictl.scheduler.invariants import validate
 from paictl.units import Millis
 from tests.unit.cluster.conftest import MINUTE, Bench, MakeBench
@@ -43,14 +43,14 @@ def holes(bench: MakeBench) -> tuple[Bench, dict[str, str]]:
     return lab, kept
 
 
-def plan(lab: Bench, *rooms: Room) -> DefragPlan:
+def plan(lab: Bench, *rooms: RoomRequest) -> DefragPlan:
     return lab.cluster.plan_moves(rooms)
 
 
 def test_the_cheapest_gangs_move_one_by_one_and_the_room_is_there(holes: tuple[Bench, dict[str, str]]) -> None:
     lab, kept = holes
     stored = lab.cluster.stored()
-    made = plan(lab, Room(3, "V100-NODE"))
+    made = plan(lab, RoomRequest(3, "V100-NODE"))
     assert lab.cluster.stored() == stored, "a plan changes nothing"
     assert [move.job for move in made.moves] == [kept["k2"], kept["k1"]], "the larger one first"
     moved: list[str] = []
@@ -66,7 +66,7 @@ def test_the_cheapest_gangs_move_one_by_one_and_the_room_is_there(holes: tuple[B
     assert [lab.cluster.job(kept[name]).attempt - before[kept[name]] for name in ("k1", "k2", "k4")] == [1, 1, 0]
     assert {node for key in kept.values() for node in nodes_of(lab, key)} == set(nodes_of(lab, kept["k4"]))
     assert lab.cluster.windows() == (), "nodes are given back"
-    (room,) = plan(lab, Room(3, "V100-NODE")).rooms
+    (room,) = plan(lab, RoomRequest(3, "V100-NODE")).rooms
     assert (room.moves, room.plan is not None and room.plan.starts) == ((), True)
     big = lab.submit("big", "tenanta", priority="oppo", gpu=8, instances=3, commands=LONG)
     assert lab.state(big) == "Running"
@@ -79,7 +79,7 @@ def test_the_cheapest_gangs_move_one_by_one_and_the_room_is_there(holes: tuple[B
 
 def test_where_they_go_is_what_the_plan_says(holes: tuple[Bench, dict[str, str]]) -> None:
     lab, _ = holes
-    made = plan(lab, Room(3, "V100-NODE"))
+    made = plan(lab, RoomRequest(3, "V100-NODE"))
     make_room(lab.cluster, made, TIMEOUT)
     for move in made.moves:
         now = sorted((task.node, task.devices) for task in lab.cluster.job(move.job).tasks)
@@ -88,20 +88,20 @@ def test_where_they_go_is_what_the_plan_says(holes: tuple[Bench, dict[str, str]]
 
 def test_what_has_changed_since_is_refused_and_nothing_moves(holes: tuple[Bench, dict[str, str]]) -> None:
     lab, kept = holes
-    made = plan(lab, Room(3, "V100-NODE"))
+    made = plan(lab, RoomRequest(3, "V100-NODE"))
     lab.cluster.stop_job(kept["k1"])
     with pytest.raises(ConflictError, match="is not running any more"):
         make_room(lab.cluster, made, TIMEOUT)
     assert lab.cluster.windows() == ()
     assert lab.cluster.job(kept["k2"]).attempt == 0
-    again = plan(lab, Room(3, "V100-NODE"))
+    again = plan(lab, RoomRequest(3, "V100-NODE"))
     assert [move.job for move in again.moves] == [kept["k2"]]
     refuse_outrun(lab.cluster, again)
 
 
 def test_somebody_who_starts_in_the_room_is_seen(holes: tuple[Bench, dict[str, str]]) -> None:
     lab, _ = holes
-    made = plan(lab, Room(3, "V100-NODE"))
+    made = plan(lab, RoomRequest(3, "V100-NODE"))
     small(lab, "late", 8)
     with pytest.raises(ConflictError, match="the cluster has changed since the plan was made"):
         make_room(lab.cluster, made, TIMEOUT)
@@ -111,7 +111,7 @@ def test_one_who_does_not_come_back_stops_the_rest(
     holes: tuple[Bench, dict[str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lab, kept = holes
-    made = plan(lab, Room(3, "V100-NODE"))
+    made = plan(lab, RoomRequest(3, "V100-NODE"))
     evict = lab.cluster.evict_gang
 
     def evict_and_fail(gang: Any) -> None:
@@ -124,12 +124,12 @@ def test_one_who_does_not_come_back_stops_the_rest(
         make_room(lab.cluster, made, TIMEOUT)
     assert failed.value.exit_code == 3
     assert lab.cluster.windows() == ()
-    assert [move.job for move in plan(lab, Room(4, "V100-NODE")).moves] == []
+    assert [move.job for move in plan(lab, RoomRequest(4, "V100-NODE")).moves] == []
 
 
 def test_ctrl_c_gives_the_nodes_back_and_a_second_apply_goes_on(holes: tuple[Bench, dict[str, str]]) -> None:
     lab, _ = holes
-    made = plan(lab, Room(3, "V100-NODE"))
+    made = plan(lab, RoomRequest(3, "V100-NODE"))
 
     def interrupted(_: Any) -> None:
         raise KeyboardInterrupt
@@ -137,19 +137,19 @@ def test_ctrl_c_gives_the_nodes_back_and_a_second_apply_goes_on(holes: tuple[Ben
     with pytest.raises(KeyboardInterrupt):
         make_room(lab.cluster, made, TIMEOUT, interrupted)
     assert lab.cluster.windows() == ()
-    rest = plan(lab, Room(3, "V100-NODE"))
+    rest = plan(lab, RoomRequest(3, "V100-NODE"))
     assert [move.key for move in rest.moves] == [made.moves[1].key]
     make_room(lab.cluster, rest, TIMEOUT)
-    assert plan(lab, Room(3, "V100-NODE")).moves == ()
+    assert plan(lab, RoomRequest(3, "V100-NODE")).moves == ()
 
 
 def test_what_a_killed_apply_left_is_named_and_ends_by_itself(holes: tuple[Bench, dict[str, str]]) -> None:
     lab, _ = holes
-    made = plan(lab, Room(3, "V100-NODE"))
+    made = plan(lab, RoomRequest(3, "V100-NODE"))
     from paictl.cluster.maintenance import WindowRequest
 
     lab.cluster.add_window(WindowRequest(made.rooms[0].plan.nodes, Millis(MINUTE), hold=True))  # type: ignore[union-attr]
-    assert plan(lab, Room(3, "V100-NODE")) == made, "a plan does not stumble over it"
+    assert plan(lab, RoomRequest(3, "V100-NODE")) == made, "a plan does not stumble over it"
     with pytest.raises(ConflictError, match=r"kept free by defrag-1"):
         make_room(lab.cluster, made, TIMEOUT)
     kept = [node.reason for node in lab.cluster.nodes() if node.reason]
@@ -174,7 +174,7 @@ def test_a_checkpoint_makes_a_gang_cheap_to_move(bench: MakeBench) -> None:
     lab.pass_time(119 * MINUTE)
     gangs = {gang.job: gang.lost for gang in lab.cluster.gangs()}
     assert gangs["ann~saves"] < 10 * MINUTE < 100 * MINUTE < gangs["ann~long"]
-    assert [move.job for move in plan(lab, Room(3, "V100-NODE")).moves] == ["ann~saves"]
+    assert [move.job for move in plan(lab, RoomRequest(3, "V100-NODE")).moves] == ["ann~saves"]
 
 
 def test_opportunistic_gangs_move_before_guaranteed_ones(bench: MakeBench) -> None:
@@ -184,19 +184,19 @@ def test_opportunistic_gangs_move_before_guaranteed_ones(bench: MakeBench) -> No
     other = small(lab, "other", 4)
     lab.cluster.stop_job(filler)
     assert nodes_of(lab, other) != nodes_of(lab, "ann~sure")
-    assert [move.job for move in plan(lab, Room(3, "V100-NODE")).moves] == [other]
+    assert [move.job for move in plan(lab, RoomRequest(3, "V100-NODE")).moves] == [other]
 
 
 @pytest.mark.parametrize(
     ("room", "said", "hint"),
     [
-        (Room(1, "V100-NOD"), "no cell type 'V100-NOD'", "V100-NODE"),
-        (Room(5, "V100-NODE"), "the cluster has 4 cells V100-NODE in one chain: 5 can never be free", "fewer"),
-        (Room(1, "V100-NODE", "tenantx"), "no virtual cluster 'tenantx'", "did you mean"),
-        (Room(3, "V100-NODE", "tenanta"), "tenanta is promised 1 cells V100-NODE", "fewer"),
+        (RoomRequest(1, "V100-NOD"), "no cell type 'V100-NOD'", "V100-NODE"),
+        (RoomRequest(5, "V100-NODE"), "the cluster has 4 cells V100-NODE in one chain: 5 can never be free", "fewer"),
+        (RoomRequest(1, "V100-NODE", "tenantx"), "no virtual cluster 'tenantx'", "did you mean"),
+        (RoomRequest(3, "V100-NODE", "tenanta"), "tenanta is promised 1 cells V100-NODE", "fewer"),
     ],
 )
-def test_what_can_never_be_is_refused(bench: MakeBench, room: Room, said: str, hint: str) -> None:
+def test_what_can_never_be_is_refused(bench: MakeBench, room: RoomRequest, said: str, hint: str) -> None:
     with pytest.raises(RoomError, match=said) as refused:
         plan(bench("three-tenants"), room)
     assert hint in str(refused.value.hint)
@@ -214,9 +214,9 @@ def test_what_is_no_number_of_cells_is_refused(said: str) -> None:
 
 def test_a_plan_survives_a_file(holes: tuple[Bench, dict[str, str]]) -> None:
     lab, _ = holes
-    for made in (plan(lab, Room(3, "V100-NODE")), plan(lab, Room(4, "V100-NODE"))):
+    for made in (plan(lab, RoomRequest(3, "V100-NODE")), plan(lab, RoomRequest(4, "V100-NODE"))):
         assert plan_from(json.loads(json.dumps(plan_data(made)))) == made
-    refusal = plan(lab, Room(4, "V100-NODE")).rooms[0].refusal
+    refusal = plan(lab, RoomRequest(4, "V100-NODE")).rooms[0].refusal
     assert isinstance(refusal, NoRoom)
     assert refusal.obstacle is Obstacle.NO_PLACE
 
@@ -226,7 +226,7 @@ def test_a_spent_budget_keeps_a_gang_where_it_is(bench: MakeBench, set_budget: C
     key = small(lab, "poor", 4)
     set_budget(lab, 1)
     lab.pass_time(60 * MINUTE)
-    (room,) = plan(lab, Room(4, "V100-NODE")).rooms
+    (room,) = plan(lab, RoomRequest(4, "V100-NODE")).rooms
     assert room.refusal is not None
     assert (room.refusal.obstacle, room.refusal.fixed) == (Obstacle.UNUSABLE, (key,))
 

@@ -14,7 +14,7 @@ from typing import Any
 from paictl.cells.spec import ClusterSpec
 from paictl.frozen import frozen
 from paictl.scheduler.decision import Bind
-from paictl.scheduler.defrag import Room, RunningGang
+from paictl.scheduler.defrag import RoomRequest, RunningGang
 from paictl.scheduler.engine import Engine
 from paictl.scheduler.events import NodeHealth, PodGone
 from paictl.scheduler.explain.scratch import imagined
@@ -31,7 +31,7 @@ class Case:
 
     engine: Engine
     gangs: dict[str, RunningGang]
-    room: Room
+    room: RoomRequest
 
 
 def cluster(nodes: int, per_rack: int, vcs: dict[str, int]) -> dict[str, Any]:
@@ -123,7 +123,7 @@ def random_case(seed: int, most_nodes: int = 64) -> Case:
         free = len([cell for cell in cells_of(engine, kind, vc) if not users(engine, cell, vc)])
         most = len(cells_of(engine, kind, vc))
         if free < most:
-            return Case(engine, gangs, Room(min(most, free + dice.randint(1, 3)), kind, vc))
+            return Case(engine, gangs, RoomRequest(min(most, free + dice.randint(1, 3)), kind, vc))
 
 
 # --- the oracle

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from paictl.scheduler.defrag import NoRoom, Obstacle, Room, RoomPlan, find_room, weight_of, why_outrun
+from paictl.scheduler.defrag import NoRoom, Obstacle, RoomPlan, RoomRequest, find_room, weight_of, why_outrun
 from paictl.scheduler.engine import Engine
 from paictl.scheduler.events import LeafHealth, NodeHealth, PodGone
 from paictl.scheduler.explain.scratch import imagined
@@ -95,14 +95,14 @@ def engine() -> Engine:
     return engine_of(4, 2, {"a": 2, "b": 2})
 
 
-def plan_for(engine: Engine, room: Room, **weights: int) -> RoomPlan | NoRoom:
+def plan_for(engine: Engine, room: RoomRequest, **weights: int) -> RoomPlan | NoRoom:
     gangs = [gang_of(engine, name, weights.get(name, 10)) for name in sorted(engine.state.groups.by_name)]
     return find_room(engine, room, gangs)
 
 
 def test_room_that_is_there_needs_no_moves(engine: Engine) -> None:
     start(engine, "g", "a", -1, 2, 1)
-    found = plan_for(engine, Room(3, NODE))
+    found = plan_for(engine, RoomRequest(3, NODE))
     assert isinstance(found, RoomPlan)
     assert (found.moves, found.weight, found.starts, len(found.cells)) == ((), 0, True, 3)
 
@@ -111,7 +111,7 @@ def test_the_lighter_of_two_moves(engine: Engine) -> None:
     start(engine, "heavy", "a", -1, 4, 1, avoid=["w0-1", "w1-0", "w1-1"])
     start(engine, "light", "a", -1, 4, 1, avoid=["w0-0", "w1-0", "w1-1"])
     for weights, mover in (({"heavy": 9}, "heavy"), ({"light": 9}, "light")):
-        found = plan_for(engine, Room(3, NODE), **weights)
+        found = plan_for(engine, RoomRequest(3, NODE), **weights)
         assert isinstance(found, RoomPlan)
         assert [move.key for move in found.moves] == [mover]
 
@@ -119,7 +119,7 @@ def test_the_lighter_of_two_moves(engine: Engine) -> None:
 def test_a_rack_is_freed_as_one_cell(engine: Engine) -> None:
     start(engine, "left", "a", -1, 1, 1, avoid=["w0-1", "w1-0", "w1-1"])
     start(engine, "right", "a", -1, 1, 1, avoid=["w0-0", "w0-1", "w1-1"])
-    found = plan_for(engine, Room(1, RACK), left=5)
+    found = plan_for(engine, RoomRequest(1, RACK), left=5)
     assert isinstance(found, RoomPlan)
     assert ([move.key for move in found.moves], found.cells) == (["left"], ("r0",))
     assert {node for node, _ in found.moves[0].after} <= {"w1-0", "w1-1"}
@@ -133,7 +133,7 @@ def test_who_is_in_the_way_of_others_moves_first(engine: Engine) -> None:
     start(engine, "wide", "a", -1, 4, 1, avoid=every - {"w0-1"})
     start(engine, "small", "a", -1, 2, 1, avoid=every - {"w0-0"})
     start(engine, "fixed", "a", -1, 4, 1, avoid=every - {"w0-0"})
-    found = plan_for(engine, Room(1, NODE), full=900, six=900, small=10, wide=10)
+    found = plan_for(engine, RoomRequest(1, NODE), full=900, six=900, small=10, wide=10)
     assert isinstance(found, RoomPlan)
     assert [move.key for move in found.moves] == ["small", "wide"]
     assert found.nodes == ("w0-1",)
@@ -150,7 +150,7 @@ def test_a_promise_is_freed_of_its_own_gangs_only(engine: Engine) -> None:
     start(engine, "fill", "a", 0, 6, 1, avoid=every - {"w0-0"})
     start(engine, "a2", "a", 0, 2, 1)
     engine.observe(PodGone("fill/0"))
-    found = plan_for(engine, Room(1, NODE, "a"), a1=50)
+    found = plan_for(engine, RoomRequest(1, NODE, "a"), a1=50)
     assert isinstance(found, RoomPlan)
     assert [move.key for move in found.moves] == ["a2"]
     assert found.starts
@@ -172,14 +172,14 @@ def test_what_cannot_be_used_or_moved_is_no_room(engine: Engine, what: str) -> N
             gang = replace(gang, fixed="stays")
         case "half a gang":
             engine.observe(PodGone("g/1"))
-    found = find_room(engine, Room(4, NODE), [gang], closed)
+    found = find_room(engine, RoomRequest(4, NODE), [gang], closed)
     assert isinstance(found, NoRoom)
     assert (found.obstacle, found.most) == (Obstacle.UNUSABLE, 3)
     assert found.fixed == (("g",) if what in ("fixed", "half a gang") else ())
 
 
 def test_too_many_cells_are_too_few(engine: Engine) -> None:
-    found = plan_for(engine, Room(5, NODE))
+    found = plan_for(engine, RoomRequest(5, NODE))
     assert isinstance(found, NoRoom)
     assert (found.obstacle, found.most) == (Obstacle.TOO_FEW, 4)
 
@@ -188,7 +188,7 @@ def test_parts_of_nodes_are_cells_too(engine: Engine) -> None:
     every = {"w0-0", "w0-1", "w1-0", "w1-1"}
     for number, node in enumerate(sorted(every)):
         start(engine, f"g{number}", "a", -1, 2, 1, avoid=every - {node})
-    found = plan_for(engine, Room(5, SWITCH), g2=3)
+    found = plan_for(engine, RoomRequest(5, SWITCH), g2=3)
     assert isinstance(found, RoomPlan)
     assert [move.key for move in found.moves] == ["g2"]
 
@@ -198,7 +198,7 @@ def test_a_plan_that_the_cluster_has_outrun_is_named(engine: Engine) -> None:
     start(engine, "a", "a", -1, 4, 1, avoid=every - {"w0-0"})
     start(engine, "b", "a", -1, 4, 1, avoid=every - {"w0-1"})
     gangs = {name: gang_of(engine, name, weight) for name, weight in (("a", 5), ("b", 9))}
-    found = find_room(engine, Room(3, NODE), gangs.values())
+    found = find_room(engine, RoomRequest(3, NODE), gangs.values())
     assert isinstance(found, RoomPlan)
     assert why_outrun(engine, found, gangs.values()) is None
     with imagined(engine):

@@ -395,6 +395,16 @@ def test_every_refusal_is_said_in_chinese_too(server: Server) -> None:
     assert (reply.data["code"], reply.data["message"]) == ("ForbiddenUserError", "仅管理员可用")
 
 
+def test_moves_that_make_room_name_only_ones_own_gangs(server: Server) -> None:
+    path = "/api/v2/defragmentation"
+    assert server.ask("GET", f"{path}?for=1xGPU-NODE").status == 401
+    assert server.get(path, "ann").status == 400
+    assert server.get(f"{path}?for=9xGPU-NODE", "ann").status >= 400
+    for user in ("ann", "root"):
+        (room,) = server.get(f"{path}?for=1xGPU-NODE", user).data["rooms"]
+        assert (room["number"], room["cell_type"], room["moves"]) == (1, "GPU-NODE", [])
+
+
 def test_windows_are_read_by_users_and_by_nobody_else(server: Server) -> None:
     assert server.get("/api/v2/maintenance", "ann").data == []
     server.cluster.add_window(WindowRequest(("worker1",), Millis(3_600_000), reason="disks"))

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from paictl.cluster.maintenance import windows_from, windows_text
 from paictl.errors import PaictlError
 from paictl.units import Millis
 from paictl.workload.windows import Window, WindowError, Windows
@@ -76,3 +77,14 @@ def test_windows_that_touch_or_are_of_other_nodes_do_not_overlap() -> None:
     with pytest.raises(PaictlError, match="no window") as refused:
         windows.without("w5")
     assert "did you mean" in str(refused.value.hint)
+
+
+def test_a_window_that_keeps_nodes_free_closes_them_and_drains_nobody() -> None:
+    kept = Window("defrag-1", ("w1",), Millis(0), Millis(100), hold=True)
+    windows = Windows((kept, Window("maintenance-1", ("w2",), Millis(0), Millis(100))))
+    assert windows.closed(Millis(50), None) == {"w1", "w2"}
+    assert list(windows.active(Millis(50))) == ["w2"], "who is in maintenance has to leave"
+    assert list(windows.held(Millis(50))) == ["w1"]
+    assert (windows.active(Millis(100)), windows.held(Millis(100))) == ({}, {})
+    assert (windows.free_name(), windows.free_name(hold=True)) == ("maintenance-2", "defrag-2")
+    assert windows_from(windows_text(windows)) == windows, "a door reads it as it was written"
