@@ -9,6 +9,8 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+import yaml
+
 from paictl.cli import console
 from paictl.cli.console import write
 from paictl.cli.settings import settings
@@ -19,12 +21,17 @@ from paictl.operate.cloning import clone as clone
 from paictl.words import listed
 
 
+def _text(copy: JobCopy) -> str:
+    written: str = yaml.safe_dump(dict(copy.data), sort_keys=False, allow_unicode=True, width=1000)
+    return written
+
+
 def show(copy: JobCopy) -> None:
     """The file on stdout; what is missing in it on stderr."""
     if copy.masked:
         fields = listed(copy.masked)
         console.warning(text("put in the values that the cluster does not give back: {fields}", fields=fields))
-    write(copy.yaml().rstrip("\n"))
+    write(_text(copy).rstrip("\n"))
 
 
 def require_values(copy: JobCopy) -> None:
@@ -50,7 +57,7 @@ def _written(copy: JobCopy) -> Path:
     """The file, for its owner only: somebody may put secrets into it."""
     handle, name = tempfile.mkstemp(prefix=f"{copy.data.get('name', 'job')}-", suffix=".yaml")
     with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(copy.yaml())
+        file.write(_text(copy))
     return Path(name)
 
 
@@ -73,7 +80,7 @@ def edited(copy: JobCopy, submit: Callable[[str], None]) -> None:
     if code:
         path.unlink()
         raise PaictlError(text("the editor ended with exit code {code}; nothing was submitted", code=code))
-    if copy.masked and path.read_text(encoding="utf-8") == copy.yaml():
+    if copy.masked and path.read_text(encoding="utf-8") == _text(copy):
         path.unlink()
         require_values(copy)
     try:

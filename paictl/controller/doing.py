@@ -70,10 +70,6 @@ def secrets_of(client: KubeClient, kit: JobContext) -> tuple[Mapping[str, Any], 
 
 def do(client: KubeClient, kit: JobContext, attempt: int, wanted: JobActions) -> int:
     """Whatever is wanted; how many requests that took. Raises `LaterError`, `RefusedError`, `KubeError`."""
-    try:
-        _ = kit.access
-    except JobError as error:
-        raise RefusedError(str(error)) from None
     before = client.sent.total()
     for name in wanted.suspend:
         _change(client, "PATCH", name, {"spec": {"suspend": True}}, MERGE)
@@ -94,10 +90,11 @@ def do(client: KubeClient, kit: JobContext, attempt: int, wanted: JobActions) ->
 def _mounts(client: KubeClient, kit: JobContext) -> Mapping[str, Sequence[Mount]]:
     """The storages of a job's containers as they are now.
 
-    Whoever submits by `paictl` was told what the job cannot have; a `PaiJob` made by hand, and one whose storage was
-    removed since, ends here. Raises `RefusedError`.
+    Whoever submits by `paictl` was told what the job cannot have; a `PaiJob` made by hand with wrong plugins, and one
+    whose storage was removed since, ends here. Raises `RefusedError`.
     """
     try:
+        _ = kit.access
         return mounts_by_role(kit.pai.data, kit.pai.vc or None, lambda: read_storages(client))
     except JobError as error:
         raise RefusedError(str(error)) from None

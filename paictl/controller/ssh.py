@@ -165,18 +165,20 @@ PidFile none
 END
   "$pai_sshd" -f "$pai_keys/config" || echo "paictl: no SSH: sshd does not start"
   if [ -f "$pai_keys/job_key" ]; then
+    pai_config=/etc/ssh/ssh_config # a home may be a storage, and keep what it is told
+    [ -w /etc/ssh ] || pai_config="$pai_home/.ssh/config"
     printf '%s\\n' 'Host *' "  IdentityFile $pai_keys/job_key" '  StrictHostKeyChecking no' \\
-      '  UserKnownHostsFile /dev/null' '  LogLevel ERROR' >>"$pai_home/.ssh/config"
-    chmod 600 "$pai_home/.ssh/config"
+      '  UserKnownHostsFile /dev/null' '  LogLevel ERROR' >>"$pai_config"
+    chmod go-w "$pai_config"
   fi
 }}
 pai_peers() {{
-  [ -f "$pai_home/.ssh/config" ] || return 0
+  [ -n "${{pai_config:-}}" ] || return 0
   pai_index=0
   while [ "$pai_index" -lt "$2" ]; do
     eval "pai_peer=\\$PAI_HOST_IP_$1_$pai_index"
     printf 'Host %s-%s %s\\n  HostName %s\\n  Port %s\\n' "$1" "$pai_index" "$pai_peer" "$pai_peer" "$3" \\
-      >>"$pai_home/.ssh/config"
+      >>"$pai_config"
     pai_index=$((pai_index + 1))
   done
 }}"""

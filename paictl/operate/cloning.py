@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, Protocol
 
-import yaml
-
 from paictl.cluster.interface import ClusterError, Jobs, JobView
 from paictl.cluster.jobpages import JobQuery, KeepsJobData, Listing, page_of
 from paictl.frozen import frozen
@@ -34,11 +32,6 @@ class JobCopy:
             hived = {**data["extras"]["hivedScheduler"], "jobPriorityClass": priority}
             data["extras"] = {**data["extras"], "hivedScheduler": hived}
         return JobCopy(data, self.masked)
-
-    def yaml(self) -> str:
-        """As text."""
-        written: str = yaml.safe_dump(dict(self.data), sort_keys=False, allow_unicode=True, width=1000)
-        return written
 
 
 class ClonePorts(Jobs, Listing, Protocol):

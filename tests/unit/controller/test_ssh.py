@@ -135,6 +135,22 @@ def test_a_job_without_the_plugin_has_no_trace_of_it(ann: FakeJobs) -> None:
     assert "ssh" not in script
 
 
+def test_a_paijob_made_by_hand_and_wrongly_has_failed_for_good(ann: FakeJobs) -> None:
+    """Its `PaiJob` asked nobody; the controller neither makes pods nor looks at it for ever."""
+    cluster(ann).submit([request({"worker": {}}, **PEOPLE)])
+    (made,) = [one for path, one in ann.objects.items() if "/paijobs/" in path]
+    made["spec"]["job"]["extras"] = extras(usersh={})["extras"]
+    run_controller(ann)
+    run_controller(ann)
+    done = job(ann)
+    assert done.state is JobState.FAILED
+    assert "usersh: no such field" in done.reason
+    assert made["metadata"]["name"]
+    (now,) = [one for path, one in ann.objects.items() if "/paijobs/" in path]
+    assert now["status"]["closed"] is True
+    assert services(ann) == {}
+
+
 # --- a real server
 
 
