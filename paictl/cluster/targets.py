@@ -6,7 +6,7 @@ The one place that knows all kinds. Whoever has a name gets a `Cluster` and need
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -17,9 +17,10 @@ from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import did_you_mean, text
 from paictl.places import state_folder
+from paictl.units import Millis, from_unix
 
 if TYPE_CHECKING:
-    from paictl.cluster.interface import Cluster
+    from paictl.cluster.interface import Cluster, Event
     from paictl.cluster.manifests.certificates import CertificateSet
     from paictl.cluster.manifests.exported import Exported
     from paictl.config.making.found import FoundCluster
@@ -211,3 +212,16 @@ def stamp_of(target: Target) -> object:
     except OSError:
         return None
     return found.st_dev, found.st_ino
+
+
+def replayed(log: Sequence[tuple[Millis, Mapping[str, Any]]], epoch: Millis, until: Millis) -> list[Event]:
+    """All events of a `Recorded` cluster that began at `epoch` (Unix time), computed anew up to an instant of its own.
+
+    Raises `KeyError`, `TypeError`, `ValueError` or `PaictlError` for what is no such log.
+    """
+    from paictl.cluster.embedded import commands
+
+    world = commands.replay(log, epoch)
+    world.advance(max(until, world.now))
+    start = from_unix(epoch / 1000)
+    return [happened.event(start) for happened in world.events]

@@ -58,7 +58,7 @@ class AuditLog:
 
 
 @frozen
-class OidcSettings:
+class TokenProvider:
     """Sign-in by tokens of an OpenID provider; `authority` is its CA in PEM, empty for those of the image."""
 
     issuer: str
@@ -77,7 +77,7 @@ class Hardening:
 
     encrypts: bool = True
     audit: AuditLog = field(default_factory=lambda: AuditLog(policy=_own_policy()))
-    oidc: OidcSettings | None = None
+    oidc: TokenProvider | None = None
     gates: Mapping[str, bool] = field(default_factory=dict)
 
 
@@ -142,7 +142,7 @@ def _policy(path: Path) -> str:
     return content
 
 
-def _oidc(section: Values, folder: Path) -> OidcSettings:
+def _oidc(section: Values, folder: Path) -> TokenProvider:
     file = section.get("ca_file")
     authority = ""
     if file:
@@ -155,7 +155,7 @@ def _oidc(section: Values, folder: Path) -> OidcSettings:
         if not found:
             raise PaictlError(text("the CA file has no PEM certificate"), where=str(path))
         authority = "\n".join(found) + "\n"
-    return OidcSettings(
+    return TokenProvider(
         section["issuer_url"], section["client_id"], section.get("username_claim", "sub"),
         section.get("username_prefix", ""), section.get("groups_claim", ""), section.get("groups_prefix", ""),
         dict(section.get("required_claims") or {}), authority,
@@ -185,7 +185,7 @@ def master_files(hardening: Hardening) -> dict[str, str]:
     return found
 
 
-def authentication(oidc: OidcSettings | None) -> str:
+def authentication(oidc: TokenProvider | None) -> str:
     """The API server's AuthenticationConfiguration: tokens of the provider, and what nobody has to sign in for."""
     made = {
         "apiVersion": "apiserver.config.k8s.io/v1", "kind": "AuthenticationConfiguration",
@@ -195,7 +195,7 @@ def authentication(oidc: OidcSettings | None) -> str:
     return json.dumps(made, indent=1) + "\n"
 
 
-def _provider(oidc: OidcSettings) -> dict[str, Any]:
+def _provider(oidc: TokenProvider) -> dict[str, Any]:
     """As the flags --oidc-* have it: names of users that are no addresses are told apart by the issuer."""
     prefix = oidc.username_prefix or ("-" if oidc.username_claim == "email" else f"{oidc.issuer}#")
     mappings: dict[str, Any] = {"username": {"claim": oidc.username_claim, "prefix": "" if prefix == "-" else prefix}}

@@ -169,6 +169,7 @@ class Desired:
             "paictl_programs": self.programs(), "paictl_modules": list(MODULES), "paictl_sysctls": SYSCTLS,
             "paictl_swap_allowed": deployment.settings.swap_allowed, "paictl_pack": PACK,
             "paictl_cluster": deployment.settings.cluster, "paictl_owned": list(OWNED), "paictl_modes": MODES,
+            "paictl_encrypts": deployment.settings.encrypts,
             "ansible_ssh_extra_args": f"-c {_CIPHERS}",
         }  # fmt: skip
         hosts = tuple(

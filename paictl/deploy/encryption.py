@@ -65,12 +65,18 @@ def steps_to(wanted: bool, states: Iterable[EncryptionState]) -> EncryptionSteps
     first = masters[0]
     if not wanted:
         stop = any(one.encrypts for one in masters)
-        return EncryptionSteps("stop" if stop else "", "", stop or first.written not in ("", IDENTITY))
+        rewrite = stop or _left(first, used=any(one.used for one in masters))
+        return EncryptionSteps("stop" if stop else "", "", rewrite)
     begin = not all(one.used for one in masters)
     write = begin or not all(one.encrypts for one in masters)
     differ = len({one.writer for one in masters}) > 1
     after = "write" if write else "promote" if differ else ""
     return EncryptionSteps("begin" if begin else "", after, bool(after) or first.written != first.writer)
+
+
+def _left(first: EncryptionState, *, used: bool) -> bool:
+    """Whether Secrets may be left that a key is needed for; where no API server has the file, only a note tells."""
+    return first.written != IDENTITY and (used or first.written != "")
 
 
 def encryption_changes(wanted: bool, facts: HostFacts, *, first: bool) -> list[str]:
@@ -80,7 +86,7 @@ def encryption_changes(wanted: bool, facts: HostFacts, *, first: bool) -> list[s
         return [text("secrets_encryption: off -> on")]
     if not wanted and state.encrypts:
         return [text("secrets_encryption: on -> off")]
-    if first and state.written != (state.writer if wanted else IDENTITY) and (wanted or state.written):
+    if first and (state.written != state.writer if wanted else _left(state, used=state.used)):
         return [text("secrets_encryption: existing Secrets are written again")]
     return []
 

@@ -41,7 +41,6 @@ class ControlPlane(DeployPhase):
         variables = {
             "paictl_configuration": made,
             "paictl_notes": notes_of(desired.deployment),
-            "paictl_encrypts": desired.deployment.settings.hardening.encrypts,
             "paictl_kubeconfig": str(site.kubeconfig),
             "paictl_seconds": int(site.timeout),
         }
@@ -69,7 +68,6 @@ class _Join(DeployPhase):
                 one.name: join_configuration(deployment, one, site.timeout, master=master) for one in due
             },
             "paictl_notes": notes_of(deployment),
-            "paictl_encrypts": deployment.settings.hardening.encrypts,
             "paictl_discovery": discovery(deployment, authority(site)),
             "paictl_seconds": int(site.timeout),
         }

@@ -11,7 +11,7 @@ from typing import Any, Final
 from paictl.config.models.settings import EXTRA, NETWORK_DEFAULTS, cluster_networks, filled, filled_items
 from paictl.config.reading.document import Document
 from paictl.config.reading.nodes import ScalarNode, to_data
-from paictl.deploy.control_plane import AuditLog, Hardening, OidcSettings, hardening_of, own_audit_log
+from paictl.deploy.control_plane import AuditLog, Hardening, TokenProvider, hardening_of, own_audit_log
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import text
@@ -90,7 +90,7 @@ class DeploySettings:
     ignored_checks: tuple[str, ...] = ()
     encrypts: bool = True
     audit: AuditLog = field(default_factory=own_audit_log)
-    oidc: OidcSettings | None = None
+    oidc: TokenProvider | None = None
     gates: Mapping[str, bool] = field(default_factory=dict)
     etcd: Values = field(default_factory=dict)
     api_server: Values = field(default_factory=dict)

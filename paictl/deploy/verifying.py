@@ -17,14 +17,15 @@ from enum import StrEnum
 from typing import Any, Final
 
 from paictl.cluster.values import Protection
-from paictl.deploy.certs import SOON, Certificates
-from paictl.deploy.inventory import Machine
+from paictl.deploy.certs import SOON, Certificates, status
+from paictl.deploy.inventory import Deployment, Machine
 from paictl.deploy.masters import why as why_not
 from paictl.deploy.nodes import nodes_of, not_ready
 from paictl.deploy.preflight.node_checks import addresses_of, unlisted
 from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.remote.kube.client import KubeClient, KubeError
+from paictl.remote.ssh.link import SshOptions
 
 PORT: Final = 8080
 LABEL: Final = "paictl.io/verify"
@@ -90,6 +91,11 @@ def isolation_findings(guards: Iterable[Protection]) -> tuple[NodeCheck, ...]:
         NodeCheck(one.name, CLUSTER, CheckState.OK if one.in_force else CheckState.WARNING, one.message)
         for one in guards
     )
+
+
+def certificates_of_masters(deployment: Deployment, options: SshOptions) -> Certificates:
+    """When the certificates of all masters end, asked over SSH."""
+    return status(deployment, options)
 
 
 def certificate_findings(found: Certificates, now: datetime) -> tuple[NodeCheck, ...]:

@@ -14,11 +14,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from paictl.cluster.interface import EventKind, Recorded
+from paictl.cluster.interface import Event, EventKind, Recorded
+from paictl.cluster.targets import replayed
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import text
-from paictl.units import Millis, from_unix, instant, rfc3339, unix_millis
+from paictl.units import Millis, rfc3339, unix_millis
 from paictl.workload.duration import sleep_seconds
 
 FILE: Final = "replay.json"
@@ -78,7 +79,7 @@ def recording(cluster: Recorded, sealed: re.Pattern[str]) -> dict[str, str]:
     return {FILE: json.dumps(made, ensure_ascii=False) + "\n"}
 
 
-def _row(at: int, event: Any) -> Row:
+def _row(at: int, event: Event) -> Row:
     row: Row = json.loads(json.dumps([event.number, at, event.kind.value, event.subject, dict(event.data)]))
     return row
 
@@ -154,24 +155,20 @@ def replay(path: Path) -> Replay:
 
     Raises `PaictlError` for a file that cannot be played.
     """
-    from paictl.cluster.embedded import commands
-
     data = read_recording(path)
     try:
         log = [(Millis(at), line) for at, line in data["log"]]
         recorded: list[Row] = [list(row) for row in data["events"]]
         epoch, until = Millis(data["epoch"]), Millis(data["until"])
-        world = commands.replay(log, epoch)
-        world.advance(max(until, world.now))
+        events = replayed(log, epoch, until)
     except (PaictlError, KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
         hint = text("make a new bundle; if this one is whole, it is a bug of paictl")
         said = text("the recording cannot be played: {error}", error=error)
         raise PaictlError(said, where=str(path), hint=hint) from None
-    start = from_unix(epoch / 1000)
-    computed = [(_row(one.at, one), one) for one in world.events]
+    computed = [(_row(unix_millis(one.at) - epoch, one), one) for one in events]
     return Replay(
         tuple(
-            Decision(one.number, rfc3339(instant(start, one.at)), one.kind.value, one.subject, one.message)
+            Decision(one.number, rfc3339(one.at), one.kind.value, one.subject, one.message)
             for _, one in computed
             if one.kind in DECISIONS and one.subject.startswith("job/")
         ),

@@ -2,6 +2,7 @@
 # Part of paictl.
 """Change how the API server of a master encrypts Secrets, and wait until it works with that."""
 
+import os
 import time
 
 from ansible.module_utils.basic import AnsibleModule
@@ -69,6 +70,8 @@ def put(module):
         return False
     if module.check_mode:
         return True
+    if writer(content) != writer(before) and os.path.exists(WRITTEN):
+        os.unlink(WRITTEN)  # before anything is written otherwise: who is interrupted now writes all Secrets again
     write(FILE, content, "0600")
     if FLAG in read(MANIFEST) and not restart(module.params["seconds"]):
         if before:

@@ -6,7 +6,7 @@ import os
 import shlex
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.paictl_host import BEGUN, read
+from ansible.module_utils.paictl_host import BEGUN, chmod, read
 from ansible.module_utils.paictl_unit import LOG, last_words, start, wait
 
 DOCUMENTATION = r"""
@@ -16,6 +16,7 @@ description: [Waits for a kubeadm that is at work; another cluster's machine is 
 options:
   cluster: {description: What tells this cluster from another one., type: str, required: true}
   words: {description: What follows kubeadm upgrade., type: list, elements: str, required: true}
+  modes: {description: "Files that kubeadm writes, and the mode (octal, as text) they get", type: dict, default: {}}
   seconds: {description: How long it may take., type: int, default: 900}
 author: [paictl]
 """
@@ -44,6 +45,7 @@ def work(module):
         hint = "%s on this machine has all of it; the same command goes on when it is mended" % LOG
         module.fail_json(msg="kubeadm upgrade %s: %s" % (words[0], problem or last_words()), hint=hint)
     os.unlink(NOTE)
+    chmod(module.params["modes"])
 
 
 def main():
@@ -52,6 +54,7 @@ def main():
         argument_spec={
             "cluster": {"type": "str", "required": True},
             "words": {"type": "list", "elements": "str", "required": True},
+            "modes": {"type": "dict", "default": {}},
             "seconds": {"type": "int", "default": 900},
         },
         supports_check_mode=True,

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from paictl.cli import console
+from paictl.cli.command import App
 from paictl.cli.console import Output, said, spoken
 from paictl.cli.deploy.files import AcceptNew, Config, Masters, Workers, read_deployment, ssh_options
 from paictl.cli.options import OutputOption
+from paictl.deploy.auditing import audit as carry_out
+from paictl.deploy.auditing import audit_data
+from paictl.deploy.benchmark import AuditFinding, AuditState
+from paictl.deploy.kubeconfig import context_name, default_kubeconfig
+from paictl.deploy.masters import why
 from paictl.errors import ExitCode, PaictlError
+from paictl.remote.kube.client import connect
 
-if TYPE_CHECKING:
-    from paictl.deploy.benchmark import AuditFinding
+app = App()
 
 EPILOG = """
     paictl deploy audit -m master.csv -w worker.csv -c config.yaml
@@ -25,6 +31,7 @@ Exit code 0: nothing fails; 1: something does; 3: some machines did not answer; 
 """
 
 
+@app.command("audit", epilog=EPILOG)
 def audit(
     masters: Masters,
     workers: Workers,
@@ -36,13 +43,6 @@ def audit(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Check the running machines against the CIS Kubernetes benchmark; change nothing."""
-    from paictl.deploy.auditing import audit as carry_out
-    from paictl.deploy.auditing import audit_data
-    from paictl.deploy.benchmark import AuditState
-    from paictl.deploy.kubeconfig import context_name, default_kubeconfig
-    from paictl.deploy.masters import why
-    from paictl.remote.kube.client import connect
-
     deployment = read_deployment(masters, workers, config)
     client = connect(default_kubeconfig(), context_name(deployment.settings.cluster))
     found = carry_out(deployment, ssh_options(accept_new), client)

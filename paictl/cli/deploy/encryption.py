@@ -9,12 +9,17 @@ import typer
 
 from paictl.cli import console
 from paictl.cli.clusters import Yes, confirm
+from paictl.cli.command import App
 from paictl.cli.console import said, spoken
 from paictl.cli.deploy.apply import ArtifactsOption
 from paictl.cli.deploy.files import BreakLock, Config, Masters, Workers, read_deployment
 from paictl.cli.deploy.showing import PhaseLines
+from paictl.deploy.apply import prepare
+from paictl.deploy.rotating import rotate_key
 from paictl.places import runs_folder
 from paictl.remote.extra import require_deploy
+
+app = App()
 
 EPILOG = """
     paictl deploy rotate-encryption-key -m master.csv -w worker.csv -c config.yaml
@@ -24,6 +29,7 @@ same command again. Old keys stay on the masters, because backups from before th
 """
 
 
+@app.command("rotate-encryption-key", epilog=EPILOG)
 def rotate_encryption_key(
     masters: Masters,
     workers: Workers,
@@ -36,9 +42,6 @@ def rotate_encryption_key(
     break_lock: BreakLock = False,
 ) -> None:
     """Encrypt all Secrets of the cluster with a new key."""
-    from paictl.deploy.apply import prepare
-    from paictl.deploy.rotating import rotate_key
-
     require_deploy()
     deployment = read_deployment(masters, workers, config)
     desired = prepare(deployment, artifacts)

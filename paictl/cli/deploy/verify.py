@@ -39,7 +39,6 @@ def verify(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Try the cluster: pods on every node, names, services, node to node, devices, isolation, certificates."""
-    from paictl.deploy import certs
     from paictl.deploy.apply import prepare
     from paictl.deploy.kubeconfig import context_name, default_kubeconfig
     from paictl.deploy.verifying import (
@@ -47,6 +46,7 @@ def verify(
         CheckState,
         VerifyOptions,
         certificate_findings,
+        certificates_of_masters,
         data_of,
         image_for,
         isolation_findings,
@@ -63,7 +63,7 @@ def verify(
         )
     findings = verify_cluster(client, VerifyOptions(image, seconds), console.detail)
     findings += isolation_findings(_protections(deployment.settings.cluster))
-    found = certs.status(deployment, ssh_options(accept_new=False))
+    found = certificates_of_masters(deployment, ssh_options(accept_new=False))
     findings += certificate_findings(found, datetime.now(UTC))
     if found.found:
         first = min(found.found, key=lambda one: one.ends)

@@ -28,6 +28,7 @@ from paictl.deploy.benchmark import (
 )
 from paictl.deploy.control_plane import CIPHERS, api_server_arguments, component_arguments
 from paictl.deploy.settings import DeploySettings, LoginSettings
+from paictl.i18n import in_language
 from tests.unit.deploy.loading import load
 
 SETTINGS = DeploySettings(LoginSettings("deploy", "x"))
@@ -91,6 +92,8 @@ def test_the_table_is_whole() -> None:
         conditions = {"mode", "owner", "set", "unset", "equals", "differs", "least", "within", "has", "lacks"}
         due = 1 if kinds & {"files", "argument", "kubelet"} else 0
         assert len(conditions & set(item.rule)) == due, item.id
+        for said in (item.title, item.rule.get("reason", "")):
+            assert not said or in_language(said, "zh") != said, said
     with_looks = {item.rule["look"] for item in items() if item.scope is Scope.CLUSTER}
     assert with_looks == set(auditing.cluster_looks(None))  # type: ignore[arg-type]
 

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from paictl.deploy.cluster_settings import KEYS, Effect, KeyRule, changed_sections, notes_of, refuse_fixed
-from paictl.deploy.control_plane import AuditLog, OidcSettings
+from paictl.deploy.control_plane import AuditLog, TokenProvider
 from paictl.deploy.desired import MARK, OWNED, Desired
 from paictl.deploy.facts import HostFacts
 from paictl.deploy.inventory import Deployment
@@ -35,7 +35,7 @@ ANOTHER: Mapping[str, Any] = {
     "pods": "10.99.0.0/16", "services": "10.98.0.0/16", "domain": "pai.local", "proxy_mode": "iptables",
     "swap_allowed": True, "jobs_on_masters": True, "offline": True, "ignored_checks": ("Mem",),
     "encrypts": False, "audit": AuditLog(enabled=False), "gates": {"WatchList": True},
-    "oidc": OidcSettings("https://id.example", "kubernetes"),
+    "oidc": TokenProvider("https://id.example", "kubernetes"),
     "etcd": {"quota-backend-bytes": 1}, "api_server": {"profiling": True}, "kubelet": {"maxPods": 50},
     "kube_proxy": {"metricsBindAddress": "0.0.0.0:1"}, "containerd": {"restrict_oom_score_adj": True},
 }  # fmt: skip
