@@ -23,9 +23,10 @@ from paictl.places import log_file
 
 SIZE: Final = 1 << 20
 """Bytes after which a new file is begun."""
-_SECRET: Final = re.compile(r"--?([\w-]*-)?(password|passwd|pass|secret|token)", re.IGNORECASE)
 KEPT: Final = 3
 """So many full files stay, ``paictl.log.1`` the newest of them."""
+_SECRET: Final = re.compile(r"--?([\w-]*-)?(password|passwd|pass|secret|token)", re.IGNORECASE)
+"""An option whose value nobody should read."""
 
 
 def note_failure(words: Sequence[str], code: int, error: PaictlError, seconds: float) -> Path | None:
