@@ -92,7 +92,7 @@ service export chart -p cluster
 service secrets -p cluster
 config validate cluster
 config validate cluster --format sarif
-config generate -m cluster/master.csv -w cluster/worker.csv -c cluster/config.yaml --sku V100=gpu:8,cpu:96,memory:900Gi -o made
+config generate -m cluster/master.csv -w cluster/worker.csv -c cluster/config.yaml --sku V=gpu:8,cpu:96,memory:9Gi -o made
 config capacity cluster
 config push -p cluster --yes
 config push -p cluster --dry-run
@@ -211,8 +211,9 @@ def paictl(line: str, folder: Path) -> subprocess.Popen[bytes]:
     names = {f"XDG_{kind}_HOME": str(folder / kind.lower()) for kind in ("STATE", "CONFIG", "CACHE", "DATA")}
     environment = {**os.environ, **names, "PYTHONPATH": str(ROOT), "NO_COLOR": "1", "SHELL": "/bin/true"}
     environment.pop("PAICTL_STATE", None)
+    words = shlex.split(line.replace("PORT", str(free_port())))
     process = subprocess.Popen(
-        [sys.executable, "-c", START, *shlex.split(line.replace("PORT", str(free_port())))], cwd=folder, env=environment, stdin=subprocess.PIPE,
+        [sys.executable, "-c", START, *words], cwd=folder, env=environment, stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
     )  # fmt: skip
     if process.stdin is not None:
@@ -403,7 +404,10 @@ def main() -> None:
     lines = [line for line in COMMANDS.strip().splitlines() if args.only in line]
     wrong: list[str] = []
     pick = random.Random(args.seed)  # noqa: S311 - moments, no secrets
-    with tempfile.TemporaryDirectory(prefix="paictl-int-", ignore_cleanup_errors=True) as work, ThreadPoolExecutor(2) as pool:
+    with (
+        tempfile.TemporaryDirectory(prefix="paictl-int-", ignore_cleanup_errors=True) as work,
+        ThreadPoolExecutor(2) as pool,
+    ):
         prepared = prepare(Path(work) / "prepared")
         for line in lines:
             wrong += attempts(line, args.times, prepared, pick, pool)

@@ -6,7 +6,6 @@ import re
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -19,12 +18,16 @@ from tests.e2e_kube.kubeapi import KubeApi, until
 from tests.e2e_kube.shell import Shell
 from tests.portal_pages import AXE, wrong_with
 
-pytestmark = pytest.mark.skipif(not CHROMIUM or not AXE.is_file(), reason="needs Chromium and axe-core (docs/portal.md)")
+pytestmark = pytest.mark.skipif(
+    not CHROMIUM or not AXE.is_file(), reason="needs Chromium and axe-core (docs/portal.md)"
+)
 PASSWORD = "correct horse"  # noqa: S105 - of a test
 
 
 @pytest.fixture(scope="module")
-def portal(plane: ControlPlane, api: KubeApi, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Cluster]]:
+def portal(
+    plane: ControlPlane, api: KubeApi, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[str, Cluster]]:
     """The address of `paictl serve` for the control plane, and the cluster."""
     with rack_of_jobs(plane, api, tmp_path_factory.mktemp("portal")):
         cluster = opened(plane)

@@ -278,10 +278,13 @@ def _certificates(choices: Choices) -> CertificateSet | None:
     return found
 
 
-@app.command("explain-pod", epilog="""
+@app.command(
+    "explain-pod",
+    epilog="""
     paictl extender explain-pod pod.yaml
     kubectl get pod train-0 -o yaml | paictl extender explain-pod -
-""")
+""",
+)
 def explain_pod(
     file: Annotated[
         str, typer.Argument(metavar="FILE", help="Pods, with their Jobs if you like (YAML, JSON), - for stdin.")
@@ -293,7 +296,7 @@ def explain_pod(
     ] = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Say how the scheduler would read a pod: virtual cluster, priority, gang, leaf cells, door, and how it gets devices.
+    """Say how the scheduler would read a pod: whose it is, its gang and leaf cells, its door, and how it gets devices.
 
     If the file has the Job, JobSet, TrainJob, PyTorchJob, TFJob or MPIJob as well, it says how many pods that runs
     and which label says so. A pod with resourceClaims is checked against the ResourceClaimTemplates in the file.

@@ -57,7 +57,8 @@ def digest(folder: Path) -> dict[str, str]:
     """Every file below a folder, but the log of commands that failed and what SQLite keeps beside a database."""
     return {
         str(path): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in sorted(folder.rglob("*")) if path.is_file() and "log" not in path.name and not path.name.endswith(("-wal", "-shm"))
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and "log" not in path.name and not path.name.endswith(("-wal", "-shm"))
     }  # fmt: skip
 
 
@@ -92,7 +93,9 @@ def test_there_are_sixteen_and_what_proves_more_exists() -> None:
         assert habit["tries"] or habit["proved"]
         for place in habit.get("proved", ()):
             path, _, name = place.partition("::")
-            assert f"def {name}" in (ROOT / path).read_text(encoding="utf-8") if name else (ROOT / path).is_file(), place
+            assert f"def {name}" in (ROOT / path).read_text(encoding="utf-8") if name else (ROOT / path).is_file(), (
+                place
+            )
 
 
 def options(command: Any, path: list[str], parent: Any = None) -> Iterator[tuple[str, set[str]]]:
