@@ -92,7 +92,7 @@ service export chart -p cluster
 service secrets -p cluster
 config validate cluster
 config validate cluster --format sarif
-config generate -m cluster/master.csv -w cluster/worker.csv -c cluster/config.yaml --sku V=gpu:8,cpu:96,memory:9Gi -o made
+config generate -m cluster/master.csv -w cluster/worker.csv -c cluster/config.yaml --sku V=gpu:8,cpu:9,memory:9Gi -o new
 config capacity cluster
 config push -p cluster --yes
 config push -p cluster --dry-run

@@ -302,10 +302,9 @@ def explain_pod(
     and which label says so. A pod with resourceClaims is checked against the ResourceClaimTemplates in the file.
     The exit code is 0 if all pods could be read, 1 if not.
     """
-    from paictl.cli.extender.pods import counted, pods_of, reading_data
+    from paictl.cli.extender.pods import counted, pods_of, reading_data, ways_of
     from paictl.cluster.pods.labels import DEVICES, Rules
     from paictl.cluster.pods.reading import asks, read_pod
-    from paictl.doors.asking import devices_of, door_of
 
     skus = {}
     if config is not None:
@@ -324,7 +323,7 @@ def explain_pod(
         try:
             found: Reading = read_pod(pod, str(about.get("uid") or name), name, rules)
             said = reading_data(found) | counted(pod, found, owners, rules)
-            said |= {"door": door_of(pod), "devices": devices_of(pod, name, owners, found.request.leaf_number)}
+            said |= ways_of(pod, name, found, owners)
         except PaictlError as error:
             good = False
             rows.append({"pod": name, "read": "no", "why": str(error.message)})
