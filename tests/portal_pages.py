@@ -18,7 +18,7 @@ SHOWN = {
     "/jobs/root/two/why": "Why root~two waits Waiting",
     "/submit": "Submit a job",
     "/submit?clone=root~two&replace=yes": "Submit a job",
-    "/cluster": "Cluster pai",
+    "/cluster": "Cluster",
     "/usage": "Device hours",
     "/account": "root",
     "/admin/users": "Users",

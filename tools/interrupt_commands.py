@@ -35,7 +35,7 @@ PATIENCE = 120.0
 TICK = 0.002
 """Seconds between two looks at the processor time."""
 IDLE, LITTLE = 2.0, 0.05
-"""Seconds with less than this share of a processor after which a command waits, for the network or for its end."""
+"""Seconds in which it wants a processor for less than this share of the time: it waits, for the network or its end."""
 NEXT = 10
 """After one attempt in so many, the next command is tried."""
 
@@ -92,7 +92,7 @@ service export chart -p cluster
 service secrets -p cluster
 config validate cluster
 config validate cluster --format sarif
-config generate -m cluster/master.csv -w cluster/worker.csv -c cluster/config.yaml --sku V100=gpu:8,cpu:96,memory:900Gi -o made
+config generate -m cluster/master.csv -w cluster/worker.csv -c cluster/config.yaml --sku V=gpu:8,cpu:9,memory:9Gi -o new
 config capacity cluster
 config push -p cluster --yes
 config push -p cluster --dry-run
@@ -211,8 +211,9 @@ def paictl(line: str, folder: Path) -> subprocess.Popen[bytes]:
     names = {f"XDG_{kind}_HOME": str(folder / kind.lower()) for kind in ("STATE", "CONFIG", "CACHE", "DATA")}
     environment = {**os.environ, **names, "PYTHONPATH": str(ROOT), "NO_COLOR": "1", "SHELL": "/bin/true"}
     environment.pop("PAICTL_STATE", None)
+    words = shlex.split(line.replace("PORT", str(free_port())))
     process = subprocess.Popen(
-        [sys.executable, "-c", START, *shlex.split(line.replace("PORT", str(free_port())))], cwd=folder, env=environment, stdin=subprocess.PIPE,
+        [sys.executable, "-c", START, *words], cwd=folder, env=environment, stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
     )  # fmt: skip
     if process.stdin is not None:
@@ -307,18 +308,30 @@ def cpu_of(pid: int) -> float:
     return int(text.split()[0]) / 1e9
 
 
+def wants_processor(pid: int) -> bool:
+    """Whether a thread of a process runs or would if the machine were less busy, or waits for a disk."""
+    for thread in Path(f"/proc/{pid}/task").glob("*/stat"):
+        try:
+            state = thread.read_text(encoding="ascii").rpartition(")")[2].split()[0]
+        except OSError:
+            continue
+        if state in "RD":
+            return True
+    return False
+
+
 def watched(process: subprocess.Popen[bytes], at: float) -> tuple[float, bool]:
     """Press Ctrl-C once a command has had so much of the processor, or waits for something.
 
     The processor time by then, and whether the command was still there.
     """
-    spent, before, since, end = 0.0, 0.0, time.monotonic(), time.monotonic() + PATIENCE
+    spent, seen, busy, since, end = 0.0, 0, 0, time.monotonic(), time.monotonic() + PATIENCE
     while process.poll() is None:
         now, spent = time.monotonic(), max(spent, cpu_of(process.pid))
-        idle = False
+        seen, busy = seen + 1, busy + wants_processor(process.pid)
+        idle = now - since > IDLE and busy < seen * LITTLE and spent > FIRST
         if now - since > IDLE:
-            idle = spent - before < (now - since) * LITTLE
-            before, since = spent, now
+            seen, busy, since = 0, 0, now
         if now > end:
             process.kill()
         elif spent >= at or idle:
@@ -340,7 +353,7 @@ def ending(process: subprocess.Popen[bytes]) -> str:
 
 def whole(line: str, prepared: Path) -> tuple[float, Ended]:
     """How much processor time a command takes that is left alone, and how it ends; one that serves is ended."""
-    with tempfile.TemporaryDirectory(prefix="paictl-int-") as work:
+    with tempfile.TemporaryDirectory(prefix="paictl-int-", ignore_cleanup_errors=True) as work:
         process = paictl(line, Path(shutil.copytree(prepared, Path(work) / "c")))
         spent, _ = watched(process, math.inf)
         stderr = ending(process)
@@ -349,7 +362,7 @@ def whole(line: str, prepared: Path) -> tuple[float, Ended]:
 
 def interrupted(line: str, at: float, prepared: Path, *, follow: bool) -> Ended:
     """A command that gets Ctrl-C once it has had so much of the processor."""
-    with tempfile.TemporaryDirectory(prefix="paictl-int-") as work:
+    with tempfile.TemporaryDirectory(prefix="paictl-int-", ignore_cleanup_errors=True) as work:
         folder = Path(shutil.copytree(prepared, Path(work) / "c"))
         process = paictl(line, folder)
         _, sent = watched(process, at)
@@ -377,7 +390,7 @@ def attempts(line: str, times: int, prepared: Path, pick: random.Random, pool: T
     if usual.code not in USUAL or "Traceback" in usual.stderr:
         wrong.append(f"{line}: left alone, exit code {usual.code}: {usual.stderr}")
     took = f"{spent * 1000:>6.0f} ms {usual.code:>3}"
-    print(f"{line:<64} {took} {hit:>4} of {times} interrupted, {len(wrong)} wrong", flush=True)
+    print(f"{line:<64} {took} {hit:>4} of {times} interrupted, {len(wrong)} wrong", *wrong, sep="\n  ", flush=True)
     return wrong
 
 
@@ -391,13 +404,14 @@ def main() -> None:
     lines = [line for line in COMMANDS.strip().splitlines() if args.only in line]
     wrong: list[str] = []
     pick = random.Random(args.seed)  # noqa: S311 - moments, no secrets
-    with tempfile.TemporaryDirectory(prefix="paictl-int-") as work, ThreadPoolExecutor(2) as pool:
+    with (
+        tempfile.TemporaryDirectory(prefix="paictl-int-", ignore_cleanup_errors=True) as work,
+        ThreadPoolExecutor(2) as pool,
+    ):
         prepared = prepare(Path(work) / "prepared")
         for line in lines:
             wrong += attempts(line, args.times, prepared, pick, pool)
     print(f"{len(lines)} commands, {args.times} times each: {len(wrong)} did not end as they should")
-    for one in wrong:
-        print(f"\n{one}")
     raise SystemExit(bool(wrong))
 
 

@@ -1,13 +1,14 @@
 """The log file: which commands failed, and why, for the one who is asked about it later.
 
 A record is a line with the time, the exit code and the command line; below it, indented, what was said and where it
-came from. Passwords are never on a command line of paictl, and what looks like one in a message is starred out.
+came from. Passwords are never on a command line of paictl; what looks like one there or in a message is starred out.
 Commands that work write nothing, so that a dry run leaves no trace.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import traceback
 from collections.abc import Iterator, Sequence
@@ -24,6 +25,8 @@ SIZE: Final = 1 << 20
 """Bytes after which a new file is begun."""
 KEPT: Final = 3
 """So many full files stay, ``paictl.log.1`` the newest of them."""
+_SECRET: Final = re.compile(r"--?([\w-]*-)?(password|passwd|pass|secret|token)", re.IGNORECASE)
+"""An option whose value nobody should read."""
 
 
 def note_failure(words: Sequence[str], code: int, error: PaictlError, seconds: float) -> Path | None:
@@ -68,8 +71,19 @@ def _record(words: Sequence[str], code: int, error: PaictlError, seconds: float)
 
 
 def _ours(words: Sequence[str]) -> list[str]:
-    """A command line without what is run elsewhere, as by ``job exec -- COMMAND``: that may hold anything."""
-    return [*words[: list(words).index("--")], "--", "..."] if "--" in words else list(words)
+    """A command line without what is run elsewhere, as by ``job exec -- COMMAND``: that may hold anything.
+
+    No option of ours takes a secret, but somebody may try one that other programs have, ``--password hunter2``.
+    """
+    own = [*words[: list(words).index("--")], "--", "..."] if "--" in words else list(words)
+    for place, word in enumerate(own):
+        name, equals, _ = word.partition("=")
+        if _SECRET.fullmatch(name):
+            if equals:
+                own[place] = f"{name}=***"
+            elif place + 1 < len(own):
+                own[place + 1] = "***"
+    return own
 
 
 def _short(filename: str) -> str:

@@ -46,9 +46,9 @@ _ORDER: Final = ("connect", "facts", "preflight", "lock", "versions", "artifacts
 
 @frozen
 class UpgradeOptions:
-    """What the administrator asked for: `batch` workers at a time, `seconds` for a node to get empty, `ready` to be Ready.
+    """What the administrator asked for: `batch` workers at a time, `seconds` for a node to get empty.
 
-    `break_lock` replaces the lock of another machine.
+    `ready` is how many seconds it may take to be Ready afterwards; `break_lock` replaces the lock of another machine.
     """
 
     target: Version

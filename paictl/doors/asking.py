@@ -47,7 +47,11 @@ def door_of(pod: Mapping[str, Any]) -> str:
 
 
 def devices_of(
-    pod: Mapping[str, Any], uid: str, objects: Sequence[Mapping[str, Any]], leaves: int, classes: Sequence[str] = CLASSES
+    pod: Mapping[str, Any],
+    uid: str,
+    objects: Sequence[Mapping[str, Any]],
+    leaves: int,
+    classes: Sequence[str] = CLASSES,
 ) -> str:
     """How a pod's containers come to its `leaves` devices; `objects` has the ResourceClaimTemplates that are known.
 
@@ -79,7 +83,9 @@ def _claims(
     for entry in _entries(pod.get("spec") or {}, "resourceClaims"):
         name, template = str(entry.get("name")), entry.get("resourceClaimTemplateName")
         if template is None:
-            raise ClaimError(text("claim {name} is not made for this pod alone: use resourceClaimTemplateName", name=name))
+            raise ClaimError(
+                text("claim {name} is not made for this pod alone: use resourceClaimTemplateName", name=name)
+            )
         if template not in templates:
             if templates:
                 names = ", ".join(templates)

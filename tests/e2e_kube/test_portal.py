@@ -6,7 +6,6 @@ import re
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -19,12 +18,16 @@ from tests.e2e_kube.kubeapi import KubeApi, until
 from tests.e2e_kube.shell import Shell
 from tests.portal_pages import AXE, wrong_with
 
-pytestmark = pytest.mark.skipif(not CHROMIUM or not AXE.is_file(), reason="needs Chromium and axe-core (docs/portal.md)")
+pytestmark = pytest.mark.skipif(
+    not CHROMIUM or not AXE.is_file(), reason="needs Chromium and axe-core (docs/portal.md)"
+)
 PASSWORD = "correct horse"  # noqa: S105 - of a test
 
 
 @pytest.fixture(scope="module")
-def portal(plane: ControlPlane, api: KubeApi, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Cluster]]:
+def portal(
+    plane: ControlPlane, api: KubeApi, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[str, Cluster]]:
     """The address of `paictl serve` for the control plane, and the cluster."""
     with rack_of_jobs(plane, api, tmp_path_factory.mktemp("portal")):
         cluster = opened(plane)
@@ -61,12 +64,14 @@ def test_every_page_is_there_and_axe_finds_no_violation(portal: tuple[str, Clust
         page.size(375, 900, dark=True)
         assert wrong_with(page, address) == {}
         page.size(1280, 900)
+        page.complaints.clear()  # of the page that is not there
         page.open(f"{address}/jobs/root/two/why")
         reads(page, "In the way: root~one")
         page.run("window.confirm = () => true")
-        click(page, "form[action='/jobs/root/one/stop'] button")()
+        page.follow(click(page, "form[action='/jobs/root/one/stop'] button"))
+        until(lambda: is_in(cluster, "root~two", JobState.RUNNING), 120, "two runs")
         page.open(f"{address}/jobs/root/two")
-        reads(page, "Running")  # by itself: the page renews what changes
+        reads(page, "Running")
         assert page.complaints == []
     cluster.stop_job("root~two")
     until(lambda: is_in(cluster, "root~two", JobState.STOPPED), 60, "two is stopped")

@@ -278,10 +278,13 @@ def _certificates(choices: Choices) -> CertificateSet | None:
     return found
 
 
-@app.command("explain-pod", epilog="""
+@app.command(
+    "explain-pod",
+    epilog="""
     paictl extender explain-pod pod.yaml
     kubectl get pod train-0 -o yaml | paictl extender explain-pod -
-""")
+""",
+)
 def explain_pod(
     file: Annotated[
         str, typer.Argument(metavar="FILE", help="Pods, with their Jobs if you like (YAML, JSON), - for stdin.")
@@ -293,16 +296,15 @@ def explain_pod(
     ] = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Say how the scheduler would read a pod: virtual cluster, priority, gang, leaf cells, door, and how it gets devices.
+    """Say how the scheduler would read a pod: whose it is, its gang and leaf cells, its door, and how it gets devices.
 
     If the file has the Job, JobSet, TrainJob, PyTorchJob, TFJob or MPIJob as well, it says how many pods that runs
     and which label says so. A pod with resourceClaims is checked against the ResourceClaimTemplates in the file.
     The exit code is 0 if all pods could be read, 1 if not.
     """
-    from paictl.cli.extender.pods import counted, pods_of, reading_data
+    from paictl.cli.extender.pods import counted, pods_of, reading_data, ways_of
     from paictl.cluster.pods.labels import DEVICES, Rules
     from paictl.cluster.pods.reading import asks, read_pod
-    from paictl.doors.asking import devices_of, door_of
 
     skus = {}
     if config is not None:
@@ -321,7 +323,7 @@ def explain_pod(
         try:
             found: Reading = read_pod(pod, str(about.get("uid") or name), name, rules)
             said = reading_data(found) | counted(pod, found, owners, rules)
-            said |= {"door": door_of(pod), "devices": devices_of(pod, name, owners, found.request.leaf_number)}
+            said |= ways_of(pod, name, found, owners)
         except PaictlError as error:
             good = False
             rows.append({"pod": name, "read": "no", "why": str(error.message)})

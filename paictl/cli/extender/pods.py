@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from paictl.doors.asking import TEMPLATE
+from paictl.doors.asking import TEMPLATE, devices_of, door_of
 from paictl.doors.owners import gang_of, label_for, owner_of, stands_for_pods
 from paictl.errors import PaictlError
 
@@ -68,6 +68,11 @@ def counted(pod: Json, found: Reading, owners: list[Json], rules: Rules) -> Json
     count = ", ".join(f"{pods} x {cells}" for pods, cells in members)
     agrees = "as the pod says" if said == members else f"the pod does not say so; label {label_for(members)}"
     return {"owner": f"{owner.get('kind')} {owner['metadata'].get('name')} runs {count} ({agrees})"}
+
+
+def ways_of(pod: Json, name: str, found: Reading, objects: list[Json]) -> Json:
+    """By which door a pod comes, and how its containers get devices; raises `PaictlError` where they would not."""
+    return {"door": door_of(pod), "devices": devices_of(pod, name, objects, found.request.leaf_number)}
 
 
 def reading_data(found: Reading) -> Json:

@@ -129,7 +129,9 @@ class Provider:
                 return _tokens(given)
             interval += 5 if given["error"] == "slow_down" else 0
         if patience < code.seconds:
-            raise ProviderError(text("the code was not entered within {seconds:g} s", seconds=patience), where=self.issuer)
+            raise ProviderError(
+                text("the code was not entered within {seconds:g} s", seconds=patience), where=self.issuer
+            )
         raise ProviderError("the code has expired: it was not entered in time", where=self.issuer)
 
     def claims(self, token: str, audiences: Sequence[str] = (), nonce: str = "") -> Claims:

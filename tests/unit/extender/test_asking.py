@@ -20,9 +20,7 @@ def documents(name: str) -> dict[str, Any]:
     return {one["kind"]: one for one in yaml.safe_load_all((LAB / name).read_text(encoding="utf-8"))}
 
 
-def explained(
-    found: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> tuple[int, str]:
+def explained(found: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
     file = tmp_path / "pod.yaml"
     file.write_text(yaml.safe_dump_all(found.values()))
     code = run(["extender", "explain-pod", str(file)])
@@ -44,7 +42,8 @@ def changed(name: str, kind: str, path: str, value: object) -> dict[str, Any]:
 
 
 GATED, CLAIMED = "gated.yaml", "claimed.yaml"
-GATES, REQUEST = "spec.schedulingGates", "spec.spec.devices.requests.0"
+COUNT = "spec.spec.devices.requests.0.exactly.count"
+GATES = "spec.schedulingGates"
 TEMPLATE = "ResourceClaimTemplate"
 
 
@@ -53,11 +52,11 @@ TEMPLATE = "ResourceClaimTemplate"
     [
         (documents("extender.yaml"), "door: extender (schedulerName hivedscheduler)"),
         (documents("extender.yaml"), "devices: the environment (main), which the container could overwrite"),
-        (changed(GATED, "Pod", "spec.containers.0.resources", None), "door: gates (paictl.io/cells), then default-sched"),
+        (changed(GATED, "Pod", "spec.containers.0.resources", None), "door: gates (paictl.io/cells), then"),
         (changed(GATED, "Pod", GATES, None), "door: none: it has neither the gate paictl.io/cells nor a schedulerName"),
-        (changed("extender.yaml", "Pod", "spec.containers.0.env", None), "devices: not said: no claim, and no variable"),
-        (changed(CLAIMED, TEMPLATE, f"{REQUEST}.exactly.count", 2), "devices: claims, which the kubelet enforces (cells: 2)"),
-        ({"Pod": documents(CLAIMED)["Pod"]}, "claims (ResourceClaimTemplate some-gpus: not in the file, so not checked)"),
+        (changed("extender.yaml", "Pod", "spec.containers.0.env", None), "devices: not said: no claim"),
+        (changed(CLAIMED, TEMPLATE, COUNT, 2), "devices: claims, which the kubelet enforces (cells: 2)"),
+        ({"Pod": documents(CLAIMED)["Pod"]}, "claims (ResourceClaimTemplate some-gpus: not in the file"),
     ],
 )  # fmt: skip
 def test_door_and_devices_are_said(
@@ -72,14 +71,17 @@ def test_door_and_devices_are_said(
     ("found", "said"),
     [
         (documents(GATED), "which no node offers: remove the limit"),
-        (changed(GATED, "Pod", GATES, [{"name": "paictl.io/cell"}]), "no door knows the gate paictl.io/cell; its name is paictl"),
+        (changed(GATED, "Pod", GATES, [{"name": "paictl.io/cell"}]), "no door knows the gate paictl.io/cell"),
         (changed(GATED, "Pod", GATES, ["paictl.io/cells"]), "schedulingGates[0]: expected a list of mappings"),
         (changed(GATED, "Pod", GATES, "paictl.io/cells"), "schedulingGates: expected a list of mappings"),
         (documents(CLAIMED), "asks for 2 leaf cells, but its claims for 4 devices; make them equal"),
-        (changed(CLAIMED, TEMPLATE, f"{REQUEST}.exactly.count", "2"), "some-gpus: count is not a whole number"),
+        (changed(CLAIMED, TEMPLATE, COUNT, "2"), "some-gpus: count is not a whole number"),
         (changed(CLAIMED, TEMPLATE, "metadata.name", "two"), "some-gpus is not in the file, which has two"),
         (changed(CLAIMED, TEMPLATE, "spec.spec", {"devices": []}), "ResourceClaimTemplate some-gpus cannot be read"),
-        (changed(CLAIMED, "Pod", "spec.resourceClaims.0", {"name": "cells", "resourceClaimName": "mine"}), "for this pod alone"),
+        (
+            changed(CLAIMED, "Pod", "spec.resourceClaims.0", {"name": "cells", "resourceClaimName": "mine"}),
+            "for this pod alone",
+        ),
         (changed(CLAIMED, "Pod", "metadata.labels", {"paictl.io/virtual-cluster": "a", "paictl.io/leaf-cells": "4"}) |
          {"None": {"kind": "Pod", "metadata": {"name": "x"}}}, "it does not ask for this scheduler"),
     ],
@@ -93,7 +95,7 @@ def test_what_no_door_or_kubelet_would_take_is_named(
 
 
 def test_a_claim_that_no_container_has_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = changed(CLAIMED, TEMPLATE, f"{REQUEST}.exactly.count", 2)
+    found = changed(CLAIMED, TEMPLATE, COUNT, 2)
     del found["Pod"]["spec"]["containers"][0]["resources"]
     code, out = explained(found, tmp_path, capsys)
     assert "no container has claim cells: add it to resources.claims" in out

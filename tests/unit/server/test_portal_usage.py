@@ -11,6 +11,8 @@ import pytest
 
 from paictl.cluster.interface import ClusterError, Event, EventKind
 from paictl.cluster.jobpages import FollowsJobs
+from paictl.errors import PaictlError
+from paictl.server.portal.remembered import Remembered
 from paictl.server.portal.usage import UsageHistory
 
 BEGIN = datetime(2026, 1, 5, tzinfo=UTC)
@@ -93,3 +95,31 @@ def test_a_cluster_that_does_not_answer_leaves_what_is_known() -> None:
     waited(lambda: far.reads >= 2 and not history.followed.reading)
     assert charted(history, far) == ("vc1", 1.0)
     waited(lambda: not history.followed.reading)
+
+
+def test_what_takes_long_to_read_is_read_once_even_if_there_is_nothing() -> None:
+    read: list[int] = []
+
+    def nothing() -> None:
+        read.append(1)
+
+    remembered: Remembered[int] = Remembered(fresh=1000)
+    for _ in range(3):
+        assert remembered.get(nothing) is None
+    assert read == [1]
+
+
+def test_what_could_not_be_read_is_read_again_by_the_next() -> None:
+    answers = iter([PaictlError("unreachable"), 7])
+
+    def read() -> int:
+        answer = next(answers)
+        if isinstance(answer, PaictlError):
+            raise answer
+        return answer
+
+    remembered: Remembered[int] = Remembered(fresh=1000)
+    with pytest.raises(PaictlError):
+        remembered.get(read)
+    assert not remembered.reading
+    assert remembered.get(read) == 7
