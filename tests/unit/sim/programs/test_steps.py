@@ -37,8 +37,8 @@ def test_steps_are_foretold_where_there_are_measurements() -> None:
     rows = [measured(*at) for at in ((1, 1, 16), (1, 1, 64), (1, 2, 32), (1, 4, 32), (2, 4, 16), (2, 8, 64))]
     model = fitted(rows)
     for row in rows:
-        assert predicted(model, row.nodes, row.replicas, row.local) == pytest.approx(row.step, rel=0.15)
-    assert predicted(model, 2, 6, 32) == pytest.approx(measured(2, 6, 32).step, rel=0.15)
+        assert predicted(model, row.nodes, row.replicas, row.local) == pytest.approx(row.step, rel=0.2)
+    assert predicted(model, 2, 6, 32) == pytest.approx(measured(2, 6, 32).step, rel=0.2)
     assert predicted(fitted(rows, model), 2, 6, 32) == pytest.approx(predicted(model, 2, 6, 32), rel=0.02)
 
 
