@@ -54,6 +54,8 @@ class Sia(BatchTuning):
         "nothing",
         "a job without a training profile runs on the devices that it asks for (or is elastic to), on any type by its "
         "rates; a round in which nobody came or ended, and nobody measures, changes nothing",
+        "a job's model is fitted anew for other numbers of nodes or replicas, and for a quarter more measurements; the "
+        "published code fits after each one",
         "a job that changes only its nodes, not how many devices it has on each, goes on at once",
     )
 

@@ -17,7 +17,7 @@ POLLUX = "pollux:population=20,generations=15"
 
 def times(sample: float, network: float, most: int = 64) -> StepTimes:
     """A step takes so long for each sample of a replica; the network, where there are several, so long."""
-    rows = {
+    rows: dict[tuple[int, ...], tuple[tuple[int, float, float], ...]] = {
         placement: tuple(
             (size, 0.01 + sample * size + wire, wire) for size in (8, 16, 32, most)
         )
