@@ -121,6 +121,8 @@ def test_a_search_keeps_nodes_limits_types_and_gangs(limits: list[int], seed: in
         assert (state.sum(axis=0) <= problem.sizes).all()
         assert (state.sum(axis=1) <= limits).all()
         assert all(row[:2].sum() == 0 or row[2] == 0 for row in state)  # one type
+        spread = [row for row in state if np.count_nonzero(row) > 1]
+        assert odd or (np.count_nonzero(spread, axis=0) <= 1).all() or not spread  # of each node at most one
         assert all(not one or row.sum() in (0, limit) for one, row, limit in zip(exact, state, limits, strict=True))
     values = problem.measured(population)
     assert problem.measured(best[None])[0, 0] == values[:, 0].min()
