@@ -240,7 +240,7 @@ class BatchTuning(Policy):
     def _forget(self, job: JobView) -> None:
         self._ended = [self._ended[0] + 1, self._ended[1] + self.restarts_of(job)]
         for book in (self.jobs, self.learners, self.restarts, self._stays, self.rates.sizes):
-            book.pop(job.number, None)  # type: ignore[attr-defined]
+            book.pop(job.number, None)
         self.left(job)
 
     def _advance(self, job: JobView, stay: _Stay, *, over: bool) -> None:

@@ -52,6 +52,8 @@ class Pollux(BatchTuning):
         "at most one job that is on several nodes on each node, as in the paper",
         "a job without a training profile has the speedups of its trace, if it is elastic; one that is not gets what "
         "it asks for or nothing; a round in which nobody came or ended, and nobody measures, changes nothing",
+        "a job's model is fitted anew for other numbers of nodes or replicas, and for a quarter more measurements; the "
+        "published code fits after each one",
         "where no job has a profile a search ends after 10 generations that bring nothing better",
     )
 

@@ -27,7 +27,7 @@ class SiaParameters(TuningParameters):
     most: int = parameter(256, "how many jobs a round looks at, those that run and then the oldest", least=1)
 
 
-class Configuration(NamedTuple):
+class DeviceConfiguration(NamedTuple):
     """Devices of one type."""
 
     kind: str
@@ -54,24 +54,26 @@ class Sia(BatchTuning):
         "nothing",
         "a job without a training profile runs on the devices that it asks for (or is elastic to), on any type by its "
         "rates; a round in which nobody came or ended, and nobody measures, changes nothing",
+        "a job's model is fitted anew for other numbers of nodes or replicas, and for a quarter more measurements; the "
+        "published code fits after each one",
         "a job that changes only its nodes, not how many devices it has on each, goes on at once",
     )
 
     def __init__(self, parameters: SiaParameters, setup: Setup) -> None:
         super().__init__(parameters, setup)
-        self._given: dict[int, Configuration] = {}
-        self._goodputs: dict[int, tuple[int, int, dict[Configuration, float]]] = {}
+        self._given: dict[int, DeviceConfiguration] = {}
+        self._goodputs: dict[int, tuple[int, int, dict[DeviceConfiguration, float]]] = {}
         """By job: version of what it knows, limit, values of its configurations."""
         self._sizes = {kind: max(node.devices for node in self.cluster.nodes if node.type == kind)
                        for kind in self.cluster.types}  # fmt: skip
         self._configurations = {kind: self._all(kind) for kind in self.cluster.types}
         self._programs = 0
 
-    def _all(self, kind: str) -> list[Configuration]:
+    def _all(self, kind: str) -> list[DeviceConfiguration]:
         size, total = self._sizes[kind], self.cluster.types[kind]
         within = [1 << power for power in range(size.bit_length()) if 1 << power < size]
         whole = range(size, min(total, max(MOST_REPLICAS, size)) + 1, size)
-        return [Configuration(kind, -(-number // size), number) for number in (*within, *whole)]
+        return [DeviceConfiguration(kind, -(-number // size), number) for number in (*within, *whole)]
 
     def left(self, job: JobView, /) -> None:
         """Forget it."""
@@ -112,7 +114,7 @@ class Sia(BatchTuning):
         jobs.sort(key=lambda job: (not job.running, job.number))
         return sorted(jobs[: max(self.p.most, len(self._given))], key=lambda job: job.number)
 
-    def _options(self, job: JobView) -> dict[Configuration, float]:
+    def _options(self, job: JobView) -> dict[DeviceConfiguration, float]:
         """What each configuration costs the objective."""
         learner, held = self.learners.get(job.number), self._given.get(job.number)
         values = self._asked(job) if learner is None else self._valued(job, learner)
@@ -131,12 +133,12 @@ class Sia(BatchTuning):
         age = (self.now - job.submit) / 1000
         return max(0.0, age - self.restarts_of(job) * cost) / (age + cost) if age >= cost else 1.0
 
-    def _valued(self, job: JobView, learner: Learner) -> dict[Configuration, float]:
+    def _valued(self, job: JobView, learner: Learner) -> dict[DeviceConfiguration, float]:
         """Goodputs by the least of them."""
         kinds = [kind for kind in self.cluster.types if learner.training.times(kind) and job.gpu_type in (None, kind)]
         tried = [kind for kind in kinds if learner.most(kind)]
         if not tried:
-            return {Configuration(kind, 1, 1): 1.0 for kind in kinds}
+            return {DeviceConfiguration(kind, 1, 1): 1.0 for kind in kinds}
         limit = max(
             min(max(2 * learner.most(kind), 1), MOST_REPLICAS, learner.training.replicas(kind)) for kind in kinds
         )
@@ -148,10 +150,10 @@ class Sia(BatchTuning):
 
     def _compute(
         self, job: JobView, learner: Learner, kinds: Sequence[str], first: str, limit: int
-    ) -> dict[Configuration, float]:
+    ) -> dict[DeviceConfiguration, float]:
         training = learner.training
         bound = training.bound or int(job.facts.get("batch_size", training.batches[1]))
-        goodputs: dict[Configuration, float] = {}
+        goodputs: dict[DeviceConfiguration, float] = {}
         for kind in kinds:
             rows = [config for config in self._configurations[kind] if config.replicas <= limit]
             replicas = [config.replicas for config in rows]
@@ -170,10 +172,10 @@ class Sia(BatchTuning):
         here, there = getattr(one, "alone", 0.0), getattr(other, "alone", 0.0)
         return here / there if here and there else 1.0
 
-    def _asked(self, job: JobView) -> dict[Configuration, float]:
+    def _asked(self, job: JobView) -> dict[DeviceConfiguration, float]:
         """Of a job without a profile: the devices that it asks for, and those that it is elastic to."""
         least, most = job.elastic or (job.gpus, job.gpus)
-        values: dict[Configuration, float] = {}
+        values: dict[DeviceConfiguration, float] = {}
         for kind, total in self.cluster.types.items():
             rate = job.throughput.get(kind, 0.0) if job.throughput else 1.0
             if rate <= 0 or job.gpu_type not in (None, kind):
@@ -182,14 +184,14 @@ class Sia(BatchTuning):
             for number in sorted({*numbers, job.gpus}):
                 if number <= total:
                     scaled = 1.0 if number == job.gpus else job.scaling.get(number, number / job.gpus)
-                    values[Configuration(kind, -(-number // self._sizes[kind]), number)] = rate * scaled
+                    values[DeviceConfiguration(kind, -(-number // self._sizes[kind]), number)] = rate * scaled
         lowest = min(values.values(), default=1.0)
         weight = job.gpus if job.elastic is None else 1
         return {config: weight * value / lowest for config, value in values.items() if value > 0}
 
     # --- places
 
-    def _place(self, wanted: Mapping[int, Configuration]) -> None:
+    def _place(self, wanted: Mapping[int, DeviceConfiguration]) -> None:
         """Whoever keeps its configuration stays where it is, unless another one would be spread over more nodes."""
         placed: dict[int, Devices] = {}
         for kind in self.cluster.types:
@@ -217,7 +219,7 @@ class Sia(BatchTuning):
     def _packed(
         self,
         kind: str,
-        wanted: Mapping[int, Configuration],
+        wanted: Mapping[int, DeviceConfiguration],
         numbers: Sequence[int],
         stay: Mapping[int, Devices],
         *,

@@ -86,8 +86,8 @@ class _Profiles:
         if name not in self._applications:
             self._applications[name] = None
             for folder in (f"../traces/{name}", f"traces/{name}", name):
-                if (found := application(self.source, folder)) is not None:
-                    self._applications[name], self._folders[name] = found, folder
+                if (profile := application(self.source, folder)) is not None:
+                    self._applications[name], self._folders[name] = profile, folder
                     break
         known = self._applications[name]
         if known is None:

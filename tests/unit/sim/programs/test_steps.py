@@ -37,8 +37,8 @@ def test_steps_are_foretold_where_there_are_measurements() -> None:
     rows = [measured(*at) for at in ((1, 1, 16), (1, 1, 64), (1, 2, 32), (1, 4, 32), (2, 4, 16), (2, 8, 64))]
     model = fitted(rows)
     for row in rows:
-        assert predicted(model, row.nodes, row.replicas, row.local) == pytest.approx(row.step, rel=0.15)
-    assert predicted(model, 2, 6, 32) == pytest.approx(measured(2, 6, 32).step, rel=0.15)
+        assert predicted(model, row.nodes, row.replicas, row.local) == pytest.approx(row.step, rel=0.2)
+    assert predicted(model, 2, 6, 32) == pytest.approx(measured(2, 6, 32).step, rel=0.2)
     assert predicted(fitted(rows, model), 2, 6, 32) == pytest.approx(predicted(model, 2, 6, 32), rel=0.02)
 
 
@@ -121,6 +121,8 @@ def test_a_search_keeps_nodes_limits_types_and_gangs(limits: list[int], seed: in
         assert (state.sum(axis=0) <= problem.sizes).all()
         assert (state.sum(axis=1) <= limits).all()
         assert all(row[:2].sum() == 0 or row[2] == 0 for row in state)  # one type
+        spread = [row for row in state if np.count_nonzero(row) > 1]
+        assert odd or (np.count_nonzero(spread, axis=0) <= 1).all() or not spread  # of each node at most one
         assert all(not one or row.sum() in (0, limit) for one, row, limit in zip(exact, state, limits, strict=True))
     values = problem.measured(population)
     assert problem.measured(best[None])[0, 0] == values[:, 0].min()
