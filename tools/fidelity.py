@@ -71,13 +71,17 @@ def cluster_of(config: Mapping[str, Any], folder: Path) -> ClusterShape:
     return cluster_named(str(path))
 
 
-def pods_of(job: Job, number: int, attempt: int) -> list[Json]:
-    """The pods of a job: whole nodes and, for the rest, a part of one; names in the order of the trace."""
+def pods_of(job: Job, turn: int) -> list[Json]:
+    """The pods of a job: whole nodes and, for the rest, a part of one.
+
+    Their names sort by `turn`, the number of jobs that were submitted before: a whole hour of the trace may pass within
+    the second that a creationTimestamp tells apart, and then the placer goes by names.
+    """
     from tests.e2e_kube.kubeapi import GATED, hived_pod
 
     whole, rest = divmod(job.gpus, NODE)
     members = [*([(rest, 1)] if rest else []), *([(NODE, whole)] if whole else [])]
-    name = f"j{number:05}-{attempt}"
+    name = f"j{turn:05}"
     spec = {
         "virtualCluster": job.vc, "priority": job.priority if job.share is Share.GUARANTEED else -1,
         "affinityGroup": {
@@ -155,7 +159,6 @@ class Course:
     number: int
     left: int
     """Milliseconds of work."""
-    attempt: int = 0
     pods: tuple[str, ...] = ()
     since: int | None = None
     """The instant at which it last started; None: it waits."""
@@ -175,6 +178,8 @@ class Replay:
     """The trace's clock, in milliseconds."""
     ends: dict[int, int] = field(default_factory=dict)
     """When each job has ended."""
+    turn: int = 0
+    """Jobs submitted, each as often as it was."""
     preemptions: int = 0
     delays: list[float] = field(default_factory=list)
     """Seconds for which the control plane was at work until a job ran that could run."""
@@ -206,7 +211,8 @@ class Replay:
         return course.since + course.left
 
     def _submit(self, course: Course) -> None:
-        made = pods_of(course.job, course.number, course.attempt)
+        made = pods_of(course.job, self.turn)
+        self.turn += 1
         course.pods = tuple(pod["metadata"]["name"] for pod in made)
         for pod in made:
             self.api.create(pod)
@@ -267,7 +273,6 @@ class Replay:
         assert course.since is not None
         course.left -= self.now - course.since
         course.since = None
-        course.attempt += 1
         self.preemptions += 1
         for name in course.pods:
             self.api.delete(name)
