@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from paictl.frozen import frozen
 from paictl.i18n import Text, text
 from paictl.scheduler.request import gang_of
-from paictl.workload.userlimits import devices_of
+from paictl.workload.groupdevices import devices_of
 
 if TYPE_CHECKING:
     from paictl.scheduler.groups import Group
