@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from paictl.cluster.kubernetes.names import FOR_JOBS, JOBS_NAMESPACE, MAX_RUN_TIME
+from paictl.cluster.kubernetes.names import FOR_JOBS, JOBS_NAMESPACE
 from paictl.cluster.kubernetes.paijob.names import (
     API_VERSION,
     DURATION,
@@ -25,6 +25,7 @@ from paictl.cluster.kubernetes.paijob.names import (
 )
 from paictl.cluster.kubernetes.paijob.resource import PaiJob
 from paictl.cluster.kubernetes.paijob.seen import INDEX
+from paictl.cluster.pods.times import MAX_RUN_TIME
 from paictl.cluster.taking import durations_of
 from paictl.controller.runtime import (
     COMMANDS,
