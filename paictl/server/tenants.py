@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from paictl.cluster.interface import Event, JobState, JobView
 from paictl.cluster.jobpages import JobQuery, page_of
-from paictl.cluster.scheduling import JobExplanation
+from paictl.cluster.scheduling import JobExplanation, LatestStart
 from paictl.i18n import Text, counted, text
 from paictl.scheduler.explain.data import ANOTHER, Change, ChangeOutcome, Explanation, Holder
 from paictl.server.calls import Call
@@ -24,7 +24,7 @@ _KEY: Final = re.compile(r"(?P<user>[\w.-]{1,64})~[\w.#/-]+", re.ASCII)
 """A job or a group of it where it stands in a sentence."""
 _USER: Final = re.compile(r"([\w.-]{1,64})~", re.ASCII)
 """Whose a group is, after its namespace if it has one."""
-_BY: Final = re.compile(r"(?P<what>preempted by|lost its guarantee to) (?P<who>[\w.#/~-]+)")
+_BY: Final = re.compile(r"(?P<what>preempted by|lost its guarantee to|it would delay) (?P<who>[\w.#/~-]+)")
 """What controllers say of the group of a single pod, whose name has no user."""
 _MOST: Final = 5_000
 """Jobs of one's own that are compared with the name of a pod."""
@@ -56,7 +56,16 @@ class Tenants:
         if self._all:
             return found
         scheduler = None if found.scheduler is None else self._explained(found.scheduler)
-        return replace(found, reason=self.said(found.reason), scheduler=scheduler)
+        return replace(found, reason=self.said(found.reason), scheduler=scheduler, start=self._start(found.start))
+
+    def _start(self, start: LatestStart | None) -> LatestStart | None:
+        if start is None:
+            return None
+        ends = tuple((self._name(job), at) for job, at in start.ends)
+        return replace(start, ends=ends, unlimited=tuple(dict.fromkeys(map(self._name, start.unlimited))))
+
+    def _name(self, job: str) -> str:
+        return job if self.owns(job) else text(ANOTHER)
 
     def _explained(self, found: Explanation) -> Explanation:
         return replace(

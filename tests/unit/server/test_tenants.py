@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
+from paictl.cluster.interface import JobState
+from paictl.cluster.scheduling import JobExplanation, JobSituation, LatestStart
+from paictl.cluster.startwaits import delaying, start_lines
 from paictl.server.credentials import cookies_of, csrf_of
+from paictl.server.tenants import Tenants
 from tests.unit.server.conftest import Reply, Server
 from tests.unit.server.test_api import JOB
 
@@ -75,3 +82,17 @@ def test_ones_own_jobs_keep_their_names(server: Server) -> None:
 
 def csrf(cookie: str) -> str:
     return csrf_of(cookies_of(cookie)["paictl_session"])
+
+
+@pytest.mark.parametrize(
+    ("user", "admin", "shown"), [("bob", False, False), ("ann", False, True), ("root", True, True)]
+)
+def test_the_latest_start_names_only_ones_own_jobs(user: str, admin: bool, shown: bool) -> None:
+    call: Any = SimpleNamespace(me=SimpleNamespace(admin=admin, name=user))
+    start = LatestStart("2026-12-01T10:00:00Z", (("ann~train", "2026-12-01T10:00:00Z"),), ("ann~train",))
+    reason = delaying("ann~train", "2026-12-01T10:00:00Z")
+    known = JobExplanation("bob~mine", JobState.WAITING, JobSituation.BACKFILL, reason=reason, start=start)
+    found = Tenants(call).explanation(known)
+    said = [str(line) for line in (found.reason, *start_lines(found.start), found.start and found.start.unlimited)]
+    assert ["ann~train" in line for line in said] == [shown, False, shown, shown]
+    assert shown or all("another tenant's job" in line for line in (said[0], *said[2:]))

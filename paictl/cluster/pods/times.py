@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
-from paictl.cluster.kubernetes.names import MAX_RUN_TIME
 from paictl.cluster.maintenance import UNIX
 from paictl.units import Millis, millis_between
+
+MAX_RUN_TIME: Final = "paictl.io/max-run-time"
+"""Annotation of pods: how long their job's attempt runs at most, as ``7200000ms``."""
 
 
 def run_limit(pod: Mapping[str, Any]) -> Millis | None:
