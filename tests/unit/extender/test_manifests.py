@@ -45,7 +45,7 @@ def test_permissions_are_no_more_than_what_is_done() -> None:
     granted = {(resource, verb) for rule in rules for resource in rule["resources"] for verb in rule["verbs"]}
     assert granted == {
         ("nodes", "list"), ("nodes", "watch"), ("pods", "get"), ("pods", "list"), ("pods", "watch"), ("pods", "patch"),
-        ("pods/binding", "create"), ("pods/eviction", "create"), ("pods/status", "patch"),
+        ("pods/binding", "create"), ("pods/eviction", "create"), ("pods/status", "patch"), ("pods", "delete"),
         ("events", "create"), ("events", "get"), ("events", "patch"), ("poddisruptionbudgets", "list"),
         ("tokenreviews", "create"), ("subjectaccessreviews", "create"), ("namespaces", "list"), ("namespaces", "watch"),
         ("podgroups", "list"), ("podgroups", "watch"), ("podgroups/status", "patch"),
