@@ -139,8 +139,9 @@ ROLE: Json = {
     "resourcePerInstance": WORKS, "commands": WORKS,
 }  # fmt: skip
 EXTRAS: Json = {
-    "submitFrom": PEOPLE, "gangAllocation": WORKS, "maxRunTime": WORKS, "checkpointEvery": WORKS, "hivedScheduler": WORKS,
-    "storages": TOLD, "com.microsoft.pai.runtimeplugin": TOLD, "jobStatusChangeNotification": TOLD,
+    "submitFrom": PEOPLE, "gangAllocation": WORKS, "maxRunTime": WORKS, "checkpointEvery": WORKS,
+    "hivedScheduler": WORKS, "storages": TOLD,
+    "com.microsoft.pai.runtimeplugin": TOLD, "jobStatusChangeNotification": TOLD,
 }  # fmt: skip
 HIVED: Json = {
     "jobPriorityClass": WORKS, "lazyPreemptionEnable": WORKS, "gangReleaseEnable": TOLD,
