@@ -139,7 +139,8 @@ ROLE: Json = {
     "resourcePerInstance": WORKS, "commands": WORKS,
 }  # fmt: skip
 EXTRAS: Json = {
-    "submitFrom": PEOPLE, "gangAllocation": WORKS, "maxRunTime": WORKS, "hivedScheduler": WORKS, "storages": TOLD,
+    "submitFrom": PEOPLE, "gangAllocation": WORKS, "maxRunTime": WORKS, "checkpointEvery": WORKS,
+    "hivedScheduler": WORKS, "storages": TOLD,
     "com.microsoft.pai.runtimeplugin": TOLD, "jobStatusChangeNotification": TOLD,
 }  # fmt: skip
 HIVED: Json = {
