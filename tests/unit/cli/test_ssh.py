@@ -15,7 +15,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paictl.cli import jobstreams
 from paictl.cluster.embedded.cluster import EmbeddedCluster
 from paictl.cluster.interface import SshAddress
 from paictl.errors import PaictlError
@@ -138,7 +137,7 @@ def client(monkeypatch: pytest.MonkeyPatch, paictl: Paictl, ann: Path) -> Iterat
 
 @contextmanager
 def _patched(monkeypatch: pytest.MonkeyPatch, run: Any) -> Iterator[None]:
-    monkeypatch.setattr(jobstreams.subprocess, "run", run)
+    monkeypatch.setattr("paictl.cli.jobstreams.subprocess.run", run)
     yield
 
 
