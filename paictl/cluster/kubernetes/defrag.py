@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from paictl.cluster.defrag import DefragScene, GangPods, lost_time, weight
 from paictl.cluster.kubernetes.held import month_used
-from paictl.cluster.kubernetes.names import CHECKPOINT_EVERY, JOBS_NAMESPACE, MAX_RUN_TIME, user_of
+from paictl.cluster.kubernetes.names import CHECKPOINT_EVERY, JOBS_NAMESPACE, user_of
 from paictl.cluster.kubernetes.paijob.names import KEY
 from paictl.cluster.kubernetes.paijob.seen import read_pod
 from paictl.cluster.kubernetes.times import read_time
 from paictl.cluster.maintenance import UNIX
+from paictl.cluster.pods.times import MAX_RUN_TIME
 from paictl.cluster.values import ClusterError, ConflictError
 from paictl.errors import PaictlError
 from paictl.i18n import text

@@ -158,7 +158,7 @@ def test_a_claim_of_ones_own_stays(kube: FakeKube) -> None:
 
 def test_two_who_change_the_list_at_once_lose_nothing(kube: FakeKube) -> None:
     StorageStore(kube).add(NFS, None)
-    done: list[Callable[[], object]] = [lambda: StorageStore(kube.again()).grant("data", ["vc3"], [])]
+    done: list[Callable[[], Storage]] = [lambda: StorageStore(kube.again()).grant("data", ["vc3"], [])]
 
     def interfere(number: int) -> None:
         if kube.requests[number][0] == "PUT" and done:

@@ -12,6 +12,7 @@ import yaml
 from paictl.controller.runtime import commands_script
 from paictl.workload.fields import JobError
 from paictl.workload.job import Job
+from paictl.workload.plugins import KNOWN
 from tests.conftest import ROOT
 
 Json = dict[str, Any]
@@ -139,9 +140,13 @@ ROLE: Json = {
     "resourcePerInstance": WORKS, "commands": WORKS,
 }  # fmt: skip
 EXTRAS: Json = {
-    "submitFrom": PEOPLE, "gangAllocation": WORKS, "maxRunTime": WORKS, "checkpointEvery": WORKS,
-    "hivedScheduler": WORKS, "storages": TOLD,
+    "submitFrom": PEOPLE, "gangAllocation": WORKS, "maxRunTime": WORKS, "checkpointEvery": WORKS, "restart": WORKS,
+    "hivedScheduler": WORKS, "storages": WORKS,
     "com.microsoft.pai.runtimeplugin": TOLD, "jobStatusChangeNotification": TOLD,
+}  # fmt: skip
+STORAGE_ITEM: Json = {"name": WORKS, "mountPath": WORKS, "readOnly": WORKS, "share": WORKS}
+PLUGIN: Json = {
+    "cmd": WORKS, "ssh": WORKS, "teamwise_storage": WORKS, "tensorboard": TOLD, "image_checker": TOLD, "git": TOLD,
 }  # fmt: skip
 HIVED: Json = {
     "jobPriorityClass": WORKS, "lazyPreemptionEnable": WORKS, "gangReleaseEnable": TOLD,
@@ -155,6 +160,11 @@ def test_of_every_field_of_a_job_it_is_known_whether_it_works() -> None:
     parts = schema["definitions"]
     for known, part in (
         (TOP, schema), (PREREQUISITE, parts["prerequisite"]), (ROLE, parts["taskRole"]), (EXTRAS, parts["extras"]),
-        (HIVED, parts["hivedScheduler"]),
+        (HIVED, parts["hivedScheduler"]), (STORAGE_ITEM, parts["extras"]["properties"]["storages"]["items"]),
     ):  # fmt: skip
         assert known.keys() == part["properties"].keys()
+
+
+def test_of_every_plugin_of_openpai_s_runtime_it_is_known_whether_it_works() -> None:
+    """`tests/unit/config/linting/test_plugins.py` has what is said about each."""
+    assert PLUGIN.keys() == set(KNOWN)

@@ -54,7 +54,7 @@ def test_jobs_are_valid(folder: str, number: int) -> None:
     for row in rows(folder):
         assert row["kind"] == "job"
         assert "error" not in row
-        assert row.get("warning", {}).keys() <= {"JOB630"}, "OpenPAI's own jobs name what only OpenPAI has"
+        assert row.get("warning", {}).keys() <= {"JOB630"}, "sshbarrier: what OpenPAI's own jobs name works otherwise"
 
 
 def test_configurations_that_hived_loads_have_no_error() -> None:
