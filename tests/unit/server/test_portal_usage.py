@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -110,7 +110,7 @@ def test_what_takes_long_to_read_is_read_once_even_if_there_is_nothing() -> None
 
 
 def test_what_could_not_be_read_is_read_again_by_the_next() -> None:
-    answers = iter([PaictlError("unreachable"), 7])
+    answers: Iterator[PaictlError | int] = iter([PaictlError("unreachable"), 7])
 
     def read() -> int:
         answer = next(answers)
