@@ -35,9 +35,9 @@ from paictl.cluster.kubernetes.paijob.names import paijobs_path
 from paictl.cluster.kubernetes.paijob.resource import manifest_of, read_paijob
 from paictl.cluster.machines import machines_in
 from paictl.cluster.presets import preset_files
-from paictl.config.pushing.fileset import seal_files
+from paictl.config.pushing.push import seal_files
 from paictl.controller.doing import write_record
-from paictl.controller.planning import Planner
+from paictl.controller.loop import Planner
 from paictl.operate.users.accounts import NewUser, add
 from paictl.remote.kube.client import connect
 from paictl.remote.kube.objects import create

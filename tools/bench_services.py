@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from paictl.cluster.kubernetes.cluster import KubernetesCluster
 from paictl.cluster.presets import preset_files
-from paictl.config.pushing.fileset import seal_files, secrets_of
+from paictl.config.pushing.push import seal_files, secrets_of
 from paictl.operate.services import conditions, perform, prepare
 from paictl.remote.kube.client import KubeClient, connect
 from paictl.service.carry_out import Patience

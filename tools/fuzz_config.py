@@ -31,7 +31,7 @@ from paictl.config.linting.rules import all_rules  # noqa: E402
 from paictl.config.linting.validate import Report, validate  # noqa: E402
 from paictl.config.reading.load import Loaded, load_memory  # noqa: E402
 from paictl.config.reading.problem import Problem  # noqa: E402
-from paictl.config.reading.text import printable, shows  # noqa: E402
+from paictl.config.reading.source import printable, shows  # noqa: E402
 from paictl.errors import PaictlError  # noqa: E402
 
 SECONDS = 5.0

@@ -13,7 +13,7 @@ from paictl.cli.config.push import say_readers, show_plan
 from paictl.cli.console import Output, write_data, write_table
 from paictl.errors import PaictlError
 from paictl.i18n import text
-from paictl.operate import budgeting
+from paictl.operate.budgeting import plan_budget
 from paictl.operate.budgets import as_data, below_use, budgets
 from paictl.operate.pushing.plan import send
 from paictl.workload.budgets import OverBudget
@@ -82,7 +82,7 @@ def set_(
         raise PaictlError(text("give either values to set or --remove"), hint="paictl usage budget set -h shows all")
     cluster = open_cluster(state)
     with showing_reports():
-        made = budgeting.plan_budget(cluster, vc or "", user or "", None if remove else changes)
+        made = plan_budget(cluster, vc or "", user or "", None if remove else changes)
     if not made.changes:
         console.info(text("cluster {name} already has this configuration", name=cluster.name))
         return

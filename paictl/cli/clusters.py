@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from paictl.cli import console
+from paictl.cli.console import Output, said, write_data, write_table
 from paictl.cli.options import OutputOption as OutputOption
 from paictl.cli.settings import settings
+from paictl.cluster.eventtext import detail
 from paictl.cluster.interface import Cluster, Identity, UnreachableError, UnsupportedError
 from paictl.cluster.registry import LOCAL
 from paictl.cluster.targets import bound_to, chosen_name, find_target, open_target
@@ -30,6 +32,7 @@ from paictl.units import rfc3339
 if TYPE_CHECKING:
     from paictl.config.reading.problem import Problem
     from paictl.lab.site import LabSite
+
 
 StateOption = Annotated[
     Path | None,
@@ -164,3 +167,16 @@ def plain(value: Any) -> Any:
     if isinstance(value, list | tuple | set | frozenset):
         return [plain(item) for item in value]
     return value
+
+
+def show_events(cluster: Cluster, subject: str | None, output: Output) -> None:
+    """Print the events of one object or of all."""
+    found = cluster.events(subject)
+    if output is not Output.TABLE:
+        write_data([plain(event) for event in found], output)
+        return
+    rows = [(clock_text(event.at), said(event.kind), event.subject, said(detail(event))) for event in found]
+    columns = ("TIME", "WHAT", "OF", "DETAIL")
+    if subject is not None:  # it stands on the command line
+        columns, rows = ("TIME", "WHAT", "DETAIL"), [(time, kind, message) for time, kind, _, message in rows]  # type: ignore[assignment,misc]
+    write_table(columns, rows)

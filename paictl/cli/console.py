@@ -16,7 +16,7 @@ from paictl.cli.envelope import Envelope, lines_in, names_in, plain, with_versio
 from paictl.cli.segments import Segment, painted
 from paictl.cli.settings import settings
 from paictl.cli.tables import fitting, table_lines
-from paictl.config.reading.text import printable
+from paictl.config.reading.source import printable
 from paictl.errors import PaictlError
 
 if TYPE_CHECKING:

@@ -12,7 +12,6 @@ from typing import Annotated, Any
 import typer
 
 from paictl.cli import console, names
-from paictl.cli.cluster.events import show_events
 from paictl.cli.clusters import (
     OutputOption,
     StateOption,
@@ -20,6 +19,7 @@ from paictl.cli.clusters import (
     lab_site,
     open_cluster,
     plain,
+    show_events,
     showing_reports,
     warn,
 )

@@ -8,6 +8,7 @@ Commands that work write nothing, so that a dry run leaves no trace.
 from __future__ import annotations
 
 import os
+import platform
 import re
 import shlex
 import traceback
@@ -19,11 +20,11 @@ from typing import Final
 from paictl import __version__
 from paictl.config.secrets.redaction import redacted
 from paictl.errors import PaictlError
-from paictl.places import log_file
+from paictl.places import log_file, state_folder
 
 SIZE: Final = 1 << 20
 """Bytes after which a new file is begun."""
-KEPT: Final = 3
+LOGS_KEPT: Final = 3
 """So many full files stay, ``paictl.log.1`` the newest of them."""
 _SECRET: Final = re.compile(r"--?([\w-]*-)?(password|passwd|pass|secret|token)", re.IGNORECASE)
 """An option whose value nobody should read."""
@@ -46,7 +47,7 @@ def note_failure(words: Sequence[str], code: int, error: PaictlError, seconds: f
 
 def _rotate(path: Path) -> None:
     """Number the full files anew, and drop the oldest."""
-    for number in range(KEPT, 0, -1):
+    for number in range(LOGS_KEPT, 0, -1):
         older = path.with_name(f"{path.name}.{number}")
         newer = path.with_name(f"{path.name}.{number - 1}") if number > 1 else path
         if newer.exists():
@@ -90,3 +91,25 @@ def _short(filename: str) -> str:
     """A file of the program from its package on: where it is installed is nobody's business."""
     _, package, rest = filename.rpartition(f"{os.sep}paictl{os.sep}")
     return f"paictl/{rest}" if package else os.path.basename(filename)  # noqa: PTH119 - no path of ours
+
+
+REPORTS_KEPT: Final = 10
+"""So many reports stay; the oldest go first."""
+
+
+def write_crash(error: Exception, words: Sequence[str]) -> Path | None:
+    """Write the traceback and the command line to a file that only its owner reads; None where that cannot be done."""
+    folder = state_folder() / "crashes"
+    now = datetime.now(UTC)
+    path = folder / f"{now:%Y%m%dT%H%M%S.%f}-{os.getpid()}.txt"
+    system = f"paictl {__version__}, Python {platform.python_version()}, {platform.platform()}"
+    told = "".join(traceback.format_exception(error))
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+            file.write(f"{now.isoformat(timespec='seconds')}\n{system}\npaictl {shlex.join(words)}\n\n{told}")
+        for old in sorted(folder.glob("*.txt"))[:-REPORTS_KEPT]:
+            old.unlink(missing_ok=True)
+    except OSError:
+        return None
+    return path

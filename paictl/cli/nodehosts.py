@@ -119,7 +119,7 @@ def ssh(
     accept_new: AcceptNew = False,
 ) -> None:
     """Open a shell on a host; its key is verified as for all other commands."""
-    from paictl.remote.ssh.shell import shell_command
+    from paictl.remote.ssh.link import shell_command
 
     inventory = _inventory((masters, workers, config), (user, key, False, False), [name])
     command = shell_command(inventory.hosts[0], inventory.login, accept_new=accept_new)
@@ -131,7 +131,7 @@ def _inventory(
 ) -> Inventory:
     """The hosts that are meant: of the files where they are given, else of the cluster."""
 
-    from paictl.operate.hosts import chosen
+    from paictl.operate.membership import chosen
 
     require_deploy()
     user, key, ask, ask_sudo = login
@@ -150,16 +150,16 @@ def _inventory(
 
 
 def _of_files(masters: str, workers: str, config: str) -> Inventory:
-    from paictl.deploy.reach import hosts_of
+    from paictl.deploy.inventory import hosts_of
 
     return hosts_of(read_deployment(masters, workers, config))
 
 
 def _of_cluster(config: str | None) -> Inventory:
     from paictl.config.reading.load import load_file
-    from paictl.deploy.reach import sign_in
+    from paictl.deploy.inventory import sign_in
     from paictl.deploy.settings import settings_of
-    from paictl.operate.hosts import hosts_of_cluster
+    from paictl.operate.membership import hosts_of_cluster
     from paictl.remote.inventory import Login
 
     name = chosen_name(settings.cluster, state_given=settings.state_given)

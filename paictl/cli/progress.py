@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from paictl.cli import console
+from paictl.cli.console import said, spoken
 from paictl.cli.settings import settings
+from paictl.operate.services import LeftOut
 from paictl.plan import events
 from paictl.plan.events import Event
 
@@ -71,3 +74,13 @@ class Display:
             from rich.text import Text  # late: only a terminal needs it
 
             self._status.update(Text("\n".join(self._under_way.values())))  # no markup, whatever a service says
+
+
+def say_left(left: Sequence[LeftOut]) -> None:
+    """Which services were left out and why, a line each, and what would let them start."""
+    for one in left:
+        console.write(f"{one.service}: {said(one.why)}")
+    if any(one.images for one in left):
+        console.info(
+            spoken("to start them, put archives of their images into images/ of the artifacts and apply again")
+        )

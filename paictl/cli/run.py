@@ -12,12 +12,14 @@ from typing import Any
 
 import typer
 
-from paictl.cli import console, usage
+from paictl.cli import console
 from paictl.cli.app import app
+from paictl.cli.helptext import argument_word
 from paictl.cli.settings import settings
 from paictl.cli.userconfig import setting
 from paictl.errors import ExitCode, PaictlError
 from paictl.i18n import text
+from paictl.words import nearest
 
 BROKEN_PIPE = 141
 """Exit code when the reader went away, as `head` does: 128 + SIGPIPE."""
@@ -92,7 +94,7 @@ def _unexpected(error: Exception, arguments: Sequence[str]) -> PaictlError:
         )
     if isinstance(error, ModuleNotFoundError) and (found := _lacking(error, arguments)) is not None:
         return found
-    from paictl.cli.crashlog import write_crash
+    from paictl.cli.logfile import write_crash
 
     kept = write_crash(error, arguments)
     hint = (
@@ -137,7 +139,7 @@ def _run(words: list[str]) -> tuple[int, PaictlError | None]:
     except EOFError:  # a question, and no more input
         return ExitCode.INTERRUPTED, None
     except typer.TyperException as error:
-        return ExitCode.USAGE, usage.say(error)
+        return ExitCode.USAGE, say(error)
     return result if isinstance(result, int) else ExitCode.OK, None
 
 
@@ -145,3 +147,45 @@ def _run(words: list[str]) -> tuple[int, PaictlError | None]:
 def _command_tree() -> Any:
     """The commands as typer builds them from the app: once, for labs and tests run many of them in one process."""
     return typer.main.get_command(app)
+
+
+def say(error: Any) -> PaictlError | None:
+    """Say what typer found wrong with a command line, and give it; for a group without a command that is its help."""
+    context = getattr(error, "ctx", None)
+    if context is None or error.message == context.get_help():
+        error.show()
+        return None
+    path, near = context.command_path, _near(error)
+    hint = text("did you mean {near!r}? {path} -h shows all", near=near, path=path)
+    message, where = _message(error)
+    told = PaictlError(message, where=where, hint=hint if near else text("{path} -h shows all", path=path))
+    if not console.is_data_wanted():
+        console.info(context.get_usage())
+    console.error(told)
+    return told
+
+
+def _message(error: Any) -> tuple[str, str | None]:
+    """What is wrong, and with which option or argument."""
+    param = getattr(error, "param", None)
+    if param is not None:
+        return (error.message, _name(param)) if error.message else (text("missing {name}", name=_name(param)), None)
+    if hasattr(error, "possibilities"):
+        return text("no such option: {name}", name=error.option_name), None
+    said = str(error.message or error.format_message()).rstrip(".")
+    return said[:1].lower() + said[1:], None
+
+
+def _name(param: Any) -> str:
+    """What users call a parameter: the first spelling of an option, the word for an argument."""
+    if param.param_type_name != "option":
+        return argument_word(param)
+    return str(next((name for name in param.opts if name.startswith("--")), param.opts[0]))
+
+
+def _near(error: Any) -> str:
+    """The word that was most likely meant; empty where none is near."""
+    if near := getattr(error, "near", ""):
+        return str(near)
+    options = getattr(error, "possibilities", None)
+    return nearest(error.option_name, options, 0.6) or "" if options else ""

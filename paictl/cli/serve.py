@@ -61,7 +61,7 @@ def serve(
     """
     import logging
 
-    from paictl.operate.users.bootstrap import bootstrap
+    from paictl.operate.users.accounts import bootstrap
     from paictl.server.serving import ServerSettings, check, log_to_stderr, networks_of
     from paictl.server.serving import serve as answer
 
@@ -87,7 +87,7 @@ def serve(
 def _say(cluster: Cluster, where: str) -> None:
     """Where to sign in, as whom, and where the password is."""
     from paictl.config.secrets.sealing import is_seal
-    from paictl.operate.users.bootstrap import PASSWORD, SECTION, named_administrator
+    from paictl.operate.users.accounts import ADMIN_PASSWORD, SECTION, named_administrator
 
     console.info(text("cluster {name} is served at {where}", name=cluster.name, where=where))
     administrators = [account for account in cluster.users.accounts() if account.admin]
@@ -101,7 +101,7 @@ def _say(cluster: Cluster, where: str) -> None:
         console.info(text("sign in as an administrator: {names} (new password: paictl user passwd NAME)", names=names))
         return
     place = "sign in as {name} with the password from services-configuration.yaml ({section}: {key})"
-    console.info(text(place, name=name, section=SECTION, key=PASSWORD))
+    console.info(text(place, name=name, section=SECTION, key=ADMIN_PASSWORD))
     console.info(text("to choose another one: paictl user passwd {name}", name=name))
 
 

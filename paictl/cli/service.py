@@ -22,8 +22,7 @@ from paictl.cli.clusters import (
 )
 from paictl.cli.command import App
 from paictl.cli.console import Output, write, write_data, write_table
-from paictl.cli.leaving import say_left
-from paictl.cli.progress import Display
+from paictl.cli.progress import Display, say_left
 from paictl.cli.serviceexport import EXPORT_EXAMPLES, SECRETS_EXAMPLE, export, secrets
 from paictl.cluster.interface import Cluster, HandClock, ServiceView
 from paictl.errors import ExitCode

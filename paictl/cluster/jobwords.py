@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
 
+from paictl.cluster.scheduling import JobImpact
 from paictl.cluster.values import ClusterError, ConflictError, JobState, TaskPlace
 from paictl.i18n import did_you_mean, text
+from paictl.scheduler.engine import Engine
 from paictl.words import listed
+from paictl.workload.budgets import OverBudget, Used
 from paictl.workload.lifecycle import RunState
+
+if TYPE_CHECKING:
+    from paictl.workload.pods import JobPlan
+    from paictl.workload.sharing import Sharing
+
 
 MOST_COMPARED: Final = 400
 """How many of the latest jobs a name that no job has is compared with."""
@@ -60,3 +69,51 @@ def refuse_task(key: str, task: TaskPlace, known: Sequence[tuple[str, int]]) -> 
         raise ClusterError(text("job {job} has no task {task}", job=key, task=task), hint=hint)
     hint_text = did_you_mean(task.role, roles) or f"one of: {listed(list(roles))}"
     raise ClusterError(text("job {job} has no task {task}", job=key, task=task), hint=hint_text)
+
+
+def harm_of_running(groups: Iterable[str], now: Engine | None, then: Engine) -> JobImpact | None:
+    """What its `groups` lose of the guarantees that they have `now`; None if nothing."""
+    for name in groups:
+        before = None if now is None else now.state.groups.by_name.get(name)
+        after = then.state.groups.by_name.get(name)
+        if before is None or before.virtual is None:
+            continue
+        if after is None:
+            return JobImpact.NO_CELL
+        if after.virtual is None:
+            return JobImpact.NO_GUARANTEE
+    return None
+
+
+def refuse_held(rules: Sharing, plan: JobPlan, user: str, used: Used, now: datetime) -> None:
+    """Raise `ClusterError` for a job that may not be submitted now.
+
+    `used` are device-milliseconds of the month by (virtual cluster, user).
+    """
+    for state in rules.budgets.holding(plan.vc, user, used):
+        if state.budget.over is OverBudget.REFUSE:
+            raise ClusterError(
+                text("job {job} is refused: {reason}", job=f"{user}~{plan.job}", reason=state.reason(now)),
+                hint=text("ask an administrator for a larger budget; what is used: paictl usage budget list"),
+            )
+    most = rules.limits.of(plan.vc, user) if plan.priority >= 0 else None
+    largest = max((group.leaves for group in plan.groups.values()), default=0)
+    lent = rules.borrowing.devices.get(plan.vc) if plan.priority < 0 else None
+    if lent is not None and largest > lent:
+        raise ClusterError(
+            text(
+                "job {job} can never run: it needs {devices} devices at once, and virtual cluster {vc} may "
+                "borrow {most}",
+                job=f"{user}~{plan.job}", devices=largest, vc=plan.vc, most=lent,
+            ),
+            hint=text("submit it with a guarantee (--priority test), or ask an administrator for a higher limit"),
+        )  # fmt: skip
+    if most is not None and largest > most:
+        raise ClusterError(
+            text(
+                "job {job} can never run: it needs {devices} devices at once, and user {user} may hold "
+                "{most} guaranteed devices in virtual cluster {vc}",
+                job=f"{user}~{plan.job}", devices=largest, user=user, most=most, vc=plan.vc,
+            ),
+            hint=text("submit it without a guarantee (--priority oppo), or ask an administrator for a higher limit"),
+        )  # fmt: skip

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from paictl.cells.spec import ClusterSpec
     from paictl.cluster.picture import Picture
 
+
 UNIX: Final = datetime(1970, 1, 1, tzinfo=UTC)
 """The epoch of windows that are written down with dates."""
 
@@ -75,7 +76,7 @@ def outlook(
     window: MaintenanceWindow, others: Iterable[MaintenanceWindow], picture: Picture, spec: ClusterSpec | None
 ) -> Outlook:
     """What a window means as things are now; `others` are all windows, `spec` None: there are no guarantees."""
-    from paictl.cells.losing import cells_at_risk  # late: who only looks at windows promises nothing
+    from paictl.cells.quota import cells_at_risk  # late: who only looks at windows promises nothing
 
     together = {
         node
@@ -135,3 +136,17 @@ def _window_from(row: Mapping[str, Any]) -> Window:
     notice = Millis(round(1000 * row.get("noticeSeconds", NOTICE / 1000)))
     return Window(str(row["name"]), tuple(map(str, row["nodes"])), start, end, notice, str(row.get("reason", "")),
                   row.get("hold") is True)  # fmt: skip
+
+
+NAME: Final = "paictl-maintenance"
+KEY: Final = "windows.json"
+
+
+def windows_of(found: Mapping[str, Any] | None) -> Windows:
+    """The windows of the object as the API server gives it; raises `ClusterError` for one that is damaged."""
+    known = found or {}
+    try:
+        return windows_from(str((known.get("data") or {}).get(KEY, "")))
+    except ClusterError as error:
+        error.where = f"configmap {(known.get('metadata') or {}).get('namespace', '')}/{NAME}"
+        raise

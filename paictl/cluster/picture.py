@@ -15,7 +15,7 @@ from typing import Any
 
 from paictl.cluster.values import JobView, MaintenanceWindow, NodeView
 from paictl.frozen import frozen
-from paictl.scheduler.inspection import PhysicalCellStatus
+from paictl.scheduler.inspection import Inspection, PhysicalCellStatus, PreassignedStatus
 from paictl.units import rfc3339
 
 
@@ -193,3 +193,32 @@ def _plain(value: object) -> Any:
     if isinstance(value, datetime):
         return rfc3339(value)
     return str(value) if isinstance(value, str) else value
+
+
+def chain_pictures(seen: Inspection) -> tuple[ChainPicture, ...]:
+    """The physical cells, chain by chain."""
+    tops = {name: tuple(top for top in seen.tops if top.kind == name) for name in seen.chains}
+    return tuple(ChainPicture(name, types, tops[name]) for name, types in seen.chains.items())
+
+
+def vc_pictures(seen: Inspection, waiting: Mapping[str, int]) -> tuple[VcPicture, ...]:
+    """The virtual clusters in order of declaration; `waiting` counts the jobs that wait, by VC."""
+    return tuple(
+        VcPicture(name, tuple(map(_promise, own)), len(seen.without_guarantee.get(name, ())), waiting.get(name, 0))
+        for name, own in seen.vcs.items()
+    )
+
+
+def _promise(top: PreassignedStatus) -> PromisedCell:
+    cell = top.cell
+    users = tuple(part.job for part in cell.cells() if not part.parts)
+    return PromisedCell(
+        address=cell.address,
+        kind=cell.kind,
+        level=cell.level,
+        state=PromiseState.USED if any(users) else PromiseState.DOOMED if top.doomed else PromiseState.FREE,
+        users=users,
+        physical=cell.physical.address if cell.physical else "",
+        healthy=cell.healthy,
+        pinned=top.pinned,
+    )

@@ -22,7 +22,7 @@ from paictl.units import Millis, from_unix
 if TYPE_CHECKING:
     from paictl.cluster.interface import Cluster, Event
     from paictl.cluster.manifests.certificates import CertificateSet
-    from paictl.cluster.manifests.exported import Exported
+    from paictl.cluster.manifests.writing import Exported
     from paictl.config.making.found import FoundCluster
 
 VARIABLE: Final = "PAICTL_CLUSTER"
@@ -176,15 +176,15 @@ def open_in_cluster() -> Cluster:
 
 def chart_of(exported: Exported) -> dict[str, str]:
     """Services as a Helm chart, by path; raises `TemplateError`, and `ClusterError` for too large a configuration."""
-    from paictl.cluster.kubernetes.exporting.base import node_script
     from paictl.cluster.kubernetes.exporting.chart import chart_files
+    from paictl.cluster.kubernetes.exporting.objects import node_script
 
     return {**chart_files(exported), "nodes.sh": node_script(exported)}
 
 
 def base_of(exported: Exported) -> dict[str, str]:
     """The same as a base of kustomize."""
-    from paictl.cluster.kubernetes.exporting.base import base_files, node_script
+    from paictl.cluster.kubernetes.exporting.objects import base_files, node_script
 
     return {**base_files(exported), "nodes.sh": node_script(exported)}
 

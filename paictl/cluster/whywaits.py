@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
+from datetime import datetime
 
-from paictl.cluster.scheduling import JobExplanation, JobSituation
+from paictl.cluster.scheduling import ClosingWindow, JobExplanation, JobSituation
+from paictl.i18n import Text, text
+from paictl.scheduler.decision import Bind, Preempt
 from paictl.scheduler.engine import Engine
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.explain import explain
 from paictl.scheduler.explain.data import Change, Explanation
 from paictl.scheduler.request import PodRequest
+from paictl.units import Millis, instant, rfc3339, span_text
+from paictl.words import listed
 from paictl.workload.job import PRIORITIES
+from paictl.workload.windows import Windows
 
 
 def explained(known: JobExplanation, engine: Engine, request: PodRequest, siblings: Collection[str]) -> JobExplanation:
@@ -38,3 +44,47 @@ def _with_classes(engine: Engine, explanation: Explanation) -> Iterator[Change]:
             outcome = explain(engine, replace(explanation.request, priority=priority)).outcome
             if outcome is not None:
                 yield replace(change, priority=priority, outcome=outcome)
+
+
+def waits_for_windows(
+    known: JobExplanation, engine: Engine, request: PodRequest, limit: Millis | None,
+    windows: Windows, now: Millis, epoch: datetime,
+) -> JobExplanation | None:  # fmt: skip
+    """What is known of a job that windows alone keep waiting, with these; None if they are not the reason.
+
+    `limit` is how long the job runs at most, `now` counts from `epoch` as the windows do.
+    """
+    closed = windows.closed(now, limit)
+    if not closed:
+        return None
+    nodes, asked = frozenset(engine.state.physical.nodes), replace(request, ignore_suggested=False)
+
+    def fits(gone: frozenset[str]) -> bool:
+        try:
+            return isinstance(engine.plan(asked, nodes - gone), Bind | Preempt)
+        except RequestError:
+            return False
+
+    if fits(closed) or not fits(frozenset()):
+        return None
+    closing = tuple(
+        ClosingWindow(one.name, one.nodes, rfc3339(instant(epoch, one.start)), rfc3339(instant(epoch, one.end)))
+        for one in windows
+        if one.closes(now, limit)
+    )
+    longest = windows.longest(now, fits)
+    return replace(known, situation=JobSituation.MAINTENANCE, windows=closing, longest=longest)
+
+
+def closing_lines(windows: Iterable[ClosingWindow]) -> list[str]:
+    """Windows that keep somebody waiting, a line each."""
+    return [
+        text("window {name} closes {nodes} from {start} to {end}", name=one.name, nodes=listed(one.nodes),
+             start=one.start, end=one.end)
+        for one in windows
+    ]  # fmt: skip
+
+
+def longest_line(longest: Millis) -> Text:
+    """With which run time somebody would start who waits for windows."""
+    return text("it would start now with a maxRunTime of at most {span}", span=span_text(longest))

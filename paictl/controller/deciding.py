@@ -21,8 +21,7 @@ from paictl.cluster.kubernetes.paijob.record import (
     with_attempt,
 )
 from paictl.cluster.kubernetes.paijob.seen import PodSeen
-from paictl.controller.members import repaired
-from paictl.controller.observing import AttemptObjects, JobObjects, PodTransition
+from paictl.controller.observing import AttemptObjects, JobObjects, PodTransition, repaired
 from paictl.frozen import frozen
 from paictl.workload import lifecycle
 from paictl.workload.job import Job

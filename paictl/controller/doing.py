@@ -10,8 +10,7 @@ from urllib.parse import quote
 from paictl.cluster.kubernetes.names import JOBS_NAMESPACE
 from paictl.cluster.kubernetes.paijob.names import API_VERSION, KIND, paijobs_path
 from paictl.cluster.kubernetes.paijob.record import JobRecord, status_json
-from paictl.cluster.kubernetes.paijob.resource import PaiJob
-from paictl.cluster.kubernetes.paijob.secrets import read_secret
+from paictl.cluster.kubernetes.paijob.resource import PaiJob, read_secret
 from paictl.cluster.kubernetes.storages import read_storages
 from paictl.cluster.storages import Mount, mounts_by_role
 from paictl.controller import manifests, ssh

@@ -5,21 +5,22 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
+from paictl.cluster.configured import ConfigSnapshot
 from paictl.cluster.kubernetes.paijob.names import paijobs_path
 from paictl.cluster.kubernetes.paijob.record import JobRecord
 from paictl.cluster.kubernetes.paijob.resource import PaiJob
+from paictl.cluster.kubernetes.store import VersionStore
 from paictl.cluster.values import ClusterError
 from paictl.controller import cache as caches
 from paictl.controller.cache import Cache
 from paictl.controller.deciding import closed, follow, wanted
 from paictl.controller.doing import LaterError, RefusedError, do, release_ports, write_record
 from paictl.controller.manifests import JobContext
-from paictl.controller.planning import Planner
 from paictl.controller.queue import WorkQueue
 from paictl.errors import PaictlError
 from paictl.remote.kube.client import KubeClient, KubeError
@@ -29,6 +30,7 @@ from paictl.units import rfc3339
 from paictl.workload import lifecycle
 from paictl.workload.fields import JobError
 from paictl.workload.lifecycle import JobStatus, RunState
+from paictl.workload.pods import JobPlan, plan_job
 
 WORKERS: Final = 4
 """Threads that look at jobs: they mostly wait for the API server."""
@@ -184,3 +186,40 @@ def forget(client: KubeClient, pai: PaiJob) -> None:
     except KubeError as error:
         if error.status not in (NOT_FOUND, CONFLICT):
             raise
+
+
+class Planner:
+    """Plans jobs by the newest configuration of a cluster, which is read again only when it has changed."""
+
+    def __init__(self, client: KubeClient) -> None:
+        self._store = VersionStore(client)
+        self._known: ConfigSnapshot | None = None
+        self._lock = threading.Lock()
+
+    def record(self, pai: PaiJob) -> JobRecord:
+        """The record with which a job begins.
+
+        Raises `JobError` for one that cannot be planned, `ClusterError` if there is no configuration to plan by.
+        """
+        configuration = self._configuration()
+        job = configuration.sharing.run_times.limited(pai.job)
+        plan = plan_job(job, configuration.supply, pai.user)
+        devices = sum(group.leaves for group in plan.groups.values())
+        status = lifecycle.submit(job).status
+        return JobRecord(status, scheduling_of(plan), devices, max_run_time=job.max_run_time)
+
+    def _configuration(self) -> ConfigSnapshot:
+        with self._lock:
+            head = self._store.head()
+            if head is None or not head.newest:
+                raise ClusterError("no configuration has been pushed yet", hint="paictl config push -p DIR")
+            if self._known is None or self._known.number != head.newest:
+                version = self._store.version(head.newest)
+                self._known = ConfigSnapshot(version.number, version.files)
+            return self._known
+
+
+def scheduling_of(plan: JobPlan) -> Mapping[str, Mapping[str, Any]]:
+    """HiveD's spec for the pods of each role: the same for all of them."""
+    first = {pod.role: pod for pod in reversed(plan.pods)}
+    return {role: plan.spec(pod) for role, pod in sorted(first.items())}

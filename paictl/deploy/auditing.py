@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Final
 
+from paictl.deploy.archive import why
 from paictl.deploy.benchmark import (
     AuditFinding,
     AuditState,
@@ -18,9 +19,7 @@ from paictl.deploy.benchmark import (
     patterns,
     probes,
 )
-from paictl.deploy.inventory import Deployment, Machine, Role
-from paictl.deploy.masters import why
-from paictl.deploy.reach import hosts_of
+from paictl.deploy.inventory import Deployment, Machine, Role, hosts_of
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.remote.kube.client import KubeClient

@@ -9,14 +9,24 @@ from pathlib import Path
 from typing import Final
 
 from paictl import __version__
-from paictl.deploy.archive import CONFIGURATION, PKI, SNAPSHOT, Backup, BackupManifest, file_name, write_backup
-from paictl.deploy.inventory import Deployment
-from paictl.deploy.masters import TRANSFER, Masters, Told, raise_for
-from paictl.deploy.reach import hosts_of
+from paictl.deploy.archive import (
+    CONFIGURATION,
+    PKI,
+    SNAPSHOT,
+    TRANSFER,
+    Backup,
+    BackupManifest,
+    Masters,
+    Told,
+    file_name,
+    raise_for,
+    write_backup,
+)
+from paictl.deploy.inventory import Deployment, hosts_of
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import text
-from paictl.plan.phase import Tell
+from paictl.plan.run import Tell
 from paictl.remote.inventory import Host
 from paictl.remote.ssh.fleet import CommandOptions, Fleet
 from paictl.remote.ssh.link import SshOptions

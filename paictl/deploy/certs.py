@@ -12,9 +12,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from paictl.deploy.inventory import Deployment
+from paictl.deploy.inventory import Deployment, hosts_of
 from paictl.deploy.locking import locked
-from paictl.deploy.reach import hosts_of
 from paictl.errors import ExitCode, PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import text

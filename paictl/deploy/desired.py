@@ -10,11 +10,10 @@ from typing import Any, Final
 
 from paictl.deploy.artifacts import Artifact, ArtifactKind, Artifacts, Image, images_in
 from paictl.deploy.control_plane import FOLDER, master_files
-from paictl.deploy.inventory import Deployment, Machine, Role
+from paictl.deploy.inventory import Deployment, Machine, Role, groups_of, sign_in
 from paictl.deploy.kubeadm import merged
 from paictl.deploy.manifests import FOREIGN, images_named
 from paictl.deploy.preflight.asking import asked
-from paictl.deploy.reach import groups_of, sign_in
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import text

@@ -13,7 +13,7 @@ from paictl.deploy.site import DeployError
 from paictl.errors import ExitCode, PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import text
-from paictl.plan.phase import Tell
+from paictl.plan.run import Tell
 from paictl.remote.kube.client import MERGE, Json, KubeClient, KubeError
 from paictl.remote.kube.pods import Eviction, evict
 

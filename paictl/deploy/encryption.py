@@ -18,7 +18,7 @@ from paictl.deploy.site import DeployError, Site
 from paictl.errors import ExitCode
 from paictl.frozen import frozen
 from paictl.i18n import text
-from paictl.plan.phase import Tell
+from paictl.plan.run import Tell
 from paictl.remote.kube.client import KubeClient, KubeError
 from paictl.remote.kube.objects import NOT_FOUND
 

@@ -22,8 +22,7 @@ from paictl.errors import ExitCode
 from paictl.i18n import text
 from paictl.plan.events import Listener, both
 from paictl.plan.folder import begin_run
-from paictl.plan.phase import Tell
-from paictl.plan.run import carry_out
+from paictl.plan.run import Tell, carry_out
 from paictl.remote.kube.client import KubeClient
 
 

@@ -6,14 +6,17 @@ import ipaddress
 from collections.abc import Iterable, Iterator
 from dataclasses import field
 from enum import StrEnum
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from paictl.config.making.generate import GenerateInputs, inventory_of
 from paictl.config.reading.kinds import FileKind
 from paictl.deploy.settings import API_PORT, DeploySettings, LoginSettings, settings_of
+from paictl.deploy.settings import LoginSettings as Written
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import text
+from paictl.remote.inventory import Host, Inventory, Login
 
 
 class Role(StrEnum):
@@ -141,3 +144,25 @@ def named(deployment: Deployment, names: Iterable[str]) -> Iterator[Machine]:
         said = text("no machine {names}", names=", ".join(unknown))
         raise PaictlError(said, hint=text("known machines: {names}", names=known))
     return (one for one in deployment.machines if one.name in wanted)
+
+
+def sign_in(login: Written) -> Login:
+    """How to sign in: the key where there is one, else the password, which sudo is told in any case."""
+    key = Path(login.key_file) if login.key_file else None
+    return Login(None if key else login.password or None, key, login.password or None)
+
+
+def groups_of(deployment: Deployment, machine: Machine) -> tuple[str, ...]:
+    """What playbooks call a machine: `workers`, or `masters` and `first` or `others`."""
+    if machine.role is Role.WORKER:
+        return ("workers",)
+    return ("masters", "first" if machine is deployment.first else "others")
+
+
+def hosts_of(deployment: Deployment) -> Inventory:
+    """All machines in the order of the lists, in their groups."""
+    login = deployment.login
+    hosts = (
+        Host(one.name, one.address, login.user, login.port, groups_of(deployment, one)) for one in deployment.machines
+    )
+    return Inventory(tuple(hosts), sign_in(login))

@@ -14,7 +14,7 @@ from paictl.deploy.kubeconfig import access_to, default_kubeconfig, read_kubecon
 from paictl.deploy.phase import RIGHT, DeployPhase
 from paictl.deploy.site import Site
 from paictl.errors import PaictlError
-from paictl.plan.phase import Tell
+from paictl.plan.run import Tell
 from paictl.remote.kube.client import KubeClient, connect
 from paictl.remote.private import write_private
 

@@ -19,15 +19,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from paictl.deploy.facts import HostFacts
-from paictl.deploy.inventory import Deployment
+from paictl.deploy.inventory import Deployment, hosts_of
 from paictl.deploy.phase import DeployPhase
-from paictl.deploy.reach import hosts_of
 from paictl.deploy.site import DeployError, Site, raise_for
 from paictl.errors import ExitCode, PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import text
-from paictl.plan.phase import Tell
-from paictl.remote.ansible.outcome import PlaybookResult
+from paictl.plan.run import Tell
+from paictl.remote.ansible.collecting import PlaybookResult
 from paictl.remote.ansible.run import AnsibleSession, PlaybookOptions
 from paictl.resources import resource_folder
 

@@ -16,7 +16,7 @@ from paictl.deploy.site import DeployError, Site
 from paictl.deploy.versions import version_of
 from paictl.errors import ExitCode
 from paictl.i18n import text
-from paictl.plan.phase import Tell
+from paictl.plan.run import Tell
 
 _SHOWN: Final = 4
 

@@ -15,7 +15,7 @@ from paictl.deploy.phase import RIGHT, DeployPhase
 from paictl.deploy.site import DeployError
 from paictl.errors import ExitCode
 from paictl.i18n import text
-from paictl.plan.phase import Tell
+from paictl.plan.run import Tell
 from paictl.remote.kube.client import MERGE, KubeClient, KubeError, NoAnswerError
 from paictl.remote.kube.objects import NOT_FOUND
 

@@ -8,7 +8,7 @@ from typing import ClassVar, Final
 from paictl.deploy.facts import HostFacts
 from paictl.deploy.inventory import Machine
 from paictl.deploy.site import Site
-from paictl.plan.phase import Phase
+from paictl.plan.run import Phase
 
 RIGHT: Final = "everything is as it shall be"
 ORDER: Final = (

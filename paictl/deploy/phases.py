@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from paictl.deploy.installing import Devices, PushArtifacts, Runtime
+from paictl.deploy.installing import Devices, PodNetwork, PushArtifacts, Runtime
 from paictl.deploy.joining import ControlPlane, JoinMasters, JoinWorkers
 from paictl.deploy.locking import Lock
 from paictl.deploy.looking import Connect, Facts, SameVersion
-from paictl.deploy.network import PodNetwork
 from paictl.deploy.nodes import AllReady, Labels
 from paictl.deploy.phase import RIGHT, DeployPhase
 from paictl.deploy.reconfiguring import Settings
 from paictl.deploy.site import Site
 from paictl.frozen import frozen
-from paictl.plan.phase import Phase
+from paictl.plan.run import Phase
 
 
 class LockForChanges(Lock):

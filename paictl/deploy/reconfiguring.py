@@ -16,7 +16,7 @@ from paictl.deploy.kubeadm import changed_configuration
 from paictl.deploy.nodes import patiently
 from paictl.deploy.phase import DeployPhase
 from paictl.i18n import text
-from paictl.plan.phase import Tell
+from paictl.plan.run import Tell
 from paictl.remote.kube.client import MERGE
 
 TAINT: Final = {"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}

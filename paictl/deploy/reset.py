@@ -7,15 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from paictl.deploy.inventory import Deployment, Machine
+from paictl.deploy.inventory import Deployment, Machine, hosts_of
 from paictl.deploy.locking import locked
-from paictl.deploy.reach import hosts_of
 from paictl.deploy.site import telling
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import text
-from paictl.plan.phase import Tell
-from paictl.remote.ansible.outcome import PlaybookResult
+from paictl.plan.run import Tell
+from paictl.remote.ansible.collecting import PlaybookResult
 from paictl.remote.ansible.run import AnsibleSession, PlaybookOptions
 from paictl.remote.kube.client import KubeClient
 from paictl.resources import resource_folder

@@ -13,19 +13,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from paictl.deploy.archive import SNAPSHOT, Backup, unpack
-from paictl.deploy.inventory import Deployment
+from paictl.deploy.archive import SNAPSHOT, Backup, Masters, Told, unpack
+from paictl.deploy.inventory import Deployment, hosts_of
 from paictl.deploy.locking import locked
-from paictl.deploy.masters import Masters, Told
 from paictl.deploy.nodes import READY_SECONDS, nodes_of, not_ready, patiently
-from paictl.deploy.reach import hosts_of
 from paictl.deploy.site import DeployError
 from paictl.deploy.versions import version_of
 from paictl.errors import ExitCode, PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.plan.folder import begin_run
-from paictl.plan.phase import Tell
+from paictl.plan.run import Tell
 from paictl.remote.kube.client import KubeClient, NoAnswerError
 from paictl.remote.ssh.fleet import CommandOptions, Fleet
 from paictl.remote.ssh.link import SshOptions

@@ -20,8 +20,8 @@ from paictl.deploy.inventory import Machine
 from paictl.errors import ExitCode, PaictlError
 from paictl.frozen import frozen
 from paictl.places import cache_folder
-from paictl.plan.phase import Tell
-from paictl.remote.ansible.outcome import PlaybookResult, TaskEvent, TaskEventKind, TaskListener
+from paictl.plan.run import Tell
+from paictl.remote.ansible.collecting import PlaybookResult, TaskEvent, TaskEventKind, TaskListener
 from paictl.remote.ansible.run import AnsibleSession, PlaybookOptions
 from paictl.resources import resource_folder
 

@@ -34,7 +34,7 @@ from paictl.deploy.versions import (
 from paictl.errors import ExitCode
 from paictl.frozen import frozen
 from paictl.i18n import text
-from paictl.plan.phase import Tell
+from paictl.plan.run import Tell
 from paictl.remote.kube.client import MERGE, Json, KubeClient, KubeError, NoAnswerError
 
 _SYSTEM: Final = "/api/v1/namespaces/kube-system"

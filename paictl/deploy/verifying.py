@@ -17,9 +17,9 @@ from enum import StrEnum
 from typing import Any, Final
 
 from paictl.cluster.values import Protection
+from paictl.deploy.archive import why as why_not
 from paictl.deploy.certs import SOON, Certificates, status
 from paictl.deploy.inventory import Deployment, Machine
-from paictl.deploy.masters import why as why_not
 from paictl.deploy.nodes import nodes_of, not_ready
 from paictl.deploy.preflight.node_checks import addresses_of, unlisted
 from paictl.frozen import frozen

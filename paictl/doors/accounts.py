@@ -27,7 +27,7 @@ from paictl.scheduler.errors import RequestError
 from paictl.scheduler.request import PodRequest
 from paictl.scheduler.wire import BIND_INFO, PREEMPTED_FOR
 from paictl.units import Millis
-from paictl.workload.monthuse import month_of
+from paictl.workload.budgets import month_of
 from paictl.workload.usage import Holding, UsageKind, promises
 from paictl.workload.usagebook import Record, UsageBook
 

@@ -20,11 +20,10 @@ from paictl.cluster.devices.claims import claiming_part
 from paictl.cluster.devices.pod_claims import ClaimOptions, ClaimPendingError, PodClaims
 from paictl.cluster.pods.feasibility import lacks_room, pod_demand, requests_of
 from paictl.cluster.pods.labels import Rules
-from paictl.cluster.pods.nodes import NodeStatus
+from paictl.cluster.pods.nodes import NodeStatus, NodeUsage
 from paictl.cluster.pods.podgroups import PodGroup
 from paictl.cluster.pods.reading import asks, ending, is_launcher, noted_on, read_info
 from paictl.cluster.pods.recovering import promised
-from paictl.cluster.pods.usage import NodeUsage
 from paictl.doors import pod_events
 from paictl.doors.grants import Grants
 from paictl.doors.health import DoorHealth

@@ -8,12 +8,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from paictl.doors import claims, conditions, deciding, failing, gangs, housekeeping, pod_events, repairing, windows
+from paictl.doors import claims, conditions, deciding, failing, gangs, housekeeping, pod_events, windows
 from paictl.doors.binder import MARGIN
 from paictl.doors.core import DoorCore, NotServingError
 from paictl.doors.failing import FailingGang
+from paictl.doors.gangs import LostMember
 from paictl.doors.housekeeping import Victim
-from paictl.doors.repairing import LostMember
 from paictl.doors.table import PodRef
 from paictl.doors.windows import MovedGang
 from paictl.errors import PaictlError
@@ -172,7 +172,7 @@ class Reconciler:
 
     def _lose_members(self) -> None:
         """Give up the pods on lost nodes whose gangs replace them."""
-        for member in repairing.due(self.core):
+        for member in gangs.due(self.core):
             if self._may_act():
                 self._lose(member)
 

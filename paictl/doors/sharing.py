@@ -10,10 +10,9 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from paictl.workload.borrowing import BorrowedDevices
 from paictl.workload.budgets import BudgetState, Used
+from paictl.workload.devicelimits import BorrowedDevices, HeldDevices
 from paictl.workload.sharing import Sharing, SharingUse
-from paictl.workload.userlimits import HeldDevices
 
 if TYPE_CHECKING:
     from paictl.doors.table import PodTable

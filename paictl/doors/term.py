@@ -17,10 +17,10 @@ from typing import Final
 
 from paictl.cells.spec import ClusterSpec
 from paictl.cluster.devices.pod_claims import PodClaims
+from paictl.cluster.maintenance import NAME as WINDOWS
 from paictl.cluster.pods.nodes import node_status
 from paictl.cluster.pods.podgroups import read_group
 from paictl.cluster.usagebooks import UsageStore
-from paictl.cluster.windowobject import NAME as WINDOWS
 from paictl.doors import claims
 from paictl.doors.accounts import Accountant
 from paictl.doors.binder import Binder

@@ -8,12 +8,11 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from paictl.cluster.cells import chain_pictures, vc_pictures
 from paictl.cluster.interface import JobState, JobView, MachineSpec, NodeCondition, NodeRole, NodeView
-from paictl.cluster.picture import Picture
+from paictl.cluster.picture import Picture, chain_pictures, vc_pictures
 from paictl.cluster.scheduling import JobExplanation, JobSituation
 from paictl.cluster.startwaits import start_lines
-from paictl.cluster.windowwaits import closing_lines, longest_line, waits_for_windows
+from paictl.cluster.whywaits import closing_lines, longest_line, waits_for_windows
 from paictl.doors import gangs, reclaim, windows
 from paictl.scheduler import inspect, inspection
 from paictl.scheduler.errors import RequestError

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from paictl.cluster.maintenance import windows_of
 from paictl.cluster.values import ClusterError
-from paictl.cluster.windowobject import windows_of
 from paictl.units import Millis
 from paictl.workload.windows import Windows
 

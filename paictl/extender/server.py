@@ -23,6 +23,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from paictl.cluster.pods.reading import asks
 from paictl.doors.core import DoorCore, NotServingError
 from paictl.doors.server import Api
+from paictl.doors.service import DoorService
 from paictl.doors.table import UnknownPodError, pod_ref
 from paictl.errors import PaictlError
 from paictl.extender import verbs, wire
@@ -208,3 +209,11 @@ def _fetch(client: KubeClient, core: DoorCore, pod: Mapping[str, Any]) -> None:
 
 def _bug(error: Exception) -> str:
     return f"internal error, a bug of paictl: {type(error).__name__}: {error}"
+
+
+class ExtenderService(DoorService):
+    """From `start` to `stop`; `run` does both around the HTTP server."""
+
+    component = "hivedscheduler-extender"
+    prefix = "paictl_extender"
+    api_type = ExtenderApi

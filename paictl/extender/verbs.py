@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from paictl.doors import pod_events, reclaim
-from paictl.doors.binder import Binder
-from paictl.doors.binding import booked
+from paictl.doors.binder import Binder, booked
 from paictl.doors.core import Binding, DoorCore
 from paictl.doors.deciding import decided
 from paictl.doors.table import CachedDecision, PodEntry, pod_ref

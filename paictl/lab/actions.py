@@ -10,8 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from paictl.lab.commandlog import TypedCommand
-from paictl.lab.errors import LabError
 from paictl.lab.manifest import Act, Lab
+from paictl.lab.messages import LabError
 from paictl.lab.site import renamed
 
 Runner = Callable[[str], TypedCommand]

@@ -6,15 +6,91 @@ whether it is as expected or not. The functions that find are in `statements`, l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import csv
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from paictl.frozen import frozen
 from paictl.lab import statements
-from paictl.lab.figures import figures
-from paictl.lab.findings import Mismatch
+from paictl.lab.findings import NOTHING, Mismatch, bounds, span_text
 from paictl.lab.manifest import Check, Statement
+from paictl.lab.messages import Message, literal, message
 from paictl.lab.observation import Observation
+from paictl.units import parse_duration
+
+Says = Mapping[str, Any]
+
+SPANS: Final = frozenset({"submit", "first_start", "end", "work", "jct", "queueing", "waiting", "ran", "gpu_seconds"})
+"""Columns in seconds; all others are plain numbers."""
+
+_OF: Final[Mapping[str, Callable[[Sequence[float]], float]]] = {
+    "mean": lambda values: sum(values) / len(values),
+    "most": max,
+    "least": min,
+    "sum": sum,
+}
+"""How the values of several jobs become one figure."""
+
+_SAME: Final = 0.0005
+"""Figures this close are the same: the table has milliseconds."""
+
+
+def figures(seen: Observation, says: Says) -> Iterator[Mismatch]:
+    """A figure of a run: `of` (mean) a `column` over its jobs, or over those whose id is as `job` says."""
+    subject, written = message("file", name=says["file"]), seen.file(says["file"])
+    if written is None:
+        yield Mismatch(False, subject, "", message("exists"), message("no-such-file"))
+        return
+    found = _figure(written, says, says.get("run"))
+    observed = _told(says, _value(found, says))
+    if "is" in says:
+        least, most, wanted = bounds(says["is"])
+        ok = found is not None and _number(least) - _SAME <= found
+        ok = ok and found is not None and (most is None or found <= _number(most) + _SAME)
+        yield Mismatch(ok, subject, "", _told(says, wanted), observed)
+    for key, words, compares in (("below", "below-run", operator.lt), ("above", "above-run", operator.gt)):
+        if key in says:
+            other = _figure(written, says, says[key])
+            ok = found is not None and other is not None and compares(found, other)
+            expected = message(words, run=says[key], value=_value(other, says))
+            yield Mismatch(ok, subject, "", _told(says, expected), observed)
+
+
+def _figure(written: str, says: Says, run: str | None) -> float | None:
+    """The figure of the first run that is meant (None: of the only one); None if the table does not tell it."""
+    try:
+        rows = [row for row in csv.DictReader(written.splitlines(), strict=True) if _is(row.get("run"), run)]
+        rows = [row for row in rows if row.get("run") == rows[0].get("run") and _is(row.get("id"), says.get("job"))]
+        if "column" not in says:
+            return float(len(rows))
+        values = [float(row[says["column"]]) for row in rows if row.get(says["column"])]
+    except (csv.Error, ValueError):  # no table: a student may write anything under its name
+        return None
+    return _OF[says.get("of", "mean")](values) if values else None
+
+
+def _is(word: str | None, pattern: str | None) -> bool:
+    return pattern is None or (word is not None and fnmatchcase(word, pattern))
+
+
+def _number(wanted: object) -> float:
+    return parse_duration(wanted) if isinstance(wanted, str) else float(str(wanted))
+
+
+def _told(says: Says, value: Message) -> Message:
+    several = "*" in says.get("job", "*")
+    of = says.get("column", "jobs") + (f" ({says.get('of', 'mean')})" if several and "column" in says else "")
+    of_whom = " ".join(says[key] for key in ("run", "job") if key in says)
+    return message("figure", run=of_whom or "*", what=of, value=value)
+
+
+def _value(found: float | None, says: Says) -> Message:
+    if found is None:
+        return NOTHING
+    return literal(span_text(round(found * 1000)) if says.get("column") in SPANS else f"{found:g}")
+
 
 KINDS: Final[Mapping[str, Callable[[Observation, Any], Iterator[Mismatch]]]] = {
     "job": statements.job,

@@ -39,8 +39,8 @@ from paictl.frozen import frozen
 from paictl.lab import embedded, requests
 from paictl.lab.checks import holds
 from paictl.lab.commandlog import wall_clock
-from paictl.lab.errors import LabError
 from paictl.lab.manifest import ClassTask, Lab, Statement
+from paictl.lab.messages import LabError
 from paictl.lab.observation import Observation
 from paictl.lab.report.files import form_of, unpacked
 from paictl.operate.users import passwords

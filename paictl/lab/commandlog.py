@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from paictl.frozen import frozen
-from paictl.lab.errors import writing
+from paictl.lab.messages import writing
 
 FILE: Final = "commands.jsonl"
 VERB: Final = 3

@@ -15,13 +15,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
+from paictl.cluster.embedded.clock import plan_beginning
 from paictl.cluster.embedded.cluster import EmbeddedCluster
-from paictl.cluster.embedded.present import plan_beginning
 from paictl.cluster.embedded.store import FILE as STORE
 from paictl.cluster.embedded.store import USERS_FILE, Store
 from paictl.cluster.interface import Cluster, Event
-from paictl.lab.errors import LabError
 from paictl.lab.manifest import Lab
+from paictl.lab.messages import LabError
 from paictl.units import Millis, from_unix
 
 BEGINNING: Final = datetime(2026, 1, 5, 9, 0)
@@ -52,7 +52,7 @@ def bring_up_class(folder: Path, files: Mapping[str, str], speed: str | None) ->
     from paictl.cluster.embedded import commands
     from paictl.cluster.embedded.clock import parse_speed
     from paictl.cluster.machines import machines_in
-    from paictl.config.pushing.fileset import seal_files
+    from paictl.config.pushing.push import seal_files
     from paictl.service.catalogue import load_catalogue
 
     services = tuple(load_catalogue().services)
@@ -117,7 +117,7 @@ def _opened(folder: Path) -> EmbeddedCluster:
 def _configuration(lab: Lab) -> Mapping[str, str]:
     """The configuration with which the lab's cluster begins, secrets sealed."""
     from paictl.cluster.presets import presealed
-    from paictl.config.pushing.fileset import seal_files
+    from paictl.config.pushing.push import seal_files
     from paictl.lab.initial import initial_files
 
     known = presealed(initial_files(lab))

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from paictl.lab.errors import LabError
 from paictl.lab.folders import lab_of_shell, labs_folder
 from paictl.lab.manifest import Act, BilingualText, FileEdit, Lab, Step, find_lab
+from paictl.lab.messages import LabError
 from paictl.lab.progress import ProgressFile
 from paictl.lab.session import Session
 from paictl.lab.site import LabSite, renamed

@@ -12,9 +12,8 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
-from paictl.lab.errors import LabError
 from paictl.lab.folders import lab_of_shell
-from paictl.lab.messages import LANGUAGES
+from paictl.lab.messages import LANGUAGES, LabError
 from paictl.lab.progress import ProgressFile
 
 VARIABLE: Final = "PAICTL_LANG"

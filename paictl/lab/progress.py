@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from paictl.frozen import frozen
-from paictl.lab.errors import LabError, writing
+from paictl.lab.messages import LabError, writing
 
 FILE: Final = "progress.json"
 VERSION: Final = 2

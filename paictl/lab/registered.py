@@ -23,10 +23,10 @@ from paictl.cluster.interface import Cluster, ConfigVersion, NodeRole, NodeView
 from paictl.cluster.machines import machines_in
 from paictl.cluster.presets import LAYOUT, SERVICES
 from paictl.cluster.targets import open_target, targets
-from paictl.lab.errors import LabError
 from paictl.lab.initial import initial_files
 from paictl.lab.labview import LabView
 from paictl.lab.manifest import Lab
+from paictl.lab.messages import LabError
 from paictl.lab.site import LabSite, chosen_nodes, renamed
 from paictl.operate import services
 from paictl.operate.pushing.plan import PushRequest, newest, plan, plan_rollback, send

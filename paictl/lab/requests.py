@@ -14,7 +14,7 @@ from typing import Final
 
 from paictl.frozen import frozen
 from paictl.lab.commandlog import wall_clock
-from paictl.lab.errors import writing
+from paictl.lab.messages import writing
 
 FILE: Final = "requests.jsonl"
 _UNTOLD: Final = ("/static/", "/submit/check", "/submit/draft", "/preferences")

@@ -14,11 +14,11 @@ from paictl.errors import ExitCode
 from paictl.frozen import frozen
 from paictl.lab import commandlog, requests
 from paictl.lab.actions import Runner, prepare
-from paictl.lab.backups import Backups
 from paictl.lab.checks import CheckVerdict, judge
 from paictl.lab.commandlog import INTERRUPTED, OUTPUT_CUT, VERB, TypedCommand, covered, printing_only, wall_clock
-from paictl.lab.errors import LabError
+from paictl.lab.folders import Backups
 from paictl.lab.manifest import Act, BilingualText, Check, Lab, Step
+from paictl.lab.messages import LabError
 from paictl.lab.observation import Observation
 from paictl.lab.progress import LabProgress, Passed, ProgressFile, Reset, lab_progress
 from paictl.lab.site import TOLERANCE, LabSite

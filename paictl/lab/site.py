@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from paictl.cluster.interface import MachineSpec, NodeCondition, NodeRole, NodeView
 from paictl.frozen import frozen
-from paictl.lab.errors import LabError
+from paictl.lab.messages import LabError
 
 TOLERANCE: Final = 6.0
 """Seconds by which what happens may be late: a pod has to be made, placed and seen to run."""

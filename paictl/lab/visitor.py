@@ -17,7 +17,7 @@ from urllib.parse import urlencode, urlsplit
 
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
-from paictl.lab.errors import LabError
+from paictl.lab.messages import LabError
 
 _CSRF: Final = re.compile(r'<meta name="csrf" content="(\w*)">')
 _FORM: Final = "application/x-www-form-urlencoded"

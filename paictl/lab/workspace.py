@@ -18,9 +18,9 @@ from paictl.cluster.registry import LOCAL
 from paictl.cluster.targets import bind
 from paictl.frozen import frozen
 from paictl.lab import commandlog, embedded, requests
-from paictl.lab.errors import LabError, writing
 from paictl.lab.folders import MARK, is_lab
 from paictl.lab.manifest import Lab
+from paictl.lab.messages import LabError, writing
 from paictl.lab.observation import Watched
 from paictl.lab.site import LabSite, site_from
 from paictl.places import state_folder

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Final
 
+from paictl.cluster.machines import machines_in
 from paictl.cluster.presets import DEFAULT, LAYOUT, SERVICES, preset_files
+from paictl.cluster.values import MachineSpec, NodeRole
 from paictl.config.linting.validate import Choice, validate
-from paictl.config.making.generate import inventory_of, plan, read_inputs
+from paictl.config.making.generate import SERVICES_FILE, MachineList, Named, inventory_of, plan, read_inputs
 from paictl.config.making.generate_text import render
-from paictl.config.making.skus import parse_sku
+from paictl.config.making.skus import MachineSku, parse_sku
 from paictl.config.reading.load import is_folder, load_memory
 from paictl.config.reading.problem import Severity
 from paictl.config.reading.source import read_bytes
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.operate.errors import RefusedFilesError
-from paictl.operate.proposing import services_for
+from paictl.units import Quantity
 
 ONE_GPU: Final = "GPU=gpu:1,cpu:8,memory:32Gi"
 """What a worker has of which nothing is said, as in the textbook's lab."""
@@ -89,3 +92,30 @@ def _from_layout(layout: Path) -> InitialConfiguration:
         return InitialConfiguration(files)
     note = f"no {SERVICES} beside the layout, so each kind of worker gets its own VC"
     return InitialConfiguration({**files, SERVICES: services_for(files)}, (note,))
+
+
+def services_for(files: Mapping[str, str]) -> str:
+    """Service settings for a layout that comes alone, as `config generate` makes them: each SKU in a VC of its own.
+
+    Raises `PaictlError` if the workers have no SKU from which cells could be made.
+    """
+    machines = machines_in(files)
+    workers: dict[str, list[MachineSpec]] = {}
+    for machine in machines:
+        if machine.role is NodeRole.WORKER:
+            workers.setdefault(machine.sku, []).append(machine)
+    skus = [_sku(name, found) for name, found in workers.items()]
+    masters = [machine for machine in machines if machine.role is NodeRole.MASTER]
+    inventory = MachineList(_named(masters), _named(one for found in workers.values() for one in found))
+    return render(plan(inventory, skus))[SERVICES_FILE]
+
+
+def _sku(name: str, machines: list[MachineSpec]) -> MachineSku:
+    first = machines[0]
+    memory = Quantity(Decimal(first.memory // 2**20), "Mi")
+    hosts = tuple(machine.name.lower() for machine in machines)
+    return MachineSku(name, first.devices, first.cpu, memory, first.device_type, name, hosts)
+
+
+def _named(machines: Iterable[MachineSpec]) -> tuple[Named, ...]:
+    return tuple(Named(machine.name.lower(), machine.address) for machine in machines)

@@ -18,7 +18,7 @@ from paictl.deploy.desired import Desired
 from paictl.deploy.facts import HostFacts
 from paictl.deploy.inventory import Role
 from paictl.deploy.preflight.gpu_checks import check_room
-from paictl.deploy.preflight.promises import promise_of, promises_in
+from paictl.deploy.preflight.node_checks import promise_of, promises_in
 from paictl.deploy.preflight.verdict import DesiredHost, Level
 from paictl.errors import PaictlError
 from paictl.files import write_together

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from paictl.cluster.scheduling import JobExplanation, JobSituation
 from paictl.cluster.startwaits import start_lines
-from paictl.cluster.windowwaits import closing_lines, longest_line
+from paictl.cluster.whywaits import closing_lines, longest_line
 from paictl.i18n import Text, counted, text
 from paictl.scheduler.explain import ExplanationText, Names, render, to_data, wording
 from paictl.workload.job import PRIORITIES

@@ -17,11 +17,10 @@ from paictl import __version__
 from paictl.cluster.doors import scheduler_host, server_of
 from paictl.cluster.kubernetes.names import JOBS_NAMESPACE, NAMESPACE, SCHEDULER
 from paictl.cluster.manifests.certificates import CertificateSet, kept_in
-from paictl.cluster.manifests.exported import Exported
-from paictl.cluster.manifests.writing import to_yaml
+from paictl.cluster.manifests.writing import Exported, to_yaml
 from paictl.cluster.targets import base_of, chart_of, secrets_of
 from paictl.config.pushing.configfile import of_texts, texts_of
-from paictl.config.pushing.fileset import values_behind
+from paictl.config.pushing.push import values_behind
 from paictl.errors import PaictlError
 from paictl.files import write_together
 from paictl.frozen import frozen

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 
-from paictl.cluster.interface import Cluster, ConfigVersion
+from paictl.cluster.interface import Cluster, ConfigVersion, Nodes
 from paictl.config.models.layout import layout_of
 from paictl.config.pushing.machines import csv_with, csv_without, with_machine, without_machine
-from paictl.config.quotas.breaking import broken
+from paictl.config.quotas.diff import broken
 from paictl.config.reading.kinds import FileKind
 from paictl.config.reading.load import load_memory
 from paictl.deploy.inventory import Deployment, Machine, Role
@@ -16,8 +17,9 @@ from paictl.deploy.site import DeployError
 from paictl.errors import ExitCode, PaictlError
 from paictl.files import write_together
 from paictl.frozen import frozen
-from paictl.i18n import text
+from paictl.i18n import did_you_mean, text
 from paictl.operate.pushing.plan import PushPlan, newest, plan_of, send
+from paictl.remote.inventory import Host, Inventory, Login
 
 
 @frozen
@@ -122,3 +124,27 @@ def note_in_list(path: Path, machine: Machine, *, there: bool) -> None:
 def jobs_in_words(harmed: Iterable[tuple[str, int]]) -> str:
     """Jobs by virtual cluster for people: ``default 2, vision 1``."""
     return ", ".join(f"{vc} {count}" for vc, count in harmed)
+
+
+def hosts_of_cluster(cluster: Nodes, login: Login, user: str, port: int = 22) -> Inventory:
+    """All nodes of a cluster by their addresses; raises `PaictlError` where there is none."""
+    hosts = tuple(Host(one.machine.name, one.machine.address, user, port) for one in cluster.nodes())
+    if not hosts:
+        raise PaictlError("the cluster has no nodes")
+    return Inventory(hosts, login)
+
+
+def chosen(inventory: Inventory, patterns: Sequence[str]) -> Inventory:
+    """The hosts that names or patterns (``gpu-*``) say, in the order of the inventory; all of them without any.
+
+    Raises `PaictlError` for a word that means no host.
+    """
+    names = [host.name for host in inventory]
+    wanted: set[str] = set()
+    for pattern in patterns:
+        found = {name for name in names if fnmatchcase(name, pattern)}
+        if not found:
+            hint = did_you_mean(pattern, names) or text("known hosts: {names}", names=", ".join(names[:8]))
+            raise PaictlError(text("no host {name!r}", name=pattern), hint=hint)
+        wanted |= found
+    return inventory.only([name for name in names if name in wanted]) if patterns else inventory

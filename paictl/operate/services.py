@@ -14,9 +14,8 @@ from paictl.i18n import Text, text
 from paictl.plan.events import Listener
 from paictl.service.carry_out import Patience, ServiceOutcome, carry_out
 from paictl.service.catalogue import Catalogue, Service, load_catalogue
-from paictl.service.live import LiveServicePorts, losses_on, observe
 from paictl.service.plan import Action, ServicePlan, ServiceRequest, chosen_services, make_plan
-from paictl.service.readiness import Readiness, readiness_of
+from paictl.service.readiness import LiveServicePorts, Readiness, losses_on, observe, readiness_of
 
 WORKERS: Final = 8
 """Steps of a plan that are under way at the same time on a real cluster."""

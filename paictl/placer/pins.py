@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from paictl.cluster.pods.reading import noted_on
-from paictl.doors.binder import GONE, Binder
-from paictl.doors.binding import not_bound
+from paictl.doors.binder import GONE, Binder, not_bound
 from paictl.doors.core import Binding, pinned_node
 from paictl.errors import PaictlError
 from paictl.placer.core import PlacerCore, gates_of

@@ -10,6 +10,7 @@ from paictl.doors.binder import MARGIN
 from paictl.doors.core import NotServingError
 from paictl.doors.pod_events import PodEvent
 from paictl.doors.reconciler import PERIOD, Reconciler
+from paictl.doors.service import DoorService
 from paictl.doors.table import PodRef
 from paictl.doors.term import LeaderTerm
 from paictl.errors import PaictlError
@@ -115,3 +116,11 @@ class PlacerTerm(LeaderTerm):
                     self.binder.pin_soon(gang)
             except (NotServingError, PaictlError):
                 self.core.news.wait(PERIOD)
+
+
+class PlacerService(DoorService):
+    """From `start` to `stop`; `run` does both around the HTTP server."""
+
+    component = "hivedscheduler-placer"
+    prefix = "paictl_placer"
+    term_type = PlacerTerm

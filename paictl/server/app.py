@@ -25,9 +25,8 @@ from paictl.operate.users.tokens import Caller, caller_of
 from paictl.remote.oidc.tokens import looks_like_token
 from paictl.server import credentials
 from paictl.server.api.oidc import refused
-from paictl.server.calls import Answer, ApiError, Call, NavigationEntry, form_of, redirect
+from paictl.server.calls import Answer, ApiError, Call, NavigationEntry, answer_to, error_data, form_of, redirect
 from paictl.server.credentials import Credential, Network, Sender
-from paictl.server.errors import answer_to, error_data
 from paictl.server.federation import Federation
 from paictl.server.portal.rendering import error_page, page_headers, sign_in_address
 from paictl.server.routing import Access, Route, Router, authorise

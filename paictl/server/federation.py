@@ -18,8 +18,7 @@ from paictl.i18n import text
 from paictl.operate.users.federated import OidcSettings, account_for, oidc_settings
 from paictl.operate.users.tokens import Caller, TokenKind, digest_of
 from paictl.remote.oidc.provider import Provider, ProviderTokens
-from paictl.remote.oidc.signatures import decoded
-from paictl.remote.oidc.tokens import Claims, TokenError
+from paictl.remote.oidc.tokens import Claims, TokenError, decoded
 from paictl.server.calls import ApiError
 
 FRESH: Final = 30.0

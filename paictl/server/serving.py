@@ -18,13 +18,16 @@ from paictl.cluster.interface import Cluster
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import text
+from paictl.server import openapi
+from paictl.server.api import defrag, info, jobs, maintenance, oidc, tokens, usage, users, vcs
 from paictl.server.app import Extension, ServerApp
 from paictl.server.credentials import Network
 from paictl.server.federation import Federation
+from paictl.server.portal import pages
 from paictl.server.portal.home import warm
 from paictl.server.portal.usage import UsageHistory
-from paictl.server.routes import routes
-from paictl.server.routing import Router
+from paictl.server.routing import Route, Router
+from paictl.server.signing import SignIns
 from paictl.server.workers import Workers
 from paictl.serving.connections import serving
 
@@ -184,3 +187,23 @@ def log_to_stderr(level: int) -> None:
     logger.handlers[:] = [handler]
     logger.propagate = False
     logger.setLevel(level)
+
+
+def routes(history: UsageHistory | None = None, federation: Federation | None = None) -> tuple[Route, ...]:
+    """API and portal; a path without variables goes before one with them.
+
+    `history` is what the home page remembers, `federation` the OpenID provider.
+    """
+    sign_ins, federation = SignIns(), federation or Federation()
+    api = (
+        *info.ROUTES,
+        *tokens.routes(sign_ins),
+        *oidc.routes(federation),
+        *users.routes(sign_ins),
+        *vcs.ROUTES,
+        *usage.ROUTES,
+        *maintenance.ROUTES,
+        *defrag.ROUTES,
+        *jobs.ROUTES,
+    )
+    return (*api, openapi.route_of(api), *pages.routes(sign_ins, history or UsageHistory(), federation))

@@ -2,14 +2,80 @@
 
 from __future__ import annotations
 
+import math
+import threading
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Final
 
 from paictl.cluster.accounts import Account
 from paictl.i18n import text
 from paictl.operate.users.passwords import LONGEST
 from paictl.operate.users.tokens import right_account
 from paictl.server.calls import ApiError, Call
-from paictl.server.limits import SignInLimits
+
+WINDOW: Final = 300.0
+"""Seconds in which failures count."""
+PER_PAIR: Final = 5
+"""Failures of one user from one address: who forgot the password waits, and shuts nobody else out by it."""
+PER_ADDRESS: Final = 20
+PER_USER: Final = 50
+"""From all addresses together."""
+REMEMBERED: Final = 20_000
+"""Names and addresses that are remembered at most; the longest untouched are forgotten first."""
+
+
+@dataclass(slots=True)
+class SignInLimits:
+    """Failed sign-ins of the last minutes; `clock` gives seconds."""
+
+    clock: Callable[[], float] = time.monotonic
+    _failures: OrderedDict[tuple[str, ...], deque[float]] = field(default_factory=OrderedDict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def begin(self, user: str, address: str) -> None:
+        """Count a try as failed before it is looked at, so that many at once gain nothing. Raises `ApiError`."""
+        with self._lock:
+            now = self.clock()
+            wait = max(self._wait(key, most, now) for key, most in _keys(user, address))
+            if wait > 0:
+                seconds = math.ceil(wait)
+                said = text("too many failed attempts: wait {seconds} s", seconds=seconds)
+                error = ApiError(429, "TooManyRequestsError", said)
+                error.headers["Retry-After"] = str(seconds)
+                raise error
+            for key, _ in _keys(user, address):
+                self._failures.setdefault(key, deque()).append(now)
+                self._failures.move_to_end(key)
+            while len(self._failures) > REMEMBERED:
+                self._failures.popitem(last=False)
+
+    def succeeded(self, user: str, address: str) -> None:
+        """Take back what `begin` counted; what failed from here before is forgiven for this user only."""
+        with self._lock:
+            self._failures.pop(("pair", user, address), None)
+            for key in (("address", address), ("user", user)):
+                if tries := self._failures.get(key):
+                    tries.pop()
+
+    def _wait(self, key: tuple[str, ...], most: int, now: float) -> float:
+        """Seconds until another try is allowed, 0 for now."""
+        tries = self._failures.get(key)
+        if tries is None:
+            return 0.0
+        while tries and tries[0] <= now - WINDOW:
+            tries.popleft()
+        return tries[0] + WINDOW - now if len(tries) >= most else 0.0
+
+
+def _keys(user: str, address: str) -> tuple[tuple[tuple[str, ...], int], ...]:
+    return (
+        (("pair", user, address), PER_PAIR),
+        (("address", address), PER_ADDRESS),
+        (("user", user), PER_USER),
+    )
 
 
 @dataclass(slots=True)

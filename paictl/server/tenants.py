@@ -7,17 +7,18 @@ passes through here before it is answered.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, Final
 
-from paictl.cluster.interface import Event, JobState, JobView
+from paictl.cluster.interface import Event, JobRequest, JobState, JobView
 from paictl.cluster.jobpages import JobQuery, page_of
 from paictl.cluster.scheduling import JobExplanation, LatestStart
 from paictl.i18n import Text, counted, text
 from paictl.scheduler.explain.data import ANOTHER, Change, ChangeOutcome, Explanation, Holder
-from paictl.server.calls import Call
+from paictl.server.calls import ApiError, Call
+from paictl.workload.job import DEFAULT_VC
 from paictl.workload.pods import pod_prefix
 
 _KEY: Final = re.compile(r"(?P<user>[\w.-]{1,64})~[\w.#/-]+", re.ASCII)
@@ -125,3 +126,15 @@ class Tenants:
         if said.many is None:
             return text(said.key, **values)
         return counted(said.key, said.many, **values)
+
+
+def request_for(call: Call, data: Mapping[str, object]) -> JobRequest:
+    """A job of whoever calls. Raises `ApiError` for a virtual cluster that was not granted."""
+    defaults = data.get("defaults")
+    vc = (defaults.get("virtualCluster") if isinstance(defaults, Mapping) else None) or DEFAULT_VC
+    if not call.me.may_submit_to(str(vc)):
+        raise ApiError(
+            403, "ForbiddenUserError",
+            text("user {user} may not submit to virtual cluster {vc}", user=call.me.name, vc=str(vc)[:80]),
+        )  # fmt: skip
+    return JobRequest(call.me.name, data)

@@ -13,7 +13,7 @@ from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.plan import run
 from paictl.plan.events import Listener
-from paictl.plan.phase import Phase, Tell
+from paictl.plan.run import Phase, Tell
 from paictl.service.catalogue import Catalogue
 from paictl.service.order import ServiceError, needed_by, users_of
 from paictl.service.plan import Action, ServicePlan, ServiceRequest, ServiceStep

@@ -16,10 +16,9 @@ from paictl.sim.hardware import DeviceOutages
 from paictl.sim.interface import Scheduler
 from paictl.sim.job import WHOLE, Job, TraceStatus
 from paictl.sim.loop import EventLoop, EventPriority
-from paictl.sim.occupancy import FREE, occupancy
+from paictl.sim.occupancy import FREE, AreaTimeline, occupancy
 from paictl.sim.run import Ending, JobOutcome, LogEntry
 from paictl.sim.state import ONE, FragileProgress, JobProgress
-from paictl.sim.timeline import AreaTimeline
 from paictl.sim.view import JobView, view_for
 from paictl.units import Millis
 

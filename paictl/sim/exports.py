@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from html import escape
 from pathlib import Path
+from typing import Final
 
 from paictl.errors import PaictlError
-from paictl.sim.plot import sweep_svg
-from paictl.sim.sweep import SweepRun, settings, sweep_csv, sweep_rows
+from paictl.sim.sweep import METRICS, Estimate, Setting, SweepRun, settings, sweep_csv, sweep_rows
 
 
 def require_parquet() -> None:
@@ -62,3 +63,71 @@ def _column(values: list[object]) -> list[object]:
         return [None if value is None else float(str(value)) for value in given]
     except ValueError:
         return given
+
+
+_WIDTH: Final = 760
+_PANEL: Final = 180
+_LEFT: Final = 90
+_RIGHT: Final = 20
+_TOP: Final = 28
+_LABELS: Final = 120
+"""Room below for the names of the settings."""
+_COLOURS: Final = ("#0b6bcb", "#c2410c", "#15803d", "#7e22ce", "#b91c1c", "#0f766e")
+
+
+def sweep_svg(found: Sequence[Setting]) -> str:
+    """Metrics down, settings across; a line for each cluster. Units as in data: seconds, parts, counts."""
+    policies = list(dict.fromkeys(one.policy for one in found))
+    clusters = list(dict.fromkeys(one.cluster for one in found))
+    shown = [metric for metric in METRICS if any(metric in one.estimates for one in found)]
+    step = (_WIDTH - _LEFT - _RIGHT) / max(1, len(policies))
+    across = {policy: _LEFT + step * (place + 0.5) for place, policy in enumerate(policies)}
+    height = _PANEL * len(shown) + _LABELS
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{height}" viewBox="0 0 {_WIDTH} {height}" '
+        'font-family="sans-serif" font-size="11"><rect width="100%" height="100%" fill="#fff"/>'
+    ]
+    for place, metric in enumerate(shown):
+        lines = {
+            cluster: {one.policy: one.estimates[metric] for one in found
+                      if one.cluster == cluster and metric in one.estimates}
+            for cluster in clusters
+        }  # fmt: skip
+        parts += _panel(metric, place * _PANEL, lines, across)
+    bottom = _PANEL * len(shown)
+    for policy, x in across.items():
+        parts.append(f'<text transform="translate({x:.1f} {bottom + 12}) rotate(35)">{escape(policy)}</text>')
+    if len(clusters) > 1:
+        for place, cluster in enumerate(clusters):
+            colour = _COLOURS[place % len(_COLOURS)]
+            parts.append(f'<text x="{_LEFT + 160 * place}" y="{height - 8}" fill="{colour}">{escape(cluster)}</text>')
+    return "\n".join([*parts, "</svg>\n"])
+
+
+def _panel(metric: str, top: float, lines: dict[str, dict[str, Estimate]], across: dict[str, float]) -> Iterator[str]:
+    values = [
+        bound for line in lines.values() for one in line.values() for bound in (one.mean, one.low, one.high)
+        if bound is not None
+    ]  # fmt: skip
+    low, high = min(values), max(values)
+    room = (high - low) or abs(high) or 1.0
+    low, high = low - 0.08 * room, high + 0.08 * room
+
+    def y(value: float) -> float:
+        return top + _PANEL - 16 - (value - low) / (high - low) * (_PANEL - _TOP - 16)
+
+    yield f'<text x="{_LEFT}" y="{top + 18:.0f}" font-weight="bold">{escape(metric)}</text>'
+    for place in range(3):
+        value = low + (high - low) * place / 2
+        yield f'<line x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y(value):.1f}" y2="{y(value):.1f}" stroke="#ddd"/>'
+        yield f'<text x="{_LEFT - 6}" y="{y(value) + 4:.1f}" text-anchor="end">{value:,.4g}</text>'
+    for number, line in enumerate(lines.values()):
+        colour = _COLOURS[number % len(_COLOURS)]
+        points = " ".join(f"{across[policy]:.1f},{y(one.mean):.1f}" for policy, one in line.items())
+        yield f'<polyline points="{points}" fill="none" stroke="{colour}"/>'
+        for policy, one in line.items():
+            x = across[policy]
+            if one.low is not None and one.high is not None:
+                ends = f'y1="{y(one.low):.1f}" y2="{y(one.high):.1f}"'
+                yield f'<line x1="{x:.1f}" x2="{x:.1f}" {ends} stroke="{colour}"/>'
+            yield f'<circle cx="{x:.1f}" cy="{y(one.mean):.1f}" r="3" fill="{colour}"/>'

@@ -15,8 +15,8 @@ from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.units import Millis
-from paictl.workload.callbacks import callbacks_of, commands_around
 from paictl.workload.fields import Fields, JobError, kind, suggestion
+from paictl.workload.plugins import callbacks_of, commands_around
 from paictl.workload.runlimits import limit_of
 from paictl.workload.template import MOST_EXPANDED, Leftover, Values, masked, too_large
 

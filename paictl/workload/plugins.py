@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from paictl.frozen import frozen
 from paictl.i18n import text
-from paictl.workload.fields import Fields, suggestion
+from paictl.workload.fields import Fields, JobError, suggestion
 
 PLUGINS: Final = "com.microsoft.pai.runtimeplugin"
 """Key of `extras`; also the beginning of a plugin's name in a prerequisite."""
@@ -50,3 +50,83 @@ def refuse_unknown(job: Fields) -> None:
         if plugin.name not in KNOWN:
             hint = suggestion(plugin.name, KNOWN, "plugins")
             raise plugin.fields.error("plugin", text("no runtime plugin {name!r}", name=plugin.name), hint=hint)
+
+
+BEFORE: Final = "taskStarts"
+AFTER: Final = "taskSucceeds"
+EVENTS: Final = (BEFORE, AFTER)
+POLICIES: Final = ("fail", "ignore")
+
+
+@frozen
+class Callback:
+    """A command of a plugin: where it stands, and whether the task goes on if it fails."""
+
+    path: str
+    command: str
+    event: str
+    ignored: bool = False
+
+    def shell(self, command: str) -> str:
+        """The command, with its templates filled in, as the shell runs it; one that is ignored cannot end the task."""
+        return f"(\n{command}\n) || true" if self.ignored else command
+
+
+def callbacks_of(job: Fields, role: str, wanted: Sequence[str]) -> list[Callback]:
+    """The callbacks of a task role that names the prerequisites `wanted`, in the order in which they run.
+
+    Raises `JobError` for an event or a policy that there is none of, and for a prerequisite that is not there.
+    """
+    found: list[Callback] = []
+    for fields in _prerequisites(job, role, wanted):
+        if fields.optional_text("plugin") == f"{PLUGINS}.{CMD}":
+            found += _read(fields, fields)
+    for plugin in plugins_of(job):
+        if plugin.name == CMD and role in (plugin.roles or (role,)):
+            found += _read(plugin.fields, plugin.fields.mapping("parameters"))
+    return found
+
+
+def _prerequisites(job: Fields, role: str, wanted: Sequence[str]) -> Iterator[Fields]:
+    """Those that a role names, each behind those that it needs, and once."""
+    known: dict[str, Fields] = {}
+    for i, item in enumerate(job.items("prerequisites")):
+        fields = Fields(item, f"prerequisites[{i}]")
+        known.setdefault(fields.text("name"), fields)
+    done: set[str] = set()
+
+    def needed(name: str, where: str) -> Iterator[Fields]:
+        if name not in known:
+            raise JobError(where, f"no prerequisite {name}", hint=suggestion(name, known, "prerequisites"))
+        if name in done:
+            return
+        done.add(name)
+        for i, other in enumerate(known[name].texts("require")):
+            yield from needed(other, f"{known[name].at('require')}[{i}]")
+        yield known[name]
+
+    for i, name in enumerate(wanted):
+        yield from needed(name, f"taskRoles.{role}.prerequisites[{i}]")
+
+
+def _read(plugin: Fields, holder: Fields) -> Iterator[Callback]:
+    policy = plugin.text("failurePolicy", "fail")
+    if policy not in POLICIES:
+        hint = suggestion(policy, POLICIES, "policies")
+        raise plugin.error("failurePolicy", f"no failure policy {policy}", hint=hint)
+    for i, item in enumerate(holder.items("callbacks")):
+        fields = Fields(item, f"{holder.at('callbacks')}[{i}]")
+        event = fields.text("event")
+        if event not in EVENTS:
+            raise fields.error("event", f"no event {event}", hint=suggestion(event, EVENTS, "events"))
+        for j, command in enumerate(fields.texts("commands")):
+            yield Callback(f"{fields.at('commands')}[{j}]", command, event, policy == "ignore")
+
+
+def commands_around(
+    callbacks: Sequence[Callback], own: Mapping[str, str]
+) -> tuple[dict[str, str], dict[str, Callback]]:
+    """All commands of a task by path: callbacks before, the task's own, callbacks after; and the callbacks."""
+    before = {one.path: one.command for one in callbacks if one.event == BEFORE}
+    after = {one.path: one.command for one in callbacks if one.event == AFTER}
+    return {**before, **own, **after}, {one.path: one for one in callbacks}

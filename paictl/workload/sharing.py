@@ -16,13 +16,19 @@ from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.scheduler.request import PodRequest
 from paictl.workload.backfill import BackfillMode, BackfillRule, BackfillRules
-from paictl.workload.borrowing import BorrowLimit, BorrowLimits
 from paictl.workload.budgets import EACH, SECTION, WARN_AT, Budgets, OverBudget, UsageBudget, Used
-from paictl.workload.groupdevices import devices_of
+from paictl.workload.devicelimits import (
+    BorrowLimit,
+    BorrowLimits,
+    Spare,
+    Spares,
+    SpareUse,
+    UserLimit,
+    UserLimits,
+    devices_of,
+)
 from paictl.workload.runtimerules import RunTimeRules
-from paictl.workload.spares import Spare, Spares, SpareUse
 from paictl.workload.usagereport import HOUR
-from paictl.workload.userlimits import UserLimit, UserLimits
 
 
 @frozen

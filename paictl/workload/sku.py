@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from paictl.workload.job import Resources
 
+
 MIB: Final = 2**20
 RESOURCES: Final = ("gpu", "cpu", "memory")
 
@@ -91,3 +92,10 @@ def leaf_number(sku: Sku, wanted: Resources) -> int:
         if amount and unit is not None:
             number = max(number, ceil(amount / unit))
     return number
+
+
+DEVICES: Final = (
+    "nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe", "habana.ai/gaudi",
+    "aws.amazon.com/neuron", "google.com/tpu", "huawei.com/Ascend910",
+)  # fmt: skip
+"""Resources of device plugins that count as devices."""

@@ -23,7 +23,7 @@ from paictl.cluster.interface import FOREVER, Cluster, HandClock, JobRequest, Jo
 from paictl.cluster.kubernetes.opening import open_pinned, pin
 from paictl.cluster.machines import machines_in
 from paictl.cluster.presets import preset_files
-from paictl.config.pushing.fileset import seal_files, secrets_of
+from paictl.config.pushing.push import seal_files, secrets_of
 from paictl.service.catalogue import load_catalogue
 from paictl.units import Millis
 from tests.contract import hosts

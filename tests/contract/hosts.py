@@ -10,7 +10,7 @@ from paictl.cluster.kubernetes.opening import open_pinned, pin
 from paictl.cluster.kubernetes.paijob.names import API_VERSION, PLURAL
 from paictl.cluster.presets import preset_files
 from paictl.cluster.registry import Pinned
-from paictl.config.pushing.fileset import seal_files, secrets_of
+from paictl.config.pushing.push import seal_files, secrets_of
 from paictl.remote.kube.client import connect
 from tools.hosts.artifacts import BUSYBOX
 from tools.hosts.shell import wait_until

@@ -102,7 +102,7 @@ def _push(pinned: Any, word: str, base: int | None) -> int:
 
 
 def _prepared(word: str) -> tuple[dict[str, str], dict[str, str]]:
-    from paictl.config.pushing.fileset import seal_files, secrets_of
+    from paictl.config.pushing.push import seal_files, secrets_of
 
     files = files_of(word)
     sealed = seal_files(files)

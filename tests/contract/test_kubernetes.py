@@ -24,7 +24,7 @@ from paictl.cluster.accounts import Account, LastAdministratorError
 from paictl.cluster.interface import Cluster, ClusterError, ConfigVersion, NodeChange
 from paictl.cluster.kubernetes.opening import open_pinned, pin
 from paictl.cluster.presets import preset_files
-from paictl.config.pushing.fileset import seal_files, secrets_of
+from paictl.config.pushing.push import seal_files, secrets_of
 from paictl.operate.users.accounts import remove
 from tests.conftest import ROOT
 from tests.contract.conftest import forget_configuration

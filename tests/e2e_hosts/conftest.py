@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from paictl.config.models.images import load_images
+from paictl.config.models.services import load_images
 from paictl.remote.ansible.environment import ansible_environment
 from tools.hosts import artifacts as packing
 from tools.hosts.lab import Lab, obstacle

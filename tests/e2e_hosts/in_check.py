@@ -16,9 +16,9 @@ from paictl.config.making.generate import read_inputs
 from paictl.deploy.apply import opened, prepare
 from paictl.deploy.cluster_settings import notes_of
 from paictl.deploy.desired import NVIDIA, nvidia_toml
+from paictl.deploy.installing import PodNetwork, manifest_mark
 from paictl.deploy.inventory import deployment_of
 from paictl.deploy.kubeadm import init_configuration
-from paictl.deploy.network import PodNetwork, manifest_mark
 from paictl.remote.ansible.run import PlaybookOptions
 from paictl.resources import resource_folder
 

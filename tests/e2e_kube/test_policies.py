@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from paictl.workload.devices import DEVICES
+from paictl.workload.sku import DEVICES
 from tests.e2e_kube.accounts import SPACE, install, printed
 from tests.e2e_kube.kubeapi import INFO, ISOLATION, ApiError, Json, KubeApi
 

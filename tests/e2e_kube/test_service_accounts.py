@@ -14,7 +14,7 @@ import yaml
 
 from paictl.cluster.interface import FOREVER, Cluster, ClusterError, JobRequest, JobState, NodeChange
 from paictl.cluster.kubernetes.opening import open_pinned, pin
-from paictl.operate.users.bootstrap import bootstrap
+from paictl.operate.users.accounts import bootstrap
 from tests.e2e_kube.accounts import PAICTL, Right, calls, install, token
 from tests.e2e_kube.controlplane import HOST, ControlPlane, answers, kubeconfig
 from tests.e2e_kube.jobrig import JobRig, install_resource

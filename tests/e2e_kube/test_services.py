@@ -19,7 +19,7 @@ from paictl.cluster.kubernetes.cluster import KubernetesCluster
 from paictl.cluster.kubernetes.services import applying, record
 from paictl.cluster.kubernetes.services.port import KubeServices
 from paictl.cluster.kubernetes.store import VersionStore
-from paictl.config.pushing.fileset import seal_files, secrets_of
+from paictl.config.pushing.push import seal_files, secrets_of
 from paictl.remote.kube import objects as objects_of_kube
 from paictl.remote.kube.client import connect
 from tests.conftest import ROOT

@@ -7,8 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from paictl.cli.cluster import defrag, embedded, importing, known, view
-from paictl.cli.cluster.events import show_events
-from paictl.cli.clusters import OutputOption, StateOption, clock_text, open_cluster
+from paictl.cli.clusters import OutputOption, StateOption, clock_text, open_cluster, show_events
 from paictl.cli.command import App
 from paictl.cli.console import Output, said, spoken, write, write_data
 from paictl.cluster.interface import HandClock, Port

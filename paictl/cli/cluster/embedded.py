@@ -15,7 +15,7 @@ from paictl.cluster.embedded.clock import parse_speed
 from paictl.cluster.embedded.cluster import EmbeddedCluster
 from paictl.cluster.interface import ClusterError, UnreachableError, UnsupportedError
 from paictl.cluster.machines import machines_in
-from paictl.config.pushing.fileset import seal_files
+from paictl.config.pushing.push import seal_files
 from paictl.errors import PaictlError
 from paictl.lab.site import LabSite
 from paictl.operate import clock

@@ -12,8 +12,8 @@ from paictl.cli.clusters import OutputOption
 from paictl.cli.console import Output, write_data, write_table
 from paictl.cluster.registry import Pinned
 from paictl.cluster.targets import find_target, observed, pinned_now
-from paictl.config.making.draft_text import DRAFT_FILE, draft_text
 from paictl.config.making.drafting import Draft, draft
+from paictl.config.making.generate_text import DRAFT_FILE, draft_text
 from paictl.errors import PaictlError
 from paictl.files import write_together
 from paictl.scheduler.wire import GATE, GRANTED

@@ -168,7 +168,7 @@ def _named(files: tuple[MaybeFile, MaybeFile, MaybeFile]) -> tuple[str, str, str
 def _desired(deployment: Deployment, artifacts: str, *, accept_new: bool) -> Desired:
     from paictl.deploy.apply import prepare
     from paictl.deploy.artifacts import verify
-    from paictl.deploy.reach import hosts_of
+    from paictl.deploy.inventory import hosts_of
 
     desired = prepare(deployment, artifacts)
     verify(desired.artifacts)

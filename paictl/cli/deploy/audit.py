@@ -12,11 +12,11 @@ from paictl.cli.command import App
 from paictl.cli.console import Output, said, spoken
 from paictl.cli.deploy.files import AcceptNew, Config, Masters, Workers, read_deployment, ssh_options
 from paictl.cli.options import OutputOption
+from paictl.deploy.archive import why
 from paictl.deploy.auditing import audit as carry_out
 from paictl.deploy.auditing import audit_data
 from paictl.deploy.benchmark import AuditFinding, AuditState
 from paictl.deploy.kubeconfig import context_name, default_kubeconfig
-from paictl.deploy.masters import why
 from paictl.errors import ExitCode, PaictlError
 from paictl.remote.kube.client import connect
 

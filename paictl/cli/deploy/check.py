@@ -50,7 +50,7 @@ def check(
     deployment = read_deployment(masters, workers, config)
     options = ssh_options(accept_new)
     from paictl.deploy.preflight.checking import check_hosts
-    from paictl.deploy.preflight.promises import promises_in
+    from paictl.deploy.preflight.node_checks import promises_in
 
     promises = promises_in(folder) if folder else None
     count, all_of_them = 0, len(deployment.machines)

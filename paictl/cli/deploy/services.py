@@ -12,8 +12,7 @@ from paictl.cli import console
 from paictl.cli.clusters import confirm, showing_reports
 from paictl.cli.config.push import show_plan, showing_contested
 from paictl.cli.console import spoken
-from paictl.cli.leaving import say_left
-from paictl.cli.progress import Display
+from paictl.cli.progress import Display, say_left
 from paictl.cluster.interface import ConflictError
 from paictl.cluster.targets import open_target
 from paictl.errors import ExitCode
@@ -25,7 +24,7 @@ from paictl.operate.deploying import (
     start_services,
     store_configuration,
 )
-from paictl.operate.users.bootstrap import named_administrator
+from paictl.operate.users.accounts import named_administrator
 from paictl.service.carry_out import Patience
 from paictl.service.plan import Action, ServiceRequest
 

@@ -135,7 +135,7 @@ def serve(
     from paictl.cluster.pods.labels import DEVICES
     from paictl.doors.configuration import FindingsError
     from paictl.doors.service import DoorSettings
-    from paictl.extender.service import ExtenderService
+    from paictl.extender.server import ExtenderService
     from paictl.remote.kube.client import connect
 
     host, port = address(listen)

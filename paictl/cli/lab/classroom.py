@@ -22,12 +22,10 @@ from paictl.cli.options import OutputOption, address
 from paictl.cli.settings import settings
 from paictl.config.reading.source import read_bytes
 from paictl.errors import ExitCode
-from paictl.lab.backups import Backups
 from paictl.lab.classroom import LAB, PASSWORDS, TEACHER, Classroom, Standing, Student, numbered, students_from
-from paictl.lab.errors import LabError, writing
-from paictl.lab.folders import labs_folder
+from paictl.lab.folders import Backups, labs_folder
 from paictl.lab.manifest import find_lab
-from paictl.lab.messages import say
+from paictl.lab.messages import LabError, say, writing
 from paictl.lab.report.consistency import copies
 from paictl.lab.report.files import check_file
 from paictl.lab.visitor import Visitor

@@ -10,16 +10,14 @@ import typer
 from paictl.cli import console, names
 from paictl.cli.command import App
 from paictl.cli.console import write
-from paictl.cli.lab.inprocess import type_words
+from paictl.cli.lab.inprocess import play_labs, type_words
 from paictl.cli.lab.language import LangOption, speaks
-from paictl.cli.lab.playing import play_labs
 from paictl.cli.lab.sessions import LabOption, LabWord, begun, present_step, session_of
 from paictl.cli.lab.shown import show_edits, show_questions, show_step, tell
 from paictl.errors import ExitCode
 from paictl.lab.commandlog import TypedCommand
-from paictl.lab.errors import LabError
 from paictl.lab.manifest import all_labs
-from paictl.lab.messages import say
+from paictl.lab.messages import LabError, say
 
 app = App()
 

@@ -14,11 +14,10 @@ from paictl.errors import ExitCode, PaictlError
 from paictl.i18n import in_language
 from paictl.lab import commandlog
 from paictl.lab.commandlog import VERB, TypedCommand, covered, spelled
-from paictl.lab.errors import LabError
 from paictl.lab.fitting import session_for
 from paictl.lab.language import language_of
 from paictl.lab.manifest import find_lab
-from paictl.lab.messages import DEFAULT, say
+from paictl.lab.messages import DEFAULT, LabError, say
 from paictl.lab.session import Session
 from paictl.lab.workspace import Workspace, present_workspace
 

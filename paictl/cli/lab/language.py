@@ -10,9 +10,9 @@ import typer
 from paictl.cli.command import LazyGroup
 from paictl.cli.settings import settings
 from paictl.cli.userconfig import setting
-from paictl.lab.errors import LabError
 from paictl.lab.folders import labs_folder
 from paictl.lab.language import language_of
+from paictl.lab.messages import LabError
 
 if TYPE_CHECKING:
     from paictl.lab.session import Session

@@ -14,9 +14,8 @@ from paictl.cli.lab.language import LangOption, speaks
 from paictl.cli.options import OutputOption
 from paictl.config.reading.source import read_bytes
 from paictl.errors import ExitCode
-from paictl.lab.errors import LabError, writing
 from paictl.lab.folders import labs_folder
-from paictl.lab.messages import say
+from paictl.lab.messages import LabError, say, writing
 from paictl.lab.report.consistency import copies, other_owner, strange_owners
 from paictl.lab.report.content import Author, make_report
 from paictl.lab.report.files import check_file, check_form, rendered

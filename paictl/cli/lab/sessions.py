@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from paictl.cli import names
-from paictl.lab.errors import LabError
 from paictl.lab.fitting import session_of as session_of
 from paictl.lab.manifest import Step
+from paictl.lab.messages import LabError
 from paictl.lab.session import Session
 
 LabWord = Annotated[

@@ -17,13 +17,11 @@ from paictl.cli.command import App
 from paictl.cli.console import write
 from paictl.cli.lab import starting
 from paictl.cli.lab.language import LangOption, speaks
-from paictl.cli.lab.prompt import with_prompt
 from paictl.cli.lab.sessions import LabWord, begun, session_of
 from paictl.cli.lab.where import in_lab, in_lab_shell
 from paictl.cluster.targets import VARIABLE
-from paictl.lab.errors import LabError, writing
 from paictl.lab.folders import SHELL, lab_of_shell
-from paictl.lab.messages import say
+from paictl.lab.messages import LabError, say, writing
 from paictl.lab.session import Session
 
 app = App()
@@ -142,3 +140,42 @@ def path_with_paictl(labs: Path) -> str | None:
         draft.chmod(0o755)
         draft.replace(script)
     return os.pathsep.join([str(folder), os.environ.get("PATH", os.defpath)])
+
+
+_BASH = """\
+[ -r /etc/bash.bashrc ] && . /etc/bash.bashrc
+[ -r ~/.bashrc ] && . ~/.bashrc
+PS1="({mark}) $PS1"
+"""
+_ZSH = """\
+ZDOTDIR={home}
+[ -r "$ZDOTDIR/.zshrc" ] && . "$ZDOTDIR/.zshrc"
+PROMPT="({mark}) $PROMPT"
+"""
+_FISH = """\
+functions -q fish_prompt; and functions -c fish_prompt _paictl_prompt
+function fish_prompt; printf '({mark}) '; functions -q _paictl_prompt; and _paictl_prompt; end
+"""
+
+
+def with_prompt(program: str, labs: Path, name: str) -> tuple[list[str], dict[str, str]]:
+    """(command line, further environment) that opens a shell whose prompt begins with the lab's `name`.
+
+    Start files are written to ``shell/`` beside the labs. A shell that is none of the three gets PS1 from the
+    environment, which those that read no file of their own keep.
+    """
+
+    mark, folder = f"lab {name}", labs.resolve() / "shell"
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        match Path(program).name:
+            case "bash":
+                (folder / "bashrc").write_text(_BASH.format(mark=mark), encoding="utf-8")
+                return [program, "--rcfile", str(folder / "bashrc"), "-i"], {}
+            case "zsh":
+                home = shlex.quote(os.environ.get("ZDOTDIR") or str(Path.home()))
+                (folder / ".zshrc").write_text(_ZSH.format(mark=mark, home=home), encoding="utf-8")
+                return [program, "-i"], {"ZDOTDIR": str(folder)}
+            case "fish":
+                return [program, "-i", "-C", _FISH.format(mark=mark)], {}
+    return [program], {"PS1": f"({mark}) $ "}

@@ -18,11 +18,10 @@ from paictl.cli.lab.language import speaks
 from paictl.cli.lab.witness import extension_of
 from paictl.cluster.targets import find_target, open_target, stamp_of
 from paictl.config.reading.source import read_bytes
-from paictl.lab.errors import LabError
-from paictl.lab.messages import say
+from paictl.lab.messages import LabError, say
 from paictl.lab.visitor import Reply, Visitor
 from paictl.lab.workspace import present_workspace
-from paictl.operate.users.bootstrap import bootstrap
+from paictl.operate.users.accounts import bootstrap
 from paictl.server.serving import in_background
 
 app = App()

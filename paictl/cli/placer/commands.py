@@ -111,7 +111,7 @@ def serve(
     4 if there is no cluster.
     """
     from paictl.doors.service import DoorSettings
-    from paictl.placer.service import PlacerService
+    from paictl.placer.term import PlacerService
     from paictl.remote.kube.client import connect
 
     host, port = address(listen)

@@ -18,7 +18,7 @@ from paictl.cells.spec import SpecError
 from paictl.cli import console
 from paictl.cli.command import App
 from paictl.cli.scheduler.input import STDIN, load_dump, load_spec, located, operations, parse_yaml
-from paictl.config.reading.text import printable
+from paictl.config.reading.source import printable
 from paictl.errors import PaictlError
 from paictl.scheduler.errors import InvariantError
 from paictl.scheduler.explain.pod import PodHistory, PodSituation, report, report_data, report_lines

@@ -13,13 +13,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from paictl.cluster.embedded.clock import Clock, wall_time
-from paictl.cluster.embedded.present import Present
-from paictl.cluster.embedded.still import Still
+from paictl.cluster.configured import no_version
+from paictl.cluster.embedded.clock import Clock, Present, wall_time
+from paictl.cluster.embedded.still import SHOWN, Still, view_from
 from paictl.cluster.embedded.store import Store, whole
-from paictl.cluster.embedded.viewrows import SHOWN, view_from
 from paictl.cluster.interface import About, ConfigVersion, Event, JobRequest, JobView, MachineSpec, NodeChange, Port
-from paictl.cluster.versions import no_version
 from paictl.units import Millis, instant
 
 if TYPE_CHECKING:

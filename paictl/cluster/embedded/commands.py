@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, ClassVar, Final, Self
 
-from paictl.cluster.embedded.viewrows import machine_from
+from paictl.cluster.embedded.still import machine_from
 from paictl.cluster.embedded.world import World
 from paictl.cluster.interface import JobRequest, MachineSpec, NodeChange
 from paictl.frozen import frozen

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from paictl.cluster.configured import ConfigSnapshot
+from paictl.cluster.embedded.dispatch import Dispatcher
 from paictl.cluster.embedded.jobs import LiveJob
 from paictl.cluster.embedded.services import CONTROLLER, SCHEDULER
 from paictl.cluster.embedded.world import World
 from paictl.cluster.interface import JobRequest
-from paictl.cluster.jobwords import STATES
-from paictl.cluster.scheduling import JobExplanation, JobSituation
+from paictl.cluster.jobwords import STATES, harm_of_running
+from paictl.cluster.scheduling import Impact, JobExplanation, JobImpact, JobSituation
+from paictl.errors import PaictlError
+from paictl.scheduler.engine import Engine
 from paictl.workload.lifecycle import RunState
 
 if TYPE_CHECKING:
     from paictl.scheduler.request import PodRequest
     from paictl.units import Millis
+
 
 NEEDED = (CONTROLLER, SCHEDULER)
 """The services between a job and its devices, in their order."""
@@ -39,8 +45,10 @@ def explain_job(world: World, job: LiveJob, epoch: datetime) -> JobExplanation:
     request = job.request(waiting[0].ref)
     if why := world.sharing.obstacle(request, job.plan.user):
         return replace(known, situation=JobSituation.HELD_BACK, reason=why)
-    from paictl.cluster.whywaits import explained  # late: most commands load this module and explain nothing
-    from paictl.cluster.windowwaits import waits_for_windows
+    from paictl.cluster.whywaits import (
+        explained,  # late: most commands load this module and explain nothing
+        waits_for_windows,
+    )
 
     closed = waits_for_windows(known, engine, request, job.job.max_run_time, world.windows, world.now, epoch)
     if closed is not None:
@@ -77,3 +85,29 @@ def foresee_job(world: World, request: JobRequest, epoch: datetime) -> JobExplan
     """What would become of a job that was submitted now; raises as `World.admitted` does for one that never is."""
     (job,) = world.admitted([request])
     return explain_job(world, job, epoch)
+
+
+def impact_of(world: World, files: Mapping[str, str]) -> Iterator[Impact]:
+    """The jobs that would be worse off, in order of submission.
+
+    A scheduler is started by the files beside the one that runs, and finds the pods as that would after a restart.
+    Files that no scheduler could start with harm nobody: it goes on with what it has.
+    """
+    configuration, then = ConfigSnapshot(0, files), Dispatcher()
+    try:
+        then.start(configuration.spec, world.survivors())
+    except PaictlError:
+        return
+    assert then.engine is not None  # noqa: S101 - started above
+    for job in world.jobs.values():
+        harm = _harm(job, configuration, world.dispatcher.engine, then.engine)
+        if harm is not None:
+            yield Impact(job.key, job.job.vc, harm)
+
+
+def _harm(job: LiveJob, configuration: ConfigSnapshot, now: Engine | None, then: Engine) -> JobImpact | None:
+    if any(True for _ in job.running()):
+        return harm_of_running(job.plan.groups, now, then)
+    if job.job.vc not in configuration.supply.vcs:
+        return JobImpact.NO_VC
+    return JobImpact.NEVER if configuration.judge.refusal(job.plan) is not None else None

@@ -7,10 +7,10 @@ from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Protocol
 
-from paictl.cluster.embedded.jobs import LiveJob
-from paictl.cluster.embedded.jobviews import view_of
-from paictl.cluster.embedded.store import Store
-from paictl.cluster.embedded.viewrows import view_from
+from paictl.cluster.embedded.jobs import LiveJob, dump_job
+from paictl.cluster.embedded.still import SHOWN, dump_view, view_from
+from paictl.cluster.embedded.store import JobRow, Store
+from paictl.cluster.embedded.views import view_of
 from paictl.cluster.embedded.world import World
 from paictl.cluster.interface import JobState, JobView
 from paictl.cluster.jobpages import JobPage, JobQuery
@@ -65,3 +65,9 @@ class WithPages:
                 return view_from(stored[number], epoch, tasks=False)
 
             return JobPage([view(number) for number in wanted], len(found))
+
+
+def row_of(job: LiveJob, epoch: datetime) -> JobRow:
+    """A job that has ended, with the view that lists show without reading the job, and the views of its tasks."""
+    view = dump_view(view_of(job, epoch), epoch)
+    return JobRow(job.key, job.number, True, {**view, "tasks": []}, {**dump_job(job), SHOWN: view["tasks"]})

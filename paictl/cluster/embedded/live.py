@@ -14,20 +14,17 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from paictl.cluster.configured import moved_on
 from paictl.cluster.embedded import commands, still, written
-from paictl.cluster.embedded.clock import wall_time
+from paictl.cluster.embedded.clock import Present, planned_beginning, wall_time
 from paictl.cluster.embedded.commands import BringUp, Line, LoggedCommand, RunOut, Submit, Tick
 from paictl.cluster.embedded.imagined import ImaginedPods
-from paictl.cluster.embedded.jobcodec import load_job
-from paictl.cluster.embedded.jobpages import WithPages
-from paictl.cluster.embedded.jobrows import row_of
-from paictl.cluster.embedded.jobs import LiveJob
-from paictl.cluster.embedded.jobviews import view_of
-from paictl.cluster.embedded.present import Present, planned_beginning
+from paictl.cluster.embedded.jobpages import WithPages, row_of
+from paictl.cluster.embedded.jobs import LiveJob, load_job
 from paictl.cluster.embedded.records import HistoryKind
+from paictl.cluster.embedded.still import dump_node, dump_service, dump_view, view_from
 from paictl.cluster.embedded.store import Store, whole
-from paictl.cluster.embedded.viewrows import dump_node, dump_service, dump_view, view_from
-from paictl.cluster.embedded.views import losses_of, node_views, service_view
+from paictl.cluster.embedded.views import losses_of, node_views, service_view, view_of
 from paictl.cluster.embedded.world import World
 from paictl.cluster.interface import (
     ClusterError,
@@ -41,9 +38,8 @@ from paictl.cluster.interface import (
 )
 from paictl.cluster.jobwords import name_taken, no_job
 from paictl.cluster.maintenance import shown
-from paictl.cluster.versions import moved_on
 from paictl.units import Millis, instant, millis_between, unix_millis
-from paictl.workload.monthuse import MonthUse, month_of
+from paictl.workload.budgets import MonthUse, month_of
 
 if TYPE_CHECKING:
     from paictl.cluster.defrag import DefragPlan, GangPods
@@ -257,14 +253,14 @@ class Live(WithPages, ImaginedPods):
 
     def impact(self, files: Mapping[str, str]) -> Sequence[Impact]:
         """The jobs that would be worse off by other configuration files."""
-        from paictl.cluster.embedded.impact import impact_of
+        from paictl.cluster.embedded.explain import impact_of
 
         with self._world() as world:
             return list(impact_of(world, files))
 
     def picture(self, *, history: bool = False) -> Picture:
         """Cells, virtual clusters, nodes and jobs at one instant; with `history` ended jobs and the timeline, too."""
-        from paictl.cluster.embedded.picture import picture
+        from paictl.cluster.embedded.views import picture
 
         with self._world() as world:
             epoch, nodes = self.epoch, node_views(world, self.epoch)

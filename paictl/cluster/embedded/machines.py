@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, replace
 from typing import Any
 
-from paictl.cluster.embedded.viewrows import machine_from
+from paictl.cluster.embedded.still import machine_from
 from paictl.cluster.interface import ClusterError, ConflictError, MachineSpec, NodeCondition, NodeRole
 from paictl.frozen import frozen
 from paictl.i18n import text

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import field
+from datetime import datetime
 from enum import StrEnum
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
-from paictl.cluster.interface import EventKind, NodeChange
+from paictl.cluster.interface import ConfigVersion, Event, EventKind, NodeChange
 from paictl.frozen import frozen
-from paictl.units import Millis
+from paictl.units import Millis, instant
 from paictl.workload.lifecycle import PodChange, TaskRef
 
 TOLERATION: Final = Millis(300_000)
@@ -75,3 +77,34 @@ NODE_WORDS: Final[Mapping[NodeChange, str]] = {
     NodeChange.FAIL: f"its pods are given up unless it is back within {TOLERATION // 60_000} minutes",
     NodeChange.HEAL: "back again",
 }
+
+
+@frozen
+class Happened:
+    """Something that happened, as `interface.Event`, at an instant of the cluster's clock."""
+
+    number: int
+    at: Millis
+    kind: EventKind
+    subject: str
+    message: str
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+    def event(self, epoch: datetime) -> Event:
+        """The same with its date."""
+        when = instant(epoch, self.at)
+        return Event(self.number, when, self.kind, self.subject, self.message, self.data)
+
+
+@frozen
+class Pushed:
+    """A version of the configuration, as `interface.ConfigVersion`, at an instant of the cluster's clock."""
+
+    number: int
+    at: Millis
+    message: str
+    files: Mapping[str, str]
+
+    def version(self, epoch: datetime) -> ConfigVersion:
+        """The same with its date."""
+        return ConfigVersion(self.number, instant(epoch, self.at), self.message, self.files)

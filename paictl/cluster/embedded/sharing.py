@@ -13,17 +13,15 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from paictl.cluster.embedded.records import Timer
 from paictl.cluster.interface import EventKind
-from paictl.cluster.refusing import refuse_held
+from paictl.cluster.jobwords import refuse_held
 from paictl.sim.loop import EventPriority
 from paictl.units import Millis, instant, rfc3339
 from paictl.workload.backfill import StartPromises
-from paictl.workload.borrowing import BorrowedDevices
-from paictl.workload.budgets import BudgetLevel, BudgetState, next_month
-from paictl.workload.monthuse import MonthUse
+from paictl.workload.budgets import BudgetLevel, BudgetState, MonthUse, next_month
+from paictl.workload.devicelimits import BorrowedDevices, HeldDevices
 from paictl.workload.sharing import Sharing, SharingUse
 from paictl.workload.usage import promises
 from paictl.workload.usagereport import HOUR
-from paictl.workload.userlimits import HeldDevices
 
 if TYPE_CHECKING:
     from paictl.cluster.embedded.dispatch import Dispatcher

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from paictl import i18n
-from paictl.cluster.embedded.happened import Happened, Pushed
+from paictl.cluster.embedded.records import Happened, Pushed
 from paictl.cluster.interface import ClusterError, ConflictError, EventKind, UnreachableError
 from paictl.errors import PaictlError
 from paictl.frozen import frozen

@@ -24,9 +24,9 @@ from paictl.cluster.accounts import (
     token_data,
     token_from,
 )
+from paictl.cluster.configured import account_changed, account_there
 from paictl.cluster.embedded.store import BUSY_SECONDS, USERS_FILE, explained, whole
 from paictl.cluster.values import ClusterError
-from paictl.cluster.versions import account_changed, account_there
 
 _SCHEMA: Final = 1
 _TABLES: Final = """

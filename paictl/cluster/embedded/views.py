@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Final
 
+from paictl.cluster.embedded.dispatch import Dispatcher
+from paictl.cluster.embedded.jobs import LiveJob, TaskRepair
 from paictl.cluster.embedded.services import CONFIGURATION, CONTROLLER, HISTORIANS, READERS, SCHEDULER, EmbeddedService
 from paictl.cluster.embedded.world import World
-from paictl.cluster.interface import NodeRole, NodeView, ServiceView
-from paictl.units import instant
+from paictl.cluster.interface import Event, JobView, MemberRepair, NodeRole, NodeView, ServiceView, TaskView
+from paictl.cluster.jobwords import STATES, alike
+from paictl.cluster.maintenance import shown
+from paictl.cluster.picture import Picture, chain_pictures, vc_pictures
+from paictl.cluster.timeline import timeline
+from paictl.errors import PaictlError
+from paictl.scheduler.inspection import inspect
+from paictl.scheduler.state import State as SchedulerState
+from paictl.units import Millis, instant
 from paictl.words import listed
+from paictl.workload.lifecycle import RunState, TaskStatus
 
 NO_CELL: Final = "in no cell of the scheduler's configuration, so nothing runs there"
 
@@ -67,3 +79,99 @@ def losses_of(world: World, name: str, ended: int, versions: int) -> tuple[str, 
     }
     count, one, many = lost.get(name, (0, "", ""))
     return (f"{count} {one if count == 1 else many}",) if count else ()
+
+
+def view_of(job: LiveJob, epoch: datetime, *, tasks: bool = True) -> JobView:
+    """A job as the interface shows it; without `tasks` the short form of lists."""
+    return JobView(
+        key=job.key,
+        vc=job.job.vc,
+        priority=job.job.priority_class,
+        state=STATES[job.status.state],
+        submitted=instant(epoch, job.submitted),
+        devices=sum(group.leaves for group in job.plan.groups.values()),
+        started=_when(epoch, job.started),
+        ended=_when(epoch, job.ended),
+        number=job.number,
+        pod=alike(pod.leaf_number for pod in job.plan.pods),
+        attempt=job.status.attempt,
+        preemptions=job.preemptions,
+        used=sum(len(run.info.devices) for _, run in job.running()),
+        reason=job.stopped_for
+        or (f"runs without guarantee, lazily preempted by {job.demoted_by}" if job.demoted_by else ""),
+        tasks=tuple(_task_view(job, task, epoch) for task in job.status.tasks) if tasks else (),
+        max_run_time=job.job.max_run_time,
+        repairs=tuple(_repair(one, epoch) for one in job.repairs),
+    )
+
+
+def _repair(known: TaskRepair, epoch: datetime) -> MemberRepair:
+    return MemberRepair(
+        known.role, known.index, instant(epoch, known.lost), known.before, known.reason, _when(epoch, known.back),
+        known.node,
+    )  # fmt: skip
+
+
+def _task_view(job: LiveJob, task: TaskStatus, epoch: datetime) -> TaskView:
+    run = job.current(task)
+    pod = job.pod(task.ref)
+    return TaskView(
+        role=task.role,
+        index=task.index,
+        state=STATES[task.state].value,
+        attempt=task.incarnation,
+        pod=pod.name,
+        node=run.info.node if run else "",
+        devices=run.info.devices if run else (),
+        started=_when(epoch, run.started) if run else None,
+        ended=_when(epoch, run.ended) if run else None,
+        reason=run.reason if run else "",
+    )
+
+
+def _when(epoch: datetime, at: Millis | None) -> datetime | None:
+    return None if at is None else instant(epoch, at)
+
+
+def picture(
+    world: World,
+    epoch: datetime,
+    nodes: Sequence[NodeView],
+    ended: Iterable[LiveJob] = (),
+    events: Iterable[Event] | None = None,
+) -> Picture:
+    """The picture of a world; `events` are all of them, oldest first, or None for one without timeline."""
+    state, note = _state(world)
+    jobs = {group: key for key, job in world.jobs.items() for group in job.plan.groups}
+    waiting = Counter(
+        job.job.vc for job in world.jobs.values() if job.status.state is RunState.WAITING
+    )  # fmt: skip
+    seen = inspect(state, jobs) if state else None
+    chosen = sorted([*world.jobs.values(), *ended], key=lambda job: job.number)
+    return Picture(
+        cluster=world.name,
+        now=instant(epoch, world.now),
+        epoch=epoch,
+        chains=chain_pictures(seen) if seen else (),
+        vcs=vc_pictures(seen, waiting) if seen else (),
+        nodes=tuple(nodes),
+        jobs=tuple(view_of(job, epoch, tasks=False) for job in chosen),
+        note=note,
+        timeline=None if events is None else timeline(events, instant(epoch, world.now)),
+        windows=shown(world.windows, world.now, epoch),
+    )
+
+
+def _state(world: World) -> tuple[SchedulerState | None, str]:
+    """What the scheduler knows; while it is stopped, what it would know if it started now, and a note that says so."""
+    if world.dispatcher.engine is not None:
+        return world.dispatcher.engine.state, ""
+    if not world.configs.newest:
+        return None, "no configuration has been pushed yet, so there are no cells"
+    recovered = Dispatcher()
+    try:
+        recovered.start(world.configs.get(world.configs.newest).spec, world.survivors())
+    except PaictlError as error:
+        return None, f"{SCHEDULER} is stopped, and the newest configuration gives no cells: {error}"
+    assert recovered.engine is not None  # noqa: S101 - started above
+    return recovered.engine.state, f"{SCHEDULER} is stopped: nothing new starts; the cells are as it would find them"

@@ -14,7 +14,6 @@ from paictl.cluster.configured import ConfigSnapshot
 from paictl.cluster.embedded import windows
 from paictl.cluster.embedded.configs import Configurations
 from paictl.cluster.embedded.dispatch import Action, Bound, Demoted, Dispatcher, Evicted, Survivors
-from paictl.cluster.embedded.happened import Happened, Pushed
 from paictl.cluster.embedded.jobs import LiveJob, Run, TaskRepair
 from paictl.cluster.embedded.machines import EmbeddedNode, Machines
 from paictl.cluster.embedded.records import (
@@ -23,10 +22,12 @@ from paictl.cluster.embedded.records import (
     NODE_WORDS,
     REPAIR_AFTER,
     TOLERATION,
+    Happened,
     HistoryKind,
     NewJob,
     Notice,
     PodNews,
+    Pushed,
     Timer,
 )
 from paictl.cluster.embedded.services import (
@@ -306,7 +307,7 @@ class World(WithWindows):
 
     def admitted(self, requests: Sequence[JobRequest]) -> list[LiveJob]:
         """The jobs as they begin."""
-        from paictl.cluster.embedded.admission import take  # late: most commands only look
+        from paictl.cluster.embedded.configs import take  # late: most commands only look
         from paictl.cluster.taking import MOST_WAITING, refuse_excess
 
         refuse_excess(requests)

@@ -14,8 +14,8 @@ from paictl.cluster.configured import ConfigSnapshot
 from paictl.cluster.devices.support import described
 from paictl.cluster.interface import DeviceTime, OpenPaiLeft
 from paictl.cluster.kubernetes.errors import told
-from paictl.cluster.kubernetes.jobevents import events_of
 from paictl.cluster.kubernetes.jobs import JobStore
+from paictl.cluster.kubernetes.jobviews import events_of
 from paictl.cluster.kubernetes.looking import SchedulingReader
 from paictl.cluster.kubernetes.names import API, CONTROLLER, NAMESPACE, SCHEDULER
 from paictl.cluster.kubernetes.nodes import view_of, views_of

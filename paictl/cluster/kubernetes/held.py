@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 from paictl.cluster.kubernetes.names import NAMESPACE, user_of
 from paictl.cluster.usagebooks import UsageStore
 from paictl.errors import PaictlError
-from paictl.workload.borrowing import BorrowedDevices
+from paictl.workload.devicelimits import BorrowedDevices, HeldDevices
 from paictl.workload.sharing import Sharing, SharingUse
 from paictl.workload.usage import UsageKind, promises
-from paictl.workload.userlimits import HeldDevices
 
 if TYPE_CHECKING:
     from paictl.remote.kube.client import KubeClient

@@ -20,8 +20,7 @@ from paictl.cluster.kubernetes.paijob.names import (
     paijobs_path,
     ssh_name,
 )
-from paictl.cluster.kubernetes.paijob.resource import PaiJob, manifest_of, read_paijob
-from paictl.cluster.kubernetes.paijob.secrets import secret_of, values_of
+from paictl.cluster.kubernetes.paijob.resource import PaiJob, manifest_of, read_paijob, secret_of, values_of
 from paictl.cluster.kubernetes.paijob.seen import PodSeen, read_pod
 from paictl.cluster.pods.labels import EVERY_VC
 from paictl.cluster.values import ClusterError, JobRequest, JobView, NotStartedError, SshAddress, TaskPlace
@@ -79,8 +78,8 @@ class JobStore:
         self, rules: Sharing, requests: Sequence[JobRequest], jobs: Sequence[Taken], now: datetime
     ) -> None:
         """Raise `ClusterError` for a job that a spent budget refuses or a limit for users excludes for good."""
+        from paictl.cluster.jobwords import refuse_held
         from paictl.cluster.kubernetes.held import month_used
-        from paictl.cluster.refusing import refuse_held
 
         used = month_used(self._client, now) if rules.budgets else {}
         for request, one in zip(requests, jobs, strict=True):

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from paictl.cluster.configured import ConfigSnapshot
-from paictl.cluster.kubernetes.jobevents import events_of
 from paictl.cluster.kubernetes.jobs import JobStore
+from paictl.cluster.kubernetes.jobviews import events_of
 from paictl.cluster.kubernetes.names import JOBS_NAMESPACE
 from paictl.cluster.kubernetes.paijob.resource import PaiJob
 from paictl.cluster.kubernetes.paijob.seen import PodSeen, read_pod

@@ -11,7 +11,7 @@ from paictl.cluster.values import MachineSpec, NodeCondition, NodeRole, NodeView
 from paictl.remote.kube.client import Json
 from paictl.scheduler.wire import ISOLATION
 from paictl.units import exact_quantity
-from paictl.workload.devices import DEVICES
+from paictl.workload.sku import DEVICES
 
 _MASTERS: Final = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
 _MODELS: Final = ("nvidia.com/gpu.product", "amd.com/gpu.product-name", "node.kubernetes.io/instance-type")

@@ -16,7 +16,7 @@ from paictl.cluster.devices.slices import OfferedDevice, Slice, complete, read_s
 from paictl.config.making.found import Ask, FoundCluster, FoundNode, FoundShare, FoundTopology
 from paictl.remote.kube.client import Json, KubeClient, KubeError
 from paictl.units import exact_quantity
-from paictl.workload.devices import DEVICES
+from paictl.workload.sku import DEVICES
 
 MODELS: Final = (
     "nvidia.com/gpu.product", "amd.com/gpu.product-name", "gpu.intel.com/product", "habana.ai/hpu.product",

@@ -16,8 +16,10 @@ from datetime import UTC, datetime
 from typing import Final
 
 from paictl import __version__
+from paictl.cluster.configured import moved_on
 from paictl.cluster.kubernetes.errors import told
-from paictl.cluster.kubernetes.head import (
+from paictl.cluster.kubernetes.pieces import ROOM, Packed, digest, pack
+from paictl.cluster.kubernetes.store import (
     HEAD,
     LABELS,
     MESSAGE,
@@ -25,15 +27,14 @@ from paictl.cluster.kubernetes.head import (
     NUMBER,
     Head,
     VersionEntry,
+    VersionStore,
+    key_of,
     manifest_of,
     object_name,
 )
-from paictl.cluster.kubernetes.pieces import ROOM, Packed, digest, pack
-from paictl.cluster.kubernetes.store import VersionStore, key_of
 from paictl.cluster.kubernetes.times import read_time
 from paictl.cluster.values import ClusterError, ConfigVersion, ConflictError, UnreachableError
-from paictl.cluster.versions import moved_on
-from paictl.config.pushing.fileset import seals_of
+from paictl.config.pushing.push import seals_of
 from paictl.errors import PaictlError
 from paictl.i18n import text
 from paictl.remote.kube.client import Json, KubeClient, KubeError

@@ -8,17 +8,15 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from paictl.cluster.cells import chain_pictures, vc_pictures
 from paictl.cluster.configured import ConfigSnapshot
-from paictl.cluster.harming import harm_of_running
-from paictl.cluster.jobwords import STATES
+from paictl.cluster.jobwords import STATES, harm_of_running
 from paictl.cluster.kubernetes.held import obstacle
 from paictl.cluster.kubernetes.jobviews import has_ended, view_of
 from paictl.cluster.kubernetes.names import CONTROLLER, JOBS_NAMESPACE, user_of
 from paictl.cluster.kubernetes.nodes import views_of
 from paictl.cluster.kubernetes.paijob.names import KEY
 from paictl.cluster.maintenance import UNIX
-from paictl.cluster.picture import Picture
+from paictl.cluster.picture import Picture, chain_pictures, vc_pictures
 from paictl.cluster.pods.lines import PodTimes, WaitingPod, end_of, lines
 from paictl.cluster.pods.recovering import Recovered, recovered
 from paictl.cluster.pods.times import began_at, created_at, run_limit
@@ -27,8 +25,7 @@ from paictl.cluster.startwaits import with_start
 from paictl.cluster.taking import taken
 from paictl.cluster.timeline import timeline
 from paictl.cluster.values import ClusterError, Event, JobRequest, JobState
-from paictl.cluster.whywaits import explained
-from paictl.cluster.windowwaits import waits_for_windows
+from paictl.cluster.whywaits import explained, waits_for_windows
 from paictl.errors import PaictlError
 from paictl.i18n import text
 from paictl.scheduler.explain import PodVerdict

@@ -7,9 +7,8 @@ from datetime import datetime
 from typing import Final
 
 from paictl.cluster.kubernetes.names import NAMESPACE, labels
-from paictl.cluster.maintenance import UNIX, WindowRequest, shown, windows_text
+from paictl.cluster.maintenance import KEY, NAME, UNIX, WindowRequest, shown, windows_of, windows_text
 from paictl.cluster.values import ClusterError, ConflictError, MaintenanceWindow
-from paictl.cluster.windowobject import KEY, NAME, windows_of
 from paictl.remote.kube.client import Json, KubeClient, KubeError
 from paictl.remote.kube.objects import NOT_FOUND, create, find, path_of, replace
 from paictl.units import Millis, millis_between

@@ -13,11 +13,8 @@ import yaml
 
 from paictl.cluster.machines import machines_in
 from paictl.cluster.manifests.certificates import PLACEHOLDER, CertificateSet
-from paictl.cluster.manifests.images import ImageReferences
-from paictl.cluster.manifests.taints import taints_by_host
 from paictl.cluster.manifests.templating import Manifest, TemplateError, render_folder
-from paictl.config.models.images import load_images
-from paictl.config.models.services import STANDARD_NAME
+from paictl.config.models.services import FILE_NAME, STANDARD_NAME, load_images
 from paictl.config.reading.document import Document
 from paictl.config.reading.kinds import FileKind
 from paictl.config.reading.load import load_memory
@@ -25,8 +22,9 @@ from paictl.config.secrets.sealing import is_seal
 from paictl.config.secrets.walk import SEAL_PREFIX
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
+from paictl.i18n import did_you_mean
 from paictl.resources import resource_folder
-from paictl.workload.devices import DEVICES
+from paictl.workload.sku import DEVICES
 
 DEFAULTS: Final = "defaults.yaml"
 _CONTAINERS: Final = ("containers", "initContainers")
@@ -216,3 +214,61 @@ def _opened(value: Any, secrets: Mapping[str, str] | None) -> Any:
         )  # fmt: skip
     tag, _, text = found.partition(":")
     return yaml.safe_load(text) if tag not in ("str", "timestamp") else text
+
+
+def taints_by_host(layout: Mapping[str, Any]) -> dict[str, list[dict[str, str]]]:
+    """The taints of each machine that has some, by its hostname, as Kubernetes' objects write them."""
+    return {
+        str(machine.get("hostname")): [_parsed(str(word)) for word in machine["taints"]]
+        for machine in layout.get("machine-list") or ()
+        if isinstance(machine, Mapping) and machine.get("taints")
+    }
+
+
+def _parsed(word: str) -> dict[str, str]:
+    about, _, effect = word.rpartition(":")
+    key, _, value = about.partition("=")
+    return {"key": key, **({"value": value} if value else {}), "effect": effect}
+
+
+_PUBLIC: Final = ("", "public", "docker.io")
+"""Domains that OpenPAI's settings write for Docker Hub."""
+_OPENPAI: Final = ("", "openpai")
+"""Namespaces there of OpenPAI's own images, as its generated settings say: no wish to have ours from there."""
+
+
+class ImageReferences:
+    """References by name, with the registry of the configuration put in.
+
+    A private registry has all images as DOMAIN/NAMESPACE/NAME:TAG: two projects may call theirs alike.
+    """
+
+    def __init__(self, known: Mapping[str, str], version: str, services: Mapping[str, Any]) -> None:
+        self._known = known
+        self._version = version
+        self._own = _mapping(services.get("images"))
+        cluster = _mapping(services.get("cluster"))
+        registry = _mapping(cluster.get("docker-registry")) or _mapping(
+            _mapping(cluster.get("common")).get("docker-registry")
+        )
+        domain, namespace = (str(registry.get(key) or "").strip("/") for key in ("domain", "namespace"))
+        if domain in _PUBLIC:
+            domain = "docker.io"
+        public = domain == "docker.io" and namespace in _OPENPAI
+        self._prefix = "" if public else "/".join(filter(None, (domain, namespace)))
+
+    def __call__(self, name: str) -> str:
+        """The reference of an image; raises `LookupError` for a name that is in no file."""
+        own = self._own.get(name)
+        if own:
+            return str(own)
+        reference = self._known.get(name)
+        if reference is None:
+            raise LookupError(f"no image {name!r}; {did_you_mean(name, self._known) or f'see {FILE_NAME}'}")
+        if ":" not in reference.rpartition("/")[2]:
+            reference = f"{reference}:{self._version}"
+        return f"{self._prefix}/{name}:{reference.rpartition(':')[2]}" if self._prefix else reference
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Final
 
 import yaml
+
+from paictl.cluster.manifests.certificates import CertificateSet
+from paictl.cluster.manifests.context import Renderer, RenderInputs
+from paictl.frozen import frozen
 
 _WIDE: Final = 1 << 30
 """Characters of a line: nothing is folded, so that a text stays in one piece."""
@@ -46,3 +51,30 @@ def to_yaml(found: Iterable[Mapping[str, Any]]) -> str:
 def to_document(value: Any) -> str:
     """One value as a file of YAML, without dashes before it."""
     return str(yaml.dump(value, Dumper=_Dumper, sort_keys=False, width=_WIDE, allow_unicode=True))
+
+
+@frozen
+class Exported:
+    """What is exported: a cluster's id, its files with seals in the place of secrets, and which version they are.
+
+    `secrets` maps a seal to ``TAG:VALUE``; `services` are names in the order in which they start.
+    """
+
+    cluster_id: str
+    files: Mapping[str, str]
+    services: Sequence[str]
+    version: str
+    """Of paictl."""
+    namespace: str
+    jobs_namespace: str
+    number: int = 1
+    at: datetime | None = None
+
+    def renderer(
+        self, secrets: Mapping[str, str] | None = None, certificates: CertificateSet | None = None
+    ) -> Renderer:
+        """What renders its services; with certificates also those of kube-scheduler and the extender."""
+        inputs = RenderInputs(
+            self.cluster_id, self.namespace, self.jobs_namespace, self.version, self.files, secrets or {}, certificates
+        )
+        return Renderer(inputs)

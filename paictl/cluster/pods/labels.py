@@ -16,7 +16,7 @@ from paictl.frozen import frozen
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.request import PodRequest
 from paictl.scheduler.wire import read_request
-from paictl.workload.devices import DEVICES as DEVICES
+from paictl.workload.sku import DEVICES as DEVICES
 
 PREFIX: Final = "paictl.io/"
 VC: Final = f"{PREFIX}virtual-cluster"

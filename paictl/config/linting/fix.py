@@ -8,20 +8,18 @@ is only taken as repaired where reading it again gives the same data but for wha
 from __future__ import annotations
 
 import difflib
-from bisect import bisect_right, insort
-from collections.abc import Iterable, Iterator
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from paictl.config.linting.equivalence import same_but_for
 from paictl.config.linting.validate import Choice, Report, validate
 from paictl.config.reading.document import Bundle, Document
-from paictl.config.reading.edits import Replacement, replacements
 from paictl.config.reading.kinds import FileKind
 from paictl.config.reading.load import Loaded, load_bytes
-from paictl.config.reading.problem import Problem
-from paictl.config.reading.source import Source, read_bytes
-from paictl.config.reading.text import printable
+from paictl.config.reading.nodes import MappingNode, Node, ScalarNode
+from paictl.config.reading.problem import Problem, Replacement, replacements
+from paictl.config.reading.source import Source, printable, read_bytes
 from paictl.config.secrets.redaction import redacted
 from paictl.errors import PaictlError
 from paictl.files import replace_file
@@ -211,3 +209,80 @@ def apply(source: Source, edits: Iterable[Replacement]) -> str:
 
 def _lines(data: bytes) -> list[str]:
     return data.decode("utf-8").splitlines()
+
+
+Token = tuple[object, ...]
+
+
+def same_but_for(before: Sequence[Document], after: Sequence[Document], edits: Iterable[Replacement]) -> bool:
+    """Whether the documents of a file hold the same before and after the edits, leaving out what these touch.
+
+    A file that could not be read before only has to be readable after.
+    """
+    if any(document.fatal for document in after):
+        return False
+    if any(document.fatal for document in before):
+        return True
+    if len(before) != len(after):
+        return False
+    old, new = _Touched(), _Touched()
+    shift = 0
+    for edit in sorted(edits, key=lambda edit: (edit.start, edit.end)):
+        if edit.start < 0:  # the byte order mark is no part of the text
+            continue
+        old.add(edit.start, edit.end)
+        new.add(edit.start + shift, edit.start + shift + len(edit.text))
+        shift += len(edit.text) - (edit.end - edit.start)
+    return all(list(_tokens(one, old)) == list(_tokens(two, new)) for one, two in zip(before, after, strict=True))
+
+
+class _Touched:
+    """Pieces of a text in ascending order that an edit replaced."""
+
+    def __init__(self) -> None:
+        self.starts: list[int] = []
+        self.ends: list[int] = []
+
+    def add(self, start: int, end: int) -> None:
+        self.starts.append(start)
+        self.ends.append(end)
+
+    def meets(self, start: int, end: int) -> bool:
+        """Whether a piece overlaps or borders on the characters from `start` up to `end`."""
+        return bisect_left(self.ends, start) < bisect_right(self.starts, end)
+
+    def covers(self, start: int, end: int) -> bool:
+        """Whether a piece holds all characters from `start` up to `end`."""
+        index = bisect_right(self.starts, start) - 1
+        return index >= 0 and end <= self.ends[index] and end > start
+
+
+def _tokens(document: Document, touched: _Touched) -> Iterator[Token]:
+    yield ("kind", document.kind)
+    for row in document.rows:
+        for item in row.fields:
+            if not touched.meets(*document.source.span_to_root(item.start, item.end)):
+                yield (item.text,)
+        if not touched.covers(*document.source.span_to_root(row.whole.start, row.whole.end)):
+            yield ("row",)
+    if document.root is not None:
+        yield from _node_tokens(document.root, touched)
+
+
+def _node_tokens(node: Node, touched: _Touched) -> Iterator[Token]:
+    first, last = node.source.span_to_root(node.start, node.end)
+    if isinstance(node, ScalarNode):
+        if not touched.meets(first, last):
+            yield (node.tag, node.text)
+        return
+    if touched.covers(first, last):
+        return
+    yield ("begin", type(node))
+    if isinstance(node, MappingNode):
+        for entry in node:
+            yield from _node_tokens(entry.key, touched)
+            yield from _node_tokens(entry.value, touched)
+    else:
+        for item in node:
+            yield from _node_tokens(item, touched)
+    yield ("end",)

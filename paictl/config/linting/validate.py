@@ -14,8 +14,7 @@ from paictl.config.reading.document import Bundle
 from paictl.config.reading.kinds import FileKind
 from paictl.config.reading.load import Loaded
 from paictl.config.reading.problem import Finding, Problem, Severity
-from paictl.config.reading.source import Source, place_of
-from paictl.config.reading.text import one_line
+from paictl.config.reading.source import Source, one_line, place_of
 from paictl.errors import ExitCode, PaictlError
 from paictl.frozen import frozen
 

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import yaml
 
 from paictl.config.models import per_document
 from paictl.config.reading.document import Document
 from paictl.config.reading.kinds import FileKind
 from paictl.config.reading.nodes import Entry, MappingNode, ScalarNode
 from paictl.config.reading.schema import SCHEMA_NAMES, Schema, keys_with_schema
+from paictl.errors import PaictlError
 from paictl.frozen import frozen
+from paictl.resources import resource_folder
 
 SCHEDULE_START, SCHEDULE_END = 15000, 40000
 """Ports that jobs get on hosts unless rest-server says otherwise."""
@@ -152,3 +158,15 @@ def _groups(top: MappingNode) -> Iterator[UserGroup]:
         name = node.text("groupname")
         if name is not None:
             yield UserGroup(place, name, node)
+
+
+FILE_NAME: Final = "images.yaml"
+
+
+def load_images(folder: Path | None = None) -> dict[str, str]:
+    """Name → reference as written, where a reference without a tag gets the version of paictl."""
+    path = (folder or resource_folder("templates")) / FILE_NAME
+    found = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+    if not isinstance(found, dict) or not all(isinstance(one, str) for one in found.values()):
+        raise PaictlError("is not a mapping of names to references", where=str(path))
+    return {str(name): str(one) for name, one in found.items()}

@@ -8,10 +8,8 @@ from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
 from paictl.config.pushing.configfile import ConfigFile, Files
-from paictl.config.reading.keypath import dotted
-from paictl.config.reading.nodes import Data, to_data
-from paictl.config.reading.source import Source
-from paictl.config.reading.text import one_line, printable
+from paictl.config.reading.nodes import Data, dotted, to_data
+from paictl.config.reading.source import Source, one_line, printable
 from paictl.config.reading.yamltree import parse_yaml
 from paictl.config.secrets.sealing import is_seal
 from paictl.config.secrets.walk import SHOWN

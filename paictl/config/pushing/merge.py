@@ -14,9 +14,8 @@ from dataclasses import dataclass, field
 
 from paictl.config.pushing import yamltext
 from paictl.config.pushing.configfile import ConfigFile
-from paictl.config.reading.edits import Replacement
-from paictl.config.reading.keypath import KeyPath, dotted
-from paictl.config.reading.nodes import Data, Entry, MappingNode, Node, ScalarNode, to_data
+from paictl.config.reading.nodes import Data, Entry, KeyPath, MappingNode, Node, ScalarNode, dotted, to_data
+from paictl.config.reading.problem import Replacement
 from paictl.config.reading.source import Source
 from paictl.config.reading.yamltree import parse_yaml
 from paictl.errors import PaictlError

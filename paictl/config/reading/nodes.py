@@ -6,10 +6,13 @@ reported the wrong shape, so rules never report it again and never have to guard
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+import re
+from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
 from paictl.config.reading.source import Source
+from paictl.errors import PaictlError
 
 Data: TypeAlias = "bool | int | float | str | list[Data] | dict[str, Data] | None"
 Path: TypeAlias = "tuple[str | int, ...]"
@@ -183,3 +186,33 @@ def nearest_node(node: Node, path: Path) -> Node:
         if found is not None:
             return found
     return node
+
+
+KeyPath: TypeAlias = "tuple[str, ...]"
+
+_STEP = re.compile(r'("(?:[^"\\]|\\.)*"|[^".\[\]]+)(\.|\Z)')
+
+
+def dotted(path: Iterable[str | int]) -> str:
+    """The path as text; a key that holds a dot or anything else special stands in double quotes, an index in ``[]``."""
+    return "".join(_step(step) for step in path).removeprefix(".")
+
+
+def _step(step: str | int) -> str:
+    if isinstance(step, int):
+        return f"[{step}]"
+    plain = step.isprintable() and step and not set(step) & set('."[]')
+    return f".{step if plain else json.dumps(step)}"
+
+
+def parse_dotted(text: str) -> KeyPath:
+    """The path that a text means, the inverse of `dotted`; raises `PaictlError` for one that means none."""
+    steps: list[str] = []
+    at = 0
+    while match := _STEP.match(text, at):
+        word, dot = match.groups()
+        steps.append(json.loads(word) if word.startswith('"') else word)
+        at = match.end()
+        if not dot:
+            return tuple(steps)
+    raise PaictlError(f"{text!r} is not a key path", hint='write it as key.key.key, with "..." around a key with dots')

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from paictl.config.reading.source import Located, Source, place_of
-from paictl.config.secrets.names import ADDRESS_WITH_PASSWORD, sounds_secret
 
 _KEY = re.compile(r"(?<![\w.-])([\w.-]{1,200})[\"']?\s*:")
 _QUOTED = r"\"(?:[^\"\\]|\\.)*\"?|'(?:[^']|'')*'?|[^\s#]"
@@ -92,3 +91,23 @@ def _starred_value(match: re.Match[str]) -> str:
 def _without_password(match: re.Match[str]) -> str:
     start, end = (offset - match.start() for offset in match.span("password"))
     return match.group()[:start] + "*" * (end - start) + match.group()[end:]
+
+
+_SOUNDS = re.compile(
+    r"passw|passphrase|pwd|secret|token|credential|bearer|webhook(-url)?$|(?:^|-)auth$|^extra-receivers$"
+    r"|(api|access|account|auth|private|encryption|signing)-?key"
+    r"|(?:^|(?:ssh|ssl|tls|shared|master|storage|license|subscription)-?)key$|connection-?string|(?:^|-)sas$"
+)
+"""What is searched for in a key in lower case, with ``-`` for ``_``."""
+
+_ABOUT = re.compile(r"-(name|namespace|file|path|type|ttl|expire-time|expiration|lifetime|length)s?$")
+"""Ends of keys that are about a secret, and not one."""
+
+ADDRESS_WITH_PASSWORD = re.compile(r"://[^/\s:@]{0,200}:(?P<password>[^/\s@]{1,1000})@")
+"""A user's password inside an address."""
+
+
+def sounds_secret(name: str) -> bool:
+    """Whether a key sounds as if its value was a secret."""
+    plain = name.lower().replace("_", "-")
+    return _SOUNDS.search(plain) is not None and _ABOUT.search(plain) is None

@@ -15,8 +15,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 
-from paictl.config.reading.keypath import dotted
-from paictl.config.secrets.names import sounds_secret
+from paictl.config.reading.nodes import dotted
+from paictl.config.secrets.redaction import sounds_secret
 from paictl.config.secrets.walk import MARK, SEAL_PREFIX, SHOWN, Path, Secret, SecretError, Walk, walk
 
 COST = (14, 8, 5)

@@ -18,7 +18,7 @@ from paictl.config.reading.kinds import FileKind
 from paictl.config.reading.schema import SCHEMA_NAMES, load_schema
 from paictl.config.reading.values import resolve
 from paictl.config.reading.yamltree import after_properties
-from paictl.config.secrets.names import ADDRESS_WITH_PASSWORD, sounds_secret
+from paictl.config.secrets.redaction import ADDRESS_WITH_PASSWORD, sounds_secret
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
 

@@ -14,13 +14,11 @@ from dataclasses import replace
 from typing import Final
 
 from paictl.deploy.facts import HostFacts
-from paictl.deploy.inventory import Deployment, Machine, Role
+from paictl.deploy.inventory import Deployment, Machine, Role, hosts_of
 from paictl.deploy.preflight import gpu_checks, host_checks, reach_checks
 from paictl.deploy.preflight.asking import asked, program
-from paictl.deploy.preflight.node_checks import check_node, nodes_in
-from paictl.deploy.preflight.promises import PromisedDevices, promise_of
+from paictl.deploy.preflight.node_checks import PromisedDevices, check_node, nodes_in, promise_of
 from paictl.deploy.preflight.verdict import Check, DesiredHost, Facts, Level, PreflightVerdict, fail, fine, warn
-from paictl.deploy.reach import hosts_of
 from paictl.errors import ExitCode
 from paictl.frozen import frozen
 from paictl.i18n import text

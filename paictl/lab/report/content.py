@@ -17,10 +17,10 @@ from paictl.frozen import frozen
 from paictl.lab import commandlog
 from paictl.lab.embedded import ORIGIN
 from paictl.lab.environment import environment
-from paictl.lab.errors import LabError
 from paictl.lab.fitting import session_for
 from paictl.lab.judging import CheckResult, judged
 from paictl.lab.manifest import all_labs
+from paictl.lab.messages import LabError
 from paictl.lab.observation import Observation
 from paictl.lab.session import Session
 from paictl.units import Millis, instant, millis_between

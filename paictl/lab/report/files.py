@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from paictl.errors import PaictlError
-from paictl.lab.errors import LabError
+from paictl.lab.messages import LabError
 from paictl.lab.report.consistency import inconsistencies
 from paictl.lab.report.content import Report
 from paictl.lab.report.markdown import markdown

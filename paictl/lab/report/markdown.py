@@ -8,18 +8,23 @@ from typing import Any
 from paictl.lab.embedded import ORIGIN
 from paictl.lab.report.content import clock_of, phenomena
 from paictl.lab.report.phrases import (
+    HOSTS,
+    JOBS,
+    Row,
     event_detail,
     event_name,
     finding_text,
     help_text,
+    host_rows,
+    job_rows,
+    labelled,
     made_text,
     remarks,
     typed_text,
     when_text,
+    word,
 )
-from paictl.lab.report.tables import HOSTS, JOBS, Row, host_rows, job_rows
 from paictl.lab.report.timeline import drawn, lines_of
-from paictl.lab.report.words import labelled, word
 from paictl.units import millis_between
 
 Experiment = Mapping[str, Any]

@@ -8,10 +8,23 @@ from typing import Any, Final
 
 from paictl.lab.embedded import ORIGIN
 from paictl.lab.report.content import clock_of, phenomena
-from paictl.lab.report.phrases import event_detail, event_name, finding_text, help_text, made_text, remarks, when_text
-from paictl.lab.report.tables import HOSTS, JOBS, Row, host_rows, job_rows
+from paictl.lab.report.phrases import (
+    HOSTS,
+    JOBS,
+    Row,
+    event_detail,
+    event_name,
+    finding_text,
+    help_text,
+    host_rows,
+    job_rows,
+    labelled,
+    made_text,
+    remarks,
+    when_text,
+    word,
+)
 from paictl.lab.report.timeline import INSTANT, LEGEND, lines_of, svg
-from paictl.lab.report.words import labelled, word
 from paictl.units import millis_between
 
 _STYLE: Final = """

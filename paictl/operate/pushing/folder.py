@@ -16,7 +16,7 @@ from paictl import i18n
 from paictl.cluster.interface import ConfigVersion
 from paictl.config.making.generate import SERVICES_FILE
 from paictl.config.pushing.configfile import ConfigFile
-from paictl.config.pushing.fileset import read_folder
+from paictl.config.pushing.push import read_folder
 from paictl.errors import PaictlError
 from paictl.files import write_together
 from paictl.frozen import frozen

@@ -23,20 +23,61 @@ from paictl.cluster.interface import (
 )
 from paictl.cluster.scheduling import Impact
 from paictl.config.pushing.compare import FileDifference, compare_files
-from paictl.config.pushing.configfile import Files, of_texts, texts_of
+from paictl.config.pushing.configfile import Files, loaded, of_texts, texts_of
 from paictl.config.pushing.push import PushResult, of_services, prepare_push
+from paictl.config.quotas.capacity import Capacity, capacity, configuration
 from paictl.config.quotas.diff import VcChange
-from paictl.config.reading.keypath import dotted
-from paictl.config.reading.nodes import Data
+from paictl.config.quotas.diff import compare as compare_quotas
+from paictl.config.reading.nodes import Data, dotted
 from paictl.config.reading.problem import Problem
+from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.operate.budgets import below_use
 from paictl.operate.pushing import folder as folders
 from paictl.operate.pushing.checking import check_alone, check_merged, refuse_twice
-from paictl.operate.pushing.effects import Readers, readers, vc_changes
 from paictl.operate.pushing.mode import Mode
+from paictl.service.catalogue import load_catalogue
+from paictl.service.readiness import readers_of
 from paictl.units import rfc3339
+
+
+def vc_changes(before: Files, after: Files) -> tuple[VcChange, ...]:
+    """What each virtual cluster gains and loses; nothing where one side has no configuration that can be counted."""
+    old, new = _capacity(before), _capacity(after)
+    if new is None:
+        return ()
+    return compare_quotas(old or Capacity((), ()), new).vcs
+
+
+def _capacity(files: Files) -> Capacity | None:
+    try:
+        return capacity(configuration(loaded(files)))
+    except PaictlError:
+        return None
+
+
+@frozen
+class Readers:
+    """The services that read what changed: those that run go on with what they have until they are refreshed."""
+
+    to_refresh: tuple[str, ...] = ()
+    to_start: tuple[str, ...] = ()
+
+
+class EffectsPorts(Identity, Services, Protocol):
+    """What is needed of a cluster to know who reads its configuration."""
+
+
+def readers(cluster: EffectsPorts, differences: Iterable[FileDifference]) -> Readers:
+    """Who has to load a change; nobody that is known where a cluster has no services of ours yet."""
+    if Port.SERVICES in cluster.lacks:
+        return Readers()
+    running = {service.name: service.running for service in cluster.services()}
+    names = [name for name in readers_of(differences, load_catalogue()) if name in running]
+    return Readers(
+        tuple(name for name in names if running[name]), tuple(name for name in names if not running[name])
+    )  # fmt: skip
 
 
 class PushPorts(Identity, Configuration, Services, Scheduling, Metered, Protocol):

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from paictl.cluster.interface import ConflictError
 from paictl.config.pushing.configfile import of_texts
-from paictl.config.pushing.fileset import values_behind
+from paictl.config.pushing.push import values_behind
 from paictl.errors import PaictlError
 from paictl.files import write_together
 from paictl.i18n import text

@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, Protocol
 
 from paictl.cluster.accounts import Account
-from paictl.cluster.interface import ClusterError, ConflictError, Jobs, Scheduling, UnsupportedError, Users
+from paictl.cluster.interface import (
+    ClusterError,
+    Configuration,
+    ConflictError,
+    Jobs,
+    Scheduling,
+    UnsupportedError,
+    Users,
+)
 from paictl.cluster.jobpages import JobQuery, page_of
+from paictl.config.models.services import STANDARD_NAME
+from paictl.config.reading.kinds import FileKind
+from paictl.config.reading.load import load_memory
 from paictl.config.secrets.sealing import is_seal
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
@@ -211,3 +222,51 @@ def first_administrator(users: Users, name: str, password: str) -> Account | Non
         return users.put_account(fresh)
     except ConflictError:  # another server of the same cluster was faster
         return None
+
+
+SECTION = "rest-server"
+ADMIN_NAME, ADMIN_PASSWORD = "default-pai-admin-username", "default-pai-admin-password"
+
+
+class BootstrapPorts(Configuration, Protocol):
+    """What is needed of a cluster."""
+
+    @property
+    def users(self) -> Users:
+        """Accounts."""
+
+
+def bootstrap(cluster: BootstrapPorts) -> Account | None:
+    """Make the administrator of the newest configuration, unless there is an administrator or nothing was pushed yet.
+
+    The cluster has the password as a seal only, which is enough to tell whether one that is shown is right.
+    """
+    section = _pushed(cluster)
+    name, password = section.get(ADMIN_NAME), section.get(ADMIN_PASSWORD)
+    if not isinstance(name, str) or not isinstance(password, str) or not password:
+        return None
+    return first_administrator(cluster.users, name, password)
+
+
+def named_administrator(cluster: Configuration) -> str:
+    """The name that the newest configuration gives the first administrator; empty where it names none."""
+    name = _pushed(cluster).get(ADMIN_NAME)
+    return name if isinstance(name, str) else ""
+
+
+def _pushed(cluster: Configuration) -> Mapping[str, object]:
+    """The section of the REST server in the newest configuration; empty where nothing was pushed yet."""
+    try:
+        files = cluster.configuration().files
+    except ClusterError:
+        return {}
+    return _section(files.get(STANDARD_NAME, ""))
+
+
+def _section(text: str) -> Mapping[str, object]:
+    """The section of the REST server; empty where there is none, or the file cannot be read."""
+    for document in load_memory({STANDARD_NAME: text}, FileKind.SERVICES).documents:
+        if document.kind is FileKind.SERVICES and isinstance(document.data, dict):
+            found = document.data.get(SECTION)
+            return found if isinstance(found, dict) else {}
+    return {}

@@ -18,14 +18,11 @@ from typing import Any, Final, Self
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import text
-from paictl.remote.ansible.collecting import Collector
+from paictl.remote.ansible.collecting import Collector, PlaybookResult, TaskListener
 from paictl.remote.ansible.environment import ansible_environment
-from paictl.remote.ansible.outcome import PlaybookResult, TaskListener
 from paictl.remote.extra import require_deploy
-from paictl.remote.hostkeys import known_hosts_file
-from paictl.remote.inventory import Host, Inventory
-from paictl.remote.private import MARK, private_folder, write_private
-from paictl.remote.processes import end_marked
+from paictl.remote.inventory import Host, Inventory, known_hosts_file
+from paictl.remote.private import MARK, end_marked, private_folder, write_private
 
 _LOCALE: Final = "C.UTF-8"
 _PAUSE: Final = 0.25

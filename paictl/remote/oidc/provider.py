@@ -18,8 +18,7 @@ from urllib.parse import quote, urlencode, urlsplit
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import text
-from paictl.remote.oidc.signatures import Jwk
-from paictl.remote.oidc.tokens import Claims, Expected, TokenError, read, verified
+from paictl.remote.oidc.tokens import Claims, Expected, Jwk, TokenError, read, verified
 
 _SECONDS: Final = 10
 """That an answer may take."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shutil
 import threading
 import time
 from collections.abc import Iterator
@@ -14,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import text
-from paictl.remote.hostkeys import HostKey, command_to_forget, known_hosts_file, remember
-from paictl.remote.inventory import Host, Login
+from paictl.remote.inventory import Host, HostKey, Login, command_to_forget, known_hosts_file, remember
 from paictl.remote.ssh.results import CommandStatus
 
 if TYPE_CHECKING:
@@ -261,3 +261,23 @@ def _unreachable(error: Exception, host: Host) -> NotReachedError:
     return NotReachedError(
         CommandStatus.UNREACHABLE, said, text("check that it is running, has this address, and that sshd listens there")
     )
+
+
+def shell_command(host: Host, login: Login, *, accept_new: bool = False, known_hosts: Path | None = None) -> list[str]:
+    """The words of the command; a password is asked by `ssh` itself, and never given to it.
+
+    Raises `PaictlError` if there is no `ssh` here.
+    """
+    program = shutil.which("ssh")
+    if program is None:
+        raise PaictlError("ssh is not installed here", hint="on Debian and Ubuntu: apt install openssh-client")
+    path = str(known_hosts or known_hosts_file()).replace("%", "%%")
+    checking = "accept-new" if accept_new else "yes"
+    options = [
+        f'UserKnownHostsFile="{path}"', "GlobalKnownHostsFile=/dev/null", f"StrictHostKeyChecking={checking}",
+        "HashKnownHosts=no", "ServerAliveInterval=5", "ServerAliveCountMax=3", "ConnectTimeout=10",
+    ]  # fmt: skip
+    words = [program, *(word for one in options for word in ("-o", one)), "-p", str(host.port)]
+    if login.key_file is not None:
+        words += ["-i", str(login.key_file), "-o", "IdentitiesOnly=yes"]
+    return [*words, f"{host.user}@{host.address}"]

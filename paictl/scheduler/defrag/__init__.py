@@ -5,9 +5,8 @@ package knows neither clocks nor clusters: what a gang loses by a move is a numb
 """
 
 from paictl.scheduler.defrag.checking import why_outrun
-from paictl.scheduler.defrag.model import GangMove, NoRoom, Obstacle, RoomPlan, RoomRequest, RunningGang
+from paictl.scheduler.defrag.model import GangMove, NoRoom, Obstacle, RoomPlan, RoomRequest, RunningGang, weight_of
 from paictl.scheduler.defrag.planner import find_room
-from paictl.scheduler.defrag.weights import weight_of
 
 __all__ = [
     "GangMove",

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 from paictl.scheduler import repair, transitions
 from paictl.scheduler.decision import Bind, Wait
-from paictl.scheduler.explain.changes import changes
+from paictl.scheduler.explain.changes import changes, smaller
 from paictl.scheduler.explain.data import ChangeKind, Explanation, PodVerdict
 from paictl.scheduler.explain.scratch import Scratch, outcome, outcome_of
-from paictl.scheduler.explain.sizes import smaller
 from paictl.scheduler.explain.survey import report, survey
 from paictl.scheduler.groups import GroupState
 from paictl.scheduler.placement.search import candidate_views

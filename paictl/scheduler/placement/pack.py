@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from paictl.cells.ids import C, PhysicalCell
     from paictl.scheduler.views import NodeIndex, PriorityView
 
+
 Step = dict[int, int]
 """Nodes of equal rank in the walk, as a set of slots by number of leaves free for the request."""
 
@@ -71,3 +72,24 @@ def _fitting(step: Step, need: int) -> int:
         if free >= need:
             found |= slots
     return found
+
+
+def choose(candidates: Sequence[int], number: int, sizes: Sequence[int]) -> list[int]:
+    """Pick `number` of the candidate leaves, given as positions 0.. within their node.
+
+    `candidates` are in order of preference; `sizes` are the leaves of a cell at each level from 1 to the node's.
+    Among the sets with the lowest common ancestor the lexicographically first in candidate order comes back.
+    There must be enough candidates.
+    """
+    if number == 1:
+        return [candidates[0]]
+    for size in sizes:
+        if size < number:
+            continue
+        below: dict[int, list[int]] = {}
+        for position in candidates:
+            below.setdefault(position // size, []).append(position)
+        for found in below.values():  # in order of their first candidate
+            if len(found) >= number:
+                return found[:number]
+    raise ValueError(f"{number} of {len(candidates)} candidates do not fit one node")

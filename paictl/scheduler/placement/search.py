@@ -9,9 +9,8 @@ from paictl.scheduler.binding import UNBOUND
 from paictl.scheduler.decision import Failure, Placed, Placement, RejectedView
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.occupancy import OPPORTUNISTIC
-from paictl.scheduler.placement.affinity import choose
 from paictl.scheduler.placement.mapping import Mapped, map_leaves
-from paictl.scheduler.placement.pack import idle_steps, opportunistic_steps, pack, preempting_steps
+from paictl.scheduler.placement.pack import choose, idle_steps, opportunistic_steps, pack, preempting_steps
 from paictl.scheduler.transitions import lazy_preempt
 
 if TYPE_CHECKING:

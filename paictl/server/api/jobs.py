@@ -19,11 +19,9 @@ from paictl.i18n import text
 from paictl.operate import explaining
 from paictl.operate.jobfiles import findings, job_in_text
 from paictl.server.api import jobviews
-from paictl.server.calls import Answer, ApiError, Call, bad, json_answer, said
-from paictl.server.errors import problem_data
+from paictl.server.calls import Answer, ApiError, Call, bad, json_answer, problem_data, said
 from paictl.server.routing import Access, Operation, Route
-from paictl.server.submitting import request_for
-from paictl.server.tenants import Tenants
+from paictl.server.tenants import Tenants, request_for
 
 YAML: Final = 512 * 1024
 """Bytes of a job."""

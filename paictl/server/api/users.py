@@ -10,8 +10,7 @@ from paictl.cluster.accounts import Account, LastAdministratorError
 from paictl.cluster.interface import ClusterError, ConflictError, UnreachableError
 from paictl.i18n import text
 from paictl.operate.users import accounts
-from paictl.server.calls import Answer, ApiError, Call, bad, json_answer, said
-from paictl.server.errors import answer_to
+from paictl.server.calls import Answer, ApiError, Call, answer_to, bad, json_answer, said
 from paictl.server.routing import Access, Operation, Route
 from paictl.server.signing import SignIns
 

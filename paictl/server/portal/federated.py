@@ -11,9 +11,8 @@ from typing import Final
 from paictl.errors import PaictlError
 from paictl.i18n import text
 from paictl.operate.users.tokens import SPANS, TokenKind, issue
-from paictl.server.calls import Answer, ApiError, Call, redirect
+from paictl.server.calls import Answer, ApiError, Call, answer_to, redirect
 from paictl.server.credentials import begun_cookie, begun_cookie_name, session_cookie
-from paictl.server.errors import answer_to
 from paictl.server.federation import BEGUN, Federation, packed, too_late, unpacked
 from paictl.server.portal.rendering import local_address, page
 from paictl.server.routing import Access, Operation, Route

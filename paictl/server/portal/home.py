@@ -9,8 +9,7 @@ from paictl.cluster.jobpages import JobOrder, JobQuery, page_of
 from paictl.cluster.picture import Picture
 from paictl.scheduler.groups import Hold
 from paictl.server.calls import Answer, Call
-from paictl.server.portal.rendering import fragment, page, prepare
-from paictl.server.portal.showing import path_of
+from paictl.server.portal.rendering import fragment, page, path_of, prepare
 from paictl.server.portal.usage import HEIGHT, WIDTH, UsageHistory
 from paictl.server.portal.why import explained
 from paictl.server.routing import Access, Operation, Route

@@ -14,8 +14,7 @@ from paictl.cluster.timeline import timeline
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.server.calls import Answer, Call, redirect
-from paictl.server.portal.rendering import fragment, page
-from paictl.server.portal.showing import MOST_SHOWN, path_of
+from paictl.server.portal.rendering import MOST_SHOWN, fragment, page, path_of
 from paictl.server.portal.why import explained
 from paictl.server.routing import Access, Operation, Route
 from paictl.server.tenants import Tenants

@@ -7,8 +7,7 @@ from typing import Any, Final
 from paictl.cluster.interface import JobState
 from paictl.cluster.jobpages import JobQuery, page_of
 from paictl.server.calls import Answer, Call
-from paictl.server.portal.rendering import fragment, page
-from paictl.server.portal.showing import address, all_vcs, number_in, paging, path_of
+from paictl.server.portal.rendering import address, all_vcs, fragment, number_in, page, paging, path_of
 from paictl.server.routing import Access, Operation, Route
 from paictl.server.tenants import Tenants
 

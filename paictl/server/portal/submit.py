@@ -22,13 +22,10 @@ from paictl.operate import explaining
 from paictl.operate.cloning import free_name
 from paictl.operate.errors import RefusedFilesError
 from paictl.operate.jobfiles import job_in_text
-from paictl.server.calls import Answer, ApiError, Call, json_answer, redirect
-from paictl.server.errors import answer_to, problem_data
-from paictl.server.portal.rendering import page
-from paictl.server.portal.showing import granted, path_of
+from paictl.server.calls import Answer, ApiError, Call, answer_to, json_answer, problem_data, redirect
+from paictl.server.portal.rendering import granted, page, path_of
 from paictl.server.routing import Access, Operation, Route
-from paictl.server.submitting import request_for
-from paictl.server.tenants import Tenants
+from paictl.server.tenants import Tenants, request_for
 from paictl.workload.job import PRIORITIES
 
 SIZE: Final = 512 * 1024

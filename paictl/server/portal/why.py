@@ -12,7 +12,7 @@ from paictl.cluster.interface import JobState, JobView, Port
 from paictl.cluster.picture import ChainPicture, Picture
 from paictl.cluster.scheduling import JobExplanation, JobSituation
 from paictl.cluster.startwaits import start_lines
-from paictl.cluster.windowwaits import closing_lines
+from paictl.cluster.whywaits import closing_lines
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import Text, text
@@ -22,8 +22,7 @@ from paictl.scheduler.explain.data import Change, ChangeKind, ChangeOutcome, Hol
 from paictl.scheduler.occupancy import OPPORTUNISTIC
 from paictl.server.calls import Answer, Call
 from paictl.server.portal.cells import DrawnChain, PictureMarks, drawn
-from paictl.server.portal.rendering import fragment, of_commands, page
-from paictl.server.portal.showing import address, number_in, path_of
+from paictl.server.portal.rendering import address, fragment, number_in, of_commands, page, path_of
 from paictl.server.routing import Access, Operation, Route
 from paictl.server.tenants import Tenants
 from paictl.workload.job import PRIORITIES

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 from paictl.sim.cluster import Cluster, Devices
 from paictl.sim.placement.base import Placer
 from paictl.sim.placement.nodes import NodeBook, NodePool
@@ -57,3 +59,38 @@ class Consolidate(Placer):
         """These very devices."""
         self.free -= len(devices)
         self.book.claim(devices)
+
+
+class Skew(Consolidate):
+    """Skew above `limit`: on the fewest machines, and such gangs wait for them; all others fill fragments.
+
+    The policy must know SKEW.
+    """
+
+    id = "skew"
+
+    def __init__(self, cluster: Cluster, limit: float) -> None:
+        super().__init__(cluster)
+        self.limit = limit
+
+    def group(self, job: JobView) -> Hashable:
+        """Those who must be together and those who need not wait apart from each other."""
+        return job.gpu_type, job.skew > self.limit
+
+    def take(self, job: JobView, number: int) -> Devices | None:
+        """Together, or wherever there is something left."""
+        if job.skew > self.limit:
+            return super().take(job, number)
+        for pool in self.book.pools_for(job.gpu_type):
+            if pool.free >= number:
+                return self._fragments(pool, number)
+        return None
+
+    def _fragments(self, pool: NodePool, number: int) -> Devices:
+        """From the machines with the fewest free devices, so that whole ones stay whole."""
+        taken: list[int] = []
+        self.free -= number
+        while len(taken) < number:
+            node = next(row[0] for row in pool.by_free[1:] if row)
+            taken += self.book.take(node, min(number - len(taken), len(self.book.free_on(node))))
+        return tuple(sorted(taken))

@@ -11,7 +11,7 @@ from paictl.sim.actions import Colocate, Preempt, Start, Trigger
 from paictl.sim.cluster import Devices
 from paictl.sim.dice import Dice
 from paictl.sim.knowledge import Knowledge
-from paictl.sim.placement.pools import TypedPools
+from paictl.sim.placement.nodes import TypedPools
 from paictl.sim.policies.base import Parameters, Policy, Setup
 from paictl.sim.policies.parameters import Span, parameter
 from paictl.sim.programs.first_come import FirstCome

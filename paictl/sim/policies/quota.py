@@ -5,7 +5,7 @@ from __future__ import annotations
 from paictl.sim.actions import Start
 from paictl.sim.cluster import Devices
 from paictl.sim.placement.base import Placer
-from paictl.sim.placement.best_fit import BestFit
+from paictl.sim.placement.count import BestFit
 from paictl.sim.policies.base import Setup
 from paictl.sim.policies.queue import Queue
 from paictl.sim.view import JobView

@@ -13,7 +13,7 @@ from paictl.frozen import frozen
 from paictl.sim.actions import Colocate, Preempt, Start, Trigger
 from paictl.sim.cluster import Devices
 from paictl.sim.knowledge import Knowledge
-from paictl.sim.placement.pools import TypedPools
+from paictl.sim.placement.nodes import TypedPools
 from paictl.sim.policies.base import Parameters, Policy, Setup
 from paictl.sim.policies.parameters import Span, parameter
 from paictl.sim.policies.training import Training, seconds_done, training

@@ -7,7 +7,7 @@ from typing import Literal
 from paictl.frozen import frozen
 from paictl.sim.knowledge import Knowledge
 from paictl.sim.placement.base import Placer
-from paictl.sim.placement.skew import Skew
+from paictl.sim.placement.consolidate import Skew
 from paictl.sim.policies.las import Las, LasParameters
 from paictl.sim.policies.parameters import parameter
 

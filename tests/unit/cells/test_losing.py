@@ -6,7 +6,7 @@ from itertools import combinations
 
 import pytest
 
-from paictl.cells.losing import cells_at_risk
+from paictl.cells.quota import cells_at_risk
 from paictl.cells.spec import ClusterSpec
 from paictl.cluster.configured import ConfigSnapshot
 from paictl.cluster.presets import PRESETS, preset_files

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from paictl.cli import app as app_module
-from paictl.cli import crashlog
+from paictl.cli import logfile
 from paictl.cli.command import without_globals
 from paictl.cli.settings import settings
 from paictl.errors import PaictlError
@@ -110,12 +110,12 @@ def test_an_internal_error_is_called_one_and_kept(
 
     monkeypatch.setattr(app_module, "write", broken)
     monkeypatch.setenv("PAICTL_STATE", str(tmp_path / "state"))
-    for _ in range(crashlog.KEPT + 2):
+    for _ in range(logfile.REPORTS_KEPT + 2):
         done = paictl("version")
     assert done.code == 2
     assert "internal error: RuntimeError: boom" in done.err
     kept = sorted((tmp_path / "state" / "crashes").iterdir())
-    assert len(kept) == crashlog.KEPT
+    assert len(kept) == logfile.REPORTS_KEPT
     assert str(kept[-1]) in done.err.replace("\n", "")
     assert kept[-1].stat().st_mode & 0o777 == 0o600
     report = kept[-1].read_text()

@@ -16,7 +16,7 @@ from paictl.cluster.embedded.cluster import EmbeddedCluster
 from paictl.cluster.machines import machines_in
 from paictl.cluster.presets import preset_files
 from paictl.cluster.registry import Pinned
-from paictl.config.pushing.fileset import seal_files
+from paictl.config.pushing.push import seal_files
 from paictl.lab.site import renamed
 from paictl.service.catalogue import load_catalogue
 from paictl.units import Millis

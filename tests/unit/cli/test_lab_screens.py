@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from paictl.cli.lab.prompt import with_prompt
+from paictl.cli.lab.shell import with_prompt
 from paictl.cli.paragraphs import wrapped
 from paictl.lab.glossary import read_glossary
 from tests.conftest import ROOT

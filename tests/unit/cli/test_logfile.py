@@ -64,7 +64,7 @@ def test_it_stays_small_and_the_newest_records_survive(monkeypatch: pytest.Monke
     for number in range(200):
         assert logfile.note_failure([f"n{number}"], 2, PaictlError("x" * 50), 0.0) is not None
     files = sorted(log_file().parent.iterdir())
-    assert [file.name for file in files] == ["paictl.log", *(f"paictl.log.{n + 1}" for n in range(logfile.KEPT))]
+    assert [file.name for file in files] == ["paictl.log", *(f"paictl.log.{n + 1}" for n in range(logfile.LOGS_KEPT))]
     assert all(file.stat().st_size <= 2000 for file in files)
     kept = "".join(file.read_text() for file in [*reversed(files[1:]), files[0]])
     numbers = [int(line.rpartition(" n")[2]) for line in kept.splitlines() if ": paictl n" in line]

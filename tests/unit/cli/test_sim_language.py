@@ -16,8 +16,7 @@ from paictl.cli.sim.shared import ROWS
 from paictl.i18n import catalogue, in_language
 from paictl.sim.generate import MIXES
 from paictl.sim.knowledge import Knowledge
-from paictl.sim.page import page
-from paictl.sim.pagewords import PAGE_WORDS
+from paictl.sim.page import PAGE_WORDS, page
 from paictl.sim.policies.parameters import described
 from paictl.sim.policies.table import POLICIES, policy_class
 from paictl.sim.report import compared

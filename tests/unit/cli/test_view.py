@@ -17,8 +17,7 @@ from rich.cells import cell_len
 from paictl.cli.cluster import view
 from paictl.cli.cluster.picture.by import By
 from paictl.cli.cluster.picture.lines import picture_lines
-from paictl.cli.cluster.picture.marks import marks
-from paictl.cli.cluster.picture.text import cut, flow
+from paictl.cli.cluster.picture.marks import cut, flow, marks
 from paictl.cli.segments import Line
 from paictl.cli.settings import settings
 from paictl.cluster.interface import JobState, JobView, NodeChange

@@ -15,7 +15,7 @@ from paictl.cluster.kubernetes.names import JOBS_NAMESPACE, NAMESPACE
 from paictl.cluster.manifests.context import Renderer, RenderInputs
 from paictl.cluster.manifests.templating import Manifest
 from paictl.cluster.presets import preset_files
-from paictl.config.pushing.fileset import seal_files, secrets_of
+from paictl.config.pushing.push import seal_files, secrets_of
 from tests.conftest import ROOT
 
 Json = dict[str, Any]

@@ -14,7 +14,7 @@ import yaml
 
 from paictl.cluster.kubernetes.names import JOBS_NAMESPACE, NAMESPACE
 from paictl.config.linting.validate import validate
-from paictl.config.models.images import load_images
+from paictl.config.models.services import load_images
 from paictl.config.reading.load import load_memory
 from tests.conftest import ROOT
 from tests.unit.cluster.catalogue import (

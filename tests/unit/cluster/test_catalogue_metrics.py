@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterator, Mapping
 
 from paictl.cluster.kubernetes.names import NAMESPACE
-from paictl.extender.service import ExtenderService
-from paictl.placer.service import PlacerService
+from paictl.extender.server import ExtenderService
+from paictl.placer.term import PlacerService
 from tests.conftest import ROOT
 from tests.unit.cluster.catalogue import (
     KINDS_WITH_PODS,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from paictl.cluster.pods.feasibility import excluded, node_facts, obstacle, pod_demand, requests_of
-from paictl.cluster.pods.usage import NodeUsage
+from paictl.cluster.pods.nodes import NodeUsage
 
 Json = dict[str, Any]
 GPU = "nvidia.com/gpu"

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from paictl.cluster.manifests.images import ImageReferences
-from paictl.config.models.images import load_images
+from paictl.cluster.manifests.context import ImageReferences
+from paictl.config.models.services import load_images
 
 
 def images_of(services: dict[str, Any], version: str) -> ImageReferences:

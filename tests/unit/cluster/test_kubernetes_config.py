@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paictl.cluster.interface import ClusterError, ConfigVersion, ConflictError, UnreachableError
-from paictl.cluster.kubernetes import head as heads
 from paictl.cluster.kubernetes import pieces
+from paictl.cluster.kubernetes import store as heads
 from paictl.cluster.kubernetes.cluster import KubernetesCluster
 from paictl.cluster.kubernetes.pieces import pack, unpack
-from paictl.config.pushing.fileset import seal_files, secrets_of
+from paictl.config.pushing.push import seal_files, secrets_of
 from paictl.remote.kube.client import KubeError, NoAnswerError
 from tests.unit.cluster.fakekube import FakeKube
 

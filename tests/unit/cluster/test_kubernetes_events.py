@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from paictl.cluster.eventtext import detail
-from paictl.cluster.kubernetes.jobevents import events_of
+from paictl.cluster.kubernetes.jobviews import events_of
 from paictl.cluster.kubernetes.paijob.record import AttemptLine, JobRecord, LastRun, Place
 from paictl.cluster.kubernetes.paijob.resource import PaiJob
 from paictl.cluster.kubernetes.paijob.seen import PodSeen, read_pod

@@ -8,12 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paictl.cluster.kubernetes.services.additions import additions, removal
 from paictl.cluster.kubernetes.services.applying import Applier, _refusal, workloads_first
-from paictl.cluster.kubernetes.services.drift import drift_of
+from paictl.cluster.kubernetes.services.drift import additions, drift_of, removal
 from paictl.cluster.kubernetes.services.here import note_images, noted_images
-from paictl.cluster.kubernetes.services.kinds import Kinds, rank_of
-from paictl.cluster.kubernetes.services.marking import digest_of, marked
+from paictl.cluster.kubernetes.services.kinds import Kinds, digest_of, marked, rank_of
 from paictl.cluster.kubernetes.services.record import Item, ServiceRecord
 from paictl.cluster.kubernetes.services.workloads import is_ready, why
 from paictl.cluster.values import ClusterError, ConflictError

@@ -9,9 +9,8 @@ import pytest
 
 from paictl.cluster.interface import ClusterError
 from paictl.cluster.kubernetes.cluster import KubernetesCluster
-from paictl.cluster.maintenance import WindowRequest
+from paictl.cluster.maintenance import NAME, WindowRequest
 from paictl.cluster.presets import preset_files
-from paictl.cluster.windowobject import NAME
 from paictl.errors import PaictlError
 from paictl.units import Millis
 from paictl.workload.windows import WindowError, Windows

@@ -10,11 +10,10 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paictl.cluster.manifests.context import Renderer, RenderInputs, merged
-from paictl.cluster.manifests.images import ImageReferences
+from paictl.cluster.manifests.context import ImageReferences, Renderer, RenderInputs, merged
 from paictl.cluster.manifests.templating import Manifest, TemplateError, render_folder
 from paictl.cluster.presets import preset_files
-from paictl.config.pushing.fileset import seal_files, secrets_of
+from paictl.config.pushing.push import seal_files, secrets_of
 from paictl.errors import PaictlError
 
 SERVICES = "services-configuration.yaml"

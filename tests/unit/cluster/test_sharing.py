@@ -10,7 +10,7 @@ import pytest
 from paictl.cluster.interface import FOREVER, ClusterError, JobRequest, JobState, NodeChange
 from paictl.operate.explaining import lines
 from paictl.units import Millis
-from paictl.workload.monthuse import month_of
+from paictl.workload.budgets import month_of
 from paictl.workload.usage import UsageKind
 from tests.unit.cluster.conftest import MINUTE, Bench, MakeBench
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paictl.cluster.kubernetes.services.tainting import TAINTS, Taint, tainted, taints_of
-from paictl.cluster.manifests.taints import taints_by_host
+from paictl.cluster.manifests.context import taints_by_host
 
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 

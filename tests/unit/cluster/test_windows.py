@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from paictl.cells.losing import cells_at_risk
+from paictl.cells.quota import cells_at_risk
 from paictl.cluster.configured import ConfigSnapshot
 from paictl.cluster.interface import JobRequest, MaintenanceWindow
 from paictl.cluster.maintenance import WindowRequest, outlook

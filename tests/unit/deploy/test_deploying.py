@@ -14,14 +14,14 @@ from paictl.cluster.interface import Cluster
 from paictl.cluster.kubernetes.names import JOBS_NAMESPACE, NAMESPACE
 from paictl.cluster.manifests.context import Renderer, RenderInputs, lacking
 from paictl.cluster.presets import preset_files
-from paictl.config.models.images import load_images
-from paictl.config.pushing.fileset import seal_files
+from paictl.config.models.services import load_images
+from paictl.config.pushing.push import seal_files
 from paictl.deploy.facts import HostFacts
 from paictl.deploy.inventory import Machine, Role
 from paictl.errors import PaictlError
 from paictl.operate.deploying import address_of, judge_room
 from paictl.operate.services import LeftOut, left_out
-from paictl.operate.users.bootstrap import named_administrator
+from paictl.operate.users.accounts import named_administrator
 from paictl.service.catalogue import load_catalogue
 from tests.unit.deploy.preflight.test_checks import facts
 

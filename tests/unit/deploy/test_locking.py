@@ -19,7 +19,7 @@ from paictl.deploy.inventory import Machine, Role
 from paictl.deploy.locking import LockHolder, holder, holder_from, locked, refuse_locked
 from paictl.deploy.site import DeployError
 from paictl.errors import ExitCode
-from paictl.remote.ansible.outcome import HostOutcome, PlaybookResult, TaskEvent, TaskEventKind
+from paictl.remote.ansible.collecting import HostOutcome, PlaybookResult, TaskEvent, TaskEventKind
 from paictl.remote.inventory import Inventory
 from tests.unit.deploy.loading import load
 from tests.unit.deploy.test_desired import deployment

@@ -10,9 +10,8 @@ import pytest
 
 from paictl.deploy import backup as saving
 from paictl.deploy import restore as restoring
-from paictl.deploy.archive import SNAPSHOT, Backup, BackupManifest, read_backup
+from paictl.deploy.archive import SNAPSHOT, Backup, BackupManifest, Masters, read_backup
 from paictl.deploy.backup import PushedConfig, backup, place_of
-from paictl.deploy.masters import Masters
 from paictl.deploy.restore import OtherClusterError, check_name, judge, loss_since
 from paictl.deploy.site import DeployError
 from paictl.errors import ExitCode, PaictlError

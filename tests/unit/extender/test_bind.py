@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from paictl.doors.binding import not_bound
+from paictl.doors.binder import not_bound
 from paictl.doors.table import pod_ref
 from paictl.extender.verbs import bind, requested
 from paictl.extender.wire import BindArgs

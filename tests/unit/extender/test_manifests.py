@@ -11,12 +11,12 @@ import pytest
 import yaml
 
 from paictl.cluster.kubernetes.names import NAMESPACE
+from paictl.cluster.maintenance import NAME as WINDOWS
 from paictl.cluster.manifests.certificates import CertificateSet
-from paictl.cluster.windowobject import NAME as WINDOWS
 from paictl.doors.manifests import Choices, objects, scheduler_configuration, to_yaml
 from paictl.errors import PaictlError
 from paictl.scheduler.wire import ENABLE
-from paictl.workload.devices import DEVICES
+from paictl.workload.sku import DEVICES
 
 
 def made(**choices: Any) -> dict[tuple[str, str], Any]:

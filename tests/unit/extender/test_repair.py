@@ -9,11 +9,11 @@ import pytest
 from paictl.cluster.pods.labels import Rules
 from paictl.cluster.pods.nodes import NodeStatus
 from paictl.doors.core import DoorOptions
+from paictl.doors.gangs import AFTER
 from paictl.doors.metrics import DoorMetrics
-from paictl.doors.repairing import AFTER
 from paictl.remote.kube.client import Json
+from paictl.workload.devicelimits import Spare, Spares
 from paictl.workload.sharing import Sharing
-from paictl.workload.spares import Spare, Spares
 from tests.unit.extender.conftest import NODES, spec
 from tests.unit.extender.harness import Harness, gang
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from paictl.doors.cells import count
+from paictl.doors.metrics import count
 from tests.unit.extender.conftest import NODES, spec
 from tests.unit.extender.harness import Caller, Harness, gang, served
 

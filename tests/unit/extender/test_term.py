@@ -25,7 +25,7 @@ from paictl.doors.service import DoorSettings
 from paictl.doors.table import PodRef
 from paictl.doors.term import LeaderTerm
 from paictl.errors import PaictlError
-from paictl.extender.service import ExtenderService
+from paictl.extender.server import ExtenderService
 from paictl.remote.kube.client import Json, KubeError, NoAnswerError
 from paictl.remote.kube.events import NewEvent, PodReference
 from paictl.remote.kube.informer import InformerTimes

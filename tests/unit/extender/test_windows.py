@@ -6,8 +6,7 @@ from datetime import datetime
 
 import pytest
 
-from paictl.cluster.maintenance import windows_text
-from paictl.cluster.windowobject import KEY
+from paictl.cluster.maintenance import KEY, windows_text
 from paictl.doors import housekeeping, views
 from paictl.doors.metrics import DoorMetrics
 from paictl.remote.kube.client import Json, KubeError

@@ -24,8 +24,8 @@ from paictl.lab.classroom import (
     numbered,
     students_from,
 )
-from paictl.lab.errors import LabError
 from paictl.lab.manifest import find_lab
+from paictl.lab.messages import LabError
 from paictl.lab.report.content import Author, make_report
 from paictl.lab.report.files import rendered
 from paictl.lab.visitor import Visitor

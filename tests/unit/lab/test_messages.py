@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from paictl.cluster.interface import EventKind
-from paictl.lab.errors import LabError
-from paictl.lab.messages import LANGUAGES, Message, catalogue, joined, literal, message, message_from, say
+from paictl.lab.messages import LANGUAGES, LabError, Message, catalogue, joined, literal, message, message_from, say
 from tests.conftest import ROOT
 
 SOURCES = [

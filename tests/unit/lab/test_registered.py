@@ -16,14 +16,14 @@ from paictl.cluster.interface import ClusterError, JobState, NodeChange
 from paictl.cluster.machines import machines_in
 from paictl.cluster.presets import LAYOUT, SERVICES, preset_files
 from paictl.cluster.targets import bind, bound_to, chosen_name
-from paictl.config.pushing.fileset import seal_files
+from paictl.config.pushing.push import seal_files
 from paictl.errors import PaictlError
 from paictl.lab import registered
 from paictl.lab.actions import prepare
 from paictl.lab.checks import judge
-from paictl.lab.errors import LabError
 from paictl.lab.fitting import session_for
 from paictl.lab.manifest import Check, find_lab
+from paictl.lab.messages import LabError
 from paictl.lab.session import Session
 from paictl.lab.site import LabSite, chosen_nodes, renamed, site_from
 from paictl.operate import jobs

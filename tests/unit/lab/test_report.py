@@ -16,8 +16,7 @@ from paictl.lab.report.content import Author, Report, clock_of, digest_of, make_
 from paictl.lab.report.files import FORMS, check_file, check_form, rendered
 from paictl.lab.report.markdown import markdown
 from paictl.lab.report.page import page
-from paictl.lab.report.phrases import finding_text
-from paictl.lab.report.tables import job_rows
+from paictl.lab.report.phrases import finding_text, job_rows
 from paictl.lab.report.timeline import drawn, lines_of, svg
 from tests.unit.lab.conftest import Begin
 

@@ -12,9 +12,9 @@ from paictl.cli.lab.shown import ways_on
 from paictl.errors import PaictlError
 from paictl.lab import commandlog
 from paictl.lab.actions import Runner
-from paictl.lab.errors import LabError
 from paictl.lab.judging import CheckStatus, judged
 from paictl.lab.manifest import Act, all_labs, find_lab, read_lab
+from paictl.lab.messages import LabError
 from paictl.lab.progress import ProgressFile
 from paictl.lab.session import Session
 from tests.conftest import ROOT

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from paictl.cluster.maintenance import windows_text
-from paictl.cluster.windowobject import KEY
+from paictl.cluster.maintenance import KEY, windows_text
 from paictl.units import Millis
 from paictl.workload.windows import Window, Windows
 from tests.unit.extender.harness import gang

@@ -17,8 +17,7 @@ from paictl.errors import PaictlError
 from paictl.plan import events
 from paictl.plan.events import Event, PhaseBlocked, PhaseSaid, PhaseSkipped, RunBegan, RunEnded
 from paictl.plan.folder import EVENTS, RUN, begin_run, forget_runs, unfinished_run
-from paictl.plan.phase import Phase, Tell
-from paictl.plan.run import PhaseStatus, carry_out
+from paictl.plan.run import Phase, PhaseStatus, Tell, carry_out
 
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
 

@@ -12,13 +12,11 @@ from typing import Any
 import pytest
 import yaml
 
-from paictl.remote.ansible.collecting import Collector, hint_for, reason
+from paictl.remote.ansible.collecting import Collector, TaskEvent, TaskEventKind, hint_for, reason
 from paictl.remote.ansible.environment import requirements_file
-from paictl.remote.ansible.outcome import TaskEvent, TaskEventKind
 from paictl.remote.ansible.run import _yaml_of_secrets, inventory_data, ssh_arguments
 from paictl.remote.inventory import Host, Inventory, Login
-from paictl.remote.private import MARK, private_folder, write_private
-from paictl.remote.processes import end_marked, marked
+from paictl.remote.private import MARK, end_marked, marked, private_folder, write_private
 
 INVENTORY = Inventory((Host("a", "10.0.0.1", "ops", 2222, ("master",), {"x": 1}), Host("b", "10.0.0.2")), Login("pw"))
 
@@ -166,7 +164,7 @@ def test_what_a_killed_run_left_is_removed_by_the_next_one(tmp_path: Path, monke
     program = (
         "import os, subprocess, sys\n"
         "from paictl.remote.private import MARK, private_folder, write_private\n"
-        "from paictl.remote.processes import marked\n"
+        "from paictl.remote.private import marked\n"
         "with private_folder() as folder:\n"
         "    write_private(folder / 'secret', 'x')\n"
         "    env = {**os.environ, MARK: str(folder)}\n"

@@ -10,8 +10,7 @@ from cryptography.hazmat.primitives import hashes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paictl.remote.oidc.signatures import B, G, N, P, is_signed_by
-from paictl.remote.oidc.tokens import Expected, TokenError, looks_like_token, read, verified
+from paictl.remote.oidc.tokens import B, Expected, G, N, P, TokenError, is_signed_by, looks_like_token, read, verified
 from tests.unit.server.provider import EcKey, RsaKey, encoded, token
 
 NOW = 1_700_000_000.0

@@ -15,12 +15,10 @@ import paramiko
 import pytest
 
 from paictl.errors import ExitCode, PaictlError
-from paictl.remote.hostkeys import HostKey, remember
-from paictl.remote.inventory import Host, Inventory, Login
+from paictl.remote.inventory import Host, HostKey, Inventory, Login, remember
 from paictl.remote.ssh.fleet import CommandOptions, Fleet, Listener
-from paictl.remote.ssh.link import SshOptions
+from paictl.remote.ssh.link import SshOptions, shell_command
 from paictl.remote.ssh.results import CommandStatus, HostResult, exit_code
-from paictl.remote.ssh.shell import shell_command
 from tests.unit.remote.sshd import PASSWORD, USER, Server, server
 
 

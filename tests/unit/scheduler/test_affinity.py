@@ -6,7 +6,7 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paictl.scheduler.placement.affinity import choose
+from paictl.scheduler.placement.pack import choose
 
 
 def level_of(leaves: Iterable[int], sizes: list[int]) -> int:

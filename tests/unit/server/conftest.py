@@ -17,8 +17,8 @@ from paictl.cluster.embedded.cluster import EmbeddedCluster
 from paictl.operate.users import passwords
 from paictl.operate.users.accounts import NewUser, add
 from paictl.server.app import ServerApp
-from paictl.server.routes import routes
 from paictl.server.routing import Router
+from paictl.server.serving import routes
 from paictl.server.workers import Workers
 from tests.contract.conftest import embedded
 

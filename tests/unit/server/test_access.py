@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from paictl.server.routes import routes
 from paictl.server.routing import Access, Route, Router
+from paictl.server.serving import routes
 from tests.unit.server.conftest import Server
 
 ROUTES = routes()

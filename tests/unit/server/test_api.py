@@ -15,7 +15,7 @@ from paictl.cluster.maintenance import WindowRequest
 from paictl.i18n import catalogue
 from paictl.operate.users import passwords
 from paictl.server.openapi import description
-from paictl.server.routes import routes
+from paictl.server.serving import routes
 from paictl.units import Millis
 from tests.conftest import ROOT
 from tests.unit.server.conftest import PASSWORD, Reply, Server

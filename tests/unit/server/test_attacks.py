@@ -22,9 +22,9 @@ from paictl.operate.users.tokens import TokenKind, caller_of, digest_of, issue, 
 from paictl.server import credentials
 from paictl.server.app import ServerApp
 from paictl.server.calls import Answer, Call
-from paictl.server.limits import PER_ADDRESS, PER_PAIR, WINDOW, SignInLimits
-from paictl.server.routes import routes
 from paictl.server.routing import Access, Operation, Route, Router
+from paictl.server.serving import routes
+from paictl.server.signing import PER_ADDRESS, PER_PAIR, WINDOW, SignInLimits
 from tests.unit.server.conftest import PASSWORD, Server
 from tests.unit.server.test_api import JOB, submit
 
@@ -197,7 +197,7 @@ def test_one_user_is_tried_a_few_times_from_one_address_and_others_sign_in_still
 def test_limits_pass_and_their_memory_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
     limits = SignInLimits(lambda: now[0])
-    monkeypatch.setattr("paictl.server.limits.REMEMBERED", 50)
+    monkeypatch.setattr("paictl.server.signing.REMEMBERED", 50)
     for number in range(PER_PAIR):
         limits.begin("ann", f"10.0.0.{number // PER_PAIR}")
     with pytest.raises(Exception, match="wait 300 s"):

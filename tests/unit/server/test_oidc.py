@@ -18,8 +18,8 @@ from paictl.operate.users import devicecode
 from paictl.operate.users.devicecode import sign_in
 from paictl.server.app import ServerApp
 from paictl.server.federation import Federation
-from paictl.server.routes import routes
 from paictl.server.routing import Router
+from paictl.server.serving import routes
 from tests.unit.server.conftest import Reply, Server
 from tests.unit.server.provider import EcKey, FakeProvider, RsaKey, providing
 

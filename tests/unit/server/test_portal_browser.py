@@ -16,8 +16,8 @@ from paictl.cluster.interface import FOREVER, JobRequest, JobState
 from paictl.operate.users import passwords
 from paictl.operate.users.accounts import NewUser, add
 from paictl.server.app import ServerApp
-from paictl.server.routes import routes
 from paictl.server.routing import Router
+from paictl.server.serving import routes
 from paictl.server.workers import Workers
 from paictl.units import Millis
 from tests.browser import CHROMIUM, Page, browser, click, fill, reads

@@ -12,8 +12,7 @@ import pytest
 from paictl.cluster.interface import ClusterError, Event, EventKind
 from paictl.cluster.jobpages import FollowsJobs
 from paictl.errors import PaictlError
-from paictl.server.portal.remembered import Remembered
-from paictl.server.portal.usage import UsageHistory
+from paictl.server.portal.usage import Remembered, UsageHistory
 
 BEGIN = datetime(2026, 1, 5, tzinfo=UTC)
 

@@ -15,9 +15,8 @@ from paictl.operate.services import prepare
 from paictl.plan.events import Event, PhaseSaid
 from paictl.service.carry_out import NotReadyError, Patience, SharedPoll, carry_out, wait_ready, wait_stopped
 from paictl.service.catalogue import load_catalogue
-from paictl.service.live import losses_on, observe, readers_of
 from paictl.service.plan import Action, ServiceRequest, ServiceState, make_plan
-from paictl.service.readiness import readiness_of
+from paictl.service.readiness import losses_on, observe, readers_of, readiness_of
 
 CATALOGUE = load_catalogue()
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)

@@ -13,10 +13,10 @@ import pytest
 
 from paictl.cli.main import run as paictl
 from paictl.sim.cluster import homogeneous
+from paictl.sim.exports import sweep_svg
 from paictl.sim.kept import KeptRuns, RunRequest
 from paictl.sim.metrics import figures
 from paictl.sim.parallel import play
-from paictl.sim.plot import sweep_svg
 from paictl.sim.policies.parameters import ParameterError
 from paictl.sim.simulate import LOOK, simulate
 from paictl.sim.sweep import SweepRun, estimate, expanded, planned, seeds_of, settings, sweep_csv, sweep_data, swept

@@ -11,8 +11,7 @@ import pytest
 from paictl.errors import PaictlError
 from paictl.scheduler.request import PodRequest
 from paictl.units import Millis
-from paictl.workload.budgets import BudgetLevel, Budgets, OverBudget, UsageBudget, next_month
-from paictl.workload.monthuse import MonthUse, month_of
+from paictl.workload.budgets import BudgetLevel, Budgets, MonthUse, OverBudget, UsageBudget, month_of, next_month
 from paictl.workload.sharing import Sharing, SharingUse, read_sharing
 from paictl.workload.usage import Holding, UsageLedger
 

@@ -14,14 +14,29 @@ from typing import Final
 from rich.cells import cell_len
 
 from paictl.cli.cluster.picture.by import By
-from paictl.cli.cluster.picture.marks import BAD, BAD_STYLE, FREE, OTHER, RESERVED, RESERVED_STYLE, RESERVING, Marks
+from paictl.cli.cluster.picture.marks import (
+    BAD,
+    BAD_STYLE,
+    FREE,
+    HEADING,
+    INDENT,
+    NAME,
+    OTHER,
+    RESERVED,
+    RESERVED_STYLE,
+    RESERVING,
+    Marks,
+    clipped,
+    cut,
+    flow,
+    padded,
+)
 from paictl.cli.cluster.picture.tables import job_table, vc_cells, vc_table
-from paictl.cli.cluster.picture.text import HEADING, INDENT, NAME, clipped, cut, flow, padded
 from paictl.cli.console import said, spoken
 from paictl.cli.segments import Line
 from paictl.cluster.interface import JobState, NodeCondition, NodeView
 from paictl.cluster.picture import ChainPicture, Picture
-from paictl.config.reading.text import printable
+from paictl.config.reading.source import printable
 from paictl.scheduler.groups import Hold
 from paictl.scheduler.inspection import PhysicalCellStatus
 from paictl.scheduler.occupancy import CellState

@@ -7,13 +7,17 @@ their devices with a guarantee, small ones without, so that nothing needs colour
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
 from string import ascii_uppercase
 from typing import Final
 
+from rich.cells import cell_len, set_cell_size
+
 from paictl.cli.cluster.picture.by import By
+from paictl.cli.segments import Line
 from paictl.cluster.picture import Picture
+from paictl.config.reading.source import printable
 from paictl.frozen import frozen
 from paictl.scheduler.groups import Hold
 from paictl.scheduler.inspection import PhysicalCellStatus
@@ -100,3 +104,50 @@ def _letters(wanted: Iterable[tuple[int, str]]) -> dict[str, str]:
             place = (place + 1) % len(LETTERS)
         taken[LETTERS[place]] = name
     return {name: letter for letter, name in taken.items()}
+
+
+HEADING: Final = "bold"
+INDENT: Final = "  "
+NAME: Final = 24
+"""Columns for a name at most."""
+
+
+def flow(items: Iterable[Line], width: int, indent: str = "", gap: str = "  ") -> Iterator[Line]:
+    """Items side by side, on as many lines as they need."""
+    line: Line = []
+    used = 0
+    for item in items:
+        size = sum(cell_len(text) for _, text in item)
+        if line and used + len(gap) + size > width:
+            yield line
+            line = []
+        before = gap if line else indent
+        used = (used if line else 0) + len(before) + size
+        line = [*line, *([("", before)] if before else []), *item]
+    if line:
+        yield line
+
+
+def cut(text: str, width: int) -> str:
+    """The text, printable and at most `width` columns wide."""
+    text = printable(text)
+    return text if cell_len(text) <= width else set_cell_size(text, max(0, width - 2)).rstrip() + ".."
+
+
+def padded(text: str, width: int) -> str:
+    """The text, printable and exactly `width` columns wide."""
+    return set_cell_size(cut(text, width), width)
+
+
+def clipped(line: Line, width: int) -> Line:
+    """The line without what stands beyond the width."""
+    out: Line = []
+    for style, text in line:
+        if cell_len(text) > width:
+            text = cut(text, width) if text.strip() else text[:width]
+        width -= cell_len(text)
+        if text:
+            out.append((style, text))
+        if width <= 0:
+            break
+    return out

@@ -9,13 +9,12 @@ from rich.cells import cell_len
 
 from paictl import i18n
 from paictl.cli.cluster.picture.by import By
-from paictl.cli.cluster.picture.marks import BAD_STYLE, Marks
-from paictl.cli.cluster.picture.text import HEADING, INDENT, clipped, cut, flow, padded
+from paictl.cli.cluster.picture.marks import BAD_STYLE, HEADING, INDENT, Marks, clipped, cut, flow, padded
 from paictl.cli.console import said, spoken
 from paictl.cli.segments import Line, Segment
 from paictl.cluster.interface import JobState, JobView
 from paictl.cluster.picture import Picture, PromisedCell, PromiseState, VcPicture
-from paictl.config.reading.text import printable
+from paictl.config.reading.source import printable
 from paictl.scheduler.groups import Hold
 from paictl.units import span_text
 

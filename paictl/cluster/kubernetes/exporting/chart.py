@@ -10,8 +10,7 @@ from typing import Any, Final
 from paictl.cluster.kubernetes.exporting.objects import configuration_objects
 from paictl.cluster.kubernetes.exporting.values import IMAGES, Value, open_objects, open_values
 from paictl.cluster.kubernetes.names import MANAGED_BY, NAMESPACE
-from paictl.cluster.manifests.exported import Exported
-from paictl.cluster.manifests.writing import Verbatim, to_document, to_yaml
+from paictl.cluster.manifests.writing import Exported, Verbatim, to_document, to_yaml
 
 CHART: Final = "paictl"
 _KUBERNETES: Final = ">=1.35.0-0"

@@ -16,8 +16,8 @@ from typing import Any, Final
 
 from paictl.cluster.kubernetes.exporting.objects import service_objects
 from paictl.cluster.manifests.context import Renderer
-from paictl.cluster.manifests.exported import Exported
 from paictl.cluster.manifests.templating import TemplateError
+from paictl.cluster.manifests.writing import Exported
 from paictl.config.secrets.sealing import is_seal
 from paictl.errors import PaictlError
 from paictl.frozen import frozen

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from paictl.cluster.kubernetes.names import INPUT_HASH, OURS, PART_OF, SERVICE
-from paictl.cluster.kubernetes.services.additions import removal
+from paictl.cluster.kubernetes.services.drift import removal
 from paictl.cluster.kubernetes.services.kinds import (
     NODE,
     WORKLOADS,

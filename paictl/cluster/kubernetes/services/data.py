@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from paictl.cluster.kubernetes.head import HEAD
 from paictl.cluster.kubernetes.names import KEEP, NAME, NAMESPACE, SERVICE
 from paictl.cluster.kubernetes.services.applying import Applier
 from paictl.cluster.kubernetes.services.kinds import Group, Kinds
 from paictl.cluster.kubernetes.services.record import Item, ServiceRecord
+from paictl.cluster.kubernetes.store import HEAD
 from paictl.remote.kube.client import Json, KubeClient, KubeError
 from paictl.remote.kube.objects import NOT_FOUND, delete, find, path_of
 

@@ -17,8 +17,7 @@ from paictl.cluster.kubernetes.services.applying import Applier, is_workload, wo
 from paictl.cluster.kubernetes.services.data import DataKeeper, lasts
 from paictl.cluster.kubernetes.services.drift import drift_of
 from paictl.cluster.kubernetes.services.here import note_images, noted_images
-from paictl.cluster.kubernetes.services.kinds import NODE, Kinds
-from paictl.cluster.kubernetes.services.marking import digest_of, marked
+from paictl.cluster.kubernetes.services.kinds import NODE, Kinds, digest_of, marked
 from paictl.cluster.kubernetes.services.record import Held, Item, Records, ServiceRecord
 from paictl.cluster.kubernetes.services.workloads import RUNNING, Observer, ending
 from paictl.cluster.kubernetes.store import VersionStore

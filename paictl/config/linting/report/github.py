@@ -8,7 +8,7 @@ from paictl.config.linting.report.data import relative
 from paictl.config.linting.report.text import Line
 from paictl.config.linting.validate import Report
 from paictl.config.reading.problem import Problem, Severity
-from paictl.config.reading.text import printable
+from paictl.config.reading.source import printable
 
 _COMMANDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "notice"}
 

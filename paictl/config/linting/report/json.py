@@ -21,8 +21,7 @@ from typing import Any
 from paictl.config.linting.report.data import encodable, json_lines
 from paictl.config.linting.report.text import Line
 from paictl.config.linting.validate import Report
-from paictl.config.reading.edits import edits_of
-from paictl.config.reading.problem import Problem, Severity
+from paictl.config.reading.problem import Problem, Severity, edits_of
 from paictl.config.reading.source import Place, place_of
 
 VERSION = 1

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from paictl.config.linting.report.text import Line
 from paictl.config.linting.validate import Report
 from paictl.config.reading.problem import Problem, Severity
-from paictl.config.reading.text import printable
+from paictl.config.reading.source import printable
 from paictl.errors import PaictlError
 
 

@@ -19,8 +19,7 @@ from paictl.config.linting.report.text import Line
 from paictl.config.linting.rule import Rule
 from paictl.config.linting.rules import find_rule
 from paictl.config.linting.validate import Report
-from paictl.config.reading.edits import edits_of
-from paictl.config.reading.problem import Problem, Severity
+from paictl.config.reading.problem import Problem, Severity, edits_of
 from paictl.config.reading.source import Place, place_of
 from paictl.errors import PaictlError
 

@@ -15,10 +15,8 @@ from collections.abc import Iterator
 from itertools import accumulate
 
 from paictl.config.linting.validate import Report
-from paictl.config.reading.edits import replacements
-from paictl.config.reading.problem import Problem, Severity
-from paictl.config.reading.source import Source
-from paictl.config.reading.text import escaped, printable, shows
+from paictl.config.reading.problem import Problem, Severity, replacements
+from paictl.config.reading.source import Source, escaped, printable, shows
 from paictl.config.secrets.redaction import redacted_line
 from paictl.frozen import frozen
 
@@ -184,3 +182,11 @@ _NOUNS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "
 
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def concise(report: Report) -> Iterator[Line]:
+    """One line a problem; nothing at all where nothing was found."""
+    for problem in report.problems:
+        hint = f" (hint: {problem.hint})" if problem.hint else ""
+        said = f"{problem.rule} {problem.severity.value} {problem.message}{hint}"
+        yield (("", f"{printable(str(problem.place))}: {said}"),)

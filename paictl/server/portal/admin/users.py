@@ -8,8 +8,7 @@ from typing import Any, Final
 from paictl.errors import PaictlError
 from paictl.operate.users import accounts
 from paictl.server.calls import Answer, Call, redirect
-from paictl.server.portal.rendering import page
-from paictl.server.portal.showing import all_vcs
+from paictl.server.portal.rendering import all_vcs, page
 from paictl.server.routing import Access, Operation, Route
 
 PATH: Final = "/admin/users"

@@ -9,16 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paictl.config.linting import fix as fix_module
-from paictl.config.linting.equivalence import same_but_for
-from paictl.config.linting.fix import Repair, apply, fix
+from paictl.config.linting.fix import Repair, apply, fix, same_but_for
 from paictl.config.linting.rule import Rule
 from paictl.config.linting.rules import all_rules
 from paictl.config.linting.validate import Choice, validate
 from paictl.config.reading.document import Document
-from paictl.config.reading.edits import Replacement, replacements
 from paictl.config.reading.load import load_bytes, load_memory
 from paictl.config.reading.nodes import ScalarNode
-from paictl.config.reading.problem import Edit, Finding, Severity
+from paictl.config.reading.problem import Edit, Finding, Replacement, Severity, replacements
 from paictl.config.reading.source import Source, Span
 from tests.unit.config.cases import all_cases
 

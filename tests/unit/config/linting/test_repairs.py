@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from paictl.config.linting.fix import fix
-from paictl.config.linting.repairs import same_numbers
+from paictl.config.linting.rule import same_numbers
 from paictl.config.reading.load import load_memory
 from tests.unit.config.cases import Case, all_cases
 

@@ -19,8 +19,7 @@ from paictl.config.linting.validate import CheckedFile, Report, validate
 from paictl.config.reading.kinds import FileKind
 from paictl.config.reading.load import Loaded, load, load_memory
 from paictl.config.reading.problem import Problem, Severity
-from paictl.config.reading.source import Place
-from paictl.config.reading.text import shows
+from paictl.config.reading.source import Place, shows
 from paictl.errors import PaictlError
 from tests.conftest import ROOT
 from tests.unit.config.cases import all_cases

@@ -13,8 +13,7 @@ from paictl.config.linting.report.text import MAX_COLUMNS, Excerpt, summary
 from paictl.config.linting.validate import CheckedFile, Report, validate
 from paictl.config.reading.load import load_memory
 from paictl.config.reading.problem import Edit, Problem, Severity
-from paictl.config.reading.source import Source, Span, place_of
-from paictl.config.reading.text import shows
+from paictl.config.reading.source import Source, Span, place_of, shows
 from paictl.errors import PaictlError
 
 

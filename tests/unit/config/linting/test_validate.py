@@ -17,7 +17,7 @@ from paictl.config.linting.validate import MOST_OF_A_RULE, Choice, Report, valid
 from paictl.config.reading.document import Bundle, Document
 from paictl.config.reading.load import load_memory
 from paictl.config.reading.problem import Finding, Problem, Severity
-from paictl.config.reading.text import MAX_MESSAGE, one_line, printable, shows
+from paictl.config.reading.source import MAX_MESSAGE, one_line, printable, shows
 from paictl.errors import ExitCode, PaictlError
 
 HIVED = """physicalCluster:

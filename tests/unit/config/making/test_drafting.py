@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from paictl.cells.spec import ClusterSpec
 from paictl.cells.tree import build_physical
-from paictl.config.making.draft_text import draft_text
 from paictl.config.making.drafting import draft
 from paictl.config.making.found import Ask, FoundCluster, FoundNode, FoundShare, FoundTopology
+from paictl.config.making.generate_text import draft_text
 from paictl.errors import PaictlError
 
 BLOCK, RACK = "cloud.provider.com/topology-block", "cloud.provider.com/topology-rack"

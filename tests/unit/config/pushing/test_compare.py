@@ -7,7 +7,7 @@ import pytest
 from paictl.config.pushing.compare import FileDifference, KeyChange, value_text
 from paictl.config.pushing.compare import compare_files as compare
 from paictl.config.pushing.configfile import of_texts
-from paictl.config.pushing.fileset import read_folder, seal_files
+from paictl.config.pushing.push import read_folder, seal_files
 from paictl.config.secrets import sealing as secrets
 from paictl.config.secrets.walk import SecretError
 from paictl.errors import PaictlError

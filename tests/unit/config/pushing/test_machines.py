@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from paictl.config.pushing.machines import csv_with, csv_without, with_machine, without_machine
-from paictl.config.quotas.breaking import broken
+from paictl.config.quotas.diff import broken
 from paictl.errors import PaictlError
 
 CASES: list[dict[str, Any]] = yaml.safe_load((Path(__file__).parent / "machines/cases.yaml").read_text())

@@ -12,8 +12,7 @@ from hypothesis import HealthCheck, given, reject, settings
 from paictl.config.pushing.configfile import ConfigFile
 from paictl.config.pushing.merge import Merged, merged_data
 from paictl.config.pushing.merge import merge as merge_files
-from paictl.config.reading.keypath import KeyPath, parse_dotted
-from paictl.config.reading.nodes import to_data
+from paictl.config.reading.nodes import KeyPath, parse_dotted, to_data
 from paictl.config.reading.source import Source
 from paictl.config.reading.yamltree import parse_yaml
 from paictl.errors import PaictlError

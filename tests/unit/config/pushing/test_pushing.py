@@ -7,8 +7,7 @@ import pytest
 
 from paictl.config.pushing import configfile
 from paictl.config.pushing.configfile import of_texts
-from paictl.config.pushing.fileset import read_folder, seal_files
-from paictl.config.pushing.push import PushResult, of_services
+from paictl.config.pushing.push import PushResult, of_services, read_folder, seal_files
 from paictl.config.pushing.push import prepare_push as prepare
 from paictl.config.reading.document import Document
 from paictl.config.reading.kinds import FileKind

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paictl.config.reading.keypath import dotted, parse_dotted
+from paictl.config.reading.nodes import dotted, parse_dotted
 from paictl.errors import PaictlError
 
 

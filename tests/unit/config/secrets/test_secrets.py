@@ -16,7 +16,7 @@ from paictl.config.reading.schema import SCHEMA_NAMES, load_schema
 from paictl.config.reading.source import Source
 from paictl.config.reading.yamltree import parse_yaml
 from paictl.config.secrets import sealing as secrets
-from paictl.config.secrets.names import sounds_secret
+from paictl.config.secrets.redaction import sounds_secret
 from paictl.config.secrets.sealing import MAX_SECRETS, REMOVED, is_seal
 from paictl.config.secrets.walk import SHOWN, SecretError, walk
 from tests.conftest import ROOT

@@ -13,7 +13,7 @@ from paictl.config.making.generate import read_inputs
 from paictl.deploy.facts import HostFacts
 from paictl.deploy.inventory import Deployment, deployment_of
 from paictl.deploy.preflight.checking import MENDED, ONCE, SLOW, PreflightReport, judged, judged_quickly
-from paictl.deploy.preflight.promises import PromisedDevices, promises_in
+from paictl.deploy.preflight.node_checks import PromisedDevices, promises_in
 from paictl.deploy.preflight.verdict import Level
 from paictl.errors import ExitCode, PaictlError
 from paictl.remote.ssh.results import CommandStatus, HostResult

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from paictl.sim.actions import PolicyError, Start, Trigger
 from paictl.sim.cluster import Cluster, ClusterShape, ClusterShapeError, Node
 from paictl.sim.engine import Simulation
-from paictl.sim.inflate import inflated
+from paictl.sim.generate import inflated
 from paictl.sim.invariants import Invariants
 from paictl.sim.job import Job, ResourceRequest, TraceJobError
 from paictl.sim.policies.base import Parameters, Setup

@@ -22,8 +22,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from paictl.config.linting.repairs import renamed
-from paictl.config.linting.rule import ERROR, WARNING, Bundle, Finding, Findings, rule
+from paictl.config.linting.rule import ERROR, WARNING, Bundle, Finding, Findings, renamed, rule
 from paictl.config.models.hosts import abridged, address_of
 from paictl.config.models.inventory import hived_in, hosts_in, layout_in, listed_hosts, machines_by_name, outvoted
 from paictl.config.models.layout import ROLES, MachineEntry, is_legacy

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from paictl.config.linting.repairs import renamed
-from paictl.config.linting.rule import ERROR, WARNING, Bundle, Finding, Findings, Severity, rule
+from paictl.config.linting.rule import ERROR, WARNING, Bundle, Finding, Findings, Severity, renamed, rule
 from paictl.config.models.hosts import abridged
 from paictl.config.models.inventory import (
     NodeKind,

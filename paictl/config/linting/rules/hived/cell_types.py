@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from paictl.config.linting.repairs import renamed
-from paictl.config.linting.rule import ERROR, INFO, Document, Edit, Finding, Findings, Severity, rule
+from paictl.config.linting.rule import ERROR, INFO, Document, Edit, Finding, Findings, Severity, renamed, rule
 from paictl.config.models.hived import HivedConfig, hived
 from paictl.config.models.hived_types import DeclaredChain
 from paictl.config.reading.nodes import MappingNode

@@ -23,8 +23,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from paictl.cells.spec import LEAF_LEVEL
-from paictl.config.linting.repairs import renamed
-from paictl.config.linting.rule import ERROR, Document, Edit, Finding, Findings, rule
+from paictl.config.linting.rule import ERROR, Document, Edit, Finding, Findings, renamed, rule
 from paictl.config.models.hived import hived
 from paictl.config.models.hived_cells import MOST_DEVICES, Cell, Device, device_index, devices
 from paictl.config.models.hived_types import CellTypes, name_under

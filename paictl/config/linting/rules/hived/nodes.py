@@ -7,8 +7,18 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from paictl.cells.spec import LEAF_LEVEL, MAX_CELLS, MAX_LEVELS
-from paictl.config.linting.repairs import renamed
-from paictl.config.linting.rule import ERROR, WARNING, Document, Edit, Finding, Findings, Located, Severity, rule
+from paictl.config.linting.rule import (
+    ERROR,
+    WARNING,
+    Document,
+    Edit,
+    Finding,
+    Findings,
+    Located,
+    Severity,
+    renamed,
+    rule,
+)
 from paictl.config.models.hived import HivedConfig, hived
 from paictl.config.models.hived_cells import MOST_DEVICES, NO_DEFAULT, Cell, devices
 from paictl.config.models.hived_types import DeclaredChain, guess

@@ -22,8 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from paictl.config.linting.repairs import renamed
-from paictl.config.linting.rule import ERROR, WARNING, Document, Finding, Findings, rule
+from paictl.config.linting.rule import ERROR, WARNING, Document, Finding, Findings, renamed, rule
 from paictl.config.models.hived import HivedConfig, hived
 from paictl.config.reading.nodes import MappingNode, ScalarNode, SequenceNode
 from paictl.config.reading.source import place_of

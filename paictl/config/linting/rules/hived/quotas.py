@@ -24,8 +24,7 @@ import re
 from collections import defaultdict
 
 from paictl.cells.quota import Shortfall
-from paictl.config.linting.repairs import renamed_part
-from paictl.config.linting.rule import ERROR, INFO, WARNING, Document, Finding, Findings, Severity, rule
+from paictl.config.linting.rule import ERROR, INFO, WARNING, Document, Finding, Findings, Severity, renamed_part, rule
 from paictl.config.models.hived import hived
 from paictl.config.models.hived_promises import PathFault, PathRole, VirtualCluster
 from paictl.config.models.hived_quota import Balance, balances, breaking, shares

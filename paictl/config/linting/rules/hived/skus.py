@@ -20,8 +20,7 @@ from __future__ import annotations
 
 import re
 
-from paictl.config.linting.repairs import renamed
-from paictl.config.linting.rule import ERROR, WARNING, Document, Finding, Findings, rule
+from paictl.config.linting.rule import ERROR, WARNING, Document, Finding, Findings, renamed, rule
 from paictl.config.models.hived import hived
 from paictl.config.models.hived_types import guess
 from paictl.config.reading.nodes import MappingNode

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from ipaddress import IPv4Address
 
-from paictl.config.linting.repairs import renamed
-from paictl.config.linting.rule import ERROR, WARNING, Document, Finding, Findings, Severity, rule
+from paictl.config.linting.rule import ERROR, WARNING, Document, Finding, Findings, Severity, renamed, rule
 from paictl.config.models.hosts import (
     NAME_FORM,
     Address,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from paictl.config.linting.repairs import renamed
-from paictl.config.linting.rule import ERROR, INFO, WARNING, Document, Finding, Findings, Severity, rule
+from paictl.config.linting.rule import ERROR, INFO, WARNING, Document, Finding, Findings, Severity, renamed, rule
 from paictl.config.models.hosts import MAX_LABEL, abridged
 from paictl.config.models.layout import is_legacy, layout_of, legacy_fields, refused_fields
 from paictl.config.models.placeholders import is_placeholder

@@ -6,8 +6,15 @@ from pathlib import PurePath
 
 from paictl.config.linting.rule import ERROR, INFO, WARNING, Document, Finding, Findings, rule
 from paictl.config.linting.rules.shape.words import dotted, suggested
-from paictl.config.models.images import load_images
-from paictl.config.models.services import GONE, NEAR_NAMES, STANDARD_NAME, UserGroup, described_keys, services_of
+from paictl.config.models.services import (
+    GONE,
+    NEAR_NAMES,
+    STANDARD_NAME,
+    UserGroup,
+    described_keys,
+    load_images,
+    services_of,
+)
 from paictl.config.reading.nodes import MappingNode, ScalarNode
 from paictl.config.reading.source import place_of
 

@@ -4,8 +4,19 @@ from __future__ import annotations
 
 import json
 
-from paictl.config.linting.repairs import written
-from paictl.config.linting.rule import ERROR, WARNING, Document, Edit, Finding, Findings, Located, Severity, Span, rule
+from paictl.config.linting.rule import (
+    ERROR,
+    WARNING,
+    Document,
+    Edit,
+    Finding,
+    Findings,
+    Located,
+    Severity,
+    Span,
+    rule,
+    written,
+)
 from paictl.config.linting.rules.shape.words import MOST_COMPARED, dotted, found, meant, of_keyword, shown
 from paictl.config.reading.nodes import MappingNode, Node, ScalarNode, SequenceNode, follow, to_data
 from paictl.config.reading.schema import Violation

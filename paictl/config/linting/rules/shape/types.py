@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from paictl.config.linting.repairs import written
-from paictl.config.linting.rule import ERROR, WARNING, Document, Edit, Finding, Findings, rule
+from paictl.config.linting.rule import ERROR, WARNING, Document, Edit, Finding, Findings, rule, written
 from paictl.config.linting.rules.shape.words import any_of, dotted, found, of_keyword, shown, wanted_types
 from paictl.config.reading.kinds import FileKind
 from paictl.config.reading.nodes import MappingNode, Node, ScalarNode

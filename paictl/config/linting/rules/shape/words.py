@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from paictl.config.linting.repairs import renamed
+from paictl.config.linting.rule import renamed
 from paictl.config.reading.document import Document
 from paictl.config.reading.nodes import MappingNode, Node, ScalarNode
 from paictl.config.reading.problem import Edit

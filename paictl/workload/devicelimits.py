@@ -1,0 +1,210 @@
+"""Limits for a user in a virtual cluster: devices held with a guarantee at a time (`docs/user-limits.md`)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from itertools import chain
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from paictl.frozen import frozen
+from paictl.i18n import Text, text
+from paictl.scheduler.events import GroupChange
+from paictl.scheduler.request import gang_of
+from paictl.workload.budgets import EACH
+
+if TYPE_CHECKING:
+    from paictl.scheduler.groups import Group
+
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+class DevicesBy(ABC, Generic[Key]):
+    """Devices of groups by a key of theirs.
+
+    It alone guarantees that the numbers equal the sums over the groups that have a key.
+    """
+
+    def __init__(self) -> None:
+        self.devices: Counter[Key] = Counter()
+        """Whole gangs count, as soon as they have their place. A key without devices is not in it."""
+        self._counted: dict[str, tuple[Key, int]] = {}
+        """Key and devices of each group that counts."""
+
+    @abstractmethod
+    def _key(self, group: Group, before: Key | None) -> Key | None:
+        """What a group counts for, and counted for until now; None: it does not count."""
+
+    def start(self, groups: Mapping[str, Group]) -> None:
+        """Count anew: these groups there are, and no others."""
+        self.devices.clear()
+        self._counted.clear()
+        for name, group in groups.items():
+            self._set(name, group)
+
+    def note(self, outcomes: Iterable[object]) -> None:
+        """Groups have changed so."""
+        for outcome in outcomes:
+            if isinstance(outcome, GroupChange):
+                self._set(outcome.name, outcome.after)
+
+    def _set(self, name: str, group: Group | None) -> None:
+        before = self._counted.pop(name, None)
+        if before is not None:
+            self.devices[before[0]] -= before[1]
+            if not self.devices[before[0]]:
+                del self.devices[before[0]]
+        key = None if group is None else self._key(group, None if before is None else before[0])
+        if group is not None and key is not None:
+            self._counted[name] = key, devices_of(group.members)
+            self.devices[key] += devices_of(group.members)
+
+
+def devices_of(members: Iterable[tuple[int, int]]) -> int:
+    """Devices of a whole gang."""
+    return sum(size * pods for size, pods in members)
+
+
+@frozen
+class UserLimit:
+    """Devices with a guarantee that a user (or each) may hold in a virtual cluster at a time."""
+
+    vc: str
+    user: str
+    devices: int
+
+
+class UserLimits:
+    """All limits of a cluster."""
+
+    def __init__(self, limits: Iterable[UserLimit] = ()) -> None:
+        self.all = tuple(limits)
+        self._devices = {(one.vc, one.user): one.devices for one in self.all}
+
+    def __bool__(self) -> bool:
+        return bool(self.all)
+
+    def of(self, vc: str, user: str) -> int | None:
+        """Devices that a user may hold in a virtual cluster; None: any number."""
+        return self._devices.get((vc, user), self._devices.get((vc, EACH)))
+
+    def refusal(self, vc: str, user: str, devices: int, held: int) -> Text | None:
+        """Why a user who holds so many devices gets no more than that now; None if they may have these, too."""
+        most = self.of(vc, user)
+        if most is None or held + devices <= most:
+            return None
+        return text(
+            "user {user} may hold {most} guaranteed devices in virtual cluster {vc}, holds {held}, and this "
+            "needs {devices}",
+            user=user, most=most, vc=vc, held=held, devices=devices,
+        )  # fmt: skip
+
+
+class HeldDevices(DevicesBy[tuple[str, str]]):
+    """Devices of groups with a guarantee by (virtual cluster, user); a group counts once its owner is known."""
+
+    def __init__(self, owner: Callable[[str], str]) -> None:
+        super().__init__()
+        self._owner = owner
+        """The user of a pod, by its uid; empty where that is not known."""
+
+    def _key(self, group: Group, before: tuple[str, str] | None) -> tuple[str, str] | None:
+        if group.virtual is None:
+            return None
+        user = before[1] if before is not None else self._owner_of(group)  # its pods may be forgotten before it
+        return (group.vc, user) if user else None
+
+    def _owner_of(self, group: Group) -> str:
+        uids = chain((uid for row in group.pods for uid in row if uid), sorted(group.preempting))
+        return next(filter(None, map(self._owner, uids)), "")
+
+
+@frozen
+class BorrowLimit:
+    """Devices that the jobs of a virtual cluster may use without a guarantee at a time."""
+
+    vc: str
+    devices: int
+
+
+class BorrowLimits:
+    """All borrow limits of a cluster."""
+
+    def __init__(self, limits: Iterable[BorrowLimit] = ()) -> None:
+        self.devices: Mapping[str, int] = {one.vc: one.devices for one in limits}
+        """By virtual cluster."""
+
+    def __bool__(self) -> bool:
+        return bool(self.devices)
+
+    def refusal(self, vc: str, devices: int, borrowed: int) -> Text | None:
+        """Why a virtual cluster that borrows so many devices gets no more than that; None if it may have these, too."""
+        most = self.devices.get(vc)
+        if most is None or borrowed + devices <= most:
+            return None
+        return text(
+            "virtual cluster {vc} may borrow {most} devices, borrows {borrowed}, and this needs {devices}",
+            vc=vc, most=most, borrowed=borrowed, devices=devices,
+        )  # fmt: skip
+
+
+class BorrowedDevices(DevicesBy[str]):
+    """Devices of groups without a guarantee by virtual cluster."""
+
+    def _key(self, group: Group, _before: str | None) -> str | None:
+        return group.vc if group.virtual is None else None
+
+
+@frozen
+class Spare:
+    """Devices of a virtual cluster's promise that only repairs use."""
+
+    vc: str
+    devices: int
+
+
+@frozen
+class SpareUse:
+    """Devices promised to a virtual cluster, and those that its gangs hold with a guarantee."""
+
+    promised: int
+    held: int
+
+
+class Spares:
+    """All spare devices of a cluster."""
+
+    def __init__(self, spares: Iterable[Spare] = ()) -> None:
+        self.devices: Mapping[str, int] = {one.vc: one.devices for one in spares}
+        """By virtual cluster."""
+
+    def __bool__(self) -> bool:
+        return bool(self.devices)
+
+    def use(self, groups: Mapping[str, Group], promised: Mapping[tuple[str, str], int]) -> dict[str, SpareUse]:
+        """How the promises stand of which a part is spare.
+
+        `promised` is by virtual cluster and leaf type. A member that waits for a repair counts with its gang, and the
+        preemption for it not once more.
+        """
+        held = dict.fromkeys(self.devices, 0)
+        for name, group in groups.items():
+            if group.vc in held and group.virtual is not None and gang_of(name) == name:
+                held[group.vc] += devices_of(group.members)
+        return {
+            vc: SpareUse(sum(number for (of, _), number in promised.items() if of == vc), number)
+            for vc, number in held.items()
+        }
+
+    def refusal(self, vc: str, devices: int, use: Mapping[str, SpareUse]) -> Text | None:
+        """Why a gang with so many devices has to leave the spare ones free; None if it may start, or nobody knows."""
+        spare, state = self.devices.get(vc), use.get(vc)
+        if spare is None or state is None or state.held + devices <= state.promised - spare:
+            return None
+        return text(
+            "virtual cluster {vc} keeps {spare} of its {promised} devices for repairs, holds {held}, and this "
+            "needs {devices}",
+            vc=vc, spare=spare, promised=state.promised, held=state.held, devices=devices,
+        )  # fmt: skip
