@@ -1,4 +1,4 @@
-"""Whether quotas fit into cells: the one formula, used by config validation, the scheduler and reports.
+"""Whether quotas fit into cells, and which promises break without some nodes: one formula for all who ask.
 
 With cells of a level free and quota promised at every level, what is left over at level l after all promises
 at or above it is ``surplus(l) = free(l) + surplus(l + 1) * fanout(l + 1) - quota(l)``: a surplus cell may be split

@@ -1,4 +1,4 @@
-"""What the commands that talk to a cluster share: which one, what time it is there, and asking before harm is done."""
+"""What the commands that talk to a cluster share: which one, its time, its events, asking before harm is done."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The log file: which commands failed, and why, for the one who is asked about it later.
+"""The log of failed commands, and the reports of internal errors.
 
 A record is a line with the time, the exit code and the command line; below it, indented, what was said and where it
 came from. Passwords are never on a command line of paictl; what looks like one there or in a message is starred out.

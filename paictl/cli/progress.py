@@ -1,4 +1,4 @@
-"""How a run is shown while it goes on: one line a phase on a terminal, told by the events of the run alone."""
+"""How a run is shown while it goes on: one line a phase, and services that machines without a registry cannot run."""
 
 from __future__ import annotations
 

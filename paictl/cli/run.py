@@ -1,4 +1,4 @@
-"""Running one command line: every way in which it can end becomes an exit code, and what is wrong is said."""
+"""Running one command line: every way in which it can end becomes an exit code and a message."""
 
 from __future__ import annotations
 

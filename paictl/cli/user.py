@@ -1,4 +1,4 @@
-"""`paictl user`: who may use a cluster over HTTP, and what they may do there."""
+"""`paictl user`: who may use a cluster over HTTP, what they may do there, and signing in."""
 
 from __future__ import annotations
 

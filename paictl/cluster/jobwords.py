@@ -1,4 +1,4 @@
-"""What every kind of cluster says about jobs alike: states, sizes of pods, names that are taken or not there."""
+"""What every kind of cluster says about jobs alike: states, sizes, names, why one is refused or loses its devices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Maintenance windows as they cross the port: with dates, and with what they mean for jobs and guarantees."""
+"""Maintenance windows as they cross the port, and the ConfigMap in which Kubernetes keeps them."""
 
 from __future__ import annotations
 

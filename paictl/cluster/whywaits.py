@@ -1,4 +1,4 @@
-"""The scheduler's own explanation of a job that waits, in terms that jobs have."""
+"""Why a job waits, in terms that jobs have: the scheduler's explanation, and maintenance windows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reconcile loop: who was named is looked at, by one worker at a time, until what is there is what is wanted."""
+"""The reconcile loop, from the first look at a job until what is there is what is wanted."""
 
 from __future__ import annotations
 

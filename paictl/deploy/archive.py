@@ -1,4 +1,4 @@
-"""A backup in one file: a snapshot of etcd, certificates, the pushed configuration, and a manifest with checksums.
+"""A backup in one file, and the program on masters that saves and restores etcd.
 
 The manifest is the first member, so that it can be read without the rest. Whoever has the file has the cluster: only
 its owner may read it.

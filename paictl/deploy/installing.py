@@ -1,4 +1,4 @@
-"""The phases that change the machines themselves: programs, runtime, GPUs."""
+"""The phases that change the machines themselves: programs, runtime, GPUs; and the pods' network."""
 
 from __future__ import annotations
 

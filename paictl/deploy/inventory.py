@@ -1,4 +1,4 @@
-"""The machines of a deployment: master.csv and worker.csv with what config.yaml says about them."""
+"""The machines of a deployment: master.csv and worker.csv with what config.yaml says, and how they are reached."""
 
 from __future__ import annotations
 

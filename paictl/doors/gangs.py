@@ -1,4 +1,8 @@
-"""Gangs of which pods are missing, and places that nobody comes for. Functions on the core, under its lock."""
+"""Gangs of which pods are missing or lost, and places that nobody comes for. Functions on the core, under its lock.
+
+A pod on a node that no longer answers would be there for minutes, and its Job would make no other one. So it is taken
+to have failed, as Kubernetes' garbage collector does with pods of a node that is gone, and deleted.
+"""
 
 from __future__ import annotations
 

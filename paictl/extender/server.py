@@ -1,4 +1,4 @@
-"""HTTP as kube-scheduler speaks it: its three verbs, beside what every door answers.
+"""HTTP as kube-scheduler speaks it: its three verbs, beside what every door answers; and the extender's process.
 
 Questions of kube-scheduler are answered in the event loop: they take a millisecond and come one after the other. A
 binding, which waits for the network, runs in a thread.

@@ -2,6 +2,8 @@
 
 A statement of a manifest becomes findings, one for each thing that it says; every finding tells what was observed,
 whether it is as expected or not. The functions that find are in `statements`, listed in `KINDS`.
+
+The table is read as text, so that judging a check never loads the simulator.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where the labs of a user live, and which of them a shell is about; what every lab command asks first."""
+"""Where the labs of a user live, which of them a shell is about, and the copies that resets put aside."""
 
 from __future__ import annotations
 

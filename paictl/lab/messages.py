@@ -1,4 +1,4 @@
-"""What labs say, as key and arguments; the words are chosen when a message is shown, never translated afterwards.
+"""What labs say, errors as well, as key and arguments; the words are chosen when a message is shown.
 
 The tables are `catalogue/en.py` and `catalogue/zh.py`, one a language, with the same keys and arguments (a test
 compares them).

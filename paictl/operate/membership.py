@@ -1,4 +1,4 @@
-"""Which machines a real cluster has: what joining and leaving mean to its configuration and its users, in one step."""
+"""Which machines a real cluster has, how they are reached, and what joining and leaving mean."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One round of placing: gangs by priority and arrival, each whole or not at all."""
+"""One round of placing: gangs by priority and arrival, each whole or not at all, in one topology domain where asked."""
 
 from __future__ import annotations
 

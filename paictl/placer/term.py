@@ -1,4 +1,4 @@
-"""A term of the placer: the extender's, with pins for bindings and a thread that decides without being asked."""
+"""A term and the process of the placer: pins for bindings, and a thread that decides without being asked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Phases carried out in their order, or side by side where the order allows."""
+"""Phases, and how they are carried out: in their order, or side by side where the order allows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Hosts that can be reached by SSH, and with which credentials: what `ssh` and `ansible` are given."""
+"""Hosts that can be reached by SSH: their credentials, and the host keys that paictl trusts.
+
+A key gets into it by `--accept-new-host-keys` (trust on first use, shown with its fingerprint), by `ssh-keyscan`, or by
+hand; it leaves it by `ssh-keygen -R`. A key that is there and not the one that the host shows is never replaced by us.
+"""
 
 from __future__ import annotations
 

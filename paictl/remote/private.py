@@ -1,4 +1,4 @@
-"""Folders for what must not outlive a run: secrets, sockets, raw events. Only the owner can look inside.
+"""Folders and processes that must not outlive a run: secrets, sockets, raw events, workers that left their session.
 
 They lie in memory where the system offers that, and each is locked while its process lives: whoever makes one removes
 those that nobody holds any more, so that nothing stays behind for long after `kill -9` either.

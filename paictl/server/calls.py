@@ -1,4 +1,4 @@
-"""What a handler gets and gives; no network in it."""
+"""What a handler gets and gives, errors as answers included; no network in it."""
 
 from __future__ import annotations
 

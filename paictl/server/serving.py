@@ -1,4 +1,4 @@
-"""The server as a process: where it listens, its certificate, its threads, its log."""
+"""The server as a process: all its routes, where it listens, its certificate, its threads, its log."""
 
 from __future__ import annotations
 

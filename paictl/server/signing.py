@@ -1,4 +1,4 @@
-"""Signing in: the one place where a password is looked at, behind the limits."""
+"""Signing in: the one place where a password is looked at, and how often somebody may try."""
 
 from __future__ import annotations
 

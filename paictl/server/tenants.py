@@ -1,4 +1,4 @@
-"""What a user may know of other tenants' jobs: their devices and priority class, never a name or a virtual cluster.
+"""What a user may submit, and what they may know of other tenants' jobs: devices and priority class, never a name.
 
 Administrators see everything. Everything that is about one's own job but names others (explanations, events, reasons)
 passes through here before it is answered.

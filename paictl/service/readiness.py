@@ -1,4 +1,4 @@
-"""Whether a service does its work, and if not, why not."""
+"""Whether a service does its work, if not, why not, and what a plan would destroy there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Synthetic traces from published mixes, by seed: the same mix, number and seed give the same jobs everywhere.
+"""Synthetic traces: from published mixes, or of another size from the jobs of a trace; by seed, the same everywhere.
 
 What a paper says is taken from it; where it says less than a job needs, `Mix.choices` says what we took.
 """

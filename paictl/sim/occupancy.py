@@ -1,4 +1,4 @@
-"""The truth about devices: who is on each of them, how many are in use, how many are fragments."""
+"""The truth about devices: who is on each, how many are in use or fragments, now and over time."""
 
 from __future__ import annotations
 

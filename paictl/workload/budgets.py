@@ -1,4 +1,4 @@
-"""Budgets of device hours for tenants and users: which concern a job, and which are used up (`docs/budgets.md`).
+"""Budgets of device hours for tenants and users, and the use of the present month (`docs/budgets.md`).
 
 Pure: what was used in the month is given, in device-milliseconds by (virtual cluster, user).
 """

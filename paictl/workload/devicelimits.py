@@ -1,4 +1,4 @@
-"""Limits for a user in a virtual cluster: devices held with a guarantee at a time (`docs/user-limits.md`)."""
+"""Limits on devices: what a user holds, what a tenant borrows, what new gangs leave free for repairs."""
 
 from __future__ import annotations
 

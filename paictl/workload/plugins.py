@@ -1,4 +1,8 @@
-"""The plugins of OpenPAI's runtime that a job names, under ``extras["com.microsoft.pai.runtimeplugin"]``."""
+"""The plugins of OpenPAI's runtime that a job names, and the commands of the plugin `cmd`.
+
+OpenPAI has them in two places: ``extras["com.microsoft.pai.runtimeplugin"]``, for all task roles or those it names, and
+in prerequisites that a role names (``prerequisites``) or that one of these needs (``require``).
+"""
 
 from __future__ import annotations
 

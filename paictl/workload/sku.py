@@ -1,4 +1,4 @@
-"""SKU arithmetic: how many leaf cells a task needs for the resources that it asks for.
+"""SKU arithmetic: which resources are devices, and how many leaf cells a task needs for what it asks for.
 
 A leaf cell stands for the resources of its SKU. A task gets as many leaf cells as cover the scarcest of its
 resources. Source: OpenPAI's rest-server, `middlewares/v2/hived.js`; where it goes wrong ours differs:

@@ -1,4 +1,4 @@
-"""Typing commands in a lab from inside a command: for `lab solve`, `lab run` and the authors' self-test."""
+"""Typing commands in a lab from inside a command: for `lab solve`, `lab run`, readers and the self-test of authors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`paictl lab shell` and `env`: where every paictl command is about the lab, however paictl was called."""
+"""`paictl lab shell` and `env`: a shell in which every paictl command is about the lab, and its prompt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cluster's clock: wall time times a factor, from the instant of the last command on."""
+"""The clock of a cluster: wall time times a factor, from the instant of the last command on; and what it shows now."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Versions of the configuration that are in use."""
+"""Versions of the configuration that are in use, and jobs admitted by them or refused with the reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why a job is where it is: services first, then the scheduler's own explanation."""
+"""Why a job is where it is, and what another configuration would do to the jobs that run and wait."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages of the list of jobs: the few that live from memory, the many that ended by what the file says of them."""
+"""Pages of the list of jobs: the few that live from memory, the many that ended as rows of the store."""
 
 from __future__ import annotations
 

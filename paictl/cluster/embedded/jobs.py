@@ -1,7 +1,7 @@
-"""Jobs that have not ended: what was asked, what became of their tasks, and where the pods run.
+"""Jobs that have not ended: what was asked, what became of their tasks, where the pods run; and all of it as JSON.
 
 `workload.lifecycle` says what follows from what; this module keeps the facts around it: times, places, names. How a job
-is shown is in `jobviews`, how it is written down in `jobcodec`.
+is shown is in `views`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Small facts that the embedded cluster keeps between commands, and the words for what happens to nodes and pods."""
+"""Small facts that the embedded cluster keeps between commands: events, versions, timers."""
 
 from __future__ import annotations
 

@@ -1,9 +1,11 @@
-"""What can be said of a cluster in which nothing has happened since the last command, without computing it anew.
+"""What can be said of a cluster in which nothing has happened since the last command, and how it is written down.
 
 Every command writes down what there is to see at its end, until when that holds (the next event that is to happen by
 itself) and the seal of the state that it was seen in. As long as it holds, who only looks needs neither the world nor
 any of the modules that decide and act, which are most of them. It does not hold where anything else wrote meanwhile (an
 older paictl, which writes no views, notes its commands in the log as well), nor where the state was damaged.
+
+Loads nothing that decides or acts: who only looks at a cluster needs no more.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Nodes and services of the embedded cluster as the interface shows them."""
+"""Jobs, nodes, services and the picture of the embedded cluster, as the interface shows them."""
 
 from __future__ import annotations
 

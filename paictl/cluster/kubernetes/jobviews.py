@@ -1,4 +1,10 @@
-"""Jobs of Kubernetes as the interface shows them: the record says how tasks are, pods say where they run."""
+"""Jobs of Kubernetes as the interface shows them, and their life as events: from records and pods.
+
+Nothing else is kept: of attempts before the present one of a job with many tasks it is known when they ended and why,
+not what each task did. Pods say only the second in which they began and ended, so what happened within one is put in
+the order in which it must have been: jobs come, runs end, and then others begin. Numbers ascend with time and stay the
+same, save among events of one and the same second.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Versions of the configuration in a cluster, as they are read: what the head names, and nothing else."""
+"""Versions of the configuration in a cluster, and the head: one small object that names those that are kept.
+
+A version is there if and only if the head names it; the head's `resourceVersion` is the lock of those who push.
+"""
 
 from __future__ import annotations
 

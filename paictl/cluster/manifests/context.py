@@ -1,4 +1,4 @@
-"""What a template may use, made of the pushed files; once with secrets, once with the seals that stand for them."""
+"""What a template may use, made of the pushed files: settings, images, taints; once with secrets, once with seals."""
 
 from __future__ import annotations
 

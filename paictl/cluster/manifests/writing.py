@@ -1,4 +1,4 @@
-"""Objects as text: documents of YAML for `kubectl apply -f -` and for files that people review."""
+"""Objects as text, for `kubectl apply -f -`, for files that people review, and for other tools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Which nodes are bad, from their objects in the API."""
+"""Which nodes are bad, and what the pods on each node request together, from their objects in the API.
+
+Pods of all schedulers count: a system pod takes CPU as well. A change costs what one pod requests, however many pods
+there are, and a node's sum is there without walking them.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,9 @@
 Repairs are the edits that rules attach to their findings. They are applied in rounds, because one repair can uncover or
 replace another: in each round those that do not touch each other, of two that do the first; the others wait. A file
 is only taken as repaired where reading it again gives the same data but for what was edited.
+
+Each reading is laid out as a list of tokens, one for every value and every begin and end of a collection, leaving out
+what an edit touches. Two lists that are equal mean that nothing else changed: not the nesting, not a neighbour's value.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a rule is: the names that a module of `rules` needs, and nothing else.
+"""What a rule is, and the repairs it may offer: the names that a module of `rules` needs, and nothing else.
 
 A rule is one decorated function. Its docstring *is* its manual (`manual` reads it)::
 

@@ -1,4 +1,4 @@
-"""The text of the files that `paictl config generate` writes."""
+"""The text of files that `paictl config generate` and `paictl cluster import` write."""
 
 from __future__ import annotations
 

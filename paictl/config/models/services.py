@@ -1,4 +1,4 @@
-"""What service settings (services-configuration.yaml) say, and what the defaults of OpenPAI's services add."""
+"""What services-configuration.yaml says, the defaults of OpenPAI, and the images of our services."""
 
 from __future__ import annotations
 

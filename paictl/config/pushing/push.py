@@ -1,4 +1,4 @@
-"""What a push would make of a cluster's configuration: merged, sealed, and compared; nothing is sent here."""
+"""The files of a configuration, and what a push would make of them: merged, sealed, compared; nothing is sent."""
 
 from __future__ import annotations
 

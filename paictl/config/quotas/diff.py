@@ -1,4 +1,4 @@
-"""What changes between two hivedscheduler configurations, seen by those who own cells and by those who run nodes."""
+"""What changes between two configurations, and promises that other files would break: who loses what."""
 
 from __future__ import annotations
 

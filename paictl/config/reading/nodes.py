@@ -1,4 +1,4 @@
-"""YAML nodes that remember where they stand.
+"""YAML nodes that remember where they stand, and paths of keys as people write them.
 
 Accessors are *tolerant*: asking a mapping for a section of another shape gives an empty one. The schema has already
 reported the wrong shape, so rules never report it again and never have to guard against it.

@@ -1,4 +1,4 @@
-"""A problem: place, rule, message, hint, and what would repair it."""
+"""A problem: place, rule, message, hint, and the edits that would repair it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text with a name, and the way from character offsets to lines and columns.
+"""Text with a name, the way from offsets to lines and columns, and hostile text made fit to be shown.
 
 A source may be *embedded*: the YAML inside a block string of another file. Its offsets are translated to the outer
 file, so that a problem in `hivedscheduler.config` points into the line the administrator sees.

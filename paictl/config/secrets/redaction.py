@@ -1,6 +1,8 @@
-"""Passwords and the like, starred out where a report would quote them: reports end up in the logs of CI systems.
+"""Names that sound like secrets, and their values starred out of reports, which end up in the logs of CI systems.
 
 It goes by the names of keys, in the text: a file that is too broken to be read has secrets too.
+
+Reports, diffs, pushes and stored jobs all ask here, so that none of them shows what another one hides.
 """
 
 from __future__ import annotations

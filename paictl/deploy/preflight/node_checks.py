@@ -1,4 +1,4 @@
-"""Machines of the lists against the nodes of a running cluster: the same name and the same address on both sides."""
+"""Machines of the lists against the nodes of a running cluster, and against the devices that files promise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Sentences of the report that Markdown and the page share."""
+"""Words, sentences and tables of the report that Markdown and the page share.
+
+Rows are cells in the order of the heads; an empty cell is what is not known. Jobs are told by the events alone, which
+`consistency` compares with the commands: nothing in the table of jobs can be altered by itself.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Accounts: made, changed, granted virtual clusters, taken away."""
+"""Accounts: made, changed, granted virtual clusters, removed; and the first administrator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The events of ansible-runner as ours: counted by host, told as they come, written to a log for each host."""
+"""What a playbook does on each host: the events of ansible-runner counted, told as they come, written to logs."""
 
 from __future__ import annotations
 

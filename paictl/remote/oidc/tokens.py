@@ -1,4 +1,8 @@
-"""A token of an OpenID provider: read, and judged by issuer, audience, time and signature."""
+"""A token of an OpenID provider: read, and judged by issuer, audience, time and signature.
+
+Checking needs no secret, so plain arithmetic leaks nothing; it takes below a millisecond for RSA, some ten for ECDSA,
+and a token is checked once. There is no way to sign.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One connection to one host: made, verified, watched, closed."""
+"""One connection to one host: made, verified, watched, closed; and a shell there by this machine's `ssh`."""
 
 from __future__ import annotations
 

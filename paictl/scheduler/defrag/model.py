@@ -1,4 +1,4 @@
-"""What is asked for, who may move, and what comes out: data only."""
+"""What is asked for, who may move and what that costs, and what comes out: data only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The changes that are looked for: each kind finds the least of itself that helps, or says that it does not."""
+"""The changes that are looked for, down to a smaller group: each finds the least of itself that helps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Templates → pages: one place for escaping, languages, the content security policy and the navigation."""
+"""Templates → pages: escaping, languages, the content security policy, navigation, instants and spans."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""On the fewest machines, or not at all: the baseline of Tiresias' paper calls it "YARN"."""
+"""On the fewest machines, always (Tiresias' baseline "YARN"), or only for jobs that lose by being spread (§3.3)."""
 
 from __future__ import annotations
 

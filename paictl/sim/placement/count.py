@@ -1,4 +1,4 @@
-"""Only how many devices are free counts, not where they are."""
+"""Placements that count devices: anywhere, or each pod on the node where it leaves the fewest free."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Free devices by node, and nodes by how many they have free: what every placement that looks at nodes needs."""
+"""Free devices by node, and nodes by how many they have free; devices of a wished type on few machines."""
 
 from __future__ import annotations
 

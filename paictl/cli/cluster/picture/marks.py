@@ -1,4 +1,4 @@
-"""Letters and colours: which job or virtual cluster a character stands for.
+"""Letters, colours and styled lines of the picture: which job or virtual cluster a character stands for.
 
 A letter means the same in the whole picture, and as far as possible in the next one: it follows from the job's number
 (or the VC's place), and only where two would share one does the later job take the next letter. Capital letters hold

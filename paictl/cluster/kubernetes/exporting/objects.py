@@ -1,4 +1,4 @@
-"""The objects of services for other tools: without secrets and nodes, with the configuration that they read."""
+"""The objects of services for other tools, and as a base of kustomize: without secrets and nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A `PaiJob` as JSON and back: what its user asked for, and the controller's record of what became of it."""
+"""A `PaiJob` as JSON and back: what its user asked for, what became of it, and the values of its secrets."""
 
 from __future__ import annotations
 

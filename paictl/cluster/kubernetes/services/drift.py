@@ -1,4 +1,10 @@
-"""What somebody has changed by hand: an object as it is, against the same as applying it again would leave it."""
+"""What somebody has changed by hand: fields with other values, and fields that were added to an object of ours.
+
+Server-side apply compares the fields that we apply and leaves all others alone, so that an environment variable or a
+volume that was added by hand is not a difference. The API server notes who set which field in
+``metadata.managedFields``. Labels, annotations and status are left out: controllers and administrators write there as
+they are meant to.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kinds of objects: where their paths are, in which order they are applied, and which of them do the work."""
+"""Kinds of objects: their paths, their order, which of them do the work; and what paictl adds to each."""
 
 from __future__ import annotations
 
