@@ -4,8 +4,9 @@ Nodes: a walk through the healthy nodes of a view, fullest first, that never goe
 docs/hived-semantics.md §3 step 2. Bad and non-suggested nodes come last and using one fails, so they are
 not walked at all.
 
-Leaves: the set whose lowest common ancestor is lowest. Source: docs/hived-semantics.md §3 step 3. HiveD tries all combinations; since the candidates below different cells
-of one level are disjoint, the first cell (by its first candidate) that holds enough of them has the answer.
+Leaves: the set whose lowest common ancestor is lowest. Source: docs/hived-semantics.md §3 step 3. HiveD tries all
+combinations; since the candidates below different cells of one level are disjoint, the first cell (by its first
+candidate) that holds enough of them has the answer.
 """
 
 from __future__ import annotations
