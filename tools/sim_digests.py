@@ -32,6 +32,9 @@ VARIANTS: Final = (
     "rounds:objective=allox,settle=2m",
 )  # fmt: skip
 """Beside every policy as it is."""
+UNSETTLED: Final = frozenset({"sia"})
+"""Not on record: values rounded to two digits tie, and another version of HiGHS takes another of several optima."""
+NAMES: Final = (*(name for name in POLICIES if name not in UNSETTLED), *VARIANTS)
 SHOWN: Final = ("jobs", "unfinished", "mean_jct", "mean_waiting", "makespan", "preemptions", "migrations", "resizes")
 
 
@@ -39,9 +42,8 @@ def found(processes: int) -> dict[str, dict[str, Any]]:
     """By policy: the digest of its data and of its table of jobs, and the figures that people look at."""
     trace = load(str(FOLDER / "trace.csv"))
     spec = cluster_named(str(FOLDER / "cluster.yaml"))
-    names = [*POLICIES, *VARIANTS]
     made = {}
-    for name, run in zip(names, play(trace.jobs, [RunRequest(name, spec, 1) for name in names], processes=processes),
+    for name, run in zip(NAMES, play(trace.jobs, [RunRequest(name, spec, 1) for name in NAMES], processes=processes),
                          strict=True):  # fmt: skip
         data = run_data(run, trace, figures(run), reproducible=True)
         data["cluster"], data["trace"]["path"] = "", ""  # where this repository is
