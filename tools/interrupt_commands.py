@@ -70,6 +70,19 @@ job explain late-3 -o wide
 job logs hold
 job exec hold -- true
 job stop hold late-3
+job clone hold
+job ssh hold --print
+storage list
+storage add data --nfs 10.0.0.1:/data --vc vision
+storage show data
+storage grant data --vc speech
+storage remove data --yes
+user key list eve
+user key add eve key.pub
+user key remove eve none
+cluster defrag plan --for 1xV100-NODE
+cluster defrag apply --for 1xV100-NODE --yes
+support replay support.tar.gz
 node list
 node show v100-1
 node cordon v100-1
@@ -147,6 +160,8 @@ deploy plan -m near/master.csv -w near/worker.csv -c near/config.yaml
 deploy apply -m near/master.csv -w near/worker.csv -c near/config.yaml --yes
 deploy verify -m near/master.csv -w near/worker.csv -c near/config.yaml
 deploy upgrade --to v1.37.2 -m near/master.csv -w near/worker.csv -c near/config.yaml --yes
+deploy audit -m near/master.csv -w near/worker.csv -c near/config.yaml
+deploy rotate-encryption-key -m near/master.csv -w near/worker.csv -c near/config.yaml --yes
 deploy certs status -m near/master.csv -w near/worker.csv -c near/config.yaml
 deploy certs renew -m near/master.csv -w near/worker.csv -c near/config.yaml --yes
 deploy backup -m near/master.csv -w near/worker.csv -c near/config.yaml backups

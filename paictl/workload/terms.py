@@ -91,11 +91,15 @@ def _contradiction(role: TaskRole, first: TaskRole, key: str) -> JobError:
 def _pinned(job: Job, supply: Supply, roles: Sequence[TaskRole], pinned_id: str) -> Sku:
     path = _wish(roles[0], "pinnedCellId")
     if job.opportunistic:
-        raise JobError(path, "an opportunistic job cannot use a pinned cell", hint="use the class test or prod")
+        raise JobError(
+            path, text("an opportunistic job cannot use a pinned cell"), hint=text("use the class test or prod")
+        )  # fmt: skip
     view = supply.pinned(job.vc, pinned_id)
     if view is None:
         pins = suggestion(pinned_id, supply.pins(job.vc), "its pinned cells")
-        raise JobError(path, f"virtual cluster {job.vc} has no pinned cell {pinned_id}", hint=pins)
+        raise JobError(
+            path, text("virtual cluster {vc} has no pinned cell {name}", vc=job.vc, name=pinned_id), hint=pins
+        )  # fmt: skip
     if view.leaf_type not in supply.skus:
         raise _undeclared((view.leaf_type,))
     return _sufficient(view.leaf_type, supply.skus[view.leaf_type], roles)

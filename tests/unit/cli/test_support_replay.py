@@ -36,7 +36,8 @@ def bundle(cluster: Path, paictl: Paictl) -> Path:
         prerequisites=[{"name": "i", "type": "dockerimage", "uri": EXTRA["uri"]}],
         deployments=[{"name": "d", "taskRoles": {"worker": {"preCommands": [EXTRA["deployment"]]}}}],
         extras={"hivedScheduler": {"jobPriorityClass": "prod"},
-                "com.microsoft.pai.runtimeplugin": [{"plugin": "ssh", "parameters": {"key": EXTRA["plugin"]}}]},
+                "com.microsoft.pai.runtimeplugin": [{"plugin": "cmd", "parameters": {"callbacks": [
+                    {"event": "taskStarts", "commands": [f"echo {EXTRA['plugin']}"]}]}}]},
     )  # fmt: skip
     folder = cluster / "config"
     for one in (secret, job("long", ["sleep infinity"]), job("short", ["echo hello"])):
