@@ -134,9 +134,12 @@ def rack_of_jobs(plane: ControlPlane, api: KubeApi, folder: Path) -> Iterator[Jo
     names = nodes_of(HIVED)
     api.add_nodes(names)
     api.await_nodes(len(names))
-    with job_rig(plane, api, HIVED, folder) as made:
-        opened(plane).push(files(), "for jobs", base=None)
-        yield made
+    try:
+        with job_rig(plane, api, HIVED, folder) as made:
+            opened(plane).push(files(), "for jobs", base=None)
+            yield made
+    finally:
+        api.call("DELETE", "/api/v1/nodes")
 
 
 def opened(plane: ControlPlane) -> Cluster:

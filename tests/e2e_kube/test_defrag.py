@@ -24,7 +24,6 @@ BUDGETS = f"/apis/policy/v1/namespaces/{SPACE}/poddisruptionbudgets"
 def jobs(plane: ControlPlane, api: KubeApi, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JobRig]:
     with rack_of_jobs(plane, api, tmp_path_factory.mktemp("defrag")) as made:
         yield made
-    api.call("DELETE", "/api/v1/nodes")
 
 
 @pytest.fixture
