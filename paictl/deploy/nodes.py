@@ -17,7 +17,7 @@ from paictl.errors import ExitCode
 from paictl.i18n import text
 from paictl.plan.run import Tell
 from paictl.remote.kube.client import MERGE, KubeClient, KubeError, NoAnswerError
-from paictl.remote.kube.objects import NOT_FOUND
+from paictl.remote.kube.objects import FORBIDDEN, NOT_FOUND
 
 READY_SECONDS: Final = 180.0
 PATIENCE: Final = 60.0
@@ -93,14 +93,15 @@ def nodes_of(client: KubeClient) -> dict[str, Any]:
 def patiently(ask: Callable[[], Answer]) -> Answer:
     """Ask a young API until it answers; raises `NoAnswerError` if it does not for a minute.
 
-    Only for what may be asked twice: who has had no answer does not know whether it was heard.
+    It refuses everybody until it has read the roles, the administrator as well, so that counts as no answer, too. Only for what may be asked twice: who has had no answer does not know whether it was heard.
     """
     end = time.monotonic() + PATIENCE
     while True:
         try:
             return ask()
-        except NoAnswerError:
-            if time.monotonic() > end:
+        except (NoAnswerError, KubeError) as error:
+            young = isinstance(error, NoAnswerError) or error.status == FORBIDDEN
+            if not young or time.monotonic() > end:
                 raise
             time.sleep(_POLL)
 
@@ -135,7 +136,9 @@ def not_ready(client: KubeClient, wanted: set[str]) -> dict[str, str]:
     """The nodes that are not Ready, each with the reason; `wanted` that are not there at all, too."""
     try:
         nodes = nodes_of(client)
-    except NoAnswerError as error:
+    except (NoAnswerError, KubeError) as error:
+        if isinstance(error, KubeError) and error.status != FORBIDDEN:
+            raise
         return dict.fromkeys(wanted, str(error))
     found: dict[str, str] = {}
     for name in wanted:

@@ -110,6 +110,7 @@ def work(module):
         write(CONFIGURATION, params["configuration"], "0600")
     if os.path.exists(ENDED):
         os.unlink(ENDED)
+    write(NOTE, "{}", "0600")  # until all is done nobody knows what is in force: what fails is applied anew next time
     problem = start(" && ".join([*lines, "touch " + ENDED]), params["seconds"])
     if os.path.exists(CONFIGURATION):
         os.unlink(CONFIGURATION)

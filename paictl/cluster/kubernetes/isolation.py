@@ -14,13 +14,12 @@ from paictl.cluster.kubernetes.names import JOBS_NAMESPACE, NAMESPACE, SCHEDULER
 from paictl.cluster.values import Protection
 from paictl.i18n import text
 from paictl.remote.kube.client import Json, KubeClient, KubeError
-from paictl.remote.kube.objects import find
+from paictl.remote.kube.objects import FORBIDDEN, find
 from paictl.scheduler.wire import BIND_INFO
 
 ENFORCE: Final = "pod-security.kubernetes.io/enforce"
 _ADMISSION: Final = "/apis/admissionregistration.k8s.io/v1"
 _POLICIES: Final = ("hivedscheduler-devices", "hivedscheduler-annotations")
-_FORBIDDEN: Final = 403
 _START: Final = "paictl service refresh -n hivedscheduler --take-over"
 
 
@@ -64,7 +63,7 @@ def _protection(name: str, lack: Callable[[], str]) -> Protection:
     try:
         why = lack()
     except KubeError as error:
-        if error.status != _FORBIDDEN:
+        if error.status != FORBIDDEN:
             raise
         why = text("you may not read it: {why}", why=error.message)
     return Protection(name, not why, why)
@@ -75,7 +74,7 @@ def _find(client: KubeClient, path: str) -> Json | None:
     try:
         return find(client, path)
     except KubeError as error:
-        if error.status != _FORBIDDEN:
+        if error.status != FORBIDDEN:
             raise
         return None
 

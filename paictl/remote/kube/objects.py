@@ -14,6 +14,7 @@ APPLY: Final = "application/apply-patch+yaml"
 
 _REVIEWS: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 NOT_FOUND: Final = 404
+FORBIDDEN: Final = 403
 CONFLICT: Final = 409
 
 
