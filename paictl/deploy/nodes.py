@@ -93,7 +93,8 @@ def nodes_of(client: KubeClient) -> dict[str, Any]:
 def patiently(ask: Callable[[], Answer]) -> Answer:
     """Ask a young API until it answers; raises `NoAnswerError` if it does not for a minute.
 
-    It refuses everybody until it has read the roles, the administrator as well, so that counts as no answer, too. Only for what may be asked twice: who has had no answer does not know whether it was heard.
+    It refuses everybody until it has read the roles, the administrator as well: that counts as no answer, too. Only for
+    what may be asked twice: who has had no answer does not know whether it was heard.
     """
     end = time.monotonic() + PATIENCE
     while True:

@@ -22,7 +22,7 @@ from paictl.deploy.installing import Devices
 from paictl.deploy.inventory import Deployment, Machine, Role
 from paictl.deploy.kubeadm import init_configuration, join_configuration
 from paictl.deploy.kubeconfig import access_to, forget, merge_into
-from paictl.deploy.nodes import AllReady, Labels
+from paictl.deploy.nodes import AllReady, Labels, patiently
 from paictl.deploy.settings import DeploySettings, LoginSettings
 from paictl.deploy.site import DeployError, Site
 from paictl.deploy.verifying import answers, ask_script, data_of, device_finding
@@ -283,6 +283,27 @@ def test_nodes_are_waited_for_as_long_as_was_said(monkeypatch: pytest.MonkeyPatc
         AllReady(cast(Site, site)).run(lambda *_: None)
     assert len(asked) == 11  # a hundred seconds each
     assert "--timeout" in str(failed.value.hint)
+
+
+@pytest.mark.parametrize(("status", "asked"), [(403, 3), (409, 1)])
+def test_a_young_api_refuses_everybody_for_a_while(monkeypatch: pytest.MonkeyPatch, status: int, asked: int) -> None:
+    """Its roles are read a moment after it listens; what it says later on counts at once."""
+    answers: list[KubeError | int] = [KubeError("forbidden", status=status), KubeError("forbidden", status=status), 7]
+    seen = []
+
+    def ask() -> int:
+        seen.append(answers.pop(0))
+        if isinstance(seen[-1], KubeError):
+            raise seen[-1]
+        return seen[-1]
+
+    monkeypatch.setattr("paictl.deploy.nodes.time", SimpleNamespace(monotonic=lambda: 0.0, sleep=lambda _: None))
+    if status == 403:
+        assert patiently(ask) == 7
+    else:
+        with pytest.raises(KubeError):
+            patiently(ask)
+    assert len(seen) == asked
 
 
 class Registering:
