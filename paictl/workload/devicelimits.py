@@ -6,7 +6,8 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from itertools import chain
-from typing import TYPE_CHECKING, Generic, TypeVar
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from paictl.frozen import frozen
 from paictl.i18n import Text, text
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 
 Key = TypeVar("Key", bound=Hashable)
+EMPTY: Final[Mapping[str, int]] = MappingProxyType({})
 
 
 class DevicesBy(ABC, Generic[Key]):
@@ -121,20 +123,11 @@ class HeldDevices(DevicesBy[tuple[str, str]]):
         return next(filter(None, map(self._owner, uids)), "")
 
 
-@frozen
-class BorrowLimit:
-    """Devices that the jobs of a virtual cluster may use without a guarantee at a time."""
-
-    vc: str
-    devices: int
-
-
 class BorrowLimits:
-    """All borrow limits of a cluster."""
+    """Devices that the jobs of a virtual cluster may use without a guarantee at a time, by virtual cluster."""
 
-    def __init__(self, limits: Iterable[BorrowLimit] = ()) -> None:
-        self.devices: Mapping[str, int] = {one.vc: one.devices for one in limits}
-        """By virtual cluster."""
+    def __init__(self, devices: Mapping[str, int] = EMPTY) -> None:
+        self.devices = devices
 
     def __bool__(self) -> bool:
         return bool(self.devices)
@@ -158,14 +151,6 @@ class BorrowedDevices(DevicesBy[str]):
 
 
 @frozen
-class Spare:
-    """Devices of a virtual cluster's promise that only repairs use."""
-
-    vc: str
-    devices: int
-
-
-@frozen
 class SpareUse:
     """Devices promised to a virtual cluster, and those that its gangs hold with a guarantee."""
 
@@ -174,11 +159,10 @@ class SpareUse:
 
 
 class Spares:
-    """All spare devices of a cluster."""
+    """Devices of a virtual cluster's promise that only repairs use, by virtual cluster."""
 
-    def __init__(self, spares: Iterable[Spare] = ()) -> None:
-        self.devices: Mapping[str, int] = {one.vc: one.devices for one in spares}
-        """By virtual cluster."""
+    def __init__(self, devices: Mapping[str, int] = EMPTY) -> None:
+        self.devices = devices
 
     def __bool__(self) -> bool:
         return bool(self.devices)

@@ -18,9 +18,7 @@ from paictl.scheduler.request import PodRequest
 from paictl.workload.backfill import BackfillMode, BackfillRule, BackfillRules
 from paictl.workload.budgets import EACH, SECTION, WARN_AT, Budgets, OverBudget, UsageBudget, Used
 from paictl.workload.devicelimits import (
-    BorrowLimit,
     BorrowLimits,
-    Spare,
     Spares,
     SpareUse,
     UserLimit,
@@ -94,10 +92,10 @@ def read_sharing(data: object, where: str = SECTION) -> Sharing:
         return Sharing(
             Budgets(_budgets(section.get("budgets"))),
             UserLimits(_limits(section.get("user-limits"))),
-            BorrowLimits(_borrowing(section.get("borrow-limits"))),
+            BorrowLimits(_devices(section.get("borrow-limits"))),
             RunTimeRules.read(_rows(section.get("run-times")), f"{where}.run-times"),
             BackfillRules(_backfill(section.get("backfill"))),
-            Spares(Spare(str(row["vc"]), int(row["devices"])) for row in _rows(section.get("spares"))),
+            Spares(_devices(section.get("spares"))),
         )
     except PaictlError:  # one of them is a ValueError, too, and it knows its place
         raise
@@ -121,9 +119,8 @@ def _limits(rows: object) -> Iterator[UserLimit]:
         yield UserLimit(str(row["vc"]), str(row.get("user", EACH)), int(row["devices"]))
 
 
-def _borrowing(rows: object) -> Iterator[BorrowLimit]:
-    for row in _rows(rows):
-        yield BorrowLimit(str(row["vc"]), int(row["devices"]))
+def _devices(rows: object) -> dict[str, int]:
+    return {str(row["vc"]): int(row["devices"]) for row in _rows(rows)}
 
 
 def _backfill(rows: object) -> Iterator[BackfillRule]:

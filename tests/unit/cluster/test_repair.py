@@ -97,13 +97,18 @@ def test_a_member_without_room_waits_and_is_explained_and_the_rest_runs_on(bench
     assert found.repairs[0].back is not None
 
 
-def test_a_bad_device_moves_only_the_member_that_has_it(bench: MakeBench) -> None:
-    lab = bench("three-tenants")
+def leave_bad_devices(lab: Bench) -> None:
+    """Whoever has a device that stays bad for half a minute leaves it."""
     files = dict(lab.cluster.configuration().files)
     name = "services-configuration.yaml"
     files[name] = files[name].replace("hivedscheduler:\n", "hivedscheduler:\n  bad-device-deadline: 30\n")
     lab.cluster.push(files, "leave bad devices")
     lab.cluster.restart_services(["hivedscheduler"])
+
+
+def test_a_bad_device_moves_only_the_member_that_has_it(bench: MakeBench) -> None:
+    lab = bench("three-tenants")
+    leave_bad_devices(lab)
     key = lab.submit("train", "tenanta", gpu=2, instances=4, commands=FOREVER, restart="member")
     before = lab.cluster.job(key)
     lab.cluster.set_devices(before.tasks[2].node, NodeChange.FAIL, before.tasks[2].devices[:1])
@@ -181,11 +186,7 @@ def test_only_repairs_use_spare_devices(bench: MakeBench) -> None:
 def test_a_repair_takes_the_spare_devices(bench: MakeBench) -> None:
     lab = filled(bench)
     with_spares(lab, 4)
-    files = dict(lab.cluster.configuration().files)
-    name = "services-configuration.yaml"
-    files[name] = files[name].replace("hivedscheduler:\n", "hivedscheduler:\n  bad-device-deadline: 30\n")
-    lab.cluster.push(files, "leave bad devices")
-    lab.cluster.restart_services(["hivedscheduler"])
+    leave_bad_devices(lab)
     key = lab.submit("train", "tenanta", gpu=4, instances=2, commands=FOREVER, restart="member")
     before = lab.cluster.job(key)
     lab.cluster.set_devices(before.tasks[1].node, NodeChange.FAIL, before.tasks[1].devices[:1])

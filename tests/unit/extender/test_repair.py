@@ -12,7 +12,7 @@ from paictl.doors.core import DoorOptions
 from paictl.doors.gangs import AFTER
 from paictl.doors.metrics import DoorMetrics
 from paictl.remote.kube.client import Json
-from paictl.workload.devicelimits import Spare, Spares
+from paictl.workload.devicelimits import Spares
 from paictl.workload.sharing import Sharing
 from tests.unit.extender.conftest import NODES, spec
 from tests.unit.extender.harness import Harness, gang
@@ -142,7 +142,7 @@ def test_a_new_process_knows_where_a_repaired_gang_is(harness: Harness) -> None:
 
 def test_a_gang_that_would_use_spare_devices_waits_and_says_why() -> None:
     made = spec()
-    options = DoorOptions(rules=Rules(skus=made.sku_types), sharing=Sharing(spares=Spares([Spare("A", 4)])))
+    options = DoorOptions(rules=Rules(skus=made.sku_types), sharing=Sharing(spares=Spares({"A": 4})))
     harness = Harness(made, options)
     harness.open(NODES)
     places = begun(harness)
