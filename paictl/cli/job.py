@@ -274,7 +274,7 @@ def clone(
         str | None, typer.Option("--priority", autocompletion=names.priorities, help="oppo, test, prod or crit.")
     ] = None,
     edit: Annotated[bool, typer.Option("--edit", help="Open it in $EDITOR, then submit it.")] = False,
-    again: Annotated[bool, typer.Option("--submit", help="Submit it as it is.")] = False,
+    again: Annotated[bool, typer.Option("--submit", help="Submit it without changes.")] = False,
     user: UserOption = None,
     state: StateOption = None,
 ) -> None:

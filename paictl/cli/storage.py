@@ -156,10 +156,12 @@ def show(name: Name, output: OutputOption = Output.TABLE, state: StateOption = N
 def grant(
     name: Name,
     vc: Vcs = None,
-    revoke: Annotated[list[str] | None, typer.Option("--revoke", metavar="VC", help="May use it no more.")] = None,
+    revoke: Annotated[
+        list[str] | None, typer.Option("--revoke", metavar="VC", help="Virtual cluster that may no longer use it.")
+    ] = None,
     state: StateOption = None,
 ) -> None:
-    """Let virtual clusters use a storage, or no more; running jobs keep what they have."""
+    """Change which virtual clusters may use a storage. Running jobs keep it."""
     if not vc and not revoke:
         raise PaictlError("nothing is to be changed", hint=text("say --vc VC or --revoke VC"))
     storage = operate.grant(open_cluster(state), name, vc or (), revoke or ())

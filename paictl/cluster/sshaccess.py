@@ -35,7 +35,7 @@ def _with_keys(requests: Sequence[JobRequest], users: Users) -> Iterator[JobRequ
             if not keys and not access.keys:
                 raise JobError(
                     access.where,
-                    text("user {user} has no SSH key, so nobody could sign in", user=request.user),
+                    text("user {user} has no SSH key, so no one could sign in", user=request.user),
                     hint=text("add one: paictl user key add {user} ~/.ssh/id_ed25519.pub; or put it in "
                               "userssh.value", user=request.user),
                 )  # fmt: skip

@@ -54,7 +54,7 @@ def scene_of(
             requests.setdefault(request.group, request)
         fixed, near = _budget(rules, gang, members[0], used)
         if not gang.job and not all(map(_controlled, members)):
-            fixed = text("nobody starts its pods again: they have no controller")
+            fixed = text("its pods have no controller to recreate them")
         closed = windows.closed(now, _limit(members[0]))
         rows.append((
             RunningGang(gang.key, tuple(requests[name] for name in sorted(requests)),
