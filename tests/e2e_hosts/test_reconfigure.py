@@ -16,6 +16,7 @@ from tools.hosts.lab import Lab
 from tools.hosts.shell import wait_until
 
 KUBELET = "/var/lib/kubelet/config.yaml"
+KUBELET_CONFIG = ("-n", "kube-system", "get", "configmap", "kubelet-config", "-o", "yaml")
 
 
 @pytest.fixture(scope="module")
@@ -127,10 +128,12 @@ def test_settings_that_do_not_work_are_taken_back(site: Site) -> None:
         done = apply(changed(site, kubelet=kubelet))
         assert done.returncode != 0
         assert "kubelet does not work with the new settings and has the old ones again" in " ".join(done.stderr.split())
+        assert "nonsense.available" in kubectl(site, *KUBELET_CONFIG), "stored first, for machines that join"
     finally:
         site.write()
     assert apply(site).returncode == 0
     assert plan(site) == []
+    assert "nonsense.available" not in kubectl(site, *KUBELET_CONFIG)
     machine = site.lab.machine(1)
     assert "maxPods: 50" not in machine.execute(["cat", KUBELET]).stdout
     assert machine.execute(["systemctl", "is-active", "kubelet"]).stdout.strip() == "active"
