@@ -10,7 +10,9 @@ import pytest
 
 from paictl.cluster.accounts import Account
 from paictl.cluster.interface import Cluster, JobState, TaskPlace
+from paictl.cluster.kubernetes import storages
 from paictl.cluster.storages import Credentials, Storage
+from paictl.cluster.values import ConflictError
 from paictl.operate.users.keys import add_key
 from paictl.remote.sshkeys import key_pair
 from paictl.workload.fields import JobError
@@ -49,6 +51,24 @@ def test_a_pod_mounts_a_volume_that_is_bound_to_its_claim(cluster: Cluster, api:
     assert mounts["storage-data"] == "/mnt/data"
     claims = [one["persistentVolumeClaim"] for one in pod["spec"]["volumes"] if "persistentVolumeClaim" in one]
     assert claims == [{"claimName": "storage-data"}]
+
+
+def test_a_storage_that_pods_still_use_can_be_added_again_when_they_have_ended(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kubernetes keeps a claim while a pod mounts it, and its volume for a moment after the claim."""
+    cluster.add_storage(DATA)
+    cluster.submit([request("train", {"worker": role(1)}, extras={"storages": [{"name": "data"}]})])
+    until(lambda: cluster.job("ann~train").state is JobState.RUNNING, 60, lambda: str(cluster.job("ann~train")))
+    cluster.remove_storage("data")
+    with monkeypatch.context() as patched:
+        patched.setattr(storages, "_DELETION_WAIT", 1.0)
+        with pytest.raises(ConflictError, match="persistentvolumes/paictl-storage-data is still being deleted"):
+            cluster.add_storage(DATA)
+    assert not cluster.storages()
+    cluster.stop_job("ann~train")
+    cluster.add_storage(DATA)
+    assert [storage.name for storage in cluster.storages()] == ["data"]
 
 
 def test_another_virtual_cluster_is_refused_with_the_field(cluster: Cluster) -> None:

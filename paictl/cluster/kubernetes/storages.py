@@ -6,6 +6,7 @@ whoever adds a storage makes them. The list is written last, when everything tha
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -39,6 +40,9 @@ _DRIVERS: Final = "/apis/storage.k8s.io/v1/csidrivers"
 _SIZE: Final = "1Ti"
 """What volume and claim say; for a share of a file server it limits nothing."""
 _TRIES: Final = 5
+_DELETION_WAIT = 15.0
+"""Seconds that `add` gives Kubernetes to finish deleting an object of the same name; a volume's takes under one."""
+_POLL: Final = 0.2
 
 
 def read_storages(client: KubeClient) -> tuple[Storage, ...]:
@@ -103,7 +107,7 @@ class StorageStore:
         for kind, body in wanted:
             path = f"{kind}/{body['metadata']['name']}"
             try:
-                done = create(self._client, kind, body)
+                self._create(kind, path, body)
             except KubeError as error:
                 if error.status != NOT_FOUND:
                     raise
@@ -111,12 +115,24 @@ class StorageStore:
                     text("there is no namespace {space}", space=body["metadata"]["namespace"]),
                     hint=text("start the services first: paictl service start"),
                 ) from None
-            if done is None:
+            made.append(path)
+
+    def _create(self, kind: str, path: str, body: Json) -> None:
+        """Make an object, after one of its name that is being deleted; raises `ConflictError` for one that stays."""
+        end = time.monotonic() + _DELETION_WAIT
+        while create(self._client, kind, body) is None:
+            known, name = find(self._client, path), path.removeprefix("/api/v1/")
+            if known is not None and "deletionTimestamp" not in known["metadata"]:
                 raise ConflictError(
-                    text("{object} is there already, and belongs to no storage", object=path.removeprefix("/api/v1/")),
+                    text("{object} is there already, and belongs to no storage", object=name),
                     hint=text("delete it, or choose another name"),
                 )
-            made.append(path)
+            if time.monotonic() > end:
+                raise ConflictError(
+                    text("{object} is still being deleted", object=name),
+                    hint=text("jobs that use it keep it; run the same command again when they have ended"),
+                )
+            time.sleep(_POLL)
 
     # --- the list
 
