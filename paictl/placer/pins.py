@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from typing import Any, Final
 
 from paictl.cluster.pods.reading import noted_on
-from paictl.doors.binder import GONE, Binder, not_bound
+from paictl.doors.binder import GONE, WORKERS, Binder, not_bound
 from paictl.doors.core import Binding, pinned_node
 from paictl.errors import PaictlError
 from paictl.placer.core import PlacerCore, gates_of
@@ -16,6 +17,8 @@ from paictl.scheduler.wire import BIND_INFO, GATE
 
 _ATTEMPTS: Final = 3
 """Times that a pod which changes meanwhile is read again before the next round has to try."""
+ASKED: Final = 4 * WORKERS
+"""Pins of a gang that the API server is asked about before an answer counts: a refused gang costs no more than that."""
 
 
 def pin_patch(pod: Mapping[str, Any], node: str, annotations: Mapping[str, str]) -> Json:
@@ -49,6 +52,16 @@ class Pinner(Binder):
 
     core: PlacerCore
 
+    def __init__(self, *args: Any, **named: Any) -> None:
+        super().__init__(*args, **named)
+        # not the workers that pin: a gang waits there for its answers, and a few gangs would take all of them
+        self._asking = ThreadPoolExecutor(WORKERS, "ask")
+
+    def stop(self) -> None:
+        """As any binder; nothing more is asked, either."""
+        super().stop()  # first: a gang about which not all was asked must not be pinned any more
+        self._asking.shutdown(wait=False, cancel_futures=True)
+
     def pin_soon(self, gang: Sequence[Binding]) -> None:
         """Pin the pods of a gang, or none of them, without anybody waiting for it."""
         try:
@@ -68,10 +81,21 @@ class Pinner(Binder):
         A pin cannot be taken back: a gang of which one pod is kept back by a policy would run in part for ever. So the
         API server is asked about all of them (a dry run, in which policies and webhooks take part) before the first.
         """
-        why = next(filter(None, map(self._refusal, gang)), "") if len(gang) > 1 else ""
+        why = self._first_refusal(gang) if len(gang) > 1 else ""
         if why:
             self.core.gang_refused([binding.ref for binding in gang], why)
         return bool(why)
+
+    def _first_refusal(self, gang: Sequence[Binding]) -> str:
+        """Why the first pod of a gang that would be refused would be; empty if none would, or this term has ended."""
+        try:
+            for first in range(0, len(gang), ASKED):
+                asked = self._asking.map(self._refusal, gang[first : first + ASKED])
+                if why := next(filter(None, asked), ""):
+                    return why
+        except (RuntimeError, CancelledError):  # no pin of it will be sent, either
+            return ""
+        return ""
 
     def _refusal(self, binding: Binding) -> str:
         """Why a pin would be refused whenever it is sent; empty if it would not, or nobody can know."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import replace
 from typing import Final
 
+from paictl.cluster.pods.feasibility import PodDemand
 from paictl.doors import deciding, reclaim
 from paictl.doors.binder import booked
 from paictl.doors.core import Binding
@@ -26,18 +27,19 @@ SHOWN: Final = 3
 """Nodes that a waiting pod is told of."""
 
 
-def place_round(core: PlacerCore) -> list[list[Binding]]:
-    """Place what can be placed now; the pins to be written, by gang. Raises `NotServingError`."""
-    gangs: list[list[Binding]] = []
+def place_round(core: PlacerCore, send: Callable[[list[Binding]], object]) -> None:
+    """Place what can be placed now, and send the pins of each gang as soon as it is decided.
+
+    `send` is called with the lock, and must not wait for anything. Raises `NotServingError`.
+    """
     with core.sharing() as give_way:
         if not core.is_open:
-            return []
+            return
         for members in _gangs(core):
             waiting = [entry for entry in members if _waits(core, entry)]  # some may have gone since
-            if waiting:
-                gangs.append(_place(core, waiting))
-            give_way()
-    return [pins for pins in gangs if pins]
+            if waiting and (pins := _place(core, waiting)):
+                send(pins)
+            give_way()  # after a large gang for seconds, in which its pins are written
 
 
 def _waits(core: PlacerCore, entry: PodEntry) -> bool:
@@ -107,7 +109,8 @@ def _place_among(
     Nodes that turn out to be too small are added to the excluded ones.
     """
     for _ in range(ROUNDS):
-        decided = [(entry, _decide(core, entry, excluded)) for entry in new]
+        fitting = _Fitting(core, excluded)
+        decided = [(entry, _decide(core, entry, fitting)) for entry in new]
         if not all(decision.node for _, decision in decided):
             break
         unfit = {decision.node: why for entry, decision in decided if (why := _misfit(core, entry, decision))}
@@ -170,14 +173,43 @@ def _pending(core: PlacerCore, members: list[PodEntry]) -> str:
     return ""
 
 
-def _decide(core: PlacerCore, entry: PodEntry, excluded: Container[str]) -> CachedDecision:
+class _Fitting:
+    """Nodes that kube-scheduler's own filters would leave for the pods of a gang, one pod after the other.
+
+    Pods of one template demand the same: each node is looked at once, and again when a pod of the gang got it.
+    """
+
+    def __init__(self, core: PlacerCore, excluded: Container[str]) -> None:
+        self._core = core
+        self._excluded = excluded
+        self._demand: PodDemand | None = None
+        self._takes: dict[str, bool] = {}
+
+    def nodes(self, entry: PodEntry) -> list[str]:
+        """Where a pod that holds no place yet would be let in."""
+        if entry.demand is None or entry.demand != self._demand:
+            self._demand, self._takes = entry.demand, {}
+        names = [name for name in self._core.health.nodes if name not in self._excluded]
+        for name in names:
+            if name not in self._takes:
+                self._takes[name] = not reclaim.obstacle_on(self._core, entry, name)
+        return [name for name in names if self._takes[name]]
+
+    def taken(self, node: str) -> None:
+        """A pod has its place on a node."""
+        self._takes.pop(node, None)
+
+
+def _decide(core: PlacerCore, entry: PodEntry, fitting: _Fitting) -> CachedDecision:
     """The book's decision among the nodes that kube-scheduler's own filters would leave for the pod."""
     assert entry.reading is not None  # noqa: S101 - see _gangs
     request = entry.reading.request
-    names = [name for name in core.health.nodes if name not in excluded and not reclaim.obstacle_on(core, entry, name)]
+    names = fitting.nodes(entry)
     if len(names) < len(core.health.nodes):
         request = replace(request, ignore_suggested=False)
-    return deciding.decide(core, entry, request, names)
+    decision = deciding.decide(core, entry, request, names)
+    fitting.taken(decision.node)
+    return decision
 
 
 def _pins(core: PlacerCore, members: list[PodEntry]) -> list[Binding]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+import threading
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
 
 from paictl.cluster.pods.labels import Rules
 from paictl.cluster.pods.nodes import node_status
-from paictl.doors.core import DoorOptions, pinned_node
+from paictl.doors.core import Binding, DoorOptions, pinned_node
 from paictl.doors.pod_events import PodEvent
 from paictl.placer.core import PlacerCore
 from paictl.placer.pins import Pinner, pin_patch
@@ -32,8 +33,12 @@ def node(name: str, **spec: Any) -> Json:
 class PatchingServer(FakeServer):
     """Takes the patch of a pod as the API server does: lists are replaced as a whole."""
 
+    asking: Callable[[], object] = staticmethod(lambda: None)
+    """What happens when it is asked by a dry run."""
+
     def request(self, method: str, path: str, body: Any = None, **named: object) -> Json:
         if named.get("query") == {"dryRun": "All"}:
+            self.asking()
             if (error := self.refuse.get(f"ask {path.split('/')[6]}")) is not None:
                 raise error
             return {}
@@ -92,9 +97,15 @@ class Placer:
             self.server.pods[f"default/{one['metadata']['name']}"] = one
         self.tell()
 
+    def place(self) -> list[list[Binding]]:
+        """Place; the pins to be written, by gang."""
+        gangs: list[list[Binding]] = []
+        place_round(self.core, gangs.append)
+        return gangs
+
     def round(self, most: int = 1000) -> None:
         """Place, and write so many of the pins before the process would die."""
-        gangs = [pins for pins in place_round(self.core) if not self.pinner.refused(pins)]
+        gangs = [pins for pins in self.place() if not self.pinner.refused(pins)]
         for pin in [pin for pins in gangs for pin in pins][:most]:
             self.pinner.send(pin)
         self.tell()
@@ -205,13 +216,13 @@ def test_a_pinned_pod_that_is_not_bound_holds_its_devices(placer: Placer) -> Non
 def test_a_pod_is_pinned_once_although_the_news_of_it_is_late(placer: Placer) -> None:
     """Under load the next round comes before the watch: a pin that is sent again costs the API server a request."""
     placer.create([*gang("a", 2, 4), *gang("b", 1, 4)])
-    for gangs in place_round(placer.core):
+    for gangs in placer.place():
         for pin in gangs:
             assert placer.pinner.send(pin) == ""
     calls = len(placer.server.calls)
-    assert place_round(placer.core) == []
+    assert placer.place() == []
     placer.tell()
-    assert place_round(placer.core) == []
+    assert placer.place() == []
     assert len(placer.server.calls) == calls
 
 
@@ -252,7 +263,7 @@ def test_a_gated_pod_of_an_open_namespace_waits_and_is_told_the_label(placer: Pl
     pod["metadata"]["namespace"] = "open"
     pod["spec"]["schedulingGates"] = [{"name": GATE}]
     placer.core.pod_changed(pod)
-    assert place_round(placer.core) == []
+    assert placer.place() == []
     assert "kubectl label namespace open paictl.io/cells=enabled" in placer.recorded[-1].message
 
 
@@ -286,6 +297,30 @@ def test_a_gang_that_would_be_refused_in_part_goes_nowhere_and_keeps_no_place(pl
     placer.now += 6
     placer.round()
     assert len({placer.node("g-0"), placer.node("g-1")} - {""}) == 2
+
+
+def test_the_pods_of_a_gang_are_asked_about_at_the_same_time(placer: Placer) -> None:
+    """Each question waits here until all four have been sent: one after the other they would wait for ever."""
+    all_asked = threading.Barrier(4)
+    placer.server.asking = lambda: all_asked.wait(10)
+    placer.create(gang("g", 4, 2))
+    placer.round()
+    assert all(placer.node(f"g-{i}") for i in range(4))
+
+
+def test_a_gang_about_which_not_all_was_asked_is_not_pinned_when_the_term_ends(placer: Placer) -> None:
+    placer.create(gang("g", 4, 2))
+    (pins,) = placer.place()
+    asked, ended = threading.Event(), threading.Event()
+    placer.server.asking = lambda: (asked.set(), ended.wait(10))
+    placer.pinner.pin_soon(pins)
+    assert asked.wait(10)
+    placer.pinner.stop()
+    ended.set()
+    placer.pinner._pool.shutdown(wait=True)
+    placer.tell()
+    assert not any(placer.node(f"g-{i}") for i in range(4))
+    assert not any(placer.core.table.by_uid[f"uid-g-{i}"].binding for i in range(4))
 
 
 @pytest.mark.parametrize("error", [
