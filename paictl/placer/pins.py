@@ -12,11 +12,12 @@ from paictl.doors.core import Binding, pinned_node
 from paictl.errors import PaictlError
 from paictl.placer.core import PlacerCore, gates_of
 from paictl.remote.kube import pods
-from paictl.remote.kube.client import MERGE, Json, KubeError
+from paictl.remote.kube.client import MERGE, Json, KubeError, NoAnswerError
 from paictl.scheduler.wire import BIND_INFO, GATE
 
 _ATTEMPTS: Final = 3
 """Times that a pod which changes meanwhile is read again before the next round has to try."""
+AWAY: Final = "the API server does not answer"
 ASKED: Final = 4 * WORKERS
 """Pins of a gang that the API server is asked about before an answer counts: a refused gang costs no more than that."""
 
@@ -78,23 +79,31 @@ class Pinner(Binder):
     def refused(self, gang: Sequence[Binding]) -> bool:
         """Whether the API server would take a gang in part only; it is then told, and loses its place.
 
+        A gang about which the API server does not answer keeps its place, and is asked about again.
+
         A pin cannot be taken back: a gang of which one pod is kept back by a policy would run in part for ever. So the
         API server is asked about all of them (a dry run, in which policies and webhooks take part) before the first.
         """
         why = self._first_refusal(gang) if len(gang) > 1 else ""
-        if why:
-            self.core.gang_refused([binding.ref for binding in gang], why)
+        refs = [binding.ref for binding in gang]
+        if why == AWAY:  # the first pins would be tried while it comes back, and the others later
+            self.core.pin_later(refs)
+        elif why:
+            self.core.gang_refused(refs, why)
         return bool(why)
 
     def _first_refusal(self, gang: Sequence[Binding]) -> str:
         """Why the first pod of a gang that would be refused would be; empty if none would, or this term has ended."""
-        try:
-            for first in range(0, len(gang), ASKED):
+        for first in range(0, len(gang), ASKED):
+            try:
                 asked = self._asking.map(self._refusal, gang[first : first + ASKED])
+            except RuntimeError:  # this term has ended: no pin of the gang will be sent, either
+                return ""
+            try:
                 if why := next(filter(None, asked), ""):
                     return why
-        except (RuntimeError, CancelledError):  # no pin of it will be sent, either
-            return ""
+            except CancelledError:
+                return ""
         return ""
 
     def _refusal(self, binding: Binding) -> str:
@@ -108,8 +117,8 @@ class Pinner(Binder):
         except KubeError as error:
             passing = error.status in (404, 409, 429) or error.status >= 500 or "dry run" in error.message
             return "" if passing else f"pod {ref.name}: {error.message}"
-        except PaictlError:
-            return ""
+        except NoAnswerError:
+            return AWAY
         return ""
 
     def _attempt(self, binding: Binding, seconds: float) -> str:
@@ -132,6 +141,8 @@ class Pinner(Binder):
                 if self._patched(pod, binding, seconds):
                     return ""
                 pod = None
+        except NoAnswerError:
+            return AWAY
         except PaictlError as error:
             return error.message
         return f"pod {ref.key} keeps changing"
@@ -151,6 +162,8 @@ class Pinner(Binder):
     def send(self, binding: Binding) -> str:
         """Pin a pod and say how it went; what is refused is tried again later, and the pod is told."""
         error = super().send(binding)
-        if error and error != GONE:
+        if error == AWAY:
+            self.core.pin_later([binding.ref])
+        elif error and error != GONE:
             self.core.pin_failed(binding.ref, error)
         return error

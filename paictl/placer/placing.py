@@ -21,6 +21,8 @@ WAITING: Final = "Waiting"
 
 CLAIMS_TAKE: Final = 2.0
 """Seconds for which kube-controller-manager may take to make a pod's claims before the pod is told."""
+GATHERING: Final = 2.0
+"""Seconds after a gang's newest pod for which nobody is told how many are there: 512 pods would be told 512 times."""
 ROUNDS: Final = 8
 """Places that are tried for a gang: a node that is too small for its pods together is left out of the next."""
 SHOWN: Final = 3
@@ -74,6 +76,11 @@ def _place(core: PlacerCore, members: list[PodEntry]) -> list[Binding]:
     why = _unready(core, members)
     if why:
         _hold(core, members, why)
+        return []
+    missing = _incomplete(core, members)
+    if missing:
+        gathering = max(entry.met for entry in members) > core.clock() - GATHERING
+        _hold(core, members, missing, young=-math.inf if gathering else math.inf)
         return []
     pending = _pending(core, members)
     if pending:
@@ -145,16 +152,19 @@ def _misfit(core: PlacerCore, entry: PodEntry, decision: CachedDecision) -> str:
 
 
 def _unready(core: PlacerCore, members: list[PodEntry]) -> str:
-    """Why a gang cannot be placed yet whatever is free; empty if it can. A gang that has begun is finished."""
-    reading = members[0].reading
-    assert reading is not None  # noqa: S101 - see _gangs
+    """Why a gang cannot be placed whatever is free and however many of its pods are there; empty if it can."""
     for entry in members:
         if not core.is_guarded(core.gated[entry.ref.uid]):
             space = entry.ref.namespace
             return f"pod waits: anybody could forge a place there: kubectl label namespace {space} {GATE}=enabled"
     others = sorted({gate for entry in members for gate in gates_of(core.gated[entry.ref.uid]) if gate != GATE})
-    if others:
-        return f"pod waits: its gang has other scheduling gates: {', '.join(others)}"
+    return f"pod waits: its gang has other scheduling gates: {', '.join(others)}" if others else ""
+
+
+def _incomplete(core: PlacerCore, members: list[PodEntry]) -> str:
+    """How many of a gang's pods are there; empty if all are. A gang that has begun is finished."""
+    reading = members[0].reading
+    assert reading is not None  # noqa: S101 - see _gangs
     group = core.book.engine.state.groups.by_name.get(reading.request.group)
     placed = {uid for row in group.pods for uid in row if uid} if group is not None else set()
     if placed - {entry.ref.uid for entry in members}:

@@ -15,6 +15,7 @@ from paictl.scheduler.events import GroupChange, Ignored, NodeHealth, PodGone, P
 from paictl.scheduler.groups import GroupState
 from paictl.scheduler.invariants import validate
 from paictl.scheduler.placement.suggested import Suggested
+from paictl.scheduler.request import PodRequest
 from tests.unit.scheduler.support import NODES, config, gone, healthy, place, pod, run
 
 

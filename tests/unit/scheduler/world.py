@@ -130,7 +130,9 @@ class World:
         info = self.engine.bind_info(decision) if isinstance(decision, Bind) else None
         if isinstance(decision, Bind):
             promised = self.engine.spec.lazy_preemption_recovery
-            assert info == Annotator().bind_info(self.engine.state, decision, promised=promised), "rows of a state before"
+            assert info == Annotator().bind_info(self.engine.state, decision, promised=promised), (
+                "rows of a state before"
+            )
         if isinstance(decision, Preempt) and not (decision.placement or decision.joins):
             return
         outcomes = self.engine.apply(decision)
