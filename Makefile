@@ -75,8 +75,8 @@ TRACE ?= tenants
 fidelity: $(STAMP)  ## a trace through a real control plane and through the simulator, compared (needs make kube; TRACE=tenants, 400 jobs)
 	@$(BIN)/python -W ignore::ResourceWarning -m tools.fidelity $(TRACE)
 
-bench-doors: $(STAMP)  ## extender and gates, by environment and by claims, beside kube-scheduler (half an hour)
-	@$(BIN)/python -W ignore::ResourceWarning tools/bench_doors.py
+bench-doors: $(STAMP)  ## extender and gates, by environment and by claims, beside kube-scheduler (half an hour); ONLY=gang: 512 pods
+	@$(BIN)/python -W ignore::ResourceWarning tools/bench_doors.py $(ONLY)
 
 bench-kube: $(STAMP)  ## the extender's figures, alone and on a real control plane (ten minutes)
 	@$(BIN)/python tools/bench_kube.py

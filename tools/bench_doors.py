@@ -1,4 +1,4 @@
-"""What each door to the scheduler costs beside kube-scheduler alone: ``bench_doors.py [NODES ...]``.
+"""What each door to the scheduler costs beside kube-scheduler alone: ``bench_doors.py [gang | NODES ...]``.
 
 Six ways to bind single pods of one device, on a real control plane with kwok nodes of 8 devices, in one run: a stock
 kube-scheduler (which counts nothing, or allocates devices by its own DRA), the extender and the placer, each with
@@ -8,6 +8,10 @@ It prints a table for docs/performance.md: pods a second from the first binding 
 pod of all programs together, both as medians over the rounds, and the load of the machine before each burst. Programs
 are restarted for each burst, and no client is limited. Then come the bars of issue 19 with their verdicts; a bar that
 is missed changes no exit code. Needs `make kube`.
+
+``gang`` instead: how long one gang of 512 pods of 8 devices takes on 512 nodes until its last pod is bound, through
+each door, by the environment. The doors run already; kube-scheduler has the limits that it has by default, those that
+`paictl extender config` prints, or none. Some minutes.
 """
 
 from __future__ import annotations
@@ -29,7 +33,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from paictl.scheduler.wire import GATE
 from tools.bench_kube import DEVICES, configuration, singles
-from tools.bursts import Burst, burst, median, told
+from tools.bursts import Burst, Seen, burst, median, spent, told
 
 Json = dict[str, Any]
 SIZES: Final = {64: (480, 3), 1024: (480, 3), 5120: (240, 2)}
@@ -38,6 +42,11 @@ DRIVER: Final = "gpu.example.com"
 API: Final = "/apis/resource.k8s.io/v1"
 CLAIMS: Final = ("--devices", "claims", "--device-class", DRIVER, "--device-driver", DRIVER)
 UNLIMITED: Final = {"qps": 5000, "burst": 5000}
+GANG: Final = 512
+"""Pods of one gang, each with all devices of a node."""
+ROUNDS: Final = 3
+WITHIN: Final = 10.0
+"""Seconds from the creation of its last pod in which a gang is to be bound."""
 
 
 @dataclass(frozen=True)
@@ -67,14 +76,19 @@ class Stand:
     nodes: int
     folder: Path
     loads: list[float] = field(default_factory=list)
+    tenants: int = 4
+    """Virtual clusters that share the nodes: one where a gang is to have all of them."""
 
     def __post_init__(self) -> None:
         from tests.e2e_kube.gates import Placer
         from tests.e2e_kube.rig import Rig
 
         self.names = [f"w{i:05}" for i in range(self.nodes)]
-        self.extender = Rig(self.plane, self.api, configuration(self.nodes), self.folder / "extender")
-        self.placer = Placer(self.plane, self.api, configuration(self.nodes), self.folder / "placer")
+        config = configuration(self.nodes)
+        if self.tenants == 1:
+            config["virtualClusters"] = {"a": {"virtualCells": [{"cellType": "RACK.NODE", "cellNumber": self.nodes}]}}
+        self.extender = Rig(self.plane, self.api, config, self.folder / "extender")
+        self.placer = Placer(self.plane, self.api, config, self.folder / "placer")
         known = {node["metadata"]["name"] for node in self.api.get("/api/v1/nodes")["items"]}
         new = [name for name in self.names if name not in known]
         self.api.add_nodes(new)
@@ -100,14 +114,44 @@ class Stand:
         spec = {"driver": DRIVER, "nodeName": node, "pool": pool, "devices": listed}
         self.api.call("POST", f"{API}/resourceslices", {"metadata": {"name": f"slice-{node}"}, "spec": spec})
 
-    def run(self, way: Way, pods: int) -> Burst:
-        """One burst, from a state without any pod or claim."""
+    def _clear(self, way: Way) -> None:
+        """Nothing of ours runs, and the namespace is guarded if the next way has a door."""
         for name in ("extender", "placer", "kube-scheduler"):
             if name in self.plane.programs:
                 self.plane.programs[name].stop()
         guarded = {"metadata": {"labels": {GATE: "enabled" if way.door else None}}}
         self.api.patch("/api/v1/namespaces/default", guarded)
         time.sleep(2)  # until the API server's policies know
+
+    def gang(self, way: Way, limits: Json) -> tuple[float, float, float]:
+        """Seconds until the last pod of one gang is bound, since its first pod was created and since its last, and the
+        processor seconds of all programs in the first of the two."""
+        from tests.e2e_kube.controlplane import answers
+        from tests.e2e_kube.kubeapi import devices
+
+        self._clear(way)
+        self._start(way, limits)()
+        door = self.extender if way.door == "extender" else self.placer
+        _until(lambda: answers(f"{door.url}/readyz"), "the door answers")
+        group = {"name": "default/big", "members": [{"podNumber": GANG, "leafCellNumber": DEVICES}]}
+        spec = {"virtualCluster": "a", "priority": 0, "leafCellNumber": DEVICES, "affinityGroup": group}
+        made = [_pod(f"big-{number}", spec, way) for number in range(GANG)]
+        self.loads.append(os.getloadavg()[0])
+        with Seen(self.plane, "spec.nodeName!=") as bound:
+            began, before = time.perf_counter(), spent(self.plane)
+            with ThreadPoolExecutor(8) as pool:
+                list(pool.map(self.api.create, made))
+            created = time.perf_counter()
+            _until(lambda: len(bound.names) == GANG, lambda: f"{len(bound.names)} of the gang's pods are bound")
+            cost = sum(now - before.get(name, 0.0) for name, now in spent(self.plane).items())
+        held = {(pod["spec"]["nodeName"], device) for pod in self.api.pods() for device in devices(pod)}
+        assert len(held) == GANG * DEVICES, "a device has been given twice"
+        self.api.delete_all()
+        return bound.last - began, bound.last - created, cost
+
+    def run(self, way: Way, pods: int) -> Burst:
+        """One burst, from a state without any pod or claim."""
+        self._clear(way)
         made = [_pod(name, spec, way) for name, spec in singles(pods)]
         self.loads.append(os.getloadavg()[0])
         found = burst(self.plane, self.api, made, self._start(way), ready=self._claimed(pods) if way.claims else None)
@@ -119,9 +163,9 @@ class Stand:
         path = f"{API}/namespaces/default/resourceclaims"
         return lambda: len(self.api.get(path)["items"]) >= pods
 
-    def _start(self, way: Way) -> Callable[[], None]:
+    def _start(self, way: Way, limits: Json = UNLIMITED) -> Callable[[], None]:
         words = CLAIMS if way.claims else ()
-        client = {"clientConnection": {"kubeconfig": "@KUBECONFIG@", **UNLIMITED}}
+        client = {"clientConnection": {"kubeconfig": "@KUBECONFIG@", **limits}}
         if way.door == "extender":
             from tests.e2e_kube.accounts import printed
 
@@ -166,7 +210,7 @@ def _pod(name: str, spec: Json, way: Way) -> Json:
     return made
 
 
-def _until(condition: Callable[[], object], what: str) -> None:
+def _until(condition: Callable[[], object], what: str | Callable[[], str]) -> None:
     from tests.e2e_kube.kubeapi import until
 
     until(condition, 300, what)
@@ -219,6 +263,23 @@ def bars(nodes: int, figures: dict[str, Burst]) -> Iterable[str]:
         yield verdict("gates beside kube-scheduler alone", *against("gates, environment", bare), 0.7)
 
 
+def gang_times(stand: Stand) -> None:
+    """Print how long a gang takes through each door, with the limits of kube-scheduler's client."""
+    print(
+        "| 512 pods by | requests of kube-scheduler | s since the last pod | since the first | processor s | rounds |"
+    )
+    print("| --- | --- | ---: | ---: | ---: | --- |")
+    for door, name, limits in (
+        ("extender", "200 a second (printed)", {"qps": 200, "burst": 400}), ("extender", "any number", UNLIMITED),
+        ("gates", "50 a second (default)", {}), ("gates", "any number", UNLIMITED),
+    ):  # fmt: skip
+        found = [stand.gang(Way(door, claims=False), limits) for _ in range(ROUNDS)]
+        whole, rest, cost = (statistics.median(row) for row in zip(*found, strict=True))
+        rounds = ", ".join(f"{last:.1f}" for _, last, _ in found)
+        met = "met" if rest <= WITHIN else "NOT MET"
+        print(f"| {door} | {name} | {rest:.1f} | {whole:.1f} | {cost:.1f} | {rounds}: {met} |", flush=True)
+
+
 def main() -> None:
     """Run what the command line says."""
     from tests.e2e_kube.controlplane import binaries, control_plane, missing
@@ -226,14 +287,13 @@ def main() -> None:
 
     if missing():
         sys.exit(f"{', '.join(missing())} not in {binaries()}: make kube")
-    sizes = [int(word) for word in sys.argv[1:]] or list(SIZES)
-    if set(sizes) - SIZES.keys():
+    one_gang = sys.argv[1:] == ["gang"]
+    sizes = [int(word) for word in sys.argv[1:] if word.isdecimal()] or list(SIZES)
+    if set(sizes) - SIZES.keys() or (not one_gang and len(sizes) < len(sys.argv[1:])):
         sys.exit(__doc__)
     verdicts: list[str] = []
     loads: list[float] = []
     print(f"{platform.machine()}, {os.cpu_count()} processors, Python {platform.python_version()}, kwok\n")
-    print("| nodes | scheduled by | pods/s | of alone | processor ms a pod | of it |")
-    print("| ---: | --- | ---: | ---: | ---: | --- |")
     with tempfile.TemporaryDirectory() as folder, control_plane(Path(folder) / "cp") as plane:
         api = KubeApi(plane)
         selector = {"cel": {"expression": f'device.driver == "{DRIVER}"'}}
@@ -241,6 +301,13 @@ def main() -> None:
         request = {"name": "gpus", "exactly": {"deviceClassName": DRIVER, "count": 1}}
         template = {"metadata": {"name": "one"}, "spec": {"spec": {"devices": {"requests": [request]}}}}
         api.call("POST", f"{API}/namespaces/default/resourceclaimtemplates", template)
+        if one_gang:
+            stand = Stand(plane, api, GANG, Path(folder) / "gang", tenants=1)
+            gang_times(stand)
+            print(f"\nLoad of the machine before each: median {statistics.median(stand.loads):.1f}.")
+            return
+        print("| nodes | scheduled by | pods/s | of alone | processor ms a pod | of it |")
+        print("| ---: | --- | ---: | ---: | ---: | --- |")
         for nodes in sorted(sizes):
             stand = Stand(plane, api, nodes, Path(folder) / str(nodes))
             figures = measured(stand, *SIZES[nodes])

@@ -65,13 +65,13 @@ def burst(
         list(pool.map(api.create, made))
     while ready is not None and not ready():
         time.sleep(0.2)
-    with _Seen(plane, "spec.nodeName!=") as bound, _Seen(plane, "status.phase=Running") as running:
+    with Seen(plane, "spec.nodeName!=") as bound, Seen(plane, "status.phase=Running") as running:
         start()
-        before = _spent(plane)
+        before = spent(plane)
         end = time.perf_counter() + 600
         while not bound.names:
             assert time.perf_counter() < end, "no pod is bound"
-            before = _spent(plane)
+            before = spent(plane)
             time.sleep(0.01)
         costs = [_until(seen, len(made), plane, before, end) for seen in (bound, running)]
     api.delete_all()
@@ -79,20 +79,20 @@ def burst(
     return Burst(*rates, *costs)
 
 
-def _until(seen: _Seen, number: int, plane: Any, before: Mapping[str, float], end: float) -> Costs:
+def _until(seen: Seen, number: int, plane: Any, before: Mapping[str, float], end: float) -> Costs:
     """Processor a pod until so many have been seen."""
     while len(seen.names) < number:
         assert time.perf_counter() < end, f"only {len(seen.names)} of {number} pods: {seen.selector}"
         time.sleep(0.01)
-    return {name: 1000 * (now - before.get(name, 0.0)) / number for name, now in _spent(plane).items()}
+    return {name: 1000 * (now - before.get(name, 0.0)) / number for name, now in spent(plane).items()}
 
 
-def _spent(plane: Any) -> dict[str, float]:
-    """Processor seconds of everything that runs: on a busy machine a better measure than the clock."""
+def spent(plane: Any) -> dict[str, float]:
+    """Processor seconds so far of everything that runs: on a busy machine a better measure than the clock."""
     return {name: program.processor_seconds() for name, program in plane.programs.items() if program.running}
 
 
-class _Seen:
+class Seen:
     """Watches pods come into a selection; only their names come, so that looking costs next to nothing."""
 
     ACCEPT = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
@@ -105,7 +105,7 @@ class _Seen:
         self._over = False
         self._thread = threading.Thread(target=self._run, daemon=True)
 
-    def __enter__(self) -> _Seen:
+    def __enter__(self) -> Seen:
         self._thread.start()
         return self
 

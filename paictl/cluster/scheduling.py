@@ -28,6 +28,8 @@ class JobSituation(StrEnum):
     """Its pods have their devices; containers are on the way, or `JobExplanation.reason` says what holds them up."""
     NOT_OFFERED = "not offered"
     """Cells are free, and kube-scheduler finds no node for another reason, which `JobExplanation.reason` says."""
+    EXCLUDED = "excluded"
+    """Cells are free, and none of their nodes would take its pods; `JobExplanation.reason` says why not."""
     HELD_BACK = "held back"
     """A budget or a limit for users holds it back, whatever is free; `JobExplanation.reason` says which."""
     MAINTENANCE = "maintenance"

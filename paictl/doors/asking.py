@@ -9,10 +9,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from paictl.cluster.devices.claims import ClaimError, ResourceClaim, check_requests, read_claim
+from paictl.cluster.kubernetes.names import job_of
 from paictl.cluster.pods.labels import pod_limit
+from paictl.cluster.pods.times import MAX_RUN_TIME, run_limit
 from paictl.errors import PaictlError
 from paictl.i18n import text
 from paictl.scheduler.wire import ENABLE, GATE, ISOLATION
+from paictl.units import span_text
 from paictl.words import nearest
 
 Json = dict[str, Any]
@@ -44,6 +47,17 @@ def door_of(pod: Mapping[str, Any]) -> str:
                  gate=GATE, limit=ENABLE)
         )  # fmt: skip
     return f"gates ({GATE}), then {scheduler}"
+
+
+def run_time_of(pod: Mapping[str, Any]) -> str:
+    """How long a pod runs at most, for maintenance and promised starts; empty if it says nothing about it."""
+    limit = run_limit(pod)
+    if limit is not None:
+        return f"at most {span_text(limit)}, then {'the job controller' if job_of(pod) else 'the kubelet'} ends it"
+    noted = pod["metadata"].get("annotations")
+    if not isinstance(noted, dict) or MAX_RUN_TIME not in noted:
+        return ""
+    return f"no limit: {MAX_RUN_TIME} counts for jobs of paictl only, set spec.activeDeadlineSeconds"
 
 
 def devices_of(

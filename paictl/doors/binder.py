@@ -12,7 +12,7 @@ from paictl.doors.table import PodRef
 from paictl.errors import PaictlError
 from paictl.remote.kube import pods
 from paictl.remote.kube.client import KubeClient, KubeError
-from paictl.scheduler.wire import BIND_INFO, ISOLATION, bind_info_text, isolation_text
+from paictl.scheduler.wire import BIND_INFO, ISOLATION, isolation_text
 
 WORKERS: Final = 16
 """Bindings at the same time that kube-scheduler does not wait for."""
@@ -108,7 +108,7 @@ def booked(core: DoorCore, ref: PodRef) -> Binding | None:
     if not core.asks_for(entry, known.request):  # its place was decided for something else
         return None
     info = known.info
-    noted = {ISOLATION: isolation_text(info.devices), BIND_INFO: bind_info_text(info)}
+    noted = {ISOLATION: isolation_text(info.devices), BIND_INFO: core.texts.text(info)}
     return Binding(ref, info.node, noted, info.devices)
 
 

@@ -39,7 +39,7 @@ from paictl.scheduler.engine import Engine
 from paictl.scheduler.errors import InvariantError, RequestError
 from paictl.scheduler.events import RunningPod
 from paictl.scheduler.request import PodRequest
-from paictl.scheduler.wire import BIND_INFO, GATE
+from paictl.scheduler.wire import BIND_INFO, GATE, BindInfoTexts
 from paictl.workload.sharing import Sharing
 from paictl.workload.usage import promises
 
@@ -152,6 +152,8 @@ class DoorCore:
         self.departed: set[str] = set()
         """Groups of which a pod has come and gone: those that are left need not wait for it."""
         self.book = Book(Engine(spec))
+        self.texts = BindInfoTexts()
+        """Writes bind annotations, under the lock."""
         self.allowances = DoorSharing(options.sharing, self.table, promises(self.book.engine.state))
         self.is_open = False
         self.broken = ""

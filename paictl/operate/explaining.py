@@ -90,9 +90,11 @@ def plain(found: JobExplanation) -> tuple[Text, Text | None]:
                 text("job {job} has its devices, but cannot start: {reason}", job=found.job, reason=found.reason),
                 text("stop it, correct it and submit it again: paictl job stop {job}", job=found.job),
             )  # fmt: skip
-        case JobSituation.NOT_OFFERED:
+        case JobSituation.NOT_OFFERED | JobSituation.EXCLUDED:
             return (
                 text("job {job} waits although devices are free for it: kube-scheduler says {reason}",
+                     job=found.job, reason=found.reason) if found.situation is JobSituation.NOT_OFFERED else
+                text("job {job} waits although devices are free for it: no node takes its pods: {reason}",
                      job=found.job, reason=found.reason),
                 text("stop it and request what its nodes have, or ask an administrator to add it: paictl job "
                      "stop {job}",

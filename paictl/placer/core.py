@@ -144,6 +144,18 @@ class PlacerCore(DoorCore):
             message = f"it has its place, but cannot be pinned to it: {error}"
             self.record(PodEvent(ref, "PinFailed", message, warning=True))
 
+    def pin_later(self, refs: Iterable[PodRef]) -> None:
+        """The API server did not answer: pods keep their places, and are pinned as soon as it is back.
+
+        That refuses nothing, so the pause does not grow: a gang of which some pods were pinned when the API server
+        went away would wait for the others for half a minute after its return.
+        """
+        with self.guarded():
+            for ref in refs:
+                if (entry := self.table.by_uid.get(ref.uid)) is not None:
+                    entry.binding = False
+                    self._retries[ref.uid] = self.clock() + RETRY[0], RETRY[0]
+
     def gang_refused(self, refs: Iterable[PodRef], why: str) -> None:
         """The API server would not take all pins of a gang: none is sent, its place is free for others meanwhile."""
         with self.guarded():

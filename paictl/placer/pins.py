@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from typing import Any, Final
 
 from paictl.cluster.pods.reading import noted_on
-from paictl.doors.binder import GONE, Binder, not_bound
+from paictl.doors.binder import GONE, WORKERS, Binder, not_bound
 from paictl.doors.core import Binding, pinned_node
 from paictl.errors import PaictlError
 from paictl.placer.core import PlacerCore, gates_of
 from paictl.remote.kube import pods
-from paictl.remote.kube.client import MERGE, Json, KubeError
+from paictl.remote.kube.client import MERGE, Json, KubeError, NoAnswerError
 from paictl.scheduler.wire import BIND_INFO, GATE
 
 _ATTEMPTS: Final = 3
 """Times that a pod which changes meanwhile is read again before the next round has to try."""
+AWAY: Final = "the API server does not answer"
+ASKED: Final = 4 * WORKERS
+"""Pins of a gang that the API server is asked about before an answer counts: a refused gang costs no more than that."""
 
 
 def pin_patch(pod: Mapping[str, Any], node: str, annotations: Mapping[str, str]) -> Json:
@@ -49,6 +53,16 @@ class Pinner(Binder):
 
     core: PlacerCore
 
+    def __init__(self, *args: Any, **named: Any) -> None:
+        super().__init__(*args, **named)
+        # not the workers that pin: a gang waits there for its answers, and a few gangs would take all of them
+        self._asking = ThreadPoolExecutor(WORKERS, "ask")
+
+    def stop(self) -> None:
+        """As any binder; nothing more is asked, either."""
+        super().stop()  # first: a gang about which not all was asked must not be pinned any more
+        self._asking.shutdown(wait=False, cancel_futures=True)
+
     def pin_soon(self, gang: Sequence[Binding]) -> None:
         """Pin the pods of a gang, or none of them, without anybody waiting for it."""
         try:
@@ -65,13 +79,32 @@ class Pinner(Binder):
     def refused(self, gang: Sequence[Binding]) -> bool:
         """Whether the API server would take a gang in part only; it is then told, and loses its place.
 
+        A gang about which the API server does not answer keeps its place, and is asked about again.
+
         A pin cannot be taken back: a gang of which one pod is kept back by a policy would run in part for ever. So the
         API server is asked about all of them (a dry run, in which policies and webhooks take part) before the first.
         """
-        why = next(filter(None, map(self._refusal, gang)), "") if len(gang) > 1 else ""
-        if why:
-            self.core.gang_refused([binding.ref for binding in gang], why)
+        why = self._first_refusal(gang) if len(gang) > 1 else ""
+        refs = [binding.ref for binding in gang]
+        if why == AWAY:  # the first pins would be tried while it comes back, and the others later
+            self.core.pin_later(refs)
+        elif why:
+            self.core.gang_refused(refs, why)
         return bool(why)
+
+    def _first_refusal(self, gang: Sequence[Binding]) -> str:
+        """Why the first pod of a gang that would be refused would be; empty if none would, or this term has ended."""
+        for first in range(0, len(gang), ASKED):
+            try:
+                asked = self._asking.map(self._refusal, gang[first : first + ASKED])
+            except RuntimeError:  # this term has ended: no pin of the gang will be sent, either
+                return ""
+            try:
+                if why := next(filter(None, asked), ""):
+                    return why
+            except CancelledError:
+                return ""
+        return ""
 
     def _refusal(self, binding: Binding) -> str:
         """Why a pin would be refused whenever it is sent; empty if it would not, or nobody can know."""
@@ -84,8 +117,8 @@ class Pinner(Binder):
         except KubeError as error:
             passing = error.status in (404, 409, 429) or error.status >= 500 or "dry run" in error.message
             return "" if passing else f"pod {ref.name}: {error.message}"
-        except PaictlError:
-            return ""
+        except NoAnswerError:
+            return AWAY
         return ""
 
     def _attempt(self, binding: Binding, seconds: float) -> str:
@@ -108,6 +141,8 @@ class Pinner(Binder):
                 if self._patched(pod, binding, seconds):
                     return ""
                 pod = None
+        except NoAnswerError:
+            return AWAY
         except PaictlError as error:
             return error.message
         return f"pod {ref.key} keeps changing"
@@ -127,6 +162,8 @@ class Pinner(Binder):
     def send(self, binding: Binding) -> str:
         """Pin a pod and say how it went; what is refused is tried again later, and the pod is told."""
         error = super().send(binding)
-        if error and error != GONE:
+        if error == AWAY:
+            self.core.pin_later([binding.ref])
+        elif error and error != GONE:
             self.core.pin_failed(binding.ref, error)
         return error

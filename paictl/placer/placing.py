@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import replace
 from typing import Final
 
+from paictl.cluster.pods.feasibility import PodDemand
 from paictl.doors import deciding, reclaim
 from paictl.doors.binder import booked
 from paictl.doors.core import Binding
@@ -20,24 +21,27 @@ WAITING: Final = "Waiting"
 
 CLAIMS_TAKE: Final = 2.0
 """Seconds for which kube-controller-manager may take to make a pod's claims before the pod is told."""
+GATHERING: Final = 2.0
+"""Seconds after a gang's newest pod for which nobody is told how many are there: 512 pods would be told 512 times."""
 ROUNDS: Final = 8
 """Places that are tried for a gang: a node that is too small for its pods together is left out of the next."""
 SHOWN: Final = 3
 """Nodes that a waiting pod is told of."""
 
 
-def place_round(core: PlacerCore) -> list[list[Binding]]:
-    """Place what can be placed now; the pins to be written, by gang. Raises `NotServingError`."""
-    gangs: list[list[Binding]] = []
+def place_round(core: PlacerCore, send: Callable[[list[Binding]], object]) -> None:
+    """Place what can be placed now, and send the pins of each gang as soon as it is decided.
+
+    `send` is called with the lock, and must not wait for anything. Raises `NotServingError`.
+    """
     with core.sharing() as give_way:
         if not core.is_open:
-            return []
+            return
         for members in _gangs(core):
             waiting = [entry for entry in members if _waits(core, entry)]  # some may have gone since
-            if waiting:
-                gangs.append(_place(core, waiting))
-            give_way()
-    return [pins for pins in gangs if pins]
+            if waiting and (pins := _place(core, waiting)):
+                send(pins)
+            give_way()  # after a large gang for seconds, in which its pins are written
 
 
 def _waits(core: PlacerCore, entry: PodEntry) -> bool:
@@ -73,6 +77,11 @@ def _place(core: PlacerCore, members: list[PodEntry]) -> list[Binding]:
     if why:
         _hold(core, members, why)
         return []
+    missing = _incomplete(core, members)
+    if missing:
+        gathering = max(entry.met for entry in members) > core.clock() - GATHERING
+        _hold(core, members, missing, young=-math.inf if gathering else math.inf)
+        return []
     pending = _pending(core, members)
     if pending:
         _hold(core, members, pending, young=core.clock() - CLAIMS_TAKE)
@@ -107,7 +116,8 @@ def _place_among(
     Nodes that turn out to be too small are added to the excluded ones.
     """
     for _ in range(ROUNDS):
-        decided = [(entry, _decide(core, entry, excluded)) for entry in new]
+        fitting = _Fitting(core, excluded)
+        decided = [(entry, _decide(core, entry, fitting)) for entry in new]
         if not all(decision.node for _, decision in decided):
             break
         unfit = {decision.node: why for entry, decision in decided if (why := _misfit(core, entry, decision))}
@@ -142,16 +152,19 @@ def _misfit(core: PlacerCore, entry: PodEntry, decision: CachedDecision) -> str:
 
 
 def _unready(core: PlacerCore, members: list[PodEntry]) -> str:
-    """Why a gang cannot be placed yet whatever is free; empty if it can. A gang that has begun is finished."""
-    reading = members[0].reading
-    assert reading is not None  # noqa: S101 - see _gangs
+    """Why a gang cannot be placed whatever is free and however many of its pods are there; empty if it can."""
     for entry in members:
         if not core.is_guarded(core.gated[entry.ref.uid]):
             space = entry.ref.namespace
             return f"pod waits: anybody could forge a place there: kubectl label namespace {space} {GATE}=enabled"
     others = sorted({gate for entry in members for gate in gates_of(core.gated[entry.ref.uid]) if gate != GATE})
-    if others:
-        return f"pod waits: its gang has other scheduling gates: {', '.join(others)}"
+    return f"pod waits: its gang has other scheduling gates: {', '.join(others)}" if others else ""
+
+
+def _incomplete(core: PlacerCore, members: list[PodEntry]) -> str:
+    """How many of a gang's pods are there; empty if all are. A gang that has begun is finished."""
+    reading = members[0].reading
+    assert reading is not None  # noqa: S101 - see _gangs
     group = core.book.engine.state.groups.by_name.get(reading.request.group)
     placed = {uid for row in group.pods for uid in row if uid} if group is not None else set()
     if placed - {entry.ref.uid for entry in members}:
@@ -170,14 +183,43 @@ def _pending(core: PlacerCore, members: list[PodEntry]) -> str:
     return ""
 
 
-def _decide(core: PlacerCore, entry: PodEntry, excluded: Container[str]) -> CachedDecision:
+class _Fitting:
+    """Nodes that kube-scheduler's own filters would leave for the pods of a gang, one pod after the other.
+
+    Pods of one template demand the same: each node is looked at once, and again when a pod of the gang got it.
+    """
+
+    def __init__(self, core: PlacerCore, excluded: Container[str]) -> None:
+        self._core = core
+        self._excluded = excluded
+        self._demand: PodDemand | None = None
+        self._takes: dict[str, bool] = {}
+
+    def nodes(self, entry: PodEntry) -> list[str]:
+        """Where a pod that holds no place yet would be let in."""
+        if entry.demand is None or entry.demand != self._demand:
+            self._demand, self._takes = entry.demand, {}
+        names = [name for name in self._core.health.nodes if name not in self._excluded]
+        for name in names:
+            if name not in self._takes:
+                self._takes[name] = not reclaim.obstacle_on(self._core, entry, name)
+        return [name for name in names if self._takes[name]]
+
+    def taken(self, node: str) -> None:
+        """A pod has its place on a node."""
+        self._takes.pop(node, None)
+
+
+def _decide(core: PlacerCore, entry: PodEntry, fitting: _Fitting) -> CachedDecision:
     """The book's decision among the nodes that kube-scheduler's own filters would leave for the pod."""
     assert entry.reading is not None  # noqa: S101 - see _gangs
     request = entry.reading.request
-    names = [name for name in core.health.nodes if name not in excluded and not reclaim.obstacle_on(core, entry, name)]
+    names = fitting.nodes(entry)
     if len(names) < len(core.health.nodes):
         request = replace(request, ignore_suggested=False)
-    return deciding.decide(core, entry, request, names)
+    decision = deciding.decide(core, entry, request, names)
+    fitting.taken(decision.node)
+    return decision
 
 
 def _pins(core: PlacerCore, members: list[PodEntry]) -> list[Binding]:

@@ -112,8 +112,7 @@ class PlacerTerm(LeaderTerm):
             if self.remaining() <= MARGIN:
                 continue
             try:
-                for gang in place_round(self.core):
-                    self.binder.pin_soon(gang)
+                place_round(self.core, self.binder.pin_soon)
             except (NotServingError, PaictlError):
                 self.core.news.wait(PERIOD)
 

@@ -9,6 +9,7 @@ from paictl.scheduler.decision import NO_LEAF, Bind, BindInfo, PodPlacement, Slo
 
 if TYPE_CHECKING:
     from paictl.cells.ids import PhysicalCell, VirtualCell
+    from paictl.scheduler.decision import Placed, Placement
     from paictl.scheduler.state import State
 
 
@@ -16,17 +17,41 @@ UNKNOWN: Final = "?"
 """A preassigned cell type that no chain has."""
 
 
-def bind_info(state: State, decision: Bind, *, promised: bool = False) -> BindInfo:
-    """The annotation of the pod that `decision` binds.
+class Annotator:
+    """Makes the annotations of pods; the rows of their group are the same for all of them and made once.
 
-    Leaves that the configuration no longer has are filled in from the annotation that the group was recovered
-    from: a running pod stays where it is. A lazily preempted group has no preassigned cells; with `promised` it tells
-    those that it was bound with, so that it asks for its guarantee again after a restart.
+    A gang of 512 pods has 512 annotations of 512 rows.
     """
-    group = state.groups.by_name.get(decision.request.group)
-    old = group.info if group else None
-    levels = group.levels if group and promised else None
-    placement, tree = decision.placement, state.physical
+
+    def __init__(self) -> None:
+        self._of: tuple[object, ...] = ()
+        self._rows: tuple[tuple[PodPlacement, ...], ...] = ()
+
+    def bind_info(self, state: State, decision: Bind, *, promised: bool = False) -> BindInfo:
+        """The annotation of the pod that `decision` binds.
+
+        Leaves that the configuration no longer has are filled in from the annotation that the group was recovered
+        from: a running pod stays where it is. A lazily preempted group has no preassigned cells; with `promised` it
+        tells those that it was bound with, so that it asks for its guarantee again after a restart.
+        """
+        group = state.groups.by_name.get(decision.request.group)
+        old = group.info if group else None
+        levels = group.levels if group and promised else None
+        placement, tree = decision.placement, state.physical
+        # what the rows depend on beside the configuration; immutable, so the same object says the same
+        of = state, placement.physical, placement.virtual, levels, old
+        if len(of) != len(self._of) or any(one is not other for one, other in zip(of, self._of, strict=True)):
+            self._of, self._rows = of, _rows(state, placement, levels, old)
+        mine = self._rows[decision.slot.member][decision.slot.pod]
+        first = placement.physical[decision.slot.member][decision.slot.pod][0]
+        chain = tree.chains[tree.chain[first]].name if first != NO_LEAF else old.chain if old else ""
+        return BindInfo(mine.node, mine.devices, chain, self._rows)
+
+
+def _rows(
+    state: State, placement: Placement, levels: Placed[int] | None, old: BindInfo | None
+) -> tuple[tuple[PodPlacement, ...], ...]:
+    """Where each pod of a group runs."""
     members = []
     for member, pods in enumerate(placement.physical):
         row = []
@@ -36,10 +61,7 @@ def bind_info(state: State, decision: Bind, *, promised: bool = False) -> BindIn
             place = _old_place(old, len(leaves), Slot(member, pod))
             row.append(_pod(state, leaves, kinds, place, promised=placement.virtual is not None))
         members.append(tuple(row))
-    mine = members[decision.slot.member][decision.slot.pod]
-    first = placement.physical[decision.slot.member][decision.slot.pod][0]
-    chain = tree.chains[tree.chain[first]].name if first != NO_LEAF else old.chain if old else ""
-    return BindInfo(mine.node, mine.devices, chain, tuple(members))
+    return tuple(members)
 
 
 def _old_place(old: BindInfo | None, leaf_number: int, slot: Slot) -> PodPlacement | None:

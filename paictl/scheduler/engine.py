@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from paictl.cells.spec import ClusterSpec
 from paictl.scheduler import recovery, repair, transitions
-from paictl.scheduler.annotate import bind_info
+from paictl.scheduler.annotate import Annotator
 from paictl.scheduler.decision import NO_LEAF, Bind, BindInfo, Decision, Phase, Placed, Placement, Preempt, Slot, Wait
 from paictl.scheduler.errors import InvariantError, RequestError
 from paictl.scheduler.events import (
@@ -59,6 +59,7 @@ class Engine:
         """An engine without pods whose nodes all count as bad until they are observed healthy."""
         self.spec = spec
         self._state = State(spec)
+        self._annotator = Annotator()
         self._suggested: tuple[Collection[str], Suggested] | None = None
         """The names of the last plan that looked at them, and what was made of them."""
         self.version = 0
@@ -171,7 +172,7 @@ class Engine:
 
     def bind_info(self, decision: Bind) -> BindInfo:
         """The annotation of the pod that a decision binds; ask before the state changes again."""
-        return bind_info(self.state, decision, promised=self.spec.lazy_preemption_recovery)
+        return self._annotator.bind_info(self.state, decision, promised=self.spec.lazy_preemption_recovery)
 
     # --- planning
 

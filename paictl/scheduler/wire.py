@@ -190,30 +190,55 @@ class _SpecReader:
 
 def bind_info_json(info: BindInfo) -> Json:
     """A bind annotation with HiveD's keys."""
-    return {
-        "node": info.node,
-        "leafCellIsolation": list(info.devices),
-        "cellChain": info.chain,
-        "affinityGroupBindInfo": [
-            {
-                "podPlacements": [
-                    {
-                        "physicalNode": place.node,
-                        "physicalLeafCellIndices": list(place.devices),
-                        "preassignedCellTypes": None if place.preassigned is None else list(place.preassigned),
-                    }
-                    for place in pods
-                ]
-            }
-            for pods in info.members
-        ],
-        **({"repairs": info.repairs} if info.repairs else {}),
-    }
+    return _head(info) | {"affinityGroupBindInfo": _rows(info)} | _tail(info)
+
+
+def _head(info: BindInfo) -> Json:
+    return {"node": info.node, "leafCellIsolation": list(info.devices), "cellChain": info.chain}
+
+
+def _rows(info: BindInfo) -> list[Json]:
+    return [
+        {
+            "podPlacements": [
+                {
+                    "physicalNode": place.node,
+                    "physicalLeafCellIndices": list(place.devices),
+                    "preassignedCellTypes": None if place.preassigned is None else list(place.preassigned),
+                }
+                for place in pods
+            ]
+        }
+        for pods in info.members
+    ]
+
+
+def _tail(info: BindInfo) -> Json:
+    return {"repairs": info.repairs} if info.repairs else {}
 
 
 def bind_info_text(info: BindInfo) -> str:
     """The value of the annotation `BIND_INFO`."""
-    return json.dumps(bind_info_json(info), separators=(",", ":"))
+    return BindInfoTexts().text(info)
+
+
+class BindInfoTexts:
+    """Writes bind annotations. The rows of a gang are the same in all of them and written once: they are most of it."""
+
+    def __init__(self) -> None:
+        self._members: object = None
+        self._rows = ""
+
+    def text(self, info: BindInfo) -> str:
+        """The value of the annotation `BIND_INFO`."""
+        if info.members is not self._members:
+            self._members, self._rows = info.members, _compact(_rows(info))
+        rows, tail = f',"affinityGroupBindInfo":{self._rows}', _compact(_tail(info))[1:-1]
+        return f"{_compact(_head(info))[:-1]}{rows}{',' if tail else ''}{tail}}}"
+
+
+def _compact(data: object) -> str:
+    return json.dumps(data, separators=(",", ":"))
 
 
 def parse_bind_info(text: str | None, name: str, parse: Parse) -> BindInfo:

@@ -397,7 +397,9 @@ class Run:
     def _ended(self, pod: Json) -> None:
         name, evicted = pod["metadata"]["name"], "deletionTimestamp" in pod["metadata"]
         if pod["status"]["phase"] == "Failed" and not evicted:
-            self.failed.append(f"{name}: {pod['status'].get('reason')} {pod['status'].get('message')}")
+            states = [one.get("state") for one in pod["status"].get("containerStatuses") or ()]
+            self.failed.append(f"{name}: {pod['status'].get('reason')} {pod['status'].get('message')} {states}")
+            _say(f"{self.failed[-1]} on {pod['spec'].get('nodeName')}")
         ran = self.records.check(pod, evicted=evicted or pod["status"]["phase"] == "Failed")
         if name.endswith("-without"):
             self.without += ran

@@ -54,6 +54,10 @@ class Placer(Rig):
             program.wait_until(lambda: answers(f"http://{HOST}:{at}/readyz"))
         return program
 
+    def ask(self, port: int) -> None:
+        """From now on the one at that port is asked; kube-scheduler asks nobody."""
+        self.port = port
+
 
 @contextlib.contextmanager
 def gates(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,11 @@ from paictl.cluster.interface import FOREVER, Cluster, JobRequest
 from paictl.cluster.kubernetes.opening import open_pinned, pin
 from paictl.cluster.kubernetes.paijob.names import SELECTOR
 from paictl.resources import resource_folder
+from paictl.scheduler.wire import GATE
 from paictl.units import Millis
-from tests.e2e_kube.accounts import PAICTL
+from tests.e2e_kube.accounts import PAICTL, uninstall
 from tests.e2e_kube.controlplane import HOST, ControlPlane, Program, answers, free_ports
+from tests.e2e_kube.gates import STOCK, Placer
 from tests.e2e_kube.kubeapi import ApiError, Json, KubeApi, until
 from tests.e2e_kube.rig import Rig, nodes_of
 from tests.e2e_kube.stages import END
@@ -129,13 +132,35 @@ def job_rig(
 
 
 @contextlib.contextmanager
-def rack_of_jobs(plane: ControlPlane, api: KubeApi, folder: Path) -> Iterator[JobRig]:
-    """The same with the nodes of `HIVED`, which is the cluster's configuration."""
+def gated_jobs(plane: ControlPlane, api: KubeApi, hived: Mapping[str, Any], folder: Path) -> Iterator[JobRig]:
+    """As `job_rig` behind the gates: the placer beside a stock kube-scheduler, and the controller."""
+    made, placer = JobRig(plane, api, hived, folder / "jobs"), Placer(plane, api, hived, folder / "placer")
+    try:
+        with contextlib.suppress(ApiError):  # it already exists
+            api.call("POST", "/api/v1/namespaces", {"metadata": {"name": SPACE}})
+        api.patch(f"/api/v1/namespaces/{SPACE}", {"metadata": {"labels": {GATE: "enabled"}}})
+        placer.install("--no-policy")
+        install_resource(api)
+        plane.start_scheduler(json.dumps(STOCK))
+        placer.start()
+        made.start_controller("--door", "gates")
+        yield made
+        made.forget_jobs()
+    finally:
+        made.stop()
+        placer.stop()
+        uninstall(api, placer.objects)
+        api.patch(f"/api/v1/namespaces/{SPACE}", {"metadata": {"labels": {GATE: None}}})
+
+
+@contextlib.contextmanager
+def rack_of_jobs(plane: ControlPlane, api: KubeApi, folder: Path, *, gates: bool = False) -> Iterator[JobRig]:
+    """The same by either door with the nodes of `HIVED`, which is the cluster's configuration."""
     names = nodes_of(HIVED)
     api.add_nodes(names)
     api.await_nodes(len(names))
     try:
-        with job_rig(plane, api, HIVED, folder) as made:
+        with (gated_jobs if gates else job_rig)(plane, api, HIVED, folder) as made:
             opened(plane).push(files(), "for jobs", base=None)
             yield made
     finally:

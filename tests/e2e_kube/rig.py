@@ -77,6 +77,15 @@ class Rig:
             program.wait_until(lambda: answers(f"http://{HOST}:{at}/readyz"))
         return program
 
+    def start(self, *words: str, port: int | None = None, name: str = "extender", wait: bool = True) -> Program:
+        """Start what decides, whichever door this is."""
+        return self.start_extender(*words, port=port, name=name, wait=wait)
+
+    def ask(self, port: int) -> None:
+        """From now on the one at that port is asked; kube-scheduler knows one address, a Service in a cluster."""
+        self.port = port
+        self.start_scheduler()
+
     def start_scheduler(self, **changes: Any) -> None:
         """kube-scheduler with the configuration that paictl prints, but for this machine."""
         self.plane.start_scheduler(json.dumps(self.scheduler_configuration(**changes)), self.conf(SCHEDULER))

@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from paictl.cluster.interface import Cluster, ClusterError, JobState, JobView, TaskPlace
+from paictl.operate import explaining
 from paictl.remote.pipes import Pipes
 from tests.e2e_kube.controlplane import ControlPlane
 from tests.e2e_kube.jobrig import HIVED, SPACE, JobRig, finish, live, opened, rack_of_jobs, request, role
@@ -41,6 +42,29 @@ def awaited(cluster: Cluster, key: str, wanted: Callable[[JobView], bool]) -> Jo
 
 def runs(job: JobView) -> bool:
     return bool(job.tasks) and all(task.state == "Running" for task in job.tasks)
+
+
+def excluded(cluster: Cluster, api: KubeApi, why: str) -> None:
+    """A job for which devices are free is explained by what keeps it from their nodes, and runs when that is gone."""
+
+    def said() -> str:
+        return "\n".join(map(str, explaining.lines(cluster.explain("ann~kept"))))
+
+    names = [node["metadata"]["name"] for node in api.get("/api/v1/nodes")["items"]]
+    try:
+        for name in names:
+            api.patch(f"/api/v1/nodes/{name}", {"spec": {"taints": [{"key": "mine", "effect": "NoSchedule"}]}})
+        cluster.submit([request("kept", {"worker": role(1, 2)})])
+        until(lambda: why in said(), PATIENCE, said)
+        assert "can run now" not in said()
+    finally:
+        for name in names:
+            api.patch(f"/api/v1/nodes/{name}", {"spec": {"taints": None}})
+    awaited(cluster, "ann~kept", runs)
+
+
+def test_a_job_that_no_node_lets_in_is_not_said_to_run_now(cluster: Cluster, api: KubeApi) -> None:
+    excluded(cluster, api, "kube-scheduler says 0/8 nodes are available: 8 node(s) had untolerated taint(s)")
 
 
 def test_a_role_that_has_done_enough_ends_the_job_and_the_others(cluster: Cluster, api: KubeApi) -> None:

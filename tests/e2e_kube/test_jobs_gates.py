@@ -2,49 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 from collections.abc import Iterator
 
 import pytest
 
 from paictl.cluster.interface import Cluster
-from paictl.scheduler.wire import ENABLE, GATE
-from tests.e2e_kube.accounts import uninstall
+from paictl.scheduler.wire import ENABLE
 from tests.e2e_kube.controlplane import ControlPlane
-from tests.e2e_kube.gates import STOCK, Placer
-from tests.e2e_kube.jobrig import HIVED, SPACE, JobRig, files, install_resource, opened, request, role
-from tests.e2e_kube.kubeapi import ApiError, KubeApi, devices, until
-from tests.e2e_kube.rig import nodes_of
-from tests.e2e_kube.test_jobs import PATIENCE, awaited, runs
+from tests.e2e_kube.jobrig import SPACE, JobRig, opened, rack_of_jobs, request, role
+from tests.e2e_kube.kubeapi import KubeApi, devices, until
+from tests.e2e_kube.test_jobs import PATIENCE, awaited, excluded, runs
 
 
 @pytest.fixture(scope="module")
 def jobs(plane: ControlPlane, api: KubeApi, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JobRig]:
-    names = nodes_of(HIVED)
-    made = JobRig(plane, api, HIVED, tmp_path_factory.mktemp("jobs-gates"))
-    placer = Placer(plane, api, HIVED, tmp_path_factory.mktemp("placer-jobs"))
-    try:
-        with contextlib.suppress(ApiError):  # it already exists
-            api.call("POST", "/api/v1/namespaces", {"metadata": {"name": SPACE}})
-        api.patch(f"/api/v1/namespaces/{SPACE}", {"metadata": {"labels": {GATE: "enabled"}}})
-        placer.install("--no-policy")
-        install_resource(api)
-        api.add_nodes(names)
-        api.await_nodes(len(names))
-        plane.start_scheduler(json.dumps(STOCK))
-        placer.start()
-        made.start_controller("--door", "gates")
-        opened(plane).push(files(), "for jobs", base=None)
+    with rack_of_jobs(plane, api, tmp_path_factory.mktemp("jobs-gates"), gates=True) as made:
         yield made
-        made.forget_jobs()
-    finally:
-        for name in ("controller", "placer", "kube-scheduler"):
-            if name in plane.programs:
-                plane.programs[name].stop()
-        uninstall(api, placer.objects)
-        api.patch(f"/api/v1/namespaces/{SPACE}", {"metadata": {"labels": {GATE: None}}})
-        api.call("DELETE", "/api/v1/nodes")
 
 
 @pytest.fixture
@@ -79,6 +52,11 @@ def test_a_vc_gets_back_what_is_lent(cluster: Cluster, api: KubeApi) -> None:
     cluster.submit([request("own", {"worker": role(4, 4)}, priority="prod")])
     awaited(cluster, "ann~own", runs)
     assert len(set(held(api))) == len(held(api))
+
+
+def test_a_job_that_no_node_lets_in_is_not_said_to_run_now(cluster: Cluster, api: KubeApi) -> None:
+    """kube-scheduler is never asked about it: the placer keeps its gate."""
+    excluded(cluster, api, "no node takes its pods: the pod does not tolerate its taint mine:NoSchedule (8)")
 
 
 def test_a_job_that_waits_at_another_door_is_made_again(jobs: JobRig, cluster: Cluster, api: KubeApi) -> None:

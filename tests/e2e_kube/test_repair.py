@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import time
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -12,12 +10,9 @@ import pytest
 import yaml
 
 from paictl.cluster.interface import Cluster, JobView
-from paictl.scheduler.wire import GATE
-from tests.e2e_kube.accounts import uninstall
 from tests.e2e_kube.controlplane import ControlPlane
-from tests.e2e_kube.gates import STOCK, Placer
-from tests.e2e_kube.jobrig import SPACE, JobRig, install_resource, job_rig, opened, request, role
-from tests.e2e_kube.kubeapi import ApiError, Json, KubeApi, devices, until
+from tests.e2e_kube.jobrig import SPACE, JobRig, gated_jobs, job_rig, opened, request, role
+from tests.e2e_kube.kubeapi import Json, KubeApi, devices, until
 from tests.e2e_kube.rig import nodes_of
 
 NODES, PODS, PER_NODE = 18, 64, 4
@@ -37,29 +32,6 @@ HIVED: Mapping[str, Any] = {
 }  # fmt: skip
 
 
-@contextlib.contextmanager
-def by_gates(plane: ControlPlane, api: KubeApi, tmp: pytest.TempPathFactory) -> Iterator[JobRig]:
-    made = JobRig(plane, api, HIVED, tmp.mktemp("repair-jobs"))
-    placer = Placer(plane, api, HIVED, tmp.mktemp("repair-placer"))
-    try:
-        with contextlib.suppress(ApiError):  # it already exists
-            api.call("POST", "/api/v1/namespaces", {"metadata": {"name": SPACE}})
-        api.patch(f"/api/v1/namespaces/{SPACE}", {"metadata": {"labels": {GATE: "enabled"}}})
-        placer.install("--no-policy")
-        install_resource(api)
-        plane.start_scheduler(json.dumps(STOCK))
-        placer.start()
-        made.start_controller("--door", "gates")
-        yield made
-        made.forget_jobs()
-    finally:
-        for name in ("controller", "placer", "kube-scheduler"):
-            if name in plane.programs:
-                plane.programs[name].stop()
-        uninstall(api, placer.objects)
-        api.patch(f"/api/v1/namespaces/{SPACE}", {"metadata": {"labels": {GATE: None}}})
-
-
 @pytest.fixture(scope="module", params=["extender", "gates"])
 def rig(
     plane: ControlPlane, api: KubeApi, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
@@ -68,11 +40,9 @@ def rig(
     api.add_nodes(names)
     api.await_nodes(len(names))
     settings = {"hivedscheduler": {"config": yaml.safe_dump(dict(HIVED), sort_keys=False)}}
-    door = by_gates(plane, api, tmp_path_factory) if request.param == "gates" else job_rig(
-        plane, api, HIVED, tmp_path_factory.mktemp("repair")
-    )  # fmt: skip
+    door = gated_jobs if request.param == "gates" else job_rig
     try:
-        with door as made:
+        with door(plane, api, HIVED, tmp_path_factory.mktemp("repair")) as made:
             opened(plane).push({"services-configuration.yaml": yaml.safe_dump(settings)}, "for jobs", base=None)
             yield made
     finally:

@@ -13,20 +13,25 @@ import yaml
 
 from tests.e2e_kube.churn import faults, gang, halves
 from tests.e2e_kube.controlplane import HOST, ControlPlane, Program, answers, free_ports
-from tests.e2e_kube.kubeapi import ISOLATION, MARKER, SPEC, Json, KubeApi, devices, hived_pod, until
+from tests.e2e_kube.gates import gates
+from tests.e2e_kube.kubeapi import GATED, ISOLATION, MARKER, SPEC, Json, KubeApi, devices, hived_pod, until
 from tests.e2e_kube.rig import Rig, add_nodes, rig
 from tests.e2e_kube.stages import STAYS
 from tests.e2e_kube.test_gangs import CONFIG, DEVICES
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["pod-scheduling-enable", "nvidia.com/gpu"])
+@pytest.fixture(scope="module", params=["pod-scheduling-enable", "nvidia.com/gpu", "gates"])
 def up(
     plane: ControlPlane, api: KubeApi, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> Iterator[Rig]:
-    with rig(
-        plane, api, CONFIG, tmp_path_factory.mktemp("trouble"), "--bind-deadline", "8", plugin=request.param
-    ) as made:
+    """Both doors; the extender with both ways of asking."""
+    plugin, folder = request.param != "pod-scheduling-enable", tmp_path_factory.mktemp("trouble")
+    door = gates if request.param == "gates" else rig
+    with door(plane, api, CONFIG, folder, *DEADLINE[door], plugin=plugin) as made:
         yield made
+
+
+DEADLINE = {rig: ("--bind-deadline", "8"), gates: ("--pin-deadline", "8")}
 
 
 @pytest.fixture(autouse=True)
@@ -109,12 +114,13 @@ def _healthy(api: KubeApi, name: str) -> int:
     return int(status.get("currentHealthy", 0))
 
 
-@pytest.mark.usefixtures("up")
-def test_a_binding_that_is_refused_gives_the_devices_back(api: KubeApi) -> None:
+def test_a_binding_that_is_refused_gives_the_devices_back(up: Rig, api: KubeApi) -> None:
     """An admission policy refuses bindings of pods called refused-*, as a quota or a webhook might.
 
     And that of partly-1, whose gang is bound but for it: its place stays the gang's until the policy is gone.
     """
+    if up.program != "extender":
+        pytest.skip("a pin cannot be taken back, so all are asked about before the first: see test_placer")
     group = "/apis/admissionregistration.k8s.io/v1"
     rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods/binding"]}
     named = "object.metadata.name"
@@ -160,6 +166,8 @@ def _all_of(api: KubeApi) -> list[str]:
 
 def test_half_a_minute_without_the_api_server_under_load(up: Rig, plane: ControlPlane, api: KubeApi) -> None:
     """Gangs are on their way when it goes, one departs and others come as soon as it is back."""
+    if api.plugin and up.program == "extender":
+        pytest.skip("how pods ask changes nothing about it: half a minute each for the other two")
     for pod in gang("before", 2, 4, "A"):
         api.create(pod)
     api.await_bound(["before-0", "before-1"])
@@ -203,12 +211,16 @@ def test_an_unreadable_annotation_is_told_and_the_others_go_on(api: KubeApi) -> 
 @pytest.mark.versions
 @pytest.mark.usefixtures("up")
 def test_pods_of_a_job_join_by_labels(api: KubeApi) -> None:
-    container = {"name": "c", "image": "none", "resources": {"limits": {MARKER: 1, "cpu": "1"}}}
+    asked = {} if api.gated else {MARKER: 1}  # no node offers the marker to a stock kube-scheduler
+    container = {"name": "c", "image": "none", "resources": {"limits": {**asked, "cpu": "1"}}}
     labels = {"paictl.io/virtual-cluster": "A", "paictl.io/group-size": "3", "paictl.io/leaf-cells": "4"}
     template = {
         "metadata": {"labels": labels, "annotations": {STAYS: ""}},
-        "spec": {"schedulerName": "hivedscheduler", "restartPolicy": "Never", "containers": [container]},
-    }
+        "spec": {
+            "schedulerName": "hivedscheduler", "restartPolicy": "Never", "containers": [container],
+            **(GATED if api.gated else {}),
+        },
+    }  # fmt: skip
     spec = {"parallelism": 3, "completions": 3, "completionMode": "Indexed", "template": template}
     api.call("POST", "/apis/batch/v1/namespaces/default/jobs", {"metadata": {"name": "train"}, "spec": spec})
     try:
@@ -277,15 +289,16 @@ def test_a_waiting_pod_is_told_once_however_often_it_is_tried(up: Rig, api: Kube
     for number in range(10):
         api.patch("/api/v1/namespaces/default/pods/waits-0", {"metadata": {"labels": {"try": str(number)}}})
         time.sleep(0.3)
-    ours = [e for e in api.events("waits-0") if e.get("source", {}).get("component") == "hivedscheduler-extender"]
+    ours = [e for e in api.events("waits-0") if e.get("source", {}).get("component") == f"hivedscheduler-{up.program}"]
     assert len(ours) <= 3
     text = up.text("/metrics")
-    assert 'paictl_extender_waiting_pods{reason="insufficient capacity in VC A' in text
-    assert 'paictl_extender_cells{cell_type="RACK",level="4",state="Used",vc="A"} 1.0' in text
-    assert 'paictl_extender_request_seconds_count{verb="filter"}' in text
+    assert f'paictl_{up.program}_waiting_pods{{reason="insufficient capacity in VC A' in text
+    assert f'paictl_{up.program}_cells{{cell_type="RACK",level="4",state="Used",vc="A"}} 1.0' in text
     assert "waits" in " ".join(up.get("/v1/explain/pods/default/waits-0")["text"])
     assert "<script" in up.text("/", "text/html")
-    assert "/v1/extender/filter" in up.get("/")["paths"]
+    if up.program == "extender":
+        assert 'paictl_extender_request_seconds_count{verb="filter"}' in text
+        assert "/v1/extender/filter" in up.get("/")["paths"]
 
 
 def test_a_changed_configuration_takes_guarantees_and_says_so(up: Rig, api: KubeApi) -> None:
@@ -353,11 +366,11 @@ def both(first: Witness, second: Witness) -> list[tuple[float, float]]:
 
 def test_two_replicas_and_the_leader_dies(up: Rig, plane: ControlPlane, api: KubeApi) -> None:
     """Never both: each is asked all the time, and each answer counts."""
-    plane.programs["extender"].stop()
+    plane.programs[up.program].stop()
     ports = free_ports(2)
-    words = ("--leader-elect", "--bind-deadline", "8")
-    first = up.start_extender(*words, port=ports[0], name="replica-0")
-    second = up.start_extender(*words, port=ports[1], name="replica-1", wait=False)
+    words = ("--leader-elect", *DEADLINE[rig if up.program == "extender" else gates])
+    first = up.start(*words, port=ports[0], name="replica-0")
+    second = up.start(*words, port=ports[1], name="replica-1", wait=False)
     urls = [f"http://{HOST}:{port}" for port in ports]
     try:
         with Witness(urls[0]) as one, Witness(urls[1]) as other:
@@ -377,8 +390,7 @@ def _lead_in_turn(up: Rig, api: KubeApi, replicas: tuple[Program, Program], port
     first, second = replicas
     for pod in gang("held", 2, 4, "A"):
         api.create(pod)
-    up.port = ports[0]
-    up.start_scheduler()
+    up.ask(ports[0])
     api.await_bound(["held-0", "held-1"], 60)
     urls = [f"http://{HOST}:{port}/readyz" for port in ports]
     until(lambda: second.running, 10, "the second runs")
@@ -388,8 +400,7 @@ def _lead_in_turn(up: Rig, api: KubeApi, replicas: tuple[Program, Program], port
     until(lambda: answers(urls[1]), 30, lambda: second.tail())
     assert time.monotonic() - died < 15
     first.start()  # comes back while another leads
-    up.port = ports[1]
-    up.start_scheduler()
+    up.ask(ports[1])
     for pod in gang("next", 2, 4, "A"):
         api.create(pod)
     api.await_bound(["next-0", "next-1"], 60)

@@ -19,7 +19,8 @@ from paictl import __version__
 from paictl.cli import console
 from paictl.cli.command import App
 from paictl.cli.console import Output
-from paictl.cli.options import OutputOption, address, namespaced
+from paictl.cli.doors import ServeOptions, serves_door
+from paictl.cli.options import OutputOption
 from paictl.errors import PaictlError
 from paictl.places import state_folder
 
@@ -45,129 +46,34 @@ def extender() -> None:
 
 
 @app.command(epilog="paictl extender serve --config hivedscheduler.yaml --kubeconfig ~/.kube/config")
+@serves_door
 def serve(
-    config: Annotated[Path, typer.Option(help="services-configuration.yaml or hivedscheduler.yaml.")],
+    options: ServeOptions,
     *,
-    kubeconfig: Annotated[Path | None, typer.Option(help="Cluster to talk to; in a pod, its own.")] = None,
-    context: Annotated[str | None, typer.Option(help="Context of the kubeconfig.")] = None,
-    listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Address to listen on.")] = "0.0.0.0:30096",
-    tls_cert: Annotated[Path | None, typer.Option(help="Certificate (PEM) to answer with HTTPS.")] = None,
-    tls_key: Annotated[Path | None, typer.Option(help="Its key (PEM).")] = None,
-    tls_client_ca: Annotated[
-        Path | None,
-        typer.Option(help="Authority (PEM) of kube-scheduler's client certificate; without it anyone is answered."),
-    ] = None,
-    leader_elect: Annotated[bool, typer.Option("--leader-elect", help="One of several replicas answers.")] = False,
-    lease: Annotated[
-        str, typer.Option(metavar="NAMESPACE/NAME", help="The Lease for it.")
-    ] = "paictl-system/hivedscheduler-extender",
-    pod: Annotated[
-        str,
-        typer.Option(metavar="NAMESPACE/NAME", help="Pod to be labelled paictl.io/leader while it leads."),
-    ] = "",
     preemption: Annotated[Evictor, typer.Option(help="Who evicts; kube-scheduler can from 1.38 on.")] = (
         Evictor.EXTENDER
     ),
-    delete_after: Annotated[
-        float | None,
-        typer.Option(metavar="SECONDS", min=0, help="Delete victims that a disruption budget protects for longer."),
-    ] = None,
-    longest_grace: Annotated[
-        float,
-        typer.Option(metavar="SECONDS", min=1, help="Give victims no more time for their end, whatever they ask for."),
-    ] = 300.0,
     gang_deadline: Annotated[
         float | None,
         typer.Option(metavar="SECONDS", min=1, help="Evict the pods of a gang if the others have not come by then."),
     ] = None,
-    heal_after: Annotated[
-        float,
-        typer.Option(
-            metavar="SECONDS", min=0, help="Use a bad node or device again after it has been healthy for this long."
-        ),
-    ] = 0.0,
-    bad_device_deadline: Annotated[
-        float | None,
-        typer.Option(metavar="SECONDS", min=0, help="Evict a gang if one of its devices has been bad for this long."),
-    ] = None,
     bind_deadline: Annotated[
         float, typer.Option(metavar="SECONDS", min=1, help="Give devices back if no binding came by then.")
     ] = 60.0,
-    device: Annotated[
-        list[str] | None, typer.Option("--device", metavar="RESOURCE", help="Resource that counts as devices.")
-    ] = None,
-    require_grants: Annotated[
-        bool,
-        typer.Option(
-            "--require-grants/--no-require-grants",
-            help="Refuse pods of namespaces that were not granted their virtual cluster.",
-        ),
-    ] = False,
-    devices: Annotated[
-        str, typer.Option(metavar="MODE", help="How pods get their devices: environment, claims or auto.")
-    ] = "environment",
-    device_class: Annotated[
-        list[str] | None, typer.Option("--device-class", metavar="NAME", help="DeviceClass of claims on cells.")
-    ] = None,
-    device_driver: Annotated[
-        list[str] | None, typer.Option("--device-driver", metavar="NAME", help="Driver whose devices are leaf cells.")
-    ] = None,
-    accounts: Annotated[
-        str,
-        typer.Option(
-            metavar="NAMESPACE", help="Keep accounts of device time there; without this option, none are kept."
-        ),
-    ] = "",
-    sharing: Annotated[
-        Path | None,
-        typer.Option(help="File with the section sharing: budgets and limits for users; default: that of --config."),
-    ] = None,
-    maintenance: Annotated[
-        str, typer.Option(metavar="NAMESPACE", help="Heed the maintenance windows there; without it none are heeded.")
-    ] = "",
-    dump: Annotated[Path | None, typer.Option(help="Folder for the state if an invariant breaks.")] = None,
 ) -> None:
     """Answer kube-scheduler's filter, bind and preempt calls, and preempt gang by gang.
 
     The exit code is 0 after a clean end, 1 if the configuration does not validate (its findings are said), 2 if the
     process cannot go on, 4 if there is no cluster.
     """
-    from paictl.cluster.pods.labels import DEVICES
-    from paictl.doors.configuration import FindingsError
-    from paictl.doors.service import DoorSettings
     from paictl.extender.server import ExtenderService
-    from paictl.remote.kube.client import connect
 
-    host, port = address(listen)
-    check_certificate(tls_cert, tls_key, tls_client_ca)
-    settings = DoorSettings(
-        config=config, sharing=sharing, host=host, port=port, certificate=tls_cert, key=tls_key,
-        client_authority=tls_client_ca, elect=leader_elect,
-        lease=namespaced("--lease", lease), pod=namespaced("--pod", pod) if pod else None,
-        own_preemption=preemption is Evictor.EXTENDER, delete_after=delete_after,
-        deadline=bind_deadline, devices=tuple(device) if device else DEVICES, dump=dump,
-        require_grants=require_grants, longest_grace=longest_grace,
-        gang_deadline=gang_deadline, bad_device_deadline=bad_device_deadline, heal_after=heal_after, accounts=accounts,
-        maintenance=maintenance,
-    ).with_devices(devices, device_class, device_driver)  # fmt: skip
-    try:
-        service = ExtenderService(connect(kubeconfig, context), settings, console.info)
-    except FindingsError as error:
-        console.info(error.report)
-        raise
-    console.info(f"answering on {listen} for {service.client.where}")
+    settings = options.settings(
+        bind_deadline, own_preemption=preemption is Evictor.EXTENDER, gang_deadline=gang_deadline
+    )
+    service = options.connect(ExtenderService, settings)
+    console.info(f"answering on {options.listen} for {service.client.where}")
     service.run()
-
-
-def check_certificate(certificate: Path | None, key: Path | None, client_authority: Path | None) -> None:
-    """Raise `PaictlError` unless the files that HTTPS needs are given together and exist."""
-    if (certificate is None) != (key is None):
-        raise PaictlError("--tls-cert and --tls-key belong together")
-    if client_authority is not None and certificate is None:
-        raise PaictlError("--tls-client-ca needs --tls-cert and --tls-key")
-    for path in filter(None, (certificate, key, client_authority)):
-        if not path.is_file():
-            raise PaictlError("no such file", where=str(path))
 
 
 @app.command(

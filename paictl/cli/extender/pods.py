@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from paictl.doors.asking import TEMPLATE, devices_of, door_of
+from paictl.doors.asking import TEMPLATE, devices_of, door_of, run_time_of
 from paictl.doors.owners import gang_of, label_for, owner_of, stands_for_pods
 from paictl.errors import PaictlError
 
@@ -71,8 +71,12 @@ def counted(pod: Json, found: Reading, owners: list[Json], rules: Rules) -> Json
 
 
 def ways_of(pod: Json, name: str, found: Reading, objects: list[Json]) -> Json:
-    """By which door a pod comes, and how its containers get devices; raises `PaictlError` where they would not."""
-    return {"door": door_of(pod), "devices": devices_of(pod, name, objects, found.request.leaf_number)}
+    """By which door a pod comes, how its containers get devices, and for how long, if it says so.
+
+    Raises `PaictlError` for a pod that would never get any.
+    """
+    ways = {"door": door_of(pod), "devices": devices_of(pod, name, objects, found.request.leaf_number)}
+    return ways | ({"run time": limit} if (limit := run_time_of(pod)) else {})
 
 
 def reading_data(found: Reading) -> Json:

@@ -5,7 +5,6 @@ Heavy imports happen inside the commands, so that ``paictl --help`` stays fast.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -13,9 +12,8 @@ import typer
 
 from paictl.cli import console
 from paictl.cli.command import App
-from paictl.cli.extender.commands import check_certificate, print_objects
-from paictl.cli.options import address, namespaced
-from paictl.errors import PaictlError
+from paictl.cli.doors import ServeOptions, serves_door
+from paictl.cli.extender.commands import print_objects
 
 HELP = "Place pods that carry the scheduling gate paictl.io/cells, on any stock kube-scheduler."
 app = App(help=HELP)
@@ -27,112 +25,23 @@ def placer() -> None:
 
 
 @app.command(epilog="paictl placer serve --config hivedscheduler.yaml --kubeconfig ~/.kube/config")
+@serves_door
 def serve(
-    config: Annotated[Path, typer.Option(help="services-configuration.yaml or hivedscheduler.yaml.")],
+    options: ServeOptions,
     *,
-    kubeconfig: Annotated[Path | None, typer.Option(help="Cluster to talk to; in a pod, its own.")] = None,
-    context: Annotated[str | None, typer.Option(help="Context of the kubeconfig.")] = None,
-    listen: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help="Where to serve health, metrics and explanations.")
-    ] = "0.0.0.0:30096",
-    tls_cert: Annotated[Path | None, typer.Option(help="Certificate (PEM) to answer with HTTPS.")] = None,
-    tls_key: Annotated[Path | None, typer.Option(help="Its key (PEM).")] = None,
-    tls_client_ca: Annotated[
-        Path | None,
-        typer.Option(
-            help="Authority (PEM) of client certificates; who shows none needs a token. Without it anyone is answered."
-        ),
-    ] = None,
-    leader_elect: Annotated[bool, typer.Option("--leader-elect", help="One of several replicas places pods.")] = False,
-    lease: Annotated[
-        str, typer.Option(metavar="NAMESPACE/NAME", help="The Lease for it; also the extender's.")
-    ] = "paictl-system/hivedscheduler-extender",
-    pod: Annotated[
-        str, typer.Option(metavar="NAMESPACE/NAME", help="Pod to be labelled paictl.io/leader while it leads.")
-    ] = "",
-    delete_after: Annotated[
-        float | None,
-        typer.Option(metavar="SECONDS", min=0, help="Delete victims that a disruption budget protects for longer."),
-    ] = None,
-    longest_grace: Annotated[
-        float,
-        typer.Option(metavar="SECONDS", min=1, help="Give victims no more time for their end, whatever they ask for."),
-    ] = 300.0,
-    heal_after: Annotated[
-        float,
-        typer.Option(
-            metavar="SECONDS", min=0, help="Use a bad node or device again after it has been healthy for this long."
-        ),
-    ] = 0.0,
-    bad_device_deadline: Annotated[
-        float | None,
-        typer.Option(metavar="SECONDS", min=0, help="Evict a gang if one of its devices has been bad for this long."),
-    ] = None,
     pin_deadline: Annotated[
         float, typer.Option(metavar="SECONDS", min=1, help="Report a pinned pod that is not bound by then.")
     ] = 60.0,
-    device: Annotated[
-        list[str] | None, typer.Option("--device", metavar="RESOURCE", help="Resource that counts as devices.")
-    ] = None,
-    require_grants: Annotated[
-        bool,
-        typer.Option(
-            "--require-grants/--no-require-grants",
-            help="Refuse pods of namespaces that were not granted their virtual cluster.",
-        ),
-    ] = False,
-    devices: Annotated[
-        str, typer.Option(metavar="MODE", help="How pods get their devices: environment, claims or auto.")
-    ] = "environment",
-    device_class: Annotated[
-        list[str] | None, typer.Option("--device-class", metavar="NAME", help="DeviceClass of claims on cells.")
-    ] = None,
-    device_driver: Annotated[
-        list[str] | None, typer.Option("--device-driver", metavar="NAME", help="Driver whose devices are leaf cells.")
-    ] = None,
-    accounts: Annotated[
-        str,
-        typer.Option(
-            metavar="NAMESPACE", help="Keep accounts of device time there; without this option, none are kept."
-        ),
-    ] = "",
-    sharing: Annotated[
-        Path | None,
-        typer.Option(help="File with the section sharing: budgets and limits for users; default: that of --config."),
-    ] = None,
-    maintenance: Annotated[
-        str, typer.Option(metavar="NAMESPACE", help="Heed the maintenance windows there; without it none are heeded.")
-    ] = "",
-    dump: Annotated[Path | None, typer.Option(help="Folder for the state if an invariant breaks.")] = None,
 ) -> None:
     """Place gated pods gang by gang, and preempt by eviction.
 
     The exit code is 0 after a clean end, 1 if the configuration does not validate, 2 if the process cannot continue,
     4 if there is no cluster.
     """
-    from paictl.doors.service import DoorSettings
     from paictl.placer.term import PlacerService
-    from paictl.remote.kube.client import connect
 
-    host, port = address(listen)
-    check_certificate(tls_cert, tls_key, tls_client_ca)
-    settings = DoorSettings(
-        config=config, sharing=sharing, host=host, port=port, elect=leader_elect, lease=namespaced("--lease", lease),
-        pod=namespaced("--pod", pod) if pod else None, delete_after=delete_after, deadline=pin_deadline,
-        certificate=tls_cert, key=tls_key, client_authority=tls_client_ca, require_grants=require_grants, dump=dump,
-        longest_grace=longest_grace, bad_device_deadline=bad_device_deadline, heal_after=heal_after, accounts=accounts,
-        maintenance=maintenance,
-    )  # fmt: skip
-    if device:
-        settings = replace(settings, devices=tuple(device))
-    settings = settings.with_devices(devices, device_class, device_driver)
-    try:
-        service = PlacerService(connect(kubeconfig, context), settings, console.info)
-    except PaictlError as error:
-        if report := getattr(error, "report", ""):
-            console.info(report)
-        raise
-    console.info(f"placing pods of {service.client.where}, answering on {listen}")
+    service = options.connect(PlacerService, options.settings(pin_deadline))
+    console.info(f"placing pods of {service.client.where}, answering on {options.listen}")
     service.run()
 
 

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from paictl.cluster.defrag import DefragScene, GangPods, lost_time, weight
 from paictl.cluster.kubernetes.held import month_used
-from paictl.cluster.kubernetes.names import CHECKPOINT_EVERY, JOBS_NAMESPACE, user_of
-from paictl.cluster.kubernetes.paijob.names import KEY
+from paictl.cluster.kubernetes.names import CHECKPOINT_EVERY, job_of, user_of
 from paictl.cluster.kubernetes.paijob.seen import read_pod
 from paictl.cluster.kubernetes.times import read_time
 from paictl.cluster.maintenance import UNIX
-from paictl.cluster.pods.times import MAX_RUN_TIME
+from paictl.cluster.pods.times import run_limit
 from paictl.cluster.values import ClusterError, ConflictError
 from paictl.errors import PaictlError
 from paictl.i18n import text
@@ -55,7 +54,7 @@ def scene_of(
         fixed, near = _budget(rules, gang, members[0], used)
         if not gang.job and not all(map(_controlled, members)):
             fixed = text("its pods have no controller to recreate them")
-        closed = windows.closed(now, _limit(members[0]))
+        closed = windows.closed(now, run_limit(members[0]))
         rows.append((
             RunningGang(gang.key, tuple(requests[name] for name in sorted(requests)),
                         weight(gang, near_budget=near), fixed, closed),
@@ -79,7 +78,7 @@ def _gangs(snapshot: ClusterSnapshot, found: Recovered, now: Millis) -> Iterator
         uid = _uid(pod)
         if uid not in groups.slots or uid not in found.readings:
             continue
-        group, job = groups.slots[uid][0], _job_of(pod)
+        group, job = groups.slots[uid][0], job_of(pod)
         whole_job = job in jobs and _is_gang(jobs[job])
         key = job if whole_job else group
         if job and not whole_job:
@@ -122,12 +121,6 @@ def _leaves(pod: Json) -> bool:
     return bool(pod["metadata"].get("deletionTimestamp"))
 
 
-def _job_of(pod: Json) -> str:
-    """The key of the job of ours that a pod belongs to, empty if there is none."""
-    about = pod["metadata"]
-    return str((about.get("annotations") or {}).get(KEY, "")) if about.get("namespace") == JOBS_NAMESPACE else ""
-
-
 def _is_gang(job: PaiJob) -> bool:
     try:
         return job.job.gang
@@ -143,14 +136,6 @@ def _controlled(pod: Json) -> bool:
 def _started(pod: Json, now: Millis) -> Millis:
     at = read_time((pod.get("status") or {}).get("startTime"))
     return now if at is None else millis_between(UNIX, at)
-
-
-def _limit(pod: Json) -> Millis | None:
-    said = str((pod["metadata"].get("annotations") or {}).get(MAX_RUN_TIME, ""))
-    if said.endswith("ms") and said[:-2].isdecimal():
-        return Millis(int(said[:-2]))
-    seconds = (pod.get("spec") or {}).get("activeDeadlineSeconds")
-    return Millis(1000 * seconds) if isinstance(seconds, int) and not isinstance(seconds, bool) else None
 
 
 def _checkpoint(job: PaiJob | None, pod: Json) -> Millis | None:

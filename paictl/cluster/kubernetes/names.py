@@ -41,12 +41,18 @@ GROUP: Final = "paictl.io"
 """API group of our custom resources."""
 
 
-def user_of(pod: Mapping[str, Any]) -> str:
-    """Whose a pod is: the user of a job of ours, else its namespace. Nobody else can make pods where jobs run."""
+def job_of(pod: Mapping[str, Any]) -> str:
+    """The key of the job of ours that a pod belongs to, empty if there is none.
+
+    Nobody else can make pods where jobs run; elsewhere anybody may have written the annotation.
+    """
     about = pod["metadata"]
-    space = str(about.get("namespace") or "default")
-    key = str((about.get("annotations") or {}).get(JOB_KEY, "")) if space == JOBS_NAMESPACE else ""
-    return key.partition("~")[0] or space
+    return str((about.get("annotations") or {}).get(JOB_KEY, "")) if about.get("namespace") == JOBS_NAMESPACE else ""
+
+
+def user_of(pod: Mapping[str, Any]) -> str:
+    """Whose a pod is: the user of a job of ours, else its namespace."""
+    return job_of(pod).partition("~")[0] or str(pod["metadata"].get("namespace") or "default")
 
 
 def labels(name: str, version: str = "") -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,9 @@ from paictl.cluster.kubernetes.nodes import views_of
 from paictl.cluster.kubernetes.paijob.names import KEY
 from paictl.cluster.maintenance import UNIX
 from paictl.cluster.picture import Picture, chain_pictures, vc_pictures
+from paictl.cluster.pods import feasibility
 from paictl.cluster.pods.lines import PodTimes, WaitingPod, end_of, lines
+from paictl.cluster.pods.nodes import NodeUsage
 from paictl.cluster.pods.recovering import Recovered, recovered
 from paictl.cluster.pods.times import began_at, created_at, run_limit
 from paictl.cluster.scheduling import Impact, JobExplanation, JobImpact, JobSituation
@@ -28,6 +30,7 @@ from paictl.cluster.values import ClusterError, Event, JobRequest, JobState
 from paictl.cluster.whywaits import explained, waits_for_windows
 from paictl.errors import PaictlError
 from paictl.i18n import text
+from paictl.scheduler.decision import Bind, Preempt
 from paictl.scheduler.explain import PodVerdict
 from paictl.scheduler.inspection import inspect
 from paictl.scheduler.wire import pod_name, read_request
@@ -44,6 +47,8 @@ if TYPE_CHECKING:
     from paictl.workload.budgets import Used
 
 Json = dict[str, Any]
+ROUNDS = 8
+"""Places that are tried for a gang, as by the placer: a node that is too small for its pods is left out of the next."""
 
 
 class ClusterSnapshot:
@@ -160,6 +165,9 @@ def explain_job(
         refusal = _refusal(pod for pod in scene.seen.get(pai.name, ()) if pod.place in places and not pod.node)
         if refusal:
             return replace(known, situation=JobSituation.NOT_OFFERED, reason=refusal)
+        uids = {pod.uid for pod in scene.seen.get(pai.name, ()) if pod.place in places}
+        if why := _exclusion(scene, found, request, uids):
+            return replace(known, situation=JobSituation.EXCLUDED, reason=why)
     return answer
 
 
@@ -207,6 +215,42 @@ def _refusal(pods: Iterable[PodSeen]) -> str:
     """
     reasons = [pod.reason for pod in pods if pod.phase == "Pending" and " nodes are available" in pod.reason]
     return next((reason for reason in reasons if "pod waits" not in reason), "")
+
+
+def _exclusion(scene: ClusterSnapshot, found: Recovered, request: PodRequest, uids: Collection[str]) -> str:
+    """Why no nodes would take the pods of a gang for which there are devices: CPU, memory, labels, taints.
+
+    Behind the gates kube-scheduler is not asked before there is a place that it would take, and so says nothing.
+    Empty if some would, as far as can be known: a gang of which some pods run has its place already.
+    """
+    engine = found.engine
+    gated = (one for one in scene.pods if (one.get("spec") or {}).get("schedulingGates"))
+    pod = next((one for one in gated if one["metadata"]["uid"] in uids), None)
+    if pod is None or request.group in engine.state.groups.by_name:
+        return ""
+    demand, usage, tree = feasibility.pod_demand(pod), NodeUsage(), engine.state.physical
+    for one in scene.pods:
+        if node := str((one.get("spec") or {}).get("nodeName") or ""):
+            usage.place(str(one["metadata"]["uid"]), node, feasibility.requests_of(one))
+    facts = {str(node["metadata"]["name"]): feasibility.node_facts(node) for node in scene.nodes}
+
+    def excluding(pods: Mapping[str, int]) -> dict[str, str]:
+        found = {name: feasibility.obstacle(demand, name, facts[name], usage.used(name), count)
+                 for name, count in pods.items() if name in facts}  # fmt: skip
+        return {name: why for name, why in found.items() if why}
+
+    outside = excluding(dict.fromkeys(tree.nodes, 1))
+    for _ in range(ROUNDS):
+        decision = engine.plan(replace(request, ignore_suggested=False), tree.nodes.keys() - outside.keys())
+        if not isinstance(decision, Bind):
+            break
+        leaves = (pod[0] for member in decision.placement.physical for pod in member)
+        wrong = excluding(Counter(tree.node_name(leaf) for leaf in leaves))
+        if not wrong:
+            return ""
+        outside |= wrong
+    counts = Counter(outside.values()).most_common()
+    return "" if isinstance(decision, Preempt) else "; ".join(f"{why} ({number})" for why, number in counts)
 
 
 def _request(pai: PaiJob, role: str, attempt: int) -> PodRequest:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from paictl.cells.quota import shortfall, surplus
 from paictl.cells.spec import SpecError, VirtualCellSpec
-from paictl.scheduler.annotate import bind_info
+from paictl.scheduler.annotate import Annotator
 from paictl.scheduler.decision import Bind, Placement
 from paictl.scheduler.engine import Engine
 from paictl.scheduler.events import LeafHealth, NodeHealth, PodRecovered
@@ -171,12 +171,12 @@ def restarted(engine: Engine, spec: ClusterSpec) -> Engine:
     old = engine.state.physical
     for leaf in sorted(engine.state.health.bad_leaves):
         new.observe(LeafHealth(old.node_name(leaf), old.device(leaf), healthy=False))
-    groups = engine.state.groups
+    groups, annotator = engine.state.groups, Annotator()
     for uid, (name, slot, _) in sorted(groups.slots.items()):
         group = groups.by_name[name]
         request = _request_of(group, uid, group.members[slot.member][0])
         decision = Bind(request, engine.version, slot, Placement(group.physical, group.virtual))
-        new.observe(PodRecovered(request, bind_info(engine.state, decision, promised=True)))
+        new.observe(PodRecovered(request, annotator.bind_info(engine.state, decision, promised=True)))
     return new
 
 

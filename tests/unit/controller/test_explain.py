@@ -12,6 +12,7 @@ from paictl.cluster.presets import preset_files
 from paictl.cluster.scheduling import JobExplanation, JobSituation, LatestStart
 from paictl.cluster.values import ClusterError
 from paictl.operate import explaining
+from paictl.scheduler.wire import GATE
 from paictl.units import Millis
 from paictl.workload.windows import Windows
 from tests.unit.controller.conftest import cluster, request
@@ -50,6 +51,42 @@ def test_what_kube_scheduler_says_is_not_contradicted(kube: FakeJobs, message: s
     lines = [str(line) for line in explaining.lines(found)]
     assert ("can run now" in lines[0]) is (situation is JobSituation.NO_ROOM), lines
     assert (LACKING in lines[0]) is (situation is JobSituation.NOT_OFFERED), lines
+
+
+@pytest.mark.parametrize(
+    ("cores", "cordoned", "needs", "why"),
+    [
+        (8, (), 2, ""),
+        (8, (), 16, "Insufficient cpu (4)"),
+        (8, (), 6, "Insufficient cpu (4)"),  # of two pods on one node
+        (8, (0,), 2, ""),
+        (8, (0, 1, 2), 16, "the pod does not tolerate its taint k=v:NoSchedule (3); Insufficient cpu (1)"),
+    ],
+)
+def test_a_gated_pod_that_no_node_would_take_cannot_run_now(
+    kube: FakeJobs, cores: int, cordoned: tuple[int, ...], needs: int, why: str
+) -> None:
+    """kube-scheduler says nothing about it: the placer keeps the gate on the pod until a node would take it."""
+    cluster(kube).submit([request({"a": {"instances": 2}})])
+    turn(kube, Bench(kube), 1)
+    looker = cluster(kube)._looker
+    pai, configuration = looker._jobs.find("ann~job"), looker._configuration()
+    pods = kube.live()
+    for pod in pods:
+        pod["spec"].pop("nodeName")
+        pod["spec"]["schedulingGates"] = [{"name": GATE}]
+        pod["spec"]["containers"][0]["resources"] = {"requests": {"cpu": str(needs)}}
+    names = ClusterSnapshot([], [], [pai], {}).recovered(configuration).engine.state.physical.nodes
+    status = {"conditions": [{"type": "Ready", "status": "True"}], "allocatable": {"cpu": str(cores), "pods": "9"}}
+    nodes = [{"metadata": {"name": name}, "spec": {}, "status": status} for name in names]
+    for number in cordoned:
+        nodes[number]["spec"] = {"taints": [{"key": "k", "value": "v", "effect": "NoSchedule"}]}
+    seen = {pai.name: [one for one in map(read_pod, pods) if one is not None]}
+    found = explain_job(ClusterSnapshot(nodes, pods, [pai], seen), configuration, pai, Windows(), Millis(0))
+    said = "\n".join(map(str, explaining.lines(found)))
+    assert found.situation is (JobSituation.EXCLUDED if why else JobSituation.NO_ROOM)
+    assert ("can run now" in said) is (not why), said
+    assert found.reason == why
 
 
 def test_a_limit_for_users_and_a_budget_are_named_before_the_scheduler_is_asked(kube: FakeJobs) -> None:

@@ -28,7 +28,7 @@ from paictl.doors.table import pod_ref
 from paictl.extender.server import ExtenderApi
 from paictl.extender.verbs import bind, filter_nodes
 from paictl.extender.wire import BindArgs, FilterArgs, FilterResult
-from paictl.remote.kube.client import Json, KubeError
+from paictl.remote.kube.client import Json, KubeError, NoAnswerError
 from paictl.scheduler.wire import SCHEDULING_SPEC
 from paictl.serving.connections import serving
 
@@ -61,7 +61,7 @@ class FakeServer:
         self.calls: list[str] = []
         self._bodies: list[Json] = []
         self.locked: Callable[[], bool] = lambda: False
-        self.refuse: dict[str, KubeError] = {}
+        self.refuse: dict[str, KubeError | NoAnswerError] = {}
         """Answers by the last part of the path (``binding``, ``eviction``), and by that and a pod's name."""
         self.budgets: list[Json] = []
 

@@ -55,6 +55,11 @@ TEMPLATE = "ResourceClaimTemplate"
         (changed(GATED, "Pod", "spec.containers.0.resources", None), "door: gates (paictl.io/cells), then"),
         (changed(GATED, "Pod", GATES, None), "door: none: it has neither the gate paictl.io/cells nor a schedulerName"),
         (changed("extender.yaml", "Pod", "spec.containers.0.env", None), "devices: not said: no claim"),
+        (changed("extender.yaml", "Pod", "spec.activeDeadlineSeconds", 7200), "run time: at most 2h"),
+        (
+            changed("extender.yaml", "Pod", "metadata.annotations", {"paictl.io/max-run-time": "7200000ms"}),
+            "run time: no limit: paictl.io/max-run-time counts for jobs of paictl only",
+        ),
         (changed(CLAIMED, TEMPLATE, COUNT, 2), "devices: claims, which the kubelet enforces (cells: 2)"),
         ({"Pod": documents(CLAIMED)["Pod"]}, "claims (ResourceClaimTemplate some-gpus: not in the file"),
     ],

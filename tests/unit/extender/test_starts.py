@@ -40,7 +40,7 @@ def pods(name: str, number: int, leaves: int, hours: float | None, vc: str = "A"
     for pod in made:
         pod["metadata"]["creationTimestamp"] = f"2026-11-25T00:00:{next(_NUMBERS):06}Z"
         if hours is not None:
-            pod["metadata"]["annotations"]["paictl.io/max-run-time"] = f"{round(3_600_000 * hours)}ms"
+            pod["spec"]["activeDeadlineSeconds"] = round(HOUR * hours)
     return made
 
 
@@ -176,7 +176,7 @@ def test_no_promised_start_is_broken(harness: Harness, seed: int) -> None:
             for one, made in list(waiting.items()):  # kube-scheduler asks in its own order
                 if all(harness.ask(pod).names for pod in made):
                     run(harness, made)
-                    hours = int(made[0]["metadata"]["annotations"]["paictl.io/max-run-time"][:-2]) / 3_600_000
+                    hours = made[0]["spec"]["activeDeadlineSeconds"] / HOUR
                     running[one] = harness.now + hours * HOUR * rng.choice((0.3, 1, 1)), made
                     assert harness.now <= promised.get(one, harness.now) + 1, one
                     begun += one in promised

@@ -6,6 +6,7 @@ from datetime import datetime
 
 import pytest
 
+from paictl.cluster.kubernetes.names import JOB_KEY, JOBS_NAMESPACE
 from paictl.cluster.maintenance import KEY, windows_text
 from paictl.doors import housekeeping, views
 from paictl.doors.metrics import DoorMetrics
@@ -34,8 +35,22 @@ def limited(pods: list[Json], seconds: int | None, *, by_spec: bool = False) -> 
         if seconds is not None and by_spec:
             pod["spec"]["activeDeadlineSeconds"] = seconds
         elif seconds is not None:
-            pod["metadata"]["annotations"]["paictl.io/max-run-time"] = f"{1000 * seconds}ms"
+            pod["metadata"]["namespace"] = JOBS_NAMESPACE
+            pod["metadata"]["annotations"] |= {
+                "paictl.io/max-run-time": f"{1000 * seconds}ms", JOB_KEY: "ann~train",
+            }  # fmt: skip
     return pods
+
+
+@pytest.mark.parametrize("namespace", ["default", "paictl-jobs-of-ann"])
+def test_what_a_user_writes_about_the_run_time_of_a_pod_is_not_believed(harness: Harness, namespace: str) -> None:
+    """Nobody would end it: only the job controller heeds the annotation, and only for its own pods."""
+    plan(harness, *NODES)
+    (pod,) = limited(gang("g", 1, 4), HOUR)
+    pod["metadata"]["namespace"] = namespace
+    assert not harness.ask(pod).names
+    pod["spec"]["activeDeadlineSeconds"] = HOUR
+    assert harness.ask(pod).names, "the kubelet ends it"
 
 
 @pytest.mark.parametrize("by_spec", [False, True])

@@ -11,7 +11,6 @@ import pytest
 from paictl.cluster.devices.claims import FINALIZER, read_claim
 from paictl.cluster.devices.pod_claims import ClaimOptions, PodClaims
 from paictl.doors import claims as door
-from paictl.placer.placing import place_round
 from paictl.remote.kube.client import Json, KubeError
 from paictl.scheduler.wire import GATE
 from tests.unit.cluster.devices.played import CLASS, PlayedServer
@@ -165,7 +164,7 @@ def test_a_pod_that_needs_no_device_of_a_claim_that_leaves_does_not_wait_for_it(
 
 def test_a_place_whose_device_turns_bad_before_the_pin_is_given_up(placer: ClaimingPlacer) -> None:
     placer.create_claiming(gang("a", 1, 4), 4)
-    ((pin,),) = place_round(placer.core)
+    ((pin,),) = placer.place()
     placer.publish(pin.node, 3)
     assert "cannot be used: device gpu-3 is tainted fault:NoSchedule" in placer.pinner.send(pin)
     placer.now += 60

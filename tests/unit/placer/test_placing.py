@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+import random
+import threading
+import time
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
 
 from paictl.cluster.pods.labels import Rules
 from paictl.cluster.pods.nodes import node_status
-from paictl.doors.core import DoorOptions, pinned_node
+from paictl.doors import reclaim
+from paictl.doors.core import Binding, DoorOptions, pinned_node
 from paictl.doors.pod_events import PodEvent
+from paictl.doors.table import PodEntry
 from paictl.placer.core import PlacerCore
 from paictl.placer.pins import Pinner, pin_patch
-from paictl.placer.placing import place_round
+from paictl.placer.placing import _Fitting, place_round
 from paictl.placer.term import PinReconciler
-from paictl.remote.kube.client import Json, KubeError
+from paictl.remote.kube.client import Json, KubeError, NoAnswerError
 from paictl.scheduler.wire import BIND_INFO, GATE, ISOLATION
 from paictl.workload.sharing import Sharing
 from tests.unit.extender.conftest import NODES, spec
@@ -32,8 +37,12 @@ def node(name: str, **spec: Any) -> Json:
 class PatchingServer(FakeServer):
     """Takes the patch of a pod as the API server does: lists are replaced as a whole."""
 
+    asking: Callable[[], object] = staticmethod(lambda: None)
+    """What happens when it is asked by a dry run."""
+
     def request(self, method: str, path: str, body: Any = None, **named: object) -> Json:
         if named.get("query") == {"dryRun": "All"}:
+            self.asking()
             if (error := self.refuse.get(f"ask {path.split('/')[6]}")) is not None:
                 raise error
             return {}
@@ -92,9 +101,15 @@ class Placer:
             self.server.pods[f"default/{one['metadata']['name']}"] = one
         self.tell()
 
+    def place(self) -> list[list[Binding]]:
+        """Place; the pins to be written, by gang."""
+        gangs: list[list[Binding]] = []
+        place_round(self.core, gangs.append)
+        return gangs
+
     def round(self, most: int = 1000) -> None:
         """Place, and write so many of the pins before the process would die."""
-        gangs = [pins for pins in place_round(self.core) if not self.pinner.refused(pins)]
+        gangs = [pins for pins in self.place() if not self.pinner.refused(pins)]
         for pin in [pin for pins in gangs for pin in pins][:most]:
             self.pinner.send(pin)
         self.tell()
@@ -134,6 +149,10 @@ def test_a_pod_gets_its_devices_and_its_node_in_one_patch(placer: Placer) -> Non
 def test_a_gang_waits_until_all_members_are_there(placer: Placer) -> None:
     first, second = gang("g", 2, 4)
     placer.create([first])
+    placer.round()
+    assert placer.node("g-0") == ""
+    assert not placer.recorded, "the other one may come in a moment"
+    placer.now += 3
     placer.round()
     assert placer.node("g-0") == ""
     assert "1 of 2 pods" in placer.recorded[-1].message
@@ -205,13 +224,13 @@ def test_a_pinned_pod_that_is_not_bound_holds_its_devices(placer: Placer) -> Non
 def test_a_pod_is_pinned_once_although_the_news_of_it_is_late(placer: Placer) -> None:
     """Under load the next round comes before the watch: a pin that is sent again costs the API server a request."""
     placer.create([*gang("a", 2, 4), *gang("b", 1, 4)])
-    for gangs in place_round(placer.core):
+    for gangs in placer.place():
         for pin in gangs:
             assert placer.pinner.send(pin) == ""
     calls = len(placer.server.calls)
-    assert place_round(placer.core) == []
+    assert placer.place() == []
     placer.tell()
-    assert place_round(placer.core) == []
+    assert placer.place() == []
     assert len(placer.server.calls) == calls
 
 
@@ -252,7 +271,7 @@ def test_a_gated_pod_of_an_open_namespace_waits_and_is_told_the_label(placer: Pl
     pod["metadata"]["namespace"] = "open"
     pod["spec"]["schedulingGates"] = [{"name": GATE}]
     placer.core.pod_changed(pod)
-    assert place_round(placer.core) == []
+    assert placer.place() == []
     assert "kubectl label namespace open paictl.io/cells=enabled" in placer.recorded[-1].message
 
 
@@ -286,6 +305,87 @@ def test_a_gang_that_would_be_refused_in_part_goes_nowhere_and_keeps_no_place(pl
     placer.now += 6
     placer.round()
     assert len({placer.node("g-0"), placer.node("g-1")} - {""}) == 2
+
+
+def test_the_pods_of_a_gang_are_asked_about_at_the_same_time(placer: Placer) -> None:
+    """Each question waits here until all four have been sent: one after the other they would wait for ever."""
+    all_asked = threading.Barrier(4)
+    placer.server.asking = lambda: all_asked.wait(10)
+    placer.create(gang("g", 4, 2))
+    placer.round()
+    assert not all_asked.broken
+    assert all(placer.node(f"g-{i}") for i in range(4))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_what_is_remembered_of_nodes_is_what_would_be_found_now(
+    placer: Placer, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """Gangs whose pods demand CPU come and go; before each decision the nodes are looked at once more."""
+    dice, kept, asked = random.Random(seed), _Fitting.nodes, []  # noqa: S311
+
+    def nodes(self: _Fitting, entry: PodEntry) -> list[str]:
+        found = kept(self, entry)
+        names = [name for name in self._core.health.nodes if name not in self._excluded]
+        assert found == [name for name in names if not reclaim.obstacle_on(self._core, entry, name)]
+        asked.append(len(found))
+        return found
+
+    monkeypatch.setattr(_Fitting, "nodes", nodes)
+    for number in range(12):
+        pods = gang(f"g{number}", dice.choice([1, 2, 4]), dice.choice([1, 2]), dice.choice("AB"), dice.choice([-1, 0]))
+        for pod in pods:
+            cores = dice.choice([1, 2, 3]) if dice.random() < 0.2 else 2
+            pod["spec"]["containers"][0]["resources"] = {"requests": {"cpu": str(cores)}}
+        placer.create(pods)
+        placer.round()
+        if dice.random() < 0.4:
+            placer.delete(dice.choice(sorted(placer.server.pods)).partition("/")[2])
+    assert {0, len(NODES)} < set(asked), "from empty nodes to full ones"
+
+
+def test_a_gang_about_which_not_all_was_asked_is_not_pinned_when_the_term_ends(placer: Placer) -> None:
+    placer.create(gang("g", 4, 2))
+    (pins,) = placer.place()
+    asked, ended = threading.Event(), threading.Event()
+
+    def ask() -> None:
+        asked.set()
+        ended.wait(10)
+
+    placer.server.asking = ask
+    placer.pinner.pin_soon(pins)
+    assert asked.wait(10)
+    placer.pinner.stop()
+    ended.set()
+    entries = [placer.core.table.by_uid[f"uid-g-{i}"] for i in range(4)]
+    end = time.monotonic() + 10
+    while any(entry.binding for entry in entries) and time.monotonic() < end:
+        time.sleep(0.01)
+    assert not any(entry.binding for entry in entries), "they were given up"
+    assert not any(placer.node(f"g-{i}") for i in range(4))
+
+
+@pytest.mark.parametrize(("pinned", "words"), [(0, ("ask", "pin")), (1, ("ask", "pin")), (1, ("pin",)), (2, ("pin",))])
+def test_a_gang_is_whole_a_moment_after_the_api_server_is_back(
+    placer: Placer, pinned: int, words: tuple[str, ...]
+) -> None:
+    """It goes away before the first pin or after it, for a minute: a refused one would rest for half a minute."""
+    placer.create(gang("g", 3, 4))
+    placer.round(pinned)
+    away = [f"{word} g-{i}" for i in range(pinned, 3) for word in words]
+    placer.server.refuse |= dict.fromkeys(away, NoAnswerError("connection refused"))
+    for uid in (f"uid-g-{i}" for i in range(pinned, 3)):
+        placer.core.table.by_uid[uid].binding = False  # its attempt has just ended in vain
+    for _ in range(60):
+        placer.now += 1
+        placer.round()
+    assert [bool(placer.node(f"g-{i}")) for i in range(3)] == [i < pinned for i in range(3)]
+    assert not [one for one in placer.recorded if one.reason == "PinFailed"], "nobody has refused anything"
+    placer.server.refuse.clear()
+    placer.now += 1
+    placer.round()
+    assert len({placer.node(f"g-{i}") for i in range(3)} - {""}) == 3
 
 
 @pytest.mark.parametrize("error", [

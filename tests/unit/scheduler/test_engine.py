@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from paictl.cells.spec import SpecError
-from paictl.scheduler.decision import Bind, Failure, Phase, Preempt, Wait
+from paictl.scheduler.decision import Bind, Failure, Phase, PodPlacement, Preempt, Wait
 from paictl.scheduler.engine import Engine
 from paictl.scheduler.errors import InvariantError, RequestError
 from paictl.scheduler.events import GroupChange, Ignored, NodeHealth, PodGone, PodRecovered
 from paictl.scheduler.groups import GroupState
 from paictl.scheduler.invariants import validate
 from paictl.scheduler.placement.suggested import Suggested
+from paictl.scheduler.request import PodRequest
 from tests.unit.scheduler.support import NODES, config, gone, healthy, place, pod, run
 
 
@@ -106,12 +107,20 @@ def test_nobody_gives_way_to_a_group_that_is_promoted_back() -> None:
     assert groups["default/weak"].virtual is not None
 
 
+def place_of(engine: Engine, request: PodRequest) -> PodPlacement:
+    """The pod's row in the annotation that it would get now."""
+    decision = engine.plan(request)
+    assert isinstance(decision, Bind)
+    return engine.bind_info(decision).members[decision.slot.member][decision.slot.pod]
+
+
 @pytest.mark.parametrize("switch", [False, True])
 def test_a_pod_bound_while_its_group_had_no_guarantee_tells_of_it_only_if_it_may_come_back(switch: bool) -> None:
     data = config(A={"NODE": 2}, B={"NODE": 2}) | {"lazyPreemptionRecovery": switch}
     engine = healthy(data)
     gang = [pod(uid, "A", 4, priority=1, group="gang", pods=2, lazy_preemption=True) for uid in ("a", "b")]
     run(engine, gang[0])
+    assert "NODE" in str(place_of(engine, gang[1])), "it would be told of its guarantee while it has it"
     run(engine, pod("strong", "A", 4, priority=2))
     late = engine.plan(gang[1])
     assert isinstance(late, Bind)

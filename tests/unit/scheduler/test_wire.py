@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -59,6 +60,17 @@ places = st.builds(PodPlacement, names, devices, st.none() | st.lists(names, max
 infos = st.builds(
     BindInfo, names, devices, names, st.lists(st.lists(places, max_size=3).map(tuple), max_size=3).map(tuple)
 )
+
+
+@given(st.lists(infos, min_size=1, max_size=4), st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=8))
+def test_one_writer_writes_each_annotation_as_if_it_were_the_first(
+    groups: list[BindInfo], pods: list[tuple[int, int]]
+) -> None:
+    """Pods of a few gangs in any order; those of one gang share their rows, and some count repairs."""
+    texts = wire.BindInfoTexts()
+    for group, number in pods:
+        info = replace(groups[group % len(groups)], devices=(number,), repairs=number)
+        assert texts.text(info) == json.dumps(wire.bind_info_json(info), separators=(",", ":"))
 
 
 @given(infos)

@@ -12,6 +12,7 @@ from functools import lru_cache
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from paictl.scheduler.annotate import Annotator
 from paictl.scheduler.decision import Bind, Failure, Phase, Preempt, Wait
 from paictl.scheduler.engine import Engine
 from paictl.scheduler.errors import RequestError
@@ -127,6 +128,11 @@ class World:
     def carry_out(self, decision: Decision) -> None:
         """Apply a decision as the extender does."""
         info = self.engine.bind_info(decision) if isinstance(decision, Bind) else None
+        if isinstance(decision, Bind):
+            promised = self.engine.spec.lazy_preemption_recovery
+            assert info == Annotator().bind_info(self.engine.state, decision, promised=promised), (
+                "rows of a state before"
+            )
         if isinstance(decision, Preempt) and not (decision.placement or decision.joins):
             return
         outcomes = self.engine.apply(decision)
