@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from paictl.cluster.defrag import DefragScene, GangPods, lost_time, weight
+from paictl.cluster.defrag import DefragScene, GangPods, weight
 from paictl.cluster.kubernetes.held import month_used
 from paictl.cluster.kubernetes.names import CHECKPOINT_EVERY, JOBS_NAMESPACE, user_of
 from paictl.cluster.kubernetes.paijob.names import KEY
@@ -24,6 +24,7 @@ from paictl.units import Millis, millis_between
 from paictl.workload.budgets import BudgetLevel
 from paictl.workload.fields import JobError
 from paictl.workload.runlimits import limit_of
+from paictl.workload.preemption import lost_time
 from paictl.workload.windows import Windows
 
 if TYPE_CHECKING:
