@@ -40,6 +40,7 @@ from paictl.scheduler.errors import InvariantError, RequestError
 from paictl.scheduler.events import RunningPod
 from paictl.scheduler.request import PodRequest
 from paictl.scheduler.wire import BIND_INFO, GATE
+from paictl.units import Millis
 from paictl.workload.sharing import Sharing
 from paictl.workload.usage import promises
 
@@ -152,7 +153,11 @@ class DoorCore:
         self.departed: set[str] = set()
         """Groups of which a pod has come and gone: those that are left need not wait for it."""
         self.book = Book(Engine(spec))
-        self.allowances = DoorSharing(options.sharing, self.table, promises(self.book.engine.state))
+        self.allowances = DoorSharing(
+            options.sharing, self.table, promises(self.book.engine.state), lambda: Millis(int(1000 * wall()))
+        )
+        if options.sharing.preemption:
+            self.book.engine.sparing = self.allowances.sparing
         self.is_open = False
         self.broken = ""
         """What made the engine stop; nothing is answered any more."""

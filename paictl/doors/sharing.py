@@ -6,24 +6,30 @@ in the month comes from the accounts every few seconds, and until it has come no
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from paictl.cluster.pods.lines import PodTimes, group_times
 from paictl.workload.budgets import BudgetState, Used
 from paictl.workload.devicelimits import BorrowedDevices, HeldDevices
+from paictl.workload.preemption import GroupTimes, SparingRules
 from paictl.workload.sharing import Sharing, SharingUse
 
 if TYPE_CHECKING:
     from paictl.doors.table import PodTable
     from paictl.scheduler.groups import Group
     from paictl.scheduler.request import PodRequest
+    from paictl.units import Millis
 
 
 class DoorSharing:
     """The rules of the configuration with what is used; needs the core's lock."""
 
-    def __init__(self, rules: Sharing, table: PodTable, promised: Mapping[tuple[str, str], int]) -> None:
+    def __init__(
+        self, rules: Sharing, table: PodTable, promised: Mapping[tuple[str, str], int], now: Callable[[], Millis]
+    ) -> None:
+        """`now` is in milliseconds since 1970."""
         self.rules = rules
         self.month: Used | None = None
         """Device-milliseconds of the month by (virtual cluster, user); None until the accounts are read."""
@@ -33,11 +39,21 @@ class DoorSharing:
         self._groups: Mapping[str, Group] = {}
         self._held = HeldDevices(self._user)
         self._borrowed = BorrowedDevices()
+        self.sparing = SparingRules(rules.preemption, self._times, now)
+        """What the core is asked about groups that run."""
         self._holding: frozenset[tuple[str, str, str]] = frozenset()
 
     def _user(self, uid: str) -> str:
         entry = self._table.by_uid.get(uid)
         return entry.user if entry is not None else ""
+
+    def _times(self, group: Group) -> GroupTimes | None:
+        """Since when a group runs; None if none of its pods does."""
+        return group_times(group, self._pod_times)
+
+    def _pod_times(self, uid: str) -> PodTimes | None:
+        entry = self._table.by_uid.get(uid)
+        return None if entry is None else PodTimes(entry.limit, entry.began, entry.checkpoint)
 
     def start(self, groups: Mapping[str, Group]) -> None:
         """The core opens with these groups, and keeps them up to date."""

@@ -7,16 +7,17 @@ group is not preempted by a stronger one of its own VC while the caller shields 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from paictl.scheduler.decision import NO_LEAF, Failure, RejectedView
 from paictl.scheduler.groups import GroupState
 from paictl.scheduler.placement.losses import Losses
-from paictl.scheduler.placement.search import Found, search
+from paictl.scheduler.placement.search import Found, candidate_views, search
 from paictl.scheduler.placement.suggested import Suggested
+from paictl.scheduler.views import NodeIndex, VirtualIndex
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from paictl.cells.ids import PhysicalCell
     from paictl.scheduler.groups import Group
@@ -44,53 +45,66 @@ def search_sparing(
 ) -> Found | tuple[RejectedView, ...]:
     """As `search`, with the place whose victims lose least among those that were looked at.
 
-    The first search prefers cells whose users lose little. Others leave out all nodes on which a group would lose more
-    than some bound, which is halved as long as there is a place: the victims are then those that started, or saved
-    their work, last.
+    Who gets a place from `search` gets one here, unless a shield forbids all that were looked at.
     """
+    plain = search(state, request, suggested)
+    if not isinstance(plain, Found):
+        return plain
     losses = Losses(state, lambda group: _cost(group, sparing))
-    found = search(state, request, suggested, losses)
-    if not isinstance(found, Found):
-        return found
-    least = losses.of(_leaves(found))
-    if least:
-        found = _spared(state, request, suggested, losses, found, least)
+    if not losses.of(_leaves(plain)):
+        return plain
+    found = _Choice(state, request, suggested, losses).least(plain)
     if any(_is_barred(state.groups.by_name[name], request, sparing) for name in losses.users(_leaves(found))):
-        return (_refusal(state, request, found),)
+        return _refusal(state, request)
     return found
 
 
-def _spared(
-    state: State, request: PodRequest, suggested: Suggested | None, losses: Losses, first: Found, least: int
-) -> Found:
-    """The best of the first place and those found without the nodes of groups that lose much."""
-    weaker = sorted({losses.group(group.name) for group in state.groups.by_name.values() if _weaker(group, request)})
-    low, high, best = 0, len(weaker), first
-    for _ in range(TRIES):
-        if low >= high:
-            break
-        middle = (low + high) // 2
-        attempt = search(state, request, _without(state, request, suggested, losses, weaker[middle]), losses)
-        if not isinstance(attempt, Found):
-            low = middle + 1
-            continue
-        high, loss = middle, losses.of(_leaves(attempt))
-        if loss < least:
-            best, least = attempt, loss
-    return best
+class _Choice:
+    """The search for a place that costs less than the one in HiveD's order."""
+
+    def __init__(self, state: State, request: PodRequest, suggested: Suggested | None, losses: Losses) -> None:
+        self.state = state
+        self.request = request
+        self.suggested = suggested
+        self.losses = losses
+
+    def least(self, plain: Found) -> Found:
+        """The best of some places.
+
+        One search prefers cells whose users lose little. Others leave out all nodes on which a weaker group would lose
+        more than some bound, which is halved as long as there is a place: the victims are then those that started, or
+        saved their work, last.
+        """
+        best, least = plain, self.losses.of(_leaves(plain))
+        weaker = [group for group in self.state.groups.by_name.values() if _weaker(group, self.request)]
+        bounds = sorted({self.losses.group(group.name) for group in weaker})
+        low, high, bound = 0, len(bounds), None if least < SHIELD else SHIELD - 1
+        for attempt in range(TRIES):
+            found = self._within(weaker, bound)
+            if found is not None and (loss := self.losses.of(_leaves(found))) < least:
+                best, least = found, loss
+            if attempt:
+                middle = (low + high) // 2
+                low, high = (low, middle) if found is not None else (middle + 1, high)
+            if not least or low >= high:
+                break
+            bound = bounds[(low + high) // 2]
+        return best
+
+    def _within(self, weaker: Sequence[Group], bound: int | None) -> Found | None:
+        """A place on nodes where no weaker group would lose more than a bound; on any node without one."""
+        nodes = self.suggested if bound is None else _without(self.state, self.suggested, self._shut(weaker, bound))
+        found = search(self.state, self.request, nodes, self.losses)
+        return found if isinstance(found, Found) else None
+
+    def _shut(self, weaker: Sequence[Group], bound: int) -> set[str]:
+        tree = self.state.physical
+        dear = (group for group in weaker if self.losses.group(group.name) > bound)
+        return {tree.node_name(leaf) for group in dear for leaf in group.leaves() if leaf != NO_LEAF}
 
 
-def _without(
-    state: State, request: PodRequest, suggested: Suggested | None, losses: Losses, bound: int
-) -> Suggested:
-    """The nodes on which no weaker group would lose more than a bound."""
+def _without(state: State, suggested: Suggested | None, shut: set[str]) -> Suggested:
     tree = state.physical
-    shut = {
-        tree.node_name(leaf)
-        for group in state.groups.by_name.values()
-        if _weaker(group, request) and losses.group(group.name) > bound
-        for leaf in group.leaves() if leaf != NO_LEAF
-    }  # fmt: skip
     return Suggested((tree.nodes.keys() if suggested is None else suggested.names) - shut, tree)
 
 
@@ -111,10 +125,14 @@ def _is_barred(group: Group, request: PodRequest, sparing: Sparing) -> bool:
     return held and group.vc == request.vc and sparing.shields(group)
 
 
-def _refusal(state: State, request: PodRequest, found: Found) -> RejectedView:
-    chain = state.physical.chains[state.physical.chain[next(_leaves(found))]]
-    view = f"pinned cell {request.pinned_id}" if request.pinned_id else f"chain {chain.name}"
-    return RejectedView(view, request.vc, Failure.SHIELDED, 0, sum(size * pods for size, pods in request.members))
+def _refusal(state: State, request: PodRequest) -> tuple[RejectedView, ...]:
+    needed = sum(size * pods for size, pods in request.members)
+    views = candidate_views(state, request)
+    return tuple(RejectedView(label, request.vc, Failure.SHIELDED, _free(view), needed) for label, view in views)
+
+
+def _free(view: NodeIndex[Any]) -> int:
+    return view.free() if isinstance(view, VirtualIndex) else 0
 
 
 def _leaves(found: Found) -> Iterator[PhysicalCell]:

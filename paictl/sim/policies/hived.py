@@ -47,9 +47,7 @@ class HivedParameters(Parameters):
     min_run_time: Span = parameter(
         Span(0), "for how long a job that started is not preempted by other jobs of its tenant, and by others last"
     )
-    checkpoint: Span = parameter(
-        Span(0), "how often jobs save their work, for what a preemption loses; 0: they do not"
-    )
+    checkpoint: Span = parameter(Span(0), "how often jobs save their work, for what a preemption loses; 0: they do not")
 
 
 class Tenant:
