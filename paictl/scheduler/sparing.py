@@ -71,30 +71,37 @@ class _Choice:
     def least(self, plain: Found) -> Found:
         """The best of some places.
 
-        One search prefers cells whose users lose little. Others leave out all nodes on which a weaker group would lose
-        more than some bound, which is halved as long as there is a place: the victims are then those that started, or
-        saved their work, last.
+        Two searches prefer cells whose users lose little, the second by parts of gangs. Others leave out all nodes on
+        which a weaker group would lose more than some bound, which is halved as long as there is a place: the victims
+        are then those that started, or saved their work, last.
         """
-        best, least = plain, self.losses.of(_leaves(plain))
         weaker = [group for group in self.state.groups.by_name.values() if _weaker(group, self.request)]
         bounds = sorted({self.losses.group(group.name) for group in weaker})
-        low, high, bound = 0, len(bounds), None if least < SHIELD else SHIELD - 1
-        for attempt in range(TRIES):
-            found = self._within(weaker, bound)
+        best, least = plain, self.losses.of(_leaves(plain))
+        widest = None if least < SHIELD else SHIELD - 1
+        tries: list[tuple[int | None, bool]] = [(widest, False)]
+        if sum(pods for _, pods in self.request.members) > 1:
+            tries.append((widest, True))
+        low, high = 0, len(bounds)
+        for _ in range(TRIES):
+            halving = not tries
+            bound, in_parts = (bounds[(low + high) // 2], False) if halving else tries.pop(0)
+            found = self._within(weaker, bound, in_parts=in_parts)
             if found is not None and (loss := self.losses.of(_leaves(found))) < least:
                 best, least = found, loss
-            if attempt:
+            if halving:
                 middle = (low + high) // 2
                 low, high = (low, middle) if found is not None else (middle + 1, high)
-            if not least or low >= high:
+            if not least or (not tries and low >= high):
                 break
-            bound = bounds[(low + high) // 2]
         return best
 
-    def _within(self, weaker: Sequence[Group], bound: int | None) -> Found | None:
+    def _within(self, weaker: Sequence[Group], bound: int | None, *, in_parts: bool) -> Found | None:
         """A place on nodes where no weaker group would lose more than a bound; on any node without one."""
         nodes = self.suggested if bound is None else _without(self.state, self.suggested, self._shut(weaker, bound))
+        self.losses.in_parts = in_parts
         found = search(self.state, self.request, nodes, self.losses)
+        self.losses.in_parts = False
         return found if isinstance(found, Found) else None
 
     def _shut(self, weaker: Sequence[Group], bound: int) -> set[str]:

@@ -208,9 +208,8 @@ class World:
         assert not any(map(sparing.shields, barred)), "a stronger group of its VC preempts a shielded one"
         if shielded:
             self.stats["waits for a shield"] += 1
-            assert any(
-                one.vc == request.vc and sparing.shields(one) for one in self.engine.state.groups.by_name.values()
-            )
+            groups = self.engine.state.groups.by_name.values()
+            assert any(one.vc == request.vc and sparing.shields(one) for one in groups)
         else:
             self.stats["loses less"] += self.loss(fallen) < self.loss(before)
             assert self.loss(fallen) <= self.loss(before), "another place costs less"
