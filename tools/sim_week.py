@@ -1,7 +1,7 @@
 """Work that preemption throws away in a week, by HiveD's order and with `victims=least-loss` (docs/preemption.md).
 
 `python -m tools.sim_week` plays weeks like those of Philly (mix `philly`, 5,335 jobs) on 16 nodes with 8 devices. Half
-of the jobs, by a checksum of their names, are opportunistic. The exit code is 1 if the sum over all seeds is not halved.
+of the jobs, by a checksum of their names, are opportunistic. The exit code is 1 if the sum of all weeks is not halved.
 """
 
 from __future__ import annotations

@@ -42,7 +42,6 @@ from paictl.scheduler.request import PodRequest
 from paictl.scheduler.wire import BIND_INFO, GATE
 from paictl.units import Millis
 from paictl.workload.sharing import Sharing
-from paictl.workload.usage import promises
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -154,7 +153,7 @@ class DoorCore:
         """Groups of which a pod has come and gone: those that are left need not wait for it."""
         self.book = Book(Engine(spec))
         self.allowances = DoorSharing(
-            options.sharing, self.table, promises(self.book.engine.state), lambda: Millis(int(1000 * wall()))
+            options.sharing, self.table, lambda: self.book.engine.state, lambda: Millis(int(1000 * wall()))
         )
         if options.sharing.preemption:
             self.book.engine.sparing = self.allowances.sparing

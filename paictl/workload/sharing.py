@@ -26,6 +26,7 @@ from paictl.workload.devicelimits import (
     UserLimits,
     devices_of,
 )
+from paictl.workload.lending import LendLimits, LendUse
 from paictl.workload.preemption import PreemptionRules, VictimChoice
 from paictl.workload.runlimits import limit_of
 from paictl.workload.runtimerules import RunTimeRules
@@ -42,6 +43,8 @@ class SharingUse:
     """Devices without a guarantee by virtual cluster."""
     promises: Mapping[str, SpareUse] = field(default_factory=dict)
     """How the promises stand of which a part is spare."""
+    lent: LendUse | None = None
+    """How all promises stand; None where nobody's lending is limited."""
 
 
 class Sharing:
@@ -56,6 +59,7 @@ class Sharing:
         backfill: BackfillRules | None = None,
         spares: Spares | None = None,
         preemption: PreemptionRules | None = None,
+        lending: LendLimits | None = None,
     ) -> None:
         self.budgets = budgets or Budgets()
         self.limits = limits or UserLimits()
@@ -65,11 +69,12 @@ class Sharing:
         self.backfill = backfill or BackfillRules()
         """Asked with the whole line of a virtual cluster, not by `obstacle`."""
         self.spares = spares or Spares()
+        self.lending = lending or LendLimits()
         self.preemption = preemption or PreemptionRules()
         """Asked by the scheduler's core when it chooses victims."""
 
     def __bool__(self) -> bool:
-        return bool(self.budgets or self.limits or self.borrowing or self.spares)
+        return bool(self.budgets or self.limits or self.borrowing or self.spares or self.lending)
 
     def obstacle(self, request: PodRequest, user: str, use: SharingUse, now: datetime) -> str:
         """Why a gang that holds nothing yet may not start now; empty if it may."""
@@ -83,7 +88,8 @@ class Sharing:
             held = use.held.get((request.vc, user), 0)
             limited = self.limits.refusal(request.vc, user, devices, held)
             return limited or self.spares.refusal(request.vc, devices, use.promises) or ""
-        return self.borrowing.refusal(request.vc, devices, use.borrowed.get(request.vc, 0)) or ""
+        limited = self.borrowing.refusal(request.vc, devices, use.borrowed.get(request.vc, 0))
+        return limited or self.lending.refusal(request.vc, devices, use.lent) or ""
 
 
 def read_sharing(data: object, where: str = SECTION) -> Sharing:
@@ -106,6 +112,7 @@ def read_sharing(data: object, where: str = SECTION) -> Sharing:
                 VictimChoice(_mapping(section.get("preemption", {})).get("victims", VictimChoice.FEWEST_DEVICES)),
                 _min_run_times(section.get("min-run-times")),
             ),
+            LendLimits(_devices(section.get("lend-limits"))),
         )
     except PaictlError:  # one of them is a ValueError, too, and it knows its place
         raise

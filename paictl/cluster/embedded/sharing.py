@@ -20,6 +20,7 @@ from paictl.units import Millis, instant, rfc3339
 from paictl.workload.backfill import StartPromises
 from paictl.workload.budgets import BudgetLevel, BudgetState, MonthUse, next_month
 from paictl.workload.devicelimits import BorrowedDevices, HeldDevices
+from paictl.workload.lending import lend_use
 from paictl.workload.preemption import GroupTimes, SparingRules
 from paictl.workload.sharing import Sharing, SharingUse
 from paictl.workload.usage import promises
@@ -235,6 +236,7 @@ class WorldSharing:
             self.held() if self.rules.limits else {},
             self.borrowed() if self.rules.borrowing else {},
             self.rules.spares.use(engine.state.groups.by_name, promises(engine.state)) if self.rules.spares else {},
+            lend_use(engine.state) if self.rules.lending else None,
         )
         return self.rules.obstacle(request, user or self.owner(request), use, self.now)
 

@@ -144,6 +144,21 @@ def test_metrics_of_budgets_are_there_only_with_budgets() -> None:
     assert "budget" not in DoorMetrics(lambda: Office().harness.core).text().decode()
 
 
+def test_a_tenant_lends_no_more_than_its_limit() -> None:
+    one = office({"lend-limits": [{"vc": "A", "devices": 4}]})
+    lent = [one.run(gang(f"lent{number}", 1, 4, "B", priority=-1)[0]) for number in range(2)]
+    assert all(lent), "4 of its own, 4 of A's"
+    assert "others are kept free for their virtual clusters: A 8" in why(one, gang("more", 1, 1, "B", priority=-1)[0])
+    one.kill()
+    assert "0 devices may be borrowed now" in why(one, gang("more", 1, 1, "B", priority=-1)[0])
+    text = DoorMetrics(lambda: one.harness.core).text().decode()
+    assert 'paictl_extender_lendable_devices{vc="A"} 4.0' in text
+    assert 'paictl_extender_lend_limit{vc="A"} 4.0' in text
+    assert one.run(gang("own", 1, 4, "A", priority=-1)[0])
+    one.end(lent[0])
+    assert one.run(gang("again", 1, 4, "B", priority=-1)[0])
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_what_users_hold_is_the_sum_over_groups_and_never_above_their_limit(seed: int) -> None:
     section = {"user-limits": [{"vc": "A", "devices": 5}], "borrow-limits": [{"vc": "A", "devices": 6}]}

@@ -10,7 +10,9 @@ from paictl.config.models.inventory import virtual_clusters_beside
 from paictl.config.reading.kinds import FileKind
 from paictl.words import listed
 
-_KINDS: Final = ("budgets", "user-limits", "borrow-limits", "run-times", "backfill", "spares", "min-run-times")
+_KINDS: Final = (
+    "budgets", "user-limits", "borrow-limits", "run-times", "backfill", "spares", "min-run-times", "lend-limits",
+)  # fmt: skip
 
 
 @rule("XRF930", "sharing-unknown-vc", ERROR)
