@@ -56,7 +56,7 @@ INNER: dict[str, tuple[frozenset[str], ...]] = {
             "events state",
             "annotate inspection invariants transitions",
             "inspect placement recovery",
-            "repair",
+            "repair sparing",
             "engine",
             "book snapshot",
             "replay",

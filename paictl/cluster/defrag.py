@@ -128,12 +128,6 @@ class DefragScene:
     closed: frozenset[str] = frozenset()
 
 
-def lost_time(began: Millis, now: Millis, checkpoint_every: Millis | None) -> Millis:
-    """Work that is lost by a restart now: since the beginning, or since the last checkpoint."""
-    ran = max(0, now - began)
-    return Millis(ran % checkpoint_every if checkpoint_every else ran)
-
-
 def weight(pods: GangPods, *, near_budget: bool) -> int:
     """What it costs to move a gang."""
     return weight_of(

@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from paictl.cluster.storages import Credentials, Storage
     from paictl.remote.pipes import Pipes
     from paictl.scheduler.defrag import RoomPlan, RoomRequest
+    from paictl.workload.lending import LendUse
     from paictl.workload.usage import UsageAmount
 
 __all__ = [
@@ -219,6 +220,9 @@ class Scheduling(Protocol):
 
     def borrowed_devices(self) -> Mapping[str, int]:
         """Devices that gangs hold without a guarantee, by virtual cluster."""
+
+    def lend_use(self) -> LendUse | None:
+        """How the promises stand, for lend limits; None without a scheduler."""
 
     def impact(self, files: Mapping[str, str]) -> Sequence[Impact]:
         """The jobs that would be worse off if the scheduler ran by other configuration files; changes nothing."""

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from paictl.cluster.scheduling import ClosingWindow, JobExplanation, JobSituation
 from paictl.i18n import Text, text
-from paictl.scheduler.decision import Bind, Preempt
+from paictl.scheduler.decision import Bind, Failure, Preempt, Wait
 from paictl.scheduler.engine import Engine
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.explain import explain
@@ -17,6 +17,7 @@ from paictl.scheduler.request import PodRequest
 from paictl.units import Millis, instant, rfc3339, span_text
 from paictl.words import listed
 from paictl.workload.job import PRIORITIES
+from paictl.workload.preemption import SparingRules
 from paictl.workload.windows import Windows
 
 
@@ -74,6 +75,27 @@ def waits_for_windows(
     )
     longest = windows.longest(now, fits)
     return replace(known, situation=JobSituation.MAINTENANCE, windows=closing, longest=longest)
+
+
+def waits_for_shield(
+    known: JobExplanation, engine: Engine, request: PodRequest, sparing: SparingRules, epoch: datetime
+) -> JobExplanation | None:
+    """What is known of a job that waits for the minimum run time of others of its virtual cluster; None if not."""
+    try:
+        decision = engine.plan(request)
+    except RequestError:
+        return None
+    if not isinstance(decision, Wait) or all(one.failure is not Failure.SHIELDED for one in decision.attempts):
+        return None
+    groups = engine.state.groups.by_name
+    weaker = {name: one for name, one in groups.items() if one.vc == request.vc and one.priority < request.priority}
+    at = sparing.next_end(weaker)
+    reason = text(
+        "jobs of virtual cluster {vc} with a lower priority have not run for their minimum run time yet; "
+        "the first may be preempted at {when}",
+        vc=request.vc, when="?" if at is None else rfc3339(instant(epoch, at)),
+    )  # fmt: skip
+    return replace(known, situation=JobSituation.HELD_BACK, reason=reason)
 
 
 def closing_lines(windows: Iterable[ClosingWindow]) -> list[str]:

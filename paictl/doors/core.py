@@ -40,8 +40,8 @@ from paictl.scheduler.errors import InvariantError, RequestError
 from paictl.scheduler.events import RunningPod
 from paictl.scheduler.request import PodRequest
 from paictl.scheduler.wire import BIND_INFO, GATE, BindInfoTexts
+from paictl.units import Millis
 from paictl.workload.sharing import Sharing
-from paictl.workload.usage import promises
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -154,7 +154,11 @@ class DoorCore:
         self.book = Book(Engine(spec))
         self.texts = BindInfoTexts()
         """Writes bind annotations, under the lock."""
-        self.allowances = DoorSharing(options.sharing, self.table, promises(self.book.engine.state))
+        self.allowances = DoorSharing(
+            options.sharing, self.table, lambda: self.book.engine.state, lambda: Millis(int(1000 * wall()))
+        )
+        if options.sharing.preemption:
+            self.book.engine.sparing = self.allowances.sparing
         self.is_open = False
         self.broken = ""
         """What made the engine stop; nothing is answered any more."""

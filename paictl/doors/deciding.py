@@ -6,7 +6,7 @@ from paictl.doors import claims, pod_events, reclaim, windows
 from paictl.doors.core import DoorCore
 from paictl.doors.table import UNVERSIONED, CachedDecision, PodEntry, PodRef
 from paictl.scheduler.book import Allocation, Insist, ScheduleResult
-from paictl.scheduler.decision import Bind, Phase, Preempt, Wait
+from paictl.scheduler.decision import Bind, Failure, Phase, Preempt, Wait
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.request import PodRequest
 
@@ -123,5 +123,7 @@ def _taken(
             return CachedDecision(version, "preempt", reason, offered=offered)
         case Wait() as wait:
             usage = None if offered is None else core.usage.version
+            if any(attempt.failure is Failure.SHIELDED for attempt in wait.attempts):
+                version = UNVERSIONED  # it is over by itself
             return CachedDecision(version, "wait", f"pod waits: {wait.reason}", offered=offered, usage=usage)
     raise AssertionError(found)

@@ -121,7 +121,7 @@ class DoorMetrics:
             )
             pods = Counter("bound" if pod.bound else "assumed" for pod in core.book.pods.values() if pod.info)
             budgets, holders = core.allowances.states(), core.allowances.holders()
-            borrowers = core.allowances.borrowers()
+            borrowers, lenders = core.allowances.borrowers(), core.allowances.lenders()
             bad, nodes, risk = len(core.health.bad), len(core.health.nodes), _at_risk(core)
             bad_devices, ahead = sum(map(len, core.health.bad_devices.values())), windows.counts(core)
             starts = core.starts.times() if core.is_open else {}
@@ -133,7 +133,8 @@ class DoorMetrics:
         waiting.add_metric(["other"], reasons.total() - sum(number for _, number in common))
         yield waiting
         yield from self._of_sharing(budgets, holders)
-        yield from self._of_borrowing(borrowers)
+        yield from self._of_devices(borrowers, "borrowed_devices", "in use without a guarantee", "borrow_limit")
+        yield from self._of_devices(lenders, "lendable_devices", "of its promise that others may use now", "lend_limit")
         promised = GaugeMetricFamily(
             f"{self.prefix}_promised_start_timestamp_seconds",
             "When the first gang in line of a virtual cluster with backfill starts at the latest.", labels=["vc"],
@@ -192,20 +193,16 @@ class DoorMetrics:
             families["user_devices_limit"].add_metric([vc, user], most)
         yield from (family for family in families.values() if family.samples)
 
-    def _of_borrowing(self, borrowers: list[tuple[str, int, int]]) -> Iterator[Metric]:
-        """Borrow limits, where there are some."""
-        if borrowers:
-            borrowed = GaugeMetricFamily(
-                f"{self.prefix}_borrowed_devices", "Devices in use without a guarantee.", labels=["vc"]
-            )
-            limit = GaugeMetricFamily(
-                f"{self.prefix}_borrow_limit", "Devices that may be in use without a guarantee.", labels=["vc"]
-            )
-            for vc, devices, most in borrowers:
-                borrowed.add_metric([vc], devices)
-                limit.add_metric([vc], most)
-            yield borrowed
-            yield limit
+    def _of_devices(self, rows: list[tuple[str, int, int]], name: str, what: str, limit: str) -> Iterator[Metric]:
+        """Devices and limits of virtual clusters, where there are some."""
+        if rows:
+            held = GaugeMetricFamily(f"{self.prefix}_{name}", f"Devices {what}.", labels=["vc"])
+            most = GaugeMetricFamily(f"{self.prefix}_{limit}", f"The most devices {what}.", labels=["vc"])
+            for vc, devices, allowed in rows:
+                held.add_metric([vc], devices)
+                most.add_metric([vc], allowed)
+            yield held
+            yield most
 
     def _counted(self, core: DoorCore) -> Counter[CellKey]:
         """Cells by key, counted anew if that is due."""

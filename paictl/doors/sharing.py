@@ -6,38 +6,56 @@ in the month comes from the accounts every few seconds, and until it has come no
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from paictl.cluster.pods.lines import PodTimes, group_times
 from paictl.workload.budgets import BudgetState, Used
 from paictl.workload.devicelimits import BorrowedDevices, HeldDevices
+from paictl.workload.lending import LendUse, lend_use
+from paictl.workload.preemption import GroupTimes, SparingRules
 from paictl.workload.sharing import Sharing, SharingUse
+from paictl.workload.usage import promises
 
 if TYPE_CHECKING:
     from paictl.doors.table import PodTable
     from paictl.scheduler.groups import Group
     from paictl.scheduler.request import PodRequest
+    from paictl.scheduler.state import State
+    from paictl.units import Millis
 
 
 class DoorSharing:
     """The rules of the configuration with what is used; needs the core's lock."""
 
-    def __init__(self, rules: Sharing, table: PodTable, promised: Mapping[tuple[str, str], int]) -> None:
+    def __init__(self, rules: Sharing, table: PodTable, state: Callable[[], State], now: Callable[[], Millis]) -> None:
+        """`state` is that of the core's engine, `now` in milliseconds since 1970."""
         self.rules = rules
         self.month: Used | None = None
         """Device-milliseconds of the month by (virtual cluster, user); None until the accounts are read."""
         self._table = table
-        self._promised = promised
+        self._state = state
+        self._promised = promises(state())
         """Devices that the configuration promises, by virtual cluster and leaf type."""
         self._groups: Mapping[str, Group] = {}
         self._held = HeldDevices(self._user)
         self._borrowed = BorrowedDevices()
+        self.sparing = SparingRules(rules.preemption, self._times, now)
+        """What the core is asked about groups that run."""
         self._holding: frozenset[tuple[str, str, str]] = frozenset()
 
     def _user(self, uid: str) -> str:
         entry = self._table.by_uid.get(uid)
         return entry.user if entry is not None else ""
+
+    def _times(self, group: Group) -> GroupTimes | None:
+        """Since when a group runs; None if none of its pods does."""
+        return group_times(group, self._pod_times)
+
+    def _pod_times(self, uid: str) -> PodTimes | None:
+        entry = self._table.by_uid.get(uid)
+        return None if entry is None else PodTimes(entry.limit, entry.began, entry.checkpoint)
 
     def start(self, groups: Mapping[str, Group]) -> None:
         """The core opens with these groups, and keeps them up to date."""
@@ -62,8 +80,19 @@ class DoorSharing:
     def obstacle(self, request: PodRequest, now: float) -> str:
         """Why a gang that has no place may not get one at a Unix time; empty if it may."""
         spares = self.rules.spares.use(self._groups, self._promised) if self.rules.spares else {}
-        use = SharingUse(self.month, self._held.devices, self._borrowed.devices, spares)
+        use = SharingUse(self.month, self._held.devices, self._borrowed.devices, spares, self._lent())
         return self.rules.obstacle(request, self._user(request.uid), use, datetime.fromtimestamp(now, UTC))
+
+    def _lent(self) -> LendUse | None:
+        return lend_use(self._state()) if self.rules.lending else None
+
+    def lenders(self) -> list[tuple[str, int, int]]:
+        """(virtual cluster, devices of its promise that others may use now, devices that it lends at most)."""
+        use = self._lent()
+        if use is None:
+            return []
+        lendable = self.rules.lending.lendable(use)
+        return [(vc, lendable.get(vc, 0), most) for vc, most in sorted(self.rules.lending.devices.items())]
 
     def renew(self, month: Used) -> bool:
         """The month's use is this now; whether others are held back than before."""

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 GUARANTEED: Final = "guaranteed"
 OPPORTUNISTIC: Final = "opportunistic"
+LENT: Final = "lendable"
+"""Devices of a promise that others may use now, as far as its owner does not use them."""
 
 
 class LimitPorts(Identity, Configuration, Scheduling, Protocol):
@@ -24,7 +26,7 @@ class LimitPorts(Identity, Configuration, Scheduling, Protocol):
 class LimitState:
     """Devices of a class that a user holds in a virtual cluster, and may hold.
 
-    A limit for each user has a row with `*`, too; a borrow limit has no user.
+    A limit for each user has a row with `*`, too; borrow and lend limits have no user.
     """
 
     vc: str
@@ -37,7 +39,9 @@ class LimitState:
 def limits(cluster: LimitPorts, vc: str | None = None, user: str | None = None) -> list[LimitState]:
     """Every limit, and every user who holds something under one, by virtual cluster; with `user` only theirs."""
     rules = sharing_of(cluster)
-    rows = [*_of_users(cluster, rules), *(_borrowing(cluster, rules) if user is None else ())]
+    rows = list(_of_users(cluster, rules))
+    if user is None:
+        rows += [*_borrowing(cluster, rules), *_lending(cluster, rules)]
     shown = (one for one in rows if vc in (None, one.vc) and user in (None, one.user))
     return sorted(shown, key=lambda one: (one.vc, one.kind, one.user))
 
@@ -60,3 +64,10 @@ def _borrowing(cluster: LimitPorts, rules: Sharing) -> Iterator[LimitState]:
     borrowed = cluster.borrowed_devices() if rules.borrowing else {}
     for vc, most in rules.borrowing.devices.items():
         yield LimitState(vc, "", OPPORTUNISTIC, borrowed.get(vc, 0), most)
+
+
+def _lending(cluster: LimitPorts, rules: Sharing) -> Iterator[LimitState]:
+    use = cluster.lend_use() if rules.lending else None
+    lendable = {} if use is None else rules.lending.lendable(use)
+    for vc, most in rules.lending.devices.items():
+        yield LimitState(vc, "", LENT, lendable.get(vc, 0), most)

@@ -74,6 +74,7 @@ class Failure(StrEnum):
     BAD_NODE = "needs a bad node"
     NOT_SUGGESTED = "needs a node that is not suggested"
     MAPPING = "its virtual cells would need a bad or non-suggested node"
+    SHIELDED = "weaker jobs have not run for their minimum run time yet"
 
 
 @frozen

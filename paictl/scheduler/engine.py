@@ -25,6 +25,7 @@ from paictl.scheduler.groups import Group, GroupState
 from paictl.scheduler.placement.search import Found, search
 from paictl.scheduler.placement.suggested import Suggested
 from paictl.scheduler.request import stand_in
+from paictl.scheduler.sparing import search_sparing
 from paictl.scheduler.state import State
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
     from paictl.cells.ids import PhysicalCell
     from paictl.scheduler.request import PodRequest
+    from paictl.scheduler.sparing import Sparing
 
 
 class Engine:
@@ -64,6 +66,8 @@ class Engine:
         """The names of the last plan that looked at them, and what was made of them."""
         self.version = 0
         """Grows with every change of the state and only then: the same version gives the same answers."""
+        self.sparing: Sparing | None = None
+        """What groups lose if they have to go, where that decides who goes; None: HiveD's order decides."""
         self.stopped = False
         """Set by an `InvariantError`: the state cannot be trusted any more."""
 
@@ -238,7 +242,11 @@ class Engine:
         return any(bad[leaf] or (counted is not None and not counted.node(leaf)) for leaf in group.leaves())
 
     def _plan_new(self, request: PodRequest, offered: Suggested | None, phase: Phase) -> Decision:
-        found = search(self._state, request, None if request.ignore_suggested else offered)
+        nodes = None if request.ignore_suggested else offered
+        if self.sparing is None or not request.guaranteed:
+            found = search(self._state, request, nodes)
+        else:
+            found = search_sparing(self._state, request, nodes, self.sparing)
         if not isinstance(found, Found):
             return Wait(request, self.version, found)
         leaves = _flat(found.placement.physical)

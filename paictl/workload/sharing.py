@@ -15,6 +15,7 @@ from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.scheduler.request import PodRequest
+from paictl.units import Millis
 from paictl.workload.backfill import BackfillMode, BackfillRule, BackfillRules
 from paictl.workload.budgets import EACH, SECTION, WARN_AT, Budgets, OverBudget, UsageBudget, Used
 from paictl.workload.devicelimits import (
@@ -25,6 +26,9 @@ from paictl.workload.devicelimits import (
     UserLimits,
     devices_of,
 )
+from paictl.workload.lending import LendLimits, LendUse
+from paictl.workload.preemption import PreemptionRules, VictimChoice
+from paictl.workload.runlimits import limit_of
 from paictl.workload.runtimerules import RunTimeRules
 from paictl.workload.usagereport import HOUR
 
@@ -39,6 +43,8 @@ class SharingUse:
     """Devices without a guarantee by virtual cluster."""
     promises: Mapping[str, SpareUse] = field(default_factory=dict)
     """How the promises stand of which a part is spare."""
+    lent: LendUse | None = None
+    """How all promises stand; None where nobody's lending is limited."""
 
 
 class Sharing:
@@ -52,6 +58,8 @@ class Sharing:
         run_times: RunTimeRules | None = None,
         backfill: BackfillRules | None = None,
         spares: Spares | None = None,
+        preemption: PreemptionRules | None = None,
+        lending: LendLimits | None = None,
     ) -> None:
         self.budgets = budgets or Budgets()
         self.limits = limits or UserLimits()
@@ -61,9 +69,12 @@ class Sharing:
         self.backfill = backfill or BackfillRules()
         """Asked with the whole line of a virtual cluster, not by `obstacle`."""
         self.spares = spares or Spares()
+        self.lending = lending or LendLimits()
+        self.preemption = preemption or PreemptionRules()
+        """Asked by the scheduler's core when it chooses victims."""
 
     def __bool__(self) -> bool:
-        return bool(self.budgets or self.limits or self.borrowing or self.spares)
+        return bool(self.budgets or self.limits or self.borrowing or self.spares or self.lending)
 
     def obstacle(self, request: PodRequest, user: str, use: SharingUse, now: datetime) -> str:
         """Why a gang that holds nothing yet may not start now; empty if it may."""
@@ -77,7 +88,8 @@ class Sharing:
             held = use.held.get((request.vc, user), 0)
             limited = self.limits.refusal(request.vc, user, devices, held)
             return limited or self.spares.refusal(request.vc, devices, use.promises) or ""
-        return self.borrowing.refusal(request.vc, devices, use.borrowed.get(request.vc, 0)) or ""
+        limited = self.borrowing.refusal(request.vc, devices, use.borrowed.get(request.vc, 0))
+        return limited or self.lending.refusal(request.vc, devices, use.lent) or ""
 
 
 def read_sharing(data: object, where: str = SECTION) -> Sharing:
@@ -96,6 +108,11 @@ def read_sharing(data: object, where: str = SECTION) -> Sharing:
             RunTimeRules.read(_rows(section.get("run-times")), f"{where}.run-times"),
             BackfillRules(_backfill(section.get("backfill"))),
             Spares(_devices(section.get("spares"))),
+            PreemptionRules(
+                VictimChoice(_mapping(section.get("preemption", {})).get("victims", VictimChoice.FEWEST_DEVICES)),
+                _min_run_times(section.get("min-run-times")),
+            ),
+            LendLimits(_devices(section.get("lend-limits"))),
         )
     except PaictlError:  # one of them is a ValueError, too, and it knows its place
         raise
@@ -121,6 +138,10 @@ def _limits(rows: object) -> Iterator[UserLimit]:
 
 def _devices(rows: object) -> dict[str, int]:
     return {str(row["vc"]): int(row["devices"]) for row in _rows(rows)}
+
+
+def _min_run_times(rows: object) -> dict[str, Millis]:
+    return {str(row.get("vc", "")): limit_of(row["time"]) for row in _rows(rows)}
 
 
 def _backfill(rows: object) -> Iterator[BackfillRule]:

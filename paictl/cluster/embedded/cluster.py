@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from paictl.cluster.storages import Credentials, Storage
     from paictl.remote.pipes import Pipes
     from paictl.scheduler.defrag import RoomPlan, RoomRequest
+    from paictl.workload.lending import LendUse
 
 
 class EmbeddedCluster:
@@ -323,6 +324,10 @@ class EmbeddedCluster:
     def borrowed_devices(self) -> Mapping[str, int]:
         """Devices that gangs hold without a guarantee, by virtual cluster."""
         return self._live.borrowed_devices()
+
+    def lend_use(self) -> LendUse | None:
+        """How the promises stand, for lend limits."""
+        return self._live.lend_use()
 
     def impact(self, files: Mapping[str, str]) -> Sequence[Impact]:
         """The jobs that would be worse off by other configuration files."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from paictl.cluster.defrag import DefragScene, GangPods, lost_time, weight
+from paictl.cluster.defrag import DefragScene, GangPods, weight
 from paictl.cluster.embedded.services import CONTROLLER, SCHEDULER
 from paictl.cluster.values import ClusterError
 from paictl.i18n import text
 from paictl.scheduler.defrag import RunningGang
 from paictl.workload.budgets import BudgetLevel
+from paictl.workload.preemption import lost_time
 from paictl.workload.windows import Windows
 
 if TYPE_CHECKING:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from paictl.scheduler.engine import Engine
     from paictl.scheduler.events import RunningPod
     from paictl.scheduler.request import PodRequest
+    from paictl.scheduler.sparing import Sparing
     from paictl.workload.backfill import StartPromises
 
 
@@ -135,6 +136,8 @@ class Dispatcher:
         """Told of what the book did."""
         self.backfill: StartPromises | None = None
         """Who has a promised start, and so must not be delayed by others; None: nobody has."""
+        self.sparing: Sparing | None = None
+        """What groups lose if they are preempted, where that decides who goes; set by `spare`."""
         self._windows = NO_WINDOWS
         self._reclassed: dict[str, bool] = {}
         """Whether groups have a guarantee that lost theirs or got it back since the caller last asked."""
@@ -144,6 +147,7 @@ class Dispatcher:
         """The book that places pods, None while the scheduler is stopped; may raise what its maker raises."""
         if self._make is not None:
             self._book, self._make = self._make(), None
+            self._book.engine.sparing = self.sparing
             self._rejoin()
         return self._book
 
@@ -250,6 +254,21 @@ class Dispatcher:
             bucket = self._buckets.setdefault(self._kind(request), _Bucket())
             insort(bucket.order, (-request.priority, self._numbers[group], group))
 
+    def spare(self, sparing: Sparing | None) -> None:
+        """From now on victims are chosen by what they lose; by HiveD's order with None."""
+        self.sparing = sparing
+        if self._book is not None:
+            self._book.engine.sparing = sparing
+
+    def strongest(self) -> dict[str, int]:
+        """The highest priority of the guaranteed pods that wait, by virtual cluster."""
+        found: dict[str, int] = {}
+        for bucket in self._buckets.values():
+            request = self._head(bucket)
+            if request.guaranteed:
+                found[request.vc] = max(request.priority, found.get(request.vc, 0))
+        return found
+
     def held(self) -> Iterator[PodRequest]:
         """A pod of each kind of request that would be tried now if nothing held it back."""
         if self.owner is not None:
@@ -279,6 +298,8 @@ class Dispatcher:
     def resume(self, book: Book | None) -> None:
         """Go on with a book as it is, or stop scheduling with None."""
         self._book, self._make = book, None
+        if book is not None:
+            book.engine.sparing = self.sparing
         self._rejoin()
         self._reconsider()
 

@@ -47,8 +47,14 @@ def explain_job(world: World, job: LiveJob, epoch: datetime) -> JobExplanation:
         return replace(known, situation=JobSituation.HELD_BACK, reason=why)
     from paictl.cluster.whywaits import (
         explained,  # late: most commands load this module and explain nothing
+        waits_for_shield,
         waits_for_windows,
     )
+
+    if world.dispatcher.sparing is not None and world.sharing.sparing is not None:
+        shielded = waits_for_shield(known, engine, request, world.sharing.sparing, epoch)
+        if shielded is not None:
+            return shielded
 
     closed = waits_for_windows(known, engine, request, job.job.max_run_time, world.windows, world.now, epoch)
     if closed is not None:

@@ -40,6 +40,7 @@ from paictl.cluster.jobwords import name_taken, no_job
 from paictl.cluster.maintenance import shown
 from paictl.units import Millis, instant, millis_between, unix_millis
 from paictl.workload.budgets import MonthUse, month_of
+from paictl.workload.lending import lend_use
 
 if TYPE_CHECKING:
     from paictl.cluster.defrag import DefragPlan, GangPods
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from paictl.cluster.picture import Picture
     from paictl.cluster.scheduling import Impact, JobExplanation
     from paictl.scheduler.defrag import RoomPlan, RoomRequest
+    from paictl.workload.lending import LendUse
 
 Given = TypeVar("Given")
 
@@ -241,6 +243,12 @@ class Live(WithPages, ImaginedPods):
         """Devices that gangs hold without a guarantee, by virtual cluster; none without a scheduler."""
         with self._world() as world:
             return dict(world.sharing.borrowed())
+
+    def lend_use(self) -> LendUse | None:
+        """How the promises stand; None without a scheduler."""
+        with self._world() as world:
+            engine = world.dispatcher.engine
+            return None if engine is None else lend_use(engine.state)
 
     def _job(self, world: World, key: str) -> LiveJob:
         for job in [*world.jobs.values(), *world.ended]:

@@ -14,11 +14,14 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from paictl.cluster.embedded.records import Timer
 from paictl.cluster.interface import EventKind
 from paictl.cluster.jobwords import refuse_held
+from paictl.scheduler.occupancy import OPPORTUNISTIC
 from paictl.sim.loop import EventPriority
 from paictl.units import Millis, instant, rfc3339
 from paictl.workload.backfill import StartPromises
 from paictl.workload.budgets import BudgetLevel, BudgetState, MonthUse, next_month
 from paictl.workload.devicelimits import BorrowedDevices, HeldDevices
+from paictl.workload.lending import lend_use
+from paictl.workload.preemption import GroupTimes, SparingRules
 from paictl.workload.sharing import Sharing, SharingUse
 from paictl.workload.usage import promises
 from paictl.workload.usagereport import HOUR
@@ -26,6 +29,7 @@ from paictl.workload.usagereport import HOUR
 if TYPE_CHECKING:
     from paictl.cluster.embedded.dispatch import Dispatcher
     from paictl.cluster.embedded.jobs import LiveJob
+    from paictl.scheduler.groups import Group
     from paictl.scheduler.request import PodRequest
     from paictl.sim.loop import EventLoop
     from paictl.workload.lifecycle import TaskRef
@@ -63,6 +67,8 @@ class WorldSharing:
         """Notes an event of the world."""
         self._entered = 0
         """Closed spans of the ledger that are in `month`."""
+        self.sparing: SparingRules | None = None
+        """What the core asks about groups that run, once rules are loaded."""
         self._held: HeldDevices | None = None
         self._borrowed: BorrowedDevices | None = None
         self._used: tuple[Millis, Counter[tuple[str, str]]] | None = None
@@ -86,6 +92,8 @@ class WorldSharing:
         dispatcher.backfill = StartPromises(rules.backfill, self.end_of) if rules.backfill else None
         if dispatcher.backfill is not None:
             dispatcher.backfill.heads = dict(self._heads)
+        self.sparing = SparingRules(rules.preemption, self._times, lambda: self._world.now)
+        dispatcher.spare(self.sparing if rules.preemption else None)
         if rules or dispatcher.owner is not None:
             dispatcher.hold_by(self.owner if rules else None)
 
@@ -147,6 +155,31 @@ class WorldSharing:
             if counted is not None:
                 counted.note(outcomes)
 
+    # --- who is preempted
+
+    def _times(self, group: Group) -> GroupTimes | None:
+        """Since when a group runs; None if none of its pods does."""
+        pods = [self._world.pods[uid] for row in group.pods for uid in row if uid in self._world.pods]
+        job = next((self._world.jobs[key] for key, _ in pods if key in self._world.jobs), None)
+        if job is None:
+            return None
+        runs = (job.runs.get((ref.role, ref.index)) for _, ref in pods)
+        began = min((run.started for run in runs if run is not None and run.ended is None), default=None)
+        return None if began is None else GroupTimes(began, job.job.checkpoint_every)
+
+    def _wake_after_shield(self) -> None:
+        """Ask again when the next group may be preempted for which a stronger one of its virtual cluster waits."""
+        engine = self._world.dispatcher.engine
+        if self.sparing is None or engine is None or not self.rules.preemption.min_run_times:
+            return
+        waiting = self._world.dispatcher.strongest()
+        groups = engine.state.groups.by_name
+        weaker = {name: one for name, one in groups.items() if one.priority < waiting.get(one.vc, OPPORTUNISTIC)}
+        at = self.sparing.next_end(weaker)
+        known = (due for due, _, timer in self._world.loop.pending() if timer.kind == "shield")
+        if at is not None and at not in known:
+            self._world.loop.schedule(at, EventPriority.HARDWARE, Timer("shield", ""))
+
     # --- what is promised
 
     def end_of(self, group: str) -> Millis | None:
@@ -203,6 +236,7 @@ class WorldSharing:
             self.held() if self.rules.limits else {},
             self.borrowed() if self.rules.borrowing else {},
             self.rules.spares.use(engine.state.groups.by_name, promises(engine.state)) if self.rules.spares else {},
+            lend_use(engine.state) if self.rules.lending else None,
         )
         return self.rules.obstacle(request, user or self.owner(request), use, self.now)
 
@@ -213,6 +247,7 @@ class WorldSharing:
 
     def settle(self) -> None:
         """Say what is new of budgets and promised starts, and wake up when a month begins for which somebody waits."""
+        self._wake_after_shield()
         if self.rules.backfill:
             self._tell_starts()
         if not self.rules.budgets:

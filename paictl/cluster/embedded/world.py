@@ -128,6 +128,8 @@ class World(WithWindows):
                 self._pod_over(timer.subject, PodChange.SUCCEEDED, "")
         elif timer.kind in windows.KINDS:
             self.window_due(timer)
+        elif timer.kind == "shield":
+            self.dispatcher.reconsider()
         elif timer.kind == "limit":
             self._stop_overdue(self.jobs[timer.subject])
         elif timer.subject in self.machines and timer.kind == "devices":

@@ -61,6 +61,7 @@ from paictl.workload.usagebook import UsageBook
 if TYPE_CHECKING:
     from paictl.cluster.defrag import DefragPlan, GangPods
     from paictl.scheduler.defrag import RoomPlan, RoomRequest
+    from paictl.workload.lending import LendUse
 
 _OPENPAI: Final = "default"
 """The namespace in which OpenPAI keeps what it was told."""
@@ -342,6 +343,11 @@ class KubernetesCluster:
         """Devices that gangs hold without a guarantee, by virtual cluster."""
         with told():
             return self._looker.borrowed_devices()
+
+    def lend_use(self) -> LendUse | None:
+        """How the promises stand, for lend limits."""
+        with told():
+            return self._looker.lend_use()
 
     def impact(self, files: Mapping[str, str]) -> Sequence[Impact]:
         """The jobs that would be worse off by other configuration files."""

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from paictl.cluster.defrag import DefragScene, GangPods, lost_time, weight
+from paictl.cluster.defrag import DefragScene, GangPods, weight
 from paictl.cluster.kubernetes.held import month_used
-from paictl.cluster.kubernetes.names import CHECKPOINT_EVERY, job_of, user_of
+from paictl.cluster.kubernetes.names import job_of, user_of
 from paictl.cluster.kubernetes.paijob.seen import read_pod
 from paictl.cluster.kubernetes.times import read_time
 from paictl.cluster.maintenance import UNIX
-from paictl.cluster.pods.times import run_limit
+from paictl.cluster.pods.times import checkpoint_every, run_limit
 from paictl.cluster.values import ClusterError, ConflictError
 from paictl.errors import PaictlError
 from paictl.i18n import text
@@ -22,7 +22,7 @@ from paictl.scheduler.defrag import RunningGang
 from paictl.units import Millis, millis_between
 from paictl.workload.budgets import BudgetLevel
 from paictl.workload.fields import JobError
-from paictl.workload.runlimits import limit_of
+from paictl.workload.preemption import lost_time
 from paictl.workload.windows import Windows
 
 if TYPE_CHECKING:
@@ -143,8 +143,7 @@ def _checkpoint(job: PaiJob | None, pod: Json) -> Millis | None:
     try:
         if job is not None:
             return job.job.checkpoint_every
-        said = (pod["metadata"].get("annotations") or {}).get(CHECKPOINT_EVERY)
-        return None if said is None else limit_of(str(said))
+        return checkpoint_every(pod)
     except PaictlError:
         return None
 

@@ -11,6 +11,7 @@ from paictl.cluster.kubernetes.names import NAMESPACE, user_of
 from paictl.cluster.usagebooks import UsageStore
 from paictl.errors import PaictlError
 from paictl.workload.devicelimits import BorrowedDevices, HeldDevices
+from paictl.workload.lending import lend_use
 from paictl.workload.sharing import Sharing, SharingUse
 from paictl.workload.usage import UsageKind, promises
 
@@ -61,9 +62,10 @@ def obstacle(
     if not rules or request.group in engine.state.groups.by_name:
         return ""
     known = rules if month is not None else Sharing(
-        limits=rules.limits, borrowing=rules.borrowing, spares=rules.spares
+        limits=rules.limits, borrowing=rules.borrowing, spares=rules.spares, lending=rules.lending
     )  # fmt: skip
     held = held_devices(engine, pods) if rules.limits else {}
     borrowed = borrowed_devices(engine) if rules.borrowing else {}
     spares = rules.spares.use(engine.state.groups.by_name, promises(engine.state)) if rules.spares else {}
-    return known.obstacle(request, user, SharingUse(month, held, borrowed, spares), datetime.now(UTC))
+    lent = lend_use(engine.state) if rules.lending else None
+    return known.obstacle(request, user, SharingUse(month, held, borrowed, spares, lent), datetime.now(UTC))

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from paictl.cluster.kubernetes.scheduling import ClusterSnapshot
     from paictl.scheduler.defrag import RoomPlan, RoomRequest
     from paictl.workload.budgets import Used
+    from paictl.workload.lending import LendUse
 
 _GOING_ON: Final = {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}
 
@@ -81,6 +82,12 @@ class SchedulingReader:
         from paictl.cluster.kubernetes.held import borrowed_devices
 
         return borrowed_devices(self._scene([]).recovered(self._configuration()).engine)
+
+    def lend_use(self) -> LendUse | None:
+        """How the promises stand."""
+        from paictl.workload.lending import lend_use
+
+        return lend_use(self._scene([]).recovered(self._configuration()).engine.state)
 
     def _month(self, configuration: ConfigSnapshot) -> Used | None:
         from paictl.cluster.kubernetes.held import month_used

@@ -18,16 +18,16 @@ from paictl.cluster.kubernetes.paijob.names import KEY
 from paictl.cluster.maintenance import UNIX
 from paictl.cluster.picture import Picture, chain_pictures, vc_pictures
 from paictl.cluster.pods import feasibility
-from paictl.cluster.pods.lines import PodTimes, WaitingPod, end_of, lines
+from paictl.cluster.pods.lines import PodTimes, WaitingPod, end_of, group_times, lines
 from paictl.cluster.pods.nodes import NodeUsage
 from paictl.cluster.pods.recovering import Recovered, recovered
-from paictl.cluster.pods.times import began_at, created_at, run_limit
+from paictl.cluster.pods.times import began_at, checkpoint_every, created_at, run_limit
 from paictl.cluster.scheduling import Impact, JobExplanation, JobImpact, JobSituation
 from paictl.cluster.startwaits import with_start
 from paictl.cluster.taking import taken
 from paictl.cluster.timeline import timeline
 from paictl.cluster.values import ClusterError, Event, JobRequest, JobState
-from paictl.cluster.whywaits import explained, waits_for_windows
+from paictl.cluster.whywaits import explained, waits_for_shield, waits_for_windows
 from paictl.errors import PaictlError
 from paictl.i18n import text
 from paictl.scheduler.decision import Bind, Preempt
@@ -38,6 +38,7 @@ from paictl.units import Millis
 from paictl.workload.backfill import Foresight, LineGang
 from paictl.workload.lifecycle import RunState
 from paictl.workload.pods import plan_job
+from paictl.workload.preemption import SparingRules
 from paictl.workload.windows import Windows
 
 if TYPE_CHECKING:
@@ -154,6 +155,9 @@ def explain_job(
     request = requests[0] if requests else _request(pai, waiting[0].role, status.attempt)
     if why := obstacle(configuration.sharing, found.engine, scene.pods, request, pai.user, month):
         return replace(known, situation=JobSituation.HELD_BACK, reason=why)
+    shielded = _spare(known, scene, found, configuration, request, now)
+    if shielded is not None:
+        return shielded
     closed = waits_for_windows(known, found.engine, request, record.max_run_time, windows, now, UNIX)
     if closed is not None:
         return closed
@@ -169,6 +173,24 @@ def explain_job(
         if why := _exclusion(scene, found, request, uids):
             return replace(known, situation=JobSituation.EXCLUDED, reason=why)
     return answer
+
+
+def _spare(
+    known: JobExplanation, scene: ClusterSnapshot, found: Recovered, configuration: ConfigSnapshot, request: PodRequest,
+    now: Millis,
+) -> JobExplanation | None:  # fmt: skip
+    """Let the engine choose victims as the configuration says; what is known of a job that waits for their run time."""
+    if not configuration.sharing.preemption:
+        return None
+    pods = {str(pod["metadata"]["uid"]): pod for pod in scene.pods}
+
+    def times(uid: str) -> PodTimes | None:
+        pod = pods.get(uid)
+        return None if pod is None else PodTimes(run_limit(pod), began_at(pod), checkpoint_every(pod))
+
+    sparing = SparingRules(configuration.sharing.preemption, lambda group: group_times(group, times), lambda: now)
+    found.engine.sparing = sparing
+    return waits_for_shield(known, found.engine, request, sparing, UNIX)
 
 
 def _with_start(
@@ -279,6 +301,9 @@ def foresee_job(
     found, first = scene.recovered(configuration), job.plan.request(job.plan.pods[0])
     if why := obstacle(configuration.sharing, found.engine, scene.pods, first, request.user, month):
         return replace(known, situation=JobSituation.HELD_BACK, reason=why)
+    shielded = _spare(known, scene, found, configuration, first, now)
+    if shielded is not None:
+        return shielded
     closed = waits_for_windows(known, found.engine, first, job.job.max_run_time, windows, now, UNIX)
     return closed or explained(known, found.engine, first, list(job.plan.groups))
 

@@ -8,18 +8,22 @@ from typing import TYPE_CHECKING
 from paictl.frozen import frozen
 from paictl.units import Millis
 from paictl.workload.backfill import BackfillRules, LineGang
+from paictl.workload.preemption import GroupTimes
 
 if TYPE_CHECKING:
     from paictl.scheduler.engine import Engine
+    from paictl.scheduler.groups import Group
     from paictl.scheduler.request import PodRequest
 
 
 @frozen
 class PodTimes:
-    """What is known of a pod's times: its limit (None: none), and its begin (None: it has not begun)."""
+    """What is known of a pod's times: its limit (None: none), its begin (None: it has not begun), and how often it
+    saves its work (None: it does not say)."""
 
     limit: Millis | None
     began: Millis | None
+    checkpoint: Millis | None = None
 
     def end(self, now: Millis) -> Millis | None:
         """When it ends at the latest; one that has not begun counts as if it began now. None: never."""
@@ -36,6 +40,14 @@ def end_of(engine: Engine, group: str, times: Callable[[str], PodTimes | None], 
     ends = [one.end(now) if (one := times(uid)) is not None else None for uid in uids]
     last = max((end for end in ends if end is not None), default=None)
     return None if None in ends else last
+
+
+def group_times(group: Group, times: Callable[[str], PodTimes | None]) -> GroupTimes | None:
+    """Since when a group runs, by the times of its pods; None if none of them does."""
+    pods = [found for row in group.pods for uid in row if uid and (found := times(uid)) is not None]
+    began = min((pod.began for pod in pods if pod.began is not None), default=None)
+    saved = next((pod.checkpoint for pod in pods if pod.checkpoint is not None), None)
+    return None if began is None else GroupTimes(began, saved)
 
 
 @frozen

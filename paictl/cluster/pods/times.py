@@ -8,10 +8,16 @@ from typing import Any, Final
 
 from paictl.cluster.kubernetes.names import job_of
 from paictl.cluster.maintenance import UNIX
+from paictl.errors import PaictlError
 from paictl.units import Millis, millis_between
+from paictl.workload.runlimits import limit_of
 
 MAX_RUN_TIME: Final = "paictl.io/max-run-time"
 """Annotation of the pods of jobs of ours: how long the job's attempt runs at most, as ``7200000ms``."""
+
+
+CHECKPOINT_EVERY: Final = "paictl.io/checkpoint-every"
+"""Annotation of pods: how often they save their work, as ``30m``."""
 
 
 def run_limit(pod: Mapping[str, Any]) -> Millis | None:
@@ -35,6 +41,16 @@ def began_at(pod: Mapping[str, Any]) -> Millis | None:
     try:
         return None if at is None else millis_between(UNIX, datetime.fromisoformat(str(at)))
     except ValueError:
+        return None
+
+
+def checkpoint_every(pod: Mapping[str, Any]) -> Millis | None:
+    """How often a pod saves its work, by its annotation; None: it does not say."""
+    noted = pod["metadata"].get("annotations")
+    said = noted.get(CHECKPOINT_EVERY) if isinstance(noted, dict) else None
+    try:
+        return None if said is None else limit_of(str(said))
+    except PaictlError:
         return None
 
 

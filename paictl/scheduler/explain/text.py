@@ -55,6 +55,8 @@ def _failure(failure: Failure) -> Text:
             return text("there is room, but not on the nodes that kube-scheduler suggests")
         case Failure.MAPPING:
             return text("the quota is free, but only on nodes that are bad or not suggested")
+        case Failure.SHIELDED:
+            return text("the jobs with a lower priority have not run for their minimum run time yet")
 
 
 def unpromised_text(explanation: Explanation) -> Text:

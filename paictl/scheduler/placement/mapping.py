@@ -1,7 +1,7 @@
 """Virtual cells onto physical ones: buddy allocation above, the same topology below.
 
 Source: docs/hived-semantics.md §4; HiveD paper §4. Candidates are always taken by fewest leaves used
-opportunistically, then smallest id.
+opportunistically, then smallest id; with `Losses`, first by what the users of the leaves lose that would be taken.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from paictl.scheduler.views import members
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from paictl.scheduler.placement.losses import Losses
     from paictl.scheduler.placement.suggested import Suggested
     from paictl.scheduler.state import State
 
@@ -59,10 +60,12 @@ class Paths:
                 break
 
 
-def map_leaves(state: State, leaves: Sequence[VirtualCell], suggested: Suggested | None) -> Mapped | None:
+def map_leaves(
+    state: State, leaves: Sequence[VirtualCell], suggested: Suggested | None, losses: Losses | None = None
+) -> Mapped | None:
     """A physical leaf for each virtual leaf of one view, or None if only bad or non-suggested nodes would do."""
     paths = Paths(leaves, state)
-    mapper = _Mapper(state, suggested, paths)
+    mapper = _Mapper(state, suggested, paths) if losses is None else _SparingMapper(state, suggested, paths, losses)
     if len(paths.roots) > 1:  # a second cell is looked for as if the first was taken
         mark = state.journal.begin()
         try:
@@ -131,11 +134,7 @@ class _Mapper:
         VC's promise of a whole one could no longer be kept; the surplus says how many.
         """
         state = self.state
-        quota = list(state.ledger.quota[chain])  # less what this group's own cells have used up so far
-        for taken_chain, taken_level in self.taken:
-            quota[taken_level] -= taken_chain == chain
-        counts = state.buddy.count[chain]
-        spare = surplus(counts, quota, self.tree.chains[chain].fanout)
+        counts, spare = state.buddy.count[chain], self._surplus(chain)
         mark = state.journal.begin()
         found = NO_PHYSICAL
         for higher in range(level + 1, len(counts)):
@@ -150,6 +149,13 @@ class _Mapper:
                 break
         state.journal.rollback(mark)
         return found
+
+    def _surplus(self, chain: ChainIndex) -> list[int]:
+        """By level: free cells that no promise needs, after what this group's own cells have used up so far."""
+        quota = list(self.state.ledger.quota[chain])
+        for taken_chain, taken_level in self.taken:
+            quota[taken_level] -= taken_chain == chain
+        return surplus(self.state.buddy.count[chain], quota, self.tree.chains[chain].fanout)
 
     def _fit(self, virtual: VirtualCell, cell: PhysicalCell) -> bool:
         """Whether the cells to bind below `virtual` have a place below `cell`."""
@@ -205,6 +211,79 @@ class _Mapper:
         if any(counts.bad[cell] for cell in usable):  # in a node that is bad in part, after the others
             usable.sort(key=lambda cell: bool(counts.bad[cell]) and len(tree.node_ranks(cell)) == 1)
         return usable
+
+
+class _SparingMapper(_Mapper):
+    """Chooses the cells whose users lose least, among all that the promises permit; ties as `_Mapper` breaks them.
+
+    A group loses all of its work wherever it is touched, so one that falls for an earlier cell costs nothing more.
+    """
+
+    def __init__(self, state: State, suggested: Suggested | None, paths: Paths, losses: Losses) -> None:
+        super().__init__(state, suggested, paths)
+        self.losses = losses
+
+    def _allocate(self, root: VirtualCell, chain: ChainIndex, level: int) -> PhysicalCell:
+        """As `_allocate`, and as well from higher levels, of which one cell may be split if each has one to spare."""
+        counts = self.state.buddy.count[chain]
+        start = next((at for at in range(level, len(counts)) if counts[at]), 0)
+        return self._least(root, self._permitted(chain, level, start)) if start else NO_PHYSICAL
+
+    def _permitted(self, chain: ChainIndex, level: int, start: int) -> Iterator[PhysicalCell]:
+        yield from self._at_level(self._free(chain, start), level)
+        spare = self._surplus(chain)
+        for higher in range(level + 1, len(spare)):
+            if spare[higher] <= 0:
+                return
+            if higher > start:
+                yield from self._at_level(self._free(chain, higher), level)
+
+    def _at_level(self, cells: Iterable[PhysicalCell], level: int) -> Iterator[PhysicalCell]:
+        for cell in cells:
+            if self.tree.level[cell] == level:
+                yield cell
+            else:
+                yield from self._at_level(self._candidates(self.tree.children(cell)), level)
+
+    def _map(self, virtual: list[VirtualCell], candidates: list[PhysicalCell]) -> bool:
+        if len(candidates) <= len(virtual):  # all of them or none: nothing to choose
+            return super()._map(virtual, candidates)
+        used: set[PhysicalCell] = set()
+        for cell in virtual:
+            match = self._least(cell, (one for one in candidates if one not in used))
+            if match == NO_PHYSICAL:
+                return self._match(virtual, candidates)
+            used.add(match)
+        return True
+
+    def _least(self, virtual: VirtualCell, candidates: Iterable[PhysicalCell]) -> PhysicalCell:
+        """The candidate on which `virtual` fits and takes least; it is fitted there, and its users fall."""
+        best, least, fallen = NO_PHYSICAL, -1, self.losses.fallen
+        for cell in candidates:
+            self.losses.fallen = fallen
+            if not self._fit(virtual, cell):
+                continue
+            self.losses.fallen = fallen
+            loss = self.losses.of(self._taken(virtual))
+            if best == NO_PHYSICAL or loss < least:
+                best, least = cell, loss
+            if not least:
+                break
+        self.losses.fallen = fallen
+        if best != NO_PHYSICAL:
+            self._fit(virtual, best)  # others may have been fitted since
+            self.losses.fallen = fallen
+            self.losses.fall(self._taken(virtual))
+        return best
+
+    def _taken(self, virtual: VirtualCell) -> Iterator[PhysicalCell]:
+        """The leaves to which the leaves below a virtual cell are mapped now."""
+        below = self.paths.children.get(virtual)
+        if below is None:
+            yield self.paths.mapped[virtual]
+        else:
+            for cell in below:
+                yield from self._taken(cell)
 
 
 def _matchable(

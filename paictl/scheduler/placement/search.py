@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from paictl.cells.ids import C, ChainIndex, PhysicalCell, VirtualCell
     from paictl.cells.tree import Tree
+    from paictl.scheduler.placement.losses import Losses
     from paictl.scheduler.placement.suggested import Suggested
     from paictl.scheduler.request import PodRequest
     from paictl.scheduler.state import State
@@ -32,13 +33,16 @@ class Found:
     lazy: tuple[str, ...] = ()
 
 
-def search(state: State, request: PodRequest, suggested: Suggested | None) -> Found | tuple[RejectedView, ...]:
+def search(
+    state: State, request: PodRequest, suggested: Suggested | None, losses: Losses | None = None
+) -> Found | tuple[RejectedView, ...]:
     """A place for a new group, or why each view has none.
 
-    `suggested` is None if all nodes are, or the request ignores suggestions. Raises `RequestError` if the request
+    `suggested` is None if all nodes are, or the request ignores suggestions. With `losses` the place prefers leaves
+    whose users lose little to those of few users. Raises `RequestError` if the request
     names a VC, pinned cell or leaf cell type that is not there for it.
     """
-    attempt = SearchAttempt(state, request, suggested)
+    attempt = SearchAttempt(state, request, suggested, losses)
     failed = []
     if request.guaranteed:
         for label, index in _guaranteed_views(state, request):
@@ -118,10 +122,13 @@ def is_bad(state: State, tree: Tree[Any], cell: Any) -> bool:
 class SearchAttempt:
     """One request, tried in one view after the other."""
 
-    def __init__(self, state: State, request: PodRequest, suggested: Suggested | None) -> None:
+    def __init__(
+        self, state: State, request: PodRequest, suggested: Suggested | None, losses: Losses | None = None
+    ) -> None:
         self.state = state
         self.request = request
         self.suggested = suggested
+        self.losses = losses
         self.sizes = [leaves for leaves, pods in request.members for _ in range(pods)]
 
     def opportunistic(self, index: NodeIndex[PhysicalCell]) -> Found | Failure:
@@ -172,7 +179,10 @@ class SearchAttempt:
             if node not in left:
                 left[node] = [i for i, leaf in enumerate(leaves) if leaf not in held]
                 if priority != OPPORTUNISTIC:
-                    left[node] += [i for i, leaf in enumerate(leaves) if leaf in held and held[leaf] < priority]
+                    weaker = [i for i, leaf in enumerate(leaves) if leaf in held and held[leaf] < priority]
+                    if self.losses is not None:
+                        weaker.sort(key=lambda i, leaves=leaves: self._loss(leaves[i]))
+                    left[node] += weaker
                 if is_bad(self.state, tree, node):
                     left[node] = [i for i in left[node] if not is_bad(self.state, tree, leaves[i])]
             sizes = tree.chains[tree.chain[node]].leaves[1 : tree.level[node] + 1]
@@ -185,6 +195,11 @@ class SearchAttempt:
             start += pods
         return tuple(out)
 
+    def _loss(self, leaf: VirtualCell) -> int:
+        """What the group loses that runs on a virtual leaf."""
+        assert self.losses is not None  # noqa: S101 - asked before
+        return self.losses.of((self.state.binding.physical[leaf],))
+
     def _room(self, tree: Tree[Any], node: Any, priority: int) -> int:
         """Leaves of a node that are not bad and that the request may have at this priority."""
         occupancy = self.state.occupancy
@@ -196,7 +211,7 @@ class SearchAttempt:
         state = self.state
         flat = [leaf for pods in virtual for leaves in pods for leaf in leaves]
         lazy = self._lazy_victims(flat)
-        mapped = self._map_without(lazy, flat, settle=True) if lazy else map_leaves(state, flat, self.suggested)
+        mapped = self._map_without(lazy, flat, settle=True) if lazy else self._map_leaves(flat)
         if lazy and mapped is not None and any(state.counts.bad[leaf] for leaf in mapped.values()):
             mapped = self._map_without(lazy, flat, settle=False)
         if mapped is None:
@@ -213,9 +228,20 @@ class SearchAttempt:
                 lazy_preempt(state, state.groups.by_name[name], self.request.group, None)
             if settle:
                 state.doomed.settle()
-            return map_leaves(state, leaves, self.suggested)
+            return self._map_leaves(leaves)
         finally:
             state.journal.rollback(mark)
+
+    def _map_leaves(self, leaves: Sequence[VirtualCell]) -> Mapped | None:
+        if self.losses is not None:
+            bound = [self.state.binding.physical[leaf] for leaf in leaves]
+            self.losses.fallen = frozenset()
+            self.losses.fall(leaf for leaf in bound if leaf != UNBOUND)
+        try:
+            return map_leaves(self.state, leaves, self.suggested, self.losses)
+        finally:
+            if self.losses is not None:
+                self.losses.fallen = frozenset()
 
     def _lazy_victims(self, virtual: Sequence[VirtualCell]) -> tuple[str, ...]:
         """Groups that run on these virtual leaves and may be lazily preempted."""

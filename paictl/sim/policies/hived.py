@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from heapq import heapify, heappop, heappush
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from paictl.frozen import frozen
 from paictl.sim.actions import Preempt, Trigger
@@ -15,11 +15,16 @@ from paictl.sim.knowledge import Knowledge
 from paictl.sim.placement.base import Placer
 from paictl.sim.placement.cells import Cells, for_nodes, from_text
 from paictl.sim.policies.base import Parameters, Policy, Setup
-from paictl.sim.policies.parameters import parameter
+from paictl.sim.policies.parameters import Span, parameter
 from paictl.sim.policies.promised_starts import SimulatedStarts
 from paictl.sim.view import JobView
+from paictl.units import Millis
+from paictl.workload.preemption import GroupTimes, PreemptionRules, SparingRules, VictimChoice, lost_time
 
-Group = tuple[int, int, str | None, str]
+if TYPE_CHECKING:
+    from paictl.scheduler.groups import Group
+
+Kind = tuple[int, int, str | None, str]
 """Waiting jobs that are alike to the core: (devices, devices of a pod, device type, pinned cell)."""
 
 
@@ -36,6 +41,13 @@ class HivedParameters(Parameters):
     factor: float = parameter(
         1.0, "with backfill: run-time limit of a job whose trace has none, as a multiple of its duration", least=1
     )
+    victims: Literal["fewest-devices", "least-loss"] = parameter(
+        "fewest-devices", "least-loss: of the jobs that may be preempted those go that lose the least work"
+    )
+    min_run_time: Span = parameter(
+        Span(0), "for how long a job that started is not preempted by other jobs of its tenant, and by others last"
+    )
+    checkpoint: Span = parameter(Span(0), "how often jobs save their work, for what a preemption loses; 0: they do not")
 
 
 class Tenant:
@@ -44,7 +56,7 @@ class Tenant:
     __slots__ = ("changed", "heaps", "spare", "weight")
 
     def __init__(self, weight: int) -> None:
-        self.heaps: dict[Group, list[tuple[int, int, JobView]]] = {}
+        self.heaps: dict[Kind, list[tuple[int, int, JobView]]] = {}
         self.changed = False
         """Whether something happened that may let one of them start."""
         self.weight = max(weight, 1)
@@ -67,7 +79,7 @@ class Hived(Policy):
         "a job of a VC that was promised nothing, or less than it needs, runs opportunistically",
         "opportunistic jobs: the tenant that uses least of them by its quota goes first (weighted max-min)",
         "a gang is whole nodes and, for the rest, a part of one more",
-        "a preempted job keeps its work",
+        "a preempted job keeps its work; `preempted_hours` says what it would lose without",
     )
     Parameters = HivedParameters
     endures = True
@@ -76,7 +88,7 @@ class Hived(Policy):
         super().__init__(parameters, setup)
         promised = self.cells.promised
         self.tenants = {vc: Tenant(promised.get(vc, 0)) for vc in sorted(set(promised) | set(setup.tenants))}
-        self._spare: dict[Group, dict[str, deque[JobView]]] = {}
+        self._spare: dict[Kind, dict[str, deque[JobView]]] = {}
         """Opportunistic jobs that wait, by group and VC."""
         self._spare_changed = False
         self._runs: dict[int, JobView] = {}
@@ -85,6 +97,22 @@ class Hived(Policy):
             self.knows = frozenset({Knowledge.DURATION})
             self._starts = SimulatedStarts(self.cells, parameters.factor, self._runs)
         self._preempted_devices = 0
+        self._lost_work = 0
+        """Device-milliseconds that preempted jobs had run since they started, or since their last checkpoint."""
+        self._began: dict[int, Millis] = {}
+        """When jobs that run started, by number."""
+        rules = PreemptionRules(VictimChoice(parameters.victims), {"": Millis(parameters.min_run_time)})
+        self._sparing = SparingRules(rules, self._times, lambda: self.now)
+        self._shields = bool(parameters.min_run_time)
+        self._shield_end: Millis | None = None
+        """When the next job has run for its minimum run time, so that stronger ones may ask again."""
+        if rules:
+            self.cells.engine.sparing = self._sparing
+
+    def _times(self, group: Group) -> GroupTimes | None:
+        """Since when the job of a group of the core runs."""
+        began = self._began.get(int(group.name))
+        return None if began is None else GroupTimes(began, Millis(self.p.checkpoint) or None)
 
     def make_placement(self) -> Placer:
         """The core, with the configuration of the cluster or one made for it."""
@@ -106,6 +134,7 @@ class Hived(Policy):
 
     def _gone(self, job: JobView, number: int) -> None:
         self._runs.pop(job.number, None)
+        self._began.pop(job.number, None)
         if self._starts is not None:
             self._starts.gone(job)
         if self.cells.guaranteed(job):
@@ -125,6 +154,9 @@ class Hived(Policy):
         """Only those whom an event can have helped are looked at: in a VC nobody depends on other VCs."""
         for job in moment.arrived:
             self._wait(job)
+        if self._shield_end is not None and self.now >= self._shield_end:
+            for tenant in self.tenants.values():
+                tenant.changed = True
         for tenant in self.tenants.values():
             while tenant.changed:
                 tenant.changed = False
@@ -132,6 +164,13 @@ class Hived(Policy):
         while self._spare_changed:
             self._spare_changed = False
             self._serve_spare()
+
+    def wake(self) -> Millis | None:
+        """When a job that runs may be preempted by others of its tenant, where some of them wait."""
+        self._shield_end = None
+        if self._shields and any(tenant.heaps for tenant in self.tenants.values()):
+            self._shield_end = self._sparing.next_end(self.cells.engine.state.groups.by_name)
+        return self._shield_end
 
     def _wait(self, job: JobView) -> None:
         group = job.gpus, job.pod, job.gpu_type, job.pinned_cell
@@ -146,7 +185,7 @@ class Hived(Policy):
     # --- guaranteed
 
     def _serve(self, tenant: Tenant) -> None:
-        stuck: set[Group] = set()
+        stuck: set[Kind] = set()
         while ahead := [(heap[0][:2], group) for group, heap in tenant.heaps.items() if group not in stuck]:
             group = min(ahead)[1]
             heap = tenant.heaps[group]
@@ -154,6 +193,7 @@ class Hived(Policy):
             if row is not None and (self.start(row[2]) or self._evict_and_start(row[2])):
                 _remove(heap, row)
                 self._runs[row[2].number] = row[2]
+                self._began[row[2].number] = self.now
                 if self._starts is not None:
                     self._starts.began(row[2], self.now)
                     stuck.clear()  # another may be the head now
@@ -162,7 +202,7 @@ class Hived(Policy):
             else:
                 stuck.add(group)
 
-    def _harmless(self, tenant: Tenant, group: Group) -> tuple[int, int, JobView] | None:
+    def _harmless(self, tenant: Tenant, group: Kind) -> tuple[int, int, JobView] | None:
         """The first job of a group that does not delay its tenant's promised start; the promised one if it is here."""
         assert self._starts is not None  # noqa: S101 - asked before
         heap = tenant.heaps[group]
@@ -192,6 +232,8 @@ class Hived(Policy):
     def _evict(self, job: JobView) -> None:
         devices = self.held(job)
         self._preempted_devices += len(devices)
+        lost = lost_time(self._began[job.number], self.now, Millis(self.p.checkpoint) or None)
+        self._lost_work += len(devices) * lost
         self.placement.give(devices)
         self.let_go(job)
         self.act(Preempt(job))
@@ -201,7 +243,7 @@ class Hived(Policy):
     # --- opportunistic
 
     def _serve_spare(self) -> None:
-        stuck: set[Group] = set()
+        stuck: set[Kind] = set()
         while (found := self._next_spare(stuck)) is not None:
             group, vc = found
             line = self._spare[group][vc]
@@ -210,13 +252,14 @@ class Hived(Policy):
                 continue
             job = line.popleft()
             self._runs[job.number] = job
+            self._began[job.number] = self.now
             self.tenants[vc].spare += job.gpus
             if not line:
                 del self._spare[group][vc]
                 if not self._spare[group]:
                     del self._spare[group]
 
-    def _next_spare(self, stuck: set[Group]) -> tuple[Group, str] | None:
+    def _next_spare(self, stuck: set[Kind]) -> tuple[Kind, str] | None:
         """The first job of the tenant that uses least, by its quota."""
         free = self.placement.free
         ahead = [
@@ -228,9 +271,10 @@ class Hived(Policy):
         return min(ahead, key=lambda row: row[:2])[2:] if ahead else None
 
     def counted(self) -> Mapping[str, float]:
-        """Devices taken from jobs by preemption."""
+        """Devices taken from jobs by preemption, and the device hours of work that this lost."""
         promised = {} if self._starts is None else self._starts.counted()
-        return {"preempted_devices": self._preempted_devices, **promised}
+        lost = self._lost_work / 3_600_000
+        return {"preempted_devices": self._preempted_devices, "preempted_hours": round(lost, 6), **promised}
 
 
 def _remove(heap: list[tuple[int, int, JobView]], row: tuple[int, int, JobView]) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from paictl.cluster.interface import FOREVER, ClusterError, JobRequest, JobState, NodeChange
 from paictl.operate.explaining import lines
+from paictl.operate.limits import limits
 from paictl.units import Millis
 from paictl.workload.budgets import month_of
 from paictl.workload.usage import UsageKind
@@ -172,6 +173,25 @@ def test_a_gang_larger_than_its_users_limit_is_refused(lab: Bench) -> None:
         submit(lab, "ann", "large", gpu=4, instances=2)
     assert lab.state(submit(lab, "ann", "apart", gpu=4, instances=2, gang=False)) == "Running"
     assert lab.state(submit(lab, "ann", "lent", gpu=4, instances=2, priority="oppo")) in ("Running", "Waiting")
+
+
+def test_a_tenant_lends_no_more_than_its_limit_and_uses_its_own_promise_freely(lab: Bench) -> None:
+    load(lab, "sharing: {lend-limits: [{vc: tenanta, devices: 4}, {vc: tenantc, devices: 0}]}\n")
+    lent = [submit(lab, "bob", f"lent{n}", "tenantb", "oppo", gpu=6) for n in range(3)]
+    assert [lab.state(key) for key in lent] == ["Running"] * 3, "14 of its own, 4 of tenanta's"
+    more = submit(lab, "bob", "more", "tenantb", "oppo", gpu=1)
+    assert lab.state(more) == "Waiting"
+    assert (
+        "0 devices may be borrowed now, and this needs 1; others are kept free for their virtual clusters: "
+        "tenanta 8, tenantc 6" in said(lab, more)
+    )
+    assert lab.state(submit(lab, "ann", "own", "tenantc", "oppo", gpu=4)) == "Running"
+    assert lab.state(submit(lab, "ann", "owner", "tenanta", gpu=8)) == "Running"
+    rows = {(one.vc, one.kind): (one.held, one.most) for one in limits(lab.cluster)}
+    assert rows == {("tenanta", "lendable"): (4, 4), ("tenantc", "lendable"): (0, 0)}
+    assert lab.state(more) == "Waiting"
+    lab.cluster.stop_job(lent[0])
+    assert lab.state(more) == "Running"
 
 
 def test_a_tenant_borrows_no_more_devices_than_its_limit(lab: Bench) -> None:

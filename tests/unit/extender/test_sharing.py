@@ -13,6 +13,7 @@ import pytest
 
 from paictl.cluster.kubernetes.names import JOB_KEY
 from paictl.cluster.pods.labels import Rules
+from paictl.cluster.pods.times import CHECKPOINT_EVERY
 from paictl.doors.budgets import BudgetWatch
 from paictl.doors.configuration import digest_of, read
 from paictl.doors.core import DoorOptions
@@ -143,6 +144,21 @@ def test_metrics_of_budgets_are_there_only_with_budgets() -> None:
     assert "budget" not in DoorMetrics(lambda: Office().harness.core).text().decode()
 
 
+def test_a_tenant_lends_no_more_than_its_limit() -> None:
+    one = office({"lend-limits": [{"vc": "A", "devices": 4}]})
+    lent = [one.run(gang(f"lent{number}", 1, 4, "B", priority=-1)[0]) for number in range(2)]
+    assert all(lent), "4 of its own, 4 of A's"
+    assert "others are kept free for their virtual clusters: A 8" in why(one, gang("more", 1, 1, "B", priority=-1)[0])
+    one.kill()
+    assert "0 devices may be borrowed now" in why(one, gang("more", 1, 1, "B", priority=-1)[0])
+    text = DoorMetrics(lambda: one.harness.core).text().decode()
+    assert 'paictl_extender_lendable_devices{vc="A"} 4.0' in text
+    assert 'paictl_extender_lend_limit{vc="A"} 4.0' in text
+    assert one.run(gang("own", 1, 4, "A", priority=-1)[0])
+    one.end(lent[0])
+    assert one.run(gang("again", 1, 4, "B", priority=-1)[0])
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_what_users_hold_is_the_sum_over_groups_and_never_above_their_limit(seed: int) -> None:
     section = {"user-limits": [{"vc": "A", "devices": 5}], "borrow-limits": [{"vc": "A", "devices": 6}]}
@@ -185,6 +201,56 @@ def held(one: Office) -> Counter[str]:
     (borrowed,) = core.allowances.borrowers()
     lent = (group for group in core.book.engine.state.groups.by_name.values() if group.virtual is None)
     assert borrowed == ("A", sum(size * pods for group in lent for size, pods in group.members), 6)
+    return found
+
+
+def begin(one: Office, made: Json, checkpoint: str = "") -> str:
+    """A pod runs, and its kubelet has said so."""
+    if checkpoint:
+        made["metadata"]["annotations"][CHECKPOINT_EVERY] = checkpoint
+    uid = one.run(made)
+    made["status"]["startTime"] = one.stamp()
+    one.tell(made)
+    return uid
+
+
+def goes(one: Office, made: Json) -> set[str]:
+    """The uids of the pods that have to go for a pod."""
+    assert not one.harness.ask(made).names
+    (found,) = one.harness.core.book.preemptions()
+    return {uid for _, uids in found.victims for uid in uids}
+
+
+def test_the_pod_goes_that_loses_least_also_after_a_restart() -> None:
+    one = office({"preemption": {"victims": "least-loss"}})
+    uids = []
+    for number, checkpoint in enumerate(("", "29m", "", "")):
+        uids.append(begin(one, gang(f"lent{number}", 1, 4, "B", priority=-1)[0], checkpoint))
+        one.harness.now += 600
+    one.kill()
+    assert goes(one, gang("owner", 1, 4)[0]) == {uids[1]}
+
+
+def test_a_stronger_pod_of_a_tenant_waits_for_the_minimum_run_time_and_is_asked_again_after_it() -> None:
+    one = office({"min-run-times": [{"vc": "A", "time": "10m"}]})
+    weak = begin(one, gang("weak", 1, 4, "B")[0])
+    assert goes_now(one, gang("first", 1, 4, "B", priority=5)[0]), "B has no minimum run time"
+    one.end(weak)
+    three = [begin(one, gang(f"a{number}", 1, 4)[0]) for number in range(3)]
+    strong = gang("strong", 1, 4, priority=5)[0]
+    assert "have not run for their minimum run time yet" in why(one, strong)
+    one.harness.now += 599
+    assert "have not run for their minimum run time yet" in why(one, strong), "the answer is made anew"
+    assert to_requeue(one.harness.core) == []
+    one.harness.now += 62
+    assert [ref.name for ref in to_requeue(one.harness.core)] == ["strong-0"]
+    assert goes(one, strong) <= set(three)
+
+
+def goes_now(one: Office, made: Json) -> bool:
+    """Whether others go for a pod; it is deleted again, and they stay."""
+    found = bool(goes(one, made))
+    one.harness.delete(made["metadata"]["name"])
     return found
 
 

@@ -18,10 +18,12 @@ from paictl.scheduler.engine import Engine
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.events import GroupChange, LeafHealth, NodeHealth, PodGone, PodRecovered
 from paictl.scheduler.explain import explain
+from paictl.scheduler.groups import GroupState
 from paictl.scheduler.invariants import validate
 from paictl.scheduler.placement.search import candidate_views
 from paictl.scheduler.replay import describe_change
 from paictl.scheduler.request import PodRequest
+from paictl.scheduler.sparing import SHIELD
 from paictl.scheduler.views import VirtualIndex, members
 from tests.unit.scheduler.random_configs import random_config
 
@@ -34,6 +36,24 @@ if TYPE_CHECKING:
     from paictl.scheduler.state import State
 
 
+class RandomSparing:
+    """What groups lose, and which are shielded: by their names and a clock, so that it changes with time."""
+
+    def __init__(self) -> None:
+        self.now = 0
+
+    def _age(self, group: Group) -> int:
+        return (7 * int(group.name[1:]) + self.now) % 30
+
+    def loss(self, group: Group) -> int:
+        """Up to 30 for each device."""
+        return self._age(group) * sum(size * pods for size, pods in group.members)
+
+    def shields(self, group: Group) -> bool:
+        """A fifth of the groups."""
+        return self._age(group) < 6
+
+
 class World:
     """An engine, the pods around it, and random steps."""
 
@@ -42,6 +62,8 @@ class World:
         self.check_plans = check_plans
         self.config = random_config(pick)
         self.engine = Engine.from_config(self.config)
+        self.sparing = RandomSparing() if pick(2) else None
+        self.engine.sparing = self.sparing
         self.nodes = list(self.engine.state.physical.nodes)
         self.bad: set[str] = set()
         self.bad_devices: set[tuple[str, int]] = set()
@@ -60,6 +82,8 @@ class World:
     def step(self) -> None:
         """One random operation, then all invariants."""
         kind = self.pick(22)
+        if self.sparing is not None:
+            self.sparing.now += self.pick(4)
         if kind < 12:
             self.schedule(self.new_request() if kind < 9 or not self.groups else self.next_request())
         elif kind < 15:
@@ -153,6 +177,7 @@ class World:
         self.check_victims(request, decision)
         self.check_safety(request, suggested, decision)
         self.check_place(request, suggested, decision)
+        self.check_sparing(request, suggested, phase, decision)
         if self.check_plans:
             assert self.engine.state.digest() == before, "plan changed the state"
             assert self.engine.plan(request, suggested, phase) == decision, "same state, other decision"
@@ -174,11 +199,45 @@ class World:
                 f"{request.group} of {request.vc} would preempt guaranteed {victim.name} of {victim.vc}"
             )
 
+    def check_sparing(self, request: PodRequest, suggested: list[str] | None, phase: Phase, decision: Decision) -> None:
+        """Who spares loses no more than who does not, denies nobody a place but for a shield, and breaks no shield."""
+        sparing = self.sparing
+        if sparing is None or (request.group in self.engine.state.groups.by_name):
+            return
+        self.engine.sparing = None
+        plain = self.engine.plan(request, suggested, phase)
+        self.engine.sparing = sparing
+        shielded = isinstance(decision, Wait) and any(one.failure is Failure.SHIELDED for one in decision.attempts)
+        assert shielded or isinstance(plain, Wait) == isinstance(decision, Wait), "only a shield denies a place"
+        fallen, before = self.fallen(decision), self.fallen(plain)
+        barred = [one for one in fallen if one.virtual is not None and one.state is GroupState.ALLOCATED]
+        assert not any(map(sparing.shields, barred)), "a stronger group of its VC preempts a shielded one"
+        if shielded:
+            self.stats["waits for a shield"] += 1
+            groups = self.engine.state.groups.by_name.values()
+            assert any(one.vc == request.vc and sparing.shields(one) for one in groups)
+        else:
+            self.stats["loses less"] += self.loss(fallen) < self.loss(before)
+            assert self.loss(fallen) <= self.loss(before), "another place costs less"
+
+    def fallen(self, decision: Decision) -> list[Group]:
+        """The groups that go for a decision."""
+        groups = self.engine.state.groups
+        victims = decision.victims if isinstance(decision, Preempt) else ()
+        return [groups.by_name[name] for name in sorted({groups.slots[uid][0] for _, uids in victims for uid in uids})]
+
+    def loss(self, groups: list[Group]) -> int:
+        """What they lose, and first how many are shielded."""
+        sparing, running = self.sparing, [one for one in groups if one.state is not GroupState.BEING_PREEMPTED]
+        assert sparing is not None
+        return sum(sparing.loss(one) + SHIELD * sparing.shields(one) for one in running)
+
     def check_safety(self, request: PodRequest, suggested: list[str] | None, decision: Decision) -> None:
         """On healthy hardware a VC's own cells are all that counts: what fits into them has physical cells."""
         counted = suggested is not None and not request.ignore_suggested
         if isinstance(decision, Wait) and not self.bad and not self.bad_devices and not counted:
-            assert {attempt.failure for attempt in decision.attempts} <= {Failure.CAPACITY}, f"{request}: {decision}"
+            allowed = {Failure.CAPACITY, *([Failure.SHIELDED] if self.sparing is not None else [])}
+            assert {attempt.failure for attempt in decision.attempts} <= allowed, f"{request}: {decision}"
 
     def check_place(self, request: PodRequest, suggested: list[str] | None, decision: Decision) -> None:
         """A new group goes to healthy nodes, and to suggested ones unless it ignores suggestions; no leaf twice."""
@@ -274,6 +333,7 @@ class World:
                 self.engine = early
             case _:
                 self.engine = engines[0]
+        self.engine.sparing = self.sparing
         self.log.append("restart")
 
     def check_same(self, recovered: list[Engine]) -> None:

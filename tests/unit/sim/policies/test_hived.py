@@ -21,6 +21,7 @@ from paictl.sim.view import JobView, view_for
 from paictl.units import Millis
 from tests.unit.sim.policies.test_run_limits import CASES
 from tests.unit.sim.policies.test_run_limits import starts as seconds
+from tools.sim_week import lost, week
 
 CELLS = """
 physicalCluster:
@@ -190,3 +191,34 @@ def test_with_loose_limits_no_promise_is_broken() -> None:
     assert counters["promises"] > 5
     assert counters["backfilled"] > 5
     assert counters["promises_broken"] == 0
+
+
+def lent(spec: ClusterShape, policy: str) -> RunResult:
+    """Two nodes of the first tenant are lent for 200 s, the second one 50 s later; then it needs one of them."""
+    given = jobs("b", [(0, 4, 200), (50, 4, 200)], Share.OPPORTUNISTIC)
+    return simulate([*given, *jobs("a", [(60, 4, 20)])], spec, policy)
+
+
+def test_the_job_is_preempted_that_loses_least() -> None:
+    spec = replace(homogeneous(2, 4), quotas={"a": 8})
+    first, youngest = lent(spec, "hived"), lent(spec, "hived:victims=least-loss")
+    saved = lent(spec, "hived:victims=least-loss,checkpoint=59")
+    assert [one.preemptions for one in first.outcomes] == [1, 0, 0]
+    assert [one.preemptions for one in youngest.outcomes] == [0, 1, 0]
+    assert [one.preemptions for one in saved.outcomes] == [1, 0, 0], "saved a second ago"
+    hours = [result.counters["preempted_hours"] * 3600 for result in (first, youngest, saved)]
+    assert hours == pytest.approx([240, 40, 4], abs=0.01)
+
+
+def test_a_job_runs_for_its_minimum_run_time_before_stronger_ones_of_its_tenant() -> None:
+    spec = replace(homogeneous(1, 4), quotas={"a": 4})
+    low, high = jobs("a", [(0, 4, 100)]), [replace(one, priority=10) for one in jobs("a", [(5, 4, 10)], first=1)]
+    result = simulate([*low, *high], spec, "hived:min-run-time=30")
+    assert starts(result) == {"a0": 0, "a1": 30_000}
+    assert result.outcomes[0].end == 110_000
+
+
+def test_in_a_busy_day_half_of_the_work_is_not_lost() -> None:
+    given = week(1, 800)
+    (today, _), (spared, _) = (lost(given, 14, f"hived:victims={order}") for order in ("fewest-devices", "least-loss"))
+    assert 0 < spared <= today / 2

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from paictl.config.linting.rule import ERROR, Bundle, Finding, Findings, rule
 from paictl.config.linting.rules.shape.words import suggested
 from paictl.config.models.inventory import virtual_clusters_beside
 from paictl.config.reading.kinds import FileKind
 from paictl.words import listed
+
+_KINDS: Final = (
+    "budgets", "user-limits", "borrow-limits", "run-times", "backfill", "spares", "min-run-times", "lend-limits",
+)  # fmt: skip
 
 
 @rule("XRF930", "sharing-unknown-vc", ERROR)
@@ -50,7 +56,7 @@ def sharing_unknown_vc(bundle: Bundle) -> Findings:
     # Every virtual cluster of an entry that the configuration beside it does not promise anything.
     for document in bundle.of(FileKind.SERVICES):
         known = virtual_clusters_beside(document, bundle)
-        for kind in ("budgets", "user-limits", "borrow-limits", "run-times", "backfill", "spares") if known else ():
+        for kind in _KINDS if known else ():
             for row in document.top.mapping("sharing").sequence(kind).mappings():
                 name = row.text("vc")
                 if name is not None and name.text not in known:

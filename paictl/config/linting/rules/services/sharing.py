@@ -46,6 +46,7 @@ def shared_twice(document: Document) -> Findings:
     # Every entry after the first for its virtual cluster and user.
     defaults = {
         "budgets": "", "user-limits": _EACH, "borrow-limits": "", "run-times": "", "backfill": "", "spares": "",
+        "min-run-times": "", "lend-limits": "",
     }  # fmt: skip
     for kind, default in defaults.items():
         first: dict[tuple[str, str], MappingNode] = {}
@@ -158,6 +159,30 @@ def backfill_without_limits(document: Document) -> Findings:
         if vc not in limited and (vc or not limited):
             message = f"jobs of {_whose(vc, '') if vc else 'all virtual clusters'} may run without a limit"
             yield Finding(row, message, "add an entry to run-times with default, max, or required: true")
+
+
+@rule("SVC736", "min-run-time-over-maximum", WARNING)
+def min_run_time_over_maximum(document: Document) -> Findings:
+    """The minimum run time of a virtual cluster is as long as its jobs may run at most, or longer.
+
+    Why: no job of it is ever preempted by a job of a higher priority, so priorities have no effect on running jobs.
+
+    Fails with::
+
+        # services-configuration.yaml
+           - {vc: vision, default: 24h, max: 7d}
+        +  min-run-times:
+        +  - {vc: vision, time: 7d}
+    """
+    most = {_text(row, "vc"): row.scalar("max") for row in _rows(document, "run-times")}
+    for row in _rows(document, "min-run-times"):
+        time, bound = row.scalar("time"), most.get(_text(row, "vc"))
+        if time is None or bound is None:
+            continue
+        span, limit = _span(time), _span(bound)
+        if span is not None and limit is not None and span >= limit:
+            message = f"the minimum run time {span_text(span)} is not shorter than the maximum {span_text(limit)}"
+            yield Finding(time, message, f"write less than {bound.text}")
 
 
 def _limits(row: MappingNode) -> bool:

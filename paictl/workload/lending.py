@@ -1,0 +1,95 @@
+"""Lend limits: how much of a virtual cluster's promise others may use at a time (`docs/lend-limits.md`).
+
+A promise is not tied to devices until its owner uses them, so what is lent is a number, not a set: whatever
+opportunistic jobs use beyond their own virtual cluster's idle promise and the devices that nobody was promised.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from paictl.frozen import frozen
+from paictl.i18n import Text, text
+from paictl.scheduler.request import gang_of
+from paictl.workload.devicelimits import EMPTY, devices_of
+from paictl.workload.usage import promises
+
+if TYPE_CHECKING:
+    from paictl.scheduler.state import State
+
+
+@frozen
+class LendUse:
+    """How promises stand: devices that no guaranteed gang uses, by virtual cluster, and who borrows devices."""
+
+    idle: Mapping[str, int]
+    borrowed: Mapping[str, int]
+    unpromised: int
+    """Healthy devices that nobody was promised; below 0 where so many are bad that not all promises could be kept."""
+
+
+def lend_use(state: State) -> LendUse:
+    """How the promises of an engine's state stand."""
+    idle: Counter[str] = Counter()
+    for (vc, _), number in promises(state).items():
+        idle[vc] += number
+    unpromised = _healthy(state) - idle.total()
+    borrowed: Counter[str] = Counter()
+    for name, group in state.groups.by_name.items():
+        if group.virtual is None:
+            borrowed[group.vc] += devices_of(group.members)
+        elif gang_of(name) == name:  # a preemption for a member of a gang does not count once more
+            idle[group.vc] -= devices_of(group.members)
+    return LendUse(idle, borrowed, unpromised)
+
+
+def _healthy(state: State) -> int:
+    tree, health = state.physical, state.health
+    bad = {leaf for name in health.bad_nodes for cell in tree.nodes[name] for leaf in tree.leaves(cell)}
+    return sum(len(at[1]) for at in tree.at) - len(bad | set(health.bad_leaves))
+
+
+class LendLimits:
+    """Devices of its promise that a virtual cluster lends at most, by virtual cluster.
+
+    Invariant: when an opportunistic gang starts, all that is borrowed fits into the idle promises of those who borrow,
+    the devices that nobody was promised, and what the others lend.
+    """
+
+    def __init__(self, devices: Mapping[str, int] = EMPTY) -> None:
+        self.devices = devices
+
+    def __bool__(self) -> bool:
+        return bool(self.devices)
+
+    def lendable(self, use: LendUse) -> dict[str, int]:
+        """Devices of each virtual cluster's promise that others may use, those that they use already among them."""
+        own = {vc: max(0, number - use.borrowed.get(vc, 0)) for vc, number in use.idle.items()}
+        return {vc: min(number, self.devices.get(vc, number)) for vc, number in own.items()}
+
+    def left(self, vc: str, use: LendUse) -> int:
+        """Devices that jobs of a virtual cluster may still use without a guarantee, as far as lending goes.
+
+        First those of its own idle promise that it does not lend anyway; each further one is one less for others.
+        """
+        lendable = self.lendable(use)
+        lent = sum(max(0, number - use.idle.get(of, 0)) for of, number in use.borrowed.items())
+        own = max(0, use.idle.get(vc, 0) - use.borrowed.get(vc, 0)) - lendable.get(vc, 0)
+        return own + max(0, use.unpromised + sum(lendable.values()) - lent)
+
+    def refusal(self, vc: str, devices: int, use: LendUse | None) -> Text | None:
+        """Why a gang may not borrow so many devices now; None if it may, or if no limit is the reason."""
+        if use is None or not self or devices <= (left := self.left(vc, use)):
+            return None
+        if devices > LendLimits().left(vc, use):
+            return None  # there are not so many: the scheduler says what it waits for
+        lendable, free = self.lendable(use), LendLimits().lendable(use)
+        keep = {of: free[of] - number for of, number in sorted(lendable.items()) if free[of] > number and of != vc}
+        return text(
+            "{left} devices may be borrowed now, and this needs {devices}; others are kept free for their virtual "
+            "clusters: {vcs}",
+            left=left, devices=devices,
+            vcs=", ".join(f"{of} {number}" for of, number in keep.items()),
+        )  # fmt: skip
