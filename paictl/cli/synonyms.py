@@ -38,7 +38,6 @@ SYNONYMS = {
     "cluster create": "paictl cluster up",
     "cluster delete": "paictl cluster down",
     "cluster info": "paictl cluster status",
-    "cluster list": "paictl cluster status",
     "cluster logs": "paictl cluster events",
     "cluster show": "paictl cluster view",
     "cluster start": "paictl cluster up",

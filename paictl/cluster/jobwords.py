@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from paictl.cluster.scheduling import JobImpact
-from paictl.cluster.values import ClusterError, ConflictError, JobState, TaskPlace
+from paictl.cluster.values import ClusterError, ConflictError, JobState, NoJobError, TaskPlace
 from paictl.i18n import did_you_mean, text
 from paictl.scheduler.engine import Engine
 from paictl.words import listed
@@ -47,9 +47,9 @@ def meant_job(keys: Sequence[str], key: str) -> str:
     return did_you_mean(name, own[-MOST_COMPARED:]) or "list them with: paictl job list"
 
 
-def no_job(keys: Sequence[str], key: str) -> ClusterError:
+def no_job(keys: Sequence[str], key: str) -> NoJobError:
     """What to raise for a key that no job has."""
-    return ClusterError(text("no job {key!r}", key=key), hint=meant_job(keys, key))
+    return NoJobError(text("no job {key!r}", key=key), hint=meant_job(keys, key))
 
 
 def name_taken(key: str) -> ConflictError:

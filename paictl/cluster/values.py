@@ -22,6 +22,10 @@ class ConflictError(ClusterError):
     """The cluster is not as the request supposes: somebody else was faster, or a name is taken."""
 
 
+class NoJobError(ClusterError):
+    """No job has the key that a request names."""
+
+
 class NotStartedError(ClusterError):
     """What is asked about a task cannot be answered before it has started, which it may yet: ask again later."""
 

@@ -39,14 +39,16 @@ def door_of(pod: Mapping[str, Any]) -> str:
         if near is not None:
             raise PaictlError(text("no door knows the gate {near}; its name is {gate}", near=near, gate=GATE))
         if scheduler != DEFAULT_SCHEDULER:
-            return f"extender (schedulerName {scheduler})"
-        return f"none: it has neither the gate {GATE} nor a schedulerName of its own (a policy may add the gate)"
+            return text("extender (schedulerName {scheduler})", scheduler=scheduler)
+        return text(
+            "none: it has neither the gate {gate} nor a schedulerName of its own (a policy may add the gate)", gate=GATE
+        )
     if pod_limit(pod, ENABLE) > 0:
         raise PaictlError(
             text("it has the gate {gate} and the limit {limit}, which no node offers: remove the limit",
                  gate=GATE, limit=ENABLE)
         )  # fmt: skip
-    return f"gates ({GATE}), then {scheduler}"
+    return text("gates ({gate}), then {scheduler}", gate=GATE, scheduler=scheduler)
 
 
 def run_time_of(pod: Mapping[str, Any]) -> str:
@@ -78,13 +80,13 @@ def devices_of(
     if asking:
         _check_used(pod, asking)
         counts = ", ".join(f"{claim.name}: {sum(one.count for one in claim.requests)}" for claim in asking)
-        return f"claims, which the kubelet enforces ({counts})"
+        return text("claims, which the kubelet enforces ({counts})", counts=counts)
     if unknown:
-        return f"claims ({TEMPLATE} {', '.join(unknown)}: not in the file, so not checked)"
+        return text("claims ({kind} {names}: not in the file, so not checked)", kind=TEMPLATE, names=", ".join(unknown))
     containers = [name for name, variables in _environments(pod) if variables]
     if containers:
-        return f"the environment ({', '.join(containers)}), which the container could overwrite"
-    return "not said: no claim, and no variable with a fieldRef to the annotation " + ISOLATION
+        return text("the environment ({names}), which the container could overwrite", names=", ".join(containers))
+    return text("not said: no claim, and no variable with a fieldRef to the annotation {name}", name=ISOLATION)
 
 
 def _claims(

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
+from pathlib import Path
 
 from paictl.cluster.interface import JobState
+from paictl.errors import ExitCode
 from paictl.frozen import frozen
 from paictl.lab.checks import holds, judge
 from paictl.lab.commandlog import VERB, means
@@ -47,6 +49,8 @@ class CheckResult:
     """A step of which it wants a prediction, and there is none."""
     stopped: tuple[str, ...] = ()
     """Jobs that were stopped, which no step so far asks for."""
+    never_came: tuple[str, ...] = ()
+    """Refused submissions of jobs that the check wants and that are not there; other commands followed."""
     reported: bool = False
     """Whether everything was typed, and a command of its step ended with errors that it reported itself."""
     left_out: tuple[str, ...] = ()
@@ -101,7 +105,7 @@ def _result(session: Session, check: Check, seen: Observation, done: LabProgress
     reported = stuck and any(map(_is_reported, verdict))
     return CheckResult(
         check, CheckStatus.FAILED, verdict, guesses=guesses, strangers=odd, stuck=stuck, left_out=left_out,
-        stopped=stopped, reported=reported,
+        stopped=stopped, never_came=_never_came(seen, check), reported=reported,
     )  # fmt: skip
 
 
@@ -118,6 +122,23 @@ def _stopped(session: Session, seen: Observation, check: Check) -> tuple[str, ..
              if line.startswith("paictl job stop ") for word in line.split()[VERB:]}  # fmt: skip
     stopped = (job.key.partition("~")[2] for job in seen.jobs if job.state is JobState.STOPPED)
     return tuple(name for name in stopped if name in lab.job_names and name not in meant)
+
+
+def _never_came(seen: Observation, check: Check) -> tuple[str, ...]:
+    """The last refused submission of each job that a check wants and that is not there, unless it came last of all."""
+    there = {job.key.partition("~")[2] for job in seen.jobs}
+    wanted = {
+        statement.says["name"]
+        for statement in check.expect
+        if statement.kind == "job" and "absent" not in statement.says
+    }
+    refused = {
+        name: one.line
+        for one in seen.typed[:-1]
+        if one.exit == ExitCode.USAGE and one.line.startswith("paictl job submit ")
+        for name in (wanted - there).intersection(Path(word).stem for word in one.line.split()[VERB:])
+    }
+    return tuple(dict.fromkeys(refused.values()))
 
 
 def _left_out(session: Session, check: Check, done: LabProgress) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from paictl.lab.findings import NOTHING, YES_OR_NO, Mismatch, bounds, exact, num
 from paictl.lab.messages import Message, joined, literal, message
 from paictl.lab.observation import Observation
 from paictl.lab.requests import matching as matching_requests
+from paictl.units import parse_duration
 
 Says = Mapping[str, Any]
 
@@ -110,11 +111,11 @@ def _places(seen: Observation, name: str) -> tuple[list[str], list[int]]:
 
 
 def events(seen: Observation, says: list[Says]) -> Iterator[Mismatch]:
-    """Events in an order."""
-    found = 0
+    """Events in an order, each no sooner after the one before it than it says."""
+    found, before = 0, None
     for event in seen.events:
-        if found < len(says) and _is(seen, event, says[found]):
-            found += 1
+        if found < len(says) and _is(seen, event, says[found]) and _is_late(event, before, says[found]):
+            found, before = found + 1, event
     wanted = joined("join.then", map(_event_text, says))
     if found == len(says):
         yield Mismatch(True, message("events"), "happened", wanted, wanted)
@@ -150,6 +151,13 @@ def _is(seen: Observation, event: Event, says: Says) -> bool:
     )
 
 
+def _is_late(event: Event, before: Event | None, says: Says) -> bool:
+    """Whether so much time lies between an event and the one before it as a manifest says, if it does."""
+    if "later" not in says or before is None:
+        return True
+    return (event.at - before.at).total_seconds() >= parse_duration(says["later"])
+
+
 def _event_text(says: Says) -> Message:
     parts = [message(f"event.{says['what']}")]
     parts += [message(kind, name=says[kind]) for kind in ("job", "node", "service") if kind in says]
@@ -159,6 +167,8 @@ def _event_text(says: Says) -> Message:
         parts.append(message("on-node", name=says["on"]))
     if "detail" in says:
         parts.append(quoted(plain(says["detail"])))
+    if "later" in says:
+        parts.append(message("no-sooner", span=says["later"]))
     return joined("join.words", parts)
 
 

@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl
 
 import orjson
 
-from paictl.cluster.interface import ClusterError, ConflictError, UnreachableError, UnsupportedError
+from paictl.cluster.interface import ClusterError, ConflictError, NoJobError, UnreachableError, UnsupportedError
 from paictl.config.reading.problem import Problem
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
@@ -133,6 +133,8 @@ def answer_to(error: PaictlError) -> ApiError:
             return ApiError(503, "UnavailableError", said, **more)
         case UnsupportedError():
             return ApiError(501, "NotImplementedError", said, **more)
+        case NoJobError():
+            return ApiError(404, "NoJobError", said)
         case ConflictError():
             return ApiError(409, "ConflictError", said, **more)
         case ClusterError():

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -143,6 +144,78 @@ def divided(cluster: Book) -> Book:
     return cluster
 
 
+# --- several people, each by a sign-in of his own: one in the portal, one by REST
+
+
+@pytest.fixture
+def page(cluster: Book) -> Iterator[Page]:
+    """A browser on the dev box."""
+    with browser(cluster.box.lab.network.inside(), "--ignore-certificate-errors") as made:
+        made.size(1280, 900)
+        yield made
+
+
+def password_of(book: Book) -> str:
+    """Of the first administrator: what `apply` has made up."""
+    made = yaml.safe_load((book.box.home / "pai-deploy/cluster-cfg/services-configuration.yaml").read_text())
+    return str(made["rest-server"]["default-pai-admin-password"])
+
+
+def rest(book: Book, method: str, path: str, body: object = None, token: str = "") -> tuple[int, Any]:
+    """Status and answer of a request that a program of somebody sends from the dev box."""
+    words = ["curl", "-sk", "-X", method, "-w", r"\n%{http_code}", f"{portal(book)}/api/v2/{path}"]
+    words += ["-H", "Content-Type: application/json", *(["-H", f"Authorization: Bearer {token}"] if token else [])]
+    text = None if body is None else json.dumps(body)
+    shown = book.box.lab.run([*words, *(["--data", "@-"] if text else [])], text=text, seconds=60).stdout
+    answer, _, status = shown.rpartition("\n")
+    return int(status), json.loads(answer) if answer else None
+
+
+def portal(book: Book) -> str:
+    """Where the master serves it."""
+    return f"https://{book.box.lab.address(1)}:30286"
+
+
+@pytest.mark.skipif(not CHROMIUM, reason="needs Chromium")
+def test_each_of_several_people_submits_by_a_sign_in_of_his_own(divided: Book, page: Page) -> None:
+    """The administrator makes eve in the portal, for vc1, and bob in the terminal, for default."""
+    sign_in(page, portal(divided), "admin", password_of(divided))
+    page.open(f"{portal(divided)}/admin/users")
+    fill(page, name="eve", password=PASSWORD)
+    click(page, "[name='vc.vc1']")()
+    page.follow(click(page, "form.card button.main"))
+    reads(page, "eve")
+    page.follow(click(page, "form[action='/sign-out'] button"))
+    divided.run("user", "add", "bob", "--vc", "default", "--generate-password", "bob.password")
+    password = (divided.box.home / "bob.password").read_text().strip()
+    sign_in(page, portal(divided), "eve", PASSWORD)
+    page.open(f"{portal(divided)}/submit")
+    assert page.run("[...document.querySelectorAll('[name=vc] option')].map(one => one.value)") == ["vc1"]
+    fill(page, name="first", image=BUSYBOX, command="echo hello from $PAI_USER_NAME; sleep 300", cpu="1", memory="64")
+    reads(page, "can run now")
+    page.follow(click(page, "#submit"))
+    login = "authn/basic/login"
+    assert rest(divided, "POST", login, {"username": "bob", "password": PASSWORD})[0] == 400, "that is eve's"
+    status, signed = rest(divided, "POST", login, {"username": "bob", "password": password})
+    assert status == 200
+    job = {**TALK, "name": "second", "taskRoles": {"client": {**CLIENT, "commands": ["sleep 300"]}}}
+    assert rest(divided, "POST", "jobs", job)[0] == 401, "nobody is signed in"
+    other = {**job, "defaults": {"virtualCluster": "vc1"}}
+    assert rest(divided, "POST", "jobs", other, signed["token"])[0] == 403, "vc1 was not granted to bob"
+    assert rest(divided, "POST", "jobs", job, signed["token"])[0] == 202
+    reads(page, "Running")
+    assert places(divided.runs("first")) == ["worker1"]
+    assert places(divided.runs("second")) == ["worker2"]
+    assert "hello from eve" in divided.run("job", "logs", "eve~first")
+    assert rest(divided, "PUT", "jobs/eve~first/executionType", {"value": "STOP"}, signed["token"])[0] == 403
+    page.open(f"{portal(divided)}/jobs")
+    reads(page, "first")
+    assert "second" not in page.run("document.body.innerText"), "a user sees own jobs only"
+    assert page.complaints == []
+    assert rest(divided, "PUT", "jobs/bob~second/executionType", {"value": "STOP"}, signed["token"])[0] == 202
+    divided.stop("eve~first", "bob~second")
+
+
 def test_priority_decides_within_a_virtual_cluster(divided: Book) -> None:
     first = divided.job(1)
     old = divided.runs(first)
@@ -211,6 +284,10 @@ def test_without_gang_each_task_starts_when_it_can(united: Book) -> None:
 # --- what is in a container
 
 
+CLIENT = {
+    "instances": 1, "dockerImage": "box", "completion": {"minSucceededInstances": -1},
+    "resourcePerInstance": {"cpu": 1, "memoryMB": 64, "gpu": 1},
+}  # fmt: skip
 TALK = {
     "protocolVersion": 2, "name": "talk", "type": "job",
     "prerequisites": [{"name": "box", "type": "dockerimage", "uri": BUSYBOX}],
@@ -222,8 +299,7 @@ TALK = {
                          'httpd -p "$PAI_CONTAINER_HOST_PORT" -h /tmp', "sleep 300"],
         },
         "client": {
-            "instances": 1, "dockerImage": "box", "completion": {"minSucceededInstances": -1},
-            "resourcePerInstance": {"cpu": 1, "memoryMB": 64, "gpu": 1},
+            **CLIENT,
             "commands": [
                 "echo task $PAI_TASK_INDEX of $PAI_CURRENT_TASK_ROLE_NAME",
                 'until wget -q -O - "http://$PAI_HOST_IP_server_0:$PAI_PORT_LIST_server_0_http/page"; do sleep 1; done',
@@ -281,42 +357,7 @@ def test_what_is_handed_to_a_command_in_a_container_ends(talk: Book) -> None:
     talk.stop("talk")
 
 
-# --- the portal, and the ports' contract
-
-
-@pytest.fixture
-def page(cluster: Book) -> Iterator[Page]:
-    """A browser on the dev box."""
-    with browser(cluster.box.lab.network.inside(), "--ignore-certificate-errors") as made:
-        made.size(1280, 900)
-        yield made
-
-
-def password_of(book: Book) -> str:
-    """Of the first administrator: what `apply` has made up."""
-    made = yaml.safe_load((book.box.home / "pai-deploy/cluster-cfg/services-configuration.yaml").read_text())
-    return str(made["rest-server"]["default-pai-admin-password"])
-
-
-@pytest.mark.skipif(not CHROMIUM, reason="needs Chromium")
-def test_the_portal_takes_an_administrator_a_user_and_a_job(united: Book, page: Page) -> None:
-    address = f"https://{united.box.lab.address(1)}:30286"
-    sign_in(page, address, "admin", password_of(united))
-    page.open(f"{address}/admin/users")
-    fill(page, name="eve", password=PASSWORD)
-    click(page, "[name='vc.default']")()
-    page.follow(click(page, "form.card button.main"))
-    reads(page, "eve")
-    page.follow(click(page, "form[action='/sign-out'] button"))
-    sign_in(page, address, "eve", PASSWORD)
-    page.open(f"{address}/submit")
-    fill(page, name="first", image=BUSYBOX, command="echo hello from $PAI_USER_NAME; sleep 300", cpu="1", memory="64")
-    reads(page, "can run now")
-    page.follow(click(page, "#submit"))
-    reads(page, "Running")
-    assert places(united.runs("first")) != ["-"]
-    assert page.complaints == []
-    united.stop("eve~first")
+# --- the ports' contract
 
 
 def test_the_contract_of_a_cluster_holds(united: Book) -> None:

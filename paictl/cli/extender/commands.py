@@ -184,6 +184,9 @@ def _certificates(choices: Choices) -> CertificateSet | None:
     return found
 
 
+_YES_NO = {True: "yes", False: "no"}
+
+
 @app.command(
     "explain-pod",
     epilog="""
@@ -232,15 +235,16 @@ def explain_pod(
             said |= ways_of(pod, name, found, owners)
         except PaictlError as error:
             good = False
-            rows.append({"pod": name, "read": "no", "why": str(error.message)})
+            rows.append({"pod": name, "read": "no", "why": error.message})
             continue
         rows.append({"pod": name, "read": "yes", **said})
     if output is Output.TABLE:
         for row in rows:
-            console.write(f"pod {row['pod']}" + ("" if row["read"] == "yes" else f": {row['why']}"))
+            console.write(f"pod {row['pod']}" + ("" if row["read"] == "yes" else f": {console.said(row['why'])}"))
             for key, value in row.items():
                 if key not in ("pod", "read", "why"):
-                    console.write(f"  {key}: {value}")
+                    told = _YES_NO[value] if isinstance(value, bool) else value
+                    console.write(f"  {console.said(key)}: {console.said(told)}")
     else:
         console.write_data(rows, output)
     if not good:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from paictl.config.reading.source import Source
+from paictl.config.reading.yamltree import IssueKind, ReadIssue, parse_yaml
 from paictl.doors.asking import TEMPLATE, devices_of, door_of, run_time_of
 from paictl.doors.owners import gang_of, label_for, owner_of, stands_for_pods
 from paictl.errors import PaictlError
+from paictl.i18n import text
 
 if TYPE_CHECKING:
     from paictl.cluster.pods.labels import Reading, Rules
@@ -27,16 +32,12 @@ def pods_of(file: str) -> tuple[list[Json], list[Json]]:
     """
     where = "(stdin)" if file == "-" else file
     try:
-        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
-        documents = [one for one in yaml.safe_load_all(text) if one is not None]
+        content = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise PaictlError(
-            f"cannot be read: {getattr(error, 'strerror', None) or 'it is not text'}", where=where
-        ) from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise PaictlError(f"not YAML: {' '.join(str(error).split())[:200]}", where=where) from None
+        reason = getattr(error, "strerror", None) or text("it is not text")
+        raise PaictlError(text("cannot be read: {reason}", reason=reason), where=where) from None
     found: list[Any] = []
-    for one in documents:
+    for one in _documents(content, where):
         items = one.get("items") if isinstance(one, dict) else None
         found += items if isinstance(items, list) else [one]
     pods: list[Json] = []
@@ -47,12 +48,67 @@ def pods_of(file: str) -> tuple[list[Json], list[Json]]:
             (pods if kind == "Pod" else owners).append(one)
         else:
             raise PaictlError(
-                f"expected pods, found {kind or 'something else'}", where=where,
+                text("expected pods, found {kind}", kind=kind or text("something else")), where=where,
                 hint="give the pods as they are in the cluster: kubectl get pods -o yaml",
             )  # fmt: skip
     if not pods:
         raise PaictlError("it contains no pod", where=where)
+    for pod in pods:
+        _check_texts(pod["metadata"], where)
     return pods, owners
+
+
+_BETWEEN = re.compile(r"^---(?=\s|$)", re.MULTILINE)
+
+
+def _documents(content: str, where: str) -> list[Any]:
+    """The documents of a YAML text; raises `PaictlError` with line and column for what kubectl would not take either.
+
+    A key that stands twice is such a mistake: most likely the line --- between two objects is missing.
+    """
+    starts = [0, *(match.start() for match in _BETWEEN.finditer(content)), len(content)]
+    for start, end in pairwise(starts):
+        above = "\n" * content.count("\n", 0, start)  # so that lines are counted from the beginning of the file
+        tree = parse_yaml(Source(where, above + content[start:end]))
+        for issue in tree.issues:
+            if issue.kind in _REFUSED:
+                raise _refused(issue)
+    try:
+        return [one for one in yaml.safe_load_all(content) if one is not None]
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise PaictlError(f"not YAML: {' '.join(str(error).split())[:200]}", where=where) from None
+
+
+_REFUSED = (IssueKind.SYNTAX, IssueKind.TAB, IssueKind.DUPLICATE_KEY)
+
+
+def _refused(issue: ReadIssue) -> PaictlError:
+    """The error for what keeps a file from being read."""
+    line, column = issue.at.source.position(issue.at.start)
+    where = f"{issue.at.source.path}:{line}:{column}"
+    if issue.kind is IssueKind.TAB:
+        return PaictlError(text("a tab indents this line"), where=where, hint=text("replace the tab by spaces"))
+    if issue.kind is IssueKind.DUPLICATE_KEY and issue.other is not None:
+        first = issue.other.source.position(issue.other.start)[0]
+        return PaictlError(
+            text("the key {key} is given twice, first in line {line}", key=issue.detail, line=first), where=where,
+            hint=text("remove one, or write --- on a line of its own between two objects"),
+        )  # fmt: skip
+    return PaictlError(text("not YAML: {reason}", reason=issue.detail), where=where, hint=issue.hint)
+
+
+def _check_texts(about: Json, where: str) -> None:
+    """Raise `PaictlError` for a label or annotation that is no string: the API server refuses such a pod."""
+    for field in ("labels", "annotations"):
+        values = about.get(field)
+        for key, value in values.items() if isinstance(values, dict) else ():
+            if not isinstance(value, str):
+                shown = str(value).lower() if isinstance(value, bool | int) else "…"
+                raise PaictlError(
+                    text("metadata.{field}: the value of {key} is not a string, and Kubernetes takes only strings",
+                         field=field, key=key),
+                    where=where, hint=text("put it in quotes: {key}: {value}", key=key, value=f'"{shown}"'),
+                )  # fmt: skip
 
 
 def counted(pod: Json, found: Reading, owners: list[Json], rules: Rules) -> Json:
@@ -86,12 +142,14 @@ def reading_data(found: Reading) -> Json:
     return {
         "read from": found.source,
         "virtual cluster": request.vc,
-        "priority": f"{request.priority} ({'guaranteed' if request.guaranteed else 'opportunistic'})",
-        "leaf cells": f"{request.leaf_number} ({found.leaves_from})",
-        "group": f"{request.group} ({found.group_from})",
-        "members": f"{members} (pods x leaf cells)",
+        "priority": text("{priority} (guaranteed)", priority=request.priority)
+        if request.guaranteed
+        else text("{priority} (opportunistic)", priority=request.priority),
+        "leaf cells": text("{value} ({source})", value=request.leaf_number, source=text(found.leaves_from)),
+        "group": text("{value} ({source})", value=request.group, source=text(found.group_from)),
+        "members": text("{members} (pods x leaf cells)", members=members),
         "leaf cell type": request.leaf_type or "any",
-        "pinned cell": request.pinned_id or "none",
+        "pinned cell": request.pinned_id or "not pinned",
         "lazy preemption": request.lazy_preemption,
         "ignores suggested nodes": request.ignore_suggested,
     }

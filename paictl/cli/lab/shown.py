@@ -74,9 +74,10 @@ def ways_on(result: CheckResult, session: Session, lang: str) -> list[str]:
     said += [say("perhaps", lang, text=guess.of(lang).strip()) for guess in result.guesses]
     said += [say("stranger", lang, job=name) for name in result.strangers]
     said += [say("stopped-job", lang, job=name) for name in result.stopped]
+    number = session.lab.step_ids.index(result.check.after) + 1
+    said += [say("never-came", lang, command=line, step=number) for line in result.never_came]
     if result.stuck and result.left_out:
         said.append(say("left-out", lang, steps=", ".join(result.left_out)))
-    number = session.lab.step_ids.index(result.check.after) + 1
     own = session.workspace.site is None
     if result.reported and not result.left_out:
         said.append(say("errors-reported", lang))

@@ -9,6 +9,7 @@ from typing import Any, Final
 from paictl.cluster.devices.slices import OfferedDevice
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
+from paictl.i18n import text
 from paictl.remote.kube.client import Json
 
 FINALIZER: Final = "resource.kubernetes.io/delete-protection"
@@ -159,7 +160,10 @@ def check_requests(claims: Sequence[ResourceClaim], pod_uid: str, number: int, c
             raise ClaimError(f"claim {claim.key} asks for more than {MOST} devices; use several claims")
     asked = sum(request.count for claim in mine for request in claim.requests)
     if asked != number:
-        raise ClaimError(f"the pod asks for {number} leaf cells, but its claims for {asked} devices; make them equal")
+        raise ClaimError(
+            text("the pod asks for {number} leaf cells, but its claims for {devices} devices; make them equal",
+                 number=number, devices=asked)
+        )  # fmt: skip
 
 
 def assign(

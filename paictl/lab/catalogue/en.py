@@ -44,6 +44,7 @@ TEXTS: Final[Mapping[str, str]] = {
     "one-block": "within one block of {size}",
     "on-nodes": "{devices} on {nodes}",
     "on-node": "on {name}",
+    "no-sooner": "at least {span} later",
     "at-least": "at least {least}",
     "at-most": "at most {most}",
     "between": "at least {least} and at most {most}",
@@ -225,6 +226,10 @@ TEXTS: Final[Mapping[str, str]] = {
     "handed-in": "handed in; labs: {labs}, checks passed: {passed} of {checks}",
     "taken-old": "the job of before keeps its name: give the new one another, with --name NAME",
     "taken-name": "this step submits it under another name: {command}",
+    "never-came": (
+        "{command} was refused, and what you typed after it ran without that job. Correct it and type it again; if the "
+        "order matters, go back first: paictl lab reset --step {step}"
+    ),
     "stopped-job": "{job} was stopped, and no step so far asks for that: the lab may still need it",
     "errors-reported": "the command reported what is wrong: correct that, then type it again",
     "visited-portal": "{user} has signed in at the portal and submitted {file} there",

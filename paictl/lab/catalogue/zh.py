@@ -44,6 +44,7 @@ TEXTS: Final[Mapping[str, str]] = {
     "one-block": "在一个大小为 {size} 的对齐块内",
     "on-nodes": "{devices}，位于 {nodes}",
     "on-node": "于 {name}",
+    "no-sooner": "至少 {span} 之后",
     "at-least": "至少 {least}",
     "at-most": "至多 {most}",
     "between": "至少 {least}，至多 {most}",
@@ -222,6 +223,10 @@ TEXTS: Final[Mapping[str, str]] = {
     "handed-in": "已提交：{labs} 个实验，{checks} 项检查中通过 {passed} 项",
     "taken-old": "先前的作业保留它的名称：用 --name NAME 给新作业另取一个名称",
     "taken-name": "这一步要用另一个名称提交：{command}",
+    "never-came": (
+        "{command} 被拒绝了，之后的命令是在没有这个作业的情况下运行的。请改正后重新输入；如果先后顺序有关系，"
+        "先返回：paictl lab reset --step {step}"
+    ),
     "stopped-job": "{job} 被停止了，而到目前为止没有哪一步要求停止它：后面可能还需要它",
     "errors-reported": "命令已经指出了问题：改正后再输入一次",
     "visited-portal": "{user} 已登录门户，并在那里提交了 {file}",

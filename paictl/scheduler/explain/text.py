@@ -38,9 +38,11 @@ FULL: Final = Names()
 
 def tried_text(number: int, view: ViewReport) -> Text:
     """Where was looked, and why that was in vain."""
+    chain, pin = view.view.removeprefix("chain "), view.view.removeprefix("pinned cell ")
+    place = text("chain {name}", name=chain) if chain != view.view else text("pinned cell {name}", name=pin)
     where = (
-        text("{view} of VC {vc}", view=view.view, vc=view.vc)
-        if view.vc else text("{view}, regardless of the virtual cluster", view=view.view)
+        text("{view} of VC {vc}", view=place, vc=view.vc)
+        if view.vc else text("{view}, regardless of the virtual cluster", view=place)
     )  # fmt: skip
     return text("{number}. Tried {where}: {why}.", number=number, where=where, why=_failure(view.failure))
 

@@ -7,12 +7,9 @@ from typing import Any, Final
 import yaml
 
 from paictl.cluster.interface import (
-    ClusterError,
     ConflictError,
     JobRequest,
     JobView,
-    UnreachableError,
-    UnsupportedError,
 )
 from paictl.cluster.jobpages import JobOrder, JobQuery, KeepsJobData, page_of
 from paictl.i18n import text
@@ -104,13 +101,8 @@ def key_of(call: Call) -> str:
 
 
 def found_job(call: Call) -> JobView:
-    """The job that the path names. Raises `ApiError` if there is none."""
-    try:
-        return call.cluster.job(key_of(call))
-    except (UnreachableError, UnsupportedError):
-        raise
-    except ClusterError as error:
-        raise ApiError(404, "NoJobError", error.message) from None
+    """The job that the path names. Raises `NoJobError` if there is none."""
+    return call.cluster.job(key_of(call))
 
 
 def job(call: Call) -> Answer:

@@ -7,6 +7,7 @@ from typing import Any, Final
 from paictl.cluster.interface import Cluster, JobState, JobView, Port
 from paictl.cluster.jobpages import JobOrder, JobQuery, page_of
 from paictl.cluster.picture import Picture
+from paictl.i18n import text
 from paictl.scheduler.groups import Hold
 from paictl.server.calls import Answer, Call
 from paictl.server.portal.rendering import fragment, page, path_of, prepare
@@ -92,5 +93,8 @@ def _why(call: Call, job: JobView) -> list[str]:
     if Port.SCHEDULING in call.cluster.lacks:
         return []
     found = explained(call, job, pictured=False)
-    tried = () if found.words is None else (found.words.asks, *(view.tried for view in found.words.views[:2]))
-    return [*found.said, *tried]
+    if found.words is None:
+        return [*found.said]
+    tried = [view.tried.values for view in found.words.views[:2]]
+    where = [text("Tried {where}: {why}.", where=values["where"], why=values["why"]) for values in tried]
+    return [*found.said, found.words.asks, *where]

@@ -13,7 +13,7 @@ from typing import Any, Final
 import yaml
 
 from paictl.cluster.interface import ConflictError, JobRequest, Port
-from paictl.cluster.jobpages import KeepsJobData
+from paictl.cluster.jobpages import JobQuery, KeepsJobData, page_of
 from paictl.config.reading.problem import Problem
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
@@ -128,7 +128,9 @@ def checked(call: Call, written: str) -> Checked:
     found = Checked()
     try:
         request = _request(call, written, found)
-        if Port.SCHEDULING not in call.cluster.lacks:
+        if _is_taken(call, request.user, str(request.data["name"])):
+            found.refusal, found.status = _TAKEN, 409
+        elif Port.SCHEDULING not in call.cluster.lacks:
             found.forecast = explaining.lines(Tenants(call).explanation(call.cluster.foresee(request)))
     except RefusedFilesError as error:
         found.findings = list(error.report.problems)
@@ -136,6 +138,15 @@ def checked(call: Call, written: str) -> Checked:
         found.refusal = str(error) if isinstance(error, PaictlError) else error.message
         found.status = (answer_to(error) if isinstance(error, PaictlError) else error).status
     return found
+
+
+_TAKEN: Final = text("you already have a job of this name: choose another name")
+
+
+def _is_taken(call: Call, user: str, name: str) -> bool:
+    """Whether a job of the user has this name, as far as a quick look tells; to submit it tells for certain."""
+    named = page_of(call.cluster, JobQuery(frozenset({user}), keyword=name, limit=50)).jobs
+    return f"{user}~{name}" in {job.key for job in named}
 
 
 def _request(call: Call, written: str, found: Checked) -> JobRequest:
@@ -212,7 +223,7 @@ def written(call: Call) -> Answer:
                 call.cluster.stop_job(old)
             return redirect(path_of(new))
         except ConflictError:
-            found.refusal, status = text("you already have a job of this name: choose another name"), 409
+            found.refusal, status = _TAKEN, 409
         except PaictlError as error:
             found.refusal, status = error.message, answer_to(error).status
     return _page(call, made, typed, found, status=status, replaces=old if _may_stop(call, old) else "")

@@ -17,6 +17,19 @@ def test_a_cluster_that_was_taken_down_leads_to_reset(paictl: Paictl, in_shell: 
     assert (in_shell / "files" / "job-2.yaml").is_file()
 
 
+def test_a_refused_submission_is_remembered_when_others_followed(paictl: Paictl, in_shell: Path) -> None:
+    told = "paictl job submit job-2.yaml --vc nosuch was refused, and what you typed after it ran without that job"
+    assert paictl("job", "submit", "job-2.yaml", "--vc", "nosuch").code == 2
+    assert told not in paictl("lab", "verify").err, "it came last, and is quoted as such"
+    assert paictl("cluster", "tick", "1m").code == 0
+    done = paictl("lab", "verify")
+    assert told in done.out + done.err
+    assert "paictl lab reset --step 1" in done.out + done.err
+    assert paictl("job", "submit", "job-2.yaml").code == 0
+    done = paictl("lab", "verify")
+    assert told not in done.out + done.err
+
+
 def test_damaged_files_are_named_and_spoil_no_command(paictl: Paictl, in_shell: Path) -> None:
     progress = in_shell.parent / "progress.json"
     for content, said in (("{", "is damaged"), ('{"version": 7}', "another version of paictl (file version 7)")):

@@ -105,3 +105,40 @@ def test_a_claim_that_no_container_has_is_named(tmp_path: Path, capsys: pytest.C
     code, out = explained(found, tmp_path, capsys)
     assert "no container has claim cells: add it to resources.claims" in out
     assert code == NEGATIVE
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "where", "said"),
+    [
+        (CLAIMED, 'leaf-cells: "2"', "leaf-cells: 2", "", 'put it in quotes: paictl.io/leaf-cells: "2"'),
+        (CLAIMED, "\n---", "", ":14:1", "the key apiVersion is given twice, first in line 2"),
+        (CLAIMED, "kind: Pod", "kind Pod", ":16:1", "a colon is missing after 'kind'"),
+        (GATED, "  schedulingGates:", "   schedulingGates:", ":10:4", "indented deeper than its own list in line 11"),
+        (GATED, "  labels:", "\tlabels:", ":6:1", "a tab indents this line"),
+    ],
+)
+def test_a_file_that_kubectl_would_refuse_is_refused_with_its_place(
+    name: str, old: str, new: str, where: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (LAB / name).read_text(encoding="utf-8")
+    assert text.count(old) == 1
+    file = tmp_path / name
+    file.write_text(text.replace(old, new))
+    assert run(["extender", "explain-pod", str(file)]) == 2
+    shown = capsys.readouterr().err
+    assert f"{name}{where}: " in shown
+    assert said in shown
+
+
+def test_in_chinese_nothing_but_names_stays_english(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PAICTL_LANG", "zh")
+    code, out = explained(changed(CLAIMED, TEMPLATE, COUNT, 2), tmp_path, capsys)
+    assert code == OK
+    assert "入口: 调度门（paictl.io/cells），然后由 default-scheduler 调度" in out
+    assert "惰性抢占: 否" in out
+    assert not [line for line in out.splitlines()[1:] if line.lstrip()[:1].isascii()]
+    code, out = explained(documents(GATED) | {}, tmp_path, capsys)
+    assert code == NEGATIVE
+    assert "请删除该 limit" in out
