@@ -395,6 +395,59 @@ def exec_(
 
 
 @app.command(
+    "run",
+    epilog="""
+    paictl job run --interactive pytorch/pytorch:2.4.0-cuda12.1-cudnn9-runtime --gpu 1
+    paictl job run --interactive ubuntu:24.04 --gpu 0 --cpu 8 --memory 16384 --idle-timeout 30m
+    paictl job run --interactive python:3.12 -- python3
+""",
+)
+def run(
+    image: Annotated[str, typer.Argument(metavar="IMAGE", help="Image of the session.")],
+    command: Annotated[
+        list[str] | None, typer.Argument(metavar="-- COMMAND...", help="A command instead of a shell.")
+    ] = None,
+    *,
+    interactive: Annotated[
+        bool, typer.Option("--interactive", "-i", help="A session with a shell, which ends with it.")
+    ] = False,
+    gpu: Annotated[int, typer.Option("--gpu", min=0, help="Devices.")] = 1,
+    cpu: Annotated[int, typer.Option("--cpu", min=0, help="CPUs.")] = 4,
+    memory: Annotated[int, typer.Option("--memory", min=0, metavar="MIB", help="Memory in MiB.")] = 8192,
+    sku: Annotated[str | None, typer.Option("--sku", help="SKU type, if not any.")] = None,
+    vc: Annotated[str | None, typer.Option("--vc", autocompletion=names.vcs, help="Virtual cluster.")] = None,
+    priority: Annotated[
+        str | None, typer.Option("--priority", autocompletion=names.priorities, help="oppo, test, prod or crit.")
+    ] = None,
+    name: Annotated[str | None, typer.Option("--name", help="Name of the job (default: session-N).")] = None,
+    idle_timeout: Annotated[
+        str, typer.Option("--idle-timeout", metavar="SPAN", help="End the session after so long without a shell.")
+    ] = "1h",
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the session when the shell ends.")] = False,
+    timeout: Annotated[
+        float, typer.Option("--timeout", min=0, metavar="SECONDS", help="How long to wait for the session to start.")
+    ] = 600,
+    user: UserOption = None,
+    state: StateOption = None,
+) -> None:
+    """Run a session: a task with a shell in it, which gives its devices back when the shell ends."""
+    from paictl.cli import sessions  # late: only this command needs it
+
+    if not interactive:
+        raise PaictlError(
+            text("paictl job run needs --interactive"), hint=text("for a job from a file: paictl job submit FILE")
+        )
+    cluster = open_cluster(state)
+    wish = sessions.wish(image, gpu, cpu, memory, idle_timeout, sku)
+    code = sessions.run(
+        cluster, user or _me(), wish, tuple(command or ()), name=name, vc=vc, priority=priority, keep=keep,
+        timeout=timeout,
+    )  # fmt: skip
+    if code:
+        raise typer.Exit(code)
+
+
+@app.command(
     epilog="""
     paictl job ssh train --task worker:0
     paictl job ssh train -i ~/.ssh/id_lab -- nvidia-smi
@@ -420,6 +473,39 @@ def ssh(
     code = jobstreams.sign_in(cluster, found, task, command or (), identity=identity, only_print=only_print)
     if code:
         raise typer.Exit(code)
+
+
+@app.command(
+    "open",
+    epilog="""
+    paictl job open train
+    paictl job open train --task worker:0 --port tensorboard --browser
+    paictl job open train --port 8888 --listen 0
+""",
+)
+def open_(
+    job: JobName,
+    task: TaskOption = None,
+    port: Annotated[
+        str | None,
+        typer.Option("--port", metavar="PORT", help="Port of the task: a label of the job, tensorboard, or a number."),
+    ] = None,
+    listen: Annotated[
+        int | None,
+        typer.Option("--listen", min=0, max=65535, metavar="PORT", help="Port of this machine, 0 for any free one."),
+    ] = None,
+    browser: Annotated[bool, typer.Option("--browser", help="Open it in the browser.")] = False,
+    timeout: Annotated[
+        float, typer.Option("--timeout", min=0, metavar="SECONDS", help="How long to wait for the task to start.")
+    ] = 0,
+    state: StateOption = None,
+) -> None:
+    """Reach a port of a running task from this machine: TensorBoard, a notebook, anything that listens.
+
+    The port is open to this machine only, until Ctrl-C.
+    """
+    jobstreams, cluster, found = _streams(state, job)
+    jobstreams.open_port(cluster, found.key, task, port, listen=listen, browser=browser, timeout=timeout)
 
 
 @app.command(

@@ -31,6 +31,7 @@ from paictl.workload.fields import Fields, JobError, steps_of
 from paictl.workload.job import Restart
 from paictl.workload.mounts import mounts_of
 from paictl.workload.plugins import CMD, GIT, KNOWN, PLUGINS, SSH
+from paictl.workload.ports import tensorboard_of
 from paictl.workload.ssh import ssh_of
 
 
@@ -111,7 +112,6 @@ def misspelt_extra(document: Document) -> Findings:
 
 
 _INSTEAD_OF_PLUGIN: Final = {
-    "tensorboard": "start TensorBoard in commands, on a port of resourcePerInstance.ports",
     "image_checker": "remove it; paictl job show says when an image cannot be pulled",
     GIT: "run git clone in commands",
 }
@@ -140,8 +140,8 @@ def without_effect(document: Document) -> Findings:
     """A field of the job has no effect on a cluster of paictl.
 
     Why: jobs written for OpenPAI name things that its runtime and its other services do there and nothing does here.
-    The job is submitted and runs without them: no TensorBoard, no mail.
-    The plugins `cmd`, `ssh` and `teamwise_storage` work, and `storages`.
+    The job is submitted and runs without them: no mail, no clone of a repository.
+    The plugins `cmd`, `ssh`, `teamwise_storage` and `tensorboard` work, and `storages`.
 
     Fails with::
 
@@ -276,6 +276,48 @@ def ssh_access(document: Document) -> Findings:
         ssh_of(Fields(data, ""))
     except JobError as error:
         if ".parameters" in error.path or "twice" in error.message:
+            yield Finding(nearest_node(job_of(document).top, steps_of(error.path)), error.message, error.hint)
+
+
+@rule("JOB634", "tensorboard-parameters", ERROR)
+def tensorboard_parameters(document: Document) -> Findings:
+    """The plugin `tensorboard` cannot be started as the job says.
+
+    Why: the job is refused. Parameters are `logdir`, a folder or several by name, and `port` (6006), which no label of
+    `resourcePerInstance.ports` may have.
+
+    Passes::
+
+        # job.yaml
+        protocolVersion: 2
+        name: mnist
+        type: job
+        prerequisites:
+        - {name: image, type: dockerimage, uri: openpai/standard:python_3.6-pytorch_1.2.0-gpu}
+        taskRoles:
+          train:
+            dockerImage: image
+            resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
+            commands: [python3 train.py]
+        extras:
+          com.microsoft.pai.runtimeplugin:
+          - plugin: tensorboard
+            parameters: {port: 6006, logdir: {logs: /mnt/tensorboard}}
+
+    Fails with::
+
+        # job.yaml
+        -    parameters: {port: 6006, logdir: {logs: /mnt/tensorboard}}
+        +    parameters: {port: 70000, logdir: {logs: /mnt/tensorboard}}
+    """
+    # The first parameter of tensorboard that cannot be read.
+    data = document.data
+    if not isinstance(data, dict) or not isinstance(data.get("extras"), dict):
+        return
+    try:
+        tensorboard_of(Fields(data, ""))
+    except JobError as error:
+        if f"'{PLUGINS}'" in error.path and (".parameters" in error.path or "twice" in error.message):
             yield Finding(nearest_node(job_of(document).top, steps_of(error.path)), error.message, error.hint)
 
 
