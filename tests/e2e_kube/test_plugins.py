@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from email.message import Message
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -214,7 +215,7 @@ def test_a_session_has_a_shell_and_gives_its_devices_back(
     cluster: Cluster, rig: JobRig, capfd: pytest.CaptureFixture[str]
 ) -> None:
     spec = sessions.wish("ubuntu:24.04", 1, 1, 512, "30m", None)
-    wishes = {"name": None, "vc": "A", "priority": None, "timeout": 60.0}
+    wishes: dict[str, Any] = {"name": None, "vc": "A", "priority": None, "timeout": 60.0}
     words = ("sh", "-c", 'test -f /tmp/.pai-shells/$$ && echo "idle after $TMOUT"; exit 7')
     assert sessions.run(cluster, "ann", spec, words, keep=False, **wishes) == 7
     out, err = capfd.readouterr()
