@@ -84,6 +84,8 @@ def submit(
         wishes = SubmitOptions(vc, priority, duration, name, repeat)
         done = operate.submit(_taking(state), paths, user or _me(), wishes)
     warn(done.warnings, "paictl config validate FILE")
+    for said_no in done.unchecked:
+        console.warning(said_no)
     for remark in operate.remarks(open_cluster(state), done.jobs):
         console.warning(remark)
     if output is not Output.TABLE:
