@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import os
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -212,8 +213,10 @@ def _sent(method: str, address: str, body: str, rows: Mapping[str, str]) -> Repl
 
 
 def test_a_session_has_a_shell_and_gives_its_devices_back(
-    cluster: Cluster, rig: JobRig, capfd: pytest.CaptureFixture[str]
+    cluster: Cluster, rig: JobRig, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    reading, typing = os.pipe()  # nobody types anything
+    monkeypatch.setattr("sys.stdin", os.fdopen(reading))
     spec = sessions.wish("ubuntu:24.04", 1, 1, 512, "30m", None)
     wishes: dict[str, Any] = {"name": None, "vc": "A", "priority": None, "timeout": 60.0}
     words = ("sh", "-c", 'test -f /tmp/.pai-shells/$$ && echo "idle after $TMOUT"; exit 7')
@@ -228,3 +231,4 @@ def test_a_session_has_a_shell_and_gives_its_devices_back(
     with pytest.raises(JobError, match="no virtual cluster"):
         sessions.run(cluster, "ann", spec, (), keep=False, **{**wishes, "vc": "C"})
     assert len(rig.jobs()) == 2
+    os.close(typing)

@@ -321,13 +321,14 @@ def tensorboard_parameters(document: Document) -> Findings:
             yield Finding(nearest_node(job_of(document).top, steps_of(error.path)), error.message, error.hint)
 
 
-@rule("JOB635", "image-checker", INFO)
+@rule("JOB635", "image-checker", ERROR)
 def image_checker(document: Document) -> Findings:
-    """The plugin `image_checker` checks the images of a job only when it is submitted by the command line.
+    """The plugin `image_checker` has a parameter that it does not know, or an address that is none.
 
-    Why: `paictl job submit` asks the registries before it submits the job. The portal and the REST API do not, because
-    they would send requests into the cluster's network wherever a job file says. There, `paictl job show` says when
-    an image cannot be pulled.
+    Why: the job is refused. Its one parameter is `docker_registry_service_url`, where the registry answers if that is
+    not at the host that the image names. A note says that `paictl job submit` asks the registries, and not the portal
+    or the REST API: a job file could make them send requests anywhere in the cluster's network. There, `paictl job
+    show` says when an image cannot be pulled.
 
     Passes::
 
@@ -349,47 +350,15 @@ def image_checker(document: Document) -> Findings:
 
         # job.yaml
         -  com.microsoft.pai.runtimeplugin: [{plugin: cmd}]
-        +  com.microsoft.pai.runtimeplugin: [{plugin: image_checker}]
+        +  com.microsoft.pai.runtimeplugin:
+        +  - {plugin: image_checker, parameters: {docker_registry_service_url: registry.lab}}
     """
-    # Every use of image_checker.
+    # The first parameter of image_checker that cannot be read; a note where the plugin stands.
     for plugin in job_of(document).top.mapping("extras").sequence(PLUGINS).mappings():
         name = plugin.text("plugin")
         if name is not None and name.text == IMAGE_CHECKER:
-            yield Finding(name, "the images are checked by paictl job submit, not by the portal or the REST API")
-
-
-@rule("JOB636", "image-checker-parameters", ERROR)
-def image_checker_parameters(document: Document) -> Findings:
-    """The plugin `image_checker` has a parameter that it does not know, or an address that is none.
-
-    Why: the job is refused. Its one parameter is `docker_registry_service_url`, where the registry answers if that is
-    not at the host that the image names.
-
-    Passes::
-
-        # job.yaml
-        protocolVersion: 2
-        name: mnist
-        type: job
-        prerequisites:
-        - {name: image, type: dockerimage, uri: openpai/standard:python_3.6-pytorch_1.2.0-gpu}
-        taskRoles:
-          train:
-            dockerImage: image
-            resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
-            commands: [python3 train.py]
-        extras:
-          com.microsoft.pai.runtimeplugin:
-          - plugin: image_checker
-            parameters: {docker_registry_service_url: "https://registry.lab"}
-
-    Fails with::
-
-        # job.yaml
-        -    parameters: {docker_registry_service_url: "https://registry.lab"}
-        +    parameters: {docker_registry_service_url: registry.lab}
-    """
-    # The first parameter of image_checker that cannot be read.
+            said = "the images are checked by paictl job submit, not by the portal or the REST API"
+            yield Finding(name, said, severity=INFO)
     data = document.data
     if not isinstance(data, dict) or not isinstance(data.get("extras"), dict):
         return
