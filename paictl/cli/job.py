@@ -27,6 +27,7 @@ from paictl.cli.command import App
 from paictl.cli.console import Output, said, spoken, write, write_data, write_table
 from paictl.cli.options import WatchTimeout
 from paictl.cli.settings import settings
+from paictl.cluster.attempts import JobAttempt, attempts_of
 from paictl.cluster.interface import Cluster, HandClock, Jobs, JobState, JobView, MemberRepair
 from paictl.errors import ExitCode, PaictlError
 from paictl.i18n import counted, did_you_mean, text
@@ -205,11 +206,12 @@ def job_data(job: JobView) -> dict[str, Any]:
 
 @app.command(epilog="paictl job show train")
 def show(job: JobName, output: OutputOption = Output.TABLE, state: StateOption = None) -> None:
-    """Show one job with its tasks: where they run, on which devices."""
+    """Show one job with its tasks: where they run, on which devices; and how its attempts ended, if it was retried."""
     cluster = open_cluster(state)
     found = _find(cluster, job)
+    attempts = attempts_of(found, cluster.events(f"job/{found.key}"))
     if output is not Output.TABLE:
-        write_data(job_data(found), output)
+        write_data({**job_data(found), "attempts": [_attempt_data(one) for one in attempts]}, output)
         return
     head = spoken("job {job}: {state}", job=found.key, state=found.state.value)
     write(head + (f", {said(found.reason)}" if found.reason else ""))
@@ -242,12 +244,28 @@ def show(job: JobName, output: OutputOption = Output.TABLE, state: StateOption =
     ]
     write("")
     write_table(("TASK", "STATE", "NODE", "DEVICES", "WHY"), rows)
+    if len(attempts) > 1:
+        write("")
+        write(spoken("attempts:"))
+        write_table(("ATTEMPT", "STARTED", "ENDED", "OUTCOME", "EXIT CODE", "WHY"), [_attempt(one) for one in attempts])
     if found.repairs:
         write("")
         write(spoken("lost members that were replaced while the others kept running:"))
         write_table(("TASK", "LOST", "NODE", "WHY", "BACK AFTER", "NOW"), [_repair(one) for one in found.repairs])
     if found.state.value == "Waiting":
         console.info(text("why it waits: paictl job explain {job}", job=found.key))
+
+
+def _attempt(one: JobAttempt) -> tuple[str, ...]:
+    why = f"{one.task}: {said(one.reason)}" if one.task and one.reason else said(one.reason)
+    started, ended = (clock_text(at) if at is not None else "-" for at in (one.started, one.ended))
+    code = "-" if one.exit_code is None else str(one.exit_code)
+    return str(one.number + 1), started, ended, spoken(one.outcome), code, why
+
+
+def _attempt_data(one: JobAttempt) -> dict[str, Any]:
+    data: dict[str, Any] = plain(one)
+    return {**data, "number": one.number + 1}
 
 
 def _repair(one: MemberRepair) -> tuple[str, ...]:

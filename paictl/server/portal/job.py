@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any, Final
 
+from paictl.cluster.attempts import attempts_of
 from paictl.cluster.eventtext import detail
 from paictl.cluster.interface import Event, HandClock, JobState, JobView, TaskPlace, TaskView
 from paictl.cluster.jobpages import KeepsJobData
@@ -43,7 +44,8 @@ def _values(call: Call, *, opens: bool) -> dict[str, Any]:
         "waiting": waiting, "why": explained(call, found, pictured=False) if waiting else None,
         "chart": chart(told, found.submitted, found.ended or now),
         "events": [(event, detail(event)) for event in told[-MOST_SHOWN:]],
-        "more_events": max(len(told) - MOST_SHOWN, 0), "ports": _ports(call, found), "opens": opens,
+        "more_events": max(len(told) - MOST_SHOWN, 0), "attempts": attempts_of(found, told),
+        "ports": _ports(call, found), "opens": opens,
     }  # fmt: skip
 
 
