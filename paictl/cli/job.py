@@ -317,11 +317,16 @@ def clone(
 
 
 def _streams(state: Path | None, job: str) -> tuple[ModuleType, Cluster, JobView]:
-    """What goes between a terminal and a container of a job; the module is loaded for the commands that need it."""
-    from paictl.cli import jobstreams
-
+    """What goes between a terminal and a container of a job."""
     cluster = open_cluster(state)
-    return jobstreams, cluster, _find(cluster, job)
+    return _late()[0], cluster, _find(cluster, job)
+
+
+def _late() -> tuple[ModuleType, ModuleType]:
+    """The modules of commands that reach into containers."""
+    from paictl.cli import jobstreams, sessions
+
+    return jobstreams, sessions
 
 
 def _find(cluster: Jobs, word: str) -> JobView:
@@ -420,6 +425,7 @@ def exec_(
     paictl job run --interactive pytorch/pytorch:2.4.0-cuda12.1-cudnn9-runtime --gpu 1
     paictl job run --interactive ubuntu:24.04 --gpu 0 --cpu 8 --memory 16384 --idle-timeout 30m
     paictl job run --interactive python:3.12 -- python3
+    paictl job run --notebook quay.io/jupyter/pytorch-notebook:cuda12-latest --keep
 """,
 )
 def run(
@@ -431,6 +437,9 @@ def run(
     interactive: Annotated[
         bool, typer.Option("--interactive", "-i", help="A session with a shell, which ends with it.")
     ] = False,
+    notebook: Annotated[
+        bool, typer.Option("--notebook", help="JupyterLab of the image, open to this machine until Ctrl-C.")
+    ] = False,
     gpu: Annotated[int, typer.Option("--gpu", min=0, help="Devices.")] = 1,
     cpu: Annotated[int, typer.Option("--cpu", min=0, help="CPUs.")] = 4,
     memory: Annotated[int, typer.Option("--memory", min=0, metavar="MIB", help="Memory in MiB.")] = 8192,
@@ -439,29 +448,31 @@ def run(
     priority: Annotated[
         str | None, typer.Option("--priority", autocompletion=names.priorities, help="oppo, test, prod or crit.")
     ] = None,
-    name: Annotated[str | None, typer.Option("--name", help="Name of the job (default: session-N).")] = None,
+    name: Annotated[
+        str | None, typer.Option("--name", help="Name of the job (default: session-N or notebook-N).")
+    ] = None,
     idle_timeout: Annotated[
-        str, typer.Option("--idle-timeout", metavar="SPAN", help="End the session after so long without a shell.")
+        str, typer.Option("--idle-timeout", metavar="SPAN", help="End it after so long without a shell, or use.")
     ] = "1h",
-    keep: Annotated[bool, typer.Option("--keep", help="Keep the session when the shell ends.")] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep it when the shell ends, or at Ctrl-C.")] = False,
     timeout: Annotated[
         float, typer.Option("--timeout", min=0, metavar="SECONDS", help="How long to wait for the session to start.")
     ] = 600,
     user: UserOption = None,
     state: StateOption = None,
 ) -> None:
-    """Run a session: a task with a shell in it, which gives its devices back when the shell ends."""
-    from paictl.cli import sessions  # late: only this command needs it
-
-    if not interactive:
+    """Run a session: a task with a shell or a notebook, which gives its devices back when you are done."""
+    if interactive == notebook or (notebook and command):
         raise PaictlError(
-            text("paictl job run needs --interactive"), hint=text("for a job from a file: paictl job submit FILE")
+            text("paictl job run needs either --interactive or --notebook"),
+            hint=text("for a job from a file: paictl job submit FILE"),
         )
     cluster = open_cluster(state)
+    sessions = _late()[1]
     wish = sessions.wish(image, gpu, cpu, memory, idle_timeout, sku)
     code = sessions.run(
         cluster, user or _me(), wish, tuple(command or ()), name=name, vc=vc, priority=priority, keep=keep,
-        timeout=timeout,
+        timeout=timeout, notebook=notebook,
     )  # fmt: skip
     if code:
         raise typer.Exit(code)

@@ -1,4 +1,4 @@
-"""`paictl job run --interactive`: submit a session, wait for it, give it a shell, and end it with the shell."""
+"""`paictl job run`: submit a session or notebook, wait for it, use it, and end it when its user is done."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from paictl.cluster.interface import Cluster, ClusterError, HandClock, JobReques
 from paictl.errors import PaictlError
 from paictl.i18n import text
 from paictl.operate.cloning import free_name
-from paictl.operate.sessions import ROLE, SessionSpec, session_data, shell_command
+from paictl.operate.sessions import NOTEBOOK, NOTEBOOK_PORT, ROLE, SessionSpec, session_data, shell_command
 from paictl.units import DurationError, parse_duration, span_text
 
 _LEAST_IDLE = 60
@@ -32,26 +32,39 @@ def wish(image: str, gpu: int, cpu: int, memory: int, idle: str, sku: str | None
 
 def run(
     cluster: Cluster, user: str, spec: SessionSpec, command: tuple[str, ...], *, name: str | None, vc: str | None,
-    priority: str | None, keep: bool, timeout: float,
+    priority: str | None, keep: bool, timeout: float, notebook: bool = False,
 ) -> int:  # fmt: skip
-    """The exit code of the session's shell. Raises `PaictlError` for a session that cannot be, or does not start."""
+    """The exit code of the session's shell; a `notebook` is open to this machine until Ctrl-C.
+
+    Raises `PaictlError` for a session that cannot be, or does not start.
+    """
     if isinstance(cluster, HandClock):
         raise UnsupportedError(
-            text("tasks of this cluster are simulated: there is no shell in them"),
+            text("tasks of this cluster are simulated: nothing runs in them"),
             hint=text("run a session on a Kubernetes cluster: --cluster NAME"),
         )
-    chosen = name or free_name(cluster, user, "session")
-    (job,) = cluster.submit([JobRequest(user, session_data(chosen, spec), vc, priority)])
+    chosen = name or free_name(cluster, user, NOTEBOOK if notebook else ROLE)
+    (job,) = cluster.submit([JobRequest(user, session_data(chosen, spec, notebook=notebook), vc, priority)])
+    values = {"job": job.key, "gpu": spec.gpu, "cpu": spec.cpu, "memory": spec.memory, "vc": job.vc,
+              "idle": span_text(spec.idle * 1000)}  # fmt: skip
     console.info(
         text(
+            "notebook {job} asks for {gpu} devices, {cpu} CPUs and {memory} MiB in virtual cluster {vc}; "
+            "it ends with Ctrl-C, after {idle} without use, or by: paictl job stop {job}", **values
+        )
+        if notebook else text(
             "session {job} asks for {gpu} devices, {cpu} CPUs and {memory} MiB in virtual cluster {vc}; "
-            "it ends with its shell, after {idle} without one, or by: paictl job stop {job}",
-            job=job.key, gpu=spec.gpu, cpu=spec.cpu, memory=spec.memory, vc=job.vc, idle=span_text(spec.idle * 1000),
+            "it ends with its shell, after {idle} without one, or by: paictl job stop {job}", **values
         )
     )  # fmt: skip
     ended = False
     try:
         jobstreams.running(lambda: _refuse_unless_running(cluster, job.key), timeout)
+        if notebook:
+            ended = True
+            jobstreams.open_port(
+                cluster, job.key, NOTEBOOK, NOTEBOOK_PORT, listen=None, browser=False, timeout=timeout
+            )  # fmt: skip
         terminal = sys.stdin.isatty() and sys.stdout.isatty()
         words = shell_command(command, spec.idle)
         code = jobstreams.run(cluster, cluster.job(job.key), f"{ROLE}:0", words, stdin=True, terminal=terminal)
@@ -60,6 +73,8 @@ def run(
     finally:
         if not (keep and ended):
             cluster.stop_job(job.key)
+        elif notebook:
+            console.info(text("the notebook keeps running; open it again: paictl job open {job}", job=job.key))
         else:
             console.info(text("the session keeps running; another shell: paictl job ssh {job}", job=job.key))
 

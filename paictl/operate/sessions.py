@@ -1,4 +1,4 @@
-"""Interactive sessions: a job of one task that runs for as long as somebody has a shell in it."""
+"""Interactive sessions and notebooks: a job of one task that runs for as long as somebody uses it."""
 
 from __future__ import annotations
 
@@ -24,6 +24,18 @@ while [ "$pai_quiet" -lt IDLE ]; do
   done
 done
 echo "paictl: no shell for IDLE s: the session ends\""""
+NOTEBOOK: Final = "notebook"
+"""The task role of a notebook."""
+NOTEBOOK_PORT: Final = "http"
+"""The label of its port."""
+_JUPYTER: Final = (
+    'jupyter lab --allow-root --no-browser --ip 127.0.0.1 --port "$PAI_PORT_LIST_notebook_0_http" '
+    "--ServerApp.port_retries=0 --IdentityProvider.token= --ServerApp.allow_remote_access=True "
+    "--ServerApp.shutdown_no_activity_timeout=IDLE --MappingKernelManager.cull_idle_timeout=IDLE "
+    "--MappingKernelManager.cull_interval=60 --MappingKernelManager.cull_connected=True "
+    "--TerminalManager.cull_inactive_timeout=IDLE --TerminalManager.cull_interval=60"
+)
+"""It listens on localhost and asks for no password: only the API server reaches it, which asks who it is."""
 _SHELL: Final = f"""\
 mkdir -p {_SHELLS}
 : >"{_SHELLS}/$$"
@@ -43,17 +55,19 @@ class SessionSpec:
     sku: str | None = None
 
 
-def session_data(name: str, spec: SessionSpec) -> dict[str, Any]:
-    """The job of a session, protocol v2."""
+def session_data(name: str, spec: SessionSpec, *, notebook: bool = False) -> dict[str, Any]:
+    """The job of a session, or of JupyterLab, protocol v2."""
+    role, command = (NOTEBOOK, _JUPYTER) if notebook else (ROLE, _HOLD)
     asked = {"gpu": spec.gpu, "cpu": spec.cpu, "memoryMB": spec.memory}
-    wishes: Mapping[str, Any] = {"taskRoles": {ROLE: {"skuType": spec.sku}}} if spec.sku else {}
+    wishes: Mapping[str, Any] = {"taskRoles": {role: {"skuType": spec.sku}}} if spec.sku else {}
     return {
         "protocolVersion": 2, "name": name, "type": "job",
         "prerequisites": [{"name": "image", "type": "dockerimage", "uri": spec.image}],
         "taskRoles": {
-            ROLE: {
-                "instances": 1, "dockerImage": "image", "resourcePerInstance": asked,
-                "commands": [_HOLD.replace("IDLE", str(spec.idle))],
+            role: {
+                "instances": 1, "dockerImage": "image",
+                "resourcePerInstance": {**asked, **({"ports": {NOTEBOOK_PORT: 1}} if notebook else {})},
+                "commands": [command.replace("IDLE", str(spec.idle))],
             },
         },
         "extras": {"submitFrom": "paictl job run", **({"hivedScheduler": wishes} if wishes else {})},

@@ -219,8 +219,8 @@ def test_a_session_has_a_shell_and_gives_its_devices_back(
     monkeypatch.setattr("sys.stdin", os.fdopen(reading))
     spec = sessions.wish("ubuntu:24.04", 1, 1, 512, "30m", None)
     wishes: dict[str, Any] = {"name": None, "vc": "A", "priority": None, "timeout": 60.0}
-    words = ("sh", "-c", 'test -f /tmp/.pai-shells/$$ && echo "idle after $TMOUT"; exit 7')
-    assert sessions.run(cluster, "ann", spec, words, keep=False, **wishes) == 7
+    words = ("sh", "-c", 'test -f /tmp/.pai-shells/$$ && echo "idle after $TMOUT"')
+    assert sessions.run(cluster, "ann", spec, words, keep=False, **wishes) == 0
     out, err = capfd.readouterr()
     assert out == "idle after 1800\n"
     assert "session ann~session-2 asks for 1 devices, 1 CPUs and 512 MiB in virtual cluster A" in err

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,6 +19,7 @@ from paictl.operate.sessions import SessionSpec, session_data, shell_command
 from paictl.workload.fields import Fields, JobError
 from paictl.workload.job import Job
 from paictl.workload.ports import FIRST_PORT, chosen_port, port_lists, ports_of, tensorboard_of
+from tests.conftest import ROOT
 
 Json = dict[str, Any]
 PLUGINS = "com.microsoft.pai.runtimeplugin"
@@ -163,3 +165,13 @@ def test_a_shell_keeps_a_session_from_ending(tmp_path: Path) -> None:
 def test_a_session_asks_for_its_sku() -> None:
     found = Job.from_mapping(session_data("session", SessionSpec("image", 2, 4, 8192, 60, "V100"))).roles[0]
     assert (found.resources.gpu, found.wishes.sku_type) == (2, "V100")
+
+
+def test_the_notebook_of_the_examples_is_the_one_that_job_run_starts() -> None:
+    example = yaml.safe_load((ROOT / "examples/jobs/notebook.yaml").read_text(encoding="utf-8"))
+    spec = SessionSpec(example["prerequisites"][0]["uri"], 1, 4, 16384, example["parameters"]["idle"])
+    (made,) = Job.from_mapping(session_data("notebook", spec, notebook=True)).roles
+    (read,) = Job.from_mapping(example).roles
+    assert (read.commands, read.resources, read.image) == (made.commands, made.resources, made.image)
+    (port,) = ports_of(session_data("notebook", spec, notebook=True))
+    assert (port.role, port.name, port.port) == ("notebook", "http", FIRST_PORT)
