@@ -90,11 +90,11 @@ INNER: dict[str, tuple[frozenset[str], ...]] = {
 THIRD_PARTY: dict[str, frozenset[str]] = {
     "config": frozenset({"yaml", "jsonschema"}),
     "sim": frozenset({"scipy", "highspy", "numpy", "yaml", "pyarrow"}),
-    "remote": frozenset({"kubernetes", "fabric", "paramiko", "ansible_runner", "urllib3", "orjson"}),
+    "remote": frozenset({"kubernetes", "websocket", "fabric", "paramiko", "ansible_runner", "urllib3", "orjson"}),
     "cluster": frozenset({"jinja2", "orjson", "yaml"}),
     "deploy": frozenset({"yaml"}),
     "controller": frozenset({"starlette", "uvicorn", "prometheus_client"}),
-    "server": frozenset({"starlette", "uvicorn", "orjson", "jinja2", "yaml"}),
+    "server": frozenset({"h11", "starlette", "uvicorn", "orjson", "jinja2", "yaml"}),
     "serving": frozenset({"starlette", "uvicorn"}),
     "doors": frozenset({"starlette", "uvicorn", "orjson", "prometheus_client", "yaml"}),
     "extender": frozenset({"starlette", "orjson"}),

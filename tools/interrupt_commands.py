@@ -72,6 +72,8 @@ job exec hold -- true
 job stop hold late-3
 job clone hold
 job ssh hold --print
+job open hold
+job run --interactive ubuntu:24.04
 storage list
 storage add data --nfs 10.0.0.1:/data --vc vision
 storage show data

@@ -27,6 +27,7 @@ from paictl.cli.command import App
 from paictl.cli.console import Output, said, spoken, write, write_data, write_table
 from paictl.cli.options import WatchTimeout
 from paictl.cli.settings import settings
+from paictl.cluster.attempts import JobAttempt, attempts_of
 from paictl.cluster.interface import Cluster, HandClock, Jobs, JobState, JobView, MemberRepair
 from paictl.errors import ExitCode, PaictlError
 from paictl.i18n import counted, did_you_mean, text
@@ -84,6 +85,8 @@ def submit(
         wishes = SubmitOptions(vc, priority, duration, name, repeat)
         done = operate.submit(_taking(state), paths, user or _me(), wishes)
     warn(done.warnings, "paictl config validate FILE")
+    for said_no in done.unchecked:
+        console.warning(said_no)
     for remark in operate.remarks(open_cluster(state), done.jobs):
         console.warning(remark)
     if output is not Output.TABLE:
@@ -203,11 +206,12 @@ def job_data(job: JobView) -> dict[str, Any]:
 
 @app.command(epilog="paictl job show train")
 def show(job: JobName, output: OutputOption = Output.TABLE, state: StateOption = None) -> None:
-    """Show one job with its tasks: where they run, on which devices."""
+    """Show one job with its tasks: where they run, on which devices; and how its attempts ended, if it was retried."""
     cluster = open_cluster(state)
     found = _find(cluster, job)
+    attempts = attempts_of(found, cluster.events(f"job/{found.key}"))
     if output is not Output.TABLE:
-        write_data(job_data(found), output)
+        write_data({**job_data(found), "attempts": [_attempt_data(one) for one in attempts]}, output)
         return
     head = spoken("job {job}: {state}", job=found.key, state=found.state.value)
     write(head + (f", {said(found.reason)}" if found.reason else ""))
@@ -240,12 +244,28 @@ def show(job: JobName, output: OutputOption = Output.TABLE, state: StateOption =
     ]
     write("")
     write_table(("TASK", "STATE", "NODE", "DEVICES", "WHY"), rows)
+    if len(attempts) > 1:
+        write("")
+        write(spoken("attempts:"))
+        write_table(("ATTEMPT", "STARTED", "ENDED", "OUTCOME", "EXIT CODE", "WHY"), [_attempt(one) for one in attempts])
     if found.repairs:
         write("")
         write(spoken("lost members that were replaced while the others kept running:"))
         write_table(("TASK", "LOST", "NODE", "WHY", "BACK AFTER", "NOW"), [_repair(one) for one in found.repairs])
     if found.state.value == "Waiting":
         console.info(text("why it waits: paictl job explain {job}", job=found.key))
+
+
+def _attempt(one: JobAttempt) -> tuple[str, ...]:
+    why = f"{one.task}: {said(one.reason)}" if one.task and one.reason else said(one.reason)
+    started, ended = (clock_text(at) if at is not None else "-" for at in (one.started, one.ended))
+    code = "-" if one.exit_code is None else str(one.exit_code)
+    return str(one.number + 1), started, ended, spoken(one.outcome), code, why
+
+
+def _attempt_data(one: JobAttempt) -> dict[str, Any]:
+    data: dict[str, Any] = plain(one)
+    return {**data, "number": one.number + 1}
 
 
 def _repair(one: MemberRepair) -> tuple[str, ...]:
@@ -297,11 +317,16 @@ def clone(
 
 
 def _streams(state: Path | None, job: str) -> tuple[ModuleType, Cluster, JobView]:
-    """What goes between a terminal and a container of a job; the module is loaded for the commands that need it."""
-    from paictl.cli import jobstreams
-
+    """What goes between a terminal and a container of a job."""
     cluster = open_cluster(state)
-    return jobstreams, cluster, _find(cluster, job)
+    return _late()[0], cluster, _find(cluster, job)
+
+
+def _late() -> tuple[ModuleType, ModuleType]:
+    """The modules of commands that reach into containers."""
+    from paictl.cli import jobstreams, sessions
+
+    return jobstreams, sessions
 
 
 def _find(cluster: Jobs, word: str) -> JobView:
@@ -395,6 +420,65 @@ def exec_(
 
 
 @app.command(
+    "run",
+    epilog="""
+    paictl job run --interactive pytorch/pytorch:2.4.0-cuda12.1-cudnn9-runtime --gpu 1
+    paictl job run --interactive ubuntu:24.04 --gpu 0 --cpu 8 --memory 16384 --idle-timeout 30m
+    paictl job run --interactive python:3.12 -- python3
+    paictl job run --notebook quay.io/jupyter/pytorch-notebook:cuda12-latest --keep
+""",
+)
+def run(
+    image: Annotated[str, typer.Argument(metavar="IMAGE", help="Image of the session.")],
+    command: Annotated[
+        list[str] | None, typer.Argument(metavar="-- COMMAND...", help="A command instead of a shell.")
+    ] = None,
+    *,
+    interactive: Annotated[
+        bool, typer.Option("--interactive", "-i", help="A session with a shell, which ends with it.")
+    ] = False,
+    notebook: Annotated[
+        bool, typer.Option("--notebook", help="JupyterLab of the image, open to this machine until Ctrl-C.")
+    ] = False,
+    gpu: Annotated[int, typer.Option("--gpu", min=0, help="Devices.")] = 1,
+    cpu: Annotated[int, typer.Option("--cpu", min=0, help="CPUs.")] = 4,
+    memory: Annotated[int, typer.Option("--memory", min=0, metavar="MIB", help="Memory in MiB.")] = 8192,
+    sku: Annotated[str | None, typer.Option("--sku", help="SKU type, if not any.")] = None,
+    vc: Annotated[str | None, typer.Option("--vc", autocompletion=names.vcs, help="Virtual cluster.")] = None,
+    priority: Annotated[
+        str | None, typer.Option("--priority", autocompletion=names.priorities, help="oppo, test, prod or crit.")
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option("--name", help="Name of the job (default: session-N or notebook-N).")
+    ] = None,
+    idle_timeout: Annotated[
+        str, typer.Option("--idle-timeout", metavar="SPAN", help="End it after so long without a shell, or use.")
+    ] = "1h",
+    keep: Annotated[bool, typer.Option("--keep", help="Keep it when the shell ends, or at Ctrl-C.")] = False,
+    timeout: Annotated[
+        float, typer.Option("--timeout", min=0, metavar="SECONDS", help="How long to wait for the session to start.")
+    ] = 600,
+    user: UserOption = None,
+    state: StateOption = None,
+) -> None:
+    """Run a session: a task with a shell or a notebook, which gives its devices back when you are done."""
+    if interactive == notebook or (notebook and command):
+        raise PaictlError(
+            text("paictl job run needs either --interactive or --notebook"),
+            hint=text("for a job from a file: paictl job submit FILE"),
+        )
+    cluster = open_cluster(state)
+    sessions = _late()[1]
+    wish = sessions.wish(image, gpu, cpu, memory, idle_timeout, sku)
+    code = sessions.run(
+        cluster, user or _me(), wish, tuple(command or ()), name=name, vc=vc, priority=priority, keep=keep,
+        timeout=timeout, notebook=notebook,
+    )  # fmt: skip
+    if code:
+        raise typer.Exit(code)
+
+
+@app.command(
     epilog="""
     paictl job ssh train --task worker:0
     paictl job ssh train -i ~/.ssh/id_lab -- nvidia-smi
@@ -420,6 +504,39 @@ def ssh(
     code = jobstreams.sign_in(cluster, found, task, command or (), identity=identity, only_print=only_print)
     if code:
         raise typer.Exit(code)
+
+
+@app.command(
+    "open",
+    epilog="""
+    paictl job open train
+    paictl job open train --task worker:0 --port tensorboard --browser
+    paictl job open train --port 8888 --listen 0
+""",
+)
+def open_(
+    job: JobName,
+    task: TaskOption = None,
+    port: Annotated[
+        str | None,
+        typer.Option("--port", metavar="PORT", help="Port of the task: a label of the job, tensorboard, or a number."),
+    ] = None,
+    listen: Annotated[
+        int | None,
+        typer.Option("--listen", min=0, max=65535, metavar="PORT", help="Port of this machine, 0 for any free one."),
+    ] = None,
+    browser: Annotated[bool, typer.Option("--browser", help="Open it in the browser.")] = False,
+    timeout: Annotated[
+        float, typer.Option("--timeout", min=0, metavar="SECONDS", help="How long to wait for the task to start.")
+    ] = 0,
+    state: StateOption = None,
+) -> None:
+    """Reach a port of a running task from this machine: TensorBoard, a notebook, anything that listens.
+
+    The port is open to this machine only, until Ctrl-C.
+    """
+    jobstreams, cluster, found = _streams(state, job)
+    jobstreams.open_port(cluster, found.key, task, port, listen=listen, browser=browser, timeout=timeout)
 
 
 @app.command(

@@ -16,12 +16,14 @@ from itertools import chain
 from pathlib import Path
 from typing import Final, TypeVar
 
-from paictl.cli import console
+from paictl.cli import console, jobopen
 from paictl.cli.console import Output, write_data
 from paictl.cluster.interface import Jobs, JobView, NotStartedError, TaskPlace
+from paictl.cluster.jobpages import KeepsJobData
 from paictl.errors import PaictlError
 from paictl.i18n import text
 from paictl.remote.pipes import Pipes
+from paictl.workload.ports import chosen_port, ports_of
 
 _Answer = TypeVar("_Answer")
 _PIECE: Final = 1 << 14
@@ -45,6 +47,22 @@ def place_of(job: JobView, word: str | None) -> TaskPlace:
     if not role or (colon and not (number.isascii() and number.isdigit() and len(number) < 7)):
         raise PaictlError(text("--task {word!r}: expected ROLE:INDEX, for instance worker:0", word=word))
     return TaskPlace(role, int(number or 0))
+
+
+def running(ask: Callable[[], _Answer], timeout: float) -> _Answer:
+    """The answer of a task that runs, once it has started; raises `NotStartedError` after `timeout` seconds."""
+    return _started(ask, time.monotonic() + timeout)
+
+
+def open_port(
+    cluster: Jobs, key: str, word: str | None, port: str | None, *, listen: int | None, browser: bool, timeout: float
+) -> None:
+    """Make a port of a task, by label or number, one of this machine until Ctrl-C; waits for the task to start."""
+    place = running(lambda: place_of(cluster.job(key), word), timeout)
+    ports = ports_of(cluster.job_data(key)) if isinstance(cluster, KeepsJobData) else ()
+    number = chosen_port(ports, place.role, place.index, port)
+    running(lambda: cluster.dial(key, place, number), timeout).close()
+    jobopen.serve(cluster, key, place, number, jobopen.listener(listen, number), browser=browser)
 
 
 def show_log(

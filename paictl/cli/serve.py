@@ -33,6 +33,7 @@ def group() -> None:
     epilog="""
     paictl serve
     paictl serve --cluster prod --listen 0.0.0.0:9186 --tls-cert server.crt --tls-key server.key
+    paictl serve --cluster prod --tasks 'http://*.localhost:9187'
     """
 )
 def serve(
@@ -53,6 +54,17 @@ def serve(
             metavar="FILE", help="File with this server's client secret at the OpenID provider; without it, PKCE alone."
         ),
     ] = None,
+    tasks: Annotated[
+        str | None,
+        typer.Option(
+            "--tasks",
+            metavar="URL",
+            help="Show what tasks serve (TensorBoard, notebooks) at host names of their own: https://*.tasks.example.org",
+        ),
+    ] = None,
+    tasks_listen: Annotated[
+        str, typer.Option("--tasks-listen", metavar="HOST:PORT", help="With --tasks: address to listen on for them.")
+    ] = "127.0.0.1:9187",
     state: StateOption = None,
 ) -> None:
     """Answer OpenPAI's REST API v2 and show the portal, until Ctrl-C.
@@ -62,12 +74,21 @@ def serve(
     import logging
 
     from paictl.operate.users.accounts import bootstrap
-    from paictl.server.serving import ServerSettings, check, log_to_stderr, networks_of
+    from paictl.server.serving import ServerSettings, check, log_to_stderr, networks_of, tasks_at
     from paictl.server.serving import serve as answer
 
     host, port = address(listen, least=0)
     secret = _secret_in(oidc_client_secret) if oidc_client_secret else ""
-    chosen = ServerSettings(host, port, tls_cert, tls_key, networks_of(behind_proxy or ()), secret)
+    chosen = ServerSettings(
+        host,
+        port,
+        tls_cert,
+        tls_key,
+        networks_of(behind_proxy or ()),
+        secret,
+        tasks_at(tasks),
+        *address(tasks_listen, least=0),
+    )
     check(chosen)
     name = "" if in_cluster else chosen_name(settings.cluster, state_given=settings.state_given)
 

@@ -57,6 +57,8 @@ from paictl.frozen import frozen
 from paictl.units import Millis
 
 if TYPE_CHECKING:
+    import socket
+
     from paictl.cluster.accounts import Account, Token
     from paictl.cluster.defrag import DefragPlan, GangPods
     from paictl.cluster.maintenance import WindowRequest
@@ -196,6 +198,13 @@ class Jobs(Protocol):
         """Where a running task is reached by SSH; None if the job has no port for it.
 
         Raises `ClusterError` for a task that does not run.
+        """
+
+    def dial(self, key: str, task: TaskPlace, port: int) -> socket.socket:
+        """A connection to a port of a running task, also to what listens there on localhost only.
+
+        It ends at once where nothing listens. Raises `UnsupportedError` where pods are imagined, `ClusterError` for a
+        task that does not run.
         """
 
     def events(self, subject: str | None = None, after: int = 0) -> Sequence[Event]:

@@ -16,6 +16,7 @@ from paictl.workload.fields import Fields, JobError
 from paictl.workload.job import DEFAULT_VC
 from paictl.workload.mounts import FOLDER, StorageMount, mounts_of, path_problem
 from paictl.workload.plugins import refuse_unknown
+from paictl.workload.ports import tensorboard_of
 
 NFS: Final = "nfs"
 SMB: Final = "smb"
@@ -235,10 +236,11 @@ def mounts_by_role(
 
 
 def refuse_extras(requests: Iterable[JobRequest], read: Callable[[], Sequence[Storage]]) -> None:
-    """Raise `JobError` for a plugin that nobody knows, and for a storage that a job cannot have."""
+    """Raise `JobError` for a plugin that nobody knows or that cannot start, and a storage that a job cannot have."""
     for number, request in enumerate(requests):
         try:
             refuse_unknown(Fields(request.data, ""))
+            tensorboard_of(Fields(request.data, ""))
             mounts_by_role(request.data, request.vc, read)
         except JobError as error:
             error.request = number

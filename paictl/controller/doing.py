@@ -93,7 +93,7 @@ def _mounts(client: KubeClient, kit: JobContext) -> Mapping[str, Sequence[Mount]
     whose storage was removed since, ends here. Raises `RefusedError`.
     """
     try:
-        _ = kit.access
+        _ = kit.access, kit.board
         return mounts_by_role(kit.pai.data, kit.pai.vc or None, lambda: read_storages(client))
     except JobError as error:
         raise RefusedError(str(error)) from None

@@ -36,6 +36,7 @@ from paictl.controller.runtime import (
     FOLDER,
     RUNTIME,
     RoleOptions,
+    board_script,
     commands_script,
     environment,
     options_of,
@@ -43,8 +44,10 @@ from paictl.controller.runtime import (
 )
 from paictl.frozen import frozen
 from paictl.scheduler.wire import ENABLE, GATE, SCHEDULING_SPEC
+from paictl.workload.fields import Fields
 from paictl.workload.job import Job, TaskRole
 from paictl.workload.lifecycle import task_policy
+from paictl.workload.ports import TensorBoard, tensorboard_of
 from paictl.workload.ssh import SshAccess
 from paictl.workload.template import Values
 
@@ -82,6 +85,11 @@ class JobContext:
         """Who may reach its tasks by SSH; raises `JobError` for a job made by hand and wrongly."""
         return ssh.access_of(self.pai, self.job)
 
+    @property
+    def board(self) -> TensorBoard | None:
+        """The TensorBoard that it wants; raises `JobError` likewise."""
+        return tensorboard_of(Fields(self.pai.data, ""))
+
     def options(self) -> dict[str, RoleOptions]:
         """By role."""
         access = self.access
@@ -103,7 +111,7 @@ def scripts(kit: JobContext, attempt: int, secrets: Mapping[str, Any]) -> Json:
     whole = Job.from_mapping({**pai.data, "secrets": dict(secrets)} if secrets else pai.data, reveal_secrets=True)
     data = {f"{role.name}.sh": _encoded(commands_script(role.commands)) for role in whole.roles}
     options = kit.options()
-    before = ssh.script(kit.job, options, kit.access)
+    before = "\n".join(filter(None, (ssh.script(kit.job, options, kit.access), board_script(kit.board))))
     data[RUNTIME] = _encoded(runtime_script(pai.name, kit.job, attempt, options, before))
     about = kit.about(f"{pai.name}-{SCRIPTS}-{attempt}", attempt)
     return {"apiVersion": "v1", "kind": "Secret", "metadata": about, "immutable": True, "data": data}

@@ -14,6 +14,7 @@ from paictl.cluster.kubernetes.names import JOBS_NAMESPACE
 from paictl.cluster.kubernetes.paijob.names import work_name
 from paictl.frozen import frozen
 from paictl.scheduler.wire import ISOLATION
+from paictl.workload.ports import TensorBoard, port_lists
 
 if TYPE_CHECKING:
     from paictl.workload.job import Completion, Job, TaskRole
@@ -24,8 +25,6 @@ FOLDER: Final = "/usr/local/pai"
 """Where scripts are in a container."""
 RUNTIME: Final = "runtime.sh"
 COMMANDS: Final = "user.sh"
-FIRST_PORT: Final = 15_000
-"""Ports are counted from here, by label in the order of the alphabet."""
 BARRIER: Final = 600
 """Seconds for which a task of a gang waits for the addresses of the others."""
 MOST_ADDRESSES: Final = 2_000
@@ -42,11 +41,7 @@ class RoleOptions:
 
     def port_lists(self) -> dict[str, tuple[int, ...]]:
         """The ports of each task by label."""
-        found, following = {}, FIRST_PORT
-        for label, number in sorted((self.ports or {}).items()):
-            found[label] = tuple(range(following, following + number))
-            following += number
-        return found
+        return port_lists(self.ports or {})
 
 
 def options_of(data: Mapping[str, Any], role: str) -> RoleOptions:
@@ -128,6 +123,25 @@ def runtime_script(
     return "\n".join([*lines, *([before] if before else []), _TAIL])
 
 
+def board_script(board: TensorBoard | None) -> str:
+    """The part that starts TensorBoard in the first task of its roles, before the job's own commands."""
+    if board is None:
+        return ""
+    return "\n".join([_BOARD % {"port": board.port}, *(
+        f'[ "$PAI_CURRENT_TASK_ROLE_NAME:$PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX" = {role}:0 ] && '
+        f"pai_board {board.command()}" for role in board.roles
+    )])  # fmt: skip
+
+
+_BOARD: Final = """\
+# TensorBoard ends with the task; a task whose image has none runs without it
+pai_board() {
+  if command -v tensorboard >/dev/null 2>&1; then pai_program=tensorboard
+  elif python3 -c 'import tensorboard' >/dev/null 2>&1; then pai_program='python3 -m tensorboard.main'
+  else echo "paictl: no TensorBoard: this image has none (pip install tensorboard)"; return; fi
+  $pai_program "$@" >"${TMPDIR:-/tmp}/tensorboard.log" 2>&1 &
+  echo "paictl: TensorBoard starts on port %(port)s: paictl job open $PAI_JOB_NAME --port tensorboard"
+}"""
 _HEAD: Final = (
     """\
 # waits for the addresses of all tasks (of a gang: for at most %(seconds)s s), says them as OpenPAI's runtime does

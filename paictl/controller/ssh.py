@@ -18,12 +18,11 @@ from paictl.frozen import frozen
 from paictl.remote.sshkeys import key_pair
 from paictl.workload.fields import Fields
 from paictl.workload.job import Job
+from paictl.workload.ports import SSH_PORT
 from paictl.workload.ssh import MOST_TASKS, SshAccess, ssh_of
 
 Json = dict[str, Any]
 
-PORT: Final = "ssh"
-"""Label of the server's port among the ports of a role."""
 SERVES: Final = f"{GROUP}/ssh-role"
 """Label of pods with a server: the role, as names have it."""
 AUTHORIZED: Final = "authorized_keys"
@@ -69,7 +68,7 @@ def with_port(options: RoleOptions, role: str, access: SshAccess | None) -> Role
     """The options of a role with a port for its server."""
     if access is None or not access.is_for(role):
         return options
-    return RoleOptions(options.shm, options.infiniband, {**(options.ports or {}), PORT: 1})
+    return RoleOptions(options.shm, options.infiniband, {**(options.ports or {}), SSH_PORT: 1})
 
 
 @frozen
@@ -86,7 +85,7 @@ def task_ports(job: Job, options: Mapping[str, RoleOptions], access: SshAccess |
     left = MOST_TASKS
     for role in job.roles if access is not None and access.people else ():
         if access is not None and access.is_for(role.name):
-            port = options[role.name].port_lists()[PORT][0]
+            port = options[role.name].port_lists()[SSH_PORT][0]
             for index in range(min(role.instances, left)):
                 yield TaskPort(role.name, index, port)
             left -= min(role.instances, left)
@@ -98,7 +97,8 @@ def service(about: Json, pai: PaiJob, task: TaskPort, public: str) -> Json:
     return {
         "apiVersion": "v1", "kind": "Service", "metadata": {**about, "annotations": {SSH_HOST_KEY: public}},
         "spec": {
-            "type": "NodePort", "selector": selector, "ports": [{"name": PORT, "port": 22, "targetPort": task.port}],
+            "type": "NodePort", "selector": selector,
+            "ports": [{"name": SSH_PORT, "port": 22, "targetPort": task.port}],
         },
     }  # fmt: skip
 
@@ -125,7 +125,7 @@ def script(job: Job, options: Mapping[str, RoleOptions], access: SshAccess | Non
     """The part of what a container runs that starts its server, before the job's own commands; empty without."""
     if access is None:
         return ""
-    ports = {role: options[role.name].port_lists()[PORT][0] for role in job.roles if access.is_for(role.name)}
+    ports = {role: options[role.name].port_lists()[SSH_PORT][0] for role in job.roles if access.is_for(role.name)}
     lines = [f'[ "$PAI_CURRENT_TASK_ROLE_NAME" = {role.name} ] && pai_ssh {port}' for role, port in ports.items()]
     if access.between and sum(role.instances for role in job.roles) <= MOST_ADDRESSES:
         lines += [f"pai_peers {role.name} {role.instances} {port}" for role, port in ports.items()]

@@ -20,10 +20,14 @@ if TYPE_CHECKING:
 
 @frozen
 class Submitted:
-    """Jobs that were taken, in order, and what is most likely a mistake in their files."""
+    """Jobs that were taken, in order, and what is most likely a mistake in their files.
+
+    `unchecked` says of which images no registry would tell whether they are there.
+    """
 
     jobs: tuple[JobView, ...]
     warnings: tuple[Problem, ...]
+    unchecked: tuple[str, ...] = ()
 
 
 class SubmitPorts(Protocol):
@@ -39,6 +43,7 @@ def submit(cluster: SubmitPorts, paths: Iterable[str], user: str, wishes: Submit
     Raises `RefusedFilesError` for a file with errors, `PaictlError` for one without a job, `ClusterError` for what the
     cluster refuses.
     """
+    from paictl.operate.images import check_images  # late: only a submission asks registries
     from paictl.operate.jobfiles import (  # late: it needs the linter, which no other request does
         SubmitOptions,
         place_of_field,
@@ -49,7 +54,8 @@ def submit(cluster: SubmitPorts, paths: Iterable[str], user: str, wishes: Submit
     files, wishes = list(paths), wishes or SubmitOptions()
     requests = list(requests_in(files, user, wishes, warnings.append))
     try:
-        return Submitted(tuple(cluster.submit(requests)), tuple(warnings))
+        unchecked = check_images(requests)
+        return Submitted(tuple(cluster.submit(requests)), tuple(warnings), tuple(unchecked))
     except JobError as error:
         error.where = place_of_field(files, wishes.repeat, error) or error.where
         raise

@@ -42,10 +42,17 @@ phase: PHASE
 """
 
 
+_BOARD = (
+    'while IFS= read -r line && [ "${#line}" -gt 1 ]; do echo "$line"; done >head.txt; '
+    'printf "HTTP/1.1 200 OK\\r\\nContent-Length: 5\\r\\nConnection: close\\r\\n\\r\\nboard"'
+)
+
+
 def stages(folder: Path) -> Path:
     """The stages that `make kube` has fetched with those for the pods of jobs, as a file.
 
     All containers have written ``container.log``, and commands run in `folder`: kwok stands in for kubelets there, too.
+    On port 6006 they answer as a TensorBoard, on 7007 with what they are sent.
     """
     found = list(yaml.safe_load_all(binary("kwok-stages.yaml").read_text()))
     for stage in found:
@@ -80,6 +87,9 @@ def stages(folder: Path) -> Path:
          "spec": {"logs": [{"logsFile": str(written), "follow": True}]}},
         {"apiVersion": "kwok.x-k8s.io/v1alpha1", "kind": "ClusterExec", "metadata": {"name": "exec"},
          "spec": {"execs": [{"local": {"workDir": str(folder)}}]}},
+        {"apiVersion": "kwok.x-k8s.io/v1alpha1", "kind": "ClusterPortForward", "metadata": {"name": "ports"},
+         "spec": {"forwards": [{"ports": [6006], "command": ["sh", "-c", _BOARD]},
+                               {"ports": [7007], "command": ["cat"]}]}},
     ]  # fmt: skip
     path = folder / "stages.yaml"
     path.write_text(yaml.safe_dump_all(found, sort_keys=False))

@@ -6,6 +6,7 @@ comes to life (`live`), which loads the scheduler and everything around it. Most
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -270,6 +271,10 @@ class EmbeddedCluster:
     def execute(self, key: str, task: TaskPlace, command: Sequence[str], pipes: Pipes) -> int:
         """Nothing runs in a pod that is imagined."""
         return self._live.execute(key, task, command, pipes)
+
+    def dial(self, key: str, task: TaskPlace, port: int) -> socket.socket:
+        """Nothing listens in a pod that is imagined."""
+        return self._live.dial(key, task, port)
 
     def ssh_address(self, key: str, task: TaskPlace) -> None:
         """Nothing: no server runs in a pod that is imagined."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -60,4 +61,14 @@ class ImaginedPods(ABC):
         raise UnsupportedError(
             text("pods of this cluster are simulated: {command} cannot run in them", command=command[0]),
             hint=text("see where they are placed: paictl job show {job}", job=key),
+        )
+
+    def dial(self, key: str, task: TaskPlace, port: int) -> socket.socket:
+        """Nothing listens in a pod that is imagined."""
+        with self._world() as world:
+            job = self._job(world, key)
+            refuse_task(job.key, task, [(one.role, one.index) for one in job.status.tasks])
+        raise UnsupportedError(
+            text("pods of this cluster are simulated: nothing listens on port {port} of {task}", port=port, task=task),
+            hint=text("tasks serve on a Kubernetes cluster: --cluster NAME"),
         )

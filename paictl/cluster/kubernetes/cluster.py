@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import socket
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -299,6 +300,11 @@ class KubernetesCluster:
         """Run a command in the container of a task."""
         with told():
             return self._jobs.execute(key, task, command, pipes)
+
+    def dial(self, key: str, task: TaskPlace, port: int) -> socket.socket:
+        """A connection to a port of a running task, by the API server."""
+        with told():
+            return self._jobs.dial(key, task, port)
 
     def ssh_address(self, key: str, task: TaskPlace) -> SshAddress | None:
         """The port on the task's node that leads to its SSH server."""

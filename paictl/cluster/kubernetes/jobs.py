@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets as randomness
+import socket
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -223,15 +224,22 @@ class JobStore:
         """Run a command in the container of a task."""
         pod = self._pod(self.find(key), task)
         if pod.phase != "Running":
-            raise _does_not_run(key, task)
+            raise _does_not_run(key, task, pod.phase)
         return podstreams.execute(self._client, JOBS_NAMESPACE, pod.name, command, pipes)
+
+    def dial(self, key: str, task: TaskPlace, port: int) -> socket.socket:
+        """A connection to a port of a task's pod, by the API server."""
+        pod = self._pod(self.find(key), task)
+        if pod.phase != "Running":
+            raise _does_not_run(key, task, pod.phase)
+        return podstreams.dial(self._client, JOBS_NAMESPACE, pod.name, port)
 
     def ssh_address(self, key: str, task: TaskPlace) -> SshAddress | None:
         """The port on the task's node that leads to its SSH server; None without the plugin."""
         pai = self.find(key)
         pod = self._pod(pai, task)
         if pod.phase != "Running":
-            raise _does_not_run(key, task)
+            raise _does_not_run(key, task, pod.phase)
         name = ssh_name(pai.name, task.role, task.index)
         service = find(self._client, path_of(JOBS_NAMESPACE, "services", name))
         host = str(self._client.get(f"{PODS}/{pod.name}")["status"].get("hostIP", ""))
@@ -253,8 +261,8 @@ class JobStore:
         return max(started, key=lambda pod: (pod.attempt, pod.retry, not pod.over))
 
 
-def _does_not_run(key: str, task: TaskPlace) -> ClusterError:
-    return ClusterError(
+def _does_not_run(key: str, task: TaskPlace, phase: str) -> ClusterError:
+    return (NotStartedError if phase == "Pending" else ClusterError)(
         text("task {task} of {job} is not running", task=task, job=key),
         hint=text("which tasks run: paictl job show {job}", job=key),
     )

@@ -36,9 +36,16 @@ class TokenKind(StrEnum):
     """A program's that signed in."""
     APPLICATION = "application"
     """Valid until it is revoked, and for jobs only."""
+    TICKET = "ticket"
+    """Leads a browser once from the portal to what a task serves."""
+    TASK = "task"
+    """A browser's at what one task serves, and nowhere else."""
 
 
-SPANS: Final = {TokenKind.SESSION: timedelta(hours=12), TokenKind.LOGIN: timedelta(days=7), TokenKind.APPLICATION: None}
+SPANS: Final = {
+    TokenKind.SESSION: timedelta(hours=12), TokenKind.LOGIN: timedelta(days=7), TokenKind.APPLICATION: None,
+    TokenKind.TICKET: timedelta(minutes=1), TokenKind.TASK: timedelta(hours=12),
+}  # fmt: skip
 LONGEST: Final = timedelta(days=30)
 
 
@@ -85,12 +92,17 @@ def right_account(users: Users, name: str, password: str) -> Account | None:
     return account
 
 
-def issue(users: Users, account: Account, kind: TokenKind, span: timedelta | None = None) -> str:
-    """Make a token, which nobody can ever read again; raises `ClusterError` for more than a user may have."""
+def issue(
+    users: Users, account: Account, kind: TokenKind, span: timedelta | None = None, *, scope: str = ""
+) -> str:  # fmt: skip
+    """Make a token, which nobody can ever read again; raises `ClusterError` for more than a user may have.
+
+    With a `scope` (of letters, digits, ``-`` and ``_``), which it then carries, it is valid for `caller_within` only.
+    """
     now = datetime.now(UTC)
     _make_room(users, account.name, kind, now)
     span = SPANS[kind] if span is None else min(max(span, timedelta(seconds=1)), LONGEST)
-    token = "pai-" + secrets.token_urlsafe(32)
+    token = f"pai-{secrets.token_urlsafe(32)}{f'.{scope}' if scope else ''}"
     expires = None if span is None else now + span
     users.add_token(Token(digest_of(token), account.name, account.stamp, kind.value, now, expires))
     if kind is TokenKind.APPLICATION and len(_rivals(users.tokens(account.name), kind, now)) > MOST:
@@ -129,8 +141,19 @@ def _is_over(token: Token, now: datetime) -> bool:
 
 def caller_of(users: Users, token: str, now: datetime | None = None) -> Caller | None:
     """Who shows a token; None for one that is not valid (any more)."""
-    if not _SHAPE.fullmatch(token):
+    return _caller_of(users, token, now) if _SHAPE.fullmatch(token) else None
+
+
+def caller_within(users: Users, token: str, kind: TokenKind) -> tuple[Caller, str] | None:
+    """Who shows a token of a kind that has a scope, and the scope; None for one that is not valid (any more)."""
+    shape, _, scope = token.partition(".")
+    if not scope or not _SHAPE.fullmatch(shape):
         return None
+    caller = _caller_of(users, token, None)
+    return (caller, scope) if caller is not None and caller.token.kind == kind else None
+
+
+def _caller_of(users: Users, token: str, now: datetime | None) -> Caller | None:
     found = users.token(digest_of(token))
     if found is None or (found.expires is not None and found.expires <= (now or datetime.now(UTC))):
         return None
@@ -151,3 +174,8 @@ def revoke(users: Users, user: str, word: str) -> bool:
     gone = [one.digest for one in users.tokens(user) if word == id_of(one) or one.digest == digest]
     users.remove_tokens(gone)
     return bool(gone)
+
+
+def leave_tasks(users: Users, user: str) -> None:
+    """Revoke what a user's browsers hold for tasks: whoever signs out of the portal is out of them, too."""
+    users.remove_tokens([one.digest for one in users.tokens(user) if one.kind in (TokenKind.TASK, TokenKind.TICKET)])

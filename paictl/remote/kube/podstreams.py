@@ -1,9 +1,13 @@
-"""What comes out of a container and goes into it: its log, and commands that are run in it."""
+"""What comes out of a container and goes into it: its log, commands that are run in it, connections to its ports."""
 
 from __future__ import annotations
 
 import contextlib
 import json
+import select
+import socket
+import ssl
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -115,3 +119,87 @@ def _exit_code(session: Any, client: KubeClient) -> int:
         if cause.get("reason") == "ExitCode":
             return int(cause["message"])
     raise NoAnswerError(str(status.get("message") or "the connection broke off"), where=client.where)
+
+
+_CHUNK: Final = 1 << 16
+_SENDING: Final = 60.0
+"""Seconds for which the server may take nothing of what is sent."""
+_FIRST: Final = 2
+"""Bytes of the first message of each channel: the port's number, which says nothing new."""
+
+
+def dial(client: KubeClient, namespace: str, name: str, port: int) -> socket.socket:
+    """A connection to a port of a pod, as ``kubectl port-forward`` makes it: it reaches what listens on localhost, too.
+
+    It ends when either side ends it, and at once where nothing listens on the port. Raises `KubeError` if the server
+    refuses, `NoAnswerError` if it does not answer. The library's own sockets are not used: they keep all that comes
+    in memory, however slowly it is read, and know no descriptors above 1023.
+    """
+    import kubernetes.stream.ws_client
+    import websocket
+
+    library: Any = kubernetes.stream.ws_client
+    settings = client.library().configuration
+    token = settings.auth_settings().get("BearerToken")
+    headers = {"authorization": token["value"]} if token else {}
+    what = f"port {port} of pod {namespace}/{name}"
+    address = f"{client.server}{pod_path(namespace, name, 'portforward')}"
+    try:
+        remote = library.create_websocket(settings, library.get_websocket_url(address, [("ports", str(port))]), headers)
+    except websocket.WebSocketBadStatusException as error:
+        status = int(error.status_code or 0)
+        raise KubeError(f"{what}: HTTP status {status}", status=status, where=client.where) from None
+    except (websocket.WebSocketException, OSError) as error:
+        raise NoAnswerError(f"{what}: {error}", where=client.where) from None
+    remote.settimeout(_SENDING)
+    ours, theirs = socket.socketpair()
+    threading.Thread(target=_carry, args=(remote, theirs), name=what, daemon=True).start()
+    return ours
+
+
+def _carry(remote: Any, local: socket.socket) -> None:
+    """Hand on what comes from either side until one of them ends; nothing is read that the other has no room for."""
+    import websocket
+
+    local.setblocking(False)
+    left, first = b"", True
+    poll = select.poll()
+    poll.register(remote.sock, select.POLLIN)
+    poll.register(local, select.POLLIN)
+    try:
+        while True:
+            buffered = not left and _has_more(remote)
+            ready = dict(poll.poll(0 if buffered else None))
+            if left:
+                left = left[_sent(local, left) :]
+            elif buffered or ready.get(remote.sock.fileno()):
+                opcode, data = remote.recv_data()
+                if opcode != websocket.ABNF.OPCODE_BINARY or (data[:1] == b"\x01" and len(data) > 1 + _FIRST):
+                    return  # the end, or why the port cannot be reached
+                if data[:1] == b"\x00":
+                    left, first = data[1 + _FIRST :] if first else data[1:], False
+            if ready.get(local.fileno(), 0) & ~select.POLLOUT:
+                data = local.recv(_CHUNK)
+                if not data:
+                    return
+                remote.send_binary(b"\x00" + data)
+            poll.modify(remote.sock, 0 if left else select.POLLIN)
+            poll.modify(local, select.POLLIN | (select.POLLOUT if left else 0))
+    except (websocket.WebSocketException, OSError):
+        return  # whoever reads sees the end
+    finally:
+        local.close()
+        with contextlib.suppress(websocket.WebSocketException, OSError):
+            remote.close(timeout=1)
+
+
+def _has_more(remote: Any) -> bool:
+    """Whether bytes have been read and deciphered that `poll` does not know of."""
+    return isinstance(remote.sock, ssl.SSLSocket) and remote.sock.pending() > 0
+
+
+def _sent(local: socket.socket, data: bytes) -> int:
+    try:
+        return local.send(data)
+    except BlockingIOError:
+        return 0

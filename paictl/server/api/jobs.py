@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import yaml
 
+from paictl.cluster.attempts import attempts_of
 from paictl.cluster.interface import (
     ConflictError,
     JobRequest,
@@ -153,9 +154,29 @@ def execute(call: Call) -> Answer:
     return said(f"execute job {call.path['job']} successfully", 202)
 
 
-def attempts_health(_call: Call) -> Answer:
-    """Earlier attempts are not kept apart: their story is told by the events."""
-    raise ApiError(501, "NotImplementedError", text("see the job's events for its attempts"))
+def attempts_health(call: Call) -> Answer:
+    """Attempts are known of every job that is."""
+    found_job(call)
+    return said("ok")
+
+
+def attempts(call: Call) -> Answer:
+    """The attempts of a job, the first one first."""
+    return json_answer(_attempts(call))
+
+
+def attempt(call: Call) -> Answer:
+    """One attempt of a job."""
+    for one in _attempts(call):
+        if str(one["attemptIndex"]) == call.path["index"]:
+            return json_answer(one)
+    raise ApiError(404, "NoJobError", text("the job has no attempt {index}", index=call.path["index"]))
+
+
+def _attempts(call: Call) -> list[dict[str, Any]]:
+    tenants = Tenants(call)
+    found = tenants.job(found_job(call))
+    return jobviews.attempts(attempts_of(found, tenants.events(call.cluster.events(f"job/{found.key}"))))
 
 
 def check(call: Call) -> Answer:
@@ -200,5 +221,8 @@ ROUTES: Final = (
     Route("GET", f"{_ONE}/explain", Access.OWNER, explain, _told("Why a job waits"), jobs=True),
     Route("PUT", f"{_ONE}/executionType", Access.OWNER, execute,
           _told("Stop a job", 202, 400, 404, takes=_VALUE), jobs=True),
-    Route("GET", f"{_ONE}/job-attempts/healthz", Access.OWNER, attempts_health, _told("Not kept", 501), jobs=True),
+    Route("GET", f"{_ONE}/job-attempts", Access.OWNER, attempts, _told("The attempts of a job"), jobs=True),
+    Route("GET", f"{_ONE}/job-attempts/healthz", Access.OWNER, attempts_health,
+          _told("Whether attempts are known"), jobs=True),
+    Route("GET", f"{_ONE}/job-attempts/{{index}}", Access.OWNER, attempt, _told("One attempt of a job"), jobs=True),
 )  # fmt: skip

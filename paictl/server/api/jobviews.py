@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
 
+from paictl.cluster.attempts import JobAttempt
 from paictl.cluster.interface import Event, EventKind, JobState, JobView, MemberRepair, TaskView
 
 STATES: Final = {state: state.value.upper() for state in JobState}
@@ -95,6 +96,24 @@ def _task(task: TaskView) -> dict[str, Any]:
         "currentAttemptCompletedTime": millis(task.ended),
         "hived": None,
     }
+
+
+def attempts(found: Sequence[JobAttempt]) -> list[dict[str, Any]]:
+    """The attempts of a job; indices count from 0, as OpenPAI's do."""
+    return [
+        {
+            "attemptIndex": one.number,
+            "isLatest": one is found[-1],
+            "attemptState": one.outcome.upper(),
+            "attemptLaunchedTime": millis(one.started),
+            "attemptCompletedTime": millis(one.ended),
+            "exitCode": one.exit_code,
+            "exitReason": one.reason or None,
+            "exitTriggerTask": one.task or None,
+            "nodes": list(one.nodes),
+        }
+        for one in found
+    ]
 
 
 def events(key: str, found: Sequence[Event], kind: str | None) -> dict[str, Any]:

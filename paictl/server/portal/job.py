@@ -7,8 +7,10 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any, Final
 
+from paictl.cluster.attempts import attempts_of
 from paictl.cluster.eventtext import detail
-from paictl.cluster.interface import Event, JobState, TaskPlace
+from paictl.cluster.interface import Event, HandClock, JobState, JobView, TaskPlace, TaskView
+from paictl.cluster.jobpages import KeepsJobData
 from paictl.cluster.picture import JobLine
 from paictl.cluster.timeline import timeline
 from paictl.errors import PaictlError
@@ -17,7 +19,9 @@ from paictl.server.calls import Answer, Call, redirect
 from paictl.server.portal.rendering import MOST_SHOWN, fragment, page, path_of
 from paictl.server.portal.why import explained
 from paictl.server.routing import Access, Operation, Route
+from paictl.server.tasks.access import TaskSite
 from paictl.server.tenants import Tenants
+from paictl.workload.ports import ports_of
 
 LOG_LINES: Final = 1000
 """Lines of a log that a page shows; ``paictl job logs -f`` shows all of it."""
@@ -27,18 +31,7 @@ _WIDTH: Final = 1000
 """Units from the left to the right end of a timeline."""
 
 
-def job(call: Call) -> Answer:
-    """The page."""
-    values = _values(call)
-    return page(call, "job.html", {**values, "title": values["job"].key, "here": "/jobs"})
-
-
-def live(call: Call) -> Answer:
-    """What changes of the page."""
-    return fragment(call, "job-live.html", _values(call))
-
-
-def _values(call: Call) -> dict[str, Any]:
+def _values(call: Call, *, opens: bool) -> dict[str, Any]:
     tenants = Tenants(call)
     found = tenants.job(call.cluster.job(_key(call)))
     now = call.cluster.now
@@ -51,8 +44,23 @@ def _values(call: Call) -> dict[str, Any]:
         "waiting": waiting, "why": explained(call, found, pictured=False) if waiting else None,
         "chart": chart(told, found.submitted, found.ended or now),
         "events": [(event, detail(event)) for event in told[-MOST_SHOWN:]],
-        "more_events": max(len(told) - MOST_SHOWN, 0),
+        "more_events": max(len(told) - MOST_SHOWN, 0), "attempts": attempts_of(found, told),
+        "ports": _ports(call, found), "opens": opens,
     }  # fmt: skip
+
+
+def _ports(call: Call, found: JobView) -> list[tuple[TaskView, tuple[str, ...]]]:
+    """The tasks that serve something now, and the names of their ports."""
+    running = [task for task in found.tasks[:MOST_SHOWN] if task.node and task.ended is None]
+    cluster = call.cluster
+    if not running or isinstance(cluster, HandClock) or not isinstance(cluster, KeepsJobData):
+        return []
+    try:
+        ports = ports_of(cluster.job_data(found.key))
+    except PaictlError:  # a job of an earlier version: it runs, and has nothing that a page could open
+        return []
+    rows = ((task, tuple(one.name for one in ports if one.is_of(task.role, task.index))) for task in running)
+    return [(task, names) for task, names in rows if names]
 
 
 def log(call: Call) -> Answer:
@@ -140,16 +148,8 @@ def by_key(call: Call) -> Answer:
     return redirect(path_of(_key(call)))
 
 
-ROUTES: Final = (
+_ROUTES: Final = (
     Route("GET", "/jobs/{user}~{name}", Access.OWNER, by_key, Operation("A job by USER~NAME", answers=(303,))),
-    Route("GET", "/jobs/{user}/{name}", Access.OWNER, job, Operation("A job", answers=(200, 400))),
-    Route(
-        "GET",
-        "/jobs/{user}/{name}/live",
-        Access.OWNER,
-        live,
-        Operation("What changes of a job", answers=(200, 400)),
-    ),
     Route("GET", "/jobs/{user}/{name}/log/{role}/{index}", Access.OWNER, log, Operation("The log of a task")),
     Route(
         "POST",
@@ -160,3 +160,23 @@ ROUTES: Final = (
         jobs=True,
     ),
 )
+
+
+def routes(tasks: TaskSite | None = None) -> tuple[Route, ...]:
+    """The page and what belongs to it; with `tasks` it leads to what tasks serve."""
+
+    def job(call: Call) -> Answer:
+        """The page."""
+        values = _values(call, opens=tasks is not None)
+        return page(call, "job.html", {**values, "title": values["job"].key, "here": "/jobs"})
+
+    def live(call: Call) -> Answer:
+        """What changes of the page."""
+        return fragment(call, "job-live.html", _values(call, opens=tasks is not None))
+
+    changes = Operation("What changes of a job", answers=(200, 400))
+    return (
+        *_ROUTES,
+        Route("GET", "/jobs/{user}/{name}", Access.OWNER, job, Operation("A job", answers=(200, 400))),
+        Route("GET", "/jobs/{user}/{name}/live", Access.OWNER, live, changes),
+    )

@@ -8,13 +8,16 @@ from paictl.server.portal.admin import configuration, machines, users
 from paictl.server.portal.usage import UsageHistory
 from paictl.server.routing import Route
 from paictl.server.signing import SignIns
+from paictl.server.tasks.access import TaskSite, open_route
 
 
-def routes(sign_ins: SignIns, history: UsageHistory, federation: Federation) -> tuple[Route, ...]:
+def routes(
+    sign_ins: SignIns, history: UsageHistory, federation: Federation, tasks: TaskSite | None = None
+) -> tuple[Route, ...]:
     """The pages.
 
     `sign_ins` counts the passwords that are tried at them, `history` is what has been used, `federation` is the OpenID
-    provider.
+    provider, `tasks` is where what tasks serve is shown.
     """
     return (
         *session.sign_in_routes(sign_ins, federation),
@@ -23,7 +26,8 @@ def routes(sign_ins: SignIns, history: UsageHistory, federation: Federation) -> 
         *session.ROUTES,
         *home.routes(history),
         *jobs.ROUTES,
-        *job.ROUTES,
+        *job.routes(tasks),
+        *([open_route(tasks)] if tasks is not None else []),
         *why.ROUTES,
         *submit.ROUTES,
         *cluster.ROUTES,

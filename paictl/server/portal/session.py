@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from paictl.i18n import LANGUAGES, text
-from paictl.operate.users.tokens import SPANS, TokenKind, issue
+from paictl.operate.users.tokens import SPANS, TokenKind, issue, leave_tasks
 from paictl.server.calls import Answer, ApiError, Call, bad, redirect
 from paictl.server.credentials import LANGUAGE_COOKIE, THEME_COOKIE, choice_cookie, session_cookie
 from paictl.server.federation import Federation
@@ -56,6 +56,7 @@ def sign_in_routes(sign_ins: SignIns, federation: Federation) -> tuple[Route, ..
 def sign_out(call: Call) -> Answer:
     """End this session, for the server too."""
     call.cluster.users.remove_tokens([call.me.token.digest])
+    leave_tasks(call.cluster.users, call.me.name)
     return redirect("/sign-in", session_cookie("", secure=call.secure, seconds=0))
 
 

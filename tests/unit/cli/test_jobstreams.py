@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import socket
+import threading
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from paictl.cli import jobstreams
+from paictl.cli import jobopen, jobstreams
 from paictl.cli.console import Output
 from paictl.cluster.interface import ClusterError, NotStartedError, TaskPlace
+from paictl.errors import PaictlError
+from tests.unit.cli.conftest import Paictl
+from tests.unit.cli.test_job import JOB
 
 
 class Slow:
@@ -68,3 +74,76 @@ def test_a_start_is_waited_for_no_longer_than_was_said(capfdbinary: pytest.Captu
 def test_what_will_never_start_is_not_waited_for() -> None:
     with pytest.raises(ClusterError, match="its pod is gone"):
         shown(Slow([ClusterError("its pod is gone")]), follow=True)
+
+
+class Served:
+    """A cluster whose task answers what it is asked, in capitals."""
+
+    def dial(self, key: str, task: TaskPlace, port: int) -> socket.socket:
+        if (key, str(task), port) != ("ann~train", "worker:0", 6006):
+            raise ClusterError("not that one")
+        ours, theirs = socket.socketpair()
+        threading.Thread(target=self._answer, args=(theirs,), daemon=True).start()
+        return ours
+
+    def _answer(self, theirs: socket.socket) -> None:
+        with theirs:
+            while data := theirs.recv(1 << 16):
+                theirs.sendall(data.upper())
+                if data.endswith(b"!"):
+                    return
+
+
+def test_a_port_of_a_task_is_one_of_this_machine(capsys: pytest.CaptureFixture[str]) -> None:
+    local = jobopen.listener(0, 6006)
+    port = local.getsockname()[1]
+    place, served = TaskPlace("worker", 0), Served()
+    threading.Thread(
+        target=jobopen.serve, args=(served, "ann~train", place, 6006, local), kwargs={"browser": False}, daemon=True
+    ).start()
+    for word in (b"first!", b"second!"):
+        with socket.create_connection(("127.0.0.1", port), 10) as connection:
+            connection.settimeout(10)
+            connection.sendall(word)
+            assert b"".join(iter(lambda: connection.recv(100), b"")) == word.upper()
+    said = capsys.readouterr()
+    assert said.out == f"http://127.0.0.1:{port}/\n"
+    assert "port 6006 of task worker:0 of ann~train" in said.err
+    with pytest.raises(PaictlError, match=f"cannot listen on 127.0.0.1:{port}"):
+        jobopen.listener(port, 6006)
+    taken = jobopen.listener(None, port)
+    assert taken.getsockname()[1] != port, "the task's own port is taken here, so another one is as good"
+    taken.close()
+
+
+@pytest.fixture
+def simulated(home: Path, paictl: Paictl) -> Paictl:
+    """A cluster of this machine, where ann's job `hold` runs."""
+    (home / "hold.yaml").write_text(JOB.format(name="hold", vc="default"))
+    assert paictl("cluster", "up").code == 0
+    assert paictl("job", "submit", str(home / "hold.yaml"), "--duration", "1h").code == 0
+    return paictl
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("job open hold --port 80", "pods of this cluster are simulated: nothing listens on port 80 of"),
+        ("job open hold", "names no port"),
+        ("job open hold --port web", "has no port 'web'"),
+        ("job open hold --task nobody --port 80", "no task nobody:0"),
+        ("job run --interactive ubuntu", "tasks of this cluster are simulated: nothing runs in them"),
+        ("job run --notebook ubuntu", "tasks of this cluster are simulated: nothing runs in them"),
+        ("job run ubuntu", "needs either --interactive or --notebook"),
+        ("job run -i --notebook ubuntu", "needs either --interactive or --notebook"),
+        ("job run --notebook ubuntu -- ls", "needs either --interactive or --notebook"),
+        ("job run -i ubuntu --idle-timeout 5s", "must be 1m to 30d"),
+        ("job run -i ubuntu --idle-timeout soon", "'soon' is not a duration"),
+    ],
+)
+def test_what_a_simulated_cluster_cannot_do_is_refused(simulated: Paictl, line: str, said: str) -> None:
+    done = simulated(*line.split())
+    assert done.code in (1, 2)
+    assert said in done.err
+    assert "hint:" in done.err
+    assert len(simulated("job", "list", "-o", "json").data) == 1

@@ -60,6 +60,8 @@ rest-server:
   node-port: 31000
   replicas: 2
   tls-names: [pai.lab.example, 10.9.8.7]
+  tasks-url: https://*.tasks.lab.example:31001
+  tasks-node-port: 31001
 authentication:
   oidc: {issuer: "https://id.lab.example", client-id: paictl, client-secret: "oidc p'w", groups: {vision: [default]}}
 webportal: {server-port: 443, node-port: null}

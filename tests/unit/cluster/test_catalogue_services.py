@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import base64
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from paictl.cluster.kubernetes.names import NAMESPACE
 from paictl.cluster.manifests.templating import TemplateError
+from paictl.server.serving import ServerSettings, check
+from paictl.server.tasks.access import site_of
 from paictl.workload.job import PRIORITIES
 from tests.unit.cluster.catalogue import (
     LAYOUT,
@@ -114,6 +117,29 @@ def test_its_own_certificate_is_for_all_machines(catalogue: Catalogue) -> None:
     )
     assert "initContainers" not in by_name(catalogue["own certificate"]["rest-server"], "Deployment", "rest-server")[
         "spec"]["template"]["spec"]  # fmt: skip
+
+
+def test_what_tasks_serve_is_reached_at_names_of_its_own_where_the_configuration_says_so(catalogue: Catalogue) -> None:
+    whole, plain = catalogue["all options"]["rest-server"], catalogue["own certificate"]["rest-server"]
+    deployment = by_name(whole, "Deployment", "rest-server")
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    at = container["command"].index("--tasks")
+    assert container["command"][at : at + 4] == [
+        "--tasks", "https://*.tasks.lab.example:31001", "--tasks-listen", "0.0.0.0:9187"
+    ]  # fmt: skip
+    site = site_of(container["command"][at + 1])
+    check(ServerSettings("0.0.0.0", 9186, Path(__file__), Path(__file__), tasks=site))  # noqa: S104
+    (init,) = deployment["spec"]["template"]["spec"]["initContainers"]
+    (names,) = [word for word in init["command"] if word.startswith("subjectAltName=")]
+    assert "DNS:*.tasks.lab.example" in names.split(",")
+    ports = {one["name"]: one for one in by_name(whole, "Service", "rest-server")["spec"]["ports"]}
+    assert (ports["tasks"]["port"], ports["tasks"]["nodePort"]) == (9187, 31001)
+    assert {"port": 9187} in by_name(whole, "NetworkPolicy", "rest-server")["spec"]["ingress"][0]["ports"]
+    forward = {"apiGroups": [""], "resources": ["pods/portforward"], "verbs": ["get", "create"]}
+    roles = [one.body for one in whole if one.kind == "Role"]
+    assert [role["metadata"]["namespace"] for role in roles if forward in role["rules"]] == ["paictl-jobs"]
+    assert not [one for one in plain if one.kind == "Role" and forward in one.body["rules"]]
+    assert "--tasks" not in str(by_name(plain, "Deployment", "rest-server"))
 
 
 def test_alerts_go_where_the_configuration_says(catalogue: Catalogue) -> None:

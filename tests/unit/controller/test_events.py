@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from paictl.cluster.attempts import attempts_of
 from paictl.cluster.interface import JobState
 from paictl.units import rfc3339
 from tests.unit.controller.conftest import cluster, job, request
@@ -112,3 +113,22 @@ def test_a_pod_that_ran_and_failed_counts_whatever_its_reason_is(kube: FakeJobs)
     bench.tell()
     bench.look()
     assert job(kube).state is JobState.FAILED
+
+
+def test_of_a_job_that_was_retried_each_attempt_is_known_with_its_exit_code(kube: FakeJobs) -> None:
+    cluster(kube).submit([request({"a": {}}, jobRetryCount=2)])
+    bench = Bench(kube)
+    for code in (3, 137, 5):
+        turn(kube, bench)
+        (victim,) = kube.live()
+        kube.reject(victim["metadata"]["name"], "Error")
+        path = next(path for path in kube.objects if path.endswith(f"/pods/{victim['metadata']['name']}"))
+        kube.objects[path]["status"]["containerStatuses"] = [{"state": {"terminated": {"exitCode": code}}}]
+        bench.tell()
+        bench.look()
+    turn(kube, bench)
+    found = attempts_of(job(kube), cluster(kube).events("job/ann~job"))
+    assert [(one.number, one.outcome, one.exit_code) for one in found] == [
+        (0, "failed", 3), (1, "failed", 137), (2, "failed", 5)
+    ]  # fmt: skip
+    assert all(one.ended is not None for one in found)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from paictl.cluster.interface import ClusterError, JobState
+from paictl.cluster.interface import ClusterError, JobState, NodeChange
 from paictl.cluster.maintenance import WindowRequest
 from paictl.i18n import catalogue
 from paictl.operate.users import passwords
@@ -414,3 +414,24 @@ def test_windows_are_read_by_users_and_by_nobody_else(server: Server) -> None:
     )  # fmt: skip
     assert datetime.fromisoformat(found["end"]) - datetime.fromisoformat(found["start"]) == timedelta(hours=1)
     assert server.ask("GET", "/api/v2/maintenance").status == 401
+
+
+def test_attempts_of_a_job_that_was_retried(server: Server) -> None:
+    submit(server, "one")
+    path = "/api/v2/jobs/ann~one/job-attempts"
+    (only,) = server.get(path, "ann").data
+    assert (only["attemptIndex"], only["isLatest"], only["attemptState"]) == (0, True, "RUNNING")
+    assert 'id="attempts"' not in server.ask("GET", "/jobs/ann/one", cookie=server.session("ann")).text
+    (task,) = server.cluster.job("ann~one").tasks
+    server.cluster.set_node(task.node, NodeChange.FAIL)
+    server.cluster.tick(Millis(600_000))
+    first, second = server.get(path, "ann").data
+    assert (first["attemptState"], first["isLatest"], first["nodes"]) == ("LOST", False, [task.node])
+    assert first["attemptLaunchedTime"] < first["attemptCompletedTime"] <= second["attemptLaunchedTime"]
+    assert (second["attemptIndex"], second["attemptState"], second["exitCode"]) == (1, "RUNNING", None)
+    assert server.get(f"{path}/1", "ann").data == second
+    assert server.get(f"{path}/2", "ann").status == 404
+    assert server.get(f"{path}/healthz", "ann").status == 200
+    assert server.get(path, "bob").status == 403
+    page = server.ask("GET", "/jobs/ann/one", cookie=server.session("ann")).text
+    assert 'id="attempts"' in page

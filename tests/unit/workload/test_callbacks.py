@@ -146,7 +146,7 @@ EXTRAS: Json = {
 }  # fmt: skip
 STORAGE_ITEM: Json = {"name": WORKS, "mountPath": WORKS, "readOnly": WORKS, "share": WORKS}
 PLUGIN: Json = {
-    "cmd": WORKS, "ssh": WORKS, "teamwise_storage": WORKS, "tensorboard": TOLD, "image_checker": TOLD, "git": TOLD,
+    "cmd": WORKS, "ssh": WORKS, "teamwise_storage": WORKS, "tensorboard": WORKS, "image_checker": WORKS, "git": TOLD,
 }  # fmt: skip
 HIVED: Json = {
     "jobPriorityClass": WORKS, "lazyPreemptionEnable": WORKS, "gangReleaseEnable": TOLD,

@@ -21,16 +21,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from paictl.config.linting.rule import ERROR, WARNING, Document, Finding, Findings, rule
+from paictl.config.linting.rule import ERROR, INFO, WARNING, Document, Finding, Findings, rule
 from paictl.config.linting.rules.job.wishes import OF_JOB, OF_ROLE
 from paictl.config.linting.rules.shape.words import suggested
 from paictl.config.models.job import JobSpec, job_of
 from paictl.config.reading.nodes import Entry, ScalarNode, nearest_node
 from paictl.words import listed, nearest
 from paictl.workload.fields import Fields, JobError, steps_of
+from paictl.workload.images import image_checks
 from paictl.workload.job import Restart
 from paictl.workload.mounts import mounts_of
-from paictl.workload.plugins import CMD, GIT, KNOWN, PLUGINS, SSH
+from paictl.workload.plugins import CMD, GIT, IMAGE_CHECKER, KNOWN, PLUGINS, SSH
+from paictl.workload.ports import tensorboard_of
 from paictl.workload.ssh import ssh_of
 
 
@@ -111,8 +113,6 @@ def misspelt_extra(document: Document) -> Findings:
 
 
 _INSTEAD_OF_PLUGIN: Final = {
-    "tensorboard": "start TensorBoard in commands, on a port of resourcePerInstance.ports",
-    "image_checker": "remove it; paictl job show says when an image cannot be pulled",
     GIT: "run git clone in commands",
 }
 _PLUGIN_CUTOFF: Final = 0.6
@@ -140,8 +140,8 @@ def without_effect(document: Document) -> Findings:
     """A field of the job has no effect on a cluster of paictl.
 
     Why: jobs written for OpenPAI name things that its runtime and its other services do there and nothing does here.
-    The job is submitted and runs without them: no TensorBoard, no mail.
-    The plugins `cmd`, `ssh` and `teamwise_storage` work, and `storages`.
+    The job is submitted and runs without them: no mail, no clone of a repository.
+    The plugins `cmd`, `image_checker`, `ssh`, `teamwise_storage` and `tensorboard` work, and `storages`.
 
     Fails with::
 
@@ -276,6 +276,96 @@ def ssh_access(document: Document) -> Findings:
         ssh_of(Fields(data, ""))
     except JobError as error:
         if ".parameters" in error.path or "twice" in error.message:
+            yield Finding(nearest_node(job_of(document).top, steps_of(error.path)), error.message, error.hint)
+
+
+@rule("JOB634", "tensorboard-parameters", ERROR)
+def tensorboard_parameters(document: Document) -> Findings:
+    """The plugin `tensorboard` cannot be started as the job says.
+
+    Why: the job is refused. Parameters are `logdir`, a folder or several by name, and `port` (6006), which no label of
+    `resourcePerInstance.ports` may have.
+
+    Passes::
+
+        # job.yaml
+        protocolVersion: 2
+        name: mnist
+        type: job
+        prerequisites:
+        - {name: image, type: dockerimage, uri: openpai/standard:python_3.6-pytorch_1.2.0-gpu}
+        taskRoles:
+          train:
+            dockerImage: image
+            resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
+            commands: [python3 train.py]
+        extras:
+          com.microsoft.pai.runtimeplugin:
+          - plugin: tensorboard
+            parameters: {port: 6006, logdir: {logs: /mnt/tensorboard}}
+
+    Fails with::
+
+        # job.yaml
+        -    parameters: {port: 6006, logdir: {logs: /mnt/tensorboard}}
+        +    parameters: {port: 70000, logdir: {logs: /mnt/tensorboard}}
+    """
+    # The first parameter of tensorboard that cannot be read.
+    data = document.data
+    if not isinstance(data, dict) or not isinstance(data.get("extras"), dict):
+        return
+    try:
+        tensorboard_of(Fields(data, ""))
+    except JobError as error:
+        if f"'{PLUGINS}'" in error.path and (".parameters" in error.path or "twice" in error.message):
+            yield Finding(nearest_node(job_of(document).top, steps_of(error.path)), error.message, error.hint)
+
+
+@rule("JOB635", "image-checker", ERROR)
+def image_checker(document: Document) -> Findings:
+    """The plugin `image_checker` has a parameter that it does not know, or an address that is none.
+
+    Why: the job is refused. Its one parameter is `docker_registry_service_url`, where the registry answers if that is
+    not at the host that the image names. A note says that `paictl job submit` asks the registries, and not the portal
+    or the REST API: a job file could make them send requests anywhere in the cluster's network. There, `paictl job
+    show` says when an image cannot be pulled.
+
+    Passes::
+
+        # job.yaml
+        protocolVersion: 2
+        name: mnist
+        type: job
+        prerequisites:
+        - {name: image, type: dockerimage, uri: openpai/standard:python_3.6-pytorch_1.2.0-gpu}
+        taskRoles:
+          train:
+            dockerImage: image
+            resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
+            commands: [python3 train.py]
+        extras:
+          com.microsoft.pai.runtimeplugin: [{plugin: cmd}]
+
+    Fails with::
+
+        # job.yaml
+        -  com.microsoft.pai.runtimeplugin: [{plugin: cmd}]
+        +  com.microsoft.pai.runtimeplugin:
+        +  - {plugin: image_checker, parameters: {docker_registry_service_url: registry.lab}}
+    """
+    # The first parameter of image_checker that cannot be read; a note where the plugin stands.
+    for plugin in job_of(document).top.mapping("extras").sequence(PLUGINS).mappings():
+        name = plugin.text("plugin")
+        if name is not None and name.text == IMAGE_CHECKER:
+            said = "the images are checked by paictl job submit, not by the portal or the REST API"
+            yield Finding(name, said, severity=INFO)
+    data = document.data
+    if not isinstance(data, dict) or not isinstance(data.get("extras"), dict):
+        return
+    try:
+        image_checks(Fields(data, ""))
+    except JobError as error:
+        if f"'{PLUGINS}'" in error.path and ".parameters" in error.path:
             yield Finding(nearest_node(job_of(document).top, steps_of(error.path)), error.message, error.hint)
 
 

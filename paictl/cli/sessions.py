@@ -1,0 +1,94 @@
+"""`paictl job run`: submit a session or notebook, wait for it, use it, and end it when its user is done."""
+
+from __future__ import annotations
+
+import sys
+
+from paictl.cli import console, jobstreams
+from paictl.cluster.interface import Cluster, ClusterError, HandClock, JobRequest, NotStartedError, UnsupportedError
+from paictl.errors import PaictlError
+from paictl.i18n import text
+from paictl.operate.cloning import free_name
+from paictl.operate.sessions import NOTEBOOK, NOTEBOOK_PORT, ROLE, SessionSpec, session_data, shell_command
+from paictl.units import DurationError, parse_duration, span_text
+
+_LEAST_IDLE = 60
+"""Seconds; the session looks for shells every few seconds, and the first one takes a while to come."""
+
+
+def wish(image: str, gpu: int, cpu: int, memory: int, idle: str, sku: str | None) -> SessionSpec:
+    """What a session asks for; raises `PaictlError` for a time that is none, or too short."""
+    try:
+        seconds = parse_duration(idle)
+    except DurationError as error:
+        error.where = "--idle-timeout"
+        raise
+    if not _LEAST_IDLE <= seconds <= 30 * 86_400:
+        raise PaictlError(
+            text("--idle-timeout {word}: must be 1m to 30d", word=idle), hint=text("for instance 30m or 2h")
+        )
+    return SessionSpec(image, gpu, cpu, memory, int(seconds), sku)
+
+
+def run(
+    cluster: Cluster, user: str, spec: SessionSpec, command: tuple[str, ...], *, name: str | None, vc: str | None,
+    priority: str | None, keep: bool, timeout: float, notebook: bool = False,
+) -> int:  # fmt: skip
+    """The exit code of the session's shell; a `notebook` is open to this machine until Ctrl-C.
+
+    Raises `PaictlError` for a session that cannot be, or does not start.
+    """
+    if isinstance(cluster, HandClock):
+        raise UnsupportedError(
+            text("tasks of this cluster are simulated: nothing runs in them"),
+            hint=text("run a session on a Kubernetes cluster: --cluster NAME"),
+        )
+    chosen = name or free_name(cluster, user, NOTEBOOK if notebook else ROLE)
+    (job,) = cluster.submit([JobRequest(user, session_data(chosen, spec, notebook=notebook), vc, priority)])
+    values = {"job": job.key, "gpu": spec.gpu, "cpu": spec.cpu, "memory": spec.memory, "vc": job.vc,
+              "idle": span_text(spec.idle * 1000)}  # fmt: skip
+    console.info(
+        text(
+            "notebook {job} asks for {gpu} devices, {cpu} CPUs and {memory} MiB in virtual cluster {vc}; "
+            "it ends with Ctrl-C, after {idle} without use, or by: paictl job stop {job}", **values
+        )
+        if notebook else text(
+            "session {job} asks for {gpu} devices, {cpu} CPUs and {memory} MiB in virtual cluster {vc}; "
+            "it ends with its shell, after {idle} without one, or by: paictl job stop {job}", **values
+        )
+    )  # fmt: skip
+    ended = False
+    try:
+        jobstreams.running(lambda: _refuse_unless_running(cluster, job.key), timeout)
+        if notebook:
+            ended = True
+            jobstreams.open_port(
+                cluster, job.key, NOTEBOOK, NOTEBOOK_PORT, listen=None, browser=False, timeout=timeout
+            )  # fmt: skip
+        terminal = sys.stdin.isatty() and sys.stdout.isatty()
+        words = shell_command(command, spec.idle)
+        code = jobstreams.run(cluster, cluster.job(job.key), f"{ROLE}:0", words, stdin=True, terminal=terminal)
+        ended = True
+        return code
+    finally:
+        if not (keep and ended):
+            cluster.stop_job(job.key)
+        elif notebook:
+            console.info(text("the notebook keeps running; open it again: paictl job open {job}", job=job.key))
+        else:
+            console.info(text("the session keeps running; another shell: paictl job ssh {job}", job=job.key))
+
+
+def _refuse_unless_running(cluster: Cluster, key: str) -> None:
+    """Raise `NotStartedError` for a session that may yet start, `ClusterError` for one that never will."""
+    job = cluster.job(key)
+    if job.state.ended:
+        said = text("session {job} has ended: {reason}", job=key, reason=job.reason or job.state.value)
+        raise ClusterError(said, hint=text("what happened: paictl job events {job}", job=key))
+    task = next(iter(job.tasks), None)
+    if task is None or task.started is None or task.state.lower() != "running":
+        reason = (task.reason if task is not None else "") or job.reason or text("it waits for devices")
+        raise NotStartedError(
+            text("session {job} has not started: {reason}", job=key, reason=reason),
+            hint=text("why: paictl job explain {job}", job=key),
+        )
