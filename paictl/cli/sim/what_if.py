@@ -22,11 +22,13 @@ from paictl.cli.console import (
 from paictl.cli.options import OutputOption
 from paictl.cli.sim.inputs import from_files, from_pushed, jobs_that_ended, named_cluster
 from paictl.cli.sim.shared import (
+    FailuresOption,
     FormatOption,
     HtmlOption,
     JobsOption,
     ReproducibleOption,
     ResumeOption,
+    SeedOption,
     estimating,
     number,
     read_trace,
@@ -39,9 +41,13 @@ from paictl.errors import ExitCode, PaictlError
 from paictl.i18n import text
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from paictl.cluster.interface import Cluster
     from paictl.sim.cluster import ClusterShape
+    from paictl.sim.failures import FailureModel
     from paictl.sim.job import Trace
+    from paictl.sim.kept import RunRequest
     from paictl.sim.what_if import Moved, TenantChange, WhatIf
 
 PUSHED: Final = "what was pushed"
@@ -51,6 +57,7 @@ EPILOG = """
 paictl sim what-if jobs.csv --config hivedscheduler.yaml --config new-hivedscheduler.yaml
 paictl sim what-if --from-cluster prod --config new-hivedscheduler.yaml
 paictl sim what-if --from-cluster --config cluster/ --config new/ -o json
+paictl sim what-if jobs.csv --config old/ --config new/ --failures node=30d,device=180d
 """
 
 
@@ -76,6 +83,8 @@ def what_if(
     ] = False,
     state: StateOption = None,
     kind: FormatOption = None,
+    failures: FailuresOption = "none",
+    seed: SeedOption = 0,
     resume: ResumeOption = False,
     jobs: JobsOption = None,
     html: HtmlOption = None,
@@ -85,8 +94,9 @@ def what_if(
     """Play jobs under an old and a new configuration: which tenants wait less, which more, and which jobs.
 
     The scheduler core decides, as it would in the cluster. A configuration with errors is refused with what
-    `paictl config validate` finds (exit code 1).
+    `paictl config validate` finds (exit code 1). With --failures nodes of one name fail at the same times under both.
     """
+    from paictl.sim.failures import failures_of
     from paictl.sim.report import compared
     from paictl.sim.what_if import what_if_data
 
@@ -98,6 +108,7 @@ def what_if(
         )
     if trace is None and not from_cluster:
         raise PaictlError("the jobs are those of a trace, or with --from-cluster those of the cluster", hint="give one")
+    model = failures_of(failures)
     cluster = named_cluster(trace, state) if from_cluster else None
     specs = [from_files(path) for path in paths]
     if cluster is not None and len(paths) == 1:
@@ -105,7 +116,8 @@ def what_if(
     old, new = specs
     if old is None or new is None:
         raise typer.Exit(ExitCode.NEGATIVE)
-    found, given = _played(trace or "", kind, cluster, (old, new), resume=resume)
+    requests = _requests((old, new), model, seed)
+    found, given = _played(trace or "", kind, cluster, requests, resume=resume)
     both = compared(found, [given.old, given.new], discriminating=False)
     _warn_of_strangers(found, [dict(old.quotas), dict(new.quotas)], paths)
     title = text("{trace}: {old} and {new}", trace=found.path, old=old.text, new=new.text)
@@ -116,20 +128,33 @@ def what_if(
         write_data(what_if_data(given, reproducible=reproducible), output)
 
 
+def _requests(specs: Sequence[ClusterShape], model: FailureModel | None, seed: int) -> list[RunRequest]:
+    """A run for each configuration; raises what a log of failures names that one of them does not have."""
+    from paictl.sim.cluster import Cluster as Devices
+    from paictl.sim.kept import RunRequest
+    from paictl.sim.policies.table import policy_class
+    from paictl.sim.simulate import check_failures
+
+    if model is not None:
+        for spec in specs:
+            check_failures(model, Devices(spec), policy_class("hived"))
+    return [RunRequest("hived", spec, seed, failures=model) for spec in specs]
+
+
 def _played(
-    trace: str, kind: str | None, cluster: Cluster | None, specs: tuple[ClusterShape, ClusterShape], *, resume: bool
+    trace: str, kind: str | None, cluster: Cluster | None, requests: Sequence[RunRequest], *, resume: bool
 ) -> tuple[Trace, WhatIf]:
-    from paictl.sim.parallel import RunRequest, play
+    from paictl.sim.parallel import play
     from paictl.sim.what_if import what_if as compare_both
 
     with progressing("reading the jobs") as say:
         found = read_trace(trace, kind) if cluster is None else jobs_that_ended(cluster)
         words = text("playing {count:,} jobs {runs} times", count=len(found.jobs), runs=2)
         say(words)
+        before, after = (one.cluster for one in requests)
         with resumable(found, resume=resume) as (kept,):
-            requests = [RunRequest("hived", spec) for spec in specs]
             old, new = play(found.jobs, requests, part=estimating(say, words), kept=kept)
-        return found, compare_both(found, old, new, (dict(specs[0].quotas), dict(specs[1].quotas)))
+        return found, compare_both(found, old, new, (dict(before.quotas), dict(after.quotas)))
 
 
 def _warn_of_strangers(trace: Trace, promised: list[dict[str, int]], paths: list[str]) -> None:
