@@ -145,10 +145,12 @@ def _played(
     trace: str, kind: str | None, cluster: Cluster | None, requests: Sequence[RunRequest], *, resume: bool
 ) -> tuple[Trace, WhatIf]:
     from paictl.sim.parallel import play
+    from paictl.sim.sweep import check_fits
     from paictl.sim.what_if import what_if as compare_both
 
     with progressing("reading the jobs") as say:
         found = read_trace(trace, kind) if cluster is None else jobs_that_ended(cluster)
+        check_fits(found, requests)
         words = text("playing {count:,} jobs {runs} times", count=len(found.jobs), runs=2)
         say(words)
         before, after = (one.cluster for one in requests)

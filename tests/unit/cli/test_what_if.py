@@ -111,6 +111,17 @@ def test_failures_of_other_nodes_are_refused(files: Path, capsys: pytest.Capture
     assert "no node 'x9'" in capsys.readouterr().err
 
 
+def test_a_trace_of_which_no_job_fits_is_refused_before_a_run(
+    files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("paictl.sim.parallel.simulate", None)
+    (files / "jobs.csv").write_text("id,gpus,submit,duration,vc\n" + "".join(f"a{n},60,2,10,a\n" for n in range(9)))
+    assert run(words(files, "old", "new")) == 2
+    err = capsys.readouterr().err
+    assert "no job fits on" in err
+    assert "two may be swapped" in err
+
+
 def test_jobs_of_nobody_are_told(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (files / "jobs.csv").write_text(JOBS + "c0,0,1,5,c\n")
     assert run(words(files, "old", "new")) == 0
