@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from paictl.cluster.interface import Cluster
-    from paictl.sim.cluster import ClusterShape
-    from paictl.sim.failures import FailureModel
     from paictl.sim.job import Trace
     from paictl.sim.kept import RunRequest
     from paictl.sim.what_if import Moved, TenantChange, WhatIf
@@ -96,9 +94,8 @@ def what_if(
     The scheduler core decides, as it would in the cluster. A configuration with errors is refused with what
     `paictl config validate` finds (exit code 1). With --failures nodes of one name fail at the same times under both.
     """
-    from paictl.sim.failures import failures_of
     from paictl.sim.report import compared
-    from paictl.sim.what_if import what_if_data
+    from paictl.sim.what_if import requests, what_if_data
 
     paths = config or []
     if len(paths) != 2 and not (from_cluster and len(paths) == 1):
@@ -108,7 +105,6 @@ def what_if(
         )
     if trace is None and not from_cluster:
         raise PaictlError("the jobs are those of a trace, or with --from-cluster those of the cluster", hint="give one")
-    model = failures_of(failures)
     cluster = named_cluster(trace, state) if from_cluster else None
     specs = [from_files(path) for path in paths]
     if cluster is not None and len(paths) == 1:
@@ -116,8 +112,8 @@ def what_if(
     old, new = specs
     if old is None or new is None:
         raise typer.Exit(ExitCode.NEGATIVE)
-    requests = _requests((old, new), model, seed)
-    found, given = _played(trace or "", kind, cluster, requests, resume=resume)
+    runs = requests((old, new), failures, seed)
+    found, given = _played(trace or "", kind, cluster, runs, resume=resume)
     both = compared(found, [given.old, given.new], discriminating=False)
     _warn_of_strangers(found, [dict(old.quotas), dict(new.quotas)], paths)
     title = text("{trace}: {old} and {new}", trace=found.path, old=old.text, new=new.text)
@@ -128,35 +124,17 @@ def what_if(
         write_data(what_if_data(given, reproducible=reproducible), output)
 
 
-def _requests(specs: Sequence[ClusterShape], model: FailureModel | None, seed: int) -> list[RunRequest]:
-    """A run for each configuration; raises what a log of failures names that one of them does not have."""
-    from paictl.sim.cluster import Cluster as Devices
-    from paictl.sim.kept import RunRequest
-    from paictl.sim.policies.table import policy_class
-    from paictl.sim.simulate import check_failures
-
-    if model is not None:
-        for spec in specs:
-            check_failures(model, Devices(spec), policy_class("hived"))
-    return [RunRequest("hived", spec, seed, failures=model) for spec in specs]
-
-
 def _played(
     trace: str, kind: str | None, cluster: Cluster | None, requests: Sequence[RunRequest], *, resume: bool
 ) -> tuple[Trace, WhatIf]:
-    from paictl.sim.parallel import play
-    from paictl.sim.sweep import check_fits
-    from paictl.sim.what_if import what_if as compare_both
+    from paictl.sim.what_if import play_both
 
     with progressing("reading the jobs") as say:
         found = read_trace(trace, kind) if cluster is None else jobs_that_ended(cluster)
-        check_fits(found, requests)
         words = text("playing {count:,} jobs {runs} times", count=len(found.jobs), runs=2)
         say(words)
-        before, after = (one.cluster for one in requests)
         with resumable(found, resume=resume) as (kept,):
-            old, new = play(found.jobs, requests, part=estimating(say, words), kept=kept)
-        return found, compare_both(found, old, new, (dict(before.quotas), dict(after.quotas)))
+            return found, play_both(found, requests, estimating(say, words), kept)
 
 
 def _warn_of_strangers(trace: Trace, promised: list[dict[str, int]], paths: list[str]) -> None:

@@ -32,9 +32,8 @@ class HivedParameters(Parameters):
     )
     order: Literal["share", "created"] = parameter(
         "share",
-        "who goes first of one priority. created: as behind the doors to Kubernetes, whoever was created first, and a "
-        "preempted job is created again; share: opportunistic jobs by what their tenant uses, preempted ones keep their "
-        "turn",
+        "of one priority. share: the tenant that uses least outside its quota, a preempted job keeps its turn; created: "
+        "as the placer, whoever was created first, and a preempted job is created again",
     )
     backfill: Literal["none", "easy"] = parameter(
         "none", "easy: the first guaranteed job of each tenant has a promised start, and others may not delay it"
