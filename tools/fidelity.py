@@ -44,6 +44,8 @@ QUIET: Final = 0.4
 """Seconds without any change after which the control plane has come to rest, if it has reacted quickly so far."""
 PATIENCE: Final = 120.0
 """Seconds within which it has to come to rest."""
+POLICY: Final = "hived:order=created"
+"""Jobs of one priority in the order of their creation, as the doors take them."""
 BOUND: Final = 0.03
 """The bar: mean JCT and makespan may differ by so much."""
 
@@ -159,6 +161,8 @@ class Course:
     number: int
     left: int
     """Milliseconds of work."""
+    turn: int = 0
+    """Of its pods: how many jobs were submitted before."""
     pods: tuple[str, ...] = ()
     since: int | None = None
     """The instant at which it last started; None: it waits."""
@@ -212,6 +216,7 @@ class Replay:
 
     def _submit(self, course: Course) -> None:
         made = pods_of(course.job, self.turn)
+        course.turn = self.turn
         self.turn += 1
         course.pods = tuple(pod["metadata"]["name"] for pod in made)
         for pod in made:
@@ -245,7 +250,7 @@ class Replay:
 
     def _look(self, pods: Mapping[str, tuple[str, bool, bool]], changed: float) -> None:
         """Who runs now, and who does no more."""
-        for course in self.courses:
+        for course in sorted(self.courses, key=lambda course: course.turn):  # who is evicted first comes again first
             if course.number in self.ends or not course.pods:
                 continue
             states = [pods.get(name) for name in course.pods]
@@ -317,7 +322,7 @@ def compare(
     """Play jobs on both sides."""
     from tests.e2e_kube.gates import gates
 
-    run = simulate(jobs, cluster_of(config, folder), "hived")
+    run = simulate(jobs, cluster_of(config, folder), POLICY)
     expected = {outcome.id: outcome.end for outcome in run.outcomes}
     with gates(plane, api, config, folder / "door") as door, Pods(plane) as pods:
         replay = Replay(api, door, pods, say)

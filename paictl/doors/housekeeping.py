@@ -77,14 +77,25 @@ def preemptions(core: DoorCore) -> list[Preemption]:
 
 
 def gangs(core: DoorCore, preemption: Preemption) -> list[tuple[str, ...]]:
-    """The pods that have to go, those of one group together."""
+    """The pods that have to go, those of one group together: the group that was created first goes first.
+
+    Victims that are created again come back in that order, so it decides which of them gets what is free elsewhere. The
+    uids by which the core orders pods are random: with them, the same cluster would decide otherwise each time.
+    """
     with core.guarded():
         found: dict[str, list[str]] = {}
         for uid in (uid for _, uids in preemption.victims for uid in uids):
             slot = core.book.engine.state.groups.slots.get(uid)
             if slot is not None:
                 found.setdefault(slot[0], []).append(uid)
-        return [tuple(uids) for uids in found.values()]
+        ordered = [sorted(uids, key=lambda uid: _age(core, uid)) for uids in found.values()]
+        return [tuple(uids) for uids in sorted(ordered, key=lambda uids: _age(core, uids[0]))]
+
+
+def _age(core: DoorCore, uid: str) -> tuple[str, str]:
+    """Creation time and name, as the placer orders gangs; of a pod that is not known any more, its uid."""
+    entry = core.table.by_uid.get(uid)
+    return ("", uid) if entry is None else (entry.created, entry.ref.key)
 
 
 @frozen

@@ -10,12 +10,13 @@ from paictl.cells.chain import Chain, build_chains, pinned_levels, preassigned_l
 from paictl.cells.spec import ClusterSpec as HivedSpec
 from paictl.frozen import frozen
 from paictl.i18n import text
+from paictl.sim import parallel
 from paictl.sim.cluster import Cluster, ClusterShape, Devices, Node
 from paictl.sim.job import Job
+from paictl.sim.kept import KeptRuns, RunRequest
 from paictl.sim.parallel import within
 from paictl.sim.placement.cells import rooms
 from paictl.sim.run import FINISHED, RunResult
-from paictl.sim.simulate import simulate
 from paictl.sim.traces.source import TraceError
 from paictl.units import Millis
 
@@ -81,26 +82,22 @@ def play(
     hived: HivedSpec,
     spec: ClusterShape,
     part: Callable[[float], None] | None = None,
+    kept: KeptRuns | None = None,
 ) -> PolicyRun:
     """Play a trace under a kind of promise; `spec` is the cluster of the configuration `hived`.
 
-    `part` is called with the part that is played.
+    `part` is called with the part that is played. Runs are kept in `kept` for a command that is interrupted.
 
     Raises `TraceError` if a job could never run there.
     """
     _check(jobs, hived, spec)
-    if kind is not PromiseKind.PRIVATE:
-        return _course(kind, jobs, [(spec, simulate(jobs, spec, _POLICIES[kind], log=True, part=part))])
-    runs = []
+    runs: list[tuple[ClusterShape, RunResult]] = []
     played = 0
-    for vc, nodes in private_nodes(hived).items():
-        mine = [job for job in jobs if job.vc == vc]
-        if mine:
-            promised = {vc: spec.quotas[vc]}, {vc: spec.quotas_by_type[vc]}
-            own = replace(spec, nodes=nodes, quotas=promised[0], quotas_by_type=promised[1], hived=None)
-            told = None if part is None else within(part, played, len(jobs), len(mine))
-            runs.append((own, simulate(mine, own, _POLICIES[kind], log=True, part=told)))
-            played += len(mine)
+    for mine, request in _requests(kind, jobs, hived, spec):
+        told = None if part is None else within(part, played, len(jobs), len(mine))
+        (run,) = parallel.play(mine, [request], processes=1, part=told, kept=kept, drop=False)
+        runs.append((request.cluster, run))
+        played += len(mine)
     return _course(kind, jobs, runs)
 
 
@@ -110,9 +107,33 @@ def play_each(
     hived: HivedSpec,
     spec: ClusterShape,
     part: Callable[[float], None],
+    kept: KeptRuns | None = None,
 ) -> dict[PromiseKind, PolicyRun]:
     """`play` for several kinds; `part` is called with the part of all that is played."""
-    return {kind: play(kind, jobs, hived, spec, within(part, place, len(kinds))) for place, kind in enumerate(kinds)}
+    found = {
+        kind: play(kind, jobs, hived, spec, within(part, place, len(kinds)), kept) for place, kind in enumerate(kinds)
+    }
+    if kept is not None:
+        for kind in kinds:
+            for _, request in _requests(kind, jobs, hived, spec):
+                kept.drop(request)
+    return found
+
+
+def _requests(
+    kind: PromiseKind, jobs: Sequence[Job], hived: HivedSpec, spec: ClusterShape
+) -> list[tuple[Sequence[Job], RunRequest]]:
+    """The runs that a kind of promise takes, with the jobs of each."""
+    if kind is not PromiseKind.PRIVATE:
+        return [(jobs, RunRequest(_POLICIES[kind], spec, log=True))]
+    found: list[tuple[Sequence[Job], RunRequest]] = []
+    for vc, nodes in private_nodes(hived).items():
+        mine = [job for job in jobs if job.vc == vc]
+        if mine:
+            promised = {vc: spec.quotas[vc]}, {vc: spec.quotas_by_type[vc]}
+            own = replace(spec, nodes=nodes, quotas=promised[0], quotas_by_type=promised[1], hived=None)
+            found.append((mine, RunRequest(_POLICIES[kind], own, log=True)))
+    return found
 
 
 def tenants(course: PolicyRun) -> list[TenantResult]:

@@ -14,14 +14,17 @@ from typing import Final
 
 from paictl.frozen import frozen
 from paictl.i18n import text
-from paictl.sim.cluster import ClusterShape, Node, mixed
+from paictl.sim.cluster import Cluster, ClusterShape, Node, mixed
+from paictl.sim.failures import NONE as NO_FAILURES
+from paictl.sim.failures import FailureError, FailureModel, failures_of
 from paictl.sim.job import Job
 from paictl.sim.kept import KeptRuns, RunRequest
-from paictl.sim.metrics import percentile
+from paictl.sim.metrics import figures, percentile
 from paictl.sim.parallel import play
 from paictl.sim.policies.parameters import ParameterError
 from paictl.sim.policies.table import parse
 from paictl.sim.run import FINISHED, JobOutcome, RunResult
+from paictl.sim.simulate import check_failures
 from paictl.sim.specify import cluster_named
 from paictl.units import DurationError, parse_duration
 
@@ -125,6 +128,10 @@ class SizingTrial:
     values: tuple[float, ...]
     """Of each target, milliseconds."""
     met: bool
+    interruptions: int | None = None
+    """How often failures interrupted a job; None where nothing fails."""
+    wasted: float | None = None
+    """Part of the devices' time that failures undid."""
 
 
 @frozen
@@ -162,12 +169,15 @@ def size(
     *,
     base: ClusterShape | None = None,
     seed: int = 0,
+    failures: FailureModel | None = None,
     most: int = MOST,
     tried: Callable[[SizingTrial], None] | None = None,
     part: Callable[[int, float], None] | None = None,
     kept: KeptRuns | None = None,
 ) -> SizingAnswer:
     """Search for the fewest nodes of a kind; `tried` is called after each trial.
+
+    `failures`: nodes and devices fail meanwhile, added ones as well as those of `base`; a log names nodes of `base`.
 
     `part` is called with the number of nodes and the part of that trial that is played; trials are kept in `kept`
     until the search is over.
@@ -179,14 +189,15 @@ def size(
     def meets(nodes: int) -> bool:
         nonlocal idle
         shape = grown(base, offer, nodes)
-        request = RunRequest(policy, shape, seed)
+        request = RunRequest(policy, shape, seed, failures=failures)
         requests.append(request)
         told = None if part is None else partial(part, nodes)
         (run,) = play(jobs, [request], processes=1, part=told, kept=kept, drop=False)
         values = tuple(one.value(run) for one in targets)
         met = all(value <= one.bound for value, one in zip(values, targets, strict=True))
         idle = all(outcome.waiting == 0 for outcome in run.outcomes)
-        trials[nodes] = SizingTrial(nodes, run.devices, values, met)
+        lost = figures(run)
+        trials[nodes] = SizingTrial(nodes, run.devices, values, met, lost.interruptions, lost.wasted)
         if tried is not None:
             tried(trials[nodes])
         return met
@@ -234,10 +245,15 @@ def best(answers: Sequence[SizingAnswer]) -> SizingAnswer | None:
 
 
 def question(
-    policy: str, targets: Sequence[str], nodes: Sequence[str], prices: Sequence[str], cluster: str | None
-) -> tuple[list[SizingTarget], list[NodeOffer], ClusterShape | None]:
+    policy: str,
+    targets: Sequence[str],
+    nodes: Sequence[str],
+    prices: Sequence[str],
+    cluster: str | None,
+    failures: str = NO_FAILURES,
+) -> tuple[list[SizingTarget], list[NodeOffer], ClusterShape | None, FailureModel | None]:
     """What is asked, with all that is wrong with it raised before anything is played."""
-    parse(policy)
+    plays, _ = parse(policy)
     goals = [target(one) for one in targets]
     kinds = offers(nodes, prices)
     if len({(one.type, one.devices) for one in kinds}) < len(kinds):
@@ -245,4 +261,12 @@ def question(
     base = cluster_named(cluster) if cluster is not None else None
     if base is not None and any(node.name == "added-1" for node in base.nodes):
         raise ParameterError("it has a node named added-1 already", where=cluster, hint="rename it")
-    return goals, kinds, base
+    model = failures_of(failures)
+    if model is not None and model.log is not None and base is None:
+        raise FailureError(
+            text("a log names nodes, and there are none before the search"), where=failures,
+            hint="give --cluster with the nodes of the log, or rates: node=30d,device=180d",
+        )  # fmt: skip
+    if model is not None:
+        check_failures(model, Cluster(base if base is not None else grown(None, kinds[0], 1)), plays)
+    return goals, kinds, base, model

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from paictl.frozen import frozen
+from paictl.sim.cluster import Cluster, ClusterShape
+from paictl.sim.failures import failures_of
 from paictl.sim.job import Trace
+from paictl.sim.kept import KeptRuns, RunRequest
 from paictl.sim.metrics import Figures, figures, percentile
+from paictl.sim.parallel import play
+from paictl.sim.policies.hived import Hived
 from paictl.sim.report import run_data
 from paictl.sim.run import JobOutcome, RunResult
+from paictl.sim.simulate import check_failures
+from paictl.sim.sweep import check_fits
 
 MOST = 5
 """Jobs that are named of each tenant, in each direction."""
@@ -73,6 +80,31 @@ class WhatIf:
     new_figures: Figures
     tenants: tuple[TenantChange, ...]
     """By name."""
+
+
+def requests(configurations: Sequence[ClusterShape], failures: str, seed: int) -> list[RunRequest]:
+    """A run under each configuration, with failures as they are written behind `--failures`.
+
+    Raises `FailureError` for failures that cannot be, or that name what one of the configurations does not have.
+    """
+    model = failures_of(failures)
+    if model is not None:
+        for shape in configurations:
+            check_failures(model, Cluster(shape), Hived)
+    return [RunRequest(Hived.id, shape, seed, failures=model) for shape in configurations]
+
+
+def play_both(
+    trace: Trace, runs: Sequence[RunRequest], part: Callable[[float], None], kept: KeptRuns | None = None
+) -> WhatIf:
+    """Play a trace under the old and the new configuration, see `requests`, and compare; `part` and `kept` as for `play`.
+
+    Raises `TraceError` if no job of the trace fits.
+    """
+    check_fits(trace, runs)
+    old, new = play(trace.jobs, runs, part=part, kept=kept)
+    before, after = (dict(one.cluster.quotas) for one in runs)
+    return what_if(trace, old, new, (before, after))
 
 
 def what_if(trace: Trace, old: RunResult, new: RunResult, promised: tuple[dict[str, int], dict[str, int]]) -> WhatIf:

@@ -14,23 +14,21 @@ from tests.e2e_kube.controlplane import ControlPlane
 from tests.e2e_kube.kubeapi import KubeApi
 from tools.fidelity import BOUND, compare, configuration
 
-JOBS, SEED = 16, 27
+JOBS, SEED = 16, 24
 HOUR = 3_600_000
 
 
 def jobs() -> list[Job]:
-    """Gangs of two tenants on four nodes, more than fit, so that they queue.
-
-    All have a guarantee: which of several victims a preemption meets first depends on the order in which the API server
-    tells of pods of one instant, so that one run preempts six times and the next one seven.
-    """
+    """Gangs of two tenants on four nodes, more than fit: they queue, borrow, and are preempted by owners and priority."""
     dice, found, now = Dice(SEED, "fidelity"), [], 0
     for number in range(JOBS):
         now += dice.exponential(HOUR // 8) + 1
+        lent = dice.below(4) == 0
         found.append(
             Job(
                 f"j{number}", Millis(now), dice.pick((1, 2, 4, 4, 8)), Millis(dice.exponential(HOUR) + 60_000),
-                vc=dice.pick(("ann", "ben")), share=Share.GUARANTEED,
+                vc="ann" if dice.below(2) else "ben", priority=dice.below(2),
+                share=Share.OPPORTUNISTIC if lent else Share.GUARANTEED,
             )
         )  # fmt: skip
     return found
@@ -41,5 +39,5 @@ def test_a_trace_ends_as_the_simulator_says(plane: ControlPlane, api: KubeApi, t
     jct, makespan = found.differences
     assert abs(jct) <= BOUND, found
     assert abs(makespan) <= BOUND, found
-    assert found.preemptions == (0, 0)
-    assert len(found.delays) == JOBS
+    assert found.preemptions[1] >= 8, "the trace has to preempt, or it says little"
+    assert len(found.delays) == JOBS + found.preemptions[0]

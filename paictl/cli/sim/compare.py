@@ -81,7 +81,14 @@ def compare(
     (quota), and under one of cells (cells); the exit code is 1 if a tenant waits longer than in a cluster of its own.
     """
     if config is not None:
-        compare_promises(trace, config, policies or [], each_job=each_job, output=output)
+        others = {"--cluster": clusters, "--seed": seeds, "--inflate": inflate, "--failures": failures,
+                  "--processes": processes, "--jobs": jobs, "--html": html}  # fmt: skip
+        if given_too := [name for name, value in others.items() if value]:
+            raise PaictlError(
+                text("{option} cannot be used with --config", option=given_too[0]),
+                hint=text("with --config: {options}", options="--policy, --each-job, --format, --resume, --output"),
+            )
+        compare_promises(trace, config, policies or [], kind, each_job=each_job, resume=resume, output=output)
         return
     if not policies or not clusters:
         raise PaictlError(

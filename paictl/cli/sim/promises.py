@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from paictl.cli.console import Output, info, progressing, spoken, write, write_data, write_table
-from paictl.cli.sim.shared import estimating, read_trace
+from paictl.cli.sim.shared import estimating, read_trace, resumable
 from paictl.errors import ExitCode, PaictlError
 from paictl.i18n import text
 from paictl.units import span_text
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from paictl.sim.promises import PolicyRun
 
 
-def compare_promises(trace: str, config: str, policies: list[str], *, each_job: bool, output: Output) -> None:
+def compare_promises(
+    trace: str, config: str, policies: list[str], kind: str | None, *, each_job: bool, resume: bool, output: Output
+) -> None:
     """Play a trace under several kinds of promises and compare how long each tenant waits."""
     from paictl.cells.spec import ClusterSpec
     from paictl.config.quotas.capacity import configuration
@@ -35,12 +37,13 @@ def compare_promises(trace: str, config: str, policies: list[str], *, each_job: 
     document = configuration(load([config]))
     spec = from_hived(document, config)
     hived = ClusterSpec.from_mapping(document.data)  # type: ignore[arg-type] # a mapping, or the line above had refused
-    jobs = read_trace(trace, None).jobs
+    found = read_trace(trace, kind)
+    jobs = found.jobs
     every = list(dict.fromkeys([*kinds, PromiseKind.PRIVATE]))
     words = text("playing {count:,} jobs {runs} times", count=len(jobs), runs=len(every))
     try:
-        with progressing(words) as say:
-            played = play_each(every, jobs, hived, spec, estimating(say, words))
+        with progressing(words) as say, resumable(found, resume=resume) as (kept,):
+            played = play_each(every, jobs, hived, spec, estimating(say, words), kept)
     except TraceError as error:
         where = f"{trace}: {error.where}" if error.where else trace
         raise TraceError(error.message, where=where, hint=error.hint) from None

@@ -218,7 +218,7 @@ def figure_rows(found: Sequence[Figures]) -> Iterable[list[str]]:
     """A row for each figure that says something, a column for each run."""
     for words, field, show in ROWS:
         values = [getattr(one, field) for one in found]
-        if field in _ALWAYS or any(values):
+        if field in _ALWAYS or any(values) or (field == "interruptions" and None not in values):
             yield [said(words), *map(show, values)]
 
 

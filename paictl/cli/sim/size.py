@@ -9,6 +9,7 @@ import typer
 from paictl.cli.console import Output, info, progressing, said, spoken, write, write_data, write_table
 from paictl.cli.options import OutputOption
 from paictl.cli.sim.shared import (
+    FailuresOption,
     FormatOption,
     ResumeOption,
     SeedOption,
@@ -17,6 +18,7 @@ from paictl.cli.sim.shared import (
     number,
     read_trace,
     resumable,
+    share,
     span,
 )
 from paictl.errors import ExitCode
@@ -31,6 +33,7 @@ EPILOG = """
 paictl sim size tiny --target 'p95 queueing <= 1h'
 paictl sim size tenants --target 'p95 queueing <= 1h' --target 'mean jct <= 4h' --policy srtf --node 8
 paictl sim size jobs.csv --target 'max waiting <= 1d' --cluster layout.yaml --node V100=8 --node A100=4 --price V100=9.8
+paictl sim size tenants --target 'p95 queueing <= 1h' --failures node=10d,repair=12h
 """
 
 
@@ -54,17 +57,18 @@ def size(
     most: Annotated[int, typer.Option("--most", min=1, max=100_000, help="Nodes to try at most.")] = 4096,
     kind: FormatOption = None,
     seed: SeedOption = 0,
+    failures: FailuresOption = "none",
     resume: ResumeOption = False,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Find how many nodes (more) a trace needs to meet targets: the smallest number, and its price.
 
     Targets are mean, median, p95, … or max of jct, queueing or waiting, or makespan. The exit code is 1 if no number
-    of nodes meets them.
+    of nodes meets them. With --failures the answer has the spare nodes that failures and repairs cost.
     """
     from paictl.sim import sizing
 
-    goals, kinds, base = sizing.question(policy, targets, nodes or ["8"], prices or [], cluster)
+    goals, kinds, base, model = sizing.question(policy, targets, nodes or ["8"], prices or [], cluster, failures)
     with progressing(text("reading {trace}", trace=trace)) as say:
         found = read_trace(trace, kind)
 
@@ -89,6 +93,7 @@ def size(
                         policy,
                         base=base,
                         seed=seed,
+                        failures=model,
                         most=most,
                         tried=tried,
                         part=part,
@@ -99,7 +104,7 @@ def size(
     if output is Output.TABLE:
         _write(answers, best, goals, cluster)
     else:
-        write_data({"policy": policy, "cluster": cluster, "targets": [one.text for one in goals],
+        write_data({"policy": policy, "cluster": cluster, "failures": None if model is None else model.text, "targets": [one.text for one in goals],
                     "best": None if best is None else answers.index(best),
                     "answers": [_answer(one) for one in answers]}, output)  # fmt: skip
     if best is None:
@@ -113,7 +118,8 @@ def _seconds(values: Sequence[float]) -> list[float | None]:
 
 def _answer(given: SizingAnswer) -> dict[str, Any]:
     trials = [
-        {"nodes": one.nodes, "devices": one.devices, "values": _seconds(one.values), "met": one.met}
+        {"nodes": one.nodes, "devices": one.devices, "values": _seconds(one.values), "met": one.met,
+         "interruptions": one.interruptions, "wasted": one.wasted}
         for one in given.trials
     ]  # fmt: skip
     return {
@@ -129,14 +135,17 @@ def _write(
 ) -> None:
     for answer in answers:
         name = f"{answer.offer.type}={answer.offer.devices}"
+        failing = any(one.interruptions is not None for one in answer.trials)
         write_table(
-            (said("NODES OF {name}").format(name=name), "DEVICES", *(one.text.upper() for one in goals), "MET"),
+            (said("NODES OF {name}").format(name=name), "DEVICES", *(one.text.upper() for one in goals), "MET",
+             *(("INTERRUPTIONS", "UNDONE") if failing else ())),
             (
                 (
                     number(one.nodes),
                     number(one.devices),
                     *map(span, _seconds(one.values)),
                     said("yes" if one.met else "no"),
+                    *((number(one.interruptions), share(one.wasted)) if failing else ()),
                 )
                 for one in sorted(answer.trials, key=lambda one: one.nodes)
             ),

@@ -22,11 +22,13 @@ from paictl.cli.console import (
 from paictl.cli.options import OutputOption
 from paictl.cli.sim.inputs import from_files, from_pushed, jobs_that_ended, named_cluster
 from paictl.cli.sim.shared import (
+    FailuresOption,
     FormatOption,
     HtmlOption,
     JobsOption,
     ReproducibleOption,
     ResumeOption,
+    SeedOption,
     estimating,
     number,
     read_trace,
@@ -39,9 +41,11 @@ from paictl.errors import ExitCode, PaictlError
 from paictl.i18n import text
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from paictl.cluster.interface import Cluster
-    from paictl.sim.cluster import ClusterShape
     from paictl.sim.job import Trace
+    from paictl.sim.kept import RunRequest
     from paictl.sim.what_if import Moved, TenantChange, WhatIf
 
 PUSHED: Final = "what was pushed"
@@ -51,6 +55,7 @@ EPILOG = """
 paictl sim what-if jobs.csv --config hivedscheduler.yaml --config new-hivedscheduler.yaml
 paictl sim what-if --from-cluster prod --config new-hivedscheduler.yaml
 paictl sim what-if --from-cluster --config cluster/ --config new/ -o json
+paictl sim what-if jobs.csv --config old/ --config new/ --failures node=30d,device=180d
 """
 
 
@@ -76,6 +81,8 @@ def what_if(
     ] = False,
     state: StateOption = None,
     kind: FormatOption = None,
+    failures: FailuresOption = "none",
+    seed: SeedOption = 0,
     resume: ResumeOption = False,
     jobs: JobsOption = None,
     html: HtmlOption = None,
@@ -85,10 +92,10 @@ def what_if(
     """Play jobs under an old and a new configuration: which tenants wait less, which more, and which jobs.
 
     The scheduler core decides, as it would in the cluster. A configuration with errors is refused with what
-    `paictl config validate` finds (exit code 1).
+    `paictl config validate` finds (exit code 1). With --failures nodes of one name fail at the same times under both.
     """
     from paictl.sim.report import compared
-    from paictl.sim.what_if import what_if_data
+    from paictl.sim.what_if import requests, what_if_data
 
     paths = config or []
     if len(paths) != 2 and not (from_cluster and len(paths) == 1):
@@ -105,7 +112,8 @@ def what_if(
     old, new = specs
     if old is None or new is None:
         raise typer.Exit(ExitCode.NEGATIVE)
-    found, given = _played(trace or "", kind, cluster, (old, new), resume=resume)
+    runs = requests((old, new), failures, seed)
+    found, given = _played(trace or "", kind, cluster, runs, resume=resume)
     both = compared(found, [given.old, given.new], discriminating=False)
     _warn_of_strangers(found, [dict(old.quotas), dict(new.quotas)], paths)
     title = text("{trace}: {old} and {new}", trace=found.path, old=old.text, new=new.text)
@@ -117,19 +125,16 @@ def what_if(
 
 
 def _played(
-    trace: str, kind: str | None, cluster: Cluster | None, specs: tuple[ClusterShape, ClusterShape], *, resume: bool
+    trace: str, kind: str | None, cluster: Cluster | None, requests: Sequence[RunRequest], *, resume: bool
 ) -> tuple[Trace, WhatIf]:
-    from paictl.sim.parallel import RunRequest, play
-    from paictl.sim.what_if import what_if as compare_both
+    from paictl.sim.what_if import play_both
 
     with progressing("reading the jobs") as say:
         found = read_trace(trace, kind) if cluster is None else jobs_that_ended(cluster)
         words = text("playing {count:,} jobs {runs} times", count=len(found.jobs), runs=2)
         say(words)
         with resumable(found, resume=resume) as (kept,):
-            requests = [RunRequest("hived", spec) for spec in specs]
-            old, new = play(found.jobs, requests, part=estimating(say, words), kept=kept)
-        return found, compare_both(found, old, new, (dict(specs[0].quotas), dict(specs[1].quotas)))
+            return found, play_both(found, requests, estimating(say, words), kept)
 
 
 def _warn_of_strangers(trace: Trace, promised: list[dict[str, int]], paths: list[str]) -> None:

@@ -105,7 +105,10 @@ def _module(path: Path, where: str) -> ModuleType:
     try:
         source = path.read_bytes()
     except OSError as error:
-        raise ParameterError(i18n.text("cannot read the file: {error}", error=error.strerror), where=where) from error
+        raise ParameterError(
+            i18n.text("cannot read the file: {error}", error=error.strerror), where=where,
+            hint="check the path: --policy FILE.py, or FILE.py:CLASS",
+        ) from error  # fmt: skip
     module = ModuleType(f"paictl_policy_{path.stem}")
     module.__file__ = str(path)
     folder = str(path.resolve().parent)
@@ -113,17 +116,25 @@ def _module(path: Path, where: str) -> ModuleType:
     sys.path.insert(0, folder)
     try:
         exec(compile(source, str(path), "exec"), module.__dict__)  # noqa: S102 - what the user asks for
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise ParameterError(
             i18n.text("the file does not load: {error}", error=f"{type(error).__name__}: {error}"),
             where=f"{path}:{_line(error, path)}",
+            hint=_repair(error, path),
         ) from error
     finally:
         sys.path.remove(folder)
     return module
 
 
-def _line(error: Exception, path: Path) -> int:
+def _repair(error: BaseException, path: Path) -> str:
+    """What to do about a file that does not load."""
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        return i18n.text("install {module} for {python}", module=error.name.partition(".")[0], python=sys.executable)
+    return i18n.text("correct the file; {python} {path} shows the whole traceback", python=sys.executable, path=path)
+
+
+def _line(error: BaseException, path: Path) -> int:
     """The line of the file at which it failed."""
     if isinstance(error, SyntaxError) and error.filename == str(path):
         return error.lineno or 1

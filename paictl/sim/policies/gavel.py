@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left, insort
+from collections.abc import Iterator, Mapping, Sequence
+from heapq import merge
+from itertools import groupby
 from math import fsum, inf
 from typing import Final, Literal
 
@@ -31,6 +34,10 @@ _BY_TIME: Final = frozenset({"makespan", "finish-time"})
 
 Slot = tuple[JobView, ...]
 """One job, or two that share devices."""
+Numbers = tuple[int, ...]
+"""A slot by the numbers of its jobs."""
+Alike = tuple[float, int, int]
+"""What slots have in common that are equally urgent on a type: (share, time received, devices)."""
 
 
 @frozen
@@ -88,7 +95,12 @@ class Gavel(Policy):
         self._dice = Dice(setup.seed)
         self._pools = TypedPools(self.cluster)
         self._jobs: dict[int, JobView] = {}
-        self._shares: dict[tuple[int, ...], list[float]] = {}
+        self._shares: dict[Numbers, list[float]] = {}
+        self._lines: list[dict[Alike, list[Numbers]]] = [{} for _ in self.kinds]
+        """By type: the slots that can run there, in lines of equal urgency, each by number."""
+        self._places: dict[Numbers, list[Alike | None]] = {}
+        """By slot: the line that it stands in, by type."""
+        self._slots_of: dict[int, list[Numbers]] = {}
         self._received: dict[int, list[int]] = {}
         self._given = [0] * len(self.kinds)
         self._isolated: dict[int, float] = {}
@@ -132,8 +144,15 @@ class Gavel(Policy):
         self._seen[job.number] = job.remaining(self.now)
         self._given = [given + half for given in self._given]
         self._changed = True
+        if self._queue is None:  # whoever has no shares yet fills gaps
+            self._stand((job.number,))
 
     def _leave(self, job: JobView) -> None:
+        for numbers in self._slots_of.pop(job.number, ()):
+            self._unstand(numbers)
+            for other in numbers:
+                if other in self._slots_of:
+                    self._slots_of[other].remove(numbers)
         self._jobs.pop(job.number)
         received = self._received.pop(job.number)
         self._given = [given - own for given, own in zip(self._given, received, strict=True)]
@@ -153,18 +172,63 @@ class Gavel(Policy):
         self._next = Millis(self.now + self.p.round)
 
     def _account(self) -> None:
-        """What the round that ends gave to those who are still there."""
+        """What the round that ends gave to those who are still there; nobody else has come any further."""
         span = self.now - self._began
+        ran = {job.number for slot in self._round for job in slot if job.number in self._jobs}
+        changed = sorted({numbers for number in ran for numbers in self._slots_of.get(number, ())})
+        for numbers in changed:
+            self._unstand(numbers)
         for slot, (kind, _) in self._round.items():
             for job in slot:
                 if job.number in self._jobs:
                     self._received[job.number][kind] += span
                     self._given[kind] += span
-        for number, job in self._jobs.items():
+        for number in ran:
+            job = self._jobs[number]
             left = job.remaining(self.now)
             if pace := self._pace.get(number, 0.0):
                 self._isolated[number] += (self._seen[number] - left) / ONE / 1000 * _steps(job) / pace
             self._seen[number] = left
+        for numbers in changed:
+            self._line_up(numbers)
+
+    # --- lines: slots that are equally urgent stand together, so that a round looks at lines and not at everybody
+
+    def _stand(self, numbers: Numbers) -> None:
+        """A slot is new."""
+        for number in numbers:
+            self._slots_of.setdefault(number, []).append(numbers)
+        self._line_up(numbers)
+
+    def _line_up(self, numbers: Numbers) -> None:
+        """Put a slot into its line of each type that it can run on."""
+        jobs = [self._jobs[number] for number in numbers]
+        shares = self._shares.get(numbers)
+        alone = len(numbers) == 1 and self._queue is None
+        places: list[Alike | None] = [None] * len(self.kinds)
+        for kind, name in enumerate(self.kinds):
+            share = shares[kind] if shares is not None else 0.0
+            if (share > 0 or alone) and all(self._rate(job, name) > 0 for job in jobs):
+                received = max(self._received[number][kind] for number in numbers)
+                place = places[kind] = share, received, jobs[0].gpus
+                insort(self._lines[kind].setdefault(place, []), numbers)
+        self._places[numbers] = places
+
+    def _unstand(self, numbers: Numbers) -> None:
+        for lines, place in zip(self._lines, self._places.pop(numbers), strict=True):
+            if place is not None:
+                line = lines[place]
+                del line[bisect_left(line, numbers)]
+                if not line:
+                    del lines[place]
+
+    def _stand_all(self) -> None:
+        """After shares were computed: all slots anew."""
+        self._lines = [{} for _ in self.kinds]
+        self._places.clear()
+        self._slots_of.clear()
+        for numbers in sorted({*self._shares, *((number,) for number in self._jobs if self._queue is None)}):
+            self._stand(numbers)
 
     # --- shares
 
@@ -187,6 +251,7 @@ class Gavel(Policy):
         self._received = {job.number: [half] * len(self.kinds) for job in jobs}
         self._given = [half * len(jobs)] * len(self.kinds)
         self._settled, self._changed = self.now, False
+        self._stand_all()
 
     def _asked(self, jobs: Sequence[JobView]) -> tuple[Shares, list[Slot]]:
         """The program's input: steps a second where the trace tells steps, else a step is a second on the reference."""
@@ -251,33 +316,28 @@ class Gavel(Policy):
         chosen: dict[Slot, int] = {}
         taken: set[int] = set()
         for kind in order:
-            for slot in self._ranked(kind):
-                devices = slot[0].gpus
-                if devices <= left[kind] and not any(job.number in taken for job in slot):
+            for numbers in self._ranked(kind, left):
+                if left[kind] == 0:
+                    break
+                devices = self._jobs[numbers[0]].gpus
+                if devices <= left[kind] and not any(number in taken for number in numbers):
                     left[kind] -= devices
-                    chosen[slot] = kind
-                    taken.update(job.number for job in slot)
+                    chosen[tuple(self._jobs[number] for number in numbers)] = kind
+                    taken.update(numbers)
         return chosen
 
-    def _ranked(self, kind: int) -> list[Slot]:
-        """Slots that can run on a type, the one that is most behind its share first."""
-        entries = []
-        slots: list[tuple[int, ...]] = [numbers for numbers in self._shares if all(n in self._jobs for n in numbers)]
-        if self._queue is None:  # whoever has no shares yet fills gaps
-            slots += [(number,) for number in self._jobs if (number,) not in self._shares]
-        for numbers in slots:
-            slot = tuple(self._jobs[number] for number in numbers)
-            if all(self._rate(job, self.kinds[kind]) > 0 for job in slot):
-                share = self._shares.get(numbers, [0.0] * len(self.kinds))[kind]
-                if share > 0 or (len(numbers) == 1 and self._queue is None):
-                    entries.append((-self._priority(numbers, kind, share), -share, numbers, slot))
-        entries.sort(key=lambda entry: entry[:3])
-        return [entry[3] for entry in entries]
+    def _ranked(self, kind: int, left: Sequence[int]) -> Iterator[Numbers]:
+        """Slots that can run on a type, the one that is most behind its share first; without those too large for it."""
+        lines = self._lines[kind]
+        ranked = sorted((-self._priority(kind, place), -place[0], place) for place in lines)
+        for _, alike in groupby(ranked, key=lambda row: row[:2]):
+            fitting = [lines[place] for _, _, place in alike if place[2] <= left[kind]]
+            yield from fitting[0] if len(fitting) == 1 else merge(*fitting)
 
-    def _priority(self, numbers: tuple[int, ...], kind: int, share: float) -> float:
+    def _priority(self, kind: int, place: Alike) -> float:
+        share, received, _ = place
         if share <= 0:
             return 0.0
-        received = max(self._received[number][kind] for number in numbers)
         if received <= 0 or self._given[kind] <= 0:
             return share * _FIRST
         return share / (received / self._given[kind])

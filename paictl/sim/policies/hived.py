@@ -35,6 +35,11 @@ class HivedParameters(Parameters):
     quotas: Literal["demand", "equal"] = parameter(
         "demand", "without a configuration: whole nodes by the tenants' GPU time in the trace, or as many for each"
     )
+    order: Literal["share", "created"] = parameter(
+        "share",
+        "of one priority. share: the tenant that uses least outside its quota, a preempted job keeps its turn; created: "
+        "as the placer, whoever was created first, and a preempted job is created again",
+    )
     backfill: Literal["none", "easy"] = parameter(
         "none", "easy: the first guaranteed job of each tenant has a promised start, and others may not delay it"
     )
@@ -92,6 +97,9 @@ class Hived(Policy):
         """Opportunistic jobs that wait, by group and VC."""
         self._spare_changed = False
         self._runs: dict[int, JobView] = {}
+        self._turns: dict[int, int] = {}
+        """By job: its place in line, where a job that was preempted goes behind those that came before."""
+        self._last = 0
         self._starts: SimulatedStarts | None = None
         if parameters.backfill == "easy":
             self.knows = frozenset({Knowledge.DURATION})
@@ -131,6 +139,7 @@ class Hived(Policy):
         """Room for its own VC, and for whoever is opportunistic."""
         super().ended(job, devices)
         self._gone(job, len(devices))
+        self._turns.pop(job.number, None)
 
     def _gone(self, job: JobView, number: int) -> None:
         self._runs.pop(job.number, None)
@@ -157,10 +166,10 @@ class Hived(Policy):
         if self._shield_end is not None and self.now >= self._shield_end:
             for tenant in self.tenants.values():
                 tenant.changed = True
-        for tenant in self.tenants.values():
-            while tenant.changed:
-                tenant.changed = False
-                self._serve(tenant)
+        while changed := [tenant for tenant in self.tenants.values() if tenant.changed]:
+            tenant = changed[0] if self.p.order == "share" else min(changed, key=_first)
+            tenant.changed = False
+            self._serve(tenant)
         while self._spare_changed:
             self._spare_changed = False
             self._serve_spare()
@@ -174,9 +183,11 @@ class Hived(Policy):
 
     def _wait(self, job: JobView) -> None:
         group = job.gpus, job.pod, job.gpu_type, job.pinned_cell
+        self._last += 1
+        turn = self._turns[job.number] = job.number if self.p.order == "share" else self._last
         if self.cells.guaranteed(job):
             tenant = self.tenants[job.vc]
-            heappush(tenant.heaps.setdefault(group, []), (-job.priority, job.number, job))
+            heappush(tenant.heaps.setdefault(group, []), (-job.priority, turn, job))
             tenant.changed = True
         else:
             self._spare.setdefault(group, {}).setdefault(job.vc, deque()).append(job)
@@ -225,7 +236,7 @@ class Hived(Policy):
         victims = self.cells.victims(job, job.gpus)
         if victims is None:
             return False
-        for number in victims:
+        for number in victims if self.p.order == "share" else sorted(victims, key=lambda one: self._turns[one]):
             self._evict(self._runs[number])
         return self.start(job)
 
@@ -260,10 +271,10 @@ class Hived(Policy):
                     del self._spare[group]
 
     def _next_spare(self, stuck: set[Kind]) -> tuple[Kind, str] | None:
-        """The first job of the tenant that uses least, by its quota."""
-        free = self.placement.free
+        """The first job of the tenant that uses least, by its quota; or the first of all."""
+        free, by_share = self.placement.free, self.p.order == "share"
         ahead = [
-            (self.tenants[vc].spare / self.tenants[vc].weight, line[0].number, group, vc)
+            (by_share * self.tenants[vc].spare / self.tenants[vc].weight, self._turns[line[0].number], group, vc)
             for group, lines in self._spare.items()
             if group not in stuck and group[0] <= free
             for vc, line in lines.items()
@@ -275,6 +286,11 @@ class Hived(Policy):
         promised = {} if self._starts is None else self._starts.counted()
         lost = self._lost_work / 3_600_000
         return {"preempted_devices": self._preempted_devices, "preempted_hours": round(lost, 6), **promised}
+
+
+def _first(tenant: Tenant) -> tuple[int, int]:
+    """Priority and turn of the first job that waits; behind all others if none does."""
+    return min((heap[0][:2] for heap in tenant.heaps.values()), default=(1, 0))
 
 
 def _remove(heap: list[tuple[int, int, JobView]], row: tuple[int, int, JobView]) -> None:

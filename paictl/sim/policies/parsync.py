@@ -19,6 +19,8 @@ from paictl.units import Millis
 
 _TASTE: Final = 100
 """How much schedulers differ about a device, in thousandths."""
+_OWN: Final = -1
+"""The version of a view that is not the truth of any instant."""
 
 
 @frozen
@@ -44,6 +46,8 @@ class _Scheduler:
     views: list[set[int]]
     taste: list[int]
     """What each device is worth to it, in thousandths: the common score, and a little of its own."""
+    seen: list[int]
+    """By partition: the version of the truth that its view is; `_OWN` where it has changed the view since."""
     line: deque[JobView] = field(default_factory=deque)
     fresh: int = 0
     """The partition that was refreshed last."""
@@ -76,7 +80,10 @@ class ParSync(Policy):
         size = self.cluster.size
         self._parts = min(size, max(parameters.partitions, parameters.schedulers))
         self._members = [range(part, size, self._parts) for part in range(self._parts)]
-        self._free = set(range(size))
+        self._open = [set(row) for row in self._members]
+        """What is free in truth, by partition."""
+        self._version = [0] * self._parts
+        """Raised when the truth about a partition changes."""
         dice = Dice(setup.seed, "scores")
         spread = round(parameters.variance * 1000)
         self._score = [1000 + dice.between(-spread, spread) for _ in range(size)]
@@ -85,6 +92,7 @@ class ParSync(Policy):
                 number,
                 [set(row) for row in self._members],
                 [score + dice.between(-_TASTE, _TASTE) for score in self._score],
+                [0] * self._parts,
             )
             for number in range(max(1, parameters.schedulers))
         ]
@@ -92,58 +100,85 @@ class ParSync(Policy):
         self._turn = 0
         self._arrived = 0
         self._next: Millis | None = None
-        self._changed = Millis(0)
-        """When the truth, or what a scheduler may know of it, last changed otherwise than by a refresh."""
-        self._failures = 0
-        """Decisions since then that could not be made, by schedulers whose views are all as the truth is."""
+        """The next turn, of whoever it is; None: nobody waits."""
         self._counts = {"conflicts": 0, "commits": 0, "quality": 0}
 
     # --- time
 
     def ended(self, _: JobView, devices: Devices, /) -> None:
         """Free in truth; schedulers see it when they refresh."""
-        self._catch_up()
-        self._free.update(devices)
-        self._change()
+        if self._next is not None:
+            self._refresh((self.now - 1) // self._step())  # with what was true until now
+        for device in devices:
+            self._open[device % self._parts].add(device)
+        self._changed(devices)
 
     def plan(self, moment: Trigger) -> None:
         """Refresh what is due, then let a scheduler decide if its time has come."""
-        self._catch_up()
-        if moment.arrived:
-            self._change()
+        self._pass_turns()
         for job in moment.arrived:
             self._who[self._arrived % len(self._who)].line.append(job)
             self._arrived += 1
-        self._refresh()
+        self._refresh(self.now // self._step())
         if self._next is None or self.now >= self._next:
             self._round()
         self._next = Millis(max(self.now + 1, self._next or 0)) if self._waits() else None
 
     def wake(self) -> Millis | None:
-        """The next decision or refresh, while anybody waits and it could make a difference."""
-        if self._next is None or self._asleep:
+        """The next turn that can make a difference: of a scheduler whose view holds its first job by then.
+
+        All turns before are of schedulers that do not find enough in their views, or for whom nobody waits. They, and
+        the refreshes between them, are made up for by the next event: a decision for each of them would be one every
+        few milliseconds of simulated time.
+        """
+        if self._next is None:
             return None
-        return min(self._next, Millis((self._tick + 1) * self._step()))
+        turns = [turn for one in self._who if one.line and (turn := self._useful_turn(one)) is not None]
+        return min(turns, default=None)
 
-    @property
-    def _asleep(self) -> bool:
-        """Whether every scheduler knows the truth and has found no place for its first job: only an event helps."""
-        return self._failures >= len(self._who)
+    def _useful_turn(self, one: _Scheduler) -> Millis | None:
+        """The first turn of a scheduler with a place for its first job; None: only an event helps."""
+        assert self._next is not None  # noqa: S101 `wake` asks only then
+        since = self._holds(one, one.line[0])
+        if since is None:
+            return None
+        pause, number = self._pause(), len(self._who)
+        soonest = max(0, -(-(since - self._next) // pause))
+        ahead = (one.number - self._turn - 1 - soonest) % number
+        return Millis(self._next + (soonest + ahead) * pause)
 
-    def _change(self) -> None:
-        self._changed, self._failures = self.now, 0
+    def _holds(self, one: _Scheduler, job: JobView) -> int | None:
+        """Since when its view has enough devices for a job: now, or by the refresh that will show it enough."""
+        room = sum(self._count(job, view) for view in one.views)
+        if room >= job.gpus:
+            return self.now
+        step = self._step()
+        if self.p.strategy == "statesync":
+            room = sum(self._count(job, row) for row in self._open)
+            return (self._tick + 1) * step if room >= job.gpus else None
+        for tick in range(self._tick + 1, self._tick + self._parts + 1):
+            part = (tick + one.number) % self._parts
+            if one.seen[part] != self._version[part]:
+                room += self._count(job, self._open[part]) - self._count(job, one.views[part])
+                if room >= job.gpus:
+                    return tick * step
+        return None
 
-    def _catch_up(self) -> None:
-        """Count the turns and refreshes since everybody fell asleep: none of them would have changed anything."""
-        if not self._asleep or self._next is None:
+    def _count(self, job: JobView, view: set[int]) -> int:
+        return len(view) if job.gpu_type is None else sum(1 for _ in self._able(job, view))
+
+    def _changed(self, devices: Iterable[int]) -> None:
+        for part in {device % self._parts for device in devices}:
+            self._version[part] += 1
+
+    def _pass_turns(self) -> None:
+        """Count the turns before now: none of them made a difference."""
+        if self._next is None:
             return
         pause = self._pause()
         if (missed := -(-(self.now - self._next) // pause)) > 0:
             self._turn += missed
             self._next = Millis(self._next + missed * pause)
-        self._tick = max(self._tick, (self.now - 1) // self._step())
-        for one in self._who:
-            one.fresh = (self._tick + one.number) % self._parts
 
     def _pause(self) -> int:
         """Between the decisions of two schedulers."""
@@ -156,19 +191,26 @@ class ParSync(Policy):
     def _waits(self) -> bool:
         return any(one.line for one in self._who)
 
-    def _refresh(self) -> None:
-        """All ticks since the last time; of several only the last of each partition shows."""
-        tick = self.now // self._step()
+    def _refresh(self, tick: int) -> None:
+        """All ticks since the last time, to the present truth; of several only the last of each partition shows."""
+        if tick <= self._tick:
+            return
         if self.p.strategy == "statesync":
-            if tick > self._tick:
-                for one in self._who:
-                    one.views = [self._free.intersection(row) for row in self._members]
+            for one in self._who:
+                for part in range(self._parts):
+                    self._show(one, part)
         else:
             for missed in range(max(self._tick + 1, tick - self._parts + 1), tick + 1):
                 for one in self._who:
                     one.fresh = (missed + one.number) % self._parts  # each another one
-                    one.views[one.fresh] = self._free.intersection(self._members[one.fresh])
+                    self._show(one, one.fresh)
         self._tick = tick
+
+    def _show(self, one: _Scheduler, part: int) -> None:
+        """A scheduler sees the truth about a partition."""
+        if one.seen[part] != self._version[part]:
+            one.views[part] = set(self._open[part])
+            one.seen[part] = self._version[part]
 
     # --- decisions
 
@@ -178,8 +220,6 @@ class ParSync(Policy):
         one = self._who[self._turn % len(self._who)]
         if one.line:
             self._decide(one)
-        if not self._asleep and self.now - self._changed > self.p.gap + self._parts:  # all was refreshed since then
-            self._failures += 1
         self._next = Millis(self.now + self._pause())
 
     def _decide(self, one: _Scheduler) -> None:
@@ -188,20 +228,19 @@ class ParSync(Policy):
         wanted = self._choose(one, job)
         if len(wanted) < job.gpus:
             return
-        taken = [device for device in wanted if device not in self._free]
-        for device in wanted:
-            one.views[device % self._parts].discard(device)
+        taken = {device for device in wanted if device not in self._open[device % self._parts]}
+        for device in taken or wanted:
+            part = device % self._parts
+            one.views[part].discard(device)
+            one.seen[part] = _OWN
         if taken:
-            for device in wanted:
-                if device in self._free:
-                    one.views[device % self._parts].add(device)
             self._counts["conflicts"] += 1
-            self._change()
             return
         one.line.popleft()
-        self._change()
         devices = tuple(sorted(wanted))
-        self._free.difference_update(devices)
+        for device in devices:
+            self._open[device % self._parts].discard(device)
+        self._changed(devices)
         self._counts["commits"] += len(devices)
         self._counts["quality"] += sum(self._score[device] for device in devices)
         self.hold(job, devices)

@@ -180,6 +180,8 @@ def test_bad_rows_are_reported_with_their_lines_and_counted(tmp_path: Path, caps
         (("run", "tiny", "--policy", "fifo", "--cluster", "1x2", "--format", "x"), "no format 'x'"),
         (("run", "tiny", "--policy", "fifo", "--cluster", "1x2", "--jobs", "/nowhere/x.csv"), "cannot write"),
         (("compare", "tiny", "--policy", "fifo"), "needs policies and a cluster"),
+        (("compare", "tiny", "--config", "x", "--failures", "node=1d"), "--failures cannot be used with --config"),
+        (("compare", "tiny", "--config", "x", "--cluster", "1x2"), "--cluster cannot be used with --config"),
         (("policies", "tirsias"), "no policy 'tirsias'"),
         (("generate", "tirsias"), "no mix 'tirsias'"),
     ],

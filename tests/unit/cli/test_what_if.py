@@ -88,6 +88,40 @@ def test_quotas_that_do_not_fit_are_refused_with_the_finding(
     assert "MEAN WAIT" not in captured.out
 
 
+def test_both_meet_the_same_failures(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """At one second n2 and n3 fail: the old configuration runs a job there, the new one two."""
+    log = files / "log.csv"
+    log.write_text("node,start,end\nn2,1,100\nn3,1,100\n")
+    assert run(words(files, "old", "new", "--failures", str(log), "-o", "json")) == 0
+    data = json.loads(capsys.readouterr().out)
+    for side in ("old", "new"):
+        assert data[side]["failures"] == str(log)
+        assert data[side]["down"] > 0.4
+    assert [data[side]["interruptions"] for side in ("old", "new")] == [1, 2]
+    assert run(words(files, "old", "new", "--failures", "node=60s,repair=5s", "--seed", "3", "-o", "json")) == 0
+    drawn = json.loads(capsys.readouterr().out)
+    assert (drawn["old"]["seed"], drawn["new"]["seed"]) == (3, 3)
+    assert run(words(files, "old", "new", "--failures", str(log))) == 0
+    assert "interruptions" in capsys.readouterr().out
+
+
+def test_failures_of_other_nodes_are_refused(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (files / "log.csv").write_text("node,start,end\nx9,1,100\n")
+    assert run(words(files, "old", "new", "--failures", str(files / "log.csv"))) == 2
+    assert "no node 'x9'" in capsys.readouterr().err
+
+
+def test_a_trace_of_which_no_job_fits_is_refused_before_a_run(
+    files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("paictl.sim.parallel.simulate", None)
+    (files / "jobs.csv").write_text("id,gpus,submit,duration,vc\n" + "".join(f"a{n},60,2,10,a\n" for n in range(9)))
+    assert run(words(files, "old", "new")) == 2
+    err = capsys.readouterr().err
+    assert "no job fits on" in err
+    assert "two may be swapped" in err
+
+
 def test_jobs_of_nobody_are_told(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (files / "jobs.csv").write_text(JOBS + "c0,0,1,5,c\n")
     assert run(words(files, "old", "new")) == 0

@@ -38,6 +38,27 @@ def test_a_gang_is_preempted_as_a_whole_and_everybody_is_told(harness: Harness) 
     assert harness.run(high) in NODES
 
 
+@pytest.mark.parametrize(
+    ("created", "order"),
+    [
+        (("12:00:02", "12:00:01"), ["second", "first"]),
+        (("12:00:01", "12:00:01"), ["first", "second"]),
+        (("12:00:01", "12:00:02"), ["first", "second"]),
+    ],
+)
+@pytest.mark.parametrize("uids", [("uid-1", "uid-2"), ("uid-2", "uid-1")])
+def test_victims_go_by_age_and_name_and_not_by_random_uids(
+    harness: Harness, created: tuple[str, str], order: list[str], uids: tuple[str, str]
+) -> None:
+    for name, at, uid in zip(("first", "second"), created, uids, strict=True):
+        (made,) = gang(name, 1, 2, "B")
+        made["metadata"] |= {"uid": uid, "creationTimestamp": f"2026-01-01T{at}Z"}
+        harness.run(made)
+    harness.ask(gang("high", 1, 4, "B", priority=5)[0])
+    harness.reconciler.reconcile()
+    assert harness.evictions() == [f"POST eviction {name}-0" for name in order]
+
+
 def test_who_no_longer_needs_the_room_evicts_nobody(harness: Harness) -> None:
     for made in gang("low", 3, 4):
         harness.run(made)

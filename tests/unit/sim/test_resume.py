@@ -12,14 +12,20 @@ from typing import Any
 
 import pytest
 
+from paictl.cells.spec import ClusterSpec as HivedSpec
 from paictl.cli.main import run as paictl
+from paictl.config.quotas.capacity import configuration
+from paictl.config.reading.load import load as load_configuration
+from paictl.resources import resource_folder
 from paictl.sim.cluster import homogeneous
 from paictl.sim.kept import KeptRuns, RunRequest
 from paictl.sim.parallel import play
 from paictl.sim.policies.table import POLICIES
+from paictl.sim.promises import PromiseKind, play_each
 from paictl.sim.run import RunResult
 from paictl.sim.simulate import PausedError, simulate
 from paictl.sim.sizing import NodeOffer, SizingTrial, size, target
+from paictl.sim.specify import from_hived
 from paictl.sim.traces.load import load
 
 SPEC = homogeneous(10, 8)
@@ -138,6 +144,33 @@ def test_a_search_for_a_size_resumes_with_the_trials_that_are_missing(
     answer = size(trace.jobs, NodeOffer("gpu", 8), [goal], "srtf", kept=again)
     assert len(played) == len(answer.trials) - 4
     assert answer == size(trace.jobs, NodeOffer("gpu", 8), [goal], "srtf")
+    assert not list(store.glob("*"))
+
+
+@pytest.mark.usefixtures("ctrl_c")
+@pytest.mark.parametrize("at", [0.1, 0.5, 0.9])
+def test_a_comparison_of_promises_resumes_where_it_was(store: Path, monkeypatch: pytest.MonkeyPatch, at: float) -> None:
+    monkeypatch.setattr("paictl.sim.kept.WORTH", 0)
+    path = resource_folder("examples") / "cluster"
+    document = configuration(load_configuration([str(path)]))
+    hived, spec = HivedSpec.from_mapping(document.data), from_hived(document, str(path))  # type: ignore[arg-type]
+    jobs = [
+        replace(job, vc=("vision", "speech")[number % 2], gpus=min(job.gpus, 4))
+        for number, job in enumerate(load("tenants").jobs[:120])
+    ]
+    trace, kinds, pressed = replace(load("tenants"), jobs=tuple(jobs)), list(PromiseKind), list[float]()
+
+    def press(part: float) -> None:
+        if part > at and not pressed:
+            pressed.append(part)
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        play_each(kinds, jobs, hived, spec, press, KeptRuns(trace, resume=False, folder=store))
+    assert list(store.glob("*"))
+    again = KeptRuns(trace, resume=True, folder=store)
+    resumed = play_each(kinds, jobs, hived, spec, lambda _: None, again)
+    assert resumed == play_each(kinds, jobs, hived, spec, lambda _: None)
     assert not list(store.glob("*"))
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
 from paictl.cli.main import run as paictl
 from paictl.sim.cluster import ClusterShape, homogeneous
+from paictl.sim.failures import FailureModel, LoggedOutage, failures_of
 from paictl.sim.job import Job
 from paictl.sim.policies.parameters import ParameterError
 from paictl.sim.simulate import simulate
@@ -100,13 +102,23 @@ def test_the_cheapest_kind_of_node_wins_and_without_prices_the_fewest_devices() 
         (["--target", "mean jct <= 1h", "--price", "V100=2"], "price given for 'V100', but there is no such node"),
         (["--target", "mean jct <= 1h", "--node", "8", "--node", "8"], "the same node twice"),
         (["--target", "mean jct <= 1h", "--policy", "nope"], "no policy 'nope'"),
+        (["--target", "mean jct <= 1h", "--failures", "nod=1d"], "'nod=1d' is not a known part"),
+        (["--target", "mean jct <= 1h", "--failures", "node=1d", "--policy", "gavel"], "cannot be played with failures"),
+        (["--target", "mean jct <= 1h", "--failures", "{log}"], "a log names nodes, and there are none before"),
+        (["--target", "mean jct <= 1h", "--failures", "{log}", "--cluster", "2x8"], "line 2: no node 'n7'"),
     ],
 )
 def test_a_question_that_cannot_be_answered_is_refused_before_a_run(
-    words: list[str], message: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    words: list[str],
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
     monkeypatch.setattr("paictl.sim.sizing.play", None)
-    assert paictl(["sim", "size", "tiny", *words]) == 2
+    log = tmp_path / "log.csv"
+    log.write_text("node,start,end\nn7,0,60\n")
+    assert paictl(["sim", "size", "tiny", *(word.format(log=log) for word in words)]) == 2
     assert message in capsys.readouterr().err
 
 
@@ -115,6 +127,42 @@ def test_a_name_that_is_taken_is_refused(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("paictl.sim.sizing.cluster_named", lambda _: ClusterShape("mine", spec.nodes))
     with pytest.raises(ParameterError, match="added-1"):
         question("fifo", ["mean jct <= 1h"], ["8"], [], "mine")
+
+
+def test_failures_cost_nodes() -> None:
+    """A log takes two of ten nodes away for the whole time, of which a search without failures needs all ten."""
+    goal, base = target("max queueing <= 10m"), homogeneous(4, 8)
+    down = FailureModel(
+        "log", log=tuple(LoggedOutage(line, base.nodes[line].name, None, Millis(0), None) for line in (0, 1))
+    )
+    answer = size(BURST, EIGHT, [goal], "fifo", base=base, failures=down)
+    assert answer.found is not None
+    assert (answer.found.nodes, answer.found.devices) == (8, 96), "6 more without failures"
+    assert (answer.found.interruptions, answer.found.wasted) == (0, 0.0)
+
+
+def test_added_nodes_fail_too_and_the_answer_meets_its_target() -> None:
+    jobs, goal, model = load("tenants").jobs, target("p95 queueing <= 1h"), failures_of("node=10d,repair=12h")
+    answer = size(jobs, EIGHT, [goal], "fifo", failures=model)
+    calm = size(jobs, EIGHT, [goal], "fifo")
+    assert answer.found is not None
+    assert calm.found is not None
+    assert answer.found.nodes > calm.found.nodes
+    assert answer.found.interruptions
+    assert calm.found.interruptions is None
+    run = simulate(jobs, homogeneous(answer.found.nodes, 8), "fifo", failures=model)
+    assert goal.value(run) <= goal.bound
+    assert sum(one.interruptions for one in run.outcomes) == answer.found.interruptions
+
+
+def test_the_command_says_what_failures_cost(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["sim", "size", "tenants", "--target", "p95 queueing <= 1d", "--failures", "node=10d,repair=12h"]
+    assert paictl([*words, "-o", "json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["failures"] == "node=10d,repair=12h"
+    assert all(one["interruptions"] > 0 and 0 < one["wasted"] < 1 for one in data["answers"][0]["trials"])
+    assert paictl(words) == 0
+    assert "INTERRUPTIONS" in capsys.readouterr().out
 
 
 def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:

@@ -138,6 +138,33 @@ def test_what_is_left_goes_to_the_tenant_that_uses_least_by_its_quota() -> None:
     assert sorted(first) == ["a", "a", "a", "b"]
 
 
+@pytest.mark.parametrize(("order", "next_one"), [("share", "ben"), ("created", "ann")])
+def test_by_creation_the_first_goes_first_whoever_uses_less(order: str, next_one: str) -> None:
+    """Both borrow from a third tenant: when the first job ends, ann still runs one, and waits longer than ben."""
+    spec = replace(homogeneous(1, 4), quotas={"own": 4})
+    lent = [Job(f"{vc}{at}", Millis(at), gpus, Millis(100), vc=vc, share=Share.OPPORTUNISTIC)
+            for at, vc, gpus in ((0, "ann", 2), (1, "ann", 2), (2, "ann", 2), (3, "ben", 2))]  # fmt: skip
+    begun = starts(simulate(lent, spec, f"hived:order={order}"))
+    assert begun["ann0"] == 0
+    assert begun["ann1"] == 1
+    assert [name for name, at in begun.items() if at == 100] == [f"{next_one}{2 if next_one == 'ann' else 3}"]
+
+
+@pytest.mark.parametrize(("order", "first"), [("share", "low"), ("created", "late")])
+def test_a_preempted_job_keeps_its_turn_or_is_created_again(order: str, first: str) -> None:
+    spec = replace(homogeneous(1, 4), quotas={"a": 4})
+    rows = [
+        Job("low", Millis(0), 4, Millis(100), vc="a"),
+        Job("late", Millis(5), 4, Millis(100), vc="a"),
+        Job("high", Millis(10), 4, Millis(100), vc="a", priority=1),
+    ]
+    begun = {
+        entry.job for entry in simulate(rows, spec, f"hived:order={order}", log=True).log
+        if entry.what == "start" and entry.time == 110
+    }  # fmt: skip
+    assert begun == {first}
+
+
 def test_quotas_made_from_a_trace() -> None:
     assert shares({"big": 900, "small": 50, "none": 0}, [8] * 10, equal=False) == {"big": 64, "none": 8, "small": 8}
     assert shares({"x": 1, "y": 900}, [4] * 4, equal=True) == {"x": 8, "y": 8}
