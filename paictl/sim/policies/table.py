@@ -46,6 +46,7 @@ POLICIES: Mapping[str, str] = {
     "rounds": "rounds:FairRounds",
     "shockwave": "shockwave:Shockwave",
     "muri": "muri:Muri",
+    "themis": "themis:Themis",
     "pollux": "pollux:Pollux",
     "sia": "sia:Sia",
     "edf": "edf:Edf",
