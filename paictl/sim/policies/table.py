@@ -47,6 +47,7 @@ POLICIES: Mapping[str, str] = {
     "shockwave": "shockwave:Shockwave",
     "muri": "muri:Muri",
     "themis": "themis:Themis",
+    "elasticflow": "elasticflow:ElasticFlow",
     "pollux": "pollux:Pollux",
     "sia": "sia:Sia",
     "edf": "edf:Edf",
