@@ -46,6 +46,8 @@ POLICIES: Mapping[str, str] = {
     "rounds": "rounds:FairRounds",
     "shockwave": "shockwave:Shockwave",
     "muri": "muri:Muri",
+    "themis": "themis:Themis",
+    "elasticflow": "elasticflow:ElasticFlow",
     "pollux": "pollux:Pollux",
     "sia": "sia:Sia",
     "edf": "edf:Edf",

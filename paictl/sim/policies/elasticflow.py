@@ -1,0 +1,232 @@
+"""ElasticFlow: deadlines are promised with as few devices as will do, and what is left makes jobs faster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import islice
+from math import inf
+from typing import Final
+
+from paictl.frozen import frozen
+from paictl.sim.actions import Resize, Start, Trigger
+from paictl.sim.knowledge import Knowledge
+from paictl.sim.policies.base import Parameters, Policy, Setup
+from paictl.sim.policies.parameters import Span, parameter
+from paictl.sim.programs.filling import Curve, Profile
+from paictl.sim.state import ONE
+from paictl.sim.view import JobView
+from paictl.units import Millis
+
+_WAITS: Final = -1
+"""The level of a job without devices."""
+
+
+@frozen
+class ElasticFlowParameters(Parameters):
+    """`elasticflow:slot=60`; the defaults are those of the published runs."""
+
+    slot: Span = parameter(Span(60_000), "at its end devices are given anew, if anything has changed", least=0.001)
+    most: int = parameter(1024, "how many jobs without a promise a decision looks at, the oldest", least=1)
+
+
+class ElasticFlow(Policy):
+    """Admits a job if its deadline can be kept beside all that are promised. Example: `elasticflow:slot=5m`.
+
+    Promised jobs are planned by rising deadline, each with the fewest devices that will do. Devices that are left go
+    one step at a time to the job that wastes least on them, then to jobs without a promise.
+    """
+
+    id = "elasticflow"
+    title = "deadlines by elastic jobs: the fewest devices that keep each, the rest where it wastes least"
+    paper = "Gu et al., ASPLOS'23; pkusys/ElasticFlow@04a0109 `--schedule=ef-accessctrl`"
+    knows = frozenset({Knowledge.DURATION, Knowledge.SCALING, Knowledge.DEADLINE})
+    Parameters = ElasticFlowParameters
+    choices = (
+        "levels are powers of two within what a job is elastic to, as far as each makes it faster; a job that is not "
+        "elastic has one level",
+        "a job's quota holds from now to its end; the published code takes the next smaller one for as long as that "
+        "will do",
+        "what a device more wastes is estimated from the rates of both levels, as if the smaller one held to the end; "
+        "the published code plans anew for each candidate",
+        "jobs that are refused are not dropped: they run on what is left, least remaining service first, as jobs "
+        "without deadlines do",
+        "of several deadlines the first one counts; durations are exact",
+        "a job that a resize or a restart makes late keeps no promise, and runs on what is left",
+    )
+
+    def __init__(self, parameters: ElasticFlowParameters, setup: Setup) -> None:
+        super().__init__(parameters, setup)
+        self._promised: dict[int, JobView] = {}
+        self._others: dict[int, JobView] = {}
+        """Without a deadline, or refused."""
+        self._curves: dict[int, Curve] = {}
+        self._levels: dict[int, int] = {}
+        """Of those that run: place in their curve."""
+        self._admitted: dict[int, bool] = {}
+        self._arrived: list[JobView] = []
+        self._news = False
+        self._broken = 0
+
+    # --- who comes and goes
+
+    def plan(self, moment: Trigger) -> None:
+        """Note who came and went; at the end of a slot decide."""
+        for job in moment.ended:
+            for book in (self._promised, self._others, self._curves, self._levels):
+                book.pop(job.number, None)
+        self._arrived += moment.arrived
+        self._news = self._news or bool(moment.arrived or moment.ended)
+        if self._news and self.now % self.p.slot == 0:
+            self._news = False
+            self._decide()
+
+    def wake(self) -> Millis | None:
+        """The end of the slot, where anything has changed."""
+        return Millis((self.now // self.p.slot + 1) * self.p.slot) if self._news else None
+
+    def _decide(self) -> None:
+        for job in self._arrived:
+            self._curves[job.number] = self._curve(job)
+            self._admit(job)
+        self._arrived = []
+        profile = Profile(self.cluster.size)
+        wanted = self._least(profile)
+        self._fill(wanted, self._spread(wanted, self._promised.values(), profile.free(0)))
+        self._carry_out(wanted)
+
+    def _curve(self, job: JobView) -> Curve:
+        least, most = job.elastic or (job.gpus, job.gpus)
+        numbers = {1 << power for power in range(most.bit_length()) if least <= 1 << power <= most} | {job.gpus}
+        levels: list[int] = []
+        rates: list[float] = []
+        for number in sorted(number for number in numbers if number <= self.cluster.size):
+            rate = (1.0 if number == job.gpus else job.scaling.get(number, number / job.gpus)) * self.p.slot
+            if rate > (rates[-1] if rates else 0.0):
+                levels.append(number)
+                rates.append(rate)
+        return Curve(tuple(levels), tuple(rates))
+
+    # --- promises
+
+    def _admit(self, job: JobView) -> None:
+        """Promise it its deadline if all promises can be kept then."""
+        if job.deadlines:
+            self._promised[job.number] = job
+            if self._late(Profile(self.cluster.size)):
+                del self._promised[job.number]
+            self._admitted[job.number] = job.number in self._promised
+        if job.number not in self._promised:
+            self._others[job.number] = job
+
+    def _late(self, profile: Profile) -> bool:
+        """Whether a promise cannot be kept."""
+        return any(level is None for _, level in self._planned(profile))
+
+    def _planned(self, profile: Profile) -> Iterable[tuple[JobView, int | None]]:
+        """Each promised job by deadline, and its level in this slot; None: it would be late."""
+        for job in sorted(self._promised.values(), key=lambda one: (one.deadlines[0].time, one.number)):
+            curve = self._curves[job.number]
+            due = (job.deadlines[0].time - self.now) // self.p.slot
+            plan = profile.filled(curve, job.remaining(self.now) / ONE, due)
+            if plan is None:
+                yield job, None
+                continue
+            profile.take(plan, curve)
+            yield job, plan[0].level if plan and plan[0].first == 0 else _WAITS
+
+    def _least(self, profile: Profile) -> dict[int, int]:
+        """The level of each promised job in this slot; those that have become late lose their promise."""
+        wanted: dict[int, int] = {}
+        for job, level in list(self._planned(profile)):
+            if level is None:
+                self._others[job.number] = self._promised.pop(job.number)
+                self._broken += 1
+            else:
+                wanted[job.number] = level
+        return wanted
+
+    # --- what is left
+
+    def _spread(self, wanted: dict[int, int], jobs: Iterable[JobView], free: int) -> int:
+        """Raise levels by one, of the job that wastes least on it, until nobody can be raised; what is left then."""
+        jobs = list(jobs)
+        while True:
+            best, chosen = inf, None
+            for job in jobs:
+                waste = self._waste(self._curves[job.number], wanted.get(job.number, _WAITS), free)
+                if waste < best:
+                    best, chosen = waste, job.number
+            if chosen is None:
+                return free
+            curve, level = self._curves[chosen].levels, wanted.get(chosen, _WAITS)
+            free -= curve[level + 1] - (curve[level] if level >= 0 else 0)
+            wanted[chosen] = level + 1
+
+    @staticmethod
+    def _waste(curve: Curve, level: int, free: int) -> float:
+        """Device-slots that a slot at the next level costs more than the work is worth at this one, by device."""
+        if level + 1 >= len(curve.levels):
+            return inf
+        above, below = curve.levels[level + 1], curve.levels[level] if level >= 0 else 0
+        if above - below > free:
+            return inf
+        if level < 0:
+            return 0.0  # to start is never a waste
+        return (above - below * curve.rates[level + 1] / curve.rates[level]) / (above - below)
+
+    def _fill(self, wanted: dict[int, int], free: int) -> None:
+        """Jobs without a promise, least remaining service first, each at its least level; then what is left again."""
+        if free <= 0:
+            return
+        oldest = islice(self._others.values(), self.p.most)
+        running = (self._others[number] for number in self._levels if number in self._others)
+        candidates = {job.number: job for job in (*oldest, *running)}
+        ranked = sorted(candidates.values(), key=lambda job: (job.remaining(self.now) * job.gpus, job.number))
+        started: list[JobView] = []
+        for job in ranked:
+            levels = self._curves[job.number].levels
+            if levels and levels[0] <= free:
+                wanted[job.number] = 0
+                free -= levels[0]
+                started.append(job)
+            if not free:
+                return
+        self._spread(wanted, started, free)
+
+    # --- devices
+
+    def _carry_out(self, wanted: Mapping[int, int]) -> None:
+        """Stop and shrink jobs, then grow and start others, the largest first; whoever changes keeps what it can."""
+        changed = [
+            self._promised.get(number) or self._others[number] for number in {**self._levels, **wanted}
+            if wanted.get(number, _WAITS) != self._levels.get(number, _WAITS)
+        ]  # fmt: skip
+        changed.sort(key=lambda job: (wanted.get(job.number, _WAITS) > self._levels.get(job.number, _WAITS),
+                                      -wanted.get(job.number, _WAITS), job.number))  # fmt: skip
+        for job in changed:
+            level, held = wanted.get(job.number, _WAITS), self.held(job)
+            if level < 0:
+                self.preempt(job)
+                del self._levels[job.number]
+                continue
+            more = self._curves[job.number].levels[level] - len(held)
+            if more < 0:
+                self.placement.give(held[more:])
+                devices = held[:more]
+            elif (found := self.placement.take(job, more)) is None:
+                continue  # others have its type: it stays as it is
+            else:
+                devices = tuple(sorted((*held, *found)))
+            self.act(Resize(job, devices) if held else Start(job, devices))
+            self.hold(job, devices)
+            self._levels[job.number] = level
+
+    # --- results
+
+    def notes(self, job: JobView, /) -> Mapping[str, float]:
+        """Whether it was admitted."""
+        return {"admitted": float(self._admitted[job.number])} if job.number in self._admitted else {}
+
+    def counted(self) -> Mapping[str, float]:
+        """Promises that restarts or resizes made late."""
+        return {"promises_broken": self._broken}

@@ -1,0 +1,58 @@
+"""Themis' shares: they fit, their worst ratio is the least there is, and what is left over is not wasted."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paictl.sim.programs.finish_times import Demands, fair_shares, isolated_shares
+
+JOBS = st.lists(
+    st.tuples(st.integers(1, 8), st.floats(1, 1e6), st.floats(0, 1e6), st.floats(1, 1e7)), min_size=1, max_size=12
+)
+
+
+def demands(rows: list[tuple[int, float, float, float]]) -> Demands:
+    return Demands(*(np.array(column, dtype=float) for column in zip(*rows, strict=True)))
+
+
+def worst(asked: Demands, shares: np.ndarray) -> float:
+    return float(((asked.age + asked.left / shares) / asked.alone).max())
+
+
+@given(rows=JOBS, size=st.integers(8, 64), seed=st.integers(0, 99))
+def test_no_other_shares_have_a_smaller_worst_ratio(
+    rows: list[tuple[int, float, float, float]], size: int, seed: int
+) -> None:
+    asked = demands(rows)
+    shares = fair_shares(asked, size)
+    assert (shares > 0).all()
+    assert (shares <= 1).all()
+    assert (asked.devices * shares).sum() <= size * (1 + 1e-9)
+    best, dice = worst(asked, shares), np.random.RandomState(seed)
+    for _ in range(20):
+        other = dice.random_sample(len(rows)) + 1e-9
+        other = np.minimum(other * size / (asked.devices * other).sum(), 1.0)
+        assert best <= worst(asked, other) * (1 + 1e-6)
+
+
+def test_where_devices_are_short_each_gets_what_it_needs_and_no_more() -> None:
+    # both are new and need 100 s; the one that would take longer alone can wait longer
+    shares = fair_shares(demands([(1, 100, 0, 100), (1, 100, 0, 300)]), 1)
+    assert shares == pytest.approx([0.75, 0.25])
+
+
+def test_what_is_left_over_goes_to_small_jobs_first() -> None:
+    # the first sets the ratio alone: it has waited so long that the others need next to nothing
+    shares = fair_shares(demands([(1, 10, 1000, 10), (1, 1e5, 0, 1e5), (8, 1e5, 0, 8e5), (8, 1e5, 0, 8e5)]), 8)
+    assert shares[0] == pytest.approx(1.0)
+    assert shares[1] > 2 * shares[2]
+    assert shares[2] == pytest.approx(shares[3])
+    assert 6 < (np.array([1, 1, 8, 8]) * shares).sum() < 8
+
+
+def test_alone_a_job_has_its_part_of_the_devices_and_at_most_all_of_its_time() -> None:
+    assert isolated_shares([1, 4, 8, 16], 64, 10).tolist() == [1.0, 1.0, 7 / 8, 7 / 16]
+    assert isolated_shares([2], 64, 1000).tolist() == [0.5]
