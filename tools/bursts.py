@@ -126,7 +126,8 @@ class Seen:
         while not self._over and (chunk := reply.read1()):
             *lines, rest = (rest + chunk).split(b"\n")
             before = len(self.names)
-            self.names |= {json.loads(line)["object"]["metadata"]["name"] for line in lines}
+            events = [event for event in map(json.loads, lines) if event["type"] != "ERROR"]  # the next watch follows
+            self.names |= {event["object"]["metadata"]["name"] for event in events}
             if len(self.names) > before:
                 self.last = time.perf_counter()
                 self.first = self.first or self.last

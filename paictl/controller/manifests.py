@@ -27,7 +27,8 @@ from paictl.cluster.kubernetes.paijob.names import (
 )
 from paictl.cluster.kubernetes.paijob.resource import PaiJob
 from paictl.cluster.kubernetes.paijob.seen import INDEX
-from paictl.cluster.pods.times import CHECKPOINT_EVERY, MAX_RUN_TIME
+from paictl.cluster.kubernetes.times import MAX_RUN_TIME
+from paictl.cluster.pods.times import CHECKPOINT_EVERY
 from paictl.cluster.storages import Mount
 from paictl.cluster.taking import durations_of
 from paictl.controller import ssh

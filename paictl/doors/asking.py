@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from paictl.cluster.devices.claims import ClaimError, ResourceClaim, check_requests, read_claim
 from paictl.cluster.kubernetes.names import job_of
+from paictl.cluster.kubernetes.times import MAX_RUN_TIME, run_limit
 from paictl.cluster.pods.labels import pod_limit
-from paictl.cluster.pods.times import MAX_RUN_TIME, run_limit
 from paictl.errors import PaictlError
 from paictl.i18n import text
 from paictl.scheduler.wire import ENABLE, GATE, ISOLATION

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from paictl.cluster.kubernetes.names import user_of
+from paictl.cluster.kubernetes.times import run_limit
 from paictl.cluster.pods.feasibility import PodDemand
 from paictl.cluster.pods.labels import Reading, Rules
 from paictl.cluster.pods.reading import read_pod, source_of
-from paictl.cluster.pods.times import began_at, checkpoint_every, created_at, run_limit
+from paictl.cluster.pods.times import began_at, checkpoint_every, created_at
 from paictl.doors.podgroups import PodGroups
 from paictl.frozen import frozen
 from paictl.scheduler.errors import RequestError

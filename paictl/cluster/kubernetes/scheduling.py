@@ -15,13 +15,14 @@ from paictl.cluster.kubernetes.jobviews import has_ended, view_of
 from paictl.cluster.kubernetes.names import CONTROLLER, JOBS_NAMESPACE, user_of
 from paictl.cluster.kubernetes.nodes import views_of
 from paictl.cluster.kubernetes.paijob.names import KEY
+from paictl.cluster.kubernetes.times import run_limit
 from paictl.cluster.maintenance import UNIX
 from paictl.cluster.picture import Picture, chain_pictures, vc_pictures
 from paictl.cluster.pods import feasibility
 from paictl.cluster.pods.lines import PodTimes, WaitingPod, end_of, group_times, lines
 from paictl.cluster.pods.nodes import NodeUsage
 from paictl.cluster.pods.recovering import Recovered, recovered
-from paictl.cluster.pods.times import began_at, checkpoint_every, created_at, run_limit
+from paictl.cluster.pods.times import began_at, checkpoint_every, created_at
 from paictl.cluster.scheduling import Impact, JobExplanation, JobImpact, JobSituation
 from paictl.cluster.startwaits import with_start
 from paictl.cluster.taking import taken
