@@ -27,7 +27,7 @@ from paictl.cluster.kubernetes.paijob.names import (
 )
 from paictl.cluster.kubernetes.paijob.resource import PaiJob
 from paictl.cluster.kubernetes.paijob.seen import INDEX
-from paictl.cluster.pods.times import MAX_RUN_TIME
+from paictl.cluster.pods.times import MAX_RUN_TIME, RESERVATION
 from paictl.cluster.storages import Mount
 from paictl.cluster.taking import durations_of
 from paictl.controller import ssh
@@ -213,6 +213,8 @@ def _template(kit: JobContext, role: TaskRole, attempt: int, index: int | None =
     limit = None if pai.record is None else pai.record.max_run_time
     if limit is not None:
         noted[MAX_RUN_TIME] = f"{limit}ms"
+    if kit.job.reservation:
+        noted[RESERVATION] = kit.job.reservation
     spec: Json = {
         **({"schedulingGates": [{"name": GATE}]} if kit.gated else {"schedulerName": SCHEDULER}),
         "restartPolicy": "Never",

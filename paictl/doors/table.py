@@ -15,7 +15,7 @@ from paictl.cluster.kubernetes.names import user_of
 from paictl.cluster.pods.feasibility import PodDemand
 from paictl.cluster.pods.labels import Reading, Rules
 from paictl.cluster.pods.reading import read_pod, source_of
-from paictl.cluster.pods.times import began_at, created_at, run_limit
+from paictl.cluster.pods.times import began_at, created_at, reservation_of, run_limit
 from paictl.doors.podgroups import PodGroups
 from paictl.frozen import frozen
 from paictl.scheduler.errors import RequestError
@@ -132,6 +132,8 @@ class PodEntry:
     """How long it runs at most; None: it does not say."""
     began: Millis | None = None
     """When it began to run, in milliseconds since 1970."""
+    reservation: str = ""
+    """The reservation that it names."""
     created: str = ""
     """When it was created, as the API server writes it."""
 
@@ -171,6 +173,7 @@ class PodTable:
             self._uid[ref.key] = ref.uid
         entry.user = user_of(pod)
         entry.limit, entry.began, entry.created = run_limit(pod), began_at(pod), created_at(pod)
+        entry.reservation = reservation_of(pod)
         entry.pod_group = self.pod_groups.meet(pod)
         named = self.pod_groups.of(pod)
         source = source_of(pod, named)

@@ -22,6 +22,7 @@ from paictl.scheduler.state import State as SchedulerState
 from paictl.units import Millis, instant
 from paictl.words import listed
 from paictl.workload.lifecycle import RunState, TaskStatus
+from paictl.workload.windows import Windows
 
 NO_CELL: Final = "in no cell of the scheduler's configuration, so nothing runs there"
 
@@ -39,7 +40,11 @@ def node_views(world: World, epoch: datetime) -> list[NodeView]:
             if broken.get(run.info.node, set()).intersection(run.info.devices):
                 at_risk.setdefault(run.info.node, []).append(pod)
             used[run.info.node] = used.get(run.info.node, 0) + len(run.info.devices)
-    cells, closed, kept = world.dispatcher.nodes, world.windows.active(world.now), world.windows.held(world.now)
+    cells, closed, kept = (
+        world.dispatcher.nodes,
+        world.windows.active(world.now),
+        Windows((*world.windows, *world.reservations.holds(world.now))).held(world.now),
+    )
     return [
         NodeView(
             node.machine, node.condition, instant(epoch, node.since), used.get(name, 0), tuple(pods.get(name, ())),

@@ -20,11 +20,12 @@ from paictl.cluster.picture import Picture
 from paictl.cluster.scheduling import Impact, JobExplanation
 from paictl.cluster.values import JobRequest
 from paictl.remote.kube.client import Json, KubeClient
-from paictl.units import Millis, millis_between
+from paictl.units import Millis, instant, millis_between
 from paictl.workload.windows import Windows
 
 if TYPE_CHECKING:
     from paictl.cluster.defrag import DefragPlan, DefragScene, GangPods
+    from paictl.cluster.kubernetes.reservations import ReservedScene
     from paictl.cluster.kubernetes.scheduling import ClusterSnapshot
     from paictl.scheduler.defrag import RoomPlan, RoomRequest
     from paictl.workload.budgets import Used
@@ -54,7 +55,8 @@ class SchedulingReader:
         pai, configuration = self._jobs.find(key), self._configuration()
         windows, now = self._ahead()
         scene = self._scene([pai])
-        found = explain_job(scene, configuration, pai, windows, now, self._month(configuration))
+        reservations = self._windows.reservations(instant(UNIX, now))
+        found = explain_job(scene, configuration, pai, windows, now, self._month(configuration), reservations)
         if found.scheduler is None:
             return found
         from paictl.cluster.defrag import with_moves
@@ -148,6 +150,15 @@ class SchedulingReader:
             if found is not None:
                 seen.setdefault(found.job, []).append(found)
         return ClusterSnapshot(nodes, pods, jobs, seen)
+
+    def reserving(self) -> ReservedScene:
+        """What runs, by the scheduler's configuration, with the reservations that are not over."""
+        from paictl.cluster.kubernetes.reservations import ReservedScene
+
+        windows, now = self._ahead()
+        configuration, scene = self._configuration(), self._scene([])
+        reservations = self._windows.reservations(instant(UNIX, now))
+        return ReservedScene(scene, scene.recovered(configuration), configuration, windows, reservations, now)
 
     def _ahead(self) -> tuple[Windows, Millis]:
         """The windows, and what time it is."""

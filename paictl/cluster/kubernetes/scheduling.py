@@ -15,11 +15,13 @@ from paictl.cluster.kubernetes.jobviews import has_ended, view_of
 from paictl.cluster.kubernetes.names import CONTROLLER, JOBS_NAMESPACE, user_of
 from paictl.cluster.kubernetes.nodes import views_of
 from paictl.cluster.kubernetes.paijob.names import KEY
+from paictl.cluster.kubernetes.reservations import ReservedScene
 from paictl.cluster.maintenance import UNIX
 from paictl.cluster.picture import Picture, chain_pictures, vc_pictures
 from paictl.cluster.pods.lines import PodTimes, WaitingPod, end_of, lines
 from paictl.cluster.pods.recovering import Recovered, recovered
 from paictl.cluster.pods.times import began_at, created_at, run_limit
+from paictl.cluster.reservations import waits_for_reservation
 from paictl.cluster.scheduling import Impact, JobExplanation, JobImpact, JobSituation
 from paictl.cluster.startwaits import with_start
 from paictl.cluster.taking import taken
@@ -35,6 +37,7 @@ from paictl.units import Millis
 from paictl.workload.backfill import Foresight, LineGang
 from paictl.workload.lifecycle import RunState
 from paictl.workload.pods import plan_job
+from paictl.workload.reservations import Reservations
 from paictl.workload.windows import Windows
 
 if TYPE_CHECKING:
@@ -119,7 +122,7 @@ def _state(scene: ClusterSnapshot, configuration: ConfigSnapshot | None) -> tupl
 
 def explain_job(
     scene: ClusterSnapshot, configuration: ConfigSnapshot, pai: PaiJob, windows: Windows, now: Millis,
-    month: Used | None = None,
+    month: Used | None = None, reservations: Reservations | None = None,
 ) -> JobExplanation:  # fmt: skip
     """What a job does, or why it waits and what would let it run.
 
@@ -149,6 +152,13 @@ def explain_job(
     request = requests[0] if requests else _request(pai, waiting[0].role, status.attempt)
     if why := obstacle(configuration.sharing, found.engine, scene.pods, request, pai.user, month):
         return replace(known, situation=JobSituation.HELD_BACK, reason=why)
+    if reservations or pai.job.reservation:
+        seen = ReservedScene(scene, found, configuration, windows, reservations or Reservations(), now)
+        gang = LineGang(request, record.max_run_time)
+        kept = waits_for_reservation(known, seen.kept, seen.foresight, gang, pai.job.reservation, UNIX)
+        if kept is not None:
+            return kept
+        windows = seen.kept.windows(windows, now, pai.job.reservation)
     closed = waits_for_windows(known, found.engine, request, record.max_run_time, windows, now, UNIX)
     if closed is not None:
         return closed

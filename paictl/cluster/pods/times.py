@@ -13,6 +13,16 @@ MAX_RUN_TIME: Final = "paictl.io/max-run-time"
 """Annotation of pods: how long their job's attempt runs at most, as ``7200000ms``."""
 
 
+RESERVATION: Final = "paictl.io/reservation"
+"""Annotation of pods: the reservation whose cells their job uses."""
+
+
+def reservation_of(pod: Mapping[str, Any]) -> str:
+    """The reservation that a pod names; empty if it names none."""
+    noted = pod["metadata"].get("annotations")
+    return str(noted.get(RESERVATION, "")) if isinstance(noted, dict) else ""
+
+
 def run_limit(pod: Mapping[str, Any]) -> Millis | None:
     """How long a pod runs at most, by its job's annotation or its own deadline; None: it does not say."""
     noted = pod["metadata"].get("annotations")
