@@ -17,7 +17,6 @@ from paictl.cluster.reservations import ReservationRequest
 from paictl.errors import PaictlError
 from paictl.i18n import did_you_mean, text
 from paictl.operate.maintenance import read_span, read_start
-from paictl.words import listed
 from paictl.workload.reservations import Repeat
 
 EXAMPLES = """
@@ -102,11 +101,11 @@ def list_reservations(output: OutputOption = Output.TABLE, state: StateOption = 
     rows = [
         (
             known.name, "active" if known.active else "planned", clock_text(known.start), clock_text(known.end),
-            known.repeat, known.vc or "-", _size(known), str(known.used) if known.vc else "-",
+            known.repeat, known.size, str(known.used) if known.vc else "-",
         )
         for known in reservations
     ]  # fmt: skip
-    write_table(("RESERVATION", "STATE", "FROM", "TO", "REPEAT", "VC", "CELLS", "IN USE"), rows)
+    write_table(("RESERVATION", "STATE", "FROM", "TO", "REPEAT", "CELLS", "IN USE"), rows)
 
 
 @app.command(epilog="paictl reservation show reservation-1")
@@ -138,14 +137,10 @@ def remove(name: ReservationName, state: StateOption = None) -> None:
 def reservation_line(known: ReservationView) -> str:
     """A reservation on one line."""
     start, end = clock_text(known.start), clock_text(known.end)
-    size = f"{_size(known)} of {known.vc}" if known.vc else _size(known)
+    size = known.size
     if known.repeat == Repeat.ONCE:
         said = spoken("{name}: {size} from {start} to {end}", name=known.name, size=size, start=start, end=end)
     else:
         said = spoken("{name}: {size} {repeat}, next from {start} to {end}", name=known.name, size=size,
                       repeat=known.repeat, start=start, end=end)  # fmt: skip
     return f"{said} ({known.reason})" if known.reason else said
-
-
-def _size(known: ReservationView) -> str:
-    return f"{known.cells}x{known.cell_type}" if known.vc else listed(known.nodes, 4)

@@ -75,7 +75,7 @@ def shown(
             rows.append(
                 ReservationView(
                     known.name, start, end, known.vc, known.cells, known.cell_type, known.nodes, known.repeat.value,
-                    known.reason, known.is_active(now), used, short,
+                    known.reason, known.is_active(now), used, known.size, short,
                 )
             )  # fmt: skip
     return tuple(sorted(rows, key=lambda row: (row.start, row.name)))

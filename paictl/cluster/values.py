@@ -160,6 +160,8 @@ class ReservationView:
     reason: str = ""
     active: bool = False
     used: int = 0
+    size: str = ""
+    """What is kept, in a few words."""
     short: int = 0
     """Cells that could not be had in time as things are now, since hardware failed or the configuration changed."""
 

@@ -59,7 +59,8 @@ def noted(core: DoorCore, entry: PodEntry, found: CachedDecision) -> CachedDecis
         return found
     reason = found.reason
     if found.kind == "wait" and not entry.reservation:
-        reason = f"{reason}; maintenance windows or reservations close {listed(sorted(shut), 3)} to it ({_span(entry)})"
+        what = "maintenance windows" if core.windows.found else "reservations"
+        reason = f"{reason}; {what} close {listed(sorted(shut), 3)} to it ({_span(entry)})"
     return replace(found, shut=shut, reason=reason)
 
 

@@ -71,7 +71,7 @@ class Reservation:
     @property
     def size(self) -> str:
         """What is kept, in a few words."""
-        return f"{self.cells}x{self.cell_type}" if self.vc else listed(self.nodes, 4)
+        return f"{self.cells}x{self.cell_type} of {self.vc}" if self.vc else listed(self.nodes, 4)
 
     def occurrence(self, now: Millis) -> tuple[Millis, Millis] | None:
         """Begin and end of the occurrence that lasts now, or of the next one; None: there is none any more."""

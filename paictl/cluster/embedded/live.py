@@ -24,7 +24,7 @@ from paictl.cluster.embedded.jobs import LiveJob, load_job
 from paictl.cluster.embedded.records import HistoryKind
 from paictl.cluster.embedded.still import dump_node, dump_reservation, dump_service, dump_view, view_from
 from paictl.cluster.embedded.store import Store, whole
-from paictl.cluster.embedded.views import losses_of, node_views, service_view, view_of
+from paictl.cluster.embedded.views import losses_of, node_views, reservation_views, service_view, view_of
 from paictl.cluster.embedded.world import World
 from paictl.cluster.interface import (
     ClusterError,
@@ -144,7 +144,7 @@ class Live(WithPages, ImaginedPods):
     def reservations(self) -> Sequence[ReservationView]:
         """The reservations that are not over."""
         with self._world() as world:
-            return self._reservations(world)
+            return reservation_views(world, self.epoch)
 
     def add_reservation(self, request: ReservationRequest, *, dry_run: bool) -> ReservationView:
         """Add a reservation, or only find out whether that would do."""
@@ -166,16 +166,6 @@ class Live(WithPages, ImaginedPods):
     def remove_reservation(self, name: str) -> None:
         """Remove a reservation."""
         self._write(commands.RemoveReservation(name), lambda _: None)
-
-    def _reservations(self, world: World) -> tuple[ReservationView, ...]:
-        if not world.reservations:
-            return ()
-        from paictl.cluster.reservations import shown as shown_reservations
-        from paictl.cluster.reservations import state_of
-
-        foresight, kept = world.dispatcher.foresight(world.now, world.windows), world.dispatcher.reserved
-        state = {} if foresight is None or kept is None else state_of(kept, foresight)
-        return shown_reservations(world.reservations, world.now, self.epoch, state)
 
     # --- defragmentation
 
@@ -438,7 +428,7 @@ class Live(WithPages, ImaginedPods):
             "jobs": [dump_view(view_of(job, epoch), epoch) for job in world.jobs.values()],
             "nodes": [dump_node(view, epoch) for view in node_views(world, epoch)],
             "windows": [asdict(window) for window in world.windows],
-            "reservations": [dump_reservation(view, epoch) for view in self._reservations(world)],
+            "reservations": [dump_reservation(view, epoch) for view in reservation_views(world, epoch)],
             "services": [dump_service(service_view(world, service, epoch), epoch) for service in there],
         }
 

@@ -156,5 +156,4 @@ class WithReservations:
 
 def reservation_words(known: Reservation) -> str:
     """A reservation in an event."""
-    size = f"{known.size} of {known.vc}" if known.vc else known.size
-    return f"{size}: {known.reason}" if known.reason else size
+    return f"{known.size}: {known.reason}" if known.reason else known.size

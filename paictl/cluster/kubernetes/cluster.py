@@ -226,7 +226,7 @@ class KubernetesCluster:
     def _reserving(self) -> KubernetesReservations:
         from paictl.cluster.kubernetes.reservations import KubernetesReservations  # late: it asks the scheduler's core
 
-        return KubernetesReservations(self._looker, self._windows)
+        return KubernetesReservations(self._looker.reserving, self._windows)
 
     # --- storages
 

@@ -96,7 +96,10 @@ class SchedulingReader:
         jobs, seen = self._jobs.everything()
         events = events_of(jobs, seen) if history else None
         found = picture_of(self._scene(jobs), self._newest(), cluster, now, epoch, events)
-        return replace(found, windows=self._windows.shown(now))
+        reservations = self._windows.reservations(now)
+        kept = self.reserving() if reservations else None
+        reserved = () if kept is None else kept.shown(reservations)
+        return replace(found, windows=self._windows.shown(now), reservations=reserved)
 
     def impact(self, files: Mapping[str, str]) -> Sequence[Impact]:
         """Whom other files would harm."""
@@ -158,7 +161,8 @@ class SchedulingReader:
         windows, now = self._ahead()
         configuration, scene = self._configuration(), self._scene([])
         reservations = self._windows.reservations(instant(UNIX, now))
-        return ReservedScene(scene, scene.recovered(configuration), configuration, windows, reservations, now)
+        found = scene.recovered(configuration)
+        return ReservedScene(scene.pods, scene.owners(found), found, configuration, windows, reservations, now)
 
     def _ahead(self) -> tuple[Windows, Millis]:
         """The windows, and what time it is."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from paictl.cluster.maintenance import UNIX
@@ -18,10 +18,9 @@ from paictl.workload.reserved import ReservedCells
 
 if TYPE_CHECKING:
     from paictl.cluster.configured import ConfigSnapshot
-    from paictl.cluster.kubernetes.looking import SchedulingReader
-    from paictl.cluster.kubernetes.scheduling import ClusterSnapshot
     from paictl.cluster.kubernetes.windows import WindowStore
     from paictl.cluster.pods.recovering import Recovered
+    from paictl.remote.kube.client import Json
     from paictl.workload.windows import Windows
 
 
@@ -29,15 +28,16 @@ class ReservedScene:
     """A cluster as its scheduler would find it if it started now, with what is reserved in it."""
 
     def __init__(
-        self, scene: ClusterSnapshot, found: Recovered, configuration: ConfigSnapshot, windows: Windows,
-        reservations: Reservations, now: Millis,
+        self, pods: Iterable[Json], owners: Mapping[str, str], found: Recovered, configuration: ConfigSnapshot,
+        windows: Windows, reservations: Reservations, now: Millis,
     ) -> None:  # fmt: skip
+        """`owners` are the jobs of groups; windows, and so all instants, count from 1970."""
         self.configuration = configuration
         self.reservations = reservations
         self.now = now
-        self.owners = scene.owners(found)
+        self.owners = owners
         self._engine = found.engine
-        self._pods = {str(pod["metadata"]["uid"]): pod for pod in scene.pods}
+        self._pods = {str(pod["metadata"]["uid"]): pod for pod in pods}
         self.kept = ReservedCells(reservations, self.reservation_of)
         self.foresight = Foresight(found.engine, now, self._end_of, windows, self.kept)
 
@@ -71,18 +71,18 @@ class ReservedScene:
 class KubernetesReservations:
     """The reservations of one cluster."""
 
-    def __init__(self, reader: SchedulingReader, store: WindowStore) -> None:
-        self._reader = reader
+    def __init__(self, scene: Callable[[], ReservedScene], store: WindowStore) -> None:
+        self._scene = scene
         self._store = store
 
     def shown(self) -> tuple[ReservationView, ...]:
         """Those that are not over."""
-        seen = self._reader.reserving()
+        seen = self._scene()
         return seen.shown(seen.reservations)
 
     def add(self, request: ReservationRequest, *, dry_run: bool) -> ReservationView:
         """Add one; raises `ReservationError` for one that could not be kept."""
-        seen = self._reader.reserving()
+        seen = self._scene()
         spec = seen.configuration.spec
         new = request.reservation(seen.reservations, seen.now, UNIX, spec)
 
@@ -99,6 +99,6 @@ class KubernetesReservations:
         """Raise `ReservationError` for a job that can never start in the reservation that it names."""
         from paictl.workload.reserving import refuse_plan
 
-        reservations = self._reader.reserving().reservations
+        reservations = self._scene().reservations
         for job in all_taken(requests, configuration):
             refuse_plan(reservations, job.job, job.plan)

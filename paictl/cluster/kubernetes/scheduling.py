@@ -153,7 +153,9 @@ def explain_job(
     if why := obstacle(configuration.sharing, found.engine, scene.pods, request, pai.user, month):
         return replace(known, situation=JobSituation.HELD_BACK, reason=why)
     if reservations or pai.job.reservation:
-        seen = ReservedScene(scene, found, configuration, windows, reservations or Reservations(), now)
+        seen = ReservedScene(
+            scene.pods, scene.owners(found), found, configuration, windows, reservations or Reservations(), now
+        )
         gang = LineGang(request, record.max_run_time)
         kept = waits_for_reservation(known, seen.kept, seen.foresight, gang, pai.job.reservation, UNIX)
         if kept is not None:
