@@ -105,7 +105,7 @@ def list_reservations(output: OutputOption = Output.TABLE, state: StateOption = 
         )
         for known in reservations
     ]  # fmt: skip
-    write_table(("RESERVATION", "STATE", "FROM", "TO", "REPEAT", "CELLS", "IN USE"), rows)
+    write_table(("RESERVATION", "STATE", "BEGINS", "ENDS", "REPEAT", "CELLS", "IN USE"), rows)
 
 
 @app.command(epilog="paictl reservation show reservation-1")
