@@ -185,3 +185,16 @@ def test_no_admitted_reservation_begins_late(seed: int) -> None:
         if number % 20 == 0:
             walk.check_all()
     assert min(walk.seen[what] for what in ("admitted", "refused", "begun", "claimed")) > OPERATIONS // 200, walk.seen
+
+
+def test_cells_of_one_size_are_reserved_at_a_time() -> None:
+    walk = Walk(0)
+
+    def reserve(cells: int, cell_type: str, hours: float) -> None:
+        start = Millis(round(hours * HOUR))
+        walk.apply(commands.AddReservation(Millis(HOUR), start, "tenanta", cells, cell_type, (), "once", "", ""))
+
+    reserve(1, "V100-NODE", 2)
+    with pytest.raises(ReservationError, match="which has cells of type V100-NODE, not V100-SOCKET"):
+        reserve(1, "V100-SOCKET", 2.5)
+    reserve(1, "V100-SOCKET", 3)
