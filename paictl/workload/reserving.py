@@ -71,7 +71,7 @@ def _within_promise(after: Reservations, new: Reservation, scene: ReservationSce
     _of_one_size(after, new, empty.now)
     if (alone := first(Reservations((new,)))) is not None:
         raise ReservationError(
-            text("{vc} is promised {kept} cells of type {type}, and {cells} are asked for", vc=new.vc,
+            text("{vc} is promised {kept}x{type}, not {cells}x{type}", vc=new.vc,
                  kept=alone.kept, type=new.cell_type, cells=new.cells),
             hint=text("reserve at most {size}", size=f"{alone.kept}x{new.cell_type}") if alone.kept
             else text("its promise is in: paictl vc show {vc}", vc=new.vc),
@@ -122,7 +122,7 @@ def _within_free_pool(after: Reservations, new: Reservation, scene: ReservationS
     if at_risk := cells_at_risk(scene.spec, nodes):
         cells = listed(f"{vc}: {number}" for vc, number in at_risk.items())
         raise ReservationError(
-            text("{nodes} are not free of promises: without them cells would be short ({cells})",
+            text("promises need these nodes: {nodes} (without them cells would be short: {cells})",
                  nodes=listed(new.nodes), cells=cells),
             hint="reserve cells of a promise instead: --vc VC --cells 2xV100-NODE",
         )  # fmt: skip
