@@ -127,6 +127,10 @@ maintenance add --nodes v100-3 --from +3h --for 1h --yes
 maintenance list
 maintenance show maintenance-1
 maintenance remove maintenance-1
+reservation add --vc speech --cells 1xV100-NODE --from +30h --for 1h
+reservation list
+reservation show reservation-1
+reservation remove reservation-1
 usage report
 usage budget list
 usage budget set --vc vision --hours 5000 --yes
@@ -281,6 +285,7 @@ PREPARED = (
     "config push -p cluster --yes",
     "config plan -p changed -o change.json",
     "maintenance add --nodes v100-2 --from +3h --for 1h --yes",
+    "reservation add --vc speech --cells 1xV100-NODE --from +40h --for 1h",
     "user add eve --vc vision --password-stdin",
     "lab start 02",
     "lab reset 02 --yes",

@@ -40,6 +40,9 @@ GROUPS = {
     "service": Lazy("paictl.cli.service", "List, start, stop, restart, refresh and delete services."),
     "scheduler": Lazy("paictl.cli.scheduler.commands", "Replay and explain decisions of the HiveD scheduler."),
     "maintenance": Lazy("paictl.cli.maintenance", "Plan windows in which nodes are out of service."),
+    "reservation": Lazy(
+        "paictl.cli.reservation", "Keep cells for jobs that name a reservation, once or again and again."
+    ),
     "storage": Lazy("paictl.cli.storage", "Named storages that jobs mount, and who may use them."),
     "usage": Lazy("paictl.cli.accounting", "Device hours by tenant, user, job and SKU."),
     "user": Lazy("paictl.cli.user", "Users of the REST server and the portal, and what they may do."),

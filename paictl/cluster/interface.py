@@ -46,6 +46,7 @@ from paictl.cluster.values import (
     NotStartedError,
     Port,
     Protection,
+    ReservationView,
     ServiceView,
     SshAddress,
     TaskPlace,
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
     from paictl.cluster.defrag import DefragPlan, GangPods
     from paictl.cluster.maintenance import WindowRequest
     from paictl.cluster.picture import Picture
+    from paictl.cluster.reservations import ReservationRequest
     from paictl.cluster.scheduling import Impact, JobExplanation
     from paictl.cluster.storages import Credentials, Storage
     from paictl.remote.pipes import Pipes
@@ -104,6 +106,8 @@ __all__ = [
     "OpenPaiStore",
     "Port",
     "Protection",
+    "ReservationView",
+    "Reserving",
     "Scheduling",
     "ServiceView",
     "Services",
@@ -380,6 +384,22 @@ class Maintained(Protocol):
         """Remove a window, its nodes are used again; raises `PaictlError` if there is none of that name."""
 
 
+class Reserving(Protocol):
+    """A cluster with reservations (`docs/reservations.md`)."""
+
+    def reservations(self) -> Sequence[ReservationView]:
+        """The reservations that are not over, those that begin first in front."""
+
+    def add_reservation(self, request: ReservationRequest, *, dry_run: bool = False) -> ReservationView:
+        """Add a reservation, or with `dry_run` only find out whether that would do.
+
+        Raises `ReservationError` for what is wrong with it or could not be kept.
+        """
+
+    def remove_reservation(self, name: str) -> None:
+        """Remove a reservation: its cells are free for others; raises `PaictlError` if there is none of that name."""
+
+
 class Defragmented(Protocol):
     """A cluster on which gangs can be moved to make room (`docs/defragmentation.md`)."""
 
@@ -420,7 +440,18 @@ class Stored(Protocol):
 
 
 class Cluster(
-    Identity, Nodes, Jobs, Scheduling, Configuration, Services, Metered, Maintained, Defragmented, Stored, Protocol
+    Identity,
+    Nodes,
+    Jobs,
+    Scheduling,
+    Configuration,
+    Services,
+    Metered,
+    Maintained,
+    Reserving,
+    Defragmented,
+    Stored,
+    Protocol,
 ):
     """All ports of a cluster together. A function asks for the ports that it uses, not for the whole."""
 

@@ -13,7 +13,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from paictl.cluster.values import JobView, MaintenanceWindow, NodeView
+from paictl.cluster.values import JobView, MaintenanceWindow, NodeView, ReservationView
 from paictl.frozen import frozen
 from paictl.scheduler.inspection import Inspection, PhysicalCellStatus, PreassignedStatus
 from paictl.units import rfc3339
@@ -166,6 +166,8 @@ class Picture:
     """Only with history."""
     windows: tuple[MaintenanceWindow, ...] = ()
     """Maintenance windows that have not ended, those that begin first in front."""
+    reservations: tuple[ReservationView, ...] = ()
+    """Reservations that are not over, those that begin first in front."""
 
     def top_cells(self) -> Iterator[PhysicalCellStatus]:
         """The top cells of all chains."""

@@ -36,6 +36,8 @@ class JobSituation(StrEnum):
     """Windows alone keep it waiting: `JobExplanation.windows`; with the run time `longest` it would start."""
     BACKFILL = "backfill"
     """It would delay a job with a promised start; with the run time `longest` it would start."""
+    RESERVATION = "reservation"
+    """Its own reservation does not last or has no room, or it would use what is kept for another; `reason` says."""
     NO_ROOM = "no room"
     """The scheduler has looked; `JobExplanation.scheduler` says what it found."""
 

@@ -146,6 +146,30 @@ class MaintenanceWindow:
     """Whether it only keeps its nodes free of new pods."""
 
 
+@frozen
+class ReservationView:
+    """A reservation; `start` and `end` are those of the occurrence that lasts or comes next.
+
+    Cells of a promise: `cells` of `cell_type` of `vc`, of which jobs use `used`. The free pool: `nodes`.
+    """
+
+    name: str
+    start: datetime
+    end: datetime
+    vc: str = ""
+    cells: int = 0
+    cell_type: str = ""
+    nodes: tuple[str, ...] = ()
+    repeat: str = "once"
+    reason: str = ""
+    active: bool = False
+    used: int = 0
+    size: str = ""
+    """What is kept, in a few words."""
+    short: int = 0
+    """Cells that could not be had in time as things are now, since hardware failed or the configuration changed."""
+
+
 class JobState(StrEnum):
     """Where a job is in its life."""
 
@@ -323,6 +347,12 @@ class EventKind(StrEnum):
     DEVICE_HEALED = "DeviceHealed"
     MAINTENANCE_STARTED = "MaintenanceStarted"
     MAINTENANCE_ENDED = "MaintenanceEnded"
+    # to a reservation
+    RESERVATION_ADDED = "ReservationAdded"
+    RESERVATION_STARTED = "ReservationStarted"
+    RESERVATION_SHORT = "ReservationShort"
+    """It began with fewer cells than it has, as hardware failed or the configuration changed."""
+    RESERVATION_ENDED = "ReservationEnded"
     # to a node, or a job that has to leave it
     MAINTENANCE_PLANNED = "MaintenancePlanned"
     # to a node, a task of a job (then the data say which), or a job

@@ -28,7 +28,7 @@ from paictl.cluster.kubernetes.paijob.names import (
 from paictl.cluster.kubernetes.paijob.resource import PaiJob
 from paictl.cluster.kubernetes.paijob.seen import INDEX
 from paictl.cluster.kubernetes.times import MAX_RUN_TIME
-from paictl.cluster.pods.times import CHECKPOINT_EVERY
+from paictl.cluster.pods.times import CHECKPOINT_EVERY, RESERVATION
 from paictl.cluster.storages import Mount
 from paictl.cluster.taking import durations_of
 from paictl.controller import ssh
@@ -224,6 +224,8 @@ def _template(kit: JobContext, role: TaskRole, attempt: int, index: int | None =
         noted[MAX_RUN_TIME] = f"{limit}ms"
     if kit.job.checkpoint_every is not None:
         noted[CHECKPOINT_EVERY] = f"{kit.job.checkpoint_every // 1000}s"
+    if kit.job.reservation:
+        noted[RESERVATION] = kit.job.reservation
     spec: Json = {
         **({"schedulingGates": [{"name": GATE}]} if kit.gated else {"schedulerName": SCHEDULER}),
         "restartPolicy": "Never",

@@ -561,7 +561,10 @@ class DoorCore:
     def windows_changed(self, found: Mapping[str, Any] | None) -> None:
         """The maintenance windows are like this now; None: there are none."""
         with self.guarded():
+            before = self.windows.reservations
             self.windows.change(found)
+            if before or self.windows.reservations:
+                self.starts.reserve()
         self.work.set()
 
     # --- PodGroups

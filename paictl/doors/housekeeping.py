@@ -67,6 +67,7 @@ def strangers(core: DoorCore) -> list[PodRef]:
 def starts(core: DoorCore) -> list[PodEvent]:
     """Promises of starts made anew, and events for the pods that are to know."""
     with core.guarded():
+        core.starts.turn()
         return core.starts.news() if core.is_open else []
 
 

@@ -125,6 +125,7 @@ class DoorMetrics:
             bad, nodes, risk = len(core.health.bad), len(core.health.nodes), _at_risk(core)
             bad_devices, ahead = sum(map(len, core.health.bad_devices.values())), windows.counts(core)
             starts = core.starts.times() if core.is_open else {}
+            reserved, short = core.starts.reservations(), core.starts.short() if core.is_open else {}
         waiting = GaugeMetricFamily(f"{self.prefix}_waiting_pods", "Pods that wait, by reason.", labels=["reason"])
         common = reasons.most_common(REASONS)
         for reason, number in sorted(common):
@@ -157,6 +158,17 @@ class DoorMetrics:
         for state, number in ahead.items():
             maintenance.add_metric([state], number)
         yield maintenance
+        reservations = GaugeMetricFamily(f"{self.prefix}_reservations", "Reservations by state.", labels=["state"])
+        for state, number in reserved.items():
+            reservations.add_metric([state], number)
+        yield reservations
+        lacking = GaugeMetricFamily(
+            f"{self.prefix}_reservation_short_cells",
+            "Cells of a reservation that cannot be had in time as things are now.", labels=["reservation"],
+        )  # fmt: skip
+        for name, number in sorted(short.items()):
+            lacking.add_metric([name], number)
+        yield lacking
         doomed = GaugeMetricFamily(
             f"{self.prefix}_guarantees_at_risk", "Preassigned cells of a VC that only bad hardware can serve.",
             labels=["vc"],

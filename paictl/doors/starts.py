@@ -11,10 +11,14 @@ from typing import TYPE_CHECKING, Final
 
 from paictl.cluster.maintenance import UNIX
 from paictl.cluster.pods.lines import PodTimes, WaitingPod, end_of, lines
+from paictl.cluster.reservations import reason_of, state_of
 from paictl.cluster.startwaits import delaying, start_of
 from paictl.doors.pod_events import PodEvent
 from paictl.units import Millis, instant, rfc3339
 from paictl.workload.backfill import HOPELESS, BackfillRules, Foresight, LineGang, StartPromise, StartPromises
+from paictl.workload.reservations import Reservations
+from paictl.workload.reserved import Clash, ReservedCells, Unready
+from paictl.workload.windows import Windows
 
 if TYPE_CHECKING:
     from paictl.cluster.scheduling import LatestStart
@@ -47,6 +51,10 @@ class DoorStarts:
         self._windows = windows
         self._wall = wall
         self._backfill = StartPromises(rules, self._end_of, KEEP)
+        self.reserved: ReservedCells | None = None
+        """What is kept for pods that name a reservation; None: nothing is."""
+        self._active: tuple[str, ...] = ()
+        """The reservations that lasted at the last `turn`."""
         self._known: tuple[tuple[int, int], dict[str, list[LineGang]]] = (-1, -1), {}
         self._ready: dict[str, Millis] = {}
         """Since when gangs with a promise could start."""
@@ -67,6 +75,67 @@ class DoorStarts:
     def _times(self, uid: str) -> PodTimes | None:
         entry = self._table.by_uid.get(uid)
         return None if entry is None else PodTimes(entry.limit, entry.began)
+
+    # --- reservations
+
+    def reserve(self) -> None:
+        """The reservations are like the windows' object says now."""
+        reservations = self._windows.reservations
+        self.reserved = ReservedCells(reservations, self._reservation_of) if reservations else None
+        self._backfill.reserved = self.reserved
+        self.changes += 1
+        self.renewed()
+
+    def turn(self) -> None:
+        """Let who waits ask again when a reservation has begun or ended since the last call."""
+        now = self.now
+        self._windows.prune(now)
+        if self.reserved is not None and self.reserved.reservations is not self._windows.reservations:
+            self.reserve()
+        active = tuple(one.name for one in self._windows.reservations if one.is_active(now))
+        if active != self._active:
+            self._active = active
+            self.renewed()
+
+    def _reservation_of(self, group: str) -> str:
+        known = self._engine.state.groups.by_name.get(group)
+        uids = [] if known is None else [*(uid for row in known.pods for uid in row if uid), *sorted(known.preempting)]
+        names = (entry.reservation for uid in uids if (entry := self._table.by_uid.get(uid)) is not None)
+        return next(names, "")
+
+    def obstruction(self, request: PodRequest) -> Unready | Clash | None:
+        """What keeps the gang of a pod from a start for the sake of reservations; None if nothing does."""
+        entry = self._table.by_uid.get(request.uid)
+        name = "" if entry is None else entry.reservation
+        if (self.reserved is None and not name) or request.group in self._engine.state.groups.by_name:
+            return None
+        foresight, kept = self._foresight(), self.reserved or ReservedCells(Reservations(), self._reservation_of)
+        unready = kept.waits(foresight, request, name) if name else None
+        return unready or kept.clash(foresight, self._gang(request), foresight.now, name)
+
+    def longest_beside(self, request: PodRequest) -> Millis | None:
+        """The run time with which a gang would start now that would take reserved cells; None if none would do."""
+        why, entry = self.obstruction(request), self._table.by_uid.get(request.uid)
+        if not isinstance(why, Clash) or self.reserved is None or entry is None:
+            return None
+        return self.reserved.longest(self._foresight(), self._gang(request), why, entry.reservation)
+
+    def windows_of(self, entry: PodEntry) -> Windows:
+        """The windows as they count for a pod."""
+        found = self._windows.found
+        return found if self.reserved is None else self.reserved.windows(found, self.now, entry.reservation)
+
+    def reservations(self) -> dict[str, int]:
+        """Reservations by state, for the metrics."""
+        known = self._windows.reservations.current(self.now)
+        active = sum(one.is_active(self.now) for one in known)
+        return {"planned": len(known.all) - active, "active": active}
+
+    def short(self) -> dict[str, int]:
+        """Cells that reservations would be short of as things are now, by name."""
+        return {} if self.reserved is None else {
+            name: short for name, (_, short) in state_of(self.reserved, self._foresight()).items()
+        }  # fmt: skip
 
     # --- promises
 
@@ -106,6 +175,7 @@ class DoorStarts:
                 for entry in self._table
                 if entry.reading is not None and not entry.runs and not entry.deleting
                 and self._backfill.rules.covers(entry.reading.request) and self.in_line(entry)
+                and not entry.reservation
             )  # fmt: skip
             self._known = key, lines(waiting, self._backfill.rules, self._engine.state.groups.by_name)
             there = {gang.request.group for line in self._known[1].values() for gang in line}
@@ -113,12 +183,15 @@ class DoorStarts:
         return self._known[1]
 
     def _foresight(self) -> Foresight:
-        return self._backfill.foresight(self._engine, self.now, self._windows.found)
+        windows = self._windows.found if self.reserved is None else self.reserved.windows(self._windows.found, self.now)
+        return self._backfill.foresight(self._engine, self.now, windows)
 
     # --- who waits for them
 
     def obstacle(self, request: PodRequest) -> str:
         """Why the gang of a pod must not start now; empty if it delays nobody, or has its place."""
+        if (why := self.obstruction(request)) is not None:
+            return reason_of(why, self.now, UNIX)
         promise = self._delayed(request)
         if promise is None or promise.at is None:
             return ""
@@ -126,10 +199,15 @@ class DoorStarts:
 
     def longest(self, request: PodRequest) -> Millis | None:
         """The run time with which a gang would start now that would delay another; None if none is short enough."""
+        if self.obstruction(request) is not None:
+            return self.longest_beside(request)
         promise = self._delayed(request)
         return None if promise is None else self._foresight().longest(self._gang(request), promise)
 
     def _delayed(self, request: PodRequest) -> StartPromise | None:
+        entry = self._table.by_uid.get(request.uid)
+        if entry is not None and entry.reservation:
+            return None
         if not self or not self._backfill.rules.covers(request) or request.group in self._engine.state.groups.by_name:
             return None
         promise = self.promises().get(request.vc)

@@ -16,7 +16,7 @@ from paictl.cluster.kubernetes.times import run_limit
 from paictl.cluster.pods.feasibility import PodDemand
 from paictl.cluster.pods.labels import Reading, Rules
 from paictl.cluster.pods.reading import read_pod, source_of
-from paictl.cluster.pods.times import began_at, checkpoint_every, created_at
+from paictl.cluster.pods.times import began_at, checkpoint_every, created_at, reservation_of
 from paictl.doors.podgroups import PodGroups
 from paictl.frozen import frozen
 from paictl.scheduler.errors import RequestError
@@ -135,6 +135,8 @@ class PodEntry:
     """When it began to run, in milliseconds since 1970."""
     checkpoint: Millis | None = None
     """How often it saves its work; None: it does not say."""
+    reservation: str = ""
+    """The reservation that it names."""
     created: str = ""
     """When it was created, as the API server writes it."""
 
@@ -175,6 +177,7 @@ class PodTable:
         entry.user = user_of(pod)
         entry.limit, entry.began, entry.created = run_limit(pod), began_at(pod), created_at(pod)
         entry.checkpoint = checkpoint_every(pod)
+        entry.reservation = reservation_of(pod)
         entry.pod_group = self.pod_groups.meet(pod)
         named = self.pod_groups.of(pod)
         source = source_of(pod, named)

@@ -147,7 +147,8 @@ def _behind(core: DoorCore, entry: PodEntry, why: str) -> Json:
     longest = core.starts.longest(request)
     hint = [] if longest is None else [f"  {longest_line(longest)}"]
     text = [f"Pod {entry.ref.key} waits: {why}.", *hint]
-    return {"situation": "backfill", "group": request.group, "longest": longest, "text": text}
+    situation = "backfill" if core.starts.obstruction(request) is None else "reservation"
+    return {"situation": situation, "group": request.group, "longest": longest, "text": text}
 
 
 def _maintenance(core: DoorCore, entry: PodEntry) -> Json | None:
@@ -155,7 +156,7 @@ def _maintenance(core: DoorCore, entry: PodEntry) -> Json | None:
     assert entry.reading is not None  # noqa: S101 - asked before
     request, now = entry.reading.request, windows.now_of(core)
     known = JobExplanation(entry.ref.key, JobState.WAITING, JobSituation.NO_ROOM)
-    found = waits_for_windows(known, core.book.engine, request, entry.limit, core.windows.found, now, EPOCH)
+    found = waits_for_windows(known, core.book.engine, request, entry.limit, core.starts.windows_of(entry), now, EPOCH)
     if found is None:
         return None
     longest = [] if found.longest is None else [f"  {longest_line(found.longest)}"]

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from paictl.cluster.maintenance import windows_of
+from paictl.cluster.reservations import reservations_of
 from paictl.cluster.values import ClusterError
 from paictl.units import Millis
+from paictl.workload.reservations import Reservations
 from paictl.workload.windows import Windows
 
 
@@ -16,6 +18,7 @@ class DoorWindows:
 
     def __init__(self) -> None:
         self.found = Windows()
+        self.reservations = Reservations()
         self.problem = ""
         self.told: set[tuple[str, str]] = set()
         """(window, pod) of who was told to leave, by name and uid."""
@@ -26,13 +29,15 @@ class DoorWindows:
     def change(self, found: Mapping[str, Any] | None) -> None:
         """The ConfigMap is like this now, None: it is not there. A damaged one changes nothing."""
         try:
-            self.found, self.problem = windows_of(found), ""
+            self.found, self.reservations, self.problem = windows_of(found), reservations_of(found), ""
             self._closed.clear()
         except ClusterError as error:
             self.problem = f"{error}"
 
     def prune(self, now: Millis) -> None:
-        """Forget windows that are over: nothing is asked otherwise for them than without any."""
+        """Forget what is over: nothing is asked otherwise for it than without any."""
+        if any(one.occurrence(now) is None for one in self.reservations):
+            self.reservations = self.reservations.current(now)
         if any(one.end <= now for one in self.found):
             self.found = self.found.current(now)
             self._closed.clear()
@@ -43,6 +48,19 @@ class DoorWindows:
         if which not in self._closed:
             self._closed[which] = self.found.closed(now, limit)
         return self._closed[which]
+
+    def __bool__(self) -> bool:
+        """Whether nodes may be closed to anybody."""
+        return bool(self.found) or any(one.nodes for one in self.reservations)
+
+    def closed_to(self, now: Millis, limit: Millis | None, reservation: str, nodes: frozenset[str]) -> frozenset[str]:
+        """The nodes (of all `nodes`) that a pod may not get now, reserved ones that are not its own among them."""
+        closed = self.closed(now, limit) if self.found else frozenset()
+        if not any(one.nodes for one in self.reservations):
+            return closed
+        closed |= Windows(self.reservations.holds(now, reservation)).closed(now, limit)
+        own = self.reservations.get(reservation) if reservation else None
+        return closed | (nodes - frozenset(own.nodes)) if own is not None and own.nodes else closed
 
     def left(self, nodes: frozenset[str], closed: frozenset[str]) -> frozenset[str]:
         """The nodes without those that are closed; made once for the same sets."""

@@ -33,7 +33,9 @@ def now_of(core: DoorCore) -> Millis:
 
 def closed(core: DoorCore, entry: PodEntry) -> frozenset[str]:
     """The nodes that a pod may not get now; the same empty set while there are no windows."""
-    return core.windows.closed(now_of(core), entry.limit) if core.windows.found else _ALL
+    if not core.windows:
+        return _ALL
+    return core.windows.closed_to(now_of(core), entry.limit, entry.reservation, core.nodes)
 
 
 def within(
@@ -44,7 +46,7 @@ def within(
     Suggestions count for it then, even if it ignores those of kube-scheduler: a preemption that was begun is given up
     if a window closes its place meanwhile.
     """
-    if not core.windows.found:
+    if not core.windows:
         return request, offered
     nodes = core.nodes if request.ignore_suggested or offered is None else offered
     return replace(request, ignore_suggested=False), core.windows.left(nodes, closed(core, entry))
@@ -56,8 +58,9 @@ def noted(core: DoorCore, entry: PodEntry, found: CachedDecision) -> CachedDecis
     if not shut:
         return found
     reason = found.reason
-    if found.kind == "wait":
-        reason = f"{reason}; maintenance windows close {listed(sorted(shut), 3)} to it ({_span(entry)})"
+    if found.kind == "wait" and not entry.reservation:
+        what = "maintenance windows" if core.windows.found else "reservations"
+        reason = f"{reason}; {what} close {listed(sorted(shut), 3)} to it ({_span(entry)})"
     return replace(found, shut=shut, reason=reason)
 
 

@@ -64,7 +64,7 @@ def data(found: JobExplanation) -> dict[str, Any]:
         "job": found.job, "state": found.state.value, "situation": found.situation.value, "text": str(said),
         "hint": str(hint or ""),
         **({"windows": [asdict(one) for one in found.windows], "longest": found.longest} if found.windows else {}),
-        **({"longest": found.longest} if found.situation is JobSituation.BACKFILL else {}),
+        **({"longest": found.longest} if found.situation in (JobSituation.BACKFILL, JobSituation.RESERVATION) else {}),
     }  # fmt: skip
 
 
@@ -105,7 +105,7 @@ def plain(found: JobExplanation) -> tuple[Text, Text | None]:
                 text("job {job} waits: {reason}", job=found.job, reason=found.reason),
                 text("see what is used and what is allowed: paictl usage budget list, paictl usage limits"),
             )  # fmt: skip
-        case JobSituation.BACKFILL:
+        case JobSituation.BACKFILL | JobSituation.RESERVATION:
             said = text("job {job} waits: {reason}", job=found.job, reason=found.reason)
             return said, None if found.longest is None else longest_line(found.longest)
         case JobSituation.MAINTENANCE:

@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from enum import StrEnum
 from itertools import groupby
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from paictl.frozen import frozen
-from paictl.scheduler.decision import Bind, Preempt, Wait
+from paictl.scheduler.decision import Bind, Phase, Preempt, Wait
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.explain.scratch import Scratch, smallest
 from paictl.scheduler.groups import Group, GroupState
@@ -93,6 +93,16 @@ class StartReasons:
     unlimited: tuple[str, ...] = ()
 
 
+class KeptCells(Protocol):
+    """What has to stay free beside what is promised to gangs: reservations (`paictl.workload.reserved`)."""
+
+    def ends(self, vc: str, now: Millis) -> Iterable[Millis]:
+        """Instants from now on at which cells are kept no more that were."""
+
+    def clash(self, foresight: Foresight, gang: LineGang, at: Millis) -> object | None:
+        """What would be short of cells if a gang started at an instant; None: nothing."""
+
+
 PlannedEnd: TypeAlias = "tuple[Millis, str]"
 """An instant and the group that ends then at the latest; an empty name: only the instant matters."""
 
@@ -101,13 +111,15 @@ class Foresight:
     """What is known of the future of one engine at one instant. Must not outlive a change of the engine."""
 
     def __init__(
-        self, engine: Engine, now: Millis, end_of: Callable[[str], Millis | None], windows: Windows | None = None
-    ) -> None:
+        self, engine: Engine, now: Millis, end_of: Callable[[str], Millis | None], windows: Windows | None = None,
+        reserved: KeptCells | None = None,
+    ) -> None:  # fmt: skip
         """`end_of` says when a group that holds devices ends at the latest; None: it may run for ever."""
         self.engine = engine
         self.now = now
         self.windows = windows or Windows()
-        self._end_of = end_of
+        self.reserved = reserved
+        self.end_of = end_of
 
     def promise(self, line: Iterable[LineGang]) -> StartPromise | None:
         """The promise to the head of a line, None if nobody waits in it whom anything that ends could help.
@@ -116,14 +128,14 @@ class Foresight:
         that has to; maintenance windows count.
         """
         for gang, _ in zip(line, range(HOPELESS), strict=False):
-            with self._imagine(gang) as scratch:
-                ends, unlimited = self._planned(gang.request.vc)
+            with self.imagine(gang) as scratch:
+                ends, unlimited = self.planned(gang.request.vc)
                 for at, rows in groupby(sorted([(self.now, ""), *ends]), key=lambda row: row[0]):
                     scratch.end(name for _, name in rows)
-                    if self._fits(gang, at):
+                    if self._room(gang, at):
                         return StartPromise(gang, at)
                 scratch.end(unlimited)
-                if self._fits(gang, max((at for at, _ in ends), default=self.now)):
+                if self._room(gang, max((at for at, _ in ends), default=self.now)):
                     return StartPromise(gang, None)
         return None
 
@@ -135,14 +147,14 @@ class Foresight:
         at, priority = promise.at, promise.gang.request.priority
         if at is None or promise.group == gang.request.group or gang.request.priority > priority:
             return False
-        with self._imagine(gang) as scratch:
-            ends, _ = self._planned(gang.request.vc)
-            if not self._start(gang):
+        with self.imagine(gang) as scratch:
+            ends, _ = self.planned(gang.request.vc)
+            if not self.start(gang, self.now):
                 return False
             scratch.end(name for end, name in ends if end <= at)
             if gang.limit is not None and self.now + gang.limit <= at:
                 scratch.end([gang.request.group])
-            return not self._fits(promise.gang, max(at, self.now))
+            return not self._room(promise.gang, max(at, self.now))
 
     def fits(self, gang: LineGang) -> bool:
         """Whether a gang has a place now, whoever has to go for it."""
@@ -153,15 +165,15 @@ class Foresight:
         if promise.at is None or promise.at <= self.now:
             return None
         shorter = LineGang(gang.request, Millis(promise.at - self.now))
-        with self._imagine(gang):
-            starts = self._start(shorter)
+        with self.imagine(gang):
+            starts = self.start(shorter, self.now)
         return shorter.limit if starts and not self.delayed(shorter, promise) else None
 
     def reasons(self, promise: StartPromise) -> StartReasons:
         """Which groups a gang waits for: the fewest that would make room for it, those that end first preferred."""
         gang = promise.gang
-        with self._imagine(gang) as scratch:
-            planned, unlimited = self._planned(gang.request.vc)
+        with self.imagine(gang) as scratch:
+            planned, unlimited = self.planned(gang.request.vc)
             ends = sorted(row for row in planned if row[1])
             if promise.at is None:
                 scratch.end(name for _, name in ends)
@@ -177,12 +189,13 @@ class Foresight:
     # --- the imagined state
 
     @contextmanager
-    def _imagine(self, gang: LineGang) -> Iterator[Scratch]:
+    def imagine(self, gang: LineGang) -> Iterator[Scratch]:
+        """Whatever is done to the engine inside is undone at the end."""
         scratch = Scratch(self.engine, gang.request, None)
         with scratch.imagine():
             yield scratch
 
-    def _planned(self, vc: str) -> tuple[list[PlannedEnd], list[str]]:
+    def planned(self, vc: str) -> tuple[list[PlannedEnd], list[str]]:
         """Planned ends of the groups that matter to a virtual cluster and of windows; groups that may run for ever.
 
         With healthy hardware a gang with a guarantee waits for groups of its own virtual cluster that have one, and
@@ -193,12 +206,14 @@ class Foresight:
         ends, unlimited = list[PlannedEnd](), list[str]()
         for name, group in state.groups.by_name.items():
             if every or _counts(group, vc):
-                end = self._end_of(name)
+                end = self.end_of(name)
                 if end is None:
                     unlimited.append(name)
                 else:
                     ends.append((end if end >= self.now else Millis(self.now + GRACE), name))
         ends += [(window.end, "") for window in self.windows if window.end > self.now]
+        if self.reserved is not None:
+            ends += [(end, "") for end in self.reserved.ends(vc, self.now)]
         return ends, unlimited
 
     def _asked(self, gang: LineGang, at: Millis) -> tuple[PodRequest, frozenset[str] | None]:
@@ -217,14 +232,23 @@ class Foresight:
         except RequestError:
             return False
 
-    def _start(self, gang: LineGang) -> bool:
+    def _room(self, gang: LineGang, at: Millis) -> bool:
+        """Whether a gang has a place at an instant, and takes no cells that are reserved."""
+        return self._fits(gang, at) and (self.reserved is None or self.reserved.clash(self, gang, at) is None)
+
+    def start(self, gang: LineGang, at: Millis) -> bool:
         """Give a gang its place in the imagined state, whoever has to go for it; whether there is one."""
-        request, nodes = self._asked(gang, self.now)
+        request, nodes = self._asked(gang, at)
         try:
             decision = self.engine.plan(request, nodes)
+            if isinstance(
+                decision, Preempt
+            ):  # its place is that of now, not the one that it would get once they are gone
+                decision = self.engine.plan(request, nodes, Phase.PREEMPTING)
             if isinstance(decision, Preempt):
                 slots = self.engine.state.groups.slots
                 victims = {slots[uid][0] for _, uids in decision.victims for uid in uids}
+                self.engine.apply(decision)
                 Scratch(self.engine, request, None).end(sorted(victims))
                 decision = self.engine.plan(request, nodes)
             if isinstance(decision, Bind):
@@ -249,6 +273,8 @@ class StartPromises:
         self.rules = rules
         self._end_of = end_of
         self._keep = keep
+        self.reserved: KeptCells | None = None
+        """What is reserved, and so is free for no promise."""
         self._made: dict[str, tuple[tuple[object, ...], Millis, StartPromise | None]] = {}
         self.heads: dict[str, str] = {}
         """By virtual cluster: the group that has a promise."""
@@ -259,13 +285,13 @@ class StartPromises:
 
     def foresight(self, engine: Engine, now: Millis, windows: Windows) -> Foresight:
         """What the future holds from now on."""
-        return Foresight(engine, now, self._end_of, windows)
+        return Foresight(engine, now, self._end_of, windows, self.reserved)
 
     def promise(
         self, engine: Engine, now: Millis, windows: Windows, vc: str, line: Sequence[LineGang]
     ) -> StartPromise | None:
         """The promise in a virtual cluster; `line` are the first gangs that wait there, in order."""
-        key = engine, engine.version, windows, tuple((gang.request.group, gang.limit) for gang in line)
+        key = engine, engine.version, windows, self.reserved, tuple((gang.request.group, gang.limit) for gang in line)
         known = self._made.get(vc)
         if known is not None and known[0] == key and now < known[1] + self._keep:
             return known[2]

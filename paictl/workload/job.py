@@ -108,6 +108,8 @@ class Job:
     gang: bool
     max_run_time: Millis | None = None
     """How long an attempt of the job runs at most, from its first running task on; None: without a limit."""
+    reservation: str = ""
+    """The reservation whose cells the job uses; empty: it uses none that are reserved."""
     restart: Restart = Restart.GANG
     checkpoint_every: Millis | None = None
     """How often the job saves its work: so much of it is lost at most when it has to start again; None: all."""
@@ -160,6 +162,7 @@ class Job:
             retry_count=fields.whole("jobRetryCount", 0, 0),
             gang=fields.mapping("extras").flag("gangAllocation", default=True),
             max_run_time=_span(fields.mapping("extras"), "maxRunTime"),
+            reservation=fields.mapping("extras").text("reservation", ""),
             restart=_restart(fields.mapping("extras")),
             checkpoint_every=_span(fields.mapping("extras"), "checkpointEvery"),
             leftovers=tuple(reader.leftovers),

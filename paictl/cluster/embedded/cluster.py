@@ -27,10 +27,19 @@ if TYPE_CHECKING:
     from paictl.cluster.embedded.live import Live
     from paictl.cluster.embedded.storages import EmbeddedStorages
     from paictl.cluster.embedded.users import EmbeddedUsers
-    from paictl.cluster.interface import DeviceTime, MaintenanceWindow, NodeView, Protection, ServiceView, TaskPlace
+    from paictl.cluster.interface import (
+        DeviceTime,
+        MaintenanceWindow,
+        NodeView,
+        Protection,
+        ReservationView,
+        ServiceView,
+        TaskPlace,
+    )
     from paictl.cluster.jobpages import JobPage, JobQuery
     from paictl.cluster.maintenance import WindowRequest
     from paictl.cluster.picture import Picture
+    from paictl.cluster.reservations import ReservationRequest
     from paictl.cluster.scheduling import Impact, JobExplanation
     from paictl.cluster.storages import Credentials, Storage
     from paictl.remote.pipes import Pipes
@@ -195,6 +204,23 @@ class EmbeddedCluster:
     def remove_window(self, name: str) -> None:
         """Remove a maintenance window."""
         self._live.remove_window(name)
+
+    # --- reservations
+
+    def reservations(self) -> Sequence[ReservationView]:
+        """The reservations that are not over."""
+        with self._still() as still:
+            if still is not None:
+                return still.reservations()
+        return self._live.reservations()
+
+    def add_reservation(self, request: ReservationRequest, *, dry_run: bool = False) -> ReservationView:
+        """Add a reservation, or only find out whether that would do."""
+        return self._live.add_reservation(request, dry_run=dry_run)
+
+    def remove_reservation(self, name: str) -> None:
+        """Remove a reservation."""
+        self._live.remove_reservation(name)
 
     # --- storages
 

@@ -18,6 +18,7 @@ from paictl.cluster.embedded.world import World
 from paictl.cluster.interface import JobRequest, MachineSpec, NodeChange
 from paictl.frozen import frozen
 from paictl.units import Millis
+from paictl.workload.reservations import Reservation
 from paictl.workload.windows import Window
 
 # TPL from paictl.workload.template import MASK, masked
@@ -221,6 +222,54 @@ class RemoveWindow(LoggedCommand):
 
 
 @frozen
+class AddReservation(LoggedCommand):
+    """Add a reservation; `start` None: now. With a `vc` cells of its promise, else nodes of the free pool."""
+
+    do: ClassVar[str] = "add-reservation"
+    span: Millis
+    start: Millis | None
+    vc: str
+    cells: int
+    cell_type: str
+    nodes: tuple[str, ...]
+    repeat: str
+    name: str
+    reason: str
+
+    def reservation(self, world: World) -> Reservation:
+        """The reservation in a world; raises `ReservationError` for a cell type that there is none of."""
+        from paictl.workload.reservations import Repeat, cell_shape
+
+        start = world.now if self.start is None else self.start
+        leaf_type, leaves = cell_shape(world.spec(), self.cell_type) if self.vc and self.cell_type else ("", 0)
+        return Reservation(
+            self.name or world.reservations.free_name(), start, Millis(start + self.span), self.vc, self.cells,
+            self.cell_type, leaf_type, leaves, self.nodes, Repeat(self.repeat), self.reason,
+        )  # fmt: skip
+
+    def act(self, world: World) -> object:
+        """The reservation."""
+        return world.add_reservation(self.reservation(world))
+
+    @classmethod
+    def of(cls, line: Line) -> Self:
+        """From the log."""
+        return cls(**{**{key: value for key, value in line.items() if key != "do"}, "nodes": tuple(line["nodes"])})
+
+
+@frozen
+class RemoveReservation(LoggedCommand):
+    """Remove a reservation."""
+
+    do: ClassVar[str] = "remove-reservation"
+    name: str
+
+    def act(self, world: World) -> None:
+        """Remove it."""
+        world.remove_reservation(self.name)
+
+
+@frozen
 class AddNode(LoggedCommand):
     """A machine joins."""
 
@@ -334,7 +383,7 @@ class RunOut(LoggedCommand):
 
 _KINDS: Final[tuple[type[LoggedCommand], ...]] = (
     BringUp, Submit, StopJob, SetNode, SetDevices, AddNode, RemoveNode, Push, SetService, RestartServices, WipeService,
-    Tick, RunOut, AddWindow, RemoveWindow, EvictGang,
+    Tick, RunOut, AddWindow, RemoveWindow, EvictGang, AddReservation, RemoveReservation,
 )  # fmt: skip
 _READERS: Final[Mapping[str, Callable[[Line], LoggedCommand]]] = {kind.do: kind.of for kind in _KINDS}
 

@@ -21,6 +21,7 @@ from paictl.scheduler.events import GroupChange, Outcome
 from paictl.scheduler.groups import Group, GroupState
 from paictl.units import Millis
 from paictl.workload.backfill import HOPELESS, LineGang, StartPromise
+from paictl.workload.reserved import Clash, Unready
 from paictl.workload.usage import promises
 from paictl.workload.windows import Windows
 
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
     from paictl.scheduler.events import RunningPod
     from paictl.scheduler.request import PodRequest
     from paictl.scheduler.sparing import Sparing
-    from paictl.workload.backfill import StartPromises
+    from paictl.workload.backfill import Foresight, StartPromises
+    from paictl.workload.reserved import ReservedCells
 
 
 @frozen
@@ -56,6 +58,9 @@ Release: TypeAlias = EverythingChanged | OfVc | WithoutGuarantee
 ANYTHING: Final = EverythingChanged()
 
 NO_WINDOWS: Final = Windows()
+
+Obstruction: TypeAlias = "Unready | Clash | None"
+"""Why a gang waits for the sake of reservations."""
 
 Signature: TypeAlias = tuple[object, ...]
 """Everything of a request that its group's placement depends on."""
@@ -134,10 +139,16 @@ class Dispatcher:
         """Why a gang that holds nothing may not start now, whatever is free; empty if it may. Only with `owner`."""
         self.noted: Callable[[Sequence[object]], None] = lambda _: None
         """Told of what the book did."""
+        self.end_of: Callable[[str], Millis | None] = lambda _: None
+        """When a group that holds devices ends at the latest; None: it may run for ever."""
         self.backfill: StartPromises | None = None
         """Who has a promised start, and so must not be delayed by others; None: nobody has."""
         self.sparing: Sparing | None = None
         """What groups lose if they are preempted, where that decides who goes; set by `spare`."""
+        self.reserved: ReservedCells | None = None
+        """What is kept for gangs that name a reservation; None: nothing is."""
+        self._reservations: dict[str, str] = {}
+        """The reservations that waiting groups are for, where they name one."""
         self._windows = NO_WINDOWS
         self._reclassed: dict[str, bool] = {}
         """Whether groups have a guarantee that lost theirs or got it back since the caller last asked."""
@@ -186,12 +197,17 @@ class Dispatcher:
 
     # --- the queue
 
-    def add(self, request: PodRequest, number: int, limit: Millis | None = None) -> None:
-        """A pod waits; `number` is its job's place in the order of submission, `limit` how long it runs at most."""
+    def add(self, request: PodRequest, number: int, limit: Millis | None = None, reservation: str = "") -> None:
+        """A pod waits; `number` is its job's place in the order of submission, `limit` how long it runs at most.
+
+        `reservation` is the one that its job is for.
+        """
         self._pods[request.uid] = request
         pods = self._groups.setdefault(request.group, {})
         if not pods:
             self._numbers[request.group], self._limits[request.group] = number, limit
+            if reservation:
+                self._reservations[request.group] = reservation
             bucket = self._buckets.setdefault(self._kind(request), _Bucket())
             insort(bucket.order, (-request.priority, number, request.group))
         pods[request.uid] = None
@@ -203,6 +219,8 @@ class Dispatcher:
         That is what they ask for, how long they run, and, where users count, whose they are.
         """
         known: Signature = (*signature(request), self._limits[request.group])
+        if request.group in self._reservations:
+            known = (*known, f"reservation {self._reservations[request.group]}")
         if request.repair:  # a member of a gang that runs may get another answer than one of a new gang
             known = (*known, request.group)
         return known if self.owner is None else (*known, request.vc, self.owner(request))
@@ -227,6 +245,7 @@ class Dispatcher:
             key = self._kind(request)
             bucket = self._buckets[key]
             del self._limits[request.group]
+            self._reservations.pop(request.group, None)
             bucket.order.remove((-request.priority, self._numbers.pop(request.group), request.group))
             if not bucket.order:
                 del self._buckets[key]
@@ -368,7 +387,7 @@ class Dispatcher:
             return []
         self._renew_promises(now)
         for group in self._candidates():
-            if self._would_delay(group, now):
+            if self._waits_for_reservation(group, now) or self._would_delay(group, now):
                 self._buckets[self._kind(self._first_pod(group))].refused = True
                 continue
             actions = self._try(group, now)
@@ -430,7 +449,7 @@ class Dispatcher:
                 continue
             rows = [self._foremost(bucket), *islice(bucket.order, HOPELESS)]
             for _, number, group in dict.fromkeys(rows):
-                if group not in placed:
+                if group not in placed and group not in self._reservations:  # its start is the reservation's
                     rank = self.backfill.rank(self._first_pod(group))
                     ranked.setdefault(request.vc, []).append((rank, number, group))
         return {
@@ -454,11 +473,45 @@ class Dispatcher:
         if self.backfill is None or self.engine is None or group in self.engine.state.groups.by_name:
             return False
         request, at = self._first_pod(group), Millis(round(1000 * now))
-        if not self.backfill.rules.covers(request):
+        if not self.backfill.rules.covers(request) or group in self._reservations:
             return False
         promise = self.starts(at, self._windows).get(request.vc)
         foresight = self.backfill.foresight(self.engine, at, self._windows)
         return promise is not None and foresight.delayed(LineGang(request, self._limits[group]), promise)
+
+    # --- reservations
+
+    def reserve(self, reserved: ReservedCells | None) -> None:
+        """From now on this is kept; every group that waits gets another chance."""
+        self.reserved = reserved
+        if self.backfill is not None:
+            self.backfill.reserved = reserved
+        self._reconsider()
+
+    def foresight(self, now: Millis, windows: Windows) -> Foresight | None:
+        """What the future holds from an instant on; None while the scheduler is stopped."""
+        if self.engine is None:
+            return None
+        from paictl.workload.backfill import Foresight  # late: who only looks at a cluster decides nothing
+
+        ahead = windows if self.reserved is None else self.reserved.windows(windows, now)
+        return Foresight(self.engine, now, self.end_of, ahead, self.reserved)
+
+    def obstruction(self, request: PodRequest, limit: Millis | None, name: str, foresight: Foresight) -> Obstruction:
+        """What keeps a gang from a start for the sake of reservations, None if nothing does; `name` is that of its."""
+        if self.reserved is None:
+            return Unready(name) if name else None
+        unready = self.reserved.waits(foresight, request, name) if name else None
+        return unready or self.reserved.clash(foresight, LineGang(request, limit), foresight.now, name)
+
+    def _waits_for_reservation(self, group: str, now: float) -> bool:
+        """Whether a group would take cells that are reserved for others, or its own reservation does not last."""
+        name = self._reservations.get(group, "")
+        if self.engine is None or (self.reserved is None and not name) or group in self.engine.state.groups.by_name:
+            return False
+        request, foresight = self._first_pod(group), self.foresight(Millis(round(1000 * now)), self._windows)
+        assert foresight is not None  # noqa: S101 - asked above
+        return self.obstruction(request, self._limits[group], name, foresight) is not None
 
     def _try(self, group: str, now: float) -> list[Action]:
         actions: list[Action] = []
@@ -507,10 +560,15 @@ class Dispatcher:
         self, request: PodRequest, limit: Millis | None, now: Millis, windows: Windows
     ) -> tuple[PodRequest, frozenset[str] | None]:
         """A request as it is asked while windows are ahead, and the nodes that it may use; all (None) without any."""
+        name = self._reservations.get(request.group, "")
+        if self.reserved is not None:
+            windows = self.reserved.windows(windows, now, name)
         if not windows or self.engine is None:
             return request, None
-        nodes = self.engine.state.physical.nodes
-        return replace(request, ignore_suggested=False), frozenset(nodes) - windows.closed(now, limit)
+        nodes = frozenset(self.engine.state.physical.nodes) - windows.closed(now, limit)
+        return replace(request, ignore_suggested=False), nodes if self.reserved is None else self.reserved.within(
+            nodes, name
+        )
 
     def _reconsider(self, release: Release = ANYTHING) -> None:
         """Give those refused requests another chance to which a release can matter.

@@ -17,6 +17,7 @@ from paictl.cluster.jobwords import STATES, harm_of_running
 from paictl.cluster.scheduling import Impact, JobExplanation, JobImpact, JobSituation
 from paictl.errors import PaictlError
 from paictl.scheduler.engine import Engine
+from paictl.workload.backfill import LineGang
 from paictl.workload.lifecycle import RunState
 
 if TYPE_CHECKING:
@@ -56,7 +57,17 @@ def explain_job(world: World, job: LiveJob, epoch: datetime) -> JobExplanation:
         if shielded is not None:
             return shielded
 
-    closed = waits_for_windows(known, engine, request, job.job.max_run_time, world.windows, world.now, epoch)
+    reserved, name, ahead = world.dispatcher.reserved, job.job.reservation, world.windows
+    foresight = world.dispatcher.foresight(world.now, ahead)
+    if foresight is not None and (name or reserved is not None):
+        from paictl.cluster.reservations import waits_for_reservation
+
+        gang = LineGang(request, job.job.max_run_time)
+        kept = waits_for_reservation(known, reserved, foresight, gang, name, epoch)
+        if kept is not None:
+            return kept
+        ahead = ahead if reserved is None else reserved.windows(ahead, world.now, name)
+    closed = waits_for_windows(known, engine, request, job.job.max_run_time, ahead, world.now, epoch)
     if closed is not None:
         return closed
     from paictl.cluster.defrag import with_moves
@@ -73,7 +84,6 @@ def _with_start(
 ) -> JobExplanation:
     """When a job starts at the latest, or whom it would delay, where its virtual cluster has backfill."""
     from paictl.cluster.startwaits import with_start
-    from paictl.workload.backfill import LineGang
 
     dispatcher = world.dispatcher
     promise = dispatcher.starts(world.now, world.windows).get(request.vc)

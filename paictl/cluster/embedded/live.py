@@ -22,9 +22,9 @@ from paictl.cluster.embedded.imagined import ImaginedPods
 from paictl.cluster.embedded.jobpages import WithPages, row_of
 from paictl.cluster.embedded.jobs import LiveJob, load_job
 from paictl.cluster.embedded.records import HistoryKind
-from paictl.cluster.embedded.still import dump_node, dump_service, dump_view, view_from
+from paictl.cluster.embedded.still import dump_node, dump_reservation, dump_service, dump_view, view_from
 from paictl.cluster.embedded.store import Store, whole
-from paictl.cluster.embedded.views import losses_of, node_views, service_view, view_of
+from paictl.cluster.embedded.views import losses_of, node_views, reservation_views, service_view, view_of
 from paictl.cluster.embedded.world import World
 from paictl.cluster.interface import (
     ClusterError,
@@ -44,9 +44,10 @@ from paictl.workload.lending import lend_use
 
 if TYPE_CHECKING:
     from paictl.cluster.defrag import DefragPlan, GangPods
-    from paictl.cluster.interface import MaintenanceWindow, NodeView, ServiceView
+    from paictl.cluster.interface import MaintenanceWindow, NodeView, ReservationView, ServiceView
     from paictl.cluster.maintenance import WindowRequest
     from paictl.cluster.picture import Picture
+    from paictl.cluster.reservations import ReservationRequest
     from paictl.cluster.scheduling import Impact, JobExplanation
     from paictl.scheduler.defrag import RoomPlan, RoomRequest
     from paictl.workload.lending import LendUse
@@ -139,6 +140,34 @@ class Live(WithPages, ImaginedPods):
     def remove_window(self, name: str) -> None:
         """Remove a maintenance window."""
         self._write(commands.RemoveWindow(name), lambda _: None)
+
+    # --- reservations
+
+    def reservations(self) -> Sequence[ReservationView]:
+        """The reservations that are not over."""
+        with self._world() as world:
+            return reservation_views(world, self.epoch)
+
+    def add_reservation(self, request: ReservationRequest, *, dry_run: bool) -> ReservationView:
+        """Add a reservation, or only find out whether that would do."""
+        from paictl.cluster.reservations import shown as shown_reservations
+
+        start = None if request.start is None else millis_between(self.epoch, request.start)
+        command = commands.AddReservation(
+            request.span, start, request.vc, request.cells, request.cell_type, tuple(dict.fromkeys(request.nodes)),
+            request.repeat.value, request.name, request.reason,
+        )  # fmt: skip
+        if dry_run:
+            with self._world() as world:
+                new = command.reservation(world)
+                world.try_reservation(new)
+                return shown_reservations([new], world.now, self.epoch, {})[0]
+        name = self._write(command, lambda world: world.reservations.all[-1].name)
+        return next(view for view in self.reservations() if view.name == name)
+
+    def remove_reservation(self, name: str) -> None:
+        """Remove a reservation."""
+        self._write(commands.RemoveReservation(name), lambda _: None)
 
     # --- defragmentation
 
@@ -407,6 +436,7 @@ class Live(WithPages, ImaginedPods):
             "jobs": [dump_view(view_of(job, epoch), epoch) for job in world.jobs.values()],
             "nodes": [dump_node(view, epoch) for view in node_views(world, epoch)],
             "windows": [asdict(window) for window in world.windows],
+            "reservations": [dump_reservation(view, epoch) for view in reservation_views(world, epoch)],
             "services": [dump_service(service_view(world, service, epoch), epoch) for service in there],
         }
 

@@ -91,7 +91,7 @@ class WorldSharing:
             self._heads = dispatcher.backfill.heads
         dispatcher.backfill = StartPromises(rules.backfill, self.end_of) if rules.backfill else None
         if dispatcher.backfill is not None:
-            dispatcher.backfill.heads = dict(self._heads)
+            dispatcher.backfill.heads, dispatcher.backfill.reserved = dict(self._heads), dispatcher.reserved
         self.sparing = SparingRules(rules.preemption, self._times, lambda: self._world.now)
         dispatcher.spare(self.sparing if rules.preemption else None)
         if rules or dispatcher.owner is not None:
@@ -184,15 +184,24 @@ class WorldSharing:
 
     def end_of(self, group: str) -> Millis | None:
         """When a group that holds devices ends at the latest; None: its job may run for ever."""
-        engine = self._world.dispatcher.engine
-        known = None if engine is None else engine.state.groups.by_name.get(group)
-        uids = () if known is None else (*(uid for row in known.pods for uid in row if uid), *sorted(known.preempting))
-        keys = (self._world.pods[uid][0] for uid in uids if uid in self._world.pods)
-        job = next((self._world.jobs[key] for key in keys if key in self._world.jobs), None)
+        job = self._job_of(group)
         if job is None or job.job.max_run_time is None:
             return None
         began = self._world.now if job.started is None else job.started
         return Millis(began + job.job.max_run_time)
+
+    def reservation_of(self, group: str) -> str:
+        """The reservation that a group which holds devices is for; empty: for none."""
+        job = self._job_of(group)
+        return "" if job is None else job.job.reservation
+
+    def _job_of(self, group: str) -> LiveJob | None:
+        """The job of a group that holds devices."""
+        engine = self._world.dispatcher.engine
+        known = None if engine is None else engine.state.groups.by_name.get(group)
+        uids = () if known is None else (*(uid for row in known.pods for uid in row if uid), *sorted(known.preempting))
+        keys = (self._world.pods[uid][0] for uid in uids if uid in self._world.pods)
+        return next((self._world.jobs[key] for key in keys if key in self._world.jobs), None)
 
     def _tell_starts(self) -> None:
         """Say who has a promised start, and whose start is later than it was promised."""

@@ -26,6 +26,7 @@ from paictl.cluster.interface import (
     NodeCondition,
     NodeRole,
     NodeView,
+    ReservationView,
     ServiceView,
     TaskView,
 )
@@ -35,7 +36,7 @@ from paictl.workload.windows import read_window
 
 KEY: Final = "still"
 """The setting in which it is stored."""
-FORM: Final = 3
+FORM: Final = 4
 """Changed whenever what is written down is, so that what another version wrote is computed anew."""
 MOST: Final = 500
 """Tasks and nodes at most: more take longer to write down with every command than it takes to load the world."""
@@ -80,6 +81,11 @@ class Still:
         with whole():
             return shown(map(read_window, self._row["windows"]), now, self._epoch)
 
+    def reservations(self) -> tuple[ReservationView, ...]:
+        """The reservations that are not over."""
+        with whole():
+            return tuple(reservation_from(row, self._epoch) for row in self._row["reservations"])
+
     def services(self) -> list[ServiceView]:
         """All services that are there, by name."""
         with whole():
@@ -95,6 +101,7 @@ _JOB: Final = ("submitted", "started", "ended")
 _TASK: Final = ("started", "ended")
 _REPAIR: Final = ("lost", "back")
 _SINCE: Final = ("since",)
+_RESERVATION: Final = ("start", "end")
 
 
 def dump_view(view: JobView, epoch: datetime) -> Row:
@@ -145,8 +152,20 @@ def service_from(row: Mapping[str, Any], epoch: datetime) -> ServiceView:
     return ServiceView(**{**row, **_instants(row, epoch, _SINCE), "stale": tuple(row["stale"])})
 
 
+def dump_reservation(view: ReservationView, epoch: datetime) -> Row:
+    """A reservation."""
+    return _dumped(view, epoch, _RESERVATION)
+
+
+def reservation_from(row: Mapping[str, Any], epoch: datetime) -> ReservationView:
+    """The inverse of `dump_reservation`."""
+    return ReservationView(**{**row, **_instants(row, epoch, _RESERVATION), "nodes": tuple(row["nodes"])})
+
+
 def _dumped(
-    view: JobView | TaskView | MemberRepair | NodeView | ServiceView, epoch: datetime, names: Iterable[str]
+    view: JobView | TaskView | MemberRepair | NodeView | ServiceView | ReservationView,
+    epoch: datetime,
+    names: Iterable[str],
 ) -> Row:
     row = asdict(view)
     for name in names:

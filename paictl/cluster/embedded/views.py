@@ -11,7 +11,16 @@ from paictl.cluster.embedded.dispatch import Dispatcher
 from paictl.cluster.embedded.jobs import LiveJob, TaskRepair
 from paictl.cluster.embedded.services import CONFIGURATION, CONTROLLER, HISTORIANS, READERS, SCHEDULER, EmbeddedService
 from paictl.cluster.embedded.world import World
-from paictl.cluster.interface import Event, JobView, MemberRepair, NodeRole, NodeView, ServiceView, TaskView
+from paictl.cluster.interface import (
+    Event,
+    JobView,
+    MemberRepair,
+    NodeRole,
+    NodeView,
+    ReservationView,
+    ServiceView,
+    TaskView,
+)
 from paictl.cluster.jobwords import STATES, alike
 from paictl.cluster.maintenance import shown
 from paictl.cluster.picture import Picture, chain_pictures, vc_pictures
@@ -22,6 +31,7 @@ from paictl.scheduler.state import State as SchedulerState
 from paictl.units import Millis, instant
 from paictl.words import listed
 from paictl.workload.lifecycle import RunState, TaskStatus
+from paictl.workload.windows import Windows
 
 NO_CELL: Final = "in no cell of the scheduler's configuration, so nothing runs there"
 
@@ -39,7 +49,11 @@ def node_views(world: World, epoch: datetime) -> list[NodeView]:
             if broken.get(run.info.node, set()).intersection(run.info.devices):
                 at_risk.setdefault(run.info.node, []).append(pod)
             used[run.info.node] = used.get(run.info.node, 0) + len(run.info.devices)
-    cells, closed, kept = world.dispatcher.nodes, world.windows.active(world.now), world.windows.held(world.now)
+    cells, closed, kept = (
+        world.dispatcher.nodes,
+        world.windows.active(world.now),
+        Windows((*world.windows, *world.reservations.holds(world.now))).held(world.now),
+    )
     return [
         NodeView(
             node.machine, node.condition, instant(epoch, node.since), used.get(name, 0), tuple(pods.get(name, ())),
@@ -51,6 +65,18 @@ def node_views(world: World, epoch: datetime) -> list[NodeView]:
         for node in world.machines
         for name in [node.machine.name]
     ]  # fmt: skip
+
+
+def reservation_views(world: World, epoch: datetime) -> tuple[ReservationView, ...]:
+    """The reservations that are not over."""
+    if not world.reservations:
+        return ()
+    from paictl.cluster.reservations import shown as shown_reservations  # late: most clusters have none
+    from paictl.cluster.reservations import state_of
+
+    foresight, kept = world.dispatcher.foresight(world.now, world.windows), world.dispatcher.reserved
+    state = {} if foresight is None or kept is None else state_of(kept, foresight)
+    return shown_reservations(world.reservations, world.now, epoch, state)
 
 
 def service_view(world: World, service: EmbeddedService, epoch: datetime) -> ServiceView:
@@ -159,6 +185,7 @@ def picture(
         note=note,
         timeline=None if events is None else timeline(events, instant(epoch, world.now)),
         windows=shown(world.windows, world.now, epoch),
+        reservations=reservation_views(world, epoch),
     )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from paictl.cluster.configured import ConfigSnapshot
-from paictl.cluster.embedded import windows
+from paictl.cluster.embedded import reservations, windows
 from paictl.cluster.embedded.configs import Configurations
 from paictl.cluster.embedded.dispatch import Action, Bound, Demoted, Dispatcher, Evicted, Survivors
 from paictl.cluster.embedded.jobs import LiveJob, Run, TaskRepair
@@ -30,6 +30,7 @@ from paictl.cluster.embedded.records import (
     Pushed,
     Timer,
 )
+from paictl.cluster.embedded.reservations import WithReservations
 from paictl.cluster.embedded.services import (
     API,
     CONFIGURATION,
@@ -58,12 +59,13 @@ from paictl.units import Millis
 from paictl.words import listed
 from paictl.workload import lifecycle
 from paictl.workload.lifecycle import PodChange, RunState, TaskRef, Transition
+from paictl.workload.reservations import Reservations
 from paictl.workload.runlimits import overran
 from paictl.workload.usage import Holding, UsageLedger
 from paictl.workload.windows import Windows
 
 
-class World(WithWindows):
+class World(WithWindows, WithReservations):
     """The whole state of an embedded cluster."""
 
     def __init__(self, name: str, services: Iterable[str]) -> None:
@@ -89,11 +91,14 @@ class World(WithWindows):
         self.numbers = {"event": 0, "job": 0}
         self.windows = Windows()
         """Maintenance windows that have not ended."""
+        self.reservations = Reservations()
+        """Reservations that are not over."""
         self.usage = UsageLedger(self.now)
         """Device time; its closed spans are the caller's to take away."""
         self.epoch = Millis(0)
         """Unix time of instant 0: months begin by it. The caller knows it."""
         self.sharing = WorldSharing(self, self._say)
+        self.dispatcher.end_of = self.sharing.end_of
 
     @property
     def now(self) -> Millis:
@@ -113,12 +118,16 @@ class World(WithWindows):
         """The next thing to happen; what is obsolete does not, so that no clock runs out to it."""
         while len(self.loop) and self._is_obsolete(self.loop.first()):
             self.loop.forget()
+        if until is None and self.reservations and all(self.is_recurring(timer) for _, _, timer in self.loop.pending()):
+            return None  # they would come for ever
         return self.loop.pop(until)
 
     def _is_obsolete(self, timer: Timer) -> bool:
         """Whether a timer is the limit of an attempt that does not run any more, or of a window that was removed."""
         if timer.kind in windows.KINDS:
             return not self.is_due(timer)
+        if timer.kind in reservations.KINDS:
+            return not self.is_of_reservation(timer)
         job = self.jobs.get(timer.subject)
         return timer.kind == "limit" and (job is None or job.started != timer.detail)
 
@@ -130,6 +139,8 @@ class World(WithWindows):
             self.window_due(timer)
         elif timer.kind == "shield":
             self.dispatcher.reconsider()
+        elif timer.kind in reservations.KINDS:
+            self.reservation_due(timer)
         elif timer.kind == "limit":
             self._stop_overdue(self.jobs[timer.subject])
         elif timer.subject in self.machines and timer.kind == "devices":
@@ -265,7 +276,7 @@ class World(WithWindows):
         for ref in step.start:
             request = job.request(ref)
             self.pods[request.uid] = (job.key, ref)
-            self.dispatcher.add(request, job.number, job.job.max_run_time)
+            self.dispatcher.add(request, job.number, job.job.max_run_time, job.job.reservation)
         if step.status.state.final:
             job.ended = self.now
             del self.jobs[job.key]
@@ -319,7 +330,16 @@ class World(WithWindows):
             hint = "wait until some have ended, or stop them"
             raise ClusterError(f"{waiting} tasks wait or run, and at most {MOST_WAITING} can", hint=hint)
         self.sharing.refuse(jobs)
+        if any(job.job.reservation for job in jobs):
+            self._refuse_unreserved(jobs)
         return jobs
+
+    def _refuse_unreserved(self, jobs: Iterable[LiveJob]) -> None:
+        """Raise `ReservationError` for a job that can never start in the reservation that it names."""
+        from paictl.workload.reserving import refuse_plan  # late: most jobs name none
+
+        for job in jobs:
+            refuse_plan(self.reservations, job.job, job.plan)
 
     def _api_version(self) -> int | None:
         loaded = next((service.loaded for service in self.services if service.name == API), None)

@@ -17,6 +17,7 @@ from paictl.cluster.embedded.world import World
 from paictl.sim.loop import EventLoop, EventPriority
 from paictl.units import Millis
 from paictl.workload.lifecycle import PodChange, TaskRef
+from paictl.workload.reservations import Reservations, read_reservation, reservation_row
 from paictl.workload.usage import UsageLedger
 from paictl.workload.windows import Windows, read_window
 
@@ -42,6 +43,7 @@ def dump(world: World) -> dict[str, Any]:
         "usage": world.usage.dump(),
         "month": world.sharing.dump(),
         **({"windows": [asdict(window) for window in world.windows]} if world.windows else {}),
+        **({"reservations": list(map(reservation_row, world.reservations))} if world.reservations else {}),
         "engine": None if engine is None else _dump_engine(engine),
         "nodes": None if engine is None else list(engine.state.physical.nodes),
     }
@@ -61,6 +63,7 @@ def load(data: Mapping[str, Any]) -> World:
     world.numbers = dict(data["numbers"])
     world.windows = Windows(tuple(map(read_window, data.get("windows", ()))))
     world.sharing.restore(data.get("month"))
+    world.reserve(Reservations(tuple(map(read_reservation, data.get("reservations", ())))))
     loaded = next((service.loaded for service in world.services if service.name == SCHEDULER), None)
     if data["engine"] is not None and loaded is not None:
         world.sharing.load(world.configs.get(loaded).sharing)
@@ -139,7 +142,7 @@ def _find_pods(world: World, waiting: Iterable[str]) -> None:
         key, ref = refs[uid]
         world.pods[uid] = (key, ref)
         job = world.jobs[key]
-        world.dispatcher.add(job.request(ref), job.number, job.job.max_run_time)
+        world.dispatcher.add(job.request(ref), job.number, job.job.max_run_time, job.job.reservation)
     for key, job in world.jobs.items():
         for ref, _ in job.running():
             world.pods[job.pod(ref).uid] = (key, ref)

@@ -29,6 +29,7 @@ from paictl.cluster.kubernetes.users import KubernetesUsers
 from paictl.cluster.kubernetes.windows import WindowStore
 from paictl.cluster.maintenance import WindowRequest
 from paictl.cluster.picture import Picture
+from paictl.cluster.reservations import ReservationRequest, names_reservation
 from paictl.cluster.scheduling import Impact, JobExplanation, JobSituation
 from paictl.cluster.sshaccess import with_account_keys
 from paictl.cluster.storages import Credentials, Storage, refuse_extras
@@ -46,6 +47,7 @@ from paictl.cluster.values import (
     NodeView,
     Port,
     Protection,
+    ReservationView,
     ServiceView,
     SshAddress,
     TaskPlace,
@@ -61,6 +63,7 @@ from paictl.workload.usagebook import UsageBook
 
 if TYPE_CHECKING:
     from paictl.cluster.defrag import DefragPlan, GangPods
+    from paictl.cluster.kubernetes.reservations import KubernetesReservations
     from paictl.scheduler.defrag import RoomPlan, RoomRequest
     from paictl.workload.lending import LendUse
 
@@ -205,6 +208,28 @@ class KubernetesCluster:
         with told():
             self._windows.remove(name, self.now)
 
+    # --- reservations
+
+    def reservations(self) -> Sequence[ReservationView]:
+        """The reservations that are not over."""
+        with told():
+            return self._reserving().shown()
+
+    def add_reservation(self, request: ReservationRequest, *, dry_run: bool = False) -> ReservationView:
+        """Add a reservation, or only find out whether that would do."""
+        with told():
+            return self._reserving().add(request, dry_run=dry_run)
+
+    def remove_reservation(self, name: str) -> None:
+        """Remove a reservation."""
+        with told():
+            self._windows.change_reservations(lambda known: known.without(name), self.now)
+
+    def _reserving(self) -> KubernetesReservations:
+        from paictl.cluster.kubernetes.reservations import KubernetesReservations  # late: it asks the scheduler's core
+
+        return KubernetesReservations(self._looker.reserving, self._windows)
+
     # --- storages
 
     def storages(self) -> Sequence[Storage]:
@@ -257,7 +282,10 @@ class KubernetesCluster:
             refuse_extras(requests, lambda: read_storages(self._client))
             version = self._store.version()
             requests = with_account_keys(requests, self._users)
-            return self._jobs.submit(requests, ConfigSnapshot(version.number, version.files), self.now)
+            configuration = ConfigSnapshot(version.number, version.files)
+            if any(names_reservation(request) for request in requests):
+                self._reserving().refuse(requests, configuration)
+            return self._jobs.submit(requests, configuration, self.now)
 
     def stop_job(self, key: str) -> None:
         """Have the job controller end a job."""

@@ -20,11 +20,12 @@ from paictl.cluster.picture import Picture
 from paictl.cluster.scheduling import Impact, JobExplanation
 from paictl.cluster.values import JobRequest
 from paictl.remote.kube.client import Json, KubeClient
-from paictl.units import Millis, millis_between
+from paictl.units import Millis, instant, millis_between
 from paictl.workload.windows import Windows
 
 if TYPE_CHECKING:
     from paictl.cluster.defrag import DefragPlan, DefragScene, GangPods
+    from paictl.cluster.kubernetes.reservations import ReservedScene
     from paictl.cluster.kubernetes.scheduling import ClusterSnapshot
     from paictl.scheduler.defrag import RoomPlan, RoomRequest
     from paictl.workload.budgets import Used
@@ -55,7 +56,8 @@ class SchedulingReader:
         pai, configuration = self._jobs.find(key), self._configuration()
         windows, now = self._ahead()
         scene = self._scene([pai])
-        found = explain_job(scene, configuration, pai, windows, now, self._month(configuration))
+        reservations = self._windows.reservations(instant(UNIX, now))
+        found = explain_job(scene, configuration, pai, windows, now, self._month(configuration), reservations)
         if found.scheduler is None:
             return found
         from paictl.cluster.defrag import with_moves
@@ -101,7 +103,10 @@ class SchedulingReader:
         jobs, seen = self._jobs.everything()
         events = events_of(jobs, seen) if history else None
         found = picture_of(self._scene(jobs), self._newest(), cluster, now, epoch, events)
-        return replace(found, windows=self._windows.shown(now))
+        reservations = self._windows.reservations(now)
+        kept = self.reserving() if reservations else None
+        reserved = () if kept is None else kept.shown(reservations)
+        return replace(found, windows=self._windows.shown(now), reservations=reserved)
 
     def impact(self, files: Mapping[str, str]) -> Sequence[Impact]:
         """Whom other files would harm."""
@@ -155,6 +160,16 @@ class SchedulingReader:
             if found is not None:
                 seen.setdefault(found.job, []).append(found)
         return ClusterSnapshot(nodes, pods, jobs, seen)
+
+    def reserving(self) -> ReservedScene:
+        """What runs, by the scheduler's configuration, with the reservations that are not over."""
+        from paictl.cluster.kubernetes.reservations import ReservedScene
+
+        windows, now = self._ahead()
+        configuration, scene = self._configuration(), self._scene([])
+        reservations = self._windows.reservations(instant(UNIX, now))
+        found = scene.recovered(configuration)
+        return ReservedScene(scene.pods, scene.owners(found), found, configuration, windows, reservations, now)
 
     def _ahead(self) -> tuple[Windows, Millis]:
         """The windows, and what time it is."""

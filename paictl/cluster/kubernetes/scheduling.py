@@ -15,6 +15,7 @@ from paictl.cluster.kubernetes.jobviews import has_ended, view_of
 from paictl.cluster.kubernetes.names import CONTROLLER, JOBS_NAMESPACE, user_of
 from paictl.cluster.kubernetes.nodes import views_of
 from paictl.cluster.kubernetes.paijob.names import KEY
+from paictl.cluster.kubernetes.reservations import ReservedScene
 from paictl.cluster.kubernetes.times import run_limit
 from paictl.cluster.maintenance import UNIX
 from paictl.cluster.picture import Picture, chain_pictures, vc_pictures
@@ -23,6 +24,7 @@ from paictl.cluster.pods.lines import PodTimes, WaitingPod, end_of, group_times,
 from paictl.cluster.pods.nodes import NodeUsage
 from paictl.cluster.pods.recovering import Recovered, recovered
 from paictl.cluster.pods.times import began_at, checkpoint_every, created_at
+from paictl.cluster.reservations import waits_for_reservation
 from paictl.cluster.scheduling import Impact, JobExplanation, JobImpact, JobSituation
 from paictl.cluster.startwaits import with_start
 from paictl.cluster.taking import taken
@@ -40,6 +42,7 @@ from paictl.workload.backfill import Foresight, LineGang
 from paictl.workload.lifecycle import RunState
 from paictl.workload.pods import plan_job
 from paictl.workload.preemption import SparingRules
+from paictl.workload.reservations import Reservations
 from paictl.workload.windows import Windows
 
 if TYPE_CHECKING:
@@ -126,7 +129,7 @@ def _state(scene: ClusterSnapshot, configuration: ConfigSnapshot | None) -> tupl
 
 def explain_job(
     scene: ClusterSnapshot, configuration: ConfigSnapshot, pai: PaiJob, windows: Windows, now: Millis,
-    month: Used | None = None,
+    month: Used | None = None, reservations: Reservations | None = None,
 ) -> JobExplanation:  # fmt: skip
     """What a job does, or why it waits and what would let it run.
 
@@ -159,6 +162,15 @@ def explain_job(
     shielded = _spare(known, scene, found, configuration, request, now)
     if shielded is not None:
         return shielded
+    if reservations or pai.job.reservation:
+        seen = ReservedScene(
+            scene.pods, scene.owners(found), found, configuration, windows, reservations or Reservations(), now
+        )
+        gang = LineGang(request, record.max_run_time)
+        kept = waits_for_reservation(known, seen.kept, seen.foresight, gang, pai.job.reservation, UNIX)
+        if kept is not None:
+            return kept
+        windows = seen.kept.windows(windows, now, pai.job.reservation)
     closed = waits_for_windows(known, found.engine, request, record.max_run_time, windows, now, UNIX)
     if closed is not None:
         return closed
@@ -166,14 +178,23 @@ def explain_job(
     answer = explained(known, found.engine, request, groups or [request.group])
     if configuration.sharing.backfill.covers(request):
         answer = _with_start(answer, scene, found, configuration, request, record.max_run_time, windows, now)
-    if answer.scheduler is not None and answer.scheduler.decision is PodVerdict.BIND:
-        refusal = _refusal(pod for pod in scene.seen.get(pai.name, ()) if pod.place in places and not pod.node)
-        if refusal:
-            return replace(known, situation=JobSituation.NOT_OFFERED, reason=refusal)
-        uids = {pod.uid for pod in scene.seen.get(pai.name, ()) if pod.place in places}
-        if why := _exclusion(scene, found, request, uids):
-            return replace(known, situation=JobSituation.EXCLUDED, reason=why)
-    return answer
+    if answer.scheduler is None or answer.scheduler.decision is not PodVerdict.BIND:
+        return answer
+    return (
+        _kept_out(known, scene, found, request, [pod for pod in scene.seen.get(pai.name, ()) if pod.place in places])
+        or answer
+    )
+
+
+def _kept_out(
+    known: JobExplanation, scene: ClusterSnapshot, found: Recovered, request: PodRequest, pods: Sequence[PodSeen]
+) -> JobExplanation | None:
+    """What keeps a job out of its free devices: kube-scheduler, or nodes that none of its pods could use."""
+    if refusal := _refusal(pod for pod in pods if not pod.node):
+        return replace(known, situation=JobSituation.NOT_OFFERED, reason=refusal)
+    if why := _exclusion(scene, found, request, {pod.uid for pod in pods}):
+        return replace(known, situation=JobSituation.EXCLUDED, reason=why)
+    return None
 
 
 def _spare(

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from typing import Final
 
 from paictl.cluster.kubernetes.names import NAMESPACE, labels
 from paictl.cluster.maintenance import KEY, NAME, UNIX, WindowRequest, shown, windows_of, windows_text
+from paictl.cluster.reservations import KEY as RESERVATIONS
+from paictl.cluster.reservations import reservations_of, reservations_text
 from paictl.cluster.values import ClusterError, ConflictError, MaintenanceWindow
 from paictl.remote.kube.client import Json, KubeClient, KubeError
 from paictl.remote.kube.objects import NOT_FOUND, create, find, path_of, replace
 from paictl.units import Millis, millis_between
+from paictl.workload.reservations import Reservations
 from paictl.workload.windows import Windows
 
 _TRIES: Final = 5
@@ -41,6 +44,24 @@ class WindowStore:
 
         return shown(self._changed(change, at).all[-1:], at, UNIX)[0]
 
+    # --- reservations
+
+    def reservations(self, now: datetime) -> Reservations:
+        """The reservations that are not over; raises `ClusterError` for a damaged object."""
+        return reservations_of(self._object()).current(_millis(now))
+
+    def change_reservations(self, change: Callable[[Reservations], Reservations], now: datetime) -> Reservations:
+        """Reservations after a change, written over the version that it was made from."""
+        for _ in range(_TRIES):
+            known = self._object()
+            after = change(reservations_of(known).current(_millis(now)))
+            if self._replace({RESERVATIONS: reservations_text(after)}, known):
+                return after
+        raise ConflictError("others change the reservations all the time", hint="run the same command again")
+
+    def _object(self) -> Json | None:
+        return find(self._client, path_of(NAMESPACE, "configmaps", NAME))
+
     def remove(self, name: str, now: datetime) -> None:
         """Remove a window; raises `PaictlError` if there is none of that name."""
         self._changed(lambda windows: windows.without(name), _millis(now))
@@ -55,15 +76,24 @@ class WindowStore:
         raise ConflictError("others change the maintenance windows all the time", hint="run the same command again")
 
     def _found(self) -> tuple[Windows, Json | None]:
-        known = find(self._client, path_of(NAMESPACE, "configmaps", NAME))
+        known = self._object()
         return windows_of(known), known
 
     def _write(self, windows: Windows, known: Json | None) -> bool:
         """Write windows over what was read; False if others were faster."""
+        return self._replace({KEY: windows_text(windows)}, known)
+
+    def _replace(self, data: Mapping[str, str], known: Json | None) -> bool:
+        """Write keys over those of the object that was read; the others stay."""
         about: Json = {"name": NAME, "namespace": NAMESPACE, "labels": labels("maintenance")}
         if known is not None:
             about["resourceVersion"] = known["metadata"]["resourceVersion"]
-        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": about, "data": {KEY: windows_text(windows)}}
+        body = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": about,
+            "data": {**((known or {}).get("data") or {}), **data},
+        }
         if known is not None:
             return replace(self._client, path_of(NAMESPACE, "configmaps", NAME), body) is not None
         try:

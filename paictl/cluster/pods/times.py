@@ -15,6 +15,16 @@ CHECKPOINT_EVERY: Final = "paictl.io/checkpoint-every"
 """Annotation of pods: how often they save their work, as ``30m``."""
 
 
+RESERVATION: Final = "paictl.io/reservation"
+"""Annotation of pods: the reservation whose cells their job uses."""
+
+
+def reservation_of(pod: Mapping[str, Any]) -> str:
+    """The reservation that a pod names; empty if it names none."""
+    noted = pod["metadata"].get("annotations")
+    return str(noted.get(RESERVATION, "")) if isinstance(noted, dict) else ""
+
+
 def began_at(pod: Mapping[str, Any]) -> Millis | None:
     """When a pod began to run, in milliseconds since 1970; None while nobody says so."""
     at = (pod.get("status") or {}).get("startTime")

@@ -25,11 +25,11 @@ def live(call: Call) -> Answer:
 
 def _values(call: Call) -> dict[str, Any]:
     if Port.SCHEDULING in call.cluster.lacks:
-        return {"picture": None, "chains": (), "vcs": (), "note": "", "windows": ()}
+        return {"picture": None, "chains": (), "vcs": (), "note": "", "windows": (), "reservations": ()}
     seen = call.cluster.picture()
     return {
         "picture": seen, "chains": drawn(call, seen.chains), "vcs": _vcs(seen, Whose(call)), "note": seen.note,
-        "windows": seen.windows,
+        "windows": seen.windows, "reservations": seen.reservations,
     }  # fmt: skip
 
 

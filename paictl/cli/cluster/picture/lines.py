@@ -94,6 +94,14 @@ def _summary(picture: Picture, width: int) -> Iterator[Line]:
         yield [(BAD_STYLE if window.active else "", cut(said_of_it, width))]
     if len(picture.windows) > _FEW_ROWS:
         yield [("", f"and {len(picture.windows) - _FEW_ROWS} more: paictl maintenance list")]
+    for known in picture.reservations[:_FEW_ROWS]:
+        said_of_it = spoken(
+            "reservation {name}: {size} from {start} to {end}", name=known.name, size=known.size,
+            start=_clock(known.start), end=_clock(known.end),
+        )  # fmt: skip
+        yield [("", cut(said_of_it, width))]
+    if len(picture.reservations) > _FEW_ROWS:
+        yield [("", f"and {len(picture.reservations) - _FEW_ROWS} more: paictl reservation list")]
 
 
 def _clock(at: datetime) -> str:

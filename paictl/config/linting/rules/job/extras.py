@@ -83,6 +83,7 @@ EXTRAS = (
     "hivedScheduler",
     "jobStatusChangeNotification",
     "maxRunTime",
+    "reservation",
     "restart",
     "storages",
     "submitFrom",
@@ -130,7 +131,16 @@ _CALLBACKS: Final = ("plugin", "callbacks", "failurePolicy")
 
 
 _READ: Final = frozenset(
-    {"checkpointEvery", "hivedScheduler", "gangAllocation", "maxRunTime", "restart", "storages", "submitFrom"}
+    {
+        "checkpointEvery",
+        "hivedScheduler",
+        "gangAllocation",
+        "maxRunTime",
+        "reservation",
+        "restart",
+        "storages",
+        "submitFrom",
+    }
 )
 """Extras that mean something here, or that only say which program wrote the job."""
 

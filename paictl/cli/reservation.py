@@ -1,0 +1,146 @@
+"""`paictl reservation`: cells that are kept for jobs that name them."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+import typer
+
+from paictl.cli import console
+from paictl.cli import names as names_of
+from paictl.cli.clusters import OutputOption, StateOption, clock_text, open_cluster, plain
+from paictl.cli.command import App
+from paictl.cli.console import Output, spoken, write, write_data, write_table
+from paictl.cluster.interface import ReservationView
+from paictl.cluster.reservations import ReservationRequest
+from paictl.errors import PaictlError
+from paictl.i18n import did_you_mean, text
+from paictl.operate.maintenance import read_span, read_start
+from paictl.workload.reservations import Repeat
+
+EXAMPLES = """
+    paictl reservation add --vc vision --cells 4xV100-NODE --from 2026-12-01T22:00 --for 4h
+    paictl reservation list
+    paictl reservation remove reservation-1
+"""
+
+app = App(help="Keep cells for jobs that name a reservation, once or again and again.", epilog=EXAMPLES)
+
+ReservationName = Annotated[str, typer.Argument(metavar="RESERVATION", help="Name of a reservation.")]
+
+
+@app.command(
+    epilog="""
+    paictl reservation add --vc vision --cells 2xV100-NODE --from +2h --for 90m --name rehearsal
+    paictl reservation add --vc vision --cells 4xV100-NODE --from 2026-12-01T09:00Z --for 8h --repeat daily
+    paictl reservation add --nodes worker3,worker4 --for 4h --dry-run
+"""
+)
+def add(
+    span: Annotated[str, typer.Option("--for", metavar="SPAN", help="How long it lasts, e.g. 4h.")],
+    vc: Annotated[
+        str, typer.Option("--vc", metavar="VC", autocompletion=names_of.vcs, help="Keep cells of this VC's promise.")
+    ] = "",
+    cells: Annotated[
+        str, typer.Option("--cells", metavar="NxTYPE", help="How many cells of which type, with --vc.")
+    ] = "",
+    nodes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--nodes", metavar="NODE", autocompletion=names_of.nodes,
+            help="Keep a node that no promise needs, several with commas; without --vc.",
+        ),
+    ] = None,
+    start: Annotated[
+        str | None, typer.Option("--from", metavar="TIME", help="2026-12-01T22:00, or +2h from now (default: now).")
+    ] = None,
+    repeat: Annotated[Repeat, typer.Option("--repeat", help="Whether it comes again every day or week.")] = Repeat.ONCE,
+    name: Annotated[str, typer.Option("--name", help="Name of the reservation (default: reservation-N).")] = "",
+    reason: Annotated[str, typer.Option("--reason", help="What it is for.")] = "",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show whether it can be kept, and add nothing.")] = False,
+    output: OutputOption = Output.TABLE,
+    state: StateOption = None,
+) -> None:  # fmt: skip
+    """Add a reservation, if its cells can be had in time: only jobs that name it then use them."""
+    cluster = open_cluster(state)
+    named = tuple(word for one in nodes or () for word in one.replace(",", " ").split())
+    if bool(vc) == bool(named) or bool(vc) != bool(cells):
+        raise PaictlError(
+            text("say which cells: --vc and --cells, or --nodes"),
+            hint="paictl reservation add --vc VC --cells 2xV100-NODE --for 4h",
+        )
+    number, cell_type = read_cells(cells) if cells else (0, "")
+    request = ReservationRequest(
+        read_span(span), read_start(start, cluster.now), vc, number, cell_type, named, repeat, name, reason
+    )
+    known = cluster.add_reservation(request, dry_run=dry_run)
+    if output is not Output.TABLE:
+        write_data(plain(known), output)
+    elif dry_run:
+        write(spoken("it can be kept: {reservation}", reservation=reservation_line(known)))
+    else:
+        write(spoken("reservation added: {reservation}", reservation=reservation_line(known)))
+
+
+def read_cells(said: str) -> tuple[int, str]:
+    """Number and type of cells, as in ``4xV100-NODE``; raises `PaictlError` for anything else."""
+    found = re.fullmatch(r"([1-9][0-9]{0,5})x([^\s]+)", said)
+    if found is None:
+        raise PaictlError(text("{said!r} is not a number of cells", said=said), hint="write for instance 4xV100-NODE")
+    return int(found[1]), found[2]
+
+
+@app.command("list", epilog="paictl reservation list -o json")
+def list_reservations(output: OutputOption = Output.TABLE, state: StateOption = None) -> None:
+    """List the reservations that are not over."""
+    reservations = open_cluster(state).reservations()
+    if output is not Output.TABLE:
+        write_data([plain(known) for known in reservations], output)
+        return
+    rows = [
+        (
+            known.name, "active" if known.active else "planned", clock_text(known.start), clock_text(known.end),
+            known.repeat, known.size, str(known.used) if known.vc else "-",
+        )
+        for known in reservations
+    ]  # fmt: skip
+    write_table(("RESERVATION", "STATE", "BEGINS", "ENDS", "REPEAT", "CELLS", "IN USE"), rows)
+
+
+@app.command(epilog="paictl reservation show reservation-1")
+def show(name: ReservationName, output: OutputOption = Output.TABLE, state: StateOption = None) -> None:
+    """Show a reservation: what is in use of it, and whether it can be kept as things are now."""
+    known = {row.name: row for row in open_cluster(state).reservations()}
+    if name not in known:
+        hint = did_you_mean(name, known) or "list them with: paictl reservation list"
+        raise PaictlError(text("no reservation {name!r}", name=name), hint=hint)
+    row = known[name]
+    if output is not Output.TABLE:
+        write_data(plain(row), output)
+        return
+    write(reservation_line(row))
+    if row.vc:
+        write(spoken("{used} of {cells} cells in use", used=row.used, cells=row.cells))
+    if row.short:
+        write(spoken("as things are now, {short} of them cannot be had in time: see paictl node list", short=row.short))
+    write(spoken("jobs use it with extras: {{reservation: {name}}}", name=row.name))
+
+
+@app.command(epilog="paictl reservation remove reservation-1")
+def remove(name: ReservationName, state: StateOption = None) -> None:
+    """Remove a reservation: its cells are free for others, and jobs that run in it keep running."""
+    open_cluster(state).remove_reservation(name)
+    console.outcome(text("reservation {name} removed", name=name), name=name, removed=True)
+
+
+def reservation_line(known: ReservationView) -> str:
+    """A reservation on one line."""
+    start, end = clock_text(known.start), clock_text(known.end)
+    size = known.size
+    if known.repeat == Repeat.ONCE:
+        said = spoken("{name}: {size} from {start} to {end}", name=known.name, size=size, start=start, end=end)
+    else:
+        said = spoken("{name}: {size} {repeat}, next from {start} to {end}", name=known.name, size=size,
+                      repeat=known.repeat, start=start, end=end)  # fmt: skip
+    return f"{said} ({known.reason})" if known.reason else said

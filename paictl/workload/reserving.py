@@ -1,0 +1,225 @@
+"""Which reservations can be added, and which jobs can use them (`docs/reservations.md`).
+
+What cannot be kept is refused before anything is written: by name, place and quantity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from paictl.cells.quota import cells_at_risk
+from paictl.frozen import frozen
+from paictl.i18n import did_you_mean, text
+from paictl.scheduler.engine import Engine
+from paictl.scheduler.events import NodeHealth
+from paictl.units import Millis, instant, rfc3339
+from paictl.words import listed
+from paictl.workload.backfill import Foresight
+from paictl.workload.reservations import Reservation, ReservationError, Reservations, overlap
+from paictl.workload.reserved import Clash, ReservedCells
+
+if TYPE_CHECKING:
+    from paictl.cells.spec import ClusterSpec
+    from paictl.scheduler.request import Member
+    from paictl.workload.job import Job
+    from paictl.workload.pods import JobPlan
+
+
+@frozen
+class ReservationScene:
+    """A cluster in which a reservation is to be added, as its scheduler sees it."""
+
+    spec: ClusterSpec
+    foresight: Foresight
+    of: Callable[[str], str]
+    """The reservation that a group which holds devices is for; empty: none."""
+    owner: Callable[[str], str]
+    """The name that people know a group by: its job, where it has one."""
+    epoch: datetime
+    """Instants count from it."""
+
+
+def admitted(known: Reservations, new: Reservation, scene: ReservationScene) -> Reservations:
+    """The reservations with a new one, for which its cells are kept from its begin on; raises `ReservationError`."""
+    now = scene.foresight.now
+    after = known.added(new, now, scene.foresight.engine.state.physical.nodes)
+    if new.vc:
+        names = [vc.name for vc in scene.spec.virtual_clusters]
+        if new.vc not in names:
+            hint = did_you_mean(new.vc, names) or text("virtual clusters: {vcs}", vcs=listed(names))
+            raise ReservationError(text("no virtual cluster {name!r}", name=new.vc), hint=hint)
+        _within_promise(after, new, scene)
+    else:
+        _within_free_pool(after, new, scene)
+    _refuse_short(known, after, scene)
+    return after
+
+
+def _within_promise(after: Reservations, new: Reservation, scene: ReservationScene) -> None:
+    """Refuse what exceeds the promise of its virtual cluster, alone or together with others."""
+    engine = Engine(scene.spec)
+    for node in engine.state.physical.nodes:
+        engine.observe(NodeHealth(node, healthy=True))
+    empty = Foresight(engine, scene.foresight.now, lambda _: None)
+
+    def first(reservations: Reservations) -> Clash | None:
+        return next(ReservedCells(reservations, lambda _: "").short(empty, new.vc), None)
+
+    _of_one_size(after, new, empty.now)
+    if (alone := first(Reservations((new,)))) is not None:
+        raise ReservationError(
+            text("{vc} is promised {kept}x{type}, not {cells}x{type}", vc=new.vc,
+                 kept=alone.kept, type=new.cell_type, cells=new.cells),
+            hint=text("reserve at most {size}", size=f"{alone.kept}x{new.cell_type}") if alone.kept
+            else text("its promise is in: paictl vc show {vc}", vc=new.vc),
+        )  # fmt: skip
+    if first(after) is not None:
+        others = [one.name for one in after.of(new.vc) if one is not new and overlap(one, new, empty.now)]
+        fitting = (
+            cells for cells in range(new.cells - 1, 0, -1)
+            if first(Reservations((*after.all[:-1], replace(new, cells=cells)))) is None
+        )  # fmt: skip
+        left = next(fitting, 0)
+        raise ReservationError(
+            text("it overlaps reservation {names}: {left} of {cells} cells of the promise of {vc} are left",
+                 names=listed(others), left=left, cells=new.cells, vc=new.vc),
+            hint=text("reserve fewer cells, choose another time, or first: paictl reservation remove {name}",
+                      name=others[0] if others else ""),
+        )  # fmt: skip
+
+
+def _of_one_size(after: Reservations, new: Reservation, now: Millis) -> None:
+    """Refuse cells of another size than those of a reservation of the same promise that lasts at the same time.
+
+    The core may put a gang into any cells of the promise: of one size they are all alike, so that no job of one
+    reservation can take what another needs.
+    """
+    for other in after.of(new.vc):
+        alike = (other.leaves, other.leaf_type) == (new.leaves, new.leaf_type)
+        if not alike and overlap(other, new, now):
+            raise ReservationError(
+                text("it overlaps reservation {name}, which has cells of type {type}, not {other}", name=other.name,
+                     type=other.cell_type, other=new.cell_type),
+                hint=text("reserve cells of type {type}, or choose another time", type=other.cell_type),
+            )  # fmt: skip
+
+
+def _within_free_pool(after: Reservations, new: Reservation, scene: ReservationScene) -> None:
+    """Refuse nodes that a promise needs, or that are in use then."""
+    if not new.nodes:
+        raise ReservationError(text("reservation {name} has no cells", name=new.name),
+                               hint="say which: --vc VC --cells 2xV100-NODE, or --nodes NODE")  # fmt: skip
+    now, nodes = scene.foresight.now, {*new.nodes}
+    for other in after:
+        if other.nodes and other is not new and overlap(other, new, now):
+            nodes.update(other.nodes)
+    for window in scene.foresight.windows:
+        if not window.hold and any(window.overlaps(held) for held in Reservations((new,)).holds(now)):
+            nodes.update(window.nodes)
+    if at_risk := cells_at_risk(scene.spec, nodes):
+        cells = listed(f"{vc}: {number}" for vc, number in at_risk.items())
+        raise ReservationError(
+            text("promises need these nodes: {nodes} (without them cells would be short: {cells})",
+                 nodes=listed(new.nodes), cells=cells),
+            hint="reserve cells of a promise instead: --vc VC --cells 2xV100-NODE",
+        )  # fmt: skip
+    engine, end_of = scene.foresight.engine, scene.foresight.end_of
+    tree, staying = engine.state.physical, dict[str, Millis | None]()
+    for name, group in engine.state.groups.by_name.items():
+        end = end_of(name)
+        if (end is None or end > new.start) and any(tree.node_name(leaf) in new.nodes for leaf in group.leaves()):
+            staying[name] = end
+    if staying:
+        raise ReservationError(
+            text("these jobs may still run on its nodes when it begins: {jobs}", jobs=_jobs(staying, scene)),
+            hint="choose other nodes, begin later, or give jobs a maxRunTime",
+        )
+
+
+def _refuse_short(known: Reservations, after: Reservations, scene: ReservationScene) -> None:
+    """Refuse what jobs that run now would make late, be it the new one or, by its nodes, another."""
+    for vc in sorted({one.vc for one in after if one.vc}):
+        before = {(row.reservation.name, row.at) for row in _short(known, vc, scene)}
+        for clash in _short(after, vc, scene):
+            if (clash.reservation.name, clash.at) in before:
+                continue
+            blocking = ReservedCells(after, scene.of).blocking(scene.foresight, vc, clash.at)
+            ends = {name: scene.foresight.end_of(name) for name in blocking}
+            at = rfc3339(instant(scene.epoch, clash.at))
+            message = text(
+                "{kept} of {needed} cells of reservation {name} would be free at {at}",
+                kept=clash.kept, needed=clash.reservation.cells, name=clash.reservation.name, at=at,
+            )  # fmt: skip
+            if ends:
+                message = text("{message}; these jobs may still run: {jobs}", message=message,
+                               jobs=_jobs(ends, scene))  # fmt: skip
+            raise ReservationError(
+                message, hint="begin when they have ended, reserve fewer cells, or give jobs a maxRunTime"
+            )
+
+
+def _short(reservations: Reservations, vc: str, scene: ReservationScene) -> Iterator[Clash]:
+    kept = ReservedCells(reservations, scene.of)
+    ahead = scene.foresight
+    windows = kept.windows(ahead.windows, ahead.now)
+    return kept.short(Foresight(ahead.engine, ahead.now, ahead.end_of, windows), vc)
+
+
+def _jobs(ends: Mapping[str, Millis | None], scene: ReservationScene) -> str:
+    rows = {
+        scene.owner(name): text("without a limit") if end is None
+        else text("until {until} at the latest", until=rfc3339(instant(scene.epoch, end)))
+        for name, end in sorted(ends.items())
+    }  # fmt: skip
+    return listed([f"{job} ({until})" for job, until in rows.items()], 4)
+
+
+def refuse_job(
+    reservations: Reservations, name: str, vc: str, *, guaranteed: bool, gangs: Iterable[tuple[Iterable[Member], str]]
+) -> None:
+    """Refuse a job that can never start in its reservation; `gangs` are members and leaf type of each.
+
+    Raises `ReservationError`.
+    """
+    if not name:
+        return
+    where = "extras.reservation"
+    known = reservations.get(name)
+    if known is None:
+        hint = did_you_mean(name, [one.name for one in reservations]) or "list them with: paictl reservation list"
+        raise ReservationError(text("no reservation {name!r}", name=name), where=where, hint=hint)
+    if not known.vc:
+        return
+    if known.vc != vc:
+        raise ReservationError(
+            text("reservation {name} is for virtual cluster {vc}, the job runs in {other}", name=name, vc=known.vc,
+                 other=vc), where=where, hint=text("submit it to {vc}: --vc {vc}", vc=known.vc),
+        )  # fmt: skip
+    if not guaranteed:
+        raise ReservationError(
+            text("reservation {name} keeps cells of a promise, which an opportunistic job cannot use", name=name),
+            where=where, hint="give it another priority class: --priority test",
+        )  # fmt: skip
+    for members, leaf_type in gangs:
+        if leaf_type and leaf_type != known.leaf_type:
+            raise ReservationError(
+                text("reservation {name} keeps {type}, the job asks for {other}", name=name, type=known.leaf_type,
+                     other=leaf_type), where=where, hint=text("ask for {type}", type=known.leaf_type),
+            )  # fmt: skip
+        if (needed := known.uses(members)) > known.cells:
+            raise ReservationError(
+                text("the job needs {needed} cells of type {type}, reservation {name} has {cells}", needed=needed,
+                     type=known.cell_type, name=name, cells=known.cells), where=where,
+                hint="use fewer instances, or a larger reservation",
+            )  # fmt: skip
+
+
+def refuse_plan(reservations: Reservations, job: Job, plan: JobPlan) -> None:
+    """Refuse a job that can never start in the reservation that it names; raises `ReservationError`."""
+    if job.reservation:
+        firsts = {request.group: request for request in map(plan.request, plan.pods)}
+        gangs = [(request.members, request.leaf_type) for request in firsts.values()]
+        refuse_job(reservations, job.reservation, job.vc, guaranteed=not job.opportunistic, gangs=gangs)
