@@ -126,14 +126,18 @@ def test_a_registry_elsewhere_and_one_that_does_not_answer(host: str) -> None:
 
 
 def test_no_login_goes_to_a_token_server_in_clear_that_an_encrypted_registry_names(
-    host: str, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    challenge = {"www-authenticate": f'Bearer realm="http://{host}/token",service="lab"'}
-    monkeypatch.setattr("paictl.remote.registry._answer", lambda *_: (401, challenge, b""))
-    Registry.seen.clear()
+    asked: list[str] = []
+
+    def answer(method: str, url: str, *_: object) -> tuple[int, dict[str, str], bytes]:
+        asked.append(f"{method} {url}")
+        return 401, {"www-authenticate": 'Bearer realm="http://evil.example/token",service="lab"'}, b""
+
+    monkeypatch.setattr("paictl.remote.registry._answer", answer)
     state, _ = image_state("reg.lab/team/closed:1", user="ann", password="geheim-7")  # noqa: S106
     assert state is ImageState.DENIED
-    assert Registry.seen == []
+    assert asked == ["HEAD https://reg.lab/v2/team/closed/manifests/1"]
 
 
 def submitted(paictl: Paictl, home: Path, host: str, image: str, auth: str = "", more: str = "") -> tuple[int, str]:
