@@ -53,7 +53,7 @@ class Registry(BaseHTTPRequestHandler):
             case ["basic", "1"]:
                 self._say(200) if said == LOGIN else self._say(401, {"WWW-Authenticate": 'Basic realm="x"'})
             case ["moved", "1"]:
-                self._say(302, {"Location": "http://127.0.0.1:1/elsewhere"})
+                self._say(302, {"Location": f"{here}/v2/team/open/manifests/1"})
             case ["broken", "1"]:
                 self._say(500)
             case ["stolen", "1"]:
@@ -116,6 +116,12 @@ def test_an_image_is_read_as_docker_reads_it(word: str, host: str, repository: s
 def test_what_a_registry_says(host: str, image: str, user: str, state: ImageState) -> None:
     found, _ = image_state(f"{host}/team/{image}", user=user, password="geheim-7" if user else "")
     assert found is state
+
+
+def test_a_login_does_not_follow_a_registry_that_sends_elsewhere(host: str) -> None:
+    Registry.seen.clear()
+    image_state(f"{host}/team/moved:1", user="ann", password="geheim-7")  # noqa: S106
+    assert [path for path, _ in Registry.seen] == ["/v2/team/moved/manifests/1"]
 
 
 def test_a_registry_elsewhere_and_one_that_does_not_answer(host: str) -> None:
