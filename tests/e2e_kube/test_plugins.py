@@ -245,7 +245,7 @@ def test_a_session_has_a_shell_and_gives_its_devices_back(
     assert out == "idle after 1800\n"
     assert "session ann~session-2 asks for 1 devices, 1 CPUs and 512 MiB in virtual cluster A" in err
     assert "paictl job stop ann~session-2" in err
-    assert cluster.job("ann~session-2").state is JobState.STOPPED
+    until(lambda: cluster.job("ann~session-2").state is JobState.STOPPED, 60, lambda: str(cluster.job("ann~session-2")))
     assert sessions.run(cluster, "ann", spec, ("true",), keep=True, **wishes) == 0
     assert cluster.job("ann~session-3").state is JobState.RUNNING
     with pytest.raises(JobError, match="no virtual cluster"):

@@ -150,7 +150,7 @@ class TaskProxy:
         peer = browser.writer.get_extra_info("peername")
         scheme = "https" if browser.writer.get_extra_info("ssl_object") else "http"
         sender = credentials.sender_of(str(peer[0]) if peer else "", scheme, said, self._trusted)
-        began, who = time.perf_counter(), "-"
+        began, who, visit.status = time.perf_counter(), "-", 0
         try:
             target = await self._answered(visit, request, said, sender)
             who = f"{target.key} {target.task} port {target.port}" if target else "-"

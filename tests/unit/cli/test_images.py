@@ -53,7 +53,7 @@ class Registry(BaseHTTPRequestHandler):
             case ["basic", "1"]:
                 self._say(200) if said == LOGIN else self._say(401, {"WWW-Authenticate": 'Basic realm="x"'})
             case ["moved", "1"]:
-                self._say(302, {"Location": "http://127.0.0.1:1/elsewhere"})
+                self._say(302, {"Location": f"{here}/v2/team/open/manifests/1"})
             case ["broken", "1"]:
                 self._say(500)
             case ["stolen", "1"]:
@@ -118,6 +118,12 @@ def test_what_a_registry_says(host: str, image: str, user: str, state: ImageStat
     assert found is state
 
 
+def test_a_login_does_not_follow_a_registry_that_sends_elsewhere(host: str) -> None:
+    Registry.seen.clear()
+    image_state(f"{host}/team/moved:1", user="ann", password="geheim-7")  # noqa: S106
+    assert [path for path, _ in Registry.seen] == ["/v2/team/moved/manifests/1"]
+
+
 def test_a_registry_elsewhere_and_one_that_does_not_answer(host: str) -> None:
     assert image_state("team/open:1", service=f"http://{host}/v2/")[0] is ImageState.THERE
     state, reason = image_state("127.0.0.1:1/team/open:1")
@@ -126,14 +132,18 @@ def test_a_registry_elsewhere_and_one_that_does_not_answer(host: str) -> None:
 
 
 def test_no_login_goes_to_a_token_server_in_clear_that_an_encrypted_registry_names(
-    host: str, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    challenge = {"www-authenticate": f'Bearer realm="http://{host}/token",service="lab"'}
-    monkeypatch.setattr("paictl.remote.registry._answer", lambda *_: (401, challenge, b""))
-    Registry.seen.clear()
+    asked: list[str] = []
+
+    def answer(method: str, url: str, *_: object) -> tuple[int, dict[str, str], bytes]:
+        asked.append(f"{method} {url}")
+        return 401, {"www-authenticate": 'Bearer realm="http://evil.example/token",service="lab"'}, b""
+
+    monkeypatch.setattr("paictl.remote.registry._answer", answer)
     state, _ = image_state("reg.lab/team/closed:1", user="ann", password="geheim-7")  # noqa: S106
     assert state is ImageState.DENIED
-    assert Registry.seen == []
+    assert asked == ["HEAD https://reg.lab/v2/team/closed/manifests/1"]
 
 
 def submitted(paictl: Paictl, home: Path, host: str, image: str, auth: str = "", more: str = "") -> tuple[int, str]:

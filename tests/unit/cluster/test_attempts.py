@@ -52,6 +52,13 @@ def test_each_attempt_has_its_start_end_exit_code_and_what_ended_it() -> None:
     )
 
 
+def test_of_several_ends_the_first_brought_the_attempt_down() -> None:
+    story = [task(1, EventKind.STARTED), task(3, EventKind.FAILED, "exit code 3"),
+             task(4, EventKind.FAILED, "exit code 143", index=1), event(4, EventKind.RETRIED, next=2)]  # fmt: skip
+    first = attempts_of(view(JobState.RUNNING, 1), story)[0]
+    assert (first.exit_code, first.task) == (3, "worker[0]")
+
+
 def test_the_last_attempt_ends_with_the_job() -> None:
     failed = [*FALLEN, task(11, EventKind.FAILED, "OOMKilled (exit code 9)"), event(11, EventKind.FAILED)]
     last = attempts_of(view(JobState.FAILED, 2, 11, "worker[0] failed"), failed)[-1]
