@@ -6,6 +6,7 @@ import random
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import combinations
+from typing import Any
 
 import pytest
 
@@ -29,7 +30,7 @@ class Losses:
         return group.name.removeprefix("default/") in self.shielded
 
 
-def victims(engine: Engine, uid: str, vc: str = "A", leaves: int = 4, **fields: object) -> set[str]:
+def victims(engine: Engine, uid: str, vc: str = "A", leaves: int = 4, **fields: Any) -> set[str]:
     decision = engine.plan(pod(uid, vc, leaves, **fields), phase=Phase.PREEMPTING)
     assert isinstance(decision, Preempt | Bind), decision
     return {uid for _, uids in decision.victims for uid in uids} if isinstance(decision, Preempt) else set()
