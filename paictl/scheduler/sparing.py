@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from paictl.scheduler.decision import NO_LEAF, Failure, RejectedView
+from paictl.scheduler.decision import Failure, RejectedView
 from paictl.scheduler.groups import GroupState
 from paictl.scheduler.placement.losses import Losses
 from paictl.scheduler.placement.search import Found, candidate_views, search
@@ -17,7 +17,7 @@ from paictl.scheduler.placement.suggested import Suggested
 from paictl.scheduler.views import NodeIndex, VirtualIndex
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from paictl.cells.ids import PhysicalCell
     from paictl.scheduler.groups import Group
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from paictl.scheduler.state import State
 
 TRIES: Final = 8
-"""Searches beside the first: enough to halve the losses of 256 groups down to one."""
+"""Searches for a gang beside the first ones: enough to halve the costs of 256 nodes down to one."""
+SINGLES: Final = 32
+"""Nodes on which a single pod is tried."""
 SHIELD: Final = 10**18
 """Added to the loss of a group that is shielded: it falls only where no other place is permitted."""
 
@@ -67,52 +69,78 @@ class _Choice:
         self.request = request
         self.suggested = suggested
         self.losses = losses
+        self.best: Found | None = None
+        self.loss = 0
 
     def least(self, plain: Found) -> Found:
         """The best of some places.
 
-        Two searches prefer cells whose users lose little, the second by parts of gangs. Others leave out all nodes on
-        which a weaker group would lose more than some bound, which is halved as long as there is a place: the victims
-        are then those that started, or saved their work, last.
+        Two searches prefer cells whose users lose little, the second by parts of gangs. A single pod is then tried on
+        one node after the other, those first that promise least. For a gang, further searches leave out all nodes that
+        cost more than some bound, which is halved as long as there is a place: the victims are then those that
+        started, or saved their work, last.
         """
-        weaker = [group for group in self.state.groups.by_name.values() if _weaker(group, self.request)]
-        bounds = sorted({self.losses.group(group.name) for group in weaker})
-        best, least = plain, self.losses.of(_leaves(plain))
-        widest = None if least < SHIELD else SHIELD - 1
-        tries: list[tuple[int | None, bool]] = [(widest, False)]
-        if sum(pods for _, pods in self.request.members) > 1:
-            tries.append((widest, True))
-        low, high = 0, len(bounds)
-        for _ in range(TRIES):
-            halving = not tries
-            bound, in_parts = (bounds[(low + high) // 2], False) if halving else tries.pop(0)
-            found = self._within(weaker, bound, in_parts=in_parts)
-            if found is not None and (loss := self.losses.of(_leaves(found))) < least:
-                best, least = found, loss
-            if halving:
-                middle = (low + high) // 2
-                low, high = (low, middle) if found is not None else (middle + 1, high)
-            if not least or (not tries and low >= high):
-                break
-        return best
+        self.best, self.loss = plain, self.losses.of(_leaves(plain))
+        single = sum(pods for _, pods in self.request.members) == 1
+        self._try(self.suggested)
+        if not single:
+            self._try(self.suggested, in_parts=True)
+        if self.loss:
+            (self._single if single else self._gang)(self._costs())
+        return self.best
 
-    def _within(self, weaker: Sequence[Group], bound: int | None, *, in_parts: bool) -> Found | None:
-        """A place on nodes where no weaker group would lose more than a bound; on any node without one."""
-        nodes = self.suggested if bound is None else _without(self.state, self.suggested, self._shut(weaker, bound))
+    def _try(self, nodes: Suggested | None, *, in_parts: bool = False) -> bool:
+        """Whether there is a place on some nodes; it is kept if it is the best so far."""
         self.losses.in_parts = in_parts
         found = search(self.state, self.request, nodes, self.losses)
         self.losses.in_parts = False
-        return found if isinstance(found, Found) else None
+        if not isinstance(found, Found):
+            return False
+        loss = self.losses.of(_leaves(found))
+        if loss < self.loss:
+            self.best, self.loss = found, loss
+        return True
 
-    def _shut(self, weaker: Sequence[Group], bound: int) -> set[str]:
-        tree = self.state.physical
-        dear = (group for group in weaker if self.losses.group(group.name) > bound)
-        return {tree.node_name(leaf) for group in dear for leaf in group.leaves() if leaf != NO_LEAF}
+    def _single(self, costs: list[tuple[int, str]]) -> None:
+        """One node after the other, as long as one may be better than the best."""
+        for cost, name in costs[:SINGLES]:
+            if cost >= self.loss:
+                return
+            self._try(Suggested(frozenset((name,)), self.state.physical))
 
+    def _gang(self, costs: list[tuple[int, str]]) -> None:
+        """Halve the bound on what a node may cost."""
+        bounds = sorted({cost for cost, _ in costs})
+        low, high = 0, len(bounds)
+        for _ in range(TRIES):
+            if low >= high or not self.loss:
+                return
+            middle = (low + high) // 2
+            names = frozenset(name for cost, name in costs if cost <= bounds[middle])
+            low, high = (low, middle) if self._try(Suggested(names, self.state.physical)) else (middle + 1, high)
 
-def _without(state: State, suggested: Suggested | None, shut: set[str]) -> Suggested:
-    tree = state.physical
-    return Suggested((tree.nodes.keys() if suggested is None else suggested.names) - shut, tree)
+    def _costs(self) -> list[tuple[int, str]]:
+        """What the smallest pod costs at least on each node on which it may have room, cheapest nodes first.
+
+        It takes as many leaves as it needs, so its victims lose at least as much as the dearest of the cheapest leaves.
+        """
+        need, user, by_name = self.request.members[0][0], self.state.occupancy.user, self.state.groups.by_name
+        tree, bad, found = self.state.physical, self.state.counts.bad, list[tuple[int, str]]()
+        known: dict[str, int | None] = {}
+        for name, cells in tree.nodes.items():
+            if self.suggested is not None and name not in self.suggested.names:
+                continue
+            leaves = list[int]()
+            for leaf in (leaf for cell in cells for leaf in tree.leaves(cell) if not bad[leaf]):
+                group = user.get(leaf)
+                if group is not None and group not in known:
+                    known[group] = self.losses.group(group) if _weaker(by_name[group], self.request) else None
+                cost = 0 if group is None else known[group]
+                if cost is not None:
+                    leaves.append(cost)
+            if len(leaves) >= need:
+                found.append((sorted(leaves)[need - 1], name))
+        return sorted(found)
 
 
 def _weaker(group: Group, request: PodRequest) -> bool:

@@ -164,6 +164,7 @@ def restarted(engine: Engine, spec: ClusterSpec) -> Engine:
     specification.
     """
     new = Engine(spec)
+    new.sparing = engine.sparing
     bad = engine.state.health.bad_nodes
     for name in engine.state.physical.nodes:
         if name not in bad:

@@ -180,9 +180,7 @@ class SearchAttempt:
                 left[node] = [i for i, leaf in enumerate(leaves) if leaf not in held]
                 if priority != OPPORTUNISTIC:
                     weaker = [i for i, leaf in enumerate(leaves) if leaf in held and held[leaf] < priority]
-                    if self.losses is not None:
-                        weaker.sort(key=lambda i, leaves=leaves: self._loss(leaves[i]))
-                    left[node] += weaker
+                    left[node] += self._by_loss(weaker, leaves)
                 if is_bad(self.state, tree, node):
                     left[node] = [i for i in left[node] if not is_bad(self.state, tree, leaves[i])]
             sizes = tree.chains[tree.chain[node]].leaves[1 : tree.level[node] + 1]
@@ -195,10 +193,10 @@ class SearchAttempt:
             start += pods
         return tuple(out)
 
-    def _loss(self, leaf: VirtualCell) -> int:
-        """What the group loses that runs on a virtual leaf."""
-        assert self.losses is not None  # noqa: S101 - asked before
-        return self.losses.of((self.state.binding.physical[leaf],))
+    def _by_loss(self, places: list[int], leaves: Sequence[Any]) -> list[int]:
+        """Some of the virtual leaves of a node that are in use, those first whose groups lose least."""
+        losses, physical = self.losses, self.state.binding.physical
+        return places if losses is None else sorted(places, key=lambda place: losses.of((physical[leaves[place]],)))
 
     def _room(self, tree: Tree[Any], node: Any, priority: int) -> int:
         """Leaves of a node that are not bad and that the request may have at this priority."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import combinations
+from typing import Any
 
 import pytest
 
@@ -28,7 +30,7 @@ class Losses:
         return group.name.removeprefix("default/") in self.shielded
 
 
-def victims(engine: Engine, uid: str, vc: str = "A", leaves: int = 4, **fields: int) -> set[str]:
+def victims(engine: Engine, uid: str, vc: str = "A", leaves: int = 4, **fields: Any) -> set[str]:
     decision = engine.plan(pod(uid, vc, leaves, **fields), phase=Phase.PREEMPTING)
     assert isinstance(decision, Preempt | Bind), decision
     return {uid for _, uids in decision.victims for uid in uids} if isinstance(decision, Preempt) else set()
@@ -69,6 +71,17 @@ def test_a_gang_that_goes_anyway_is_used_before_others_go() -> None:
     decision = engine.plan(pod("a", "A", 4, group="a", pods=2), phase=Phase.PREEMPTING)
     assert isinstance(decision, Preempt)
     assert {uid for _, uids in decision.victims for uid in uids} == {"g0", "g1"}
+
+
+def test_what_is_left_of_a_gang_that_goes_costs_nothing_more() -> None:
+    engine = healthy(config(A={"NODE": 2}, B={"NODE": 2}))
+    run(engine, pod("b", "B", 4))
+    run(engine, pod("o0", "B", 4, -1))
+    for number, size in enumerate((4, 2)):
+        run(engine, replace(pod(f"g{number}", "B", size, -1, group="gang"), members=((2, 1), (4, 1))))
+    run(engine, pod("small", "B", 2, -1))
+    engine.sparing = Losses({"o0": 10, "gang": 6, "small": 9})
+    assert victims(engine, "a", group="a", pods=2) == {"g0", "g1", "small"}, "15 and not 16"
 
 
 def test_two_small_pods_may_lose_less_than_one_large() -> None:

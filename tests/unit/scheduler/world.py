@@ -394,6 +394,7 @@ class World:
     ) -> Engine:
         """A new process, whatever its configuration, takes over what runs: it never raises nor breaks a promise."""
         engine = Engine.from_config(config)
+        engine.sparing = self.sparing
         names = self.shuffled_names(engine)
         for device in sorted(self.bad_devices, key=lambda known: (self.pick(1000), known)):
             engine.observe(LeafHealth(*device, healthy=False))

@@ -57,6 +57,7 @@ def carried_out(world: World, config: Json, change: Change, request: PodRequest)
 def changed_engine(old: Engine, change: Change, request: PodRequest) -> tuple[Engine, PodRequest]:
     """A copy of an engine on which a change other than of quota has happened, and the request as changed."""
     engine = copied(old)
+    engine.sparing = old.sparing
     match change.kind:
         case ChangeKind.END:
             end(engine, [one.group for one in change.groups])
