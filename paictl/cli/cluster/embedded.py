@@ -17,6 +17,7 @@ from paictl.cluster.interface import ClusterError, UnreachableError, Unsupported
 from paictl.cluster.machines import machines_in
 from paictl.config.pushing.push import seal_files
 from paictl.errors import PaictlError
+from paictl.i18n import text
 from paictl.lab.site import LabSite
 from paictl.operate import clock
 from paictl.operate.beginning import HostLists, beginning
@@ -72,15 +73,16 @@ def up(
         first, then = commands.bring_up(name, services, machines_in(begin.files), seal_files(begin.files))
         cluster = EmbeddedCluster.up(place, first, then, clock=clock)
     for note in begin.notes:
-        console.info(f"note: {note}")
+        console.info(text("note: {note}", note=note))
     nodes = cluster.nodes()
     devices = sum(node.machine.devices for node in nodes)
     console.outcome(
-        f"cluster {name} is up: {len(nodes)} nodes, {devices} devices, in {place}",
+        text("cluster {name} is up: {nodes} nodes, {devices} devices, in {folder}",
+             name=name, nodes=len(nodes), devices=devices, folder=place),
         name=name, nodes=len(nodes), devices=devices, folder=str(place),
     )  # fmt: skip
     for remark in remarks(nodes, cluster.services()):
-        console.info(f"note: {remark}")
+        console.info(text("note: {note}", note=remark))
     console.info("next: paictl job submit FILE, paictl cluster view")
 
 

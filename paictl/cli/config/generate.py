@@ -16,6 +16,7 @@ from paictl.config.making.skus import parse_sku
 from paictl.config.reading.schema import named_schemas
 from paictl.errors import ExitCode
 from paictl.files import write_together
+from paictl.i18n import text
 
 EPILOG = """
     paictl config generate -m master.csv -w worker.csv -c config.yaml --sku V100=gpu:8,cpu:96,memory:900Gi -o cluster/
@@ -74,9 +75,9 @@ def _show(made: GeneratedFiles, written: list[Path], form: Output) -> None:
     if rows:
         console.write_table(columns, rows)
     for path in written:
-        console.write(f"wrote {path}")
+        console.write(console.spoken("wrote {path}", path=path))
     for note in made.notes:
-        console.info(f"note: {note}")
+        console.info(text("note: {note}", note=note))
 
 
 def _data(made: GeneratedFiles, written: list[Path]) -> dict[str, Any]:

@@ -32,7 +32,7 @@ from paictl.config.quotas.diff import VcChange
 from paictl.config.reading.schema import named_schemas
 from paictl.errors import ExitCode, PaictlError
 from paictl.files import write_together
-from paictl.i18n import counted, text
+from paictl.i18n import Text, counted, text
 from paictl.operate.pushing.folder import note_base
 from paictl.operate.pushing.mode import Mode
 from paictl.operate.pushing.plan import PushPlan, PushRequest, StaleFilesError, compare, plan, plan_rollback, send
@@ -100,7 +100,7 @@ def push(
     confirm(f"cluster {cluster.name} gets a new configuration", cluster.name, yes=yes or cluster_id is not None)
     with showing_contested():
         version = send(cluster, made, noted(message), order)
-    console.info(f"version {version.number} stored")
+    console.info(text("version {number} stored", number=version.number))
     note_base(path, cluster.name, version)
     say_readers(made)
 
@@ -133,13 +133,15 @@ def _show_contested(error: StaleFilesError) -> None:
 def show_plan(made: PushPlan, *, table: bool = False) -> None:
     """Show what a push means: who gains and loses, for which jobs, what is most likely a mistake; then what changes."""
     for vc in made.vcs:
-        console.info(f"virtual cluster {vc.name}: {_vc_words(vc)}")
+        console.info(text("virtual cluster {vc}: {change}", vc=vc.name, change=_vc_words(vc)))
     for harm, jobs in _by_harm(made).items():
         console.warning(counted(*HARM[harm], count=len(jobs), jobs=listed(jobs)))
     for note in made.notes:
-        console.info(f"note: {note}")
+        console.info(text("note: {note}", note=note))
     for name, key in made.kept:
-        console.info(f"kept: {name} {key} (only the cluster has it; remove it with --drop {key})")
+        console.info(
+            text("kept: {name} {key} (only the cluster has it; remove it with --drop {key})", name=name, key=key)
+        )
     warn(made.warnings, "paictl config validate DIR")
     if table:
         write_differences(made.differences)
@@ -175,18 +177,18 @@ def _by_harm(made: PushPlan) -> dict[JobImpact, list[str]]:
     return jobs
 
 
-def _vc_words(vc: VcChange) -> str:
+def _vc_words(vc: VcChange) -> Text:
     if vc.change == "added":
-        return f"new, {_devices(vc.devices_after)}"
+        return text("new, {devices}", devices=_devices(vc.devices_after))
     if vc.change == "removed":
-        return f"removed, it had {_devices(vc.devices_before)}"
+        return text("removed, it had {devices}", devices=_devices(vc.devices_before))
     if vc.devices_before == vc.devices_after:
-        return f"{_devices(vc.devices_after)}, of other cells than before"
-    return f"{_devices(vc.devices_before)} now, {vc.devices_after} after"
+        return text("{devices}, of other cells than before", devices=_devices(vc.devices_after))
+    return text("{devices} now, {after} after", devices=_devices(vc.devices_before), after=vc.devices_after)
 
 
-def _devices(number: int) -> str:
-    return "1 device" if number == 1 else f"{number} devices"
+def _devices(number: int) -> Text:
+    return counted("{count} device", "{count} devices", count=number)
 
 
 _LINE_STYLES: Final = {"+++": "bold", "---": "bold", "@": "cyan", "+": "green", "-": "red"}
@@ -220,7 +222,8 @@ def say_readers(made: PushPlan) -> None:
     """Say how the services that read what changed come to load it; until then they go on with what they have."""
     for verb, chosen in (("refresh", made.readers.to_refresh), ("start", made.readers.to_start)):
         if chosen:
-            console.info(f"to load it: paictl service {verb} {' '.join(f'-n {name}' for name in chosen)}")
+            command = f"paictl service {verb} {' '.join(f'-n {name}' for name in chosen)}"
+            console.info(text("to load it: {command}", command=command))
 
 
 def pull(
@@ -301,7 +304,7 @@ def rollback(
     question = f"cluster {cluster.name} goes back to version {number}"
     confirm(question, cluster.name, yes=yes or cluster_id is not None)
     version = send(cluster, made, noted(f"version {number} again"))
-    console.info(f"version {version.number} stored")
+    console.info(text("version {number} stored", number=version.number))
     say_readers(made)
 
 
@@ -313,12 +316,12 @@ def diff_with_cluster(folder: str, output: Output, state: Path | None, *, unifie
         data = {"same": not made.changes, "files": [asdict(file) for file in made.differences]}
         write_data({**data, "kept": [f"{name}:{key}" for name, key in made.kept]}, output)
     elif not made.changes:
-        write("no difference: the cluster has what the folder has")
+        write(console.said("no difference: the cluster has what the folder has"))
     elif unified:
         write_lines(made.differences)
     else:
         write_differences(made.differences)
     if output is Output.TABLE:
         for name, key in made.kept:
-            console.info(f"only the cluster has: {name} {key} (a push keeps it)")
+            console.info(text("only the cluster has: {name} {key} (a push keeps it)", name=name, key=key))
     raise typer.Exit(ExitCode.NEGATIVE if made.changes else ExitCode.OK)

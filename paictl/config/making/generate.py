@@ -23,6 +23,7 @@ from paictl.config.reading.problem import Severity
 from paictl.config.reading.source import place_of
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
+from paictl.i18n import text
 from paictl.units import Quantity
 
 LAYOUT_FILE = "layout.yaml"
@@ -273,10 +274,16 @@ def _notes(masters: Sequence[Named], master: MachineSku, *, hived: bool) -> Iter
         others = ", ".join(one.name for one in masters[1:])
         yield f"only {masters[0].name} is in the layout: further masters ({others}) run etcd and the API server only"
     if master is _MASTER:
-        yield f"the master's {MASTER_SKU} holds what OpenPAI asks for at least; say --sku 'NAME@{masters[0].name}=…'"
+        yield text(
+            "the master's {sku} holds what OpenPAI asks for at least; say --sku 'NAME@{master}=…'",
+            sku=MASTER_SKU, master=masters[0].name,
+        )  # fmt: skip
     if not hived:
         yield "no hivedscheduler section, because enable_hived_scheduler is false"
-    yield f"the administrator's password and the token secret in {SERVICES_FILE} are random; keep the file private"
+    yield text(
+        "the administrator's password and the token secret in {file} are random; keep the file private",
+        file=SERVICES_FILE,
+    )
 
 
 def recheck(inputs: GenerateInputs, texts: dict[str, str]) -> None:

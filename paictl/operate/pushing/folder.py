@@ -63,7 +63,9 @@ def read(path: str) -> Folder:
                 hint="keep one",
             )
         if known != file.name:
-            notes.append(f"{file.name} is taken as {known}, which is its name in OpenPAI")
+            notes.append(
+                i18n.text("{name} is taken as {known}, which is its name in OpenPAI", name=file.name, known=known)
+            )
         files[known] = file.renamed(known)
     return Folder(files, tuple(notes))
 
