@@ -101,6 +101,8 @@ class Gavel(Policy):
         self._places: dict[Numbers, list[Alike | None]] = {}
         """By slot: the line that it stands in, by type."""
         self._slots_of: dict[int, list[Numbers]] = {}
+        self._apart: dict[Numbers, list[Alike | None]] = {}
+        """Slots with a job that ran in the last round: their urgency changes with each, so they stand in no line."""
         self._received: dict[int, list[int]] = {}
         self._given = [0] * len(self.kinds)
         self._isolated: dict[int, float] = {}
@@ -175,9 +177,6 @@ class Gavel(Policy):
         """What the round that ends gave to those who are still there; nobody else has come any further."""
         span = self.now - self._began
         ran = {job.number for slot in self._round for job in slot if job.number in self._jobs}
-        changed = sorted({numbers for number in ran for numbers in self._slots_of.get(number, ())})
-        for numbers in changed:
-            self._unstand(numbers)
         for slot, (kind, _) in self._round.items():
             for job in slot:
                 if job.number in self._jobs:
@@ -189,7 +188,13 @@ class Gavel(Policy):
             if pace := self._pace.get(number, 0.0):
                 self._isolated[number] += (self._seen[number] - left) / ONE / 1000 * _steps(job) / pace
             self._seen[number] = left
-        for numbers in changed:
+        apart = {numbers for number in ran for numbers in self._slots_of.get(number, ())}
+        back = [numbers for numbers in self._apart if numbers not in apart]
+        for numbers in apart:
+            if numbers in self._places:
+                self._unstand(numbers)
+        self._apart = {numbers: self._alike(numbers) for numbers in sorted(apart)}
+        for numbers in back:
             self._line_up(numbers)
 
     # --- lines: slots that are equally urgent stand together, so that a round looks at lines and not at everybody
@@ -200,8 +205,8 @@ class Gavel(Policy):
             self._slots_of.setdefault(number, []).append(numbers)
         self._line_up(numbers)
 
-    def _line_up(self, numbers: Numbers) -> None:
-        """Put a slot into its line of each type that it can run on."""
+    def _alike(self, numbers: Numbers) -> list[Alike | None]:
+        """By type: with what a slot is equally urgent there; None where it cannot run, or is not to."""
         jobs = [self._jobs[number] for number in numbers]
         shares = self._shares.get(numbers)
         alone = len(numbers) == 1 and self._queue is None
@@ -209,12 +214,19 @@ class Gavel(Policy):
         for kind, name in enumerate(self.kinds):
             share = shares[kind] if shares is not None else 0.0
             if (share > 0 or alone) and all(self._rate(job, name) > 0 for job in jobs):
-                received = max(self._received[number][kind] for number in numbers)
-                place = places[kind] = share, received, jobs[0].gpus
-                insort(self._lines[kind].setdefault(place, []), numbers)
-        self._places[numbers] = places
+                places[kind] = share, max(self._received[number][kind] for number in numbers), jobs[0].gpus
+        return places
+
+    def _line_up(self, numbers: Numbers) -> None:
+        """Put a slot into its line of each type that it can run on."""
+        places = self._places[numbers] = self._alike(numbers)
+        for lines, place in zip(self._lines, places, strict=True):
+            if place is not None:
+                insort(lines.setdefault(place, []), numbers)
 
     def _unstand(self, numbers: Numbers) -> None:
+        if self._apart.pop(numbers, None) is not None:
+            return
         for lines, place in zip(self._lines, self._places.pop(numbers), strict=True):
             if place is not None:
                 line = lines[place]
@@ -226,6 +238,7 @@ class Gavel(Policy):
         """After shares were computed: all slots anew."""
         self._lines = [{} for _ in self.kinds]
         self._places.clear()
+        self._apart.clear()
         self._slots_of.clear()
         for numbers in sorted({*self._shares, *((number,) for number in self._jobs if self._queue is None)}):
             self._stand(numbers)
@@ -328,10 +341,11 @@ class Gavel(Policy):
 
     def _ranked(self, kind: int, left: Sequence[int]) -> Iterator[Numbers]:
         """Slots that can run on a type, the one that is most behind its share first; without those too large for it."""
-        lines = self._lines[kind]
-        ranked = sorted((-self._priority(kind, place), -place[0], place) for place in lines)
-        for _, alike in groupby(ranked, key=lambda row: row[:2]):
-            fitting = [lines[place] for _, _, place in alike if place[2] <= left[kind]]
+        rows = list(self._lines[kind].items())
+        rows += [(place, [numbers]) for numbers, places in self._apart.items() if (place := places[kind]) is not None]
+        ranked = sorted(((-self._priority(kind, place), -place[0]), place[2], line) for place, line in rows)
+        for _, alike in groupby(ranked, key=lambda row: row[0]):
+            fitting = [line for _, devices, line in alike if devices <= left[kind]]
             yield from fitting[0] if len(fitting) == 1 else merge(*fitting)
 
     def _priority(self, kind: int, place: Alike) -> float:
