@@ -12,7 +12,7 @@ from paictl.sim.actions import Resize, Start, Trigger
 from paictl.sim.knowledge import Knowledge
 from paictl.sim.policies.base import Parameters, Policy, Setup
 from paictl.sim.policies.parameters import Span, parameter
-from paictl.sim.programs.filling import Curve, Profile
+from paictl.sim.programs.filling import Curve, FreeDevices
 from paictl.sim.state import ONE
 from paictl.sim.view import JobView
 from paictl.units import Millis
@@ -89,7 +89,7 @@ class ElasticFlow(Policy):
             self._curves[job.number] = self._curve(job)
             self._admit(job)
         self._arrived = []
-        profile = Profile(self.cluster.size)
+        profile = FreeDevices(self.cluster.size)
         wanted = self._least(profile)
         self._fill(wanted, self._spread(wanted, self._promised.values(), profile.free(0)))
         self._carry_out(wanted)
@@ -112,17 +112,17 @@ class ElasticFlow(Policy):
         """Promise it its deadline if all promises can be kept then."""
         if job.deadlines:
             self._promised[job.number] = job
-            if self._late(Profile(self.cluster.size)):
+            if self._late(FreeDevices(self.cluster.size)):
                 del self._promised[job.number]
             self._admitted[job.number] = job.number in self._promised
         if job.number not in self._promised:
             self._others[job.number] = job
 
-    def _late(self, profile: Profile) -> bool:
+    def _late(self, profile: FreeDevices) -> bool:
         """Whether a promise cannot be kept."""
         return any(level is None for _, level in self._planned(profile))
 
-    def _planned(self, profile: Profile) -> Iterable[tuple[JobView, int | None]]:
+    def _planned(self, profile: FreeDevices) -> Iterable[tuple[JobView, int | None]]:
         """Each promised job by deadline, and its level in this slot; None: it would be late."""
         for job in sorted(self._promised.values(), key=lambda one: (one.deadlines[0].time, one.number)):
             curve = self._curves[job.number]
@@ -134,7 +134,7 @@ class ElasticFlow(Policy):
             profile.take(plan, curve)
             yield job, plan[0].level if plan and plan[0].first == 0 else _WAITS
 
-    def _least(self, profile: Profile) -> dict[int, int]:
+    def _least(self, profile: FreeDevices) -> dict[int, int]:
         """The level of each promised job in this slot; those that have become late lose their promise."""
         wanted: dict[int, int] = {}
         for job, level in list(self._planned(profile)):

@@ -37,7 +37,7 @@ class Stretch(NamedTuple):
     level: int
 
 
-class Profile:
+class FreeDevices:
     """Free devices by slot; the last entry holds for ever."""
 
     def __init__(self, devices: int) -> None:

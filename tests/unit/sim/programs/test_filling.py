@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paictl.sim.programs.filling import Curve, Profile, Stretch
+from paictl.sim.programs.filling import Curve, FreeDevices, Stretch
 
 CURVES = st.lists(st.floats(0.5, 3), min_size=1, max_size=4).map(
     lambda steps: Curve(tuple(1 << n for n in range(len(steps))), tuple(sum(steps[: n + 1]) for n in range(len(steps))))
@@ -24,7 +24,7 @@ def done(plan: list[Stretch], curve: Curve) -> float:
 def test_plans_keep_deadlines_and_never_take_more_than_is_free(
     devices: int, jobs: list[tuple[Curve, float, int]]
 ) -> None:
-    profile = Profile(devices)
+    profile = FreeDevices(devices)
     for curve, work, due in jobs:
         before = [profile.free(slot) for slot in range(25)]
         plan = profile.filled(curve, work, due)
@@ -44,7 +44,7 @@ def test_plans_keep_deadlines_and_never_take_more_than_is_free(
 
 
 def test_a_job_fills_gaps_and_what_is_promised_stays() -> None:
-    profile, curve = Profile(4), Curve((1, 2, 4), (1.0, 2.0, 3.0))
+    profile, curve = FreeDevices(4), Curve((1, 2, 4), (1.0, 2.0, 3.0))
     profile.take([Stretch(0, 5, 2)], curve)
     assert profile.filled(curve, 2, 6) == [Stretch(5, 6, 1)]
     assert profile.filled(curve, 4, 6) is None
