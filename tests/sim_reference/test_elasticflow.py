@@ -47,7 +47,7 @@ def test_most_of_its_testbed_jobs_are_in_time() -> None:
     table = source(f"{SHARED}/traces/elasticflow.tar.gz/elasticflow/elasticVpollux_e.csv").text()
     batches = {row["job_id"]: int(row["batch_size"]) for row in csv.DictReader(io.StringIO(table))}
     assert rates(trainings["cifar10"], 4096)[16] == pytest.approx(4.4744, abs=1e-4)  # type: ignore[arg-type]
-    scaled = [elastic(job, trainings[job.model], batches[job.id]) for job in given.jobs]  # type: ignore[arg-type]
+    scaled = tuple(elastic(job, trainings[job.model], batches[job.id]) for job in given.jobs)  # type: ignore[arg-type]
     got = measure(replace(given, jobs=scaled), CLUSTER, "elasticflow")
     assert got.jobs == 195
     assert 1 - (got.deadline_misses or 0) / 195 == pytest.approx(0.728, abs=0.09)
