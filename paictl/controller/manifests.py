@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Any, Final
 
-from paictl.cluster.kubernetes.names import FOR_JOBS, JOBS_NAMESPACE
+from paictl.cluster.kubernetes.names import FOR_JOBS, JOBS_NAMESPACE, MAX_RUN_TIME
 from paictl.cluster.kubernetes.paijob.names import (
     API_VERSION,
     DURATION,
@@ -27,7 +27,6 @@ from paictl.cluster.kubernetes.paijob.names import (
 )
 from paictl.cluster.kubernetes.paijob.resource import PaiJob
 from paictl.cluster.kubernetes.paijob.seen import INDEX
-from paictl.cluster.kubernetes.times import MAX_RUN_TIME
 from paictl.cluster.pods.times import CHECKPOINT_EVERY, RESERVATION
 from paictl.cluster.storages import Mount
 from paictl.cluster.taking import durations_of

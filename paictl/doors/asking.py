@@ -9,8 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from paictl.cluster.devices.claims import ClaimError, ResourceClaim, check_requests, read_claim
-from paictl.cluster.kubernetes.names import job_of
-from paictl.cluster.kubernetes.times import MAX_RUN_TIME, run_limit
+from paictl.cluster.kubernetes.names import MAX_RUN_TIME, job_of, run_limit
 from paictl.cluster.pods.labels import pod_limit
 from paictl.errors import PaictlError
 from paictl.i18n import text

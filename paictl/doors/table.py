@@ -11,8 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from paictl.cluster.kubernetes.names import user_of
-from paictl.cluster.kubernetes.times import run_limit
+from paictl.cluster.kubernetes.names import run_limit, user_of
 from paictl.cluster.pods.feasibility import PodDemand
 from paictl.cluster.pods.labels import Reading, Rules
 from paictl.cluster.pods.reading import read_pod, source_of

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from paictl.cluster.defrag import DefragScene, GangPods, weight
 from paictl.cluster.kubernetes.held import month_used
-from paictl.cluster.kubernetes.names import job_of, user_of
+from paictl.cluster.kubernetes.names import job_of, run_limit, user_of
 from paictl.cluster.kubernetes.paijob.seen import read_pod
-from paictl.cluster.kubernetes.times import read_time, run_limit
+from paictl.cluster.kubernetes.times import read_time
 from paictl.cluster.maintenance import UNIX
 from paictl.cluster.pods.times import checkpoint_every
 from paictl.cluster.values import ClusterError, ConflictError

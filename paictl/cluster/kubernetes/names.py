@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from paictl.units import Millis
+
 NAMESPACE: Final = "paictl-system"
 """Where the services run and the configuration is kept."""
 JOBS_NAMESPACE: Final = "paictl-jobs"
@@ -23,6 +25,8 @@ INPUT_HASH: Final = "paictl.io/input-hash"
 """Annotation: the hash of all that the objects of a service were rendered from."""
 JOB_KEY: Final = "paictl.io/key"
 """Annotation of a `PaiJob` and its pods: ``user~name``."""
+MAX_RUN_TIME: Final = "paictl.io/max-run-time"
+"""Annotation of the pods of jobs of ours: how long the job's attempt runs at most, as ``7200000ms``."""
 KEEP: Final = "paictl.io/keep"
 """Annotation ``true``: the object holds data, which stop and delete leave alone unless they are told otherwise."""
 FOR_JOBS: Final = "paictl.io/jobs"
@@ -51,6 +55,21 @@ def job_of(pod: Mapping[str, Any]) -> str:
 def user_of(pod: Mapping[str, Any]) -> str:
     """Whose a pod is: the user of a job of ours, else its namespace."""
     return job_of(pod).partition("~")[0] or str(pod["metadata"].get("namespace") or "default")
+
+
+def run_limit(pod: Mapping[str, Any]) -> Millis | None:
+    """How long a pod runs at most for sure; None: nobody ends it.
+
+    By the annotation for a pod of a job of ours, which the job controller ends; else by its own deadline, which its
+    kubelet enforces. An annotation that a user wrote says nothing: maintenance and promised starts would trust a pod
+    that runs on.
+    """
+    if job_of(pod):
+        said = str(pod["metadata"]["annotations"].get(MAX_RUN_TIME, ""))
+        if said.endswith("ms") and said[:-2].isdecimal():
+            return Millis(int(said[:-2]))
+    seconds = (pod.get("spec") or {}).get("activeDeadlineSeconds")
+    return Millis(1000 * seconds) if isinstance(seconds, int) and not isinstance(seconds, bool) else None
 
 
 def labels(name: str, version: str = "") -> dict[str, str]:

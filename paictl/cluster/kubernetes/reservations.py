@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from paictl.cluster.kubernetes.times import run_limit
+from paictl.cluster.kubernetes.names import run_limit
 from paictl.cluster.maintenance import UNIX
 from paictl.cluster.pods.lines import PodTimes, end_of
 from paictl.cluster.pods.times import began_at, reservation_of

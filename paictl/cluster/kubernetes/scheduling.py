@@ -12,11 +12,10 @@ from paictl.cluster.configured import ConfigSnapshot
 from paictl.cluster.jobwords import STATES, harm_of_running
 from paictl.cluster.kubernetes.held import obstacle
 from paictl.cluster.kubernetes.jobviews import has_ended, view_of
-from paictl.cluster.kubernetes.names import CONTROLLER, JOBS_NAMESPACE, user_of
+from paictl.cluster.kubernetes.names import CONTROLLER, JOBS_NAMESPACE, run_limit, user_of
 from paictl.cluster.kubernetes.nodes import views_of
 from paictl.cluster.kubernetes.paijob.names import KEY
 from paictl.cluster.kubernetes.reservations import ReservedScene
-from paictl.cluster.kubernetes.times import run_limit
 from paictl.cluster.maintenance import UNIX
 from paictl.cluster.picture import Picture, chain_pictures, vc_pictures
 from paictl.cluster.pods import feasibility
