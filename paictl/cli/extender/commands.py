@@ -11,7 +11,7 @@ import time
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -314,7 +314,8 @@ def explain_pod(
         from paictl.doors.configuration import read
 
         skus = dict(read(config).spec.sku_types)
-    rules, rows, good = Rules(tuple(device) if device else DEVICES, skus), [], True
+    rules, good = Rules(tuple(device) if device else DEVICES, skus), True
+    rows: list[dict[str, Any]] = []
     pods, owners = pods_of(file)
     for pod in pods:
         about = pod["metadata"]
