@@ -21,7 +21,6 @@ from paictl.sim.view import JobView, view_for
 from paictl.units import Millis
 from tests.unit.sim.policies.test_run_limits import CASES
 from tests.unit.sim.policies.test_run_limits import starts as seconds
-from tools.sim_week import lost, week
 
 CELLS = """
 physicalCluster:
@@ -243,9 +242,3 @@ def test_a_job_runs_for_its_minimum_run_time_before_stronger_ones_of_its_tenant(
     result = simulate([*low, *high], spec, "hived:min-run-time=30")
     assert starts(result) == {"a0": 0, "a1": 30_000}
     assert result.outcomes[0].end == 110_000
-
-
-def test_on_a_busy_cluster_less_work_is_lost() -> None:
-    given = week(1, 800, 1.0)
-    (today, _), (spared, _) = (lost(given, 14, f"hived:victims={order}") for order in ("fewest-devices", "least-loss"))
-    assert 0 < spared < today
