@@ -5,7 +5,15 @@ from __future__ import annotations
 import sys
 
 from paictl.cli import console, jobstreams
-from paictl.cluster.interface import Cluster, ClusterError, HandClock, JobRequest, NotStartedError, UnsupportedError
+from paictl.cluster.interface import (
+    FOREVER,
+    Cluster,
+    ClusterError,
+    HandClock,
+    JobRequest,
+    NotStartedError,
+    UnsupportedError,
+)
 from paictl.errors import PaictlError
 from paictl.i18n import text
 from paictl.operate.cloning import free_name
@@ -44,7 +52,7 @@ def run(
             hint=text("run a session on a Kubernetes cluster: --cluster NAME"),
         )
     chosen = name or free_name(cluster, user, NOTEBOOK if notebook else ROLE)
-    (job,) = cluster.submit([JobRequest(user, session_data(chosen, spec, notebook=notebook), vc, priority)])
+    (job,) = cluster.submit([JobRequest(user, session_data(chosen, spec, notebook=notebook), vc, priority, FOREVER)])
     values = {"job": job.key, "gpu": spec.gpu, "cpu": spec.cpu, "memory": spec.memory, "vc": job.vc,
               "idle": span_text(spec.idle * 1000)}  # fmt: skip
     console.info(

@@ -12,6 +12,7 @@ from paictl.cluster.picture import AttemptOutcome
 from paictl.cluster.timeline import ENDS
 from paictl.cluster.values import Event, EventKind, JobState, JobView
 from paictl.frozen import frozen
+from paictl.i18n import text
 
 WAITING: Final = "waiting"
 """The outcome of an attempt that has not begun."""
@@ -93,7 +94,9 @@ def _tell(attempt: _Attempt, event: Event) -> None:
         attempt.nodes[str(event.data.get("node", ""))] = None
     elif ENDS.get(event.kind) in _FALLS and attempt.fall is None:
         task = f"{event.data['role']}[{event.data['index']}]"
-        attempt.fall = (ENDS[event.kind], str(event.data.get("reason", "")), task)
+        by = event.data.get("by")
+        reason = str(event.data.get("reason", "")) if by is None else text("preempted by {job}", job=by)
+        attempt.fall = (ENDS[event.kind], reason, task)
 
 
 def _exit_code(reason: str) -> int | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -348,28 +347,6 @@ def test_a_program_in_a_jobs_pod_cannot_speak_for_kube_scheduler(talk: Book) -> 
     assert ports == dict.fromkeys(ports, "ConnectionRefusedError"), "SSH, etcd and kubelets are closed to pods"
     assert len(ports) == len(machines) * len(intruder.PRIVATE)
     assert lives(talk.pods("talk")) == lives(before)
-
-
-def test_a_port_of_a_task_is_open_to_the_dev_box(talk: Book) -> None:
-    """Through the API server, the kubelet and containerd, as what a notebook or TensorBoard serves."""
-    words = ("job", "open", "talk", "--task", "server:0", "--port", "http", "--listen", "0")
-    with subprocess.Popen(
-        talk.box.inside(*words), env=talk.box.environment, cwd=talk.box.home, stdout=subprocess.PIPE, text=True
-    ) as opened:
-        try:
-            assert opened.stdout is not None
-            address = opened.stdout.readline().strip()
-            assert talk.box.lab.run(["curl", "-s", "-m", "30", f"{address}page"]).stdout == "served\n"
-        finally:
-            opened.send_signal(signal.SIGINT)
-    assert opened.returncode == 130
-
-
-def test_a_session_has_a_shell_and_ends_with_it(united: Book) -> None:
-    asked = ("--gpu", "1", "--cpu", "1", "--memory", "64", "--vc", "default", "--name", "desk", "--idle-timeout", "30m")
-    words = ("job", "run", "--interactive", BUSYBOX, *asked, "--", "sh", "-c", "ls /tmp/.pai-shells/$$; exit 5")
-    assert united.run(*words, text="", codes=(5,)).startswith("/tmp/.pai-shells/")  # noqa: S108 - of the container
-    assert json.loads(united.run("job", "show", "desk", "-o", "json"))["state"] == "Stopped"
 
 
 def test_what_is_handed_to_a_command_in_a_container_ends(talk: Book) -> None:
