@@ -137,8 +137,13 @@ def _write(
         name = f"{answer.offer.type}={answer.offer.devices}"
         failing = any(one.interruptions is not None for one in answer.trials)
         write_table(
-            (said("NODES OF {name}").format(name=name), "DEVICES", *(one.text.upper() for one in goals), "MET",
-             *(("INTERRUPTIONS", "UNDONE") if failing else ())),
+            (
+                said("NODES OF {name}").format(name=name),
+                "DEVICES",
+                *(one.text.upper() for one in goals),
+                "MET",
+                *(("INTERRUPTIONS", "UNDONE") if failing else ()),
+            ),
             (
                 (
                     number(one.nodes),
