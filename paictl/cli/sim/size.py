@@ -104,7 +104,8 @@ def size(
     if output is Output.TABLE:
         _write(answers, best, goals, cluster)
     else:
-        write_data({"policy": policy, "cluster": cluster, "failures": None if model is None else model.text, "targets": [one.text for one in goals],
+        text_of = None if model is None else model.text
+        write_data({"policy": policy, "cluster": cluster, "failures": text_of, "targets": [one.text for one in goals],
                     "best": None if best is None else answers.index(best),
                     "answers": [_answer(one) for one in answers]}, output)  # fmt: skip
     if best is None:
