@@ -97,7 +97,7 @@ def requests(configurations: Sequence[ClusterShape], failures: str, seed: int) -
 def play_both(
     trace: Trace, runs: Sequence[RunRequest], part: Callable[[float], None], kept: KeptRuns | None = None
 ) -> WhatIf:
-    """Play a trace under the old and the new configuration, see `requests`, and compare; `part` and `kept` as for `play`.
+    """Play a trace under both configurations, see `requests`, and compare; `part` and `kept` as for `play`.
 
     Raises `TraceError` if no job of the trace fits.
     """

@@ -19,7 +19,7 @@ HOUR = 3_600_000
 
 
 def jobs() -> list[Job]:
-    """Gangs of two tenants on four nodes, more than fit: they queue, borrow, and are preempted by owners and priority."""
+    """Gangs of two tenants on four nodes, more than fit: they queue, borrow, and are preempted."""
     dice, found, now = Dice(SEED, "fidelity"), [], 0
     for number in range(JOBS):
         now += dice.exponential(HOUR // 8) + 1

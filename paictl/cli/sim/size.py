@@ -104,7 +104,8 @@ def size(
     if output is Output.TABLE:
         _write(answers, best, goals, cluster)
     else:
-        write_data({"policy": policy, "cluster": cluster, "failures": None if model is None else model.text, "targets": [one.text for one in goals],
+        text_of = None if model is None else model.text
+        write_data({"policy": policy, "cluster": cluster, "failures": text_of, "targets": [one.text for one in goals],
                     "best": None if best is None else answers.index(best),
                     "answers": [_answer(one) for one in answers]}, output)  # fmt: skip
     if best is None:
@@ -137,8 +138,13 @@ def _write(
         name = f"{answer.offer.type}={answer.offer.devices}"
         failing = any(one.interruptions is not None for one in answer.trials)
         write_table(
-            (said("NODES OF {name}").format(name=name), "DEVICES", *(one.text.upper() for one in goals), "MET",
-             *(("INTERRUPTIONS", "UNDONE") if failing else ())),
+            (
+                said("NODES OF {name}").format(name=name),
+                "DEVICES",
+                *(one.text.upper() for one in goals),
+                "MET",
+                *(("INTERRUPTIONS", "UNDONE") if failing else ()),
+            ),
             (
                 (
                     number(one.nodes),

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
-from collections.abc import Iterator, Mapping, Sequence
-from heapq import merge
-from itertools import groupby
+from collections.abc import Mapping, Sequence
 from math import fsum, inf
 from typing import Final, Literal
 
@@ -34,10 +31,6 @@ _BY_TIME: Final = frozenset({"makespan", "finish-time"})
 
 Slot = tuple[JobView, ...]
 """One job, or two that share devices."""
-Numbers = tuple[int, ...]
-"""A slot by the numbers of its jobs."""
-Alike = tuple[float, int, int]
-"""What slots have in common that are equally urgent on a type: (share, time received, devices)."""
 
 
 @frozen
@@ -95,14 +88,7 @@ class Gavel(Policy):
         self._dice = Dice(setup.seed)
         self._pools = TypedPools(self.cluster)
         self._jobs: dict[int, JobView] = {}
-        self._shares: dict[Numbers, list[float]] = {}
-        self._lines: list[dict[Alike, list[Numbers]]] = [{} for _ in self.kinds]
-        """By type: the slots that can run there, in lines of equal urgency, each by number."""
-        self._places: dict[Numbers, list[Alike | None]] = {}
-        """By slot: the line that it stands in, by type."""
-        self._slots_of: dict[int, list[Numbers]] = {}
-        self._apart: dict[Numbers, list[Alike | None]] = {}
-        """Slots with a job that ran in the last round: their urgency changes with each, so they stand in no line."""
+        self._shares: dict[tuple[int, ...], list[float]] = {}
         self._received: dict[int, list[int]] = {}
         self._given = [0] * len(self.kinds)
         self._isolated: dict[int, float] = {}
@@ -146,15 +132,8 @@ class Gavel(Policy):
         self._seen[job.number] = job.remaining(self.now)
         self._given = [given + half for given in self._given]
         self._changed = True
-        if self._queue is None:  # whoever has no shares yet fills gaps
-            self._stand((job.number,))
 
     def _leave(self, job: JobView) -> None:
-        for numbers in self._slots_of.pop(job.number, ()):
-            self._unstand(numbers)
-            for other in numbers:
-                if other in self._slots_of:
-                    self._slots_of[other].remove(numbers)
         self._jobs.pop(job.number)
         received = self._received.pop(job.number)
         self._given = [given - own for given, own in zip(self._given, received, strict=True)]
@@ -176,72 +155,16 @@ class Gavel(Policy):
     def _account(self) -> None:
         """What the round that ends gave to those who are still there; nobody else has come any further."""
         span = self.now - self._began
-        ran = {job.number for slot in self._round for job in slot if job.number in self._jobs}
         for slot, (kind, _) in self._round.items():
             for job in slot:
                 if job.number in self._jobs:
                     self._received[job.number][kind] += span
                     self._given[kind] += span
-        for number in ran:
-            job = self._jobs[number]
-            left = job.remaining(self.now)
-            if pace := self._pace.get(number, 0.0):
-                self._isolated[number] += (self._seen[number] - left) / ONE / 1000 * _steps(job) / pace
-            self._seen[number] = left
-        apart = {numbers for number in ran for numbers in self._slots_of.get(number, ())}
-        back = [numbers for numbers in self._apart if numbers not in apart]
-        for numbers in apart:
-            if numbers in self._places:
-                self._unstand(numbers)
-        self._apart = {numbers: self._alike(numbers) for numbers in sorted(apart)}
-        for numbers in back:
-            self._line_up(numbers)
-
-    # --- lines: slots that are equally urgent stand together, so that a round looks at lines and not at everybody
-
-    def _stand(self, numbers: Numbers) -> None:
-        """A slot is new."""
-        for number in numbers:
-            self._slots_of.setdefault(number, []).append(numbers)
-        self._line_up(numbers)
-
-    def _alike(self, numbers: Numbers) -> list[Alike | None]:
-        """By type: with what a slot is equally urgent there; None where it cannot run, or is not to."""
-        jobs = [self._jobs[number] for number in numbers]
-        shares = self._shares.get(numbers)
-        alone = len(numbers) == 1 and self._queue is None
-        places: list[Alike | None] = [None] * len(self.kinds)
-        for kind, name in enumerate(self.kinds):
-            share = shares[kind] if shares is not None else 0.0
-            if (share > 0 or alone) and all(self._rate(job, name) > 0 for job in jobs):
-                places[kind] = share, max(self._received[number][kind] for number in numbers), jobs[0].gpus
-        return places
-
-    def _line_up(self, numbers: Numbers) -> None:
-        """Put a slot into its line of each type that it can run on."""
-        places = self._places[numbers] = self._alike(numbers)
-        for lines, place in zip(self._lines, places, strict=True):
-            if place is not None:
-                insort(lines.setdefault(place, []), numbers)
-
-    def _unstand(self, numbers: Numbers) -> None:
-        if self._apart.pop(numbers, None) is not None:
-            return
-        for lines, place in zip(self._lines, self._places.pop(numbers), strict=True):
-            if place is not None:
-                line = lines[place]
-                del line[bisect_left(line, numbers)]
-                if not line:
-                    del lines[place]
-
-    def _stand_all(self) -> None:
-        """After shares were computed: all slots anew."""
-        self._lines = [{} for _ in self.kinds]
-        self._places.clear()
-        self._apart.clear()
-        self._slots_of.clear()
-        for numbers in sorted({*self._shares, *((number,) for number in self._jobs if self._queue is None)}):
-            self._stand(numbers)
+                    left = job.remaining(self.now)
+                    if pace := self._pace.get(job.number, 0.0):
+                        done = (self._seen[job.number] - left) / ONE / 1000
+                        self._isolated[job.number] += done * _steps(job) / pace
+                    self._seen[job.number] = left
 
     # --- shares
 
@@ -264,7 +187,6 @@ class Gavel(Policy):
         self._received = {job.number: [half] * len(self.kinds) for job in jobs}
         self._given = [half * len(jobs)] * len(self.kinds)
         self._settled, self._changed = self.now, False
-        self._stand_all()
 
     def _asked(self, jobs: Sequence[JobView]) -> tuple[Shares, list[Slot]]:
         """The program's input: steps a second where the trace tells steps, else a step is a second on the reference."""
@@ -329,29 +251,35 @@ class Gavel(Policy):
         chosen: dict[Slot, int] = {}
         taken: set[int] = set()
         for kind in order:
-            for numbers in self._ranked(kind, left):
-                if left[kind] == 0:
+            for slot in self._ranked(kind):
+                if not left[kind]:
                     break
-                devices = self._jobs[numbers[0]].gpus
-                if devices <= left[kind] and not any(number in taken for number in numbers):
+                devices = slot[0].gpus
+                if devices <= left[kind] and not any(job.number in taken for job in slot):
                     left[kind] -= devices
-                    chosen[tuple(self._jobs[number] for number in numbers)] = kind
-                    taken.update(numbers)
+                    chosen[slot] = kind
+                    taken.update(job.number for job in slot)
         return chosen
 
-    def _ranked(self, kind: int, left: Sequence[int]) -> Iterator[Numbers]:
-        """Slots that can run on a type, the one that is most behind its share first; without those too large for it."""
-        rows = list(self._lines[kind].items())
-        rows += [(place, [numbers]) for numbers, places in self._apart.items() if (place := places[kind]) is not None]
-        ranked = sorted(((-self._priority(kind, place), -place[0]), place[2], line) for place, line in rows)
-        for _, alike in groupby(ranked, key=lambda row: row[0]):
-            fitting = [line for _, devices, line in alike if devices <= left[kind]]
-            yield from fitting[0] if len(fitting) == 1 else merge(*fitting)
+    def _ranked(self, kind: int) -> list[Slot]:
+        """Slots that can run on a type, the one that is most behind its share first."""
+        entries = []
+        slots: list[tuple[int, ...]] = [numbers for numbers in self._shares if all(n in self._jobs for n in numbers)]
+        if self._queue is None:  # whoever has no shares yet fills gaps
+            slots += [(number,) for number in self._jobs if (number,) not in self._shares]
+        for numbers in slots:
+            slot = tuple(self._jobs[number] for number in numbers)
+            if all(self._rate(job, self.kinds[kind]) > 0 for job in slot):
+                share = self._shares.get(numbers, [0.0] * len(self.kinds))[kind]
+                if share > 0 or (len(numbers) == 1 and self._queue is None):
+                    entries.append((-self._priority(numbers, kind, share), -share, numbers, slot))
+        entries.sort(key=lambda entry: entry[:3])
+        return [entry[3] for entry in entries]
 
-    def _priority(self, kind: int, place: Alike) -> float:
-        share, received, _ = place
+    def _priority(self, numbers: tuple[int, ...], kind: int, share: float) -> float:
         if share <= 0:
             return 0.0
+        received = max(self._received[number][kind] for number in numbers)
         if received <= 0 or self._given[kind] <= 0:
             return share * _FIRST
         return share / (received / self._given[kind])

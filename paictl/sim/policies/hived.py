@@ -37,8 +37,8 @@ class HivedParameters(Parameters):
     )
     order: Literal["share", "created"] = parameter(
         "share",
-        "of one priority. share: the tenant that uses least outside its quota, a preempted job keeps its turn; created: "
-        "as the placer, whoever was created first, and a preempted job is created again",
+        "of one priority. share: the tenant that uses least outside its quota, a preempted job keeps its turn; "
+        "created: as the placer, whoever was created first, and a preempted job is created again",
     )
     backfill: Literal["none", "easy"] = parameter(
         "none", "easy: the first guaranteed job of each tenant has a promised start, and others may not delay it"

@@ -106,7 +106,7 @@ def test_a_job_of_one_type_gets_that_type() -> None:
 
 @pytest.mark.parametrize("strategy", ["latency", "quality", "adaptive", "statesync"])
 def test_decisions_do_not_grow_with_those_who_wait(strategy: str) -> None:
-    """A hundred jobs, one at a time: nothing is decided between an end and the refresh that shows it to eight schedulers."""
+    """A hundred jobs, one at a time: nothing is decided between an end and the refresh that shows it."""
     jobs = [Job(str(n), Millis(0), 8, Millis(3_600_000)) for n in range(100)]
     result = simulate(jobs, homogeneous(1, 8), f"parsync:strategy={strategy}")
     assert result.counters["decisions"] < 1_000

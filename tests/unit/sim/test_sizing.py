@@ -103,7 +103,10 @@ def test_the_cheapest_kind_of_node_wins_and_without_prices_the_fewest_devices() 
         (["--target", "mean jct <= 1h", "--node", "8", "--node", "8"], "the same node twice"),
         (["--target", "mean jct <= 1h", "--policy", "nope"], "no policy 'nope'"),
         (["--target", "mean jct <= 1h", "--failures", "nod=1d"], "'nod=1d' is not a known part"),
-        (["--target", "mean jct <= 1h", "--failures", "node=1d", "--policy", "gavel"], "cannot be played with failures"),
+        (
+            ["--target", "mean jct <= 1h", "--failures", "node=1d", "--policy", "gavel"],
+            "cannot be played with failures",
+        ),
         (["--target", "mean jct <= 1h", "--failures", "{log}"], "a log names nodes, and there are none before"),
         (["--target", "mean jct <= 1h", "--failures", "{log}", "--cluster", "2x8"], "line 2: no node 'n7'"),
     ],
