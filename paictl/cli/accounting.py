@@ -80,7 +80,7 @@ def report(
     month: Annotated[
         str | None, typer.Option("--month", metavar="YYYY-MM", help="Month in UTC; default: the current one.")
     ] = None,
-    by: Annotated[str, typer.Option("--by", metavar="WHAT,...", help="Add up by: vc, user, job, sku.")] = "vc",
+    by: Annotated[str, typer.Option("--by", metavar="WHAT,...", help="Group by: vc, user, job, sku.")] = "vc",
     sku: Annotated[bool, typer.Option("--sku", help="By SKU as well.")] = False,
     vc: Annotated[str | None, typer.Option("--vc", metavar="VC", help="This virtual cluster only.")] = None,
     form: Annotated[

@@ -33,7 +33,9 @@ for each command, as [job.submit]).
 
 GROUPS = {
     "config": Lazy("paictl.cli.config.commands", "Validate, generate and compare configuration files."),
-    "cluster": Lazy("paictl.cli.cluster.commands", "Choose a cluster, its status; on this machine: up, time, down."),
+    "cluster": Lazy(
+        "paictl.cli.cluster.commands", "Choose a cluster and show its status; start and stop the local one."
+    ),
     "node": Lazy("paictl.cli.node", "List and change the nodes of a cluster."),
     "job": Lazy("paictl.cli.job", "Submit jobs, follow them, understand why they wait."),
     "deploy": Lazy("paictl.cli.deploy.commands", "Deploy Kubernetes and all services on real machines."),
@@ -45,7 +47,7 @@ GROUPS = {
     ),
     "storage": Lazy("paictl.cli.storage", "Named storages that jobs mount, and who may use them."),
     "usage": Lazy("paictl.cli.accounting", "Device hours by tenant, user, job and SKU."),
-    "user": Lazy("paictl.cli.user", "Users of the REST server and the portal, and what they may do."),
+    "user": Lazy("paictl.cli.user", "Manage users of the REST server and the portal, and their rights."),
     "serve": Lazy("paictl.cli.serve", "Serve the REST API and the portal of a cluster.", within=True),
     "placer": Lazy("paictl.cli.placer.commands", "Place gated pods for any kube-scheduler, managed ones too."),
     "extender": Lazy("paictl.cli.extender.commands", "Serve a kube-scheduler: HiveD's guarantees on Kubernetes."),
@@ -53,7 +55,7 @@ GROUPS = {
     "sim": Lazy("paictl.cli.sim.commands", "Simulate scheduling policies on traces of jobs."),
     "lab": Lazy("paictl.cli.lab.commands", "Guided labs: learn cluster scheduling by doing."),
     "support": Lazy("paictl.cli.support", "Collect information for a problem report."),
-    "completion": Lazy("paictl.cli.completion", "Print or install the completion of a shell: bash, zsh, fish."),
+    "completion": Lazy("paictl.cli.completion", "Print or install shell completion: bash, zsh, fish."),
 }
 """The command groups: a name, the module whose `app` it is, and what help says of it."""
 
@@ -100,7 +102,7 @@ def version(
     ] = 10.0,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Show the version of paictl and of what it runs on.
+    """Show the versions of paictl and of what it runs on.
 
     Without --check, nothing is sent over the network.
     """

@@ -71,13 +71,13 @@ def _globals(
         int,
         typer.Option(
             "--verbose", "-v", count=True, expose_value=False, callback=_verbose, show_default=False,
-            help="Say on stderr what is being done, and how long it took.",
+            help="Report on stderr each step and how long it took.",
         ),
     ] = 0,
     quiet: Annotated[
         bool,
         typer.Option(
-            "--quiet", "-q", expose_value=False, callback=_quiet, help="Say nothing on stderr but errors.",
+            "--quiet", "-q", expose_value=False, callback=_quiet, help="Write only errors to stderr.",
         ),
     ] = False,
     debug: Annotated[
@@ -92,7 +92,7 @@ def _globals(
     no_input: Annotated[
         bool,
         typer.Option(
-            "--no-input", expose_value=False, callback=_no_input, help="Never ask; fail where an answer is needed.",
+            "--no-input", expose_value=False, callback=_no_input, help="Never prompt; fail if an answer is needed.",
         ),
     ] = False,
 ) -> None:  # fmt: skip

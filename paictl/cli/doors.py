@@ -60,7 +60,7 @@ class ServeOptions:
     heal_after: Annotated[
         float,
         typer.Option(
-            metavar="SECONDS", min=0, help="Use a bad node or device again after it has been healthy for this long."
+            metavar="SECONDS", min=0, help="Use a bad node or device again once it has been healthy for this long."
         ),
     ] = 0.0
     bad_device_deadline: Annotated[
@@ -89,7 +89,8 @@ class ServeOptions:
     accounts: Annotated[
         str,
         typer.Option(
-            metavar="NAMESPACE", help="Keep accounts of device time there; without this option, none are kept."
+            metavar="NAMESPACE",
+            help="Keep accounts of device time in this namespace; without this option, none are kept.",
         ),
     ] = ""
     sharing: Annotated[

@@ -44,7 +44,7 @@ EXAMPLES = """
 
 app = App(help="Submit jobs, follow them, understand why they wait.", epilog=EXAMPLES)
 
-UserOption = Annotated[str | None, typer.Option("--user", help="Whose job it is (default: you).")]
+UserOption = Annotated[str | None, typer.Option("--user", help="Owner of the job (default: you).")]
 JobName = Annotated[
     str, typer.Argument(metavar="JOB", autocompletion=names.jobs, help="USER~NAME, or NAME alone for your own.")
 ]
@@ -61,14 +61,14 @@ def submit(
     files: Annotated[list[str] | None, typer.Argument(help="Job files (OpenPAI protocol v2), or - for stdin.")] = None,
     listed: Annotated[Path | None, typer.Option("--file", help="A file that lists job files, one per line.")] = None,
     vc: Annotated[
-        str | None, typer.Option("--vc", autocompletion=names.vcs, help="Virtual cluster, instead of the file's.")
+        str | None, typer.Option("--vc", autocompletion=names.vcs, help="Virtual cluster (overrides the file's).")
     ] = None,
     priority: Annotated[
         str | None, typer.Option("--priority", autocompletion=names.priorities, help="oppo, test, prod or crit.")
     ] = None,
     duration: Annotated[str | None, typer.Option("--duration", help="How long each task runs, e.g. 5m.")] = None,
     repeat: Annotated[int, typer.Option("--repeat", min=1, help="Submit each file N times, as NAME-1, NAME-2, …")] = 1,
-    name: Annotated[str | None, typer.Option("--name", help="Name of the job, instead of the file's.")] = None,
+    name: Annotated[str | None, typer.Option("--name", help="Name of the job (overrides the file's).")] = None,
     user: UserOption = None,
     output: OutputOption = Output.TABLE,
     state: StateOption = None,
@@ -144,7 +144,7 @@ def _state(word: str) -> JobState:
 """,
 )
 def list_jobs(
-    unfinished: Annotated[bool, typer.Option("--unfinished", help="Only jobs that wait or run.")] = False,
+    unfinished: Annotated[bool, typer.Option("--unfinished", help="Only waiting and running jobs.")] = False,
     vc: Annotated[
         str | None, typer.Option("--vc", autocompletion=names.vcs, help="Only jobs of a virtual cluster.")
     ] = None,
@@ -157,7 +157,7 @@ def list_jobs(
     output: OutputOption = Output.TABLE,
     state: StateOption = None,
 ) -> None:
-    """List jobs: state, VC, priority, devices, times. The tasks of one: paictl job show JOB."""
+    """List jobs: state, VC, priority, devices, times. For a job's tasks: paictl job show JOB."""
     wanted = Filter(vc, frozenset(map(_state, states or ())), user, unfinished)
     cluster = open_cluster(state)
     end = time.monotonic() + (math.inf if timeout is None else timeout)
@@ -380,7 +380,7 @@ def logs(
     output: OutputOption = Output.TABLE,
     state: StateOption = None,
 ) -> None:
-    """Show the output of a task; where pods are simulated, the events of the job."""
+    """Show the output of a task; if pods are simulated, the events of the job."""
     jobstreams, cluster, found = _streams(state, job)
     imagined = isinstance(cluster, HandClock)  # nothing happens there by waiting
     if task is None and imagined and not follow:
@@ -549,7 +549,8 @@ def open_(
 def explain(job: JobName, output: OutputOption = Output.TABLE, state: StateOption = None) -> None:
     """Explain why a job is waiting, and the smallest change that would let it run.
 
-    With -o wide also what was found in each place that was tried, and the largest smaller job that would not wait.
+    With -o wide, also shows what was found in each place that was tried, and the largest smaller job that would not
+    wait.
     """
     from paictl.operate import explaining  # late: only this command needs the scheduler's explanations
 

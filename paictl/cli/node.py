@@ -214,9 +214,11 @@ _DEVICES: Final = {
 )
 def add(
     name: Name,
-    address: Annotated[str | None, typer.Option("--address", help="IP address (default: of worker.csv).")] = None,
-    like: Annotated[str | None, typer.Option("--like", metavar="NODE", help="It has what this node has.")] = None,
-    sku: Annotated[str | None, typer.Option("--sku", help="What it has (see config generate).")] = None,
+    address: Annotated[str | None, typer.Option("--address", help="IP address (default: worker.csv's).")] = None,
+    like: Annotated[
+        str | None, typer.Option("--like", metavar="NODE", help="An existing node with the same hardware.")
+    ] = None,
+    sku: Annotated[str | None, typer.Option("--sku", help="Its hardware (see config generate).")] = None,
     masters: nodemembers.Masters = None,
     workers: nodemembers.Workers = None,
     config: nodemembers.Config = None,

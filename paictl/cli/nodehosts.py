@@ -30,7 +30,7 @@ RUN_EPILOG = """
     paictl node run -m master.csv -w worker.csv -c config.yaml uptime
     paictl node run --sudo -n 'gpu-*' 'systemctl restart kubelet'
 
-Exit code 1: it failed on a host; 3: a host did not answer; 4: none did.
+Exit code 1: the command failed on a host; 3: a host did not answer; 4: no host answered.
 """
 COPY_EPILOG = """
     paictl node copy --sudo chrony.conf /etc/chrony/chrony.conf
@@ -38,7 +38,8 @@ COPY_EPILOG = """
 """
 
 Only = Annotated[
-    list[str] | None, typer.Option("--node", "-n", metavar="NAME", help="Only these, also 'gpu-*' (default: all).")
+    list[str] | None,
+    typer.Option("--node", "-n", metavar="NAME", help="Names or patterns such as 'gpu-*' (default: all)."),
 ]
 Masters = Annotated[str | None, typer.Option("--masters", "-m", metavar="FILE", help="List of masters.")]
 Workers = Annotated[str | None, typer.Option("--workers", "-w", metavar="FILE", help="List of workers.")]
@@ -46,11 +47,11 @@ Config = Annotated[str | None, typer.Option("--config", "-c", metavar="FILE", he
 User = Annotated[str | None, typer.Option("--user", "-u", help="Sign in as (default: config.yaml's, else yours).")]
 Key = Annotated[Path | None, typer.Option("--key", metavar="FILE", help="Private key (default: config.yaml's, agent).")]
 AskPassword = Annotated[bool, typer.Option("--ask-password", help="Ask for the password of the user.")]
-AskSudo = Annotated[bool, typer.Option("--ask-sudo-password", help="Ask for the password that sudo wants.")]
+AskSudo = Annotated[bool, typer.Option("--ask-sudo-password", help="Ask for the sudo password.")]
 Sudo = Annotated[bool, typer.Option("--sudo", help="As root.")]
 Timeout = Annotated[float | None, typer.Option("--timeout", metavar="SECONDS", help="Stop after this time.")]
 AcceptNew = Annotated[
-    bool, typer.Option("--accept-new-host-keys", help="Trust the keys of hosts that have none yet, and show them.")
+    bool, typer.Option("--accept-new-host-keys", help="Trust and show the keys of hosts without a known key.")
 ]
 StateOption = Annotated[Path | None, typer.Option("--state", metavar="DIR", help="Folder of the embedded cluster.")]
 
@@ -70,7 +71,7 @@ def run(
     accept_new: AcceptNew = False,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Run a command on many hosts at once; their output comes as it is written."""
+    """Run a command on many hosts at once; output appears as it is written."""
     inventory = _inventory((masters, workers, config), (user, key, ask_password, ask_sudo_password), node or [])
     with _fleet(inventory, accept_new, output) as fleet:
         results = fleet.run(command, manner=_manner(sudo, timeout))
@@ -78,8 +79,8 @@ def run(
 
 
 def copy(
-    source: Annotated[str, typer.Argument(help="File here; there with --from-nodes.")],
-    target: Annotated[str, typer.Argument(help="File or folder there; folder here with --from-nodes.")],
+    source: Annotated[str, typer.Argument(help="Local file; with --from-nodes, the file on the hosts.")],
+    target: Annotated[str, typer.Argument(help="File or folder on the hosts; with --from-nodes, the local folder.")],
     node: Only = None,
     masters: Masters = None,
     workers: Workers = None,
@@ -94,7 +95,7 @@ def copy(
     accept_new: AcceptNew = False,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Copy a file to many hosts (or from them): checked, and put in place in one step."""
+    """Copy a file to many hosts (or from them), verified and renamed into place."""
     inventory = _inventory((masters, workers, config), (user, key, ask_password, ask_sudo_password), node or [])
     manner = _manner(sudo, timeout)
     with _fleet(inventory, accept_new, output) as fleet:
@@ -118,7 +119,7 @@ def ssh(
     key: Key = None,
     accept_new: AcceptNew = False,
 ) -> None:
-    """Open a shell on a host; its key is verified as for all other commands."""
+    """Open a shell on a host; its host key is verified as always."""
     from paictl.remote.ssh.link import shell_command
 
     inventory = _inventory((masters, workers, config), (user, key, False, False), [name])

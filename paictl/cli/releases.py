@@ -97,7 +97,7 @@ def _asked(index: str, seconds: float) -> dict[str, Any] | None:
         with error:
             if error.code == 404:
                 return None
-            said = text("the package index says {code} {reason}", code=error.code, reason=error.reason)
+            said = text("the package index answered {code} {reason}", code=error.code, reason=error.reason)
             raise IndexUnreachableError(said, where=_shown(index)) from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", None) or error

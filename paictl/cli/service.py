@@ -55,7 +55,7 @@ Names = Annotated[
         "--service-name",
         metavar="NAME",
         autocompletion=names_of.services,
-        help="Only this service; may be repeated.",
+        help="Only this service; repeatable.",
     ),
 ]
 Skipped = Annotated[
@@ -65,7 +65,7 @@ Skipped = Annotated[
         "--skip-service-name",
         metavar="NAME",
         autocompletion=names_of.services,
-        help="All but this one; may be repeated.",
+        help="All services except this one; repeatable.",
     ),
 ]
 More = Annotated[
@@ -76,11 +76,11 @@ Timeout = Annotated[
     float, typer.Option("--timeout", min=0, metavar="SECONDS", help="How long to wait for each to be ready.")
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the steps and do nothing.")]
-With = Annotated[bool, typer.Option("--with-prerequisites", help="Start what the services need, too.")]
+With = Annotated[bool, typer.Option("--with-prerequisites", help="Start prerequisites, too.")]
 
 TakeOver = Annotated[
     bool,
-    typer.Option("--take-over", help="On Kubernetes: overwrite fields that others have changed, instead of refusing."),
+    typer.Option("--take-over", help="On Kubernetes: overwrite fields that others have changed."),
 ]
 WithData = Annotated[
     bool, typer.Option("--with-data", help="On Kubernetes: delete data as well; on this machine it is always deleted.")
@@ -89,7 +89,7 @@ WithData = Annotated[
 
 @app.command("list", epilog="paictl service list -o json")
 def list_services(output: OutputOption = Output.TABLE, state: StateOption = None) -> None:
-    """List the services in the order in which they start, and what each means there."""
+    """List the services in start order, and what each does."""
     cluster = open_cluster(state)
     imagined = isinstance(cluster, HandClock)
     found = operate.list_services(cluster)
@@ -263,7 +263,7 @@ def refresh(
     dry_run: DryRun = False,
     state: StateOption = None,
 ) -> None:
-    """Make running services load the newest configuration, if it changes anything for them."""
+    """Make running services load the newest configuration if it affects them."""
     request = _request("refresh", names, skipped, more, take_over=take_over)
     _run(request, state, cluster_id, dry_run=dry_run, yes=yes, timeout=timeout)
 
@@ -335,7 +335,7 @@ def _run(
             console.info(text("not started because of {name}: {names}", name=outcome.step.service, names=names))
     if kept is not None:
         tell = console.info if any(outcome.error for outcome in outcomes) else console.detail
-        tell(text("the run is kept in {path}", path=kept.path))
+        tell(text("the record of this run is in {path}", path=kept.path))
     raise typer.Exit(_exit_code(outcomes))
 
 

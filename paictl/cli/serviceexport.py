@@ -26,7 +26,7 @@ EXPORT_EXAMPLES: Final = """
 SECRETS_EXAMPLE: Final = "paictl service secrets -p cluster/ | kubectl apply --server-side -f -"
 
 Config = Annotated[str, typer.Option("-p", "--path", metavar="DIR", help="Folder of the configuration files.")]
-Kind = Annotated[ExportFormat, typer.Option("--format", help="A Helm chart, or a base of kustomize.")]
+Kind = Annotated[ExportFormat, typer.Option("--format", help="A Helm chart, or a kustomize base.")]
 Id = Annotated[str, typer.Option("--cluster-id", metavar="ID", help="The cluster's id.")]
 Names = Annotated[
     list[str] | None,
@@ -42,7 +42,7 @@ Skipped = Annotated[
         "--skip-service-name",
         metavar="NAME",
         autocompletion=names.services,
-        help="All but this one; may be repeated.",
+        help="All services except this one; repeatable.",
     ),
 ]
 
@@ -51,7 +51,7 @@ def export(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder for the files; a previous export is replaced.")],
     path: Config,
     kind: Annotated[
-        ExportFormat, typer.Option("--format", help="A Helm chart, or a base of kustomize.")
+        ExportFormat, typer.Option("--format", help="A Helm chart, or a kustomize base.")
     ] = ExportFormat.HELM,
     named: Names = None,
     skipped: Skipped = None,
@@ -81,14 +81,14 @@ def export(
 def secrets(path: Config, named: Names = None, skipped: Skipped = None, cluster_id: Id = "pai") -> None:
     """Print the Secrets that exported services need, for kubectl apply.
 
-    Certificates of the scheduler are among them; they are kept in the state folder, and renewed if they end soon.
+    This includes the scheduler's certificates, which are kept in the state folder and renewed before they expire.
     """
     if sys.stdout.isatty():
         raise PaictlError(
-            "the output holds passwords and private keys, which are not shown on a terminal",
+            "the output contains passwords and private keys, which are not shown on a terminal",
             hint=text("pipe the output: {command}", command=SECRETS_EXAMPLE),
         )
     request = ExportRequest(path, cluster_id, tuple(named or ()), tuple(skipped or ()))
     with showing_reports():
         write(exporting.export_secrets(request, state_folder(), time.time()).rstrip())
-    console.info(text("the output holds passwords and private keys: keep it out of version control"))
+    console.info(text("the output contains passwords and private keys: keep it out of version control"))

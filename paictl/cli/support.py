@@ -106,7 +106,7 @@ def replay(
             ]
             write_table(("TIME", "EVENT", "JOB", "MESSAGE"), rows_of_table)
         if not done.difference:
-            console.write(spoken("{count} events replayed: all as recorded", count=done.compared))
+            console.write(spoken("{count} events replayed, all as recorded", count=done.compared))
     if done.difference:
         console.error(PaictlError(said(done.difference), where=str(file), hint=text("report it, with the bundle")))
         raise typer.Exit(ExitCode.NEGATIVE)

@@ -35,12 +35,14 @@ def sign_in(
     ] = None,
     timeout: Annotated[
         float | None,
-        typer.Option("--timeout", min=1, metavar="SECONDS", help="How long to wait; default: while the code is valid."),
+        typer.Option(
+            "--timeout", min=1, metavar="SECONDS", help="How long to wait; default: as long as the code is valid."
+        ),
     ] = None,
 ) -> None:
     """Sign in through the OpenID provider of a REST server, and print a token for its API.
 
-    Type the code that is shown into a browser, on this machine or any other. The token is valid for a week.
+    Enter the displayed code in a browser, on this machine or any other. The token is valid for a week.
     """
     found = devicecode.sign_in(server, _show, authority, math.inf if timeout is None else timeout)
     console.info(text("signed in as {user}", user=found.user))
@@ -62,7 +64,7 @@ EXAMPLES = """
 """
 
 app = App(
-    help="Users of the REST server and the portal, and what they may do.",
+    help="Manage users of the REST server and the portal, and their rights.",
     epilog=EXAMPLES,
     lazy={"key": Lazy("paictl.cli.userkeys", "SSH keys of users.")},
 )

@@ -94,7 +94,7 @@ def refuse_held(rules: Sharing, plan: JobPlan, user: str, used: Used, now: datet
         if state.budget.over is OverBudget.REFUSE:
             raise ClusterError(
                 text("job {job} is refused: {reason}", job=f"{user}~{plan.job}", reason=state.reason(now)),
-                hint=text("ask an administrator for a larger budget; what is used: paictl usage budget list"),
+                hint=text("ask an administrator for a larger budget; to see what is used: paictl usage budget list"),
             )
     most = rules.limits.of(plan.vc, user) if plan.priority >= 0 else None
     largest = max((group.leaves for group in plan.groups.values()), default=0)

@@ -107,7 +107,7 @@ class UsageStore:
 def _without_books() -> UnsupportedError:
     return UnsupportedError(
         "this cluster keeps no accounts",
-        hint="the service hivedscheduler does, unless it says `accounts: false` (docs/usage.md)",
+        hint="the service hivedscheduler keeps them, unless it has `accounts: false` (docs/usage.md)",
     )
 
 

@@ -67,7 +67,7 @@ def prepare(deployment: Deployment, artifacts: str = "") -> Desired:
     if source.startswith(("http://", "https://")):
         key = "gather it once: paictl deploy bundle create --source {source} -o DIR, then deploy: {{artifacts: DIR}}"
         hint = text(key, source=source)
-        raise PaictlError("artifacts come from a folder", where=source, hint=hint)
+        raise PaictlError("artifacts must come from a folder", where=source, hint=hint)
     return desired_of(deployment, read_lock(folder))
 
 

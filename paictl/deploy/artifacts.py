@@ -116,7 +116,7 @@ class Artifacts:
         """The same; raises `PaictlError` where there is none."""
         found = self.find(name, arch)
         if found is None:
-            hint = "paictl deploy bundle list shows what is there"
+            hint = "to see what is available: paictl deploy bundle list"
             raise PaictlError(
                 text("{name} for {arch} is not among the artifacts", name=name, arch=arch),
                 where=str(self.folder),

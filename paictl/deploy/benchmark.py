@@ -151,7 +151,7 @@ def _verdict(item: BenchmarkItem, evidence: HostEvidence) -> Verdict:
         words = evidence.programs.get(rule["program"])
         looked_at = f"{rule['program']} --{rule['argument']}"
         if words is None:
-            return AuditState.FAIL, looked_at, text("{program} does not run here", program=rule["program"])
+            return AuditState.FAIL, looked_at, text("{program} is not running on this machine", program=rule["program"])
         return _judge_value(rule, looked_at, argument(words, rule["argument"]))
     if "kubelet" in rule:
         looked_at = f"kubelet configz {rule['kubelet']}"
@@ -228,7 +228,7 @@ def _judge_files(rule: Mapping[str, Any], evidence: HostEvidence) -> Verdict:
     if "mode" in rule:
         most = int(rule["mode"], 8)
         bad = [f"{path} {mode}" for path, mode, _ in rows if int(mode, 8) & ~most]
-        good = text("{count} files, {mode} at most", count=len(rows), mode=rule["mode"])
+        good = text("{count} files, mode {mode} at most", count=len(rows), mode=rule["mode"])
     else:
         bad = [f"{path} {owner}" for path, _, owner in rows if owner != rule["owner"]]
         good = text("{count} files, {owner}", count=len(rows), owner=rule["owner"])
@@ -263,7 +263,7 @@ def _judge_serving(evidence: HostEvidence) -> Verdict:
     state = AuditState.PASS if evidence.serving == "kubernetes" else AuditState.FAIL
     return (
         state,
-        text("who signed the server certificate of kubelet"),
+        text("issuer of kubelet's serving certificate"),
         evidence.serving or text("kubelet does not answer"),
     )
 

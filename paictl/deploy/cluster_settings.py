@@ -125,7 +125,9 @@ def changed_sections(deployment: Deployment, facts: HostFacts) -> dict[str, list
     except ValueError:
         noted = {}
     return {
-        name: list(_differences(noted[name], value)) if name in noted else [text("not known what was applied before")]
+        name: list(_differences(noted[name], value))
+        if name in noted
+        else [text("the previously applied value is unknown")]
         for name, value in wanted.items()
         if name not in noted or noted[name] != value
     }

@@ -161,7 +161,7 @@ def _published(url: str, file: str, *, required: bool) -> str:
         sum_ for sum_, name in rows if not name
     ]
     if not match:
-        raise PaictlError(text("holds no SHA-256 of {file}", file=file), where=url)
+        raise PaictlError(text("has no SHA-256 for {file}", file=file), where=url)
     return match[0]
 
 
@@ -171,7 +171,7 @@ def _open(url: str) -> Any:
     except urllib.error.HTTPError as error:
         with error:
             raise DownloadError(
-                text("the server says {code} {reason}", code=error.code, reason=error.reason), where=url
+                text("the server answered {code} {reason}", code=error.code, reason=error.reason), where=url
             ) from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", None) or error
@@ -193,7 +193,7 @@ def _fetch(url: str, target: Path, expected: str) -> str:
         found = sum_.hexdigest()
         if expected and found != expected:
             said = text("is another file: SHA-256 {found}…, expected {wanted}…", found=found[:12], wanted=expected[:12])
-            raise PaictlError(said, where=url, hint="the mirror is wrong, or the lock is old")
+            raise PaictlError(said, where=url, hint="the mirror has the wrong file, or the lock is out of date")
         part.replace(target)
     except OSError as error:
         raise DownloadError(text("cannot be loaded: {error}", error=error), where=url) from None

@@ -109,7 +109,7 @@ def _refuse(holders: Mapping[str, LockHolder], *, break_lock: bool) -> None:
         if not (break_lock or one.left_over):
             said = text("{who} has been running {command} on this cluster since {since}", who=one.who,
                         command=one.command, since=one.since)  # fmt: skip
-            hint = text("wait until it ends; if it was given up: the same command with --break-lock")
+            hint = text("wait until it ends; if it was abandoned, repeat the command with --break-lock")
             raise DeployError(said, exit_code=ExitCode.NEGATIVE, hint=hint, where=host)
 
 

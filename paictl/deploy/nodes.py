@@ -124,7 +124,7 @@ class AllReady(Connect):
             if time.monotonic() > end:
                 said = "; ".join(f"{name}: {why}" for name, why in sorted(waiting.items())[:4])
                 code = ExitCode.PARTIAL if len(waiting) < len(wanted) else ExitCode.NEGATIVE
-                hint = text("paictl deploy verify says more; to wait longer: paictl deploy apply --timeout SECONDS")
+                hint = text("for details: paictl deploy verify; to wait longer: paictl deploy apply --timeout SECONDS")
                 raise DeployError(text("not Ready: {said}", said=said), exit_code=code, hint=hint)
             if waiting.keys() != said_of:
                 said_of = waiting.keys()

@@ -104,7 +104,7 @@ def certificate_findings(found: Certificates, now: datetime) -> tuple[NodeCheck,
     for host in dict.fromkeys(one.host for one in found.found):
         first = min((one for one in found.found if one.host == host), key=lambda one: one.ends)
         left = first.left(now)
-        said = text("{name} ends {day} (in {days} days)", name=first.name, day=first.ends.date().isoformat(),
+        said = text("{name} expires on {day} (in {days} days)", name=first.name, day=first.ends.date().isoformat(),
                     days=left.days)  # fmt: skip
         state = CheckState.OK if left >= SOON else CheckState.WARNING if left.days >= 0 else CheckState.FAILED
         checks.append(NodeCheck(_CERTIFICATES, host, state, said))

@@ -132,7 +132,7 @@ def refuse_skipped(target: Version, cluster: ClusterVersions) -> None:
     hosts = [one.host for one in cluster.machines if min((one.kubelet, *one.programs)).minor == oldest.minor]
     between = f"v{oldest.major}.{oldest.minor + 1}.x"
     message = text("from {oldest} to {target} skips {between}", oldest=oldest, target=target, between=between)
-    hint = text("minor versions go one by one: upgrade to {between} first; nothing was changed", between=between)
+    hint = text("minor versions cannot be skipped: upgrade to {between} first; nothing was changed", between=between)
     raise UpgradeRefusedError(message, where=", ".join(hosts[:_SHOWN]) or None, hint=hint)
 
 

@@ -44,7 +44,7 @@ def door_of(pod: Mapping[str, Any]) -> str:
         )
     if pod_limit(pod, ENABLE) > 0:
         raise PaictlError(
-            text("it has the gate {gate} and the limit {limit}, which no node offers: remove the limit",
+            text("it has the gate {gate} and the limit {limit}, which no node provides: remove the limit",
                  gate=GATE, limit=ENABLE)
         )  # fmt: skip
     return text("gates ({gate}), then {scheduler}", gate=GATE, scheduler=scheduler)

@@ -105,8 +105,10 @@ def judge_room(files: Sequence[str], facts: Iterable[HostFacts], folder: Path) -
         try:
             plan(inventory_of(read_inputs(*files)), skus_of(seen))
         except PaictlError as error:
-            hint = text("give a configuration of your own: -p DIR, or end before the services: --kubernetes-only; "
-                        "nothing was changed")  # fmt: skip
+            hint = text(
+                "pass your own configuration (-p DIR), or stop before the services (--kubernetes-only); "
+                "nothing was changed"
+            )
             raise PaictlError(str(error), hint=hint) from None
         return []
     try:

@@ -103,7 +103,7 @@ def plain(found: JobExplanation) -> tuple[Text, Text | None]:
         case JobSituation.HELD_BACK:
             return (
                 text("job {job} waits: {reason}", job=found.job, reason=found.reason),
-                text("see what is used and what is allowed: paictl usage budget list, paictl usage limits"),
+                text("to see use and limits: paictl usage budget list, paictl usage limits"),
             )  # fmt: skip
         case JobSituation.BACKFILL | JobSituation.RESERVATION:
             said = text("job {job} waits: {reason}", job=found.job, reason=found.reason)

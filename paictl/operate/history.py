@@ -46,9 +46,9 @@ def history(jobs: Sequence[JobView], cluster: str) -> Trace:
         )
     if not found:
         raise TraceJobError(
-            "no job of it has ended yet",
+            "none of its jobs has ended yet",
             where=f"cluster {cluster}",
-            hint="jobs that wait or run are not played: paictl job list",
+            hint="waiting and running jobs are not included: paictl job list",
         )
     return Trace(tuple(found), f"cluster:{cluster}", hashlib.sha256(written(found).encode()).hexdigest(), "cluster",
                  tuple(bad))  # fmt: skip

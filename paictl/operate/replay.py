@@ -162,8 +162,8 @@ def replay(path: Path) -> Replay:
         epoch, until = Millis(data["epoch"]), Millis(data["until"])
         events = replayed(log, epoch, until)
     except (PaictlError, KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-        hint = text("make a new bundle; if this one is whole, it is a bug of paictl")
-        said = text("the recording cannot be played: {error}", error=error)
+        hint = text("make a new bundle; if this one is complete, this is a bug in paictl")
+        said = text("the recording cannot be replayed: {error}", error=error)
         raise PaictlError(said, where=str(path), hint=hint) from None
     computed = [(_row(unix_millis(one.at) - epoch, one), one) for one in events]
     return Replay(
@@ -183,16 +183,18 @@ def _differences(recorded: Sequence[Row], computed: Sequence[Row]) -> Iterator[s
     for row in recorded:
         other = by_number.pop(row[0], None)
         if other is None:
-            yield text("event {number} ({kind} {subject}) was recorded, but does not happen", number=row[0],
+            yield text("event {number} ({kind} {subject}) was recorded, but replay does not produce it", number=row[0],
                        kind=row[2], subject=row[3])  # fmt: skip
         elif other != row:
-            yield text("event {number} was recorded as {recorded}, but is {computed}", number=row[0],
+            yield text("event {number} was recorded as {recorded}, but replay gives {computed}", number=row[0],
                        recorded=_said(row), computed=_said(other))  # fmt: skip
     numbers = [row[0] for row in recorded]  # what came before was wiped or left out; what comes behind is later
     for number, row in by_number.items():
         if numbers and numbers[0] < number < numbers[-1]:
-            yield text("event {number} ({kind} {subject}) happens, but was not recorded", number=number, kind=row[2],
-                       subject=row[3])  # fmt: skip
+            yield text(
+                "replay produces event {number} ({kind} {subject}), which was not recorded",
+                number=number, kind=row[2], subject=row[3],
+            )  # fmt: skip
 
 
 def _said(row: Row) -> str:

@@ -47,7 +47,7 @@ def usage_report(
     if start > now:
         raise PaictlError(
             text("month {month} has not started yet", month=f"{start:%Y-%m}"), where="--month",
-            hint=text("on this cluster it is {now}", now=f"{now:%Y-%m-%d}"),
+            hint=text("the time on this cluster is {now}", now=f"{now:%Y-%m-%d}"),
         )  # fmt: skip
     found = cluster.usage(start, end)
     amounts = found.amounts if user is None else tuple(one for one in found.amounts if one.user == user)
@@ -110,7 +110,7 @@ def dimensions(words: str) -> tuple[Dimension, ...]:
         if name not in tuple(Dimension):
             near = nearest(name, tuple(Dimension))
             hint = text("did you mean {near!r}?", near=str(near)) if near else f"one of: {', '.join(Dimension)}"
-            raise PaictlError(text("usage cannot be added up by {name!r}", name=name), where="--by", hint=hint)
+            raise PaictlError(text("usage cannot be grouped by {name!r}", name=name), where="--by", hint=hint)
     return tuple(dict.fromkeys(map(Dimension, names)))
 
 
@@ -118,5 +118,5 @@ def _no_tenant(vc: str, known: Sequence[str]) -> PaictlError:
     near = nearest(vc, known)
     hint = text("did you mean {near!r}?", near=near) if near else f"one of: {', '.join(known) or '-'}"
     return PaictlError(
-        text("virtual cluster {vc!r} has neither a promise nor use in this month", vc=vc), where="--vc", hint=hint
+        text("virtual cluster {vc!r} has neither a promise nor any use in this month", vc=vc), where="--vc", hint=hint
     )

@@ -56,7 +56,9 @@ def homogeneous(nodes: int, devices: int, type: str = "gpu", text: str = "") -> 
 def mixed(rows: Sequence[tuple[str, int, int]], text: str = "") -> ClusterShape:
     """Machines of several types: rows of (type, nodes, devices of each)."""
     if any(nodes < 1 or devices < 1 for _, nodes, devices in rows) or not rows:
-        raise ClusterShapeError("a cluster has at least one node, and each at least one device", where=text or None)
+        raise ClusterShapeError(
+            "a cluster needs at least one node, and each node at least one device", where=text or None
+        )
     made = [Node(f"{kind}-{number}", devices, kind) for kind, nodes, devices in rows for number in range(1, nodes + 1)]
     return ClusterShape(text or ",".join(f"{kind}={nodes}x{devices}" for kind, nodes, devices in rows), tuple(made))
 

@@ -147,8 +147,8 @@ def _alike(runs: Sequence[RunResult], figures: Sequence[Figures]) -> list[str]:
     waited = max(sum(1 for outcome in run.outcomes if _waits(outcome)) for run in runs)
     return [
         text(
-            "this workload cannot tell policies apart on {cluster}: mean completion times differ by less than "
-            "{alike:.1%}, and {waited} of {jobs} jobs wait at all; take fewer devices or more jobs",
+            "this workload cannot distinguish policies on {cluster}: mean completion times differ by less than "
+            "{alike:.1%}, and only {waited} of {jobs} jobs wait; use fewer devices or more jobs",
             cluster=runs[0].cluster, alike=ALIKE, waited=waited, jobs=len(runs[0].outcomes),
         )
     ]  # fmt: skip

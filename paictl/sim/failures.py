@@ -165,7 +165,7 @@ def _span(key: str, value: str) -> Millis | None:
     least = 0.0 if key == "checkpoint" else 1.0
     if not least <= found <= _LONGEST:
         raise FailureError(
-            text("{key}={value} is not a span", key=key, value=value), where="--failures",
+            text("{key}={value} is not a duration", key=key, value=value), where="--failures",
             hint=text("write {key}=12h, at least {least:.0f} s", key=key, least=least),
         )  # fmt: skip
     return Millis(round(found * 1000))
@@ -195,12 +195,14 @@ def _row(path: Path, line: int, given: dict[str, str]) -> LoggedOutage:
     device, end = given.get("device", "").strip(), given.get("end", "").strip()
     if device and not (device.isascii() and device.isdigit()):
         raise FailureError(
-            text("{given!r} is not the index of a device", given=device), where=where, hint="write 0, 1, … or nothing"
+            text("{given!r} is not the index of a device", given=device),
+            where=where,
+            hint="write 0, 1, … or leave it empty",
         )
     start = _instant(where, given.get("start", ""))
     until = _instant(where, end) if end else None
     if until is not None and until <= start:
-        raise FailureError(text("it ends before it begins"), where=where, hint="swap start and end")
+        raise FailureError(text("its end is before its start"), where=where, hint="swap start and end")
     return LoggedOutage(line, given.get("node", "").strip(), int(device) if device else None, start, until)
 
 

@@ -62,7 +62,7 @@ def generate(mix: str, jobs: int, seed: int = 0, load: float | None = None) -> t
             hint=did_you_mean(mix, MIXES) or text("one of: {names}", names=", ".join(MIXES)),
         )
     if jobs < 1 or (load is not None and not 0 < load <= 1000):
-        raise GenerateError("a trace has at least one job, and a load of more than 0", hint="for instance --jobs 100")
+        raise GenerateError("a trace needs at least one job and a load above 0", hint="for instance --jobs 100")
     chosen = MIXES[mix]
     between = max(1, round(chosen.between / load)) if load else chosen.between
     return tuple(in_order(_jobs(chosen, jobs, Streams(mix, seed), between)))
@@ -228,7 +228,8 @@ MIXES: Final = {
         Mix("gavel", "Gavel's generator of continuous traces", "Gavel (OSDI'20) §7.1: 10^x minutes, 70/25/5 % sizes",
             "2 GPUs 10 and 4 GPUs 15 %; six models with rounded rates of ours; one job in 10 minutes",
             10 * MINUTE, _gavel),
-        Mix("philly", "like the 82,247 jobs of Philly", "sizes, tenants, run times by size measured in philly.csv",
+        Mix("philly", "modeled on the 82,247 jobs of Philly",
+            "sizes, tenants, run times by size measured in philly.csv",
             "arrivals are Poisson: no days, nights or weekends", 114_400, _philly),
         Mix("chronus-slo", "Chronus' trace with strict deadlines", "measured in the artifact's SLO trace (SoCC'21)",
             "arrivals are Poisson", 39_100, _chronus(((DeadlineKind.STRICT, 1),))),
@@ -256,7 +257,7 @@ def inflated(jobs: Sequence[Job], capacity: int, ratio: float, seed: int) -> lis
 
     Those of a trace that asks for more are left out at random; to one that asks for less, copies of random jobs are
     appended. As in FGD's artifact: the copies end with the first one of which a *single* device would be too many, so
-    that jobs of several devices overshoot. Raises `TraceError` if no job asks for a device.
+    that jobs of several devices overshoot. Raises `TraceError` if no job requests a device.
     """
     dice = Dice(seed, "inflate")
     ordered = sorted(jobs, key=lambda job: job.id)
@@ -265,7 +266,7 @@ def inflated(jobs: Sequence[Job], capacity: int, ratio: float, seed: int) -> lis
         ordered[last], ordered[other] = ordered[other], ordered[last]
     asked, goal = sum(job.milli for job in ordered), capacity * ratio
     if not asked:
-        raise TraceError("no job asks for a device", hint="--inflate needs jobs with devices")
+        raise TraceError("no job requests a device", hint="--inflate needs jobs with devices")
     made = list(ordered)
     while asked > goal:
         asked -= made.pop(dice.below(len(made))).milli

@@ -167,7 +167,7 @@ class Job:
                 where=f"job {self.id}",
             )
         if self.work < 0 or self.submit < 0:
-            raise TraceJobError("its work and submission cannot be before 0", where=f"job {self.id}")
+            raise TraceJobError("its work and its submission time cannot be negative", where=f"job {self.id}")
 
     @property
     def request(self) -> ResourceRequest:

@@ -11,19 +11,19 @@ class Knowledge(Enum):
     """A kind of knowledge; the value is what it lets a policy read, as `paictl sim policies` shows it."""
 
     DURATION = "how long a job will run: work, remaining"
-    DISTRIBUTION = "how GPU time is distributed over jobs, not of which job: Setup.history"
-    REQUESTS = "which requests jobs make and how often, not of which job: Setup.requests"
+    DISTRIBUTION = "the distribution of GPU time over jobs, but not the time of each job: Setup.history"
+    REQUESTS = "the distribution of requests, but not the request of each job: Setup.requests"
     THROUGHPUT = "rate on each device type: throughput, iterations"
     SCALING = "rate by number of devices: scaling"
-    LOCALITY = "rate when it is spread: sensitivity, spread"
+    LOCALITY = "rate across nodes: sensitivity, spread"
     SKEW = "shape of the model: skew"
-    DEADLINE = "deadlines and what they are worth: urge, deadlines"
-    UTILISATION = "how busy it keeps a device, how much memory it needs: gpu_util, gpu_mem"
+    DEADLINE = "deadlines and their values: urge, deadlines"
+    UTILISATION = "device utilization and memory: gpu_util, gpu_mem"
     COLOCATION = "rate beside another model: coloc, beside"
-    MODEL = "which network it trains: model"
-    RATE = "how fast it runs now, measured: rate"
-    TRAINING = "what a job measures while it trains, and which batch sizes it may have: training, epoch"
-    FACTS = "numbers for one policy alone: facts"
+    MODEL = "the network that it trains: model"
+    RATE = "its measured speed: rate"
+    TRAINING = "its measurements during training, and its possible batch sizes: training, epoch"
+    FACTS = "facts for a single policy: facts"
 
 
 NOTHING: frozenset[Knowledge] = frozenset()

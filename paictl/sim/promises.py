@@ -211,8 +211,13 @@ def _never(job: Job) -> TraceError:
     what = f"{shape} {job.gpu_type}" if job.gpu_type else shape
     where = f"{job.vc}/{job.pinned_cell}" if job.pinned_cell else job.vc
     return TraceError(
-        text("job {id!r} never runs: {shape} devices do not fit into what {vc} has", id=job.id, shape=what, vc=where),
-        hint="ask for less, or promise the virtual cluster more; a job lies within one chain of cells",
+        text(
+            "job {id!r} can never run: {shape} devices do not fit into the promise of {vc}",
+            id=job.id,
+            shape=what,
+            vc=where,
+        ),
+        hint="request fewer devices, or promise the virtual cluster more; a job must fit into one chain of cells",
     )
 
 

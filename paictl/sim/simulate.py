@@ -169,7 +169,7 @@ def check_failures(failures: FailureModel, cluster: Cluster, kind: type[Policy])
         raise FailureError(problem, where=failures.text, hint=hint)
     if not kind.endures:
         raise ParameterError(
-            text("it cannot be played with failures"), where=f"policy {kind.id}",
+            text("it does not support failures"), where=f"policy {kind.id}",
             hint=text(
                 "one of: {names}; a policy of your own: docs/adding-a-policy.md (endures)",
                 names=", ".join(name for name in POLICIES if policy_class(name).endures),
@@ -207,7 +207,10 @@ def _whole(jobs: Sequence[Job], policy: str) -> Sequence[Job]:
     several = sum(bool(job.gpu_types) for job in jobs)
     if several:
         raise ParameterError(
-            text("{count} jobs may run on any of several device types, and it knows one or all", count=several),
+            text(
+                "{count} jobs may run on any of several device types, but the policy supports only one type or all",
+                count=several,
+            ),
             where=f"policy {policy}",
             hint="use one that places shares: fgd, bestfit, dotprod, gpupacking, gpuclustering, random",
         )

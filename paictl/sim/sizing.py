@@ -111,7 +111,7 @@ def offers(nodes: Sequence[str], prices: Sequence[str]) -> list[NodeOffer]:
         made.append(NodeOffer(kind or "gpu", int(devices), costs.pop(kind, None)))
     if costs:
         raise ParameterError(
-            text("price given for {name!r}, but there is no such node", name=next(iter(costs))), where="--price",
+            text("there is a price for {name!r}, but no such node", name=next(iter(costs))), where="--price",
             hint=text("nodes: {names}", names=", ".join(nodes)),
         )  # fmt: skip
     return made
@@ -214,7 +214,7 @@ def size(
             break
         low = high
         if idle:
-            return over(None, text("no job is waiting there: more nodes cannot help"))
+            return over(None, text("no job waits there, so more nodes cannot help"))
     else:
         return over(None, text("not even with {most:,} nodes", most=most))
     while high - low > 1:
@@ -260,7 +260,7 @@ def question(
         raise ParameterError("the same node twice", where="--node", hint="give each kind once")
     base = cluster_named(cluster) if cluster is not None else None
     if base is not None and any(node.name == "added-1" for node in base.nodes):
-        raise ParameterError("it has a node named added-1 already", where=cluster, hint="rename it")
+        raise ParameterError("it already has a node named added-1", where=cluster, hint="rename it")
     model = failures_of(failures)
     if model is not None and model.log is not None and base is None:
         raise FailureError(

@@ -35,7 +35,7 @@ from paictl.sim.traces import lines
 from paictl.sim.traces.source import TraceFile, source
 
 _COUNT: Final = re.compile(r"(?:(?P<type>[^=,\s]+)=)?(?P<nodes>\d{1,9})x(?P<devices>\d{1,9})", re.ASCII)
-_HINT: Final = "write 15x4 (nodes x devices), V100=2x4,P100=4x4, or the path of a file"
+_HINT: Final = "write 15x4 (nodes x devices), V100=2x4,P100=4x4, or a file's path"
 _KEYS: Final = frozenset({"name", "nodes", "devices", "type", "inside", "around", "cpu_milli", "memory_mib"})
 _TABLE_HINT: Final = "a table of nodes has the columns sn, cpu_milli, memory_mib, gpu, model"
 MOST: Final = 1_000_000
@@ -64,11 +64,13 @@ def _counted(text: str) -> ClusterShape:
     rows = []
     for found, part in parts:
         if found is None:
-            what = i18n.text("no such file, and not a number of nodes and devices")
+            what = i18n.text("neither a file nor a number of nodes and devices")
             raise ClusterShapeError(f"{part!r}: {what}" if len(parts) > 1 else what, where=text, hint=_HINT)
         rows.append((found["type"] or "gpu", int(found["nodes"]), int(found["devices"])))
     if any(min(nodes, devices) < 1 for _, nodes, devices in rows):
-        raise ClusterShapeError("a cluster has at least one node, and each at least one device", where=text, hint=_HINT)
+        raise ClusterShapeError(
+            "a cluster needs at least one node, and each node at least one device", where=text, hint=_HINT
+        )
     if len({kind for kind, _, _ in rows}) < len(rows):
         raise ClusterShapeError("a type is listed twice", where=text, hint=_HINT)
     _limited(sum(nodes * devices for _, nodes, devices in rows), text)  # before that many nodes are made

@@ -134,7 +134,7 @@ def check_fits(trace: Trace, wanted: Sequence[RunRequest]) -> None:
         size = min(sum(node.devices for node in one.cluster.nodes) for one in wanted if one.cluster.text == shape)
         if smallest > size:
             raise TraceError(
-                text("no job fits on {cluster}: the smallest asks for {smallest:,} devices, and there are {size:,}",
+                text("no job fits on {cluster}: the smallest requests {smallest:,} devices, and there are {size:,}",
                      cluster=shape, smallest=smallest, size=size),
                 where=trace.path,
                 hint="give a larger cluster, or compare the column names with the rows: two may be swapped",

@@ -193,7 +193,7 @@ def _restart(extras: Fields) -> Restart:
     word = extras.text("restart", Restart.GANG)
     if word not in list(Restart):
         raise extras.error(
-            "restart", text("must be gang or member, is {word}", word=word), hint=suggestion(word, Restart, "values")
+            "restart", text("must be gang or member, not {word}", word=word), hint=suggestion(word, Restart, "values")
         )
     return Restart(word)
 

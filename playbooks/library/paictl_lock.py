@@ -68,7 +68,7 @@ def main():
             module.exit_json(changed=True)
         if now and now.get("id") not in (holder["id"], *module.params["replace"]):
             said = "%s has been running %s on this cluster since %s"
-            hint = "wait until it ends; if it was given up: the same command with --break-lock"
+            hint = "wait until it ends; if it was abandoned, repeat the command with --break-lock"
             module.fail_json(msg=said % (now.get("who"), now.get("command"), now.get("since")), hint=hint)
         write(LOCK, json.dumps(holder, indent=1) + "\n", "0644")
     module.exit_json(changed=True)

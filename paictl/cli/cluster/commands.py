@@ -20,7 +20,7 @@ EXAMPLES = """
     paictl cluster view
 """
 
-app = App(help="Clusters: choose one, its status, one on this machine.", epilog=EXAMPLES)
+app = App(help="Choose a cluster and show its status; start and stop the local one.", epilog=EXAMPLES)
 app.command(epilog=view.EPILOG)(view.view)
 app.command(epilog=embedded.UP_EPILOG)(embedded.up)
 app.command("list", epilog="paictl cluster list")(known.list_clusters)
@@ -99,7 +99,9 @@ app.command(epilog="paictl cluster speed 60")(embedded.speed)
 
 @app.command(epilog="paictl cluster events --subject job/me~train")
 def events(
-    subject: Annotated[str | None, typer.Option("--subject", help="Only of one object, e.g. node/worker1.")] = None,
+    subject: Annotated[
+        str | None, typer.Option("--subject", help="Only events of one object, e.g. node/worker1.")
+    ] = None,
     output: OutputOption = Output.TABLE,
     state: StateOption = None,
 ) -> None:

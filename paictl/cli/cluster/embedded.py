@@ -41,7 +41,7 @@ def up(
     masters: Annotated[str | None, typer.Option("-m", "--masters", help="master.csv")] = None,
     workers: Annotated[str | None, typer.Option("-w", "--workers", help="worker.csv")] = None,
     config: Annotated[str | None, typer.Option("-c", "--config", help="config.yaml")] = None,
-    sku: Annotated[list[str] | None, typer.Option("--sku", help="What the workers have (see config generate).")] = None,
+    sku: Annotated[list[str] | None, typer.Option("--sku", help="The workers' hardware (see config generate).")] = None,
     layout: Annotated[
         Path | None, typer.Option("--layout", help="layout.yaml or its folder; service settings beside it count, too.")
     ] = None,
@@ -57,7 +57,7 @@ def up(
     _embedded: Annotated[bool, typer.Option("--embedded", hidden=True, help="Said by old scripts.")] = True,
     state: StateOption = None,
 ) -> None:
-    """Bring a cluster up on this machine, with its services running."""
+    """Start a cluster on this machine, with its services running."""
     local_only("up")
     lists = None
     if masters or workers or config:
@@ -114,7 +114,7 @@ def tick(
 
 
 def speed(
-    factor: Annotated[str, typer.Argument(help="1, 60, 0 (paused), max (runs to the end after every command).")],
+    factor: Annotated[str, typer.Argument(help="1, 60, 0 (paused), max (advances to the end after every command).")],
     state: StateOption = None,
 ) -> None:
     """Change the speed of the cluster's clock."""

@@ -37,22 +37,22 @@ def import_(
         str | None, typer.Option("--kubeconfig", metavar="FILE", help="Default: KUBECONFIG, else ~/.kube/config.")
     ] = None,
     context: Annotated[
-        str | None, typer.Option("--context", metavar="NAME", help="A context in it (default: what is current now).")
+        str | None, typer.Option("--context", metavar="NAME", help="A context in it (default: the current one).")
     ] = None,
-    file: Annotated[str, typer.Option("--file", metavar="FILE", help="Where to write it; - is stdout.")] = DRAFT_FILE,
+    file: Annotated[str, typer.Option("--file", metavar="FILE", help="File to write; - is stdout.")] = DRAFT_FILE,
     level: Annotated[
         list[str] | None,
-        typer.Option("--level", metavar="LABEL", help="Label of nodes that is a level of cells, the widest first."),
+        typer.Option("--level", metavar="LABEL", help="Node label that is a level of cells, widest first."),
     ] = None,
     topology: Annotated[
-        str, typer.Option("--topology", metavar="NAME", help="Which Topology of Kueue or KAI, if there are several.")
+        str, typer.Option("--topology", metavar="NAME", help="Topology of Kueue or KAI to use, if there are several.")
     ] = "",
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Draft hivedscheduler.yaml from a running cluster: devices, topology, and tenants by the quotas it has.
+    """Draft hivedscheduler.yaml from a running cluster: devices, topology, and tenants from its quotas.
 
-    The cluster is only read. What it does not say is a question at the head of the file. Sources: device plugins,
+    The cluster is only read. Missing facts become questions at the top of the file. Sources: device plugins,
     ResourceSlices, labels of nodes, Topology of Kueue and KAI; quotas of Kueue, KAI, Volcano, or ResourceQuotas.
     """
     cluster = _chosen(name, kubeconfig, context)

@@ -67,11 +67,11 @@ def add(
         typer.Option("--kubeconfig", metavar="FILE", help="Default: KUBECONFIG, else ~/.kube/config; never changed."),
     ] = None,
     context: Annotated[
-        str | None, typer.Option("--context", metavar="NAME", help="A context in it (default: what is current now).")
+        str | None, typer.Option("--context", metavar="NAME", help="A context in it (default: the current one).")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a cluster of this name.")] = False,
 ) -> None:
-    """Add a Kubernetes cluster under a name; the name keeps today's context and server."""
+    """Add a Kubernetes cluster under a name; the name pins its context and server."""
     pinned = pinned_now(name, kubeconfig, context)
     registry.add(pinned, force=force)
     console.outcome(f"cluster {name} is {pinned.server} (context {pinned.context})", name=name, server=pinned.server)

@@ -46,9 +46,7 @@ def view(
         Path | None,
         typer.Option("--html", metavar="FILE", help="Write a page with the timeline of all jobs; it opens offline."),
     ] = None,
-    by: Annotated[
-        By, typer.Option("--by", help="What a letter stands for; auto: jobs, as long as there are few.")
-    ] = By.AUTO,
+    by: Annotated[By, typer.Option("--by", help="What a letter means; auto: jobs, if there are few.")] = By.AUTO,
     output: OutputOption = Output.TABLE,
     state: StateOption = None,
 ) -> None:

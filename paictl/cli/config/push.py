@@ -49,7 +49,9 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would change 
 Table = Annotated[bool, typer.Option("--table", help="Show keys and values in a table, not the lines that change.")]
 Drop = Annotated[
     list[str] | None,
-    typer.Option("--drop", metavar="KEY.PATH", help="A key (or FILE) to remove from the cluster; others stay."),
+    typer.Option(
+        "--drop", metavar="KEY.PATH", help="Key (or FILE) to remove from the cluster; other missing keys stay."
+    ),
 ]
 Base = Annotated[
     int | None,
@@ -57,7 +59,7 @@ Base = Annotated[
         "--base",
         metavar="N",
         autocompletion=names.versions,
-        help="The version that the files were made from (default: as pull noted).",
+        help="The version that the files are based on (default: as recorded by pull).",
     ),
 ]
 Message = Annotated[str, typer.Option("--message", help="Message for the history.")]

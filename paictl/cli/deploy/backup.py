@@ -65,7 +65,7 @@ def _pushed(cluster: str) -> PushedConfig:
     try:
         versions = open_target(cluster).configurations()
     except PaictlError as error:
-        console.warning(spoken("only the snapshot contains the configuration: {why}", why=str(error)))
+        console.warning(spoken("the configuration is in the snapshot only: {why}", why=str(error)))
         return PushedConfig()
     return PushedConfig(versions[-1].number, versions[-1].files) if versions else PushedConfig()
 

@@ -23,7 +23,7 @@ Workers = Annotated[
 Config = Annotated[str, typer.Option("--config", "-c", metavar="FILE", help="Cluster settings (config.yaml).")]
 AcceptNew = Annotated[
     bool,
-    typer.Option("--accept-new-host-keys", help="Trust the keys of hosts that have none yet, and show them."),
+    typer.Option("--accept-new-host-keys", help="Trust and show the keys of hosts without a known key."),
 ]
 BreakLock = Annotated[
     bool, typer.Option("--break-lock", help="Replace the lock of an abandoned run on another machine.")

@@ -50,7 +50,7 @@ def reset(
     chosen = list(named(deployment, node)) if node else list(deployment.machines)
     whole = len(chosen) == len(deployment.machines)
     if not whole and all(one in chosen for one in deployment.masters):
-        raise PaictlError("without any master the cluster is lost", hint="reset all machines: leave --node out")
+        raise PaictlError("without a master the cluster is lost", hint="to reset all machines, omit --node")
     client = api_of(cluster)
     for line in loss_of(deployment, chosen, client).lines:
         console.warning(spoken("lost: {what}", what=line))

@@ -60,7 +60,7 @@ def deploy_services(desired: Desired, files: Sequence[str], done: Applied, wish:
     settings = desired.deployment.settings
     where = configuration_folder(wish.folder)
     if make_configuration(files, done.facts, where):
-        console.info(spoken("configuration written to {where}: look at it, change it, push it again", where=where))
+        console.info(spoken("configuration written to {where}: review it, change it, push it again", where=where))
     cluster = open_target(settings.cluster)
     push_folder(cluster, where, named=wish.folder is not None, yes=wish.yes)
     with Display("services") as display:
@@ -116,7 +116,7 @@ def _say_what_next(cluster: Cluster, host: str, where: Path, *, known_as: str) -
     runs = any(one.name == PORTAL and one.running for one in cluster.services())
     port = address_of(cluster, PORTAL).port
     if runs and port:
-        console.write(spoken("portal:   https://{host}:{port}/  (its certificate is its own: the browser asks once)",
+        console.write(spoken("portal:   https://{host}:{port}/  (self-signed certificate: the browser warns once)",
                              host=host, port=port))  # fmt: skip
         user = named_administrator(cluster)
         if user:

@@ -91,7 +91,7 @@ def show_end(done: EndedRun, told: str, form: Output, about: Mapping[str, Any], 
     """What a run came to: the sentence `told` and the run's folder; as data, `about` it and `what` it did, by names."""
     if form is Output.TABLE:
         console.write(told)
-        console.info(spoken("the run is kept in {path}", path=done.run.path))
+        console.info(spoken("the record of this run is in {path}", path=done.run.path))
         return
     phases = [{"phase": one.phase, "status": one.status.value} for one in done.outcomes]
     data = {**about, "run": str(done.run.path), "resumed": done.resumed, "changed": any(what.values()), **what}

@@ -67,7 +67,7 @@ def verify(
     findings += certificate_findings(found, datetime.now(UTC))
     if found.found:
         first = min(found.found, key=lambda one: one.ends)
-        ends = "the first certificate ends on {day}: {name} of {host}; masters renew theirs 30 days before"
+        ends = "the first certificate expires on {day}: {name} of {host}; masters renew theirs 30 days before"
         console.info(spoken(ends, day=first.ends.date().isoformat(), name=first.name, host=first.host))
     missing = {one.name for one in deployment.machines} - {one.node for one in findings if one.node != CLUSTER}
     if missing:
@@ -86,7 +86,7 @@ def verify(
         if rows:
             console.write_table(("NODE", "CHECK", "VERDICT", "WHY"), rows)
         console.write(
-            spoken("{well} of {count} checks passed, on {machines} machines",
+            spoken("{well} of {count} checks passed on {machines} machines",
                    well=len(findings) - len(bad), count=len(findings), machines=len(deployment.machines))
         )  # fmt: skip
     raise typer.Exit(ExitCode.NEGATIVE if bad else ExitCode.OK)

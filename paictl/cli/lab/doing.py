@@ -84,7 +84,7 @@ def answer(
     words: Annotated[str, typer.Argument(metavar="ANSWER", help="Your answer.")],
     lab: LabOption = None,
 ) -> None:
-    """Answer a question of the lab; the report holds it."""
+    """Answer a question of the lab; the report includes it."""
 
     session = session_of(lab)
     before = session.answer(number, words)
@@ -117,12 +117,12 @@ def predict(
 )
 def run(
     lab: LabWord = None,
-    every: Annotated[bool, typer.Option("--all", help="All labs, one after the other.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Play all labs in turn.")] = False,
     fast: Annotated[bool, typer.Option("--fast", help="Without pauses.")] = False,
     keep: Annotated[bool, typer.Option("--keep", help="Play in your labs folder, for a report.")] = False,
     lang: LangOption = None,
 ) -> None:
-    """Play a lab for a reader: every step typed, every check shown."""
+    """Play a lab for you to watch: every command typed, every check shown."""
 
     labs = all_labs() if every else [session_of(lab or "01").lab]
     failed = play_labs(labs, speaks(lang), pause=0 if fast else 2, keep=keep)

@@ -79,7 +79,7 @@ def start(
 
 @app.command("next", epilog="paictl lab next")
 def next_step(lab: LabWord = None, lang: LangOption = None) -> None:
-    """Show the next step, or what is still missing in this one."""
+    """Show the next step, or what is missing in the current one."""
 
     session = begun(lab)
     words = speaks(lang, session)
@@ -161,7 +161,7 @@ def verify(
 ) -> None:
     """Compare what is expected with what was observed: failed checks in full, with -v all of them.
 
-    The exit code is 1 until every check has passed or was skipped. --watch ends when that is so.
+    The exit code is 1 until every check has passed or been skipped. --watch ends then.
     """
     end = time.monotonic() + (math.inf if timeout is None else timeout)
     session = begun(lab)

@@ -35,10 +35,10 @@ app = App()
 )
 def show(
     lab: LabWord = None,
-    explain: Annotated[bool, typer.Option("--explain", help="Only what explains the observations.")] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Show only the explanations.")] = False,
     lang: LangOption = None,
 ) -> None:
-    """Show the text of a lab, to read before, beside or after it; in a pager on a terminal."""
+    """Show the text of a lab, to read before, during or after it; in a pager on a terminal."""
     session = session_of(lab)
     text = session.lab.text_file(speaks(lang, session)).read_text(encoding="utf-8").rstrip()
     if explain:
@@ -98,9 +98,9 @@ def glossary(lang: LangOption = None, output: OutputOption = Output.TABLE) -> No
 
 @app.command(epilog="paictl lab language zh")
 def language(
-    chosen: Annotated[Language | None, typer.Argument(help="Language of everything that follows.")] = None,
+    chosen: Annotated[Language | None, typer.Argument(help="Language of all later commands.")] = None,
 ) -> None:
-    """Choose the language of the labs (or show it); PAICTL_LANG and --lang come before it."""
+    """Choose the language of the labs (or show it); PAICTL_LANG and --lang override it."""
     if chosen is None:
         write(speaks())
         return

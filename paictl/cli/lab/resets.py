@@ -28,7 +28,7 @@ app = App()
 )
 def reset(
     lab: LabWord = None,
-    step: Annotated[str | None, typer.Option("--step", help="Back to the beginning of this step only.")] = None,
+    step: Annotated[str | None, typer.Option("--step", help="Go back only to the start of this step.")] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
 ) -> None:
     """Restart a lab, or go back to a step: cluster, files and progress are deleted, answers stay; a backup is kept."""

@@ -14,11 +14,13 @@ from paictl.lab.session import Session
 
 LabWord = Annotated[
     str | None,
-    typer.Argument(metavar="[LAB]", autocompletion=names.labs, help="Number or id (default: where you are)."),
+    typer.Argument(
+        metavar="[LAB]", autocompletion=names.labs, help="Number or id of the lab (default: the current one)."
+    ),
 ]
 LabOption = Annotated[
     str | None,
-    typer.Option("--lab", autocompletion=names.labs, help="Number or id of the lab (default: where you are)."),
+    typer.Option("--lab", autocompletion=names.labs, help="Number or id of the lab (default: the current one)."),
 ]
 
 

@@ -56,7 +56,7 @@ def compare(
     ] = None,
     config: Annotated[
         str | None,
-        typer.Option("--config", metavar="HIVED", help="Compare what its tenants are promised: private, quota, cells."),
+        typer.Option("--config", metavar="HIVED", help="Compare three kinds of promises: private, quota, cells."),
     ] = None,
     each_job: Annotated[bool, typer.Option("--each-job", help="With --config: show where each job ran.")] = False,
     kind: FormatOption = None,
@@ -66,19 +66,19 @@ def compare(
     resume: ResumeOption = False,
     processes: Annotated[
         int | None,
-        typer.Option("--processes", min=1, max=256, help="How many runs at a time; default: one per processor."),
+        typer.Option("--processes", min=1, max=256, help="Number of parallel runs; default: one per processor."),
     ] = None,
     jobs: JobsOption = None,
     html: HtmlOption = None,
     reproducible: ReproducibleOption = False,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Play a trace under several policies, and compare them job by job.
+    """Simulate a trace under several policies, and compare them job by job.
 
-    Differences are paired: the same job under both. Warns where a workload cannot tell the policies apart.
+    Differences are paired: the same job under both policies. Warns if the workload cannot distinguish them.
 
-    With --config: how long each tenant waits in a cluster of its own (private), under a promise of devices anywhere
-    (quota), and under one of cells (cells); the exit code is 1 if a tenant waits longer than in a cluster of its own.
+    With --config: shows how long each tenant waits in a private cluster (private), with a quota of devices anywhere
+    (quota), and with cells (cells). The exit code is 1 if a tenant waits longer than in a private cluster.
     """
     if config is not None:
         others = {"--cluster": clusters, "--seed": seeds, "--inflate": inflate, "--failures": failures,
@@ -123,7 +123,7 @@ def _played(
     with progressing(f"reading {trace}") as say:
         found = read_trace(trace, kind)
         check(found, wanted)
-        words = text("playing {count:,} jobs {runs} times", count=len(found.jobs), runs=len(wanted))
+        words = text("simulating {count:,} jobs {runs} times", count=len(found.jobs), runs=len(wanted))
         say(words)
         with resumable(found, resume=resume) as (kept,):
             runs = play(found.jobs, wanted, processes=processes, part=estimating(say, words), kept=kept)

@@ -35,12 +35,12 @@ def named_cluster(name: str | None, state: Path | None) -> Cluster:
     other = settings.cluster or (LOCAL if settings.state_given else name)
     if other != name:
         raise PaictlError(
-            text("--from-cluster says {name} and another option {other}", name=name, other=other),
+            text("--from-cluster names {name}, but another option names {other}", name=name, other=other),
             hint="give one of them",
         )
     if name not in targets(state) and Path(name).exists():
         raise PaictlError(
-            text("{name} is a file and no cluster", name=name), hint="to play a trace, leave out --from-cluster"
+            text("{name} is a file, not a cluster", name=name), hint="to use a trace, omit --from-cluster"
         )
     return open_target(name, folder=state)
 
@@ -56,7 +56,7 @@ def jobs_that_ended(cluster: Cluster) -> Trace:
         since = clock_text(cluster.now - timedelta(milliseconds=kept))
         info(
             text(
-                "cluster {cluster} forgets jobs {span} after their end: those that ended before {since} are not played",
+                "cluster {cluster} keeps jobs for {span} after they end: jobs that ended before {since} are missing",
                 cluster=cluster.name, span=span_text(kept), since=since,
             )
         )  # fmt: skip
@@ -95,5 +95,5 @@ def _sound(loaded: Loaded, where: str, *, pushed: bool = False) -> ClusterShape 
         return from_hived(document, where if pushed else document.path)
     write_segments(FORMATS["text"](report))
     hint = "paictl config pull; then: paictl config validate" if pushed else f"paictl config validate {where}"
-    error(PaictlError("is not played: it has errors", where=where, hint=hint))
+    error(PaictlError("was not simulated: it has errors", where=where, hint=hint))
     return None

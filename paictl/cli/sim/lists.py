@@ -40,7 +40,7 @@ def policies(
     ] = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """List the policies: what each knows of the jobs, its parameters with defaults, its paper."""
+    """List the policies: what each knows about jobs, its parameters with defaults, its paper."""
     from paictl.sim.policies.table import known_policies, policy_class
 
     if name is not None:
@@ -92,11 +92,11 @@ def _write_policy(kind: type[Policy]) -> None:
         write("")
     knows = sorted(kind.knows, key=lambda one: one.name)
     if knows:
-        write(said("It knows of a job, beside what its user asked for:"))
+        write(said("Besides the user's request, it knows about a job:"))
         for one in knows:
             write(f"  {one.name.lower()}: {said(one.value)}")
     else:
-        write(said("It knows nothing of a job but what its user asked for."))
+        write(said("It knows nothing about a job except its user's request."))
     write("")
     write_table(
         ("PARAMETER", "DEFAULT", "VALUES", "WHAT IT DOES"),
@@ -104,7 +104,7 @@ def _write_policy(kind: type[Policy]) -> None:
     )
     if kind.choices:
         write("")
-        write(said("Where the paper leaves something open:"))
+        write(said("Choices that the paper leaves open:"))
         for choice in kind.choices:
             write(reflowed(f"- {said(choice)}"))
 
@@ -119,7 +119,7 @@ def traces(
     kind: FormatOption = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """List the formats and our own traces, or say what is in a file: jobs, span, demand, sizes, durations, load."""
+    """List the formats and built-in traces, or describe a file: jobs, time span, demand, sizes, durations, load."""
     if name is None:
         _write_formats(output)
         return
@@ -210,7 +210,9 @@ def _write_formats(output: Output) -> None:
 def generate(
     mix: Annotated[
         str | None,
-        typer.Argument(metavar="[MIX]", autocompletion=names_of.mixes, help="Which mix; without it, list them."),
+        typer.Argument(
+            metavar="[MIX]", autocompletion=names_of.mixes, help="Name of the mix; without it, list the mixes."
+        ),
     ] = None,
     jobs: Annotated[int, typer.Option("--jobs", min=1, max=1_000_000, help="How many.")] = 100,
     seed: Annotated[int, typer.Option("--seed", min=0, help="The same seed gives the same jobs.")] = 0,
@@ -219,7 +221,7 @@ def generate(
         str | None, typer.Option("-o", "--output", metavar="FILE.csv", help="File to write (default: stdout).")
     ] = None,
 ) -> None:
-    """Make a trace from a published mix, by seed: the same bytes on every machine."""
+    """Generate a trace from a published mix; the same seed gives the same bytes on every machine."""
     from paictl.sim.generate import MIXES
     from paictl.sim.generate import generate as made
     from paictl.sim.traces.native import written

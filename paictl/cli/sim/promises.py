@@ -40,7 +40,7 @@ def compare_promises(
     found = read_trace(trace, kind)
     jobs = found.jobs
     every = list(dict.fromkeys([*kinds, PromiseKind.PRIVATE]))
-    words = text("playing {count:,} jobs {runs} times", count=len(jobs), runs=len(every))
+    words = text("simulating {count:,} jobs {runs} times", count=len(jobs), runs=len(every))
     try:
         with progressing(words) as say, resumable(found, resume=resume) as (kept,):
             played = play_each(every, jobs, hived, spec, estimating(say, words), kept)
@@ -55,11 +55,7 @@ def compare_promises(
         _show(courses, each_job=each_job)
     for policy, vcs in worse.items():
         if vcs:
-            info(
-                text(
-                    "{policy}: {names} waited longer than in a cluster of its own", policy=policy, names=", ".join(vcs)
-                )
-            )
+            info(text("{policy}: {names} waited longer than in a private cluster", policy=policy, names=", ".join(vcs)))
     if any(worse.values()):
         raise typer.Exit(ExitCode.NEGATIVE)
 

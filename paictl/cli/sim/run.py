@@ -52,7 +52,7 @@ def run(
     resume: ResumeOption = False,
     jobs: JobsOption = None,
     events: Annotated[
-        Path | None, typer.Option("--events", metavar="FILE.jsonl", help="Write a line for each event there.")
+        Path | None, typer.Option("--events", metavar="FILE.jsonl", help="Write one line per event to this file.")
     ] = None,
     html: HtmlOption = None,
     reproducible: ReproducibleOption = False,
@@ -66,11 +66,11 @@ def run(
     # what was mistyped is said before a long trace is read
     request, *more_runs = planned([policy], [cluster], [str(seed)], inflate, [failures])
     if more_runs:
-        raise PaictlError("run plays one policy once", where=policy, hint="paictl sim sweep plays ranges")
+        raise PaictlError("run simulates one policy once", where=policy, hint="to simulate ranges: paictl sim sweep")
     with progress(f"reading {trace}"):
         found = read_trace(trace, kind)
     check_fits(found, [request])
-    words = i18n.text("playing {count:,} jobs under {policy}", count=len(found.jobs), policy=policy)
+    words = i18n.text("simulating {count:,} jobs under {policy}", count=len(found.jobs), policy=policy)
     with progressing(words) as say:
         part = estimating(say, words)
         with resumable(found, resume=resume) as (kept,):

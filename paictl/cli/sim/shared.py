@@ -26,7 +26,7 @@ TraceArgument = Annotated[
     typer.Argument(
         metavar="TRACE",
         autocompletion=names_of.traces,
-        help="File, file in an archive (x.tar.gz/inner.csv), or a trace of ours (paictl sim traces).",
+        help="File, file in an archive (x.tar.gz/inner.csv), or a built-in trace (paictl sim traces).",
     ),
 ]
 _POLICY = typer.Option(
@@ -50,7 +50,7 @@ FormatOption = Annotated[
         help="Format of the trace, where it cannot be detected.",
     ),
 ]
-SeedOption = Annotated[int, typer.Option("--seed", min=0, help="For policies that use random numbers.")]
+SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Seed for policies that use random numbers.")]
 InflateOption = Annotated[
     float | None,
     typer.Option(
@@ -58,7 +58,7 @@ InflateOption = Annotated[
         min=0.01,
         max=100,
         metavar="RATIO",
-        help="Play so many random jobs of the trace, drawn by the seed, that they ask for that part of the cluster.",
+        help="Draw random jobs from the trace by seed until they request this share of the cluster.",
     ),
 ]
 _FAILURES = typer.Option(
@@ -67,15 +67,18 @@ _FAILURES = typer.Option(
 FailuresOption = Annotated[str, _FAILURES]
 SeveralFailuresOption = Annotated[list[str] | None, _FAILURES]
 SeedsOption = Annotated[
-    list[str] | None, typer.Option("--seed", metavar="N|A..B", help="For policies that use random numbers; repeatable.")
+    list[str] | None,
+    typer.Option("--seed", metavar="N|A..B", help="Seed for policies that use random numbers; repeatable."),
 ]
 ResumeOption = Annotated[
     bool,
     typer.Option("--resume", help="Resume where Ctrl-C stopped the same command."),
 ]
-JobsOption = Annotated[Path | None, typer.Option("--jobs", metavar="FILE.csv", help="Write a row for each job there.")]
+JobsOption = Annotated[
+    Path | None, typer.Option("--jobs", metavar="FILE.csv", help="Write one row per job to this file.")
+]
 HtmlOption = Annotated[
-    Path | None, typer.Option("--html", metavar="FILE", help="Write a page with charts, to be opened offline.")
+    Path | None, typer.Option("--html", metavar="FILE", help="Write a page with charts; it opens offline.")
 ]
 ReproducibleOption = Annotated[
     bool, typer.Option("--reproducible", help="Omit values that differ between runs (wall_seconds).")

@@ -41,7 +41,9 @@ def size(
     trace: TraceArgument,
     targets: Annotated[
         list[str],
-        typer.Option("--target", metavar="TEXT", help="'p95 queueing <= 1h'; repeatable, all of them must be met."),
+        typer.Option(
+            "--target", metavar="TEXT", help="Target such as 'p95 queueing <= 1h'; repeatable, all must be met."
+        ),
     ],
     policy: Annotated[str, typer.Option("--policy", "-p", metavar="NAME[:KEY=VALUE,…]", help="As for run.")] = "fifo",
     cluster: Annotated[
@@ -49,19 +51,23 @@ def size(
     ] = None,
     nodes: Annotated[
         list[str] | None,
-        typer.Option("--node", metavar="[TYPE=]DEVICES", help="A kind of node to add (8); several: each on its own."),
+        typer.Option(
+            "--node",
+            metavar="[TYPE=]DEVICES",
+            help="Kind of node to add (8); if repeated, each kind is tried separately.",
+        ),
     ] = None,
     prices: Annotated[
         list[str] | None, typer.Option("--price", metavar="[TYPE=]AMOUNT", help="Price of one such node per hour.")
     ] = None,
-    most: Annotated[int, typer.Option("--most", min=1, max=100_000, help="Nodes to try at most.")] = 4096,
+    most: Annotated[int, typer.Option("--most", min=1, max=100_000, help="Maximum number of nodes to try.")] = 4096,
     kind: FormatOption = None,
     seed: SeedOption = 0,
     failures: FailuresOption = "none",
     resume: ResumeOption = False,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Find how many nodes (more) a trace needs to meet targets: the smallest number, and its price.
+    """Find the smallest number of nodes, or of additional nodes, with which a trace meets its targets, and the price.
 
     Targets are mean, median, p95, … or max of jct, queueing or waiting, or makespan. The exit code is 1 if no number
     of nodes meets them. With --failures the answer has the spare nodes that failures and repairs cost.

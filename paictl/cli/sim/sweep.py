@@ -56,21 +56,24 @@ def sweep(
     resume: ResumeOption = False,
     processes: Annotated[
         int | None,
-        typer.Option("--processes", min=1, max=256, help="How many runs at a time; default: one per processor."),
+        typer.Option("--processes", min=1, max=256, help="Number of parallel runs; default: one per processor."),
     ] = None,
-    table: Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write a row for each run there.")] = None,
+    table: Annotated[
+        Path | None, typer.Option("--csv", metavar="FILE", help="Write one row per run to this file.")
+    ] = None,
     columns: Annotated[
         Path | None, typer.Option("--parquet", metavar="FILE", help="The same as Parquet (needs paictl[parquet]).")
     ] = None,
     plot: Annotated[
-        Path | None, typer.Option("--plot", metavar="FILE.svg", help="Write a plot of each metric there.")
+        Path | None, typer.Option("--plot", metavar="FILE.svg", help="Write a plot of each metric to this file.")
     ] = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Play traces under ranges of parameters and several seeds; report means with 95 % confidence intervals.
+    """Simulate traces over ranges of parameters and several seeds; report means with 95 % confidence intervals.
 
-    KEY=A..B sweeps a parameter by 1, KEY=A..B..STEP by a step, KEY=X|Y over values. Every policy, cluster and trace is
-    checked before the first run begins. Each setting is compared with the first one by the same traces and seeds.
+    KEY=A..B sweeps a parameter in steps of 1, KEY=A..B..STEP in steps of STEP, KEY=X|Y over values. Every policy,
+    cluster and trace is checked before the first run starts. Each setting is compared with the first one on the same
+    traces and seeds.
     """
     from paictl.sim import exports
     from paictl.sim import sweep as sweeping
@@ -100,7 +103,7 @@ def _write(made: Sequence[Setting], runs: int) -> None:
     several, failing = len({one.cluster for one in made}) > 1, len({one.failures for one in made}) > 1
     columns = (("mean_jct", span), ("p95_jct", span), ("makespan", span), ("utilization", share))
     write_table(
-        ("SETTING", "MEAN JCT", "P95 JCT", "MAKESPAN", "UTILIZATION", "MEAN JCT, TO THE FIRST", "SIGNIFICANT"),
+        ("SETTING", "MEAN JCT", "P95 JCT", "MAKESPAN", "UTILIZATION", "MEAN JCT VS FIRST", "SIGNIFICANT"),
         (
             (
                 one.policy

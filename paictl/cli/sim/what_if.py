@@ -65,7 +65,7 @@ def what_if(
         typer.Argument(
             metavar="[TRACE]",
             autocompletion=names_of.traces,
-            help="The jobs, as for run; their VC says whose they are. With --from-cluster the name of a cluster.",
+            help="The jobs, as for run; their VC is their tenant. With --from-cluster: a cluster's name.",
         ),
     ] = None,
     config: Annotated[
@@ -73,11 +73,11 @@ def what_if(
         typer.Option(
             "--config", metavar="HIVED",
             help="Twice: the old and the new hivedscheduler configuration. Once with --from-cluster: the new one; "
-            "the old one is what was pushed.",
+            "the old one is the pushed one.",
         ),
     ] = None,
     from_cluster: Annotated[
-        bool, typer.Option("--from-cluster", help="Use the jobs that a cluster has run and still keeps.")
+        bool, typer.Option("--from-cluster", help="Use the jobs that a cluster has run and still stores.")
     ] = False,
     state: StateOption = None,
     kind: FormatOption = None,
@@ -89,10 +89,11 @@ def what_if(
     reproducible: ReproducibleOption = False,
     output: OutputOption = Output.TABLE,
 ) -> None:  # fmt: skip
-    """Play jobs under an old and a new configuration: which tenants wait less, which more, and which jobs.
+    """Simulate jobs under an old and a new configuration, and show which tenants and jobs wait less or more.
 
-    The scheduler core decides, as it would in the cluster. A configuration with errors is refused with what
-    `paictl config validate` finds (exit code 1). With --failures nodes of one name fail at the same times under both.
+    The scheduler core decides, as it would in the cluster. A configuration with errors is rejected with the findings
+    of `paictl config validate` (exit code 1). With --failures, nodes of the same name fail at the same
+    times under both.
     """
     from paictl.sim.report import compared
     from paictl.sim.what_if import requests, what_if_data
@@ -101,10 +102,10 @@ def what_if(
     if len(paths) != 2 and not (from_cluster and len(paths) == 1):
         raise PaictlError(
             "what-if needs two configurations",
-            hint="--config OLD.yaml --config NEW.yaml; with --from-cluster the new one is enough",
+            hint="--config OLD.yaml --config NEW.yaml; with --from-cluster only the new one",
         )
     if trace is None and not from_cluster:
-        raise PaictlError("the jobs are those of a trace, or with --from-cluster those of the cluster", hint="give one")
+        raise PaictlError("give a trace, or use the cluster's jobs with --from-cluster", hint="give one")
     cluster = named_cluster(trace, state) if from_cluster else None
     specs = [from_files(path) for path in paths]
     if cluster is not None and len(paths) == 1:
@@ -131,7 +132,7 @@ def _played(
 
     with progressing("reading the jobs") as say:
         found = read_trace(trace, kind) if cluster is None else jobs_that_ended(cluster)
-        words = text("playing {count:,} jobs {runs} times", count=len(found.jobs), runs=2)
+        words = text("simulating {count:,} jobs {runs} times", count=len(found.jobs), runs=2)
         say(words)
         with resumable(found, resume=resume) as (kept,):
             return found, play_both(found, requests, estimating(say, words), kept)
@@ -145,7 +146,7 @@ def _warn_of_strangers(trace: Trace, promised: list[dict[str, int]], paths: list
             names = ", ".join(repr(name) for name in strangers[:5]) + (", ..." if len(strangers) > 5 else "")
             warning(
                 text(
-                    "{path} promises nothing to {names}: {count} jobs run as opportunistic ones there",
+                    "{path} promises nothing to {names}: {count} of their jobs run as opportunistic",
                     path=path,
                     names=names,
                     count=count,
@@ -190,7 +191,7 @@ def _write(given: WhatIf) -> None:
     gains = [row.vc for row in given.tenants if _gains(row)]
     info(
         text(
-            "waits less on average: {less}; more: {more}",
+            "shorter mean wait: {less}; longer: {more}",
             less=", ".join(gains) or text("nobody"),
             more=", ".join(loses) or text("nobody"),
         )

@@ -150,7 +150,7 @@ class KubernetesCluster:
         """Cordon or uncordon a node; raises `UnsupportedError` to let a real machine fail or heal."""
         if change not in (NodeChange.CORDON, NodeChange.UNCORDON):
             raise UnsupportedError(
-                text("a real node cannot be made to {what}", what=change.value),
+                text("paictl cannot make a real node {what}", what=change.value),
                 hint=text("to keep new pods away: paictl node cordon {name}", name=name),
             )
         wanted: Json = {"spec": {"unschedulable": True if change is NodeChange.CORDON else None}}
@@ -490,7 +490,7 @@ class KubernetesCluster:
             if not data:
                 raise ClusterError(
                     "this cluster has no OpenPAI configuration", where=f"configmap {_OPENPAI}/{_OPENPAI_FILES}",
-                    hint="for paictl's own, leave out --from-openpai",
+                    hint="for paictl's own configuration, omit --from-openpai",
                 )  # fmt: skip
             return OpenPaiLeft(self._openpai_id(), {str(name): str(text) for name, text in data.items()})
 

@@ -264,7 +264,7 @@ def _identity(name: str, facts: Mapping[str, Facts]) -> PreflightVerdict:
     ):
         same = [other for other, one in facts.items() if other != name and own[what] and one[what] == own[what]]
         if same:
-            found = text("{what} is that of {others}", what=what.replace("_", " "), others=", ".join(same))
+            found = text("{what} is the same as on {others}", what=what.replace("_", " "), others=", ".join(same))
             return (fail if what == "machine_id" else warn)(found, text("its own"), fix)
     return fine(text("its own")) if own["machine_id"] else fail(text("no machine id"), text("its own"), _SET_ID)
 

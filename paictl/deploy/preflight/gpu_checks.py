@@ -62,8 +62,8 @@ def check_room(facts: Facts, wish: DesiredHost) -> PreflightVerdict:
     if count <= free:
         return fine(text("{count} CPUs", count=cpus))
     found = text("{cpus} CPUs for {count} cells", cpus=cpus, count=count)
-    fix = text("give it more CPUs, or deploy with a configuration of your own (-p DIR), or with --kubernetes-only")
-    return warn(found, text("more than {count}: one for each cell, and a reserve", count=count), fix)
+    fix = text("give it more CPUs, deploy with your own configuration (-p DIR), or use --kubernetes-only")
+    return warn(found, text("more than {count}: one for each cell, plus a reserve", count=count), fix)
 
 
 def check_nouveau(facts: Facts, _: DesiredHost) -> PreflightVerdict:
@@ -113,7 +113,7 @@ def check_headers(facts: Facts, _: DesiredHost) -> PreflightVerdict:
     if facts["gpus"]["headers"]:
         return fine(facts["system"]["kernel"])
     if facts["gpus"]["driver"]:
-        return fine(text("not needed: the driver runs"))
+        return fine(text("not needed: the driver is running"))
     deb = facts["system"]["id"] in ("debian", "ubuntu")
     fix = "apt install linux-headers-$(uname -r)" if deb else "dnf install kernel-devel-$(uname -r)"
     return fail(text("none"), text("headers of {kernel}", kernel=facts["system"]["kernel"]), fix)
@@ -148,7 +148,7 @@ def check_mig(facts: Facts, _: DesiredHost) -> PreflightVerdict:
         return fine(NONE)
     modes = facts["gpus"]["mig"]
     if modes is None:
-        return unknown(text("nvidia-smi is not there yet")) if facts["gpus"]["driver"] else fine(NONE)
+        return unknown(text("nvidia-smi is not installed yet")) if facts["gpus"]["driver"] else fine(NONE)
     if len(modes) == 1:
         return fine(modes[0])
     return fail(", ".join(modes), text("one mode"), "nvidia-smi -mig 0 && nvidia-smi --gpu-reset")

@@ -88,7 +88,7 @@ def check_arch(facts: Facts, _: DesiredHost) -> PreflightVerdict:
         return fine(arch)
     if arch in UNTRIED:
         return warn(arch, " or ".join(ARCHITECTURES), text("gather artifacts for it; untested"))
-    return fail(arch, " or ".join(ARCHITECTURES), text("take a host of that architecture"))
+    return fail(arch, " or ".join(ARCHITECTURES), text("use a host of that architecture"))
 
 
 def check_systemd(facts: Facts, _: DesiredHost) -> PreflightVerdict:

@@ -54,7 +54,7 @@ def check_node(machine: Machine, facts: Facts, nodes: Nodes | None) -> Preflight
         return fail(found, listed, _correct(machine, taken[0]))
     hostname = facts["network"]["hostname"]
     if hostname.lower() != machine.name and hostname.split(".")[0].lower() != machine.name.split(".")[0]:
-        found = text("the host calls itself {hostname}", hostname=hostname)
+        found = text("the host's own name is {hostname}", hostname=hostname)
         return warn(found, listed, f"hostnamectl set-hostname {machine.name}")
     return fine(machine.name)
 

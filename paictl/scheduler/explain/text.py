@@ -149,7 +149,8 @@ def way_text(change: Change, names: Names) -> Text:
     if change.smallest:
         return text("{change}: it would {outcome}.", change=what, outcome=outcome)
     return text(
-        "{change}: it would {outcome} (less may do: not everything was tried).", change=what, outcome=outcome
+        "{change}: it would {outcome} (a smaller change may be enough: not everything was tried).",
+        change=what, outcome=outcome,
     )  # fmt: skip
 
 

@@ -23,32 +23,40 @@ class AntManParameters(Parameters):
     """`antman:epsilon=0.02`."""
 
     epsilon: float = parameter(
-        0.0, "part of its rate that a guaranteed job loses while it has company (the paper: at most 0.04)", most=0.99
+        0.0,
+        "share of its rate that a guaranteed job loses while it shares a device (the paper: at most 0.04)",
+        most=0.99,
     )
-    busy: float = parameter(0.8, "opportunistic jobs go to devices that are less busy than this")
-    followers: int = parameter(0, "most opportunistic jobs on one device; 0: as many as keep it less busy", least=0)
-    auto: bool = parameter(True, "a job that would wait for quota or devices runs opportunistically meanwhile")
+    busy: float = parameter(0.8, "opportunistic jobs use only devices below this utilization")
+    followers: int = parameter(
+        0,
+        "maximum number of opportunistic jobs on one device; 0: as long as it stays below the utilization limit",
+        least=0,
+    )
+    auto: bool = parameter(True, "a job that has to wait for quota or devices runs as opportunistic in the meantime")
 
 
 class AntMan(Policy):
-    """Quota decides who is guaranteed; opportunistic jobs never cost a guaranteed one more than `epsilon`.
+    """Quota decides which jobs are guaranteed. Opportunistic jobs never slow a guaranteed job by more than `epsilon`.
 
-    A guaranteed job that does not find all its devices reserves those there are; only opportunistic jobs run there
-    until it starts. Example: `antman:epsilon=0.02`.
+    A guaranteed job that does not find all its devices reserves the free ones; only opportunistic jobs run "
+    "there until it starts. Example: `antman:epsilon=0.02`.
     """
 
     id = "antman"
-    title = "guaranteed jobs by quota, opportunistic ones on what these leave of a device"
+    title = "guaranteed jobs by quota, opportunistic jobs on the unused part of their devices"
     paper = "Xiao et al., OSDI'20"
     knows = frozenset({Knowledge.UTILISATION})
     Parameters = AntManParameters
     choices = (
-        "an opportunistic job gets 1 - utilisation of the guaranteed job on its busiest device, in equal parts where "
-        "there are several (policies.md, A.6); where the trace tells how long the stages of a step take, it uses the "
-        "CPUs, the device or the network while the guaranteed job does not",
-        "without quotas every job that did not ask to be opportunistic is guaranteed as soon as there are devices",
-        "one reservation at a time, of the job that came first: two halves would wait for each other",
-        "`long expected wait` is any wait: with auto=true who cannot be guaranteed now runs opportunistically",
+        "an opportunistic job gets 1 - utilization of the guaranteed job on its busiest device, divided equally "
+        "among several (policies.md, A.6); if the trace has the times of the stages of a step, it uses the CPUs, "
+        "the device or the network while the guaranteed job does not",
+        "without quotas, every job that did not request to be opportunistic is guaranteed as soon as there are devices",
+        "one reservation at a time, for the job that arrived first: otherwise two jobs with half their devices "
+        "could wait for each other",
+        "any wait counts as a `long expected wait`: with auto=true, a job that cannot be guaranteed now runs as "
+        "opportunistic",
     )
 
     def __init__(self, parameters: AntManParameters, setup: Setup) -> None:

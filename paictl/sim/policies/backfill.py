@@ -7,14 +7,14 @@ from paictl.sim.view import JobView
 
 
 class Backfill(Queue):
-    """Every waiting job is tried in the order of (submission, row of the trace) and starts if there is a place for it.
+    """Waiting jobs are tried in the order of (submission, row of the trace). Each starts if there is a place for it.
 
-    Nothing is reserved for those who wait, so large jobs can starve (this is not EASY backfill, which knows durations).
-    With `placement=consolidate` it is what Tiresias' paper calls "best-effort". Example: `backfill`.
+    Nothing is reserved for waiting jobs, so large jobs can starve (unlike EASY backfill, which knows durations). With
+    `placement=consolidate` it is what Tiresias' paper calls "best-effort". Example: `backfill`.
     """
 
     id = "backfill"
-    title = "first in, first out; whoever fits overtakes"
+    title = "first in, first out; jobs that fit overtake"
     paper = "Tiresias (NSDI'19) §6, baseline; simulator SymbioticLab/Tiresias@959f9b0 `--schedule=fjf`"
 
     def key(self, _: JobView, /) -> int:

@@ -29,13 +29,13 @@ class Parameters:
     """What every policy has; a policy adds its own by a subclass, and changes a default by declaring it again."""
 
     placement: Where = parameter("count", "where devices come from: count (anywhere), consolidate (fewest nodes)")
-    suspend: Span = parameter(Span(0), "a preempted job pays this at its next start")
-    resume: Span = parameter(Span(0), "a job that starts again pays this")
-    resume_log: Span = parameter(Span(0), "times (1 + log2 devices), on top of resume")
-    migrate: Span = parameter(Span(0), "a job that moves pays this")
-    resize: Span = parameter(Span(0), "a job that changes its number of devices pays this")
+    suspend: Span = parameter(Span(0), "cost of a preempted job's next start")
+    resume: Span = parameter(Span(0), "cost of a restart")
+    resume_log: Span = parameter(Span(0), "times (1 + log2 devices), added to resume")
+    migrate: Span = parameter(Span(0), "cost of a move")
+    resize: Span = parameter(Span(0), "cost of a change in the number of devices")
     profile: Span = parameter(Span(0), "before a job's first start")
-    overhead: float = parameter(0.0, "part of every rate that the mechanism costs", most=0.99)
+    overhead: float = parameter(0.0, "share of every rate that the mechanism costs", most=0.99)
 
 
 @frozen
@@ -79,7 +79,7 @@ class Policy(ABC):
     """Whether it can be played on devices that fail: it takes devices from `self.placement` alone and never reckons
     with more of them than are free or held; or it overrides `hardware`."""
     choices: tuple[str, ...] = ()
-    """Where the paper leaves something open: what we do, and why."""
+    """Choices that the paper leaves open: what we do, and why."""
     Parameters: ClassVar[type[Any]] = Parameters
 
     def __init__(self, parameters: Any, setup: Setup) -> None:
@@ -111,7 +111,7 @@ class Policy(ABC):
         name = self.p.placement
         if name not in PLACEMENTS:
             raise ParameterError(
-                text("it cannot place by {name!r}", name=name),
+                text("it does not support placement {name!r}", name=name),
                 where=f"policy {self.id}",
                 hint=text("one of: {names}", names=", ".join(PLACEMENTS)),
             )

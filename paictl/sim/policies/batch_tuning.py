@@ -32,7 +32,7 @@ MOST_REPLICAS: Final = 64
 class TuningParameters(Parameters):
     """Those of both."""
 
-    interval: Span = parameter(Span(60_000), "how often devices are given anew", least=0.001, most=1e9)
+    interval: Span = parameter(Span(60_000), "interval between allocations", least=0.001, most=1e9)
 
 
 class Learner:

@@ -21,18 +21,19 @@ class ChronusParameters(GridParameters):
     """`chronus:lease=20m,solver=greedy`."""
 
     solver: Literal["highs", "greedy"] = parameter(
-        "highs", "how leases are planned: anew by a program at each end of a lease, or once, at admission (greedy)"
+        "highs", "how leases are planned: by a program at the end of each lease, or once at admission (greedy)"
     )
-    padding: float = parameter(1.1, "times the estimated duration: what a job is planned for", least=0.1, most=100)
-    rows: int = parameter(150, "above so many (job, deadline) rows the program is not tried and all plans stay")
-    nodes: int = parameter(20, "effort of one program, in branch-and-bound nodes", least=1)
+    padding: float = parameter(1.1, "planned duration of a job, as a multiple of its estimate", least=0.1, most=100)
+    rows: int = parameter(150, "above this number of (job, deadline) rows, the program is skipped and all plans stay")
+    nodes: int = parameter(20, "limit of branch-and-bound nodes for one program", least=1)
 
 
 class Chronus(Grid):
-    """Admits a job if its first deadline can be kept beside those promised already. Example: `chronus:lease=10m`.
+    """Admits a job if its first deadline can be met together with all promised ones. Example: `chronus:lease=10m`.
 
-    Those planned for a lease run for all of it. Devices that are left go, in slots, to those without a lease: refused
-    jobs that fit into what is left of the lease keep them to its end, all others may be moved aside for these.
+    Jobs planned for a lease run for all of it. Remaining devices go, in slots, to jobs without a lease. "
+    "Rejected jobs that fit into the rest of the lease keep them to its end; all others may have to make way "
+    "for them.
     """
 
     id = "chronus"
@@ -44,19 +45,20 @@ class Chronus(Grid):
     knows = frozenset({Knowledge.DURATION, Knowledge.DEADLINE})
     Parameters = ChronusParameters
     choices = (
-        "durations are those of the trace, as if the profiler measured exactly; the profiler's own run costs `profile`",
-        "a soft job is admitted if its first deadline can be kept, as in the artifact, whose check takes the tightest "
-        "row of each job; the program may later move it to another of its deadlines",
-        "leases are the last ones before the deadline; jobs admitted in one lease may move for each other, largest "
-        "first, those admitted before stay where they are",
-        "the plan of a promised job is replaced only by another that keeps every promise, so none is ever broken while "
+        "durations come from the trace, as if the profiler were exact; the profiling run costs `profile`",
+        "a soft job is admitted if its first deadline can be met, as in the artifact, which checks the tightest row "
+        "of each job; the program may later move it to another of its deadlines",
+        "a job gets the last leases before its deadline; jobs admitted in the same lease may move for each other, "
+        "largest first; jobs admitted earlier keep theirs",
+        "a promised job's plan is replaced only by a plan that keeps every promise, so no promise is broken while "
         "estimates hold",
-        "a refused job that can end before the lease does keeps its devices until then, the least service first",
-        "gaps go to jobs without deadlines and refused ones by least remaining service, then to promised ones, last "
-        "to those whose first deadline has become impossible",
-        "where the program has too many rows or finds nothing within its effort all plans stay, counted as "
-        "`greedy_plans`, never silently",
-        "devices are counted, not placed: any jobs of sizes 1, 2, 4, 8n that fit by count fit unspread on nodes of 8",
+        "a rejected job that can complete within the lease keeps its devices until then, least service first",
+        "gaps go to jobs without deadlines and rejected jobs by least remaining service, then to promised jobs, and "
+        "last to jobs that can no longer meet their first deadline",
+        "if the program has too many rows or finds no solution within its limit, all plans stay; `greedy_plans` "
+        "counts these cases",
+        "devices are counted, not placed: jobs of sizes 1, 2, 4, 8n that fit by count also fit on nodes of 8 "
+        "without spreading",
     )
 
     def __init__(self, parameters: ChronusParameters, setup: Setup) -> None:

@@ -108,25 +108,26 @@ class Profile:
 class ConservativeParameters(LimitParameters):
     """It counts devices, and may stop reserving at some depth of the line."""
 
-    placement: Literal["count"] = parameter("count", "reservations count devices; which ones does not matter")
-    depth: int = parameter(0, "reserve only for so many of those that wait, the others follow in line; 0: for all")
+    placement: Literal["count"] = parameter("count", "reservations count devices and do not choose them")
+    depth: int = parameter(0, "reserve for at most this many waiting jobs; the others follow in order; 0: for all")
 
 
 class Conservative(Limited):
-    """Each job is reserved the earliest interval of the length of its limit in which its devices are free throughout.
+    """Each job gets a reservation: the earliest interval as long as its limit in which enough devices are free
+    throughout.
 
-    When a job ends before its limit, all reservations are tried again in the order of submission, and none gets later.
-    Example: `conservative:depth=500`.
+    When a job ends before its limit, all reservations are computed again in the order of submission, and none "
+    "gets later. Example: `conservative:depth=500`.
     """
 
     id = "conservative"
     title = "conservative backfill: a reservation for every job, by run-time limits"
     paper = "Mu'alem and Feitelson, IEEE TPDS 12(6), 2001; Slurm's sched/backfill has the same with a depth"
     choices = (
-        "the time that an early end takes grows with the square of the jobs that have reservations: use `depth` where "
-        "thousands wait",
-        "a job of any type is reserved devices of one type; of several only if none has as many",
-        "with `overrun=run` a job may run past its limit, and promises of others break",
+        "the time to process an early end grows with the square of the number of reservations: use `depth` if "
+        "thousands of jobs wait",
+        "a job that accepts any type gets a reservation on one type; on several only if no type has enough devices",
+        "with `overrun=run`, a job may run past its limit, which can break promises to others",
     )
     Parameters: ClassVar[type[LimitParameters]] = ConservativeParameters
 

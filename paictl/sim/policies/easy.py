@@ -79,23 +79,23 @@ class WaitingIndex:
 
 
 class Easy(Limited):
-    """The first waiting job is promised the earliest time at which the limits of running jobs leave room for it.
+    """The first waiting job is promised the earliest time at which the limits of running jobs guarantee room for it.
 
-    Others may start before it, in the order of submission, if their limit ends by then, or if they use none of the
-    devices that it will need. Example: `easy:limits=factor,factor=2`.
+    Others may start earlier, in the order of submission, if their limit ends by then, or if they use none of "
+    "the devices that it will need. Example: `easy:limits=factor,factor=2`.
     """
 
     id = "easy"
-    title = "EASY backfill: overtake without delaying the first in line, by run-time limits"
+    title = "EASY backfill: jobs overtake without delaying the first in line, by run-time limits"
     paper = "Lifka, JSSPP'95 (The ANL/IBM SP Scheduling System)"
     choices = (
-        "only the first in line has a promise, and it is made anew at each decision; a promise that counts as broken "
-        "is the first one that a job was given",
-        "where places matter, the limits of running jobs are played on the placement until the first in line finds a "
-        "place: those devices are kept for it",
-        "a job that would not even find a place on an idle cluster is set aside and blocks nobody",
-        "where devices are down the first in line has no promise if only they would give it room: the others start",
-        "a job that is slower where it runs than on the reference needs more time than `limits=exact` gives it",
+        "only the first in line has a promise, which is renewed at each decision; a promise is broken if a job "
+        "starts after its first promise",
+        "if placement matters, the limits of running jobs are simulated until the first in line finds a place; "
+        "those devices are kept for it",
+        "a job that has no place even on an idle cluster is set aside and blocks no other job",
+        "while devices are down, the first in line has no promise if it needs them; the others start",
+        "a job that runs slower than on the reference device needs more time than `limits=exact` allows",
     )  # fmt: skip
 
     endures = True

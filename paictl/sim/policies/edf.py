@@ -11,9 +11,10 @@ from paictl.sim.view import JobView
 
 
 class Edf(Grid):
-    """Ranks by the deadline that can be met next; jobs without one come last, by submission. Example: `edf:lease=20m`.
+    """Ranks jobs by their next deadline that can be met; jobs without one come last, by submission. Example:
+    `edf:lease=20m`.
 
-    A soft job whose deadline has passed has its next one.
+    When a deadline of a soft job has passed, its next deadline counts.
     """
 
     id = "edf"
@@ -21,8 +22,8 @@ class Edf(Grid):
     paper = "textbook (Liu and Layland, 1973); baseline of Chronus (SoCC'21)"
     knows = frozenset({Knowledge.DEADLINE})
     choices = (
-        "decisions on the grid of Chronus (lease, slot), so that both can be compared",
-        "a strict job that has missed its deadline keeps its place: plain EDF knows nothing of durations",
+        "decisions are made at Chronus' times (lease, slot), so that both can be compared",
+        "a strict job that has missed its deadline keeps its rank: plain EDF does not know durations",
         "jobs without deadlines come after all others, in the order of submission",
     )
 
@@ -38,15 +39,15 @@ class Edf(Grid):
 
 
 class EdfInfeasibleLast(Grid):
-    """As `edf`, but whoever can meet no deadline any more lets the others go first. Example: `edf-infeasible-last`."""
+    """As `edf`, but jobs that can no longer meet a deadline come after the others. Example: `edf-infeasible-last`."""
 
     id = "edf-infeasible-last"
-    title = "earliest deadline first; who is too late anyway comes last"
+    title = "earliest deadline first; jobs that cannot meet theirs come last"
     paper = "textbook; the strongest simple rival of Chronus on its own traces (policies.md, D5)"
     knows = frozenset({Knowledge.DEADLINE, Knowledge.DURATION})
     choices = (
-        "too late: remaining time and the cost of a resume do not fit before the deadline",
-        "those who are too late and those without deadlines share one line, by remaining time",
+        "a job is too late if its remaining time and the cost of a resume do not fit before the deadline",
+        "jobs that are too late and jobs without deadlines share one queue, by remaining time",
     )
 
     def ranked(self, jobs: Iterable[JobView]) -> list[JobView]:

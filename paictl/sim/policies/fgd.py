@@ -95,14 +95,15 @@ class Fragmentation:
 
 
 class Fgd(Packing):
-    """Each job goes where the fragments of its node grow least, a share to the device for which that holds.
+    """Each job goes to the node whose fragmentation grows least; a share of a device goes to the device for which
+    this holds.
 
-    Fragments are free thousandths of devices that the usual requests cannot use, by how frequent those are in the
-    trace. Example: `fgd` with `--inflate 1.3`.
+    Fragments are free thousandths of devices that typical requests cannot use, weighted by their frequency in "
+    "the trace. Example: `fgd` with `--inflate 1.3`.
     """
 
     id = "fgd"
-    title = "shares: where fragmentation grows least"
+    title = "shares: the place where fragmentation grows least"
     paper = "FGD: Beware of Fragmentation (ATC'23); simulator hkust-adsl/kubernetes-scheduler-simulator"
     knows = frozenset({Knowledge.REQUESTS})
 

@@ -10,7 +10,7 @@ from paictl.sim.view import JobView
 
 
 class Fifo(Policy):
-    """Jobs start in the order of (submission, row); the first one that finds no place blocks all behind it.
+    """Jobs start in the order of (submission, row). The first job without a place blocks all later ones.
 
     With `placement=consolidate` it is what Tiresias' paper calls "YARN-CS". Example: `fifo:placement=consolidate`.
     """

@@ -27,18 +27,16 @@ _UNKNOWN: Final = 0.05
 class GandivaParameters(Parameters):
     """The mechanisms, each of which can be left out."""
 
-    quantum: Span = parameter(Span(60_000), "time slice, and how often it looks for something better", least=0.001)
-    packing: bool = parameter(True, "share devices where that beats taking turns")
-    migration: bool = parameter(True, "move jobs together, and into what others left")
-    grow: bool = parameter(True, "let elastic jobs have idle devices of their server")
-    most_free: float = parameter(
-        0.75, "servers in use are emptied if at least this part of their devices is free", most=1
-    )
+    quantum: Span = parameter(Span(60_000), "time slice, and interval between improvements", least=0.001)
+    packing: bool = parameter(True, "share devices if that is faster than taking turns")
+    migration: bool = parameter(True, "consolidate jobs, and move them into free devices")
+    grow: bool = parameter(True, "let elastic jobs use idle devices of their server")
+    most_free: float = parameter(0.75, "empty a server if at least this share of its devices is free", most=1)
 
 
 class Gandiva(Policy):
-    """Every job gets a home at once, if need be in turns with others of its size; then what can be observed is used to
-    do better. Example: `gandiva:quantum=60,packing=false,resume=1`.
+    """Every job gets a place at once, if necessary by taking turns with others of its size. Observed speeds then
+    improve placements. Example: `gandiva:quantum=60,packing=false,resume=1`.
     """
 
     id = "gandiva"
@@ -46,18 +44,19 @@ class Gandiva(Policy):
     paper = "Gandiva (OSDI'18) §3"
     knows = frozenset({Knowledge.UTILISATION, Knowledge.RATE})
     choices = (
-        "Algorithm 1 takes a server with the job's affinity if its height is below 1; a server in use never has that: "
-        "we ask whether it has room for the job",
-        "jobs larger than a server live on several, which are one home and take turns together",
-        "jobs of higher priority go first in every turn; equals take turns in a circle (no weights: traces have none)",
-        "packing is tried on the running job with the least utilisation whose memory leaves room, for one quantum, and "
-        "kept if both together make more progress than one alone",
-        "packing is for overload: when a device falls free elsewhere, the packed job moves there",
-        "on several types a job that runs alone tries each free type for a quantum and stays where it was fastest; a "
-        "move is made if it costs no more than what it brings in as much time as the job ran, an untried one if it "
-        "costs at most a twentieth of that",
-        "grown jobs shrink at every arrival, before a place is sought; they grow at the next quantum",
-        "preemptions are suspensions here: also those at the end of a time slice",
+        "Algorithm 1 takes a server with the job's affinity if its height is below 1, which never holds for a "
+        "server in use; here the server must have room for the job",
+        "jobs larger than a server run on several, which take turns together",
+        "jobs of higher priority go first in every turn; equal ones take turns (without weights, because traces "
+        "have none)",
+        "packing is tried for one quantum on the running job with the lowest utilization and enough free memory, "
+        "and kept if both jobs together make more progress than one alone",
+        "packing is for overload: when a device becomes free elsewhere, the packed job moves there",
+        "with several types, a job that runs alone tries each free type for a quantum and stays on the fastest; it "
+        "moves if the move costs no more than it gains in as much time as the job has run, or, to an untried type, "
+        "at most a twentieth of that",
+        "grown jobs shrink at every arrival, before the new job is placed; they grow again at the next quantum",
+        "suspensions count as preemptions, including those at the end of a time slice",
     )
     Parameters = GandivaParameters
 

@@ -39,19 +39,20 @@ class GavelParameters(Parameters):
 
     objective: Literal[
         "max-min", "fifo", "fifo-weights", "makespan", "finish-time", "max-sum", "water-filling", "sjf", "cost"
-    ] = parameter("max-min", "what the shares optimise; fifo: no shares, one type each in the order of arrival")
-    aware: bool = parameter(True, "false: all types count as equally fast (the baseline of each objective)")
-    space_sharing: bool = parameter(False, "two jobs may share devices where that was measured")
-    round: Span = parameter(Span(360_000), "how long a round is", least=0.001)
-    settle: Span = parameter(Span(1_920_000), "shares are computed anew at most this often")
+    ] = parameter("max-min", "objective of the shares; fifo: no shares, one type for each job in the order of arrival")
+    aware: bool = parameter(True, "false: treat all types as equally fast (the baseline of each objective)")
+    space_sharing: bool = parameter(False, "two jobs may share devices if the trace has measurements of the pair")
+    round: Span = parameter(Span(360_000), "length of a round", least=0.001)
+    settle: Span = parameter(Span(1_920_000), "minimum time between two computations of shares")
 
 
 class Gavel(Policy):
-    """Shares by a program, rounds by priority = share / part of the time received. Example: `gavel:objective=makespan`.
+    """A program computes shares; rounds follow priority = share / fraction of time received. Example:
+    `gavel:objective=makespan`.
 
-    Shares are computed anew when jobs came or ended, at most every `settle`; what each job received counts from then
-    on. In each round the types are filled in the order of the cluster: of each the jobs with the highest priority
-    first, those that do not fit are passed over.
+    Shares are recomputed when jobs arrive or end, at most every `settle`; received time counts from then on. "
+    "Each round fills the types in the order of the cluster, jobs with the highest priority first; jobs that do "
+    "not fit are skipped.
     """
 
     id = "gavel"
@@ -70,15 +71,15 @@ class Gavel(Policy):
     Parameters = GavelParameters
     choices = (
         "the weight of a job is its fact `weight` (1 if it has none)",
-        "of the many shares with the best worst rate (or makespan, or sum) those in their middle are taken, as the "
-        "interior-point solver of the published code does",
-        "without awareness the order of types is shuffled for each round by the seed, as in the published code",
-        "a job that ends within a round frees its devices when the round ends, as in the published code: "
+        "among all optimal shares (worst rate, makespan, or sum), the center is taken, as by the interior-point "
+        "solver of the published code",
+        "without awareness, the order of types is shuffled for each round by the seed, as in the published code",
+        "a job that ends during a round frees its devices at the end of the round, as in the published code: "
         "nothing starts in between",
-        "without awareness makespan and finish-time count the rate of the reference on every type, as the published "
-        "code does; all other objectives count every job as equally fast",
-        "fifo is the published code's: whole types in the order of arrival, the first job that does not fit blocks "
-        "those behind it, nothing fills the gaps; fifo-weights is the paper's program",
+        "without awareness, makespan and finish-time use the reference rate on every type, as in the published "
+        "code; all other objectives treat every job as equally fast",
+        "fifo is the published code's: whole types in the order of arrival, and the first job that does not fit "
+        "blocks all later ones; fifo-weights is the paper's program",
         "cost: V100 2.48, P100 1.46, K80 0.45 dollars an hour, others 1",
     )
 

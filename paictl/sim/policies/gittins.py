@@ -43,15 +43,15 @@ class GittinsParameters(LasParameters):
     """As `las`, and how the last queue is ordered."""
 
     last: Literal["start", "index"] = parameter(
-        "start", "the last queue: as under las (the paper's text), or by the index too (its simulator)"
+        "start", "order of the last queue: as in las (the paper's text), or also by the index (its simulator)"
     )
 
 
 class Gittins(Las):
-    """Knows how GPU time is distributed over jobs, not how long each of them takes.
+    """Knows the distribution of GPU time over jobs, but not the duration of each job.
 
-    In all queues but the last: by falling index; in the last one as `las`, or with `last=index` by index as well.
-    Example: `gittins:queues=3250/7200,last=index`.
+    All queues but the last are in descending order of the index. The last one is ordered as in `las`, or with
+    `last=index` also by the index. Example: `gittins:queues=3250/7200,last=index`.
     """
 
     id = "gittins"
@@ -60,10 +60,10 @@ class Gittins(Las):
     knows = frozenset({Knowledge.DISTRIBUTION})
     choices = (
         "the distribution is that of the trace itself, as in the paper's simulation",
-        "the quantum d is the upper threshold of the job's queue, in the last queue its lower one",
-        "the paper serves the last queue in the order of first starts; its simulator, and with it every published "
+        "the quantum d is the upper threshold of the job's queue; in the last queue, the lower one",
+        "the paper serves the last queue in the order of first starts; its simulator, and so every published "
         "figure, orders all queues by the index (`last=index`)",
-        "indices are looked up anew at every event, not between events",
+        "indices are updated at every event, not between events",
     )
     Parameters = GittinsParameters
 

@@ -18,11 +18,13 @@ from paictl.units import Millis
 class GridParameters(Parameters):
     """The grid, and what a resumed job pays: half a minute, and half a minute more for each doubling of its devices."""
 
-    lease: Span = parameter(Span(1_200_000), "at its end whoever runs may be replaced", least=0.001, most=1e9)
-    slot: Span = parameter(
-        Span(300_000), "at its end free devices are given to those who wait; divides the lease", 0.001, 1e9
+    lease: Span = parameter(
+        Span(1_200_000), "running jobs can be replaced only at the end of a lease", least=0.001, most=1e9
     )
-    resume_log: Span = parameter(Span(30_000), "times (1 + log2 devices): a job that starts again pays this")
+    slot: Span = parameter(
+        Span(300_000), "waiting jobs get free devices only at the end of a slot; divides the lease", 0.001, 1e9
+    )
+    resume_log: Span = parameter(Span(30_000), "cost of a restart, times (1 + log2 devices)")
 
     def __post_init__(self) -> None:
         """Raises `ParameterError` where leases would end between slots, when nothing is decided."""

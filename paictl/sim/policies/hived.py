@@ -33,7 +33,9 @@ class HivedParameters(Parameters):
     """Where the quotas are from if the cluster has none."""
 
     quotas: Literal["demand", "equal"] = parameter(
-        "demand", "without a configuration: whole nodes by the tenants' GPU time in the trace, or as many for each"
+        "demand",
+        "quotas without a configuration: whole nodes by the tenants' GPU time in the trace, or the same number "
+        "for each",
     )
     order: Literal["share", "created"] = parameter(
         "share",
@@ -41,10 +43,10 @@ class HivedParameters(Parameters):
         "created: as the placer, whoever was created first, and a preempted job is created again",
     )
     backfill: Literal["none", "easy"] = parameter(
-        "none", "easy: the first guaranteed job of each tenant has a promised start, and others may not delay it"
+        "none", "easy: the first waiting guaranteed job of each tenant gets a promised start that others may not delay"
     )
     factor: float = parameter(
-        1.0, "with backfill: run-time limit of a job whose trace has none, as a multiple of its duration", least=1
+        1.0, "with backfill: run-time limit of a job without one, as a multiple of its duration", least=1
     )
     victims: Literal["fewest-devices", "least-loss"] = parameter(
         "fewest-devices", "least-loss: of the jobs that may be preempted those go that lose the least work"
@@ -70,8 +72,8 @@ class Tenant:
 
 
 class Hived(Policy):
-    """Guaranteed jobs run on their VC's cells, opportunistic ones on what is left, weighted by quota; a guaranteed job
-    preempts opportunistic ones, and jobs of lower priority of its own VC.
+    """Guaranteed jobs run on their VC's cells. Opportunistic jobs share the rest, weighted by quota. A guaranteed job
+    preempts opportunistic jobs, and jobs of lower priority in its own VC.
 
     `--cluster` with a HiveD configuration gives cells and quotas. Example: `hived`, `hived:quotas=equal`.
     """
@@ -80,11 +82,12 @@ class Hived(Policy):
     title = "HiveD: cells for each tenant, no sharing anomaly"
     paper = "HiveD (OSDI'20); algorithm and decisions are those of the scheduler core"
     choices = (
-        "within a VC jobs are tried by priority, then by order; one that does not fit is passed over",
-        "a job of a VC that was promised nothing, or less than it needs, runs opportunistically",
-        "opportunistic jobs: the tenant that uses least of them by its quota goes first (weighted max-min)",
-        "a gang is whole nodes and, for the rest, a part of one more",
-        "a preempted job keeps its work; `preempted_hours` says what it would lose without",
+        "within a VC, jobs are tried by priority, then by order of arrival; a job that does not fit is skipped",
+        "a job of a VC without a promise, or with a promise that is too small, runs as opportunistic",
+        "opportunistic jobs: the tenant with the least opportunistic use relative to its quota goes first (weighted "
+        "max-min)",
+        "a gang takes whole nodes and, for the remainder, part of one more",
+        "a preempted job keeps its progress; `preempted_hours` says what it would lose without",
     )
     Parameters = HivedParameters
     endures = True

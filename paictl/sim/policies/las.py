@@ -24,24 +24,26 @@ class LasParameters(Parameters):
     queues: tuple[Span, ...] = parameter(
         (Span(3_200_000),), "thresholds of service between queues, device-seconds", 0.001
     )
-    dimension: Literal[1, 2] = parameter(2, "service is time x devices (2) or time alone (1)")
+    dimension: Literal[1, 2] = parameter(2, "service: time x devices (2) or time alone (1)")
     knob: float = parameter(
-        math.inf, "a job that waits knob times as long as it ran goes back to the first queue", most=math.inf
+        math.inf, "a job that has waited knob times its run time returns to the first queue", most=math.inf
     )
     promote: Literal["reset", "total", "never"] = parameter(
         "total",
-        "what it ran: in total, as in the published simulator, or since its last promotion (reset); never: no knob",
+        "run time for the knob: in total, as in the published simulator, or since the last promotion (reset); "
+        "never: no knob",
     )
     order: Literal["start", "running"] = parameter(
-        "start", "within a queue: by first start (the paper's text), or who runs before who waits (its simulator)"
+        "start",
+        "order within a queue: by first start (the paper's text), or running jobs before waiting ones (its simulator)",
     )
-    quantum: Span = parameter(Span(0), "crossings and promotions are noticed at multiples of it; 0: at once")
+    quantum: Span = parameter(Span(0), "interval at which changes of queue take effect; 0: at once")
 
 
 class Las(Ranked):
-    """Jobs fall from queue to queue as they attain service; queues are served in order, those that do not fit passed
-    over. Within a queue: by first start, those that never ran after them by submission; with `order=running` those
-    that run before those that wait.
+    """Jobs move to lower queues as they attain service. Queues are served in order; jobs that do not fit are skipped.
+    Within a queue, jobs are ordered by first start, then jobs that never ran, by submission; with `order=running`,
+    running jobs before waiting ones.
 
     Example: `las:queues=3250/7200,knob=8`.
     """
@@ -50,14 +52,15 @@ class Las(Ranked):
     title = "least attained service in queues (Tiresias-L): no prior knowledge"
     paper = "Tiresias (NSDI'19) §3.2; defaults of its testbed: 2 queues, 3,200 GPU-seconds, no promotion"
     choices: tuple[str, ...] = (
-        "service is counted while a job holds devices, what a start costs included",
-        "a promoted job's service counts from zero, and it stands in the first queue as if first started then",
-        "knob counts all the time a job ran (`promote=total`): the published simulator does so and its figures (2 "
-        "queues, knob 2 and 8) come out within 1 %; the text resets it (`promote=reset`), and mean JCT is worse",
-        "what a job waits for its promotion is the time since it last held devices",
-        "within a queue the paper orders jobs by their first start; its simulator, and with it every figure published "
-        "on its traces, lets jobs that run go before jobs that wait (`order=running`)",
-        "jobs that run stay where they are; Tiresias' simulator places everybody anew at each event",
+        "service counts while a job holds devices, including the cost of its start",
+        "a promoted job's service restarts at zero, and its place in the first queue counts from the promotion",
+        "the knob counts a job's total run time (`promote=total`): the published simulator does this, and its "
+        "figures (2 queues, knob 2 and 8) are matched within 1 %; the paper's text resets it (`promote=reset`), "
+        "which makes mean JCT worse",
+        "the waiting time for a promotion is the time since a job last held devices",
+        "within a queue, the paper orders jobs by their first start; its simulator, and so every figure published "
+        "on its traces, puts running jobs before waiting ones (`order=running`)",
+        "running jobs stay where they are; Tiresias' simulator places all jobs again at each event",
     )
     Parameters = LasParameters
 

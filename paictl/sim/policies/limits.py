@@ -29,12 +29,12 @@ class LimitParameters(Parameters):
 
     limits: Literal["exact", "factor", "user", "max"] = parameter(
         "exact",
-        "limit of a job whose trace has none: its duration, its duration times factor, times a factor drawn for each "
-        "job (1 to factor), or one limit for all",
+        "limit of a job without one: its duration, its duration times factor, times a random factor for each job (1 "
+        "to factor), or the same limit for all",
     )
     factor: float = parameter(2.0, "for limits=factor and limits=user", least=0.01)
     limit: Span = parameter(Span(86_400_000), "for limits=max", least=1)
-    overrun: Literal["end", "run"] = parameter("end", "a job that reaches its limit is ended, or runs on")
+    overrun: Literal["end", "run"] = parameter("end", "a job that reaches its limit is ended, or keeps running")
 
 
 class Limited(Policy):

@@ -32,8 +32,8 @@ class MuriParameters(Parameters):
     """`muri:…`."""
 
     placement: Where = parameter("consolidate", "where devices come from: count (anywhere), consolidate (fewest nodes)")
-    resume: Span = parameter(Span(10_000), "a job that starts again pays this")
-    duration: bool = parameter(True, "false: durations are unknown, who had least GPU time goes first (Muri-L)")
+    resume: Span = parameter(Span(10_000), "cost of a restart")
+    duration: bool = parameter(True, "false: durations are unknown, and jobs with the least GPU time go first (Muri-L)")
 
 
 def stages_of(job: Job | JobView) -> Stages | None:
@@ -67,24 +67,24 @@ class Interleaved(Rates):
 
 
 class Muri(Ranked):
-    """Groups jobs of one size whose stages interleave well, and runs each group on the same devices.
+    """Groups jobs of the same size whose stages interleave well, and runs each group on the same devices.
 
-    As many jobs are candidates as fit four to a device: those with the shortest remaining service, or with the least
-    attained if durations are unknown. Candidates are matched two by two, then groups, until they fit. Example:
-    `muri:duration=false`.
+    Candidates are as many jobs as fit at four per device: those with the shortest remaining service, or the least
+    attained service if durations are unknown. Candidates are matched in pairs, then groups in pairs, until they fit.
+    Example: `muri:duration=false`.
     """
 
     id = "muri"
-    title = "interleave the stages of up to four jobs on the same devices"
+    title = "interleaves the stages of up to four jobs on the same devices"
     paper = "Zhao et al., Muri (SIGCOMM'22); Rivendile/Muri@4e69a78 `--schedule=multi-resource-blossom-same-gpu`"
     knows = frozenset({Knowledge.DURATION, Knowledge.THROUGHPUT, Knowledge.FACTS})
     Parameters = MuriParameters
     choices = (
         "jobs with the same stages are interchangeable: pairs are counted by kind instead of matched one by one",
-        "a group has its published period, which is longer than planned by a factor for its size",
-        "only a job that starts again pays; the published simulator charges every running job 4 to 46 s at each event",
-        "jobs whose trace does not tell stages are not interleaved: `muri` is then shortest remaining service first",
-        "jobs are placed anew only where they do not fit otherwise",
+        "a group runs with the published period, which exceeds the planned one by a factor for its size",
+        "only a job that restarts pays; the published simulator charges every running job 4 to 46 s at each event",
+        "jobs without stages in the trace are not interleaved: `muri` is then shortest remaining service first",
+        "jobs are placed again only if they do not fit otherwise",
     )  # fmt: skip
 
     def __init__(self, parameters: MuriParameters, setup: Setup) -> None:

@@ -26,13 +26,13 @@ from paictl.units import Millis
 class OptimusParameters(Parameters):
     """`optimus:interval=10m`."""
 
-    interval: Span = parameter(Span(600_000), "how often all allocations are made anew", least=0.001, most=1e9)
+    interval: Span = parameter(Span(600_000), "how often all allocations are recomputed", least=0.001, most=1e9)
     estimate: Literal["exact", "fitted"] = parameter(
-        "exact", "remaining work and speeds: as in the trace, or by curves through what was measured"
+        "exact", "remaining work and speeds: from the trace, or from curves fitted to measurements"
     )
-    noise: float = parameter(0.05, "for estimate=fitted: by how much each measurement may be off, relatively", most=0.9)
+    noise: float = parameter(0.05, "for estimate=fitted: maximum relative error of each measurement", most=0.9)
     servers: int = parameter(
-        0, "parameter servers that a node has room for, given to jobs beside devices; 0: as many as workers, uncounted"
+        0, "parameter servers per node, assigned to jobs beside devices; 0: as many as workers, not counted"
     )
 
 
@@ -159,7 +159,7 @@ def split(free: Sequence[tuple[int, int]], number: int) -> list[tuple[int, int]]
 
 
 class Optimus(Policy):
-    """Knows how long a job has to go and how fast it would be; resizes everybody at each interval.
+    """Knows a job's remaining time and its speed on other sizes. Resizes all jobs at each interval.
 
     Example: `optimus:interval=60,resume=30`.
     """
@@ -170,8 +170,7 @@ class Optimus(Policy):
     knows = frozenset({Knowledge.DURATION, Knowledge.SCALING, Knowledge.FACTS})
     Parameters = OptimusParameters
     choices = (
-        "with estimate=exact remaining work and speeds are those of the trace: what its two fitted curves would say of "
-        "a job that they fit",
+        "with estimate=exact, remaining work and speeds come from the trace, as if both curves fitted exactly",
         "with estimate=fitted a job's loss is measured after each epoch and its speed in short runs, each off by up to "
         "`noise`, and both curves are fitted; `epoch_error_early` and `epoch_error_late` are mean relative errors of "
         "the predicted epochs before and after half of a job",
@@ -182,10 +181,12 @@ class Optimus(Policy):
         "both dimensions (servers=N, so many per node): parameter servers are counted, not placed; the trace's scaling "
         "is with as many servers as workers, and fewer slow a job by the speed of facts speed.0 to speed.4 and batch, "
         "or of the paper's example",
-        "the printed equation (9) swaps the shares of servers and workers; text and code agree with what is done here",
-        "a job changes its size by a checkpoint and a restart, as in the paper: a preemption, and it pays `resume`",
-        "jobs that are not elastic get what they ask for, in the order of arrival",
-        "where a job cannot be split evenly it goes to the emptiest nodes",
+        "the printed equation (9) swaps the shares of servers and workers; the text and the code agree with this "
+        "implementation",
+        "a job changes its size by a checkpoint and a restart, as in the paper: this counts as a preemption and "
+        "costs `resume`",
+        "jobs that are not elastic get their requested devices, in the order of arrival",
+        "a job that cannot be split evenly goes to the emptiest nodes",
     )
 
     def __init__(self, parameters: OptimusParameters, setup: Setup) -> None:

@@ -95,10 +95,10 @@ class Packing(Policy):
 
     shares = True
     choices = (
-        "ranks of nodes and all draws are from dice of our own: single runs differ from those of the published "
-        "simulator, means over seeds do not",
-        "a node that says nothing of CPU or memory has enough of both",
-        "jobs that end give back what they had; the published figures are about pods that never leave",
+        "node ranks and random draws use our own generator: single runs differ from the published simulator, means "
+        "over seeds do not",
+        "a node without CPU or memory figures has enough of both",
+        "jobs that end release their devices; the published figures are for pods that never leave",
     )  # fmt: skip
 
     def __init__(self, parameters: Any, setup: Setup) -> None:
@@ -197,10 +197,11 @@ class Packing(Policy):
 
 
 class RandomFit(Packing):
-    """Each job goes to a random node that has room, a share to a random device of it. Example: `random`."""
+    """Each job goes to a random node with room; a share of a device goes to a random device of that node. Example:
+    `random`."""
 
     id = "random"
-    title = "shares: any node that has room, at random"
+    title = "shares: a random node with room"
     paper = _PAPER
 
     def scores(self, job: JobView, nodes: Numbers) -> Numbers:  # noqa: ARG002 - as the base class
@@ -236,7 +237,7 @@ class DotProduct(Packing):
     """The node whose free CPU and devices have the smallest product with the request. Example: `dotprod`."""
 
     id = "dotprod"
-    title = "shares: the node with the smallest product of what is left and what is asked for"
+    title = "shares: the node with the smallest product of free resources and request"
     paper = _PAPER
 
     def scores(self, job: JobView, nodes: Numbers) -> Numbers:
@@ -270,10 +271,10 @@ class GpuPacking(Packing):
 
 
 class GpuClustering(Packing):
-    """Nodes that hold jobs of the same number of devices only, then others. Example: `gpuclustering`."""
+    """Nodes whose jobs all have the same number of devices first, then others. Example: `gpuclustering`."""
 
     id = "gpuclustering"
-    title = "shares: jobs of one size together"
+    title = "shares: jobs of the same size together"
     paper = _PAPER
 
     def __init__(self, parameters: Any, setup: Setup) -> None:

@@ -30,12 +30,14 @@ class ParSyncParameters(Parameters):
     strategy: Literal["adaptive", "latency", "quality", "statesync"] = parameter(
         "adaptive", "which slots are preferred"
     )
-    schedulers: int = parameter(8, "how many decide at the same time; a job is one scheduler's", 1, 10_000)
-    partitions: int = parameter(16, "parts of the cluster; at least as many as schedulers are used", 1, 1_000_000)
-    gap: Span = parameter(Span(2000), "how old a part of a view gets (G)", most=1e9)
+    schedulers: int = parameter(8, "number of parallel schedulers; each job belongs to one", 1, 10_000)
+    partitions: int = parameter(
+        16, "number of partitions of the cluster; at least the number of schedulers", 1, 1_000_000
+    )
+    gap: Span = parameter(Span(2000), "maximum age of a partition's view (G)", most=1e9)
     decide: Span = parameter(Span(50), "time a scheduler takes for one decision", most=1e9)
-    patience: Span = parameter(Span(1500), "adaptive: latency goes first for a job that has waited that long")
-    variance: float = parameter(0.5, "how much devices differ in score: 1 - variance to 1 + variance", most=1)
+    patience: Span = parameter(Span(1500), "adaptive: a job that has waited this long prefers latency over quality")
+    variance: float = parameter(0.5, "range of device scores: 1 - variance to 1 + variance", most=1)
 
 
 @dataclass(slots=True)
@@ -54,11 +56,11 @@ class _Scheduler:
 
 
 class ParSync(Policy):
-    """Every scheduler takes slots from its own view; the cluster refuses what is taken already, which is a conflict.
+    """Every scheduler takes slots from its own view. If a slot is already taken, the cluster rejects it: a conflict.
 
-    At each `gap / partitions` a scheduler refreshes one partition, each another one; under `statesync` all of them at
-    each `gap`. Counts conflicts and the mean score of the slots that were given (`quality`). Example:
-    `parsync:strategy=quality,schedulers=20,partitions=20`.
+    Every `gap / partitions`, each scheduler refreshes a different partition; with `statesync`, all partitions "
+    "every `gap`. Reports conflicts and the mean score of assigned slots (`quality`). Example: "
+    "`parsync:strategy=quality,schedulers=20,partitions=20`.
     """
 
     id = "parsync"
@@ -66,13 +68,14 @@ class ParSync(Policy):
     paper = "Feng et al., ATC'21, from secondary source only; no trace or code of it is public"
     Parameters = ParSyncParameters
     choices = (
-        "jobs go to schedulers in turn, and each scheduler decides about the first of its line, one every `decide`",
-        "schedulers decide one after the other, evenly spaced; whoever finds a slot taken has a conflict, knows better "
-        "about it from then on, and decides again when it is its turn",
-        "a device has one score for everybody and a little of its own for each scheduler (0.1): the more the common "
-        "ones differ, the more all schedulers like the same devices best",
-        "a scheduler knows at once what it took itself, and what ended only when it refreshes",
-        "a job that finds nothing in a view waits in front of the line until a refresh",
+        "jobs are assigned to schedulers in turn; each scheduler decides the first job in its queue, one every "
+        "`decide`",
+        "schedulers decide one after the other, evenly spaced; a scheduler that finds a slot taken has a conflict, "
+        "updates its view of the slot, and decides again at its next turn",
+        "a device has a common score and a small individual one for each scheduler (0.1): the more the common "
+        "scores differ, the more schedulers prefer the same devices",
+        "a scheduler knows its own assignments at once, and finished jobs only after a refresh",
+        "a job that finds no slot in a view stays at the head of the queue until a refresh",
     )
 
     def __init__(self, parameters: ParSyncParameters, setup: Setup) -> None:

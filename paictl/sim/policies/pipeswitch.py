@@ -15,24 +15,26 @@ from paictl.sim.view import JobView
 class PipeSwitchParameters(Parameters):
     """`pipeswitch:resume=6,profile=6` is stop-and-start."""
 
-    resume: Span = parameter(Span(30), "changing over to a job that ran before")
-    profile: Span = parameter(Span(30), "changing over to a job for the first time: its model is on the host already")
+    resume: Span = parameter(Span(30), "time to switch to a job that ran before")
+    profile: Span = parameter(Span(30), "time to switch to a job for the first time (its model is already on the host)")
 
 
 class PipeSwitch(Ranked):
-    """Jobs with a deadline (inference) preempt those without (training) at once; training has what is left.
+    """Jobs with a deadline (inference) preempt jobs without one (training) at once. Training gets the remaining
+    devices.
 
-    Example: `pipeswitch` against `pipeswitch:resume=6,profile=6`, what stopping one process and starting another costs.
+    Example: compare `pipeswitch` with `pipeswitch:resume=6,profile=6`, the cost of stopping one process and "
+    "starting another.
     """
 
     id = "pipeswitch"
-    title = "inference preempts training on the same devices, changing over in milliseconds"
+    title = "inference preempts training on the same devices; switching takes milliseconds"
     paper = "Bai et al., OSDI'20, from secondary source only: 5.4 to 34.6 ms a change, seconds for stop-and-start"
     knows = frozenset({Knowledge.DEADLINE})
     Parameters = PipeSwitchParameters
     choices = (
-        "a change costs 30 ms, near the paper's largest (34.6 ms); it is the job's that is changed to",
-        "inference is what has a deadline, and goes by it; training goes by its arrival",
+        "a switch costs 30 ms, near the paper's largest (34.6 ms); the job that starts pays it",
+        "jobs with a deadline are inference, ordered by deadline; training jobs are ordered by arrival",
     )
 
     def key(self, job: JobView, *, runs: bool) -> Key:

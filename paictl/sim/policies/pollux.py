@@ -29,16 +29,17 @@ _RESTART: Final = 30.0
 class PolluxParameters(TuningParameters):
     """`pollux:generations=100`; the defaults are those of the published runs."""
 
-    population: int = parameter(100, "allocations that a search compares at once", least=2, most=10_000)
-    generations: int = parameter(100, "how often they are crossed and mutated", least=1, most=100_000)
-    most: int = parameter(256, "how many jobs a round looks at, those that run and then the oldest", least=1)
+    population: int = parameter(100, "population size of the search", least=2, most=10_000)
+    generations: int = parameter(100, "number of generations of the search", least=1, most=100_000)
+    most: int = parameter(256, "number of jobs considered in a round: running ones, then the oldest", least=1)
 
 
 class Pollux(BatchTuning):
     """Searches for the allocation with the best harmonic mean of speedups, each against a fair share of the cluster.
 
-    A speedup is what a job's own measurements foretell with its best batch size. A job may at most double the devices
-    that it has tried; one that would restart counts less, the more often it has. Example: `pollux:interval=60`.
+    A speedup is predicted from a job's own measurements at its best batch size. A job may at most double the number
+    of devices it has tried. A job that would restart counts less, the more often it has restarted. Example:
+    `pollux:interval=60`.
     """
 
     id = "pollux"
@@ -47,14 +48,14 @@ class Pollux(BatchTuning):
     Parameters = PolluxParameters
     blind = True
     choices = (
-        "NSGA-II with the operators of the published code; each round draws from a stream of its own by the seed",
-        "all devices count as alike, as in the paper; where types are mixed, a job stays on one",
-        "at most one job that is on several nodes on each node, as in the paper",
-        "a job without a training profile has the speedups of its trace, if it is elastic; one that is not gets what "
-        "it asks for or nothing; a round in which nobody came or ended, and nobody measures, changes nothing",
-        "a job's model is fitted anew for other numbers of nodes or replicas, and for a quarter more measurements; the "
-        "published code fits after each one",
-        "where no job has a profile a search ends after 10 generations that bring nothing better",
+        "NSGA-II with the operators of the published code; each round has its own random stream by seed",
+        "all devices count as equal, as in the paper; on mixed types, a job stays on one type",
+        "at most one multi-node job on each node, as in the paper",
+        "an elastic job without a training profile has the speedups of its trace; one that is not elastic gets its "
+        "request or nothing; a round without arrivals, ends and measurements changes nothing",
+        "a job's model is fitted again for a new number of nodes or replicas, and after a quarter more "
+        "measurements; the published code fits after each one",
+        "if no job has a profile, a search ends after 10 generations without improvement",
     )
 
     def __init__(self, parameters: PolluxParameters, setup: Setup) -> None:

@@ -20,28 +20,28 @@ from paictl.units import Millis
 class PooledParameters(Parameters):
     """`pooled:slowdown=1.04,links=8`."""
 
-    remote: bool = parameter(True, "false: all devices of a job are on one machine (or whole machines)")
-    slowdown: float = parameter(1.04, "how much longer a job takes that uses devices of other machines", 1, 1000)
-    links: int = parameter(0, "remote devices that the network serves at full speed, shared beyond; 0: any number")
+    remote: bool = parameter(True, "false: all devices of a job must be on one machine (or on whole machines)")
+    slowdown: float = parameter(1.04, "slowdown of a job that uses devices of other machines", 1, 1000)
+    links: int = parameter(0, "remote devices that the network serves at full speed; more share it; 0: no limit")
 
 
 class Pooled(Policy):
-    """First in, first out; on the job's own machine if there is room, else wherever devices are free.
+    """First in, first out. Uses a single machine if it has room, otherwise any free devices.
 
-    Counts what is stranded: free devices that a waiting job could use if they were on one machine. Example:
-    `pooled:slowdown=1.3,links=8` against `pooled:remote=false`.
+    Reports stranded devices: free devices that a waiting job could use if they were on one machine. Example: compare
+    `pooled:slowdown=1.3,links=8` with `pooled:remote=false`.
     """
 
     id = "pooled"
-    title = "remote devices: less is stranded, what is remote is slower"
+    title = "remote devices: fewer stranded devices, slower jobs"
     paper = "rCUDA, Bitfusion, LegoOS (OSDI'18), from secondary source only: below 4 % overhead on a fast network"
     Parameters = PooledParameters
     choices = (
-        "a job with remote devices runs at 1 / slowdown; the excess grows in proportion when more remote devices are "
-        "in use than the network has links for",
-        "remote are the devices that are not on the machine that has most of the job's; a job larger than a machine "
-        "uses whole machines and one part, and is not called remote if it is spread no further than that",
-        "whoever fits may overtake, as in `backfill`",
+        "a job with remote devices runs at 1 / slowdown; the excess grows in proportion once more remote devices "
+        "are in use than the network has links",
+        "devices outside the machine that has most of the job's devices are remote; a job larger than a machine "
+        "uses whole machines and one part, and counts as local if it is not spread further",
+        "jobs that fit may overtake, as in `backfill`",
     )
 
     def __init__(self, parameters: PooledParameters, setup: Setup) -> None:

@@ -12,20 +12,21 @@ from paictl.sim.view import JobView
 
 
 class Quota(Queue):
-    """A tenant may use as many devices as it is promised, on any node; jobs start in the order of arrival, and whoever
-    fits overtakes. Nothing is preempted, idle quota is not lent.
+    """A tenant may use as many devices as it is promised, on any node. Jobs start in the order of arrival, and jobs
+    that fit overtake. Nothing is preempted, and idle quota is not lent.
 
-    Where devices of several types are promised, a job has all of its devices of one type. Tenants and quotas are those
-    of the cluster (a HiveD configuration, or `quotas:` of a cluster file); where it has none, everybody may use
-    everything. Example: `quota`.
+    If devices of several types are promised, all devices of a job have the same type. Tenants and quotas come "
+    "from the cluster (a HiveD configuration, or `quotas:` in a cluster file). Without quotas, every tenant may "
+    "use all devices. Example: `quota`.
     """
 
     id = "quota"
     title = "devices promised by number, on any node; idle quota is not lent"
     paper = "HiveD (OSDI'20) §2, the quota-only baseline"
     choices = (
-        "each pod goes to the fullest node that has room; a placement that leaves more fragments would flatter cells",
-        "a job of a tenant that is promised nothing never starts",
+        "each pod goes to the fullest node with room; a placement with more fragmentation would make cells look "
+        "better than they are",
+        "a job of a tenant without a promise never starts",
     )
 
     def __init__(self, parameters: object, setup: Setup) -> None:

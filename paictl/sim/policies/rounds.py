@@ -34,8 +34,8 @@ UNFAIR: Final = 1.05
 class RoundParameters(Parameters):
     """Those of all policies in rounds."""
 
-    round: Span = parameter(Span(120_000), "how long a round is", least=0.001)
-    restart: Span = parameter(Span(20_000), "what a job loses of a round if it did not run in the one before")
+    round: Span = parameter(Span(120_000), "length of a round", least=0.001)
+    restart: Span = parameter(Span(20_000), "time that a job loses in a round if it did not run in the previous one")
 
 
 class InRounds(Policy):
@@ -173,27 +173,27 @@ class FairParameters(RoundParameters):
     objective: Literal["max-min", "finish-time", "max-sum", "makespan", "gandiva-fair", "allox"] = parameter(
         "finish-time", "what the shares optimise"
     )
-    settle: Span = parameter(Span(1_000_000), "shares are computed anew at most this often")
+    settle: Span = parameter(Span(1_000_000), "minimum time between two computations of shares")
 
 
 class FairRounds(InRounds):
-    """Gives jobs shares of time by a program, and in each round runs those that are most behind theirs.
+    """A program gives jobs shares of time; each round runs the jobs that are furthest behind their shares.
 
-    The baselines of Shockwave: Gavel's objectives on devices of one kind, Gandiva's fair shares, AlloX. Example:
+    The baselines of Shockwave: Gavel's objectives on one type of device, Gandiva's fair shares, AlloX. Example:
     `rounds:objective=allox`.
     """
 
     id = "rounds"
-    title = "shares of time on devices of one kind, in rounds (Shockwave's baselines)"
+    title = "shares of time on one type of device, in rounds (Shockwave's baselines)"
     paper = "Zheng et al., Shockwave (NSDI'23), baselines; uw-mad-dash/shockwave@8a44f4a"
     Parameters = FairParameters
     choices = (
-        "the program knows the batch size of now, and no forecast: what Shockwave improves on",
-        "of many optima the middle one, as an interior-point solver finds it",
-        "makespan: of the shares that the bisection allows those half way between what is needed and what there is",
-        "a job that came since shares were computed does not run, as in the published runs",
+        "the program knows the current batch size but has no forecast: this is what Shockwave improves",
+        "among all optima, the center, as an interior-point solver finds it",
+        "makespan: among the shares that the bisection allows, those halfway between demand and supply",
+        "a job that arrived after shares were computed does not run yet, as in the published runs",
         "shares computed at time 0 do not count for `settle`, as in the published runs",
-        "a job runs on devices of one type; one larger than every type never runs",
+        "a job runs on devices of one type; a job larger than every type never runs",
     )  # fmt: skip
 
     def __init__(self, parameters: FairParameters, setup: Setup) -> None:

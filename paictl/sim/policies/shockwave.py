@@ -24,17 +24,19 @@ _MOST: Final = 1e9
 class ShockwaveParameters(RoundParameters):
     """`shockwave:…`; the defaults are those published for 32 devices."""
 
-    horizon: int = parameter(20, "how many rounds are planned", least=1, most=1000)
-    renew: int = parameter(8, "after how many rounds the plan is made anew though nobody came or ended", least=1)
-    power: float = parameter(12.0, "how much the progress of a job that will be late weighs: lateness to this power")
-    pressure: float = parameter(0.001, "what a second of the job that is left longest costs, for a short makespan")
+    horizon: int = parameter(20, "number of planned rounds", least=1, most=1000)
+    renew: int = parameter(
+        8, "number of rounds after which the plan is renewed even if no job arrived or ended", least=1
+    )
+    power: float = parameter(12.0, "weight of the progress of a late job: lateness to this power")
+    pressure: float = parameter(0.001, "cost of a second of the longest remaining job, for a short makespan")
 
 
 class Shockwave(InRounds):
-    """Plans rounds so that the product of all jobs' progress is large and no job ends later than is fair.
+    """Plans rounds so that the product of all jobs' progress is large and no job completes later than is fair.
 
-    How long a job still needs is forecast from the batch sizes that its profile expects and those that it has taken.
-    Who will be late all the same weighs more, the later the more. Example: `shockwave:horizon=20`.
+    A job's remaining time is forecast from the batch sizes in its profile and those it has used. Jobs that will still
+    be late weigh more, in proportion to their lateness. Example: `shockwave:horizon=20`.
     """
 
     id = "shockwave"
@@ -44,9 +46,9 @@ class Shockwave(InRounds):
     choices = (
         "the plan is an optimum to 0.1 %; the published runs stop their solver after 15 s, and three of them differ "
         "by 3 % in makespan",
-        "forecasts are not scaled by measured times: a job has those of its profile",
-        "a job whose trace says nothing of epochs has up to a hundred equal ones and one batch size",
-        "a job runs on devices of one type; one larger than every type never runs",
+        "forecasts are not scaled by measured times: a job has the times of its profile",
+        "a job without epochs in the trace has up to a hundred equal epochs and one batch size",
+        "a job runs on devices of one type; a job larger than every type never runs",
     )  # fmt: skip
 
     def __init__(self, parameters: ShockwaveParameters, setup: Setup) -> None:

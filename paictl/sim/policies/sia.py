@@ -22,9 +22,9 @@ _BELIEVED: Final = 30.0
 class SiaParameters(TuningParameters):
     """`sia:power=-0.5`; the defaults are those of the published runs."""
 
-    power: float = parameter(-0.5, "goodput counts to this power: the lower, the fairer", least=-10.0, most=-0.01)
-    idle: float = parameter(1.1, "what a job without devices costs; its least configuration costs 1", least=0.01)
-    most: int = parameter(256, "how many jobs a round looks at, those that run and then the oldest", least=1)
+    power: float = parameter(-0.5, "exponent of goodput: the lower, the fairer", least=-10.0, most=-0.01)
+    idle: float = parameter(1.1, "cost of a job without devices; its smallest configuration costs 1", least=0.01)
+    most: int = parameter(256, "number of jobs considered in a round: running ones, then the oldest", least=1)
 
 
 class DeviceConfiguration(NamedTuple):
@@ -36,10 +36,10 @@ class DeviceConfiguration(NamedTuple):
 
 
 class Sia(BatchTuning):
-    """Chooses one configuration (type, nodes, devices) for each job, so that normalised goodput is large and fair.
+    """Chooses one configuration (type, nodes, devices) for each job so that normalized goodput is large and fair.
 
-    Goodput is what a job's own measurements foretell, on a type that it has not tried by how fast one device is there.
-    A job may at most double the devices that it has tried. Example: `sia:interval=60`.
+    Goodput is predicted from a job's own measurements; for an untried type, from the speed of one device. A job may
+    at most double the number of devices it has tried. Example: `sia:interval=60`.
     """
 
     id = "sia"
@@ -48,15 +48,14 @@ class Sia(BatchTuning):
     Parameters = SiaParameters
     choices = (
         "configurations are powers of two within a node, then whole nodes",
-        "the first start is on one device, as nothing is known yet",
-        "of several optima HiGHS takes another than CBC: values are rounded to two digits, as in the published code",
-        "how long a job will restart is known by its application, as in the published code; 30 s where a trace says "
-        "nothing",
-        "a job without a training profile runs on the devices that it asks for (or is elastic to), on any type by its "
-        "rates; a round in which nobody came or ended, and nobody measures, changes nothing",
-        "a job's model is fitted anew for other numbers of nodes or replicas, and for a quarter more measurements; the "
-        "published code fits after each one",
-        "a job that changes only its nodes, not how many devices it has on each, goes on at once",
+        "a job starts on one device, because nothing is known yet",
+        "HiGHS and CBC may choose different optima: values are rounded to two digits, as in the published code",
+        "a job's restart time is known from its application, as in the published code; 30 s without it",
+        "a job without a training profile runs on its requested (or elastic) number of devices, on any type by its "
+        "rates; a round without arrivals, ends and measurements changes nothing",
+        "a job's model is fitted again for a new number of nodes or replicas, and after a quarter more "
+        "measurements; the published code fits after each one",
+        "a job that changes its nodes but not its devices per node continues at once",
     )
 
     def __init__(self, parameters: SiaParameters, setup: Setup) -> None:

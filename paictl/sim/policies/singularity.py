@@ -20,11 +20,11 @@ from paictl.sim.view import JobView
 class SingularityParameters(Parameters):
     """`singularity:sla=0.7,resize=20`."""
 
-    sla: float = parameter(0.7, "part of what it asked for that a guaranteed job always has once it started", most=1)
-    overhead: float = parameter(0.03, "part of every rate that the device proxy costs", most=0.99)
-    resume: Span = parameter(Span(20_000), "a job that starts again pays this")
-    resize: Span = parameter(Span(20_000), "a job that is resized pays this")
-    migrate: Span = parameter(Span(20_000), "a job that moves pays this")
+    sla: float = parameter(0.7, "share of its request that a started guaranteed job always keeps", most=1)
+    overhead: float = parameter(0.03, "share of every rate that the device proxy costs", most=0.99)
+    resume: Span = parameter(Span(20_000), "cost of a restart")
+    resize: Span = parameter(Span(20_000), "cost of a resize")
+    migrate: Span = parameter(Span(20_000), "cost of a move")
 
 
 @cache
@@ -34,10 +34,11 @@ def steps(gpus: int) -> list[int]:
 
 
 class Singularity(Policy):
-    """Guaranteed jobs start with the part they were promised; what is left makes jobs whole, then serves the others.
+    """Guaranteed jobs start with their promised share. Remaining devices first complete these jobs, then serve the
+    others.
 
-    A job keeps its world size: on fewer devices its replicas take turns, so it slows down in proportion and its work
-    stays the same. Example: `singularity:sla=0.5`.
+    A job keeps its world size. On fewer devices its replicas take turns, so it slows down in proportion and "
+    "its total work stays the same. Example: `singularity:sla=0.5`.
     """
 
     id = "singularity"
@@ -47,11 +48,11 @@ class Singularity(Policy):
     Parameters = SingularityParameters
     endures = True
     choices = (
-        "two tiers: guaranteed jobs are promised `sla` of their devices, opportunistic ones nothing",
+        "two tiers: guaranteed jobs are promised `sla` of their devices, opportunistic jobs nothing",
         "rate = devices / asked * (1 - overhead), 3 % as the paper's bound; a resize, resume or move costs 20 s",
-        "sizes are divisors of what was asked for, so that replicas are sliced evenly",
-        "in the order of arrival: promised parts (whoever runs before whoever waits), then guaranteed jobs whole, then "
-        "opportunistic ones; whoever has its promised part never loses it",
+        "sizes are divisors of the request, so that replicas are sliced evenly",
+        "in the order of arrival: promised shares (running jobs before waiting ones), then the rest of guaranteed "
+        "jobs, then opportunistic jobs; a job never loses its promised share",
     )
 
     def __init__(self, parameters: SingularityParameters, setup: Setup) -> None:

@@ -8,13 +8,14 @@ from paictl.sim.view import JobView
 
 
 class Sjf(Queue):
-    """Waiting jobs are tried by run time and start if there is a place; what runs is left alone. Example: `sjf`."""
+    """Waiting jobs are tried by run time, shortest first, and start if there is a place. Running jobs keep running.
+    Example: `sjf`."""
 
     id = "sjf"
     title = "shortest job first, no preemption"
     paper = "textbook; as a baseline in Tiresias (NSDI'19)"
     knows = frozenset({Knowledge.DURATION})
-    choices = ("a job that does not fit is passed over, as by all policies of Tiresias' simulator except fifo",)
+    choices = ("a job that does not fit is skipped, as in all policies of Tiresias' simulator except fifo",)
 
     def key(self, job: JobView, /) -> int:
         """Its run time."""

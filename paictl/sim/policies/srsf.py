@@ -11,13 +11,13 @@ from paictl.sim.view import JobView
 
 
 class Srsf(Ranked):
-    """Preemptive; ranks by remaining time times devices. Example: `srsf`."""
+    """Preemptive. Ranks jobs by remaining time times devices. Example: `srsf`."""
 
     id = "srsf"
     title = "shortest remaining service (time x devices) first"
     paper = "Tiresias (NSDI'19) §2, SymbioticLab/Tiresias@959f9b0 `--schedule=shortest-gpu`"
     knows = frozenset({Knowledge.DURATION})
-    choices = ("as srtf for a job that runs: its remaining time is until it would be done",)
+    choices = ("for a running job, as in srtf: its remaining time runs until its end",)
 
     def key(self, job: JobView, *, runs: bool) -> int | float:
         """Remaining service, in millionths of a device-millisecond."""

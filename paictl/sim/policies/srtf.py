@@ -9,15 +9,16 @@ from paictl.sim.view import JobView
 
 
 class Srtf(Ranked):
-    """Preemptive; ranks by the run time that is left, however many devices a job has. Example: `srtf:resume=60`."""
+    """Preemptive. Ranks jobs by remaining run time, regardless of their number of devices. Example:
+    `srtf:resume=60`."""
 
     id = "srtf"
     title = "shortest remaining time first"
     paper = "textbook; Tiresias (NSDI'19), SymbioticLab/Tiresias@959f9b0 `--schedule=shortest`"
     knows = frozenset({Knowledge.DURATION})
     choices = (
-        "a job that runs is ranked by when it would be done, what its start still costs included; one that waits by "
-        "its remaining work on its reference",
+        "a running job is ranked by its end, including the remaining cost of its start; a waiting job by its "
+        "remaining work on the reference device",
     )
 
     def key(self, job: JobView, *, runs: bool) -> int | float:

@@ -17,13 +17,13 @@ class TiresiasParameters(LasParameters):
     """As `las`, and who must be consolidated."""
 
     placement: Literal["skew", "count", "consolidate"] = parameter(  # type: ignore[assignment] # one more
-        "skew", "skew (consolidate models above packlimit, others fill fragments), count, consolidate"
+        "skew", "skew (consolidates models above packlimit; others fill fragments), count, consolidate"
     )
     packlimit: float = parameter(0.4, "skew (largest tensor by model size) above which a job is consolidated", most=1)
 
 
 class Tiresias(Las):
-    """`las` with placement by the skew of the model, which a profiler finds. Example: `tiresias:packlimit=0.3`."""
+    """`las` with placement by the skew of the model, which a profiler measures. Example: `tiresias:packlimit=0.3`."""
 
     id = "tiresias"
     title = "least attained service, models with one large tensor consolidated"
@@ -31,8 +31,8 @@ class Tiresias(Las):
     knows = frozenset({Knowledge.SKEW})
     choices = (
         *Las.choices,
-        "packlimit is 0.4: any value between 0.15 and 0.6 parts the models of the paper alike",
-        "a job that finds no place is passed over, and nobody is preempted for it in vain",
+        "packlimit is 0.4: any value between 0.15 and 0.6 divides the paper's models in the same way",
+        "a job without a place is skipped, and no job is preempted for it in vain",
     )
     Parameters = TiresiasParameters
 

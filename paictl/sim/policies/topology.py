@@ -25,11 +25,12 @@ class TopologyParameters(Parameters):
     """`topology:variant=topo-p`."""
 
     variant: Literal["fcfs", "best-fit", "topo", "topo-p"] = parameter(
-        "topo-p", "fcfs: first room, nobody overtakes; best-fit: fullest machine; topo: utility; topo-p: or wait"
+        "topo-p",
+        "fcfs: first place, no overtaking; best-fit: fullest machine; topo: best utility; topo-p: best utility or wait",
     )
-    minimum: float = parameter(0.4, "topo-p: a place below this utility is not taken (where the job states none)")
-    level: str = parameter("socket", "jobs feel each other on this level of a machine")
-    sockets: int = parameter(2, "parts of a machine where the cluster does not say what its level has", 1, 16)
+    minimum: float = parameter(0.4, "topo-p: minimum utility of a place (unless the job sets its own)")
+    level: str = parameter("socket", "level of a machine at which jobs interfere with each other")
+    sockets: int = parameter(2, "number of parts in a machine, if the cluster does not define this level", 1, 16)
 
 
 class TopologyRates(Rates):
@@ -57,28 +58,29 @@ class TopologyRates(Rates):
 
 
 class Topology(Policy):
-    """Four schedulers of one paper: `fcfs` and `best-fit` do not look at the topology, `topo` and `topo-p` do.
+    """Four schedulers of one paper: `fcfs` and `best-fit` ignore the topology, `topo` and `topo-p` use it.
 
-    Utility of a place is 1 / sum of cost^weight over communication, interference and fragmentation, as a part of the
-    best there can be. Example: `topology:variant=topo`.
+    The utility of a place is 1 / sum of cost^weight over communication, interference and fragmentation, as a share of
+    the best possible value. Example: `topology:variant=topo`.
     """
 
     id = "topology"
-    title = "devices by what a place is worth: distance, interference, fragments"
+    title = "places devices by distance, interference and fragmentation"
     paper = "Amaral et al., SC'17; artifact HiEST/gpu-topo-aware@8125c28"
     knows = frozenset({Knowledge.MODEL, Knowledge.LOCALITY, Knowledge.COLOCATION, Knowledge.FACTS})
     Parameters = TopologyParameters
     endures = True
     choices = (
-        "the artifact starts nothing while its machine 0 is full, and takes the last machine that has room; here every "
+        "the artifact starts nothing while its machine 0 is full, and takes the last machine with room; here every "
         "machine counts, `fcfs` takes the first one and `best-fit` the fullest one",
-        "a pace is that beside the worst neighbour of the moment; the artifact keeps the worst one that there ever was",
-        "interference is the mean of time alone by time beside, over the neighbours on the same socket that slow a job "
-        "(as published, so a small slowdown costs more than a large one, and none costs nothing)",
-        "topo-p takes the best of the places that reach the minimum, and waits where none does; on an idle machine "
-        "every job reaches it, but small jobs may overtake for ever",
-        "a job that fits on no machine gets whole machines, and its rest is placed as a job of that size",
-        "distances 1 in a socket, 20 between; communication by 20 a device; weights 1/3; no cost is below 0.01",
+        "a job's speed depends on its current worst neighbor; the artifact keeps the worst neighbor it ever had",
+        "interference is the mean of time alone divided by time beside, over the neighbors on the same socket that "
+        "slow a job (as published, so a small slowdown costs more than a large one, and no slowdown costs nothing)",
+        "topo-p takes the best place that reaches the minimum, or waits; on an idle machine every job reaches it, "
+        "but small jobs may overtake it forever",
+        "a job larger than a machine gets whole machines; its remainder is placed like a job of that size",
+        "distance 1 within a socket, 20 between sockets; communication costs 20 per device; weights 1/3; minimum "
+        "cost 0.01",
     )
 
     def __init__(self, parameters: TopologyParameters, setup: Setup) -> None:

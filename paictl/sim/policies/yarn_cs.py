@@ -25,13 +25,14 @@ from paictl.units import Millis
 class YarnParameters(Parameters):
     """Patience, and when to take from others."""
 
-    hold: Span = parameter(Span(150_000), "how long a job keeps the devices that it found while it needs more")
-    backoff: Span = parameter(Span(120_000), "how long it then waits before it tries again")
-    relax: int = parameter(3, "tries after which it insists on less locality")
-    threshold: float = parameter(0.9, "part of the devices in use from which on jobs over their share may be preempted")
-    checkpoint: bool = parameter(True, "whether a preempted job keeps its work")
+    hold: Span = parameter(Span(150_000), "how long a job holds partial devices while it waits for more")
+    backoff: Span = parameter(Span(120_000), "how long it waits before the next try")
+    relax: int = parameter(3, "number of tries before it relaxes locality")
+    threshold: float = parameter(0.9, "utilization above which jobs of tenants over their share may be preempted")
+    checkpoint: bool = parameter(True, "whether a preempted job keeps its progress")
     quotas: Literal["demand", "equal"] = parameter(
-        "demand", "where the cluster gives none: devices by the tenants' GPU time in the trace, or as many for each"
+        "demand",
+        "quotas if the cluster has none: devices by the tenants' GPU time in the trace, or the same number for each",
     )
 
 
@@ -51,8 +52,8 @@ class Waiting:
 
 
 class YarnCs(Policy):
-    """Each tenant has a share of the devices; what others do not use is lent. A job takes all its devices or, for a
-    while, holds those it found; then it lets go, waits, tries again, and after some tries accepts worse places.
+    """Each tenant has a share of the devices; unused shares are lent. A job takes all its devices at once, or holds
+    some for a while. Then it releases them, waits, and tries again; after some tries it accepts less locality.
 
     Example: `yarn-cs:hold=120,backoff=120,relax=3`.
     """
@@ -61,12 +62,13 @@ class YarnCs(Policy):
     title = "Philly's YARN: fair share, locality relaxed after retries, preemption from 90 % use"
     paper = "Jeon et al., Analysis of large-scale multi-tenant GPU clusters (ATC'19) §2.3, §3.1"
     choices = (
-        "tries before locality is relaxed are not published: 3, then 3 more",
-        "tenants are served by devices in use by quota; of those over their share the newest jobs go first",
-        "a job waits for fair share if its tenant would exceed its quota and fewer devices are idle than it needs; if "
-        "they would be enough, or its tenant is within its quota, for fragmentation: idle quota is lent",
-        "a preempted job goes on from a checkpoint (`checkpoint=false`: from the beginning)",
-        "held devices are nobody's: they count as in use for the threshold, not for the tenant",
+        "the number of tries before locality is relaxed is not published: 3, then 3 more",
+        "tenants are served by devices in use relative to quota; jobs of tenants over their share are preempted "
+        "newest first",
+        "a wait counts as `fair share` if the tenant would exceed its quota and too few devices are idle; otherwise "
+        "it counts as `fragmentation`. Idle quota is lent.",
+        "a preempted job resumes from a checkpoint (`checkpoint=false`: from the beginning)",
+        "held devices count as in use for the threshold, but not for the tenant",
     )
     Parameters = YarnParameters
     placement: Locality

@@ -66,7 +66,7 @@ def _read_pai(source: TraceFile) -> Rows:
     beside = source.sibling("pai_task_table.csv")
     if beside is None:
         raise TraceError(
-            "needs pai_task_table.csv beside it, where the devices stand", where=source.name, hint="unpack both tables"
+            "needs pai_task_table.csv beside it, which lists the devices", where=source.name, hint="unpack both tables"
         )
     asked: dict[str, int] = {}
     for task in table(beside, _task, columns=() if _headed(beside) else _TASKS):
@@ -78,7 +78,7 @@ def _read_pai(source: TraceFile) -> Rows:
         name = line.text("job_name")
         hundredths = asked.get(name, 0)
         if hundredths < 1:
-            raise RowError(text("job {name} asks for no GPU", name=name))
+            raise RowError(text("job {name} requests no GPU", name=name))
         submit = line.span("start_time", SECOND)
         return Job(
             id=name, submit=submit, gpus=-(-hundredths // 100),
@@ -98,7 +98,7 @@ def _headed(source: TraceFile) -> bool:
 
 
 HELIOS = Format(
-    "helios", "SenseTime's Helios, Lucid's and HeliosArtifact's forms of it", "s, dates",
+    "helios", "SenseTime's Helios, in the forms of Lucid and HeliosArtifact", "s, dates",
     "job_id, gpu_num, submit_time, duration, vc; user, state", "S-Lab-System-Group/HeliosData, CC-BY-4.0",
     has("job_id", "gpu_num", "submit_time", "duration", "vc"), _read_slurm, published=False,
 )  # fmt: skip

@@ -88,7 +88,7 @@ def _read(source: TraceFile) -> Rows:
     beside = next((found for path in tables if (found := source.sibling(path)) is not None), None)
     if beside is None:
         raise TraceError(
-            "holds steps, and the table that says how long they take is not beside it", where=source.name,
+            "counts work in steps, but the table with the time of a step is missing", where=source.name,
             hint="put Gavel's simulation_throughputs.json into the same folder",
         )  # fmt: skip
     first = source.data.partition(b"\n")[0].count(b"\t") + 1

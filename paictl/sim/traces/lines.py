@@ -88,7 +88,7 @@ def span(text: str, what: str, unit: int, least: int = 0) -> Millis:
     except ValueError:
         found = int((_decimal(text, what) * unit).to_integral_value())
     if found < least:
-        few = i18n.text("{what} is {text}, less than nothing", what=what, text=text)
+        few = i18n.text("{what} is {text}, which is negative", what=what, text=text)
         raise RowError(few if found < 0 else i18n.text("{what} is {text}, too short", what=what, text=text))
     if found > LONGEST:
         raise RowError(

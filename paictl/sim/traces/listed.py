@@ -80,7 +80,7 @@ def _span(found: object, path: str, least: int) -> Millis:
         raise TraceError(error.message, where=path, hint=error.hint) from None
     millis = 0 if seconds == FOREVER else round(seconds * 1000)
     if seconds == FOREVER or millis < least:
-        raise TraceError("expected a span that ends", where=path, hint="for instance 90m")
+        raise TraceError("expected a finite duration", where=path, hint="for instance 90m")
     return Millis(millis)
 
 

@@ -64,15 +64,15 @@ def load(name: str, kind: str | None = None) -> Trace:
             lines.append(line)
     if not jobs:
         raise TraceError(
-            text("has no job: {count} rows, the first: {message}", count=len(bad), message=bad[0].message)
+            text("contains no job: {count} rows, the first: {message}", count=len(bad), message=bad[0].message)
             if bad
             else "has no job",
             where=f"{name}:{bad[0].line}" if bad else name,
-            hint=text("it was read as {name}; --format says otherwise", name=chosen.name),
+            hint=text("it was read as {name}; to choose another format: --format", name=chosen.name),
         )
     if (odd := _odd(jobs)) is not None:
         raise TraceError(
-            text("{count} of {jobs} jobs ask for numbers of devices that look like times, {example} for instance",
+            text("{count} of {jobs} jobs request numbers of devices that look like times, for example {example}",
                  count=odd[0], jobs=len(jobs), example=odd[1]),
             where=f"{name}:{lines[odd[2]]}",
             hint=text("compare the column names with the rows: gpus and a time may be swapped"),
@@ -94,7 +94,7 @@ def _odd(jobs: Sequence[Job]) -> tuple[int, int, int] | None:
 def told(found: TraceFile) -> Format:
     """The format of a file by its beginning; raises `TraceError` if none fits."""
     if not found.data.strip():
-        raise TraceError("is empty", where=found.name, hint="check how it was written")
+        raise TraceError("is empty", where=found.name, hint="check that it was written correctly")
     start = found.data[:8192].decode("utf-8-sig", "replace")
     first = (start.splitlines() or [""])[0]
     head = FileHead(found.name, start, frozenset(part.strip() for part in first.split(",")), first.count("\t"))

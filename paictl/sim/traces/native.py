@@ -64,7 +64,7 @@ def _pairs(text: str, what: str) -> list[tuple[str, str]]:
             raise RowError(i18n.text("{what} has {part!r}, not KEY=VALUE", what=what, part=part))
         found.append((key.strip(), value.strip()))
     if len({key for key, _ in found}) != len(found):
-        raise RowError(i18n.text("{what} has a key twice", what=what))
+        raise RowError(i18n.text("{what} has a duplicate key", what=what))
     return found
 
 
@@ -79,7 +79,7 @@ def _counted(text: str, what: str) -> dict[int, float]:
 def _deadlines(text: str, what: str) -> tuple[Deadline, ...]:
     found = tuple(Deadline(span(key, what, SECOND), number(value, what)) for key, value in _pairs(text, what))
     if any(late.time <= early.time for early, late in pairwise(found)):
-        raise RowError(i18n.text("{what} must rise in time", what=what))
+        raise RowError(i18n.text("{what} must be in order of time", what=what))
     return found
 
 
@@ -195,7 +195,7 @@ def written(jobs: Iterable[Job]) -> str:
             text = "" if not column.required and value == _DEFAULTS[column.field] else column.write(value)
             if text != text.strip() or any(mark in text for mark in "\r\n\0"):
                 raise TraceError(
-                    i18n.text("{name} {text!r} cannot stand in a table", name=column.name, text=text),
+                    i18n.text("{name} {text!r} is not allowed in a table", name=column.name, text=text),
                     where=f"job {job.id}",
                 )
             values.append(text)

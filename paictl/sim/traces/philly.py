@@ -107,12 +107,12 @@ def _tells_log(head: FileHead) -> bool:
 
 
 PHILLY = Format(
-    "philly", "Philly as Pollux' artifact has it", "s, dates", "timestamp, duration, num_gpus; cluster (the VC)",
+    "philly", "Philly in the form of Pollux' artifact", "s, dates", "timestamp, duration, num_gpus; cluster (the VC)",
     "petuum/adaptdl osdi21-artifact; data msr-fiddle/philly-traces, CC-BY-4.0",
     has("timestamp", "duration", "num_gpus"), _read_table,
 )  # fmt: skip
 PCS = Format(
-    "philly-pcs", "Philly by VC as PCS has it", "s",
+    "philly-pcs", "Philly by VC in the form of PCS", "s",
     "app_id, submit_time, service (GPU seconds), num_jobs (GPUs); model_name",
     "abdullahfsm/PCS, MIT; data CC-BY-4.0", has("app_id", "submit_time", "service", "num_jobs"), _read_pcs,
 )  # fmt: skip

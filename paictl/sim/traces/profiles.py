@@ -266,7 +266,7 @@ def samples(source: TraceFile) -> tuple[Millis, ...]:
     found = []
     for row in table(source, lambda line: line.span("duration", SECOND)):
         if isinstance(row, BadRow):
-            raise TraceError(row.message, where=f"{source.name}:{row.line}", hint="one number a line, in seconds")
+            raise TraceError(row.message, where=f"{source.name}:{row.line}", hint="one number per line, in seconds")
         found.append(row[1])
     return tuple(sorted(found))
 

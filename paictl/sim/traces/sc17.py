@@ -57,7 +57,7 @@ def _read(source: TraceFile) -> Rows:
     beside = next((found for name in _PROFILES if (found := source.sibling(name)) is not None), None)
     if beside is None:
         raise TraceError(
-            "says what runs, and the profile that says how long is not beside it", where=source.name,
+            "lists what runs, but the profile with the durations is missing", where=source.name,
             hint=i18n.text('put {file} into the same folder', file=_PROFILES[0]),
         )  # fmt: skip
     jobs, known = parsed(source), topology(beside)

@@ -160,7 +160,7 @@ def _read(source: TraceFile) -> Rows:
     beside = source.sibling(TABLE)
     if beside is None:
         raise TraceError(
-            text("holds steps, and {table}, which says how long they take, is not beside it", table=TABLE),
+            text("counts work in steps, but {table} with the time of a step is missing", table=TABLE),
             where=source.name,
             hint=text("put {table} of Shockwave's trace into the same folder", table=TABLE),
         )
@@ -173,7 +173,7 @@ def _read(source: TraceFile) -> Rows:
                 )
         except (KeyError, TypeError, ValueError) as error:
             raise TraceError(
-                text("is no row of model, batch_size, gpus, steps_per_second: {reason}", reason=error),
+                text("is not a row of model, batch_size, gpus, steps_per_second: {reason}", reason=error),
                 where=f"{beside.name}:{line}",
                 hint="compare it with the published file",
             ) from None

@@ -44,13 +44,13 @@ class TraceFile:
         return hashlib.sha256(self.data).hexdigest()
 
     def text(self) -> str:
-        """The content; raises `TraceError` if it is not text in UTF-8."""
+        """The content; raises `TraceError` if it is not valid UTF-8."""
         try:
             return self.data.decode("utf-8-sig")
         except UnicodeDecodeError as error:
             line = self.data.count(b"\n", 0, error.start) + 1
             raise TraceError(
-                "is not text in UTF-8", where=f"{self.name}:{line}", hint="paictl sim traces lists the formats"
+                "is not valid UTF-8", where=f"{self.name}:{line}", hint="paictl sim traces lists the formats"
             ) from None
 
     def sibling(self, path: str) -> TraceFile | None:
@@ -76,7 +76,7 @@ def source(name: str) -> TraceFile:
         if own is not None:
             return TraceFile(name, own.read_bytes())
         if Path(name).is_dir():
-            raise TraceError("is a folder, not a trace", where=name, hint="give one of the files in it")
+            raise TraceError("is a folder, not a trace", where=name, hint="name one of its files")
     except OSError as error:
         raise TraceError(
             text("cannot read: {reason}", reason=error.strerror or error), where=name, hint="check the path"
@@ -105,7 +105,7 @@ def _file(name: str) -> TraceFile:
         inner = members(name)
         raise TraceError(
             text('is an archive of {count} files', count=len(inner)), where=name,
-            hint=text("say which, for instance {name}/{inner}; it holds: {names}", name=name, inner=inner[0],
+            hint=text("choose one, for example {name}/{inner}; it contains: {names}", name=name, inner=inner[0],
                       names=listed(inner, 7))
             if inner else "it holds no trace",
         )  # fmt: skip
@@ -202,7 +202,9 @@ def _unpacked(data: bytes, name: str) -> bytes:
             unpacked: bytes = stream.read(_most(data) + 1)
     except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
         raise TraceError(
-            text("cannot be unpacked: {reason}", reason=error), where=name, hint="copy it again; it is cut or damaged"
+            text("cannot be unpacked: {reason}", reason=error),
+            where=name,
+            hint="copy it again; it is truncated or corrupt",
         ) from None
     _refuse_bomb(unpacked, data, name)
     return unpacked
@@ -221,5 +223,7 @@ def _refuse_bomb(unpacked: bytes, packed: bytes, name: str) -> None:
 
 def _bomb(name: str) -> TraceError:
     return TraceError(
-        "unpacks to far more than a trace of its size can be", where=name, hint="if it is one, unpack it yourself"
+        "unpacks to far more data than a trace of its size can have",
+        where=name,
+        hint="if it really is a trace, unpack it yourself",
     )

@@ -84,7 +84,7 @@ def test_quotas_that_do_not_fit_are_refused_with_the_finding(
     assert run(words(files, *pair)) == 1
     captured = capsys.readouterr()
     assert "quota-exceeds-cluster" in captured.out
-    assert f"{files / 'bad.yaml'}: is not played: it has errors" in captured.err
+    assert f"{files / 'bad.yaml'}: was not simulated: it has errors" in captured.err
     assert "MEAN WAIT" not in captured.out
 
 
@@ -149,7 +149,7 @@ def test_the_jobs_of_a_cluster_are_its_history(
         "commands: [sleep 60]}\n"
     )
     none = paictl("sim", "what-if", "--from-cluster", *words(files, "old", "new")[3:])
-    assert (none.code, "no job of it has ended yet" in none.err) == (2, True)
+    assert (none.code, "none of its jobs has ended yet" in none.err) == (2, True)
     assert paictl("job", "submit", str(job)).code == 0
     assert paictl("cluster", "tick", "2m").code == 0
     job.write_text(job.read_text().replace("name: one", "name: two"))
@@ -173,7 +173,7 @@ def test_the_cluster_can_be_named(home: Path, paictl: Paictl, files: Path, monke
     new = ("--config", str(files / "new.yaml"))
     assert paictl("cluster", "up", "--preset", "lab").code == 0
     here = paictl("sim", "what-if", "--from-cluster", "local", *new)
-    assert (here.code, "no job of it has ended yet" in here.err) == (2, True)
+    assert (here.code, "none of its jobs has ended yet" in here.err) == (2, True)
     said = {
         ("--from-cluster", "lokal"): "no cluster 'lokal'",
         ("--from-cluster", str(files / "jobs.csv")): "is a file and no cluster",
@@ -193,4 +193,4 @@ def test_a_pushed_configuration_with_errors_is_refused(home: Path, paictl: Paict
     open_target("local", folder=home / "state").push(written, "past the checks of paictl config push")
     done = paictl("sim", "what-if", "--from-cluster", "--config", str(files / "new.yaml"))
     assert (done.code, "quota-exceeds-cluster" in done.out) == (1, True)
-    assert "configuration 2: is not played: it has errors" in done.err
+    assert "configuration 2: was not simulated: it has errors" in done.err

@@ -183,7 +183,7 @@ def test_inflated_asks_for_the_ratio_and_appends_copies() -> None:
     assert [job.submit for job in made] == list(range(26))
     assert made == inflated(jobs[::-1], 10_000, 1.3, 7) != inflated(jobs, 10_000, 1.3, 8)
     assert sum(job.milli for job in inflated(jobs, 10_000, 0.2, 7)) == 2000
-    with pytest.raises(TraceError, match="no job asks for a device"):
+    with pytest.raises(TraceError, match="no job requests a device"):
         inflated([pod("cpu", 0, gpus=0)], 1000, 1.3, 0)
 
 
