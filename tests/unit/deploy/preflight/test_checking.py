@@ -107,7 +107,7 @@ def test_errors_of_kubeadm_that_are_ignored_are_warnings(tmp_path: Path) -> None
 def test_clones_have_the_same_identity(tmp_path: Path) -> None:
     found = seen(tmp_path, answer("w2", {"machine_id": answer_id("w1")}))
     assert failed(found) == [("w1", "identity"), ("w2", "identity")]
-    assert found.hosts[1].verdicts["identity"].found == "machine id is that of w2"
+    assert found.hosts[1].verdicts["identity"].found == "machine id is the same as on w2"
 
 
 def answer_id(host: str) -> str:
