@@ -43,7 +43,7 @@ phase: PHASE
 
 
 _BOARD = (
-    'while IFS= read -r line && [ "${#line}" -gt 1 ]; do echo "$line"; done >head.txt; '
+    'while IFS= read -r line && [ "${#line}" -gt 1 ]; do echo "$line"; done >/dev/null; '
     'printf "HTTP/1.1 200 OK\\r\\nContent-Length: 5\\r\\nConnection: close\\r\\n\\r\\nboard"'
 )
 
