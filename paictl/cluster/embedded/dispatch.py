@@ -13,9 +13,10 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from paictl.cluster.embedded.actions import Action, Bound, Demoted, Evicted, Survivors
 from paictl.frozen import frozen
 from paictl.scheduler.book import reclassed
-from paictl.scheduler.decision import BindInfo, Preempt
+from paictl.scheduler.decision import Preempt
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.events import GroupChange, Outcome
 from paictl.scheduler.groups import Group, GroupState
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from paictl.cells.spec import ClusterSpec
     from paictl.scheduler.book import Book
     from paictl.scheduler.engine import Engine
-    from paictl.scheduler.events import RunningPod
     from paictl.scheduler.request import PodRequest
     from paictl.scheduler.sparing import Sparing
     from paictl.workload.backfill import Foresight, StartPromises
@@ -64,45 +64,6 @@ Obstruction: TypeAlias = "Unready | Clash | None"
 
 Signature: TypeAlias = tuple[object, ...]
 """Everything of a request that its group's placement depends on."""
-
-
-@frozen
-class Bound:
-    """A pod runs now."""
-
-    uid: str
-    info: BindInfo
-
-
-@frozen
-class Evicted:
-    """Pods that must go, so that another group can run."""
-
-    uids: tuple[str, ...]
-    preemptor: str
-
-
-@frozen
-class Demoted:
-    """A group lost its guarantee (lazy preemption) and runs on."""
-
-    group: str
-    preemptor: str
-
-
-Action: TypeAlias = Bound | Evicted | Demoted
-
-
-@frozen
-class Survivors:
-    """What a scheduler finds when it starts."""
-
-    healthy: Sequence[str]
-    """Names of the nodes that may be used."""
-    bad_devices: Sequence[tuple[str, int]]
-    """(node, number) of devices that are broken, those of nodes that may not be used, too."""
-    running: Sequence[RunningPod]
-    """The pods that run, with their places."""
 
 
 @dataclass(slots=True)

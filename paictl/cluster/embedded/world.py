@@ -12,8 +12,9 @@ from dataclasses import replace
 
 from paictl.cluster.configured import ConfigSnapshot
 from paictl.cluster.embedded import reservations, windows
+from paictl.cluster.embedded.actions import Action, Bound, Demoted, Evicted, Survivors
 from paictl.cluster.embedded.configs import Configurations
-from paictl.cluster.embedded.dispatch import Action, Bound, Demoted, Dispatcher, Evicted, Survivors
+from paictl.cluster.embedded.dispatch import Dispatcher
 from paictl.cluster.embedded.jobs import LiveJob, Run, TaskRepair
 from paictl.cluster.embedded.machines import EmbeddedNode, Machines
 from paictl.cluster.embedded.records import (

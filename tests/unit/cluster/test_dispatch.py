@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from paictl.cluster.embedded.dispatch import Bound, Dispatcher
+from paictl.cluster.embedded.actions import Bound
+from paictl.cluster.embedded.dispatch import Dispatcher
 from paictl.scheduler.book import Book
 from tests.unit.scheduler.support import config, healthy, pod
 

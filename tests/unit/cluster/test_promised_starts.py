@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from paictl.cluster.embedded.dispatch import Bound, Dispatcher, Evicted
+from paictl.cluster.embedded.actions import Bound, Evicted
+from paictl.cluster.embedded.dispatch import Dispatcher
 from paictl.scheduler.book import Book
 from paictl.scheduler.request import PodRequest
 from paictl.units import Millis
