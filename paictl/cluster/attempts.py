@@ -8,9 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-from paictl.cluster.picture import AttemptOutcome
-from paictl.cluster.timeline import ENDS
-from paictl.cluster.values import Event, EventKind, JobState, JobView
+from paictl.cluster.values import ENDS, AttemptOutcome, Event, EventKind, JobState, JobView
 from paictl.frozen import frozen
 from paictl.i18n import text
 

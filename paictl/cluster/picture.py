@@ -13,7 +13,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from paictl.cluster.values import JobView, MaintenanceWindow, NodeView, ReservationView
+from paictl.cluster.values import AttemptOutcome, JobView, MaintenanceWindow, NodeView, ReservationView
 from paictl.frozen import frozen
 from paictl.scheduler.inspection import Inspection, PhysicalCellStatus, PreassignedStatus
 from paictl.units import rfc3339
@@ -84,19 +84,6 @@ class VcPicture:
     def doomed(self) -> int:
         """Preassigned cells that only bad hardware can serve."""
         return sum(cell.state is PromiseState.DOOMED for cell in self.cells)
-
-
-class AttemptOutcome(StrEnum):
-    """How an attempt of a task ended."""
-
-    RUNNING = "running"
-    FINISHED = "finished"
-    FAILED = "failed"
-    PREEMPTED = "preempted"
-    LOST = "lost"
-    """Its node went away."""
-    STOPPED = "stopped"
-    """Its job was stopped, or over without it."""
 
 
 @frozen

@@ -13,17 +13,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-from paictl.cluster.picture import Attempt, AttemptOutcome, JobLine, NodeMark, TaskLine, Timeline
-from paictl.cluster.values import Event, EventKind
-
-ENDS: Final[Mapping[EventKind, AttemptOutcome]] = {
-    EventKind.FINISHED: AttemptOutcome.FINISHED,
-    EventKind.FAILED: AttemptOutcome.FAILED,
-    EventKind.PREEMPTED: AttemptOutcome.PREEMPTED,
-    EventKind.LOST: AttemptOutcome.LOST,
-    EventKind.KILLED: AttemptOutcome.STOPPED,
-}
-"""How an attempt ended, by the kind of the event that says so."""
+from paictl.cluster.picture import Attempt, JobLine, NodeMark, TaskLine, Timeline
+from paictl.cluster.values import ENDS, AttemptOutcome, Event, EventKind
 
 _FALLS: Final = (AttemptOutcome.PREEMPTED, AttemptOutcome.LOST, AttemptOutcome.FAILED)
 """Ends that bring a gang down."""

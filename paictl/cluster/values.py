@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 from paictl.errors import ExitCode, PaictlError
 from paictl.frozen import frozen
@@ -385,6 +385,29 @@ class EventKind(StrEnum):
     # to the configuration, or a service
     PUSHED = "Pushed"
     DELETED = "Deleted"
+
+
+class AttemptOutcome(StrEnum):
+    """How an attempt of a task ended."""
+
+    RUNNING = "running"
+    FINISHED = "finished"
+    FAILED = "failed"
+    PREEMPTED = "preempted"
+    LOST = "lost"
+    """Its node went away."""
+    STOPPED = "stopped"
+    """Its job was stopped, or over without it."""
+
+
+ENDS: Final[Mapping[EventKind, AttemptOutcome]] = {
+    EventKind.FINISHED: AttemptOutcome.FINISHED,
+    EventKind.FAILED: AttemptOutcome.FAILED,
+    EventKind.PREEMPTED: AttemptOutcome.PREEMPTED,
+    EventKind.LOST: AttemptOutcome.LOST,
+    EventKind.KILLED: AttemptOutcome.STOPPED,
+}
+"""How an attempt ended, by the kind of the event that says so."""
 
 
 @frozen

@@ -245,20 +245,20 @@ function charts() {
   const top = Math.max(1, ...data.runs.flatMap((run) => run.queue.map((point) => point[1])));
   const where = (value) => said("after {span}", { span: span(value) });
   redraws.push(chart($("chart-queue"), {
-    label: said("Jobs that wait, over time"), curves: curves("queue"), steps: true, x: axis, y: linear(0, top * 1.05, count),
+    label: said("Waiting jobs over time"), curves: curves("queue"), steps: true, x: axis, y: linear(0, top * 1.05, count),
     where, told: (value) => jobs(Math.round(value * 10) / 10), height: 200,
   }));
   redraws.push(chart($("chart-used"), {
-    label: said("Share of devices in use, over time"), curves: curves("used"), steps: true, x: axis, y: linear(0, 1, percent),
+    label: said("Share of devices in use over time"), curves: curves("used"), steps: true, x: axis, y: linear(0, 1, percent),
     where, told: share, height: 200,
   }));
   if (data.runs.every((run) => !run.located)) {
-    $("chart-fragments").replaceWith(el("p", { class: "help", text: said("Under these policies places do not count.") }));
+    $("chart-fragments").replaceWith(el("p", { class: "help", text: said("These policies ignore placement.") }));
     return;
   }
   const most = Math.max(0.01, ...data.runs.flatMap((run) => run.fragments.map((point) => point[1])));
   redraws.push(chart($("chart-fragments"), {
-    label: said("Share of devices that are free on partly used nodes, over time"), curves: curves("fragments").filter(([run]) => data.runs[run].located), steps: true,
+    label: said("Share of devices that are free on partly used nodes over time"), curves: curves("fragments").filter(([run]) => data.runs[run].located), steps: true,
     x: axis, y: linear(0, most * 1.05, percent), where, told: share, height: 160,
   }));
 }
@@ -285,7 +285,7 @@ function tenants() {
     }
   }
   $("tenants").insertBefore(el("p", { class: "help", text: names.length > 12
-    ? said("Mean time without devices; the first 12 of {count} tenants, all are in the table.", { count: names.length })
+    ? said("Mean time without devices, for 12 of {count} tenants; the table lists all.", { count: names.length })
     : said("Mean time without devices.") }), bars);
   draw();
   redraws.push(draw);
@@ -337,7 +337,7 @@ function pairs() {
       told: (value) => said("{span} or less", { span: span(value) }),
     });
     $("pair-list").append(el("div", { class: "pair" }, el("h3", { text: said("{b} against {a}", pair) }), split,
-      el("p", { text: said("{better} done earlier under {b}, by {gain} on average; {worse} later, by {loss}; {same} the same. Mean difference {mean}.", {
+      el("p", { text: said("{better} jobs complete earlier under {b}, by {gain} on average; {worse} later, by {loss}; {same} at the same time. Mean difference {mean}.", {
         b: pair.b, better: jobs(pair.better), gain: span(pair.gain), worse: jobs(pair.worse), loss: span(pair.loss),
         same: pair.same.toLocaleString("en"), mean: span(pair.mean),
       }) }),

@@ -192,8 +192,8 @@ def _write(given: WhatIf) -> None:
     info(
         text(
             "shorter mean wait: {less}; longer: {more}",
-            less=", ".join(gains) or text("nobody"),
-            more=", ".join(loses) or text("nobody"),
+            less=", ".join(gains) or text("no tenant"),
+            more=", ".join(loses) or text("no tenant"),
         )
     )
 

@@ -169,8 +169,10 @@ class WorldSharing:
 
     def _wake_after_shield(self) -> None:
         """Ask again when the next group may be preempted for which a stronger one of its virtual cluster waits."""
+        if self.sparing is None or not self.rules.preemption.min_run_times:
+            return  # before the engine is asked for, which may have to be restored
         engine = self._world.dispatcher.engine
-        if self.sparing is None or engine is None or not self.rules.preemption.min_run_times:
+        if engine is None:
             return
         waiting = self._world.dispatcher.strongest()
         groups = engine.state.groups.by_name

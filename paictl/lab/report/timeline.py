@@ -9,8 +9,9 @@ from html import escape
 from typing import Final
 
 from paictl.cluster.interface import Event
-from paictl.cluster.picture import AttemptOutcome, TaskLine
+from paictl.cluster.picture import TaskLine
 from paictl.cluster.timeline import timeline
+from paictl.cluster.values import AttemptOutcome
 from paictl.frozen import frozen
 from paictl.lab.embedded import ORIGIN
 from paictl.lab.report.content import Clock

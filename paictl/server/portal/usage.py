@@ -14,7 +14,7 @@ from typing import Any, Final, Generic, TypeVar
 from paictl.cluster.interface import Cluster, Event, EventKind, Port
 from paictl.cluster.jobpages import FollowsJobs
 from paictl.cluster.picture import Picture
-from paictl.cluster.timeline import ENDS
+from paictl.cluster.values import ENDS
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
 

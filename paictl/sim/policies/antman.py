@@ -39,8 +39,8 @@ class AntManParameters(Parameters):
 class AntMan(Policy):
     """Quota decides which jobs are guaranteed. Opportunistic jobs never slow a guaranteed job by more than `epsilon`.
 
-    A guaranteed job that does not find all its devices reserves the free ones; only opportunistic jobs run "
-    "there until it starts. Example: `antman:epsilon=0.02`.
+    A guaranteed job that does not find all its devices reserves the free ones; only opportunistic jobs run there
+    until it starts. Example: `antman:epsilon=0.02`.
     """
 
     id = "antman"

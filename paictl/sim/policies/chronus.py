@@ -31,9 +31,8 @@ class ChronusParameters(GridParameters):
 class Chronus(Grid):
     """Admits a job if its first deadline can be met together with all promised ones. Example: `chronus:lease=10m`.
 
-    Jobs planned for a lease run for all of it. Remaining devices go, in slots, to jobs without a lease. "
-    "Rejected jobs that fit into the rest of the lease keep them to its end; all others may have to make way "
-    "for them.
+    Jobs planned for a lease run for all of it. Remaining devices go, in slots, to jobs without a lease. Rejected jobs
+    that fit into the rest of the lease keep them to its end; all others may have to make way for them.
     """
 
     id = "chronus"

@@ -116,8 +116,8 @@ class Conservative(Limited):
     """Each job gets a reservation: the earliest interval as long as its limit in which enough devices are free
     throughout.
 
-    When a job ends before its limit, all reservations are computed again in the order of submission, and none "
-    "gets later. Example: `conservative:depth=500`.
+    When a job ends before its limit, all reservations are computed again in the order of submission, and none gets
+    later. Example: `conservative:depth=500`.
     """
 
     id = "conservative"

@@ -81,8 +81,8 @@ class WaitingIndex:
 class Easy(Limited):
     """The first waiting job is promised the earliest time at which the limits of running jobs guarantee room for it.
 
-    Others may start earlier, in the order of submission, if their limit ends by then, or if they use none of "
-    "the devices that it will need. Example: `easy:limits=factor,factor=2`.
+    Others may start earlier, in the order of submission, if their limit ends by then, or if they use none of the
+    devices that it will need. Example: `easy:limits=factor,factor=2`.
     """
 
     id = "easy"

@@ -98,8 +98,8 @@ class Fgd(Packing):
     """Each job goes to the node whose fragmentation grows least; a share of a device goes to the device for which
     this holds.
 
-    Fragments are free thousandths of devices that typical requests cannot use, weighted by their frequency in "
-    "the trace. Example: `fgd` with `--inflate 1.3`.
+    Fragments are free thousandths of devices that typical requests cannot use, weighted by their frequency in the
+    trace. Example: `fgd` with `--inflate 1.3`.
     """
 
     id = "fgd"

@@ -50,9 +50,9 @@ class Gavel(Policy):
     """A program computes shares; rounds follow priority = share / fraction of time received. Example:
     `gavel:objective=makespan`.
 
-    Shares are recomputed when jobs arrive or end, at most every `settle`; received time counts from then on. "
-    "Each round fills the types in the order of the cluster, jobs with the highest priority first; jobs that do "
-    "not fit are skipped.
+    Shares are recomputed when jobs arrive or end, at most every `settle`; received time counts from then on. Each
+    round fills the types in the order of the cluster, jobs with the highest priority first; jobs that do not fit are
+    skipped.
     """
 
     id = "gavel"

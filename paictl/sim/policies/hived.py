@@ -87,7 +87,7 @@ class Hived(Policy):
         "opportunistic jobs: the tenant with the least opportunistic use relative to its quota goes first (weighted "
         "max-min)",
         "a gang takes whole nodes and, for the remainder, part of one more",
-        "a preempted job keeps its progress; `preempted_hours` says what it would lose without",
+        "a preempted job keeps its progress; `preempted_hours` is what it would lose otherwise",
     )
     Parameters = HivedParameters
     endures = True
@@ -113,12 +113,15 @@ class Hived(Policy):
         self._began: dict[int, Millis] = {}
         """When jobs that run started, by number."""
         rules = PreemptionRules(VictimChoice(parameters.victims), {"": Millis(parameters.min_run_time)})
-        self._sparing = SparingRules(rules, self._times, lambda: self.now)
+        self._sparing = SparingRules(rules, self._times, self._present)
         self._shields = bool(parameters.min_run_time)
         self._shield_end: Millis | None = None
         """When the next job has run for its minimum run time, so that stronger ones may ask again."""
         if rules:
             self.cells.engine.sparing = self._sparing
+
+    def _present(self) -> Millis:
+        return self.now
 
     def _times(self, group: Group) -> GroupTimes | None:
         """Since when the job of a group of the core runs."""

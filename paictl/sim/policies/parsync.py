@@ -58,9 +58,9 @@ class _Scheduler:
 class ParSync(Policy):
     """Every scheduler takes slots from its own view. If a slot is already taken, the cluster rejects it: a conflict.
 
-    Every `gap / partitions`, each scheduler refreshes a different partition; with `statesync`, all partitions "
-    "every `gap`. Reports conflicts and the mean score of assigned slots (`quality`). Example: "
-    "`parsync:strategy=quality,schedulers=20,partitions=20`.
+    Every `gap / partitions`, each scheduler refreshes a different partition; with `statesync`, all partitions every
+    `gap`. Reports conflicts and the mean score of assigned slots (`quality`). Example:
+    `parsync:strategy=quality,schedulers=20,partitions=20`.
     """
 
     id = "parsync"

@@ -23,8 +23,8 @@ class PipeSwitch(Ranked):
     """Jobs with a deadline (inference) preempt jobs without one (training) at once. Training gets the remaining
     devices.
 
-    Example: compare `pipeswitch` with `pipeswitch:resume=6,profile=6`, the cost of stopping one process and "
-    "starting another.
+    Example: compare `pipeswitch` with `pipeswitch:resume=6,profile=6`, the cost of stopping one process and starting
+    another.
     """
 
     id = "pipeswitch"

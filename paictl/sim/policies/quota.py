@@ -15,9 +15,9 @@ class Quota(Queue):
     """A tenant may use as many devices as it is promised, on any node. Jobs start in the order of arrival, and jobs
     that fit overtake. Nothing is preempted, and idle quota is not lent.
 
-    If devices of several types are promised, all devices of a job have the same type. Tenants and quotas come "
-    "from the cluster (a HiveD configuration, or `quotas:` in a cluster file). Without quotas, every tenant may "
-    "use all devices. Example: `quota`.
+    If devices of several types are promised, all devices of a job have the same type. Tenants and quotas come from
+    the cluster (a HiveD configuration, or `quotas:` in a cluster file). Without quotas, every tenant may use all
+    devices. Example: `quota`.
     """
 
     id = "quota"

@@ -37,8 +37,8 @@ class Singularity(Policy):
     """Guaranteed jobs start with their promised share. Remaining devices first complete these jobs, then serve the
     others.
 
-    A job keeps its world size. On fewer devices its replicas take turns, so it slows down in proportion and "
-    "its total work stays the same. Example: `singularity:sla=0.5`.
+    A job keeps its world size. On fewer devices its replicas take turns, so it slows down in proportion and its total
+    work stays the same. Example: `singularity:sla=0.5`.
     """
 
     id = "singularity"

@@ -69,12 +69,12 @@ def test_one_tenant_only(used: Paictl) -> None:
 @pytest.mark.parametrize(
     ("words", "message", "hint"),
     [
-        (["--month", "2999-01"], "--month: month 2999-01 has not started yet", "on this cluster it is"),
+        (["--month", "2999-01"], "--month: month 2999-01 has not started yet", "the time on this cluster is"),
         (["--month", "2026-13"], "'2026-13' is not a month", "2026-10"),
         (["--month", "october"], "'october' is not a month", "2026-10"),
         (["--vc", "tenantx"], "--vc: virtual cluster 'tenantx'", "did you mean 'tenant"),
-        (["--by", "usr"], "--by: usage cannot be added up by 'usr'", "did you mean 'user'?"),
-        (["--by", ""], "--by: usage cannot be added up by ''", "one of: vc, user, job, sku"),
+        (["--by", "usr"], "--by: usage cannot be grouped by 'usr'", "did you mean 'user'?"),
+        (["--by", ""], "--by: usage cannot be grouped by ''", "one of: vc, user, job, sku"),
     ],
 )
 def test_what_is_refused(used: Paictl, words: list[str], message: str, hint: str) -> None:

@@ -224,7 +224,7 @@ def test_a_run_on_a_real_cluster_is_kept_and_one_on_an_imagined_cluster_is_not(
     monkeypatch.setattr("paictl.cli.service.HandClock", NoClock)
     assert paictl("service", "start", "-n", "rest-server", "--dry-run").code == 0
     assert not runs.exists()
-    assert "the run is kept in" in paictl("service", "start", "-n", "rest-server", "-v").err
+    assert "the record of this run is in" in paictl("service", "start", "-n", "rest-server", "-v").err
     (folder,) = runs.iterdir()
     assert folder.name.endswith("-service-start")
     assert json.loads((folder / "run.json").read_text())["wish"] == {"cluster": "pai", "steps": ["start rest-server"]}

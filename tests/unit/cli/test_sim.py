@@ -16,7 +16,7 @@ def test_the_exit_code_says_whether_a_tenant_is_worse_off(capsys: pytest.Capture
     trace = str(LAB / "trace.yaml")
     assert run(["sim", "compare", trace, "--config", CONFIG]) == 1
     captured = capsys.readouterr()
-    assert "quota: vc1 waited longer than in a cluster of its own" in captured.err
+    assert "quota: vc1 waited longer than in a private cluster" in captured.err
     assert "cells: " not in captured.err
     assert run(["sim", "compare", trace, "--config", CONFIG, "--policy", "cells", "--each-job"]) == 0
     assert "worker2, worker4" in capsys.readouterr().out

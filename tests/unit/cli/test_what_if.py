@@ -69,12 +69,12 @@ def test_time_without_devices_counts_after_the_first_start_too(files: Path, caps
 def test_it_says_so_in_words_and_files(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(words(files, "old", "new", "--jobs", str(files / "j.csv"), "--html", str(files / "p.html"))) == 0
     captured = capsys.readouterr()
-    assert "waits less on average: a; more: b" in captured.err
+    assert "shorter mean wait: a; longer: b" in captured.err
     assert "4 > 6" in captured.out
     assert (files / "j.csv").read_text().count("\n") == 13
     assert "<!doctype html>" in (files / "p.html").read_text()
     assert run(words(files, "old", "same")) == 0
-    assert "waits less on average: nobody; more: nobody" in capsys.readouterr().err
+    assert "shorter mean wait: no tenant; longer: no tenant" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("pair", [("old", "bad"), ("bad", "old")])
@@ -125,7 +125,7 @@ def test_a_trace_of_which_no_job_fits_is_refused_before_a_run(
 def test_jobs_of_nobody_are_told(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (files / "jobs.csv").write_text(JOBS + "c0,0,1,5,c\n")
     assert run(words(files, "old", "new")) == 0
-    assert "promises nothing to 'c': 1 jobs run as opportunistic ones there" in capsys.readouterr().err
+    assert "promises nothing to 'c': 1 of their jobs run as opportunistic" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -176,9 +176,14 @@ def test_the_cluster_can_be_named(home: Path, paictl: Paictl, files: Path, monke
     assert (here.code, "none of its jobs has ended yet" in here.err) == (2, True)
     said = {
         ("--from-cluster", "lokal"): "no cluster 'lokal'",
-        ("--from-cluster", str(files / "jobs.csv")): "is a file and no cluster",
-        ("--from-cluster", "local", "--cluster", "prod"): "--from-cluster says local and another option prod",
-        ("--from-cluster", "prod", "--state", str(home / "state")): "--from-cluster says prod and another option local",
+        ("--from-cluster", str(files / "jobs.csv")): "is a file, not a cluster",
+        ("--from-cluster", "local", "--cluster", "prod"): "--from-cluster names local, but another option names prod",
+        (
+            "--from-cluster",
+            "prod",
+            "--state",
+            str(home / "state"),
+        ): "--from-cluster names prod, but another option names local",
         (str(files / "jobs.csv"),): "what-if needs two configurations",
     }
     for given, error in said.items():

@@ -13,8 +13,8 @@ from paictl.cluster.kubernetes.jobviews import events_of
 from paictl.cluster.kubernetes.paijob.record import AttemptLine, JobRecord, LastRun, Place
 from paictl.cluster.kubernetes.paijob.resource import PaiJob
 from paictl.cluster.kubernetes.paijob.seen import PodSeen, read_pod
-from paictl.cluster.picture import AttemptOutcome
 from paictl.cluster.timeline import timeline
+from paictl.cluster.values import AttemptOutcome
 from paictl.units import from_unix
 from paictl.workload.lifecycle import JobStatus, PodChange, RunState, TaskStatus
 

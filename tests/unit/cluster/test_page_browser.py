@@ -10,7 +10,8 @@ import pytest
 
 from paictl.cluster.interface import NodeChange
 from paictl.cluster.page import page
-from paictl.cluster.picture import AttemptOutcome, JobLine, Picture
+from paictl.cluster.picture import JobLine, Picture
+from paictl.cluster.values import AttemptOutcome
 from tests.browser import CHROMIUM, Page, browser
 from tests.unit.cluster.conftest import MINUTE, Bench, MakeBench
 from tests.unit.cluster.test_page import HOSTILE, hostile

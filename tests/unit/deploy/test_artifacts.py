@@ -181,7 +181,7 @@ def test_over_plain_http_nothing_comes_without_a_lock(tmp_path: Path, site: tupl
 
 def test_what_the_mirror_does_not_have_is_named(tmp_path: Path, site: tuple[Path, str]) -> None:
     folder_with(tmp_path / "locked", kubeadm=b"program")
-    with pytest.raises(DownloadError, match="kubeadm: the server says 404"):
+    with pytest.raises(DownloadError, match="kubeadm: the server answered 404"):
         gather([wanted("kubeadm")], site[1], tmp_path / "new", tmp_path / "locked" / LOCK, str)
 
 

@@ -75,7 +75,7 @@ def test_door_and_devices_are_said(
 @pytest.mark.parametrize(
     ("found", "said"),
     [
-        (documents(GATED), "which no node offers: remove the limit"),
+        (documents(GATED), "which no node provides: remove the limit"),
         (changed(GATED, "Pod", GATES, [{"name": "paictl.io/cell"}]), "no door knows the gate paictl.io/cell"),
         (changed(GATED, "Pod", GATES, ["paictl.io/cells"]), "schedulingGates[0]: expected a list of mappings"),
         (changed(GATED, "Pod", GATES, "paictl.io/cells"), "schedulingGates: expected a list of mappings"),

@@ -40,7 +40,7 @@ def pods(name: str, number: int, hours: float | None = None, reservation: str = 
     for pod in made:
         noted = pod["metadata"]["annotations"]
         if hours is not None:
-            noted["paictl.io/max-run-time"] = f"{round(3_600_000 * hours)}ms"
+            pod["spec"]["activeDeadlineSeconds"] = round(3600 * hours)
         if reservation:
             noted["paictl.io/reservation"] = reservation
     return made

@@ -100,8 +100,10 @@ def test_what_is_not_listed_never_changes(config: dict[str, Any], history: list[
 
 
 def test_an_engine_has_no_other_state() -> None:
-    memos = {"_suggested", "_annotator"}
-    assert set(vars(Engine(ClusterSpec.from_mapping(RACKS)))) == {"spec", "_state", "version", "stopped"} | memos
+    memos, rules = {"_suggested", "_annotator"}, {"sparing"}
+    assert (
+        set(vars(Engine(ClusterSpec.from_mapping(RACKS)))) == {"spec", "_state", "version", "stopped"} | memos | rules
+    )
 
 
 @pytest.mark.parametrize("config", CONFIGS)

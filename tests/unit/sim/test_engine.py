@@ -245,7 +245,7 @@ def test_a_policy_that_reads_too_much_stops_the_run(monkeypatch: pytest.MonkeyPa
 def test_a_job_that_cannot_be() -> None:
     with pytest.raises(TraceJobError, match="at least 1 device"):
         job("a", 0, 0, 1)
-    with pytest.raises(TraceJobError, match="before 0"):
+    with pytest.raises(TraceJobError, match="cannot be negative"):
         job("a", -1, 1, 1)
 
 

@@ -145,7 +145,7 @@ def test_no_policy_uses_a_device_that_is_down_and_every_job_ends(
 
 
 def test_policies_that_cannot_are_refused_with_those_that_can() -> None:
-    with pytest.raises(ParameterError, match="cannot be played with failures") as refused:
+    with pytest.raises(ParameterError, match="it does not support failures") as refused:
         simulate(LONG, homogeneous(1, 2), "gandiva", failures=failures_of("node=30d"))
     assert "fifo, " in (refused.value.hint or "")
 
@@ -159,8 +159,8 @@ def test_policies_that_cannot_are_refused_with_those_that_can() -> None:
         ("", "cannot read the log"),
         ("node=30d,repare=4h", "'repare=4h' is not a known part"),
         ("repair=4h", "no failures are given"),
-        ("node=soon", "node=soon is not a span"),
-        ("node=0", "node=0 is not a span"),
+        ("node=soon", "node=soon is not a duration"),
+        ("node=0", "node=0 is not a duration"),
         ("node=1d,node=2d", "is not a known part"),
         ("nowhere.csv", "No such file"),
         ("log.csv,repair=4h", "a log cannot be combined with repair="),
@@ -178,7 +178,7 @@ def test_what_is_no_specification_is_refused(written: str, message: str) -> None
     [
         ("node,from\nn,1", ":1", "the columns are node, from"),
         ("node,start,end\ngpu-1,5,x", ":2", "'x' is not a time"),
-        ("node,start,end\ngpu-1,5,9\ngpu-1,9,5", ":3", "ends before it begins"),
+        ("node,start,end\ngpu-1,5,9\ngpu-1,9,5", ":3", "its end is before its start"),
         ("node,device,start\ngpu-1,x,5", ":2", "'x' is not the index"),
     ],
 )

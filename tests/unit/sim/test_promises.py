@@ -162,7 +162,7 @@ def test_a_bad_trace_is_refused_with_the_place(data: object, said: str) -> None:
 
 @pytest.mark.parametrize("kind", list(PromiseKind))
 def test_a_job_that_can_never_run_is_refused(kind: PromiseKind) -> None:
-    with pytest.raises(TraceError, match="'huge' never runs"):
+    with pytest.raises(TraceError, match="'huge' can never run"):
         play(kind, trace_from({"jobs": [job("huge", "a", "0", "1h", 8, 3)]}))
     with pytest.raises(TraceError, match="no virtual cluster 'c'"):
         play(kind, trace_from({"jobs": [job("lost", "c", "0", "1h", 1)]}))
@@ -224,9 +224,12 @@ def test_a_pinned_cell_is_used_by_jobs_that_name_it_and_by_no_other() -> None:
             job("x", "b", "0", "1h", 8) | {"pinned": "a-box"},
             r"jobs\[0\].pinned: virtual cluster b has no pinned cell 'a-box'",
         ),
-        (job("x", "b", "0", "1h", 4) | {"type": "T4"}, "'x' never runs: 4 T4 devices do not fit into what b has"),
-        (job("x", "a", "0", "1h", 8, 2) | {"type": "V100"}, "'x' never runs: 2 × 8 V100 devices"),
-        (job("x", "a", "0", "1h", 8, 2) | {"pinned": "a-box"}, "do not fit into what a/a-box has"),
+        (
+            job("x", "b", "0", "1h", 4) | {"type": "T4"},
+            "'x' can never run: 4 T4 devices do not fit into the promise of b",
+        ),
+        (job("x", "a", "0", "1h", 8, 2) | {"type": "V100"}, "'x' can never run: 2 × 8 V100 devices"),
+        (job("x", "a", "0", "1h", 8, 2) | {"pinned": "a-box"}, "do not fit into the promise of a/a-box"),
     ],
 )
 @pytest.mark.parametrize("kind", list(PromiseKind))

@@ -65,7 +65,7 @@ def test_all_targets_must_be_met() -> None:
 def test_what_no_cluster_can_meet_is_said_without_trying_for_ever() -> None:
     answer = size(BURST, EIGHT, [target("mean jct <= 5m")], "fifo")
     assert answer.found is None
-    assert "no job is waiting there" in answer.reason
+    assert "no job waits there" in answer.reason
     assert len(answer.trials) <= 6
     answer = size(BURST, EIGHT, [target("max queueing <= 0s")], "fifo", most=7)
     assert (answer.found, answer.reason) == (None, "not even with 7 nodes")
@@ -99,13 +99,13 @@ def test_the_cheapest_kind_of_node_wins_and_without_prices_the_fewest_devices() 
         (["--target", "mean jct <= soon"], "is not a target"),
         (["--target", "mean jct <= 1h", "--node", "0"], "'0' is not a node"),
         (["--target", "mean jct <= 1h", "--price", "cheap"], "'cheap' is not a price"),
-        (["--target", "mean jct <= 1h", "--price", "V100=2"], "price given for 'V100', but there is no such node"),
+        (["--target", "mean jct <= 1h", "--price", "V100=2"], "there is a price for 'V100', but no such node"),
         (["--target", "mean jct <= 1h", "--node", "8", "--node", "8"], "the same node twice"),
         (["--target", "mean jct <= 1h", "--policy", "nope"], "no policy 'nope'"),
         (["--target", "mean jct <= 1h", "--failures", "nod=1d"], "'nod=1d' is not a known part"),
         (
             ["--target", "mean jct <= 1h", "--failures", "node=1d", "--policy", "gavel"],
-            "cannot be played with failures",
+            "it does not support failures",
         ),
         (["--target", "mean jct <= 1h", "--failures", "{log}"], "a log names nodes, and there are none before"),
         (["--target", "mean jct <= 1h", "--failures", "{log}", "--cluster", "2x8"], "line 2: no node 'n7'"),

@@ -71,7 +71,7 @@ def test_check_names_the_node_and_ignores_no_error_of_it(tmp_path: Path) -> None
 def test_a_hostname_that_is_not_the_list_s_warns(tmp_path: Path) -> None:
     found = seen(tmp_path, answer("w1", {"network": {"hostname": "renamed", "resolves": None}}))
     warned = [(host, check, verdict.found) for host, check, verdict in found.failures if verdict.level is Level.WARN]
-    assert ("w1", "node", "the host calls itself renamed") in warned
+    assert ("w1", "node", "the host's own name is renamed") in warned
     same = seen(tmp_path, answer("w1", {"network": {"hostname": "W1.example.org", "resolves": None}}))
     assert not [check for _, check, _ in same.failures if check == "node"]
 

@@ -101,8 +101,8 @@ def test_native_rows_that_are_wrong_are_counted_with_their_line(tmp_path: Path) 
     assert [(row.line, row.message) for row in trace.bad] == [
         (3, "submit is 'soon', not a number"),
         (4, "a job needs at least 1 device, not 0"),
-        (5, "duration is -5, less than nothing"),
-        (7, "deadlines must rise in time"),
+        (5, "duration is -5, which is negative"),
+        (7, "deadlines must be in order of time"),
         (8, "share is 'best', not one of guaranteed, opportunistic"),
         (9, "3 values in 6 columns"),
         (10, "job 'a' already exists"),
@@ -115,7 +115,7 @@ def test_native_rows_that_are_wrong_are_counted_with_their_line(tmp_path: Path) 
     [
         ("id,submit,gpus,duration,colour\na,0,1,1,red\n", "no column 'colour'"),
         ("id,submit,gpus,duration,id\na,0,1,1,b\n", "two columns 'id'"),
-        ("id,submit,gpus,duration\na,0,none,1\n", "has no job: 1 rows, the first: gpus is 'none'"),
+        ("id,submit,gpus,duration\na,0,none,1\n", "contains no job: 1 rows, the first: gpus is 'none'"),
         ("id,submit,gpus,duration\n", "has no job"),
         ("", "is empty"),
         (" \n", "is empty"),
@@ -170,7 +170,7 @@ def test_a_trace_in_an_archive_in_an_archive_is_the_same_trace(tmp_path: Path) -
 
 @pytest.mark.parametrize(
     ("data", "said"),
-    [(b"\x1f\x8b123", "cannot be unpacked"), (b"id,submit,gpus,duration\n\xff,0,1,1\n", "not text in UTF-8")],
+    [(b"\x1f\x8b123", "cannot be unpacked"), (b"id,submit,gpus,duration\n\xff,0,1,1\n", "not valid UTF-8")],
 )
 def test_a_damaged_file_is_refused(data: bytes, said: str, tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_bytes(data)
@@ -256,13 +256,13 @@ def test_alibaba(tmp_path: Path) -> None:
     )
     pai = read(tmp_path, jobs, "pai_job_table.csv")
     assert [(job.id, job.gpus, job.work) for job in pai.jobs] == [("j1", 2, 537_000)]
-    assert [row.message for row in pai.bad] == ["job j2 asks for no GPU", "end_time is empty"]
+    assert [row.message for row in pai.bad] == ["job j2 requests no GPU", "end_time is empty"]
 
 
 def test_what_stands_in_another_file_is_asked_for(tmp_path: Path) -> None:
-    with pytest.raises(TraceError, match="table that says how long"):
+    with pytest.raises(TraceError, match="table with the time of a step"):
         read(tmp_path, "LM\tpython\tx\t--steps\t1\t10\t1\t1\t-1.0\t0\n", "a.trace")
-    with pytest.raises(TraceError, match="the profile that says how long"):
+    with pytest.raises(TraceError, match="the profile with the durations"):
         read(
             tmp_path,
             '{"0": {"arrival": 7, "gpus": 2, "id": 0, "minimal_utility": 0.4, "size": "1", "type": "x"}}',
@@ -348,11 +348,11 @@ def test_shockwave_says_what_is_wrong_with_a_row(tmp_path: Path) -> None:
         (5, "LM with batch size 10 on 2 devices was not measured"),
     ]
     (tmp_path / "throughputs_v100.csv").write_text("model,batch_size,gpus,steps_per_second\nLM,ten,1,10\n")
-    with pytest.raises(TraceError, match="is no row of model") as caught:
+    with pytest.raises(TraceError, match="is not a row of model") as caught:
         load(str(tmp_path / "trace.csv"))
     assert caught.value.where == f"{tmp_path / 'throughputs_v100.csv'}:2"
     (tmp_path / "throughputs_v100.csv").unlink()
-    with pytest.raises(TraceError, match="is not beside it"):
+    with pytest.raises(TraceError, match="is missing"):
         load(str(tmp_path / "trace.csv"))
 
 
