@@ -9,8 +9,9 @@ from typing import Any
 
 from paictl.cells.ids import PhysicalCell
 from paictl.cluster.interface import Event, EventKind, JobState, NodeChange
-from paictl.cluster.picture import AttemptOutcome, JobLine, Picture, PromiseState, picture_data
+from paictl.cluster.picture import JobLine, Picture, PromiseState, picture_data
 from paictl.cluster.timeline import timeline
+from paictl.cluster.values import AttemptOutcome
 from paictl.scheduler.groups import Hold
 from paictl.scheduler.occupancy import CellState
 from paictl.scheduler.state import State as SchedulerState
