@@ -118,8 +118,18 @@ class Pinner(Binder):
             passing = error.status in (404, 409, 429) or error.status >= 500 or "dry run" in error.message
             return "" if passing else f"pod {ref.name}: {error.message}"
         except NoAnswerError:
-            return AWAY
+            return "" if self._answers(binding) else AWAY  # an admission webhook may take longer than this request
         return ""
+
+    def _answers(self, binding: Binding) -> bool:
+        """Whether the API server answers about a pod."""
+        try:
+            pods.get(self.client, binding.ref.namespace, binding.ref.name)
+        except NoAnswerError:
+            return False
+        except KubeError:
+            return True
+        return True
 
     def _attempt(self, binding: Binding, seconds: float) -> str:
         ref = binding.ref

@@ -66,7 +66,7 @@ class SparingRules:
     def __init__(
         self, rules: PreemptionRules, times: Callable[[Group], GroupTimes | None], now: Callable[[], Millis]
     ) -> None:
-        """`times` of a group are None if nobody knows since when it runs: it has just begun then."""
+        """`times` of a group are None if none of its pods says since when it runs: it has nothing to lose then."""
         self.rules = rules
         self._times = times
         self._now = now
@@ -85,12 +85,13 @@ class SparingRules:
         return until is not None and self._now() < until
 
     def shielded_until(self, group: Group) -> Millis | None:
-        """When a group's minimum run time is over; None if it has none."""
+        """When a group's minimum run time is over; None if it has none, or has not begun to run.
+
+        A pod that is bound and never starts would otherwise hold a stronger job up for ever.
+        """
         span = self.rules.min_run_time(group.vc)
-        if not span:
-            return None
-        times = self._times(group)
-        return Millis((self._now() if times is None else times.began) + span)
+        times = self._times(group) if span else None
+        return None if times is None else Millis(times.began + span)
 
     def next_end(self, groups: Mapping[str, Group]) -> Millis | None:
         """When the minimum run time of one of some groups is over next, so that stronger jobs may ask again."""

@@ -74,8 +74,8 @@ class ReservedCells:
     def waits(self, foresight: Foresight, request: PodRequest, name: str) -> Unready | None:
         """Why a gang for a reservation may not start now, as far as that does not depend on others' cells."""
         known, now = self.reservations.get(name), foresight.now
-        if known is None:
-            return Unready(name)
+        if known is None or (known.vc and not (known.vc == request.vc and request.guaranteed)):
+            return Unready(name)  # pods are not checked by `refuse_job`: an annotation must bring nothing to others
         current = known.occurrence(now)
         if current is None or now < current[0]:
             return Unready(name, None if current is None else current[0])

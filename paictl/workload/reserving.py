@@ -119,7 +119,9 @@ def _within_free_pool(after: Reservations, new: Reservation, scene: ReservationS
     for window in scene.foresight.windows:
         if not window.hold and any(window.overlaps(held) for held in Reservations((new,)).holds(now)):
             nodes.update(window.nodes)
-    if at_risk := cells_at_risk(scene.spec, nodes):
+    bad = {*scene.foresight.engine.state.health.bad_nodes}
+    at_risk = cells_at_risk(scene.spec, nodes | bad)
+    if at_risk and at_risk != cells_at_risk(scene.spec, bad):  # what bad nodes alone put at risk forbids nothing
         cells = listed(f"{vc}: {number}" for vc, number in at_risk.items())
         raise ReservationError(
             text("promises need these nodes: {nodes} (without them cells would be short: {cells})",

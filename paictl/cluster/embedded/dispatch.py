@@ -520,16 +520,16 @@ class Dispatcher:
     def _offered(
         self, request: PodRequest, limit: Millis | None, now: Millis, windows: Windows
     ) -> tuple[PodRequest, frozenset[str] | None]:
-        """A request as it is asked while windows are ahead, and the nodes that it may use; all (None) without any."""
-        name = self._reservations.get(request.group, "")
+        """A request as it is asked, and the nodes that it may use; all (None) without windows and reserved nodes."""
+        if self.engine is None:
+            return request, None
+        name, every = self._reservations.get(request.group, ""), frozenset(self.engine.state.physical.nodes)
         if self.reserved is not None:
             windows = self.reserved.windows(windows, now, name)
-        if not windows or self.engine is None:
-            return request, None
-        nodes = frozenset(self.engine.state.physical.nodes) - windows.closed(now, limit)
-        return replace(request, ignore_suggested=False), nodes if self.reserved is None else self.reserved.within(
-            nodes, name
-        )
+        nodes = every - windows.closed(now, limit) if windows else every
+        if self.reserved is not None:
+            nodes = self.reserved.within(nodes, name)
+        return (replace(request, ignore_suggested=False), nodes) if windows or nodes != every else (request, None)
 
     def _reconsider(self, release: Release = ANYTHING) -> None:
         """Give those refused requests another chance to which a release can matter.

@@ -63,6 +63,38 @@ def test_a_reservation_keeps_cells_for_jobs_that_name_it(paictl: Paictl, job: Pa
     ]  # fmt: skip
 
 
+def without_a_promise(paictl: Paictl, folder: Path) -> None:
+    """Take the promise of virtual cluster default away: its node is in the free pool then."""
+    assert paictl("config", "pull", "-o", str(folder)).code == 0
+    file = folder / "services-configuration.yaml"
+    promise = "        virtualCells:\n        - {cellType: GPU-POOL.GPU-NODE, cellNumber: 1}\n"
+    file.write_text(
+        file.read_text(encoding="utf-8").replace(promise, "        virtualCells: []\n", 1), encoding="utf-8"
+    )
+    assert paictl("config", "push", "-p", str(folder), "-m", "service", "-y").code == 0
+    assert paictl("service", "restart", "-n", "hivedscheduler").code == 0
+
+
+def test_a_job_of_reserved_nodes_runs_on_these_nodes_only(paictl: Paictl, job: Path) -> None:
+    without_a_promise(paictl, job.parent / "pulled")
+    for name, node in (("first", "worker1"), ("second", "worker2")):
+        words = ("reservation", "add", "--nodes", node, "--from", "now", "--for", "1h", "--name", name)
+        assert paictl(*words).code == 0, node
+        assert submitted(paictl, job, name, f"extras: {{reservation: {name}}}\n") == "Running"
+        (task,) = paictl("job", "show", f"me~{name}", "-o", "json").data["tasks"]
+        assert task["node"] == node
+        assert paictl("job", "stop", f"me~{name}").code == 0
+        assert paictl("reservation", "remove", name).code == 0
+
+
+def test_a_bad_node_counts_before_free_nodes_are_reserved(paictl: Paictl, job: Path) -> None:
+    without_a_promise(paictl, job.parent / "pulled")
+    assert paictl("node", "fail", "worker1").code == 0
+    done = paictl("reservation", "add", "--nodes", "worker2", "--from", "now", "--for", "1h")
+    assert done.code != 0
+    assert "promises need these nodes: worker2 " in done.err
+
+
 def test_it_comes_again_until_it_is_removed(paictl: Paictl, job: Path) -> None:
     assert paictl(*ADD, "--from", "+1h", "--for", "2h", "--repeat", "daily").code == 0
     first = paictl("reservation", "list", "-o", "json").data[0]["start"]

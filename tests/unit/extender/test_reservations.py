@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+import pytest
+
 from paictl.cluster.maintenance import KEY, windows_text
 from paictl.cluster.reservations import KEY as RESERVATIONS
 from paictl.cluster.reservations import reservations_from, reservations_text
@@ -75,6 +77,15 @@ def test_who_would_still_hold_cells_waits_and_jobs_of_the_reservation_start_with
     mine = pods("mine", 2, reservation="demo")
     assert all(harness.run(pod) for pod in mine)
     assert "has 0 of 2 cells free, the job needs 1" in refused(harness, pods("more", 1, reservation="demo"))
+
+
+@pytest.mark.parametrize(("vc", "priority"), [("B", 0), ("A", -1)])
+def test_the_name_of_a_reservation_brings_nothing_to_others(harness: Harness, vc: str, priority: int) -> None:
+    """Pods are made by anybody: `refuse_job` sees paictl's own jobs only."""
+    reserve(harness, 0)
+    (pod,) = gang("thief", 1, 4, vc, priority)
+    pod["metadata"]["annotations"]["paictl.io/reservation"] = "demo"
+    assert "reservation demo" in refused(harness, [pod])
 
 
 def test_who_ends_in_time_is_not_held_back(harness: Harness) -> None:

@@ -247,6 +247,12 @@ def test_a_stronger_pod_of_a_tenant_waits_for_the_minimum_run_time_and_is_asked_
     assert goes(one, strong) <= set(three)
 
 
+def test_who_is_bound_and_never_starts_holds_no_stronger_pod_up() -> None:
+    one = office({"min-run-times": [{"vc": "A", "time": "10m"}]})
+    bound = [one.run(gang(f"a{number}", 1, 4)[0]) for number in range(3)]
+    assert goes(one, gang("strong", 1, 4, priority=5)[0]) <= set(bound)
+
+
 def goes_now(one: Office, made: Json) -> bool:
     """Whether others go for a pod; it is deleted again, and they stay."""
     found = bool(goes(one, made))

@@ -388,6 +388,15 @@ def test_a_gang_is_whole_a_moment_after_the_api_server_is_back(
     assert len({placer.node(f"g-{i}") for i in range(3)} - {""}) == 3
 
 
+def test_a_slow_webhook_keeps_no_gang_back(placer: Placer) -> None:
+    """The dry run gets no answer in time, and the API server answers everything else."""
+    placer.create(gang("g", 2, 4))
+    placer.server.refuse["ask g-1"] = NoAnswerError("timed out")
+    placer.round()
+    assert placer.node("g-0")
+    assert placer.node("g-1")
+
+
 @pytest.mark.parametrize("error", [
     KubeError("somebody changed it", status=409), KubeError("failed calling webhook", status=500),
     KubeError("admission webhook w does not support dry run", status=400),
