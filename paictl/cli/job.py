@@ -435,7 +435,7 @@ def run(
     ] = None,
     *,
     interactive: Annotated[
-        bool, typer.Option("--interactive", "-i", help="A session with a shell, which ends with it.")
+        bool, typer.Option("--interactive", "-i", help="Start a shell; the session ends when the shell exits.")
     ] = False,
     notebook: Annotated[
         bool, typer.Option("--notebook", help="JupyterLab of the image, open to this machine until Ctrl-C.")
@@ -452,7 +452,10 @@ def run(
         str | None, typer.Option("--name", help="Name of the job (default: session-N or notebook-N).")
     ] = None,
     idle_timeout: Annotated[
-        str, typer.Option("--idle-timeout", metavar="SPAN", help="End it after so long without a shell, or use.")
+        str,
+        typer.Option(
+            "--idle-timeout", metavar="SPAN", help="End the session after this long without a shell or other use."
+        ),
     ] = "1h",
     keep: Annotated[bool, typer.Option("--keep", help="Keep it when the shell ends, or at Ctrl-C.")] = False,
     timeout: Annotated[

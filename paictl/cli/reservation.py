@@ -49,7 +49,7 @@ def add(
         list[str] | None,
         typer.Option(
             "--nodes", metavar="NODE", autocompletion=names_of.nodes,
-            help="Keep a node that no promise needs, several with commas; without --vc.",
+            help="Reserve nodes that no promise needs (comma-separated); cannot be combined with --vc.",
         ),
     ] = None,
     start: Annotated[
@@ -58,7 +58,9 @@ def add(
     repeat: Annotated[Repeat, typer.Option("--repeat", help="Whether it comes again every day or week.")] = Repeat.ONCE,
     name: Annotated[str, typer.Option("--name", help="Name of the reservation (default: reservation-N).")] = "",
     reason: Annotated[str, typer.Option("--reason", help="What it is for.")] = "",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show whether it can be kept, and add nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check whether the reservation is possible, without adding it.")
+    ] = False,
     output: OutputOption = Output.TABLE,
     state: StateOption = None,
 ) -> None:  # fmt: skip

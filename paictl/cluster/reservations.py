@@ -184,9 +184,13 @@ def reason_of(why: Unready | Clash, now: Millis, epoch: datetime) -> Text:
         current = why.reservation.occurrence(now)
         if why.at <= now and current is not None:
             until = rfc3339(instant(epoch, current[1]))
-            return text("it would use cells that are kept for reservation {name} until {until}",
+            return text("it would take cells that are reserved by {name} until {until}",
                         name=why.reservation.name, until=until)  # fmt: skip
-        return text("it would still hold cells that reservation {name} needs at {at}", name=why.reservation.name, at=at)
+        return text(
+            "it could still be running at {at}, when reservation {name} needs its cells",
+            name=why.reservation.name,
+            at=at,
+        )
     if why.full is not None:
         return text("reservation {name} has {free} of {cells} cells free, the job needs {needed}", name=why.name,
                     free=why.full.cells - why.used, cells=why.full.cells, needed=why.needed)  # fmt: skip

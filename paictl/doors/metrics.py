@@ -164,7 +164,7 @@ class DoorMetrics:
         yield reservations
         lacking = GaugeMetricFamily(
             f"{self.prefix}_reservation_short_cells",
-            "Cells of a reservation that cannot be had in time as things are now.", labels=["reservation"],
+            "Reserved cells that will not be free in time.", labels=["reservation"],
         )  # fmt: skip
         for name, number in sorted(short.items()):
             lacking.add_metric([name], number)

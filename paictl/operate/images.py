@@ -64,9 +64,9 @@ def _refusal(check: ImageCheck, state: ImageState, number: int) -> JobError:
         error = JobError(check.where, said, hint=text("check the name and the tag"))
     else:
         said = text("the registry does not let this job pull image {image}", image=check.image)
-        hint = text("check user and password in auth; some registries say so of images that they do not have")
+        hint = text("check user and password in auth; some registries also answer this way if the image does not exist")
         if not check.user:
-            hint = text("a private image needs auth; some registries say so of images that they do not have")
+            hint = text("a private image needs auth; some registries also answer this way if the image does not exist")
         error = JobError(check.where, said, hint=hint)
     error.request = number
     return error

@@ -88,8 +88,8 @@ class LendLimits:
         lendable, free = self.lendable(use), LendLimits().lendable(use)
         keep = {of: free[of] - number for of, number in sorted(lendable.items()) if free[of] > number and of != vc}
         return text(
-            "{left} devices may be borrowed now, and this needs {devices}; others are kept free for their virtual "
-            "clusters: {vcs}",
+            "only {left} devices can be borrowed now and this needs {devices}; lend limits keep the others free "
+            "for: {vcs}",
             left=left, devices=devices,
             vcs=", ".join(f"{of} {number}" for of, number in keep.items()),
         )  # fmt: skip

@@ -67,7 +67,7 @@ def test_who_would_still_hold_cells_waits_and_jobs_of_the_reservation_start_with
     at = rfc3339(instant(UNIX, known.start))
     assert harness.run(pods("first", 1)[0])
     said = refused(harness, pods("late", 1))
-    assert said == f"pod waits: it would still hold cells that reservation demo needs at {at}"
+    assert said == f"pod waits: it could still be running at {at}, when reservation demo needs its cells"
     found = explain_pod(harness.core, "default", "late-0")
     assert (found["situation"], found["longest"]) == ("reservation", 2 * HOUR * 1000)
     assert "  it would start now with a maxRunTime of at most 2h" in found["text"]

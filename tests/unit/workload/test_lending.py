@@ -72,6 +72,4 @@ def test_a_tenant_uses_its_own_promise_without_a_limit() -> None:
     assert [limits.left(vc, use) for vc in ("A", "B")] == [8 + 4 + 1, 4 + 4]
     assert limits.refusal("B", 8, use) is None
     said = str(limits.refusal("B", 9, use))
-    assert said == (
-        "8 devices may be borrowed now, and this needs 9; others are kept free for their virtual clusters: A 8"
-    )
+    assert said == ("only 8 devices can be borrowed now and this needs 9; lend limits keep the others free for: A 8")
