@@ -230,6 +230,6 @@ def test_other_quotas_are_tried_on_the_jobs_that_it_has_run(
     said = " ".join(found[2].split())
     assert "goes-on: is running, its duration is not known" in said
     assert "keeps jobs for 30d after they end" in said
-    assert "new.yaml promises nothing to 'B': 1 jobs run as opportunistic ones there" in said
+    assert "new.yaml promises nothing to 'B': 1 of their jobs run as opportunistic" in said
     named = shell.done("sim", "what-if", "--from-cluster", "--cluster", "pai", "--config", str(tmp_path / "new.yaml"))
     assert "old: configuration 1 (32 devices)" in named
