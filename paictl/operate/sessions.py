@@ -35,7 +35,10 @@ _JUPYTER: Final = (
     "--MappingKernelManager.cull_interval=60 --MappingKernelManager.cull_connected=True "
     "--TerminalManager.cull_inactive_timeout=IDLE --TerminalManager.cull_interval=60"
 )
-"""It listens on localhost and asks for no password: only the API server reaches it, which asks who it is."""
+"""It listens on localhost and asks for no password: only the API server reaches it, which asks who it is.
+
+What leads to it has to ask, too: the portal by a ticket, `paictl job open` by the secret in the printed address.
+"""
 _SHELL: Final = f"""\
 mkdir -p {_SHELLS}
 : >"{_SHELLS}/$$"

@@ -21,9 +21,11 @@ from paictl.operate.users.accounts import NAME
 _SHAPE: Final = re.compile(r"pai-[\w-]{43}", re.ASCII)
 """Random 256 bits; the beginning lets scanners of repositories recognise one."""
 MOST: Final = 100
-"""Tokens of applications that a user may have at once, and as many sessions, of which the oldest makes room.
+"""Tokens of applications that a user may have at once, as many sessions, and as many for tasks; the oldest session, or
+token for a task, makes room.
 
-The two are counted apart, so that tokens of applications neither end sessions nor keep their user from signing in.
+The three are counted apart: tokens of applications neither end sessions nor keep their user from signing in, and the
+page of a task, which can make its viewer's browser ask for any number of tickets, signs nobody out.
 """
 
 
@@ -46,6 +48,11 @@ SPANS: Final = {
     TokenKind.SESSION: timedelta(hours=12), TokenKind.LOGIN: timedelta(days=7), TokenKind.APPLICATION: None,
     TokenKind.TICKET: timedelta(minutes=1), TokenKind.TASK: timedelta(hours=12),
 }  # fmt: skip
+_COUNTED: Final = (
+    frozenset({TokenKind.SESSION, TokenKind.LOGIN}), frozenset({TokenKind.TICKET, TokenKind.TASK}),
+    frozenset({TokenKind.APPLICATION}),
+)  # fmt: skip
+"""Kinds that are counted together."""
 LONGEST: Final = timedelta(days=30)
 
 
@@ -128,11 +135,8 @@ def _make_room(users: Users, name: str, kind: TokenKind, now: datetime) -> None:
 
 def _rivals(tokens: Iterable[Token], kind: TokenKind, now: datetime) -> list[Token]:
     """The valid tokens that are counted together with one of a kind, the oldest first."""
-    application = kind is TokenKind.APPLICATION
-    return [
-        token for token in tokens
-        if not _is_over(token, now) and (token.kind == TokenKind.APPLICATION) is application
-    ]  # fmt: skip
+    counted = next(kinds for kinds in _COUNTED if kind in kinds)
+    return [token for token in tokens if not _is_over(token, now) and token.kind in counted]
 
 
 def _is_over(token: Token, now: datetime) -> bool:

@@ -99,7 +99,10 @@ def test_a_port_of_a_task_is_one_of_this_machine(capsys: pytest.CaptureFixture[s
     port = local.getsockname()[1]
     place, served = TaskPlace("worker", 0), Served()
     threading.Thread(
-        target=jobopen.serve, args=(served, "ann~train", place, 6006, local), kwargs={"browser": False}, daemon=True
+        target=jobopen.serve,
+        args=(served, "ann~train", place, 6006, local),
+        kwargs={"browser": False, "raw": True},
+        daemon=True,
     ).start()
     for word in (b"first!", b"second!"):
         with socket.create_connection(("127.0.0.1", port), 10) as connection:
@@ -107,7 +110,7 @@ def test_a_port_of_a_task_is_one_of_this_machine(capsys: pytest.CaptureFixture[s
             connection.sendall(word)
             assert b"".join(iter(lambda: connection.recv(100), b"")) == word.upper()
     said = capsys.readouterr()
-    assert said.out == f"http://127.0.0.1:{port}/\n"
+    assert said.out == f"127.0.0.1:{port}\n"
     assert "port 6006 of task worker:0 of ann~train" in said.err
     with pytest.raises(PaictlError, match=f"cannot listen on 127.0.0.1:{port}"):
         jobopen.listener(port, 6006)
