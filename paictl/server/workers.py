@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final, TypeVar
+from typing import Final, TypeVar, cast
 
 from paictl.cluster.interface import Cluster
 from paictl.errors import PaictlError
@@ -21,28 +22,41 @@ QUEUE: Final = 128
 """Requests that wait for a thread; the next ones are told to come again."""
 PATIENCE: Final = 60.0
 """Seconds in which the cluster has to answer."""
+DIALS: Final = 32
+"""Threads in which connections to tasks are made."""
+DIALS_EACH: Final = 12
+"""Such connections of one account that may be under way at once: two pages, as browsers load them."""
 
 
-class Workers:
-    """Asks a cluster in threads; `stamp` changes when another cluster takes the place of this one."""
+class Elsewhere(Exception):  # noqa: N818 - not an error
+    """Raised by a question that goes on in the threads for connections to tasks, on behalf of an account."""
+
+    def __init__(self, account: str, question: Callable[[Cluster], object]) -> None:
+        super().__init__(account)
+        self.account = account
+        self.question = question
+
+
+class _Threads:
+    """Some threads, and the questions that wait for them."""
 
     def __init__(
-        self, connect: Callable[[], Cluster], stamp: Callable[[], object] = lambda: None, threads: int = THREADS
+        self, connect: Callable[[], Cluster], stamp: Callable[[], object], threads: int, name: str = "paictl-serve"
     ) -> None:
         self._connect = connect
         self._stamp = stamp
         self._local = threading.local()
-        self._pool = ThreadPoolExecutor(threads, "paictl-serve")
+        self._pool = ThreadPoolExecutor(threads, name)
         self._most = threads + QUEUE
-        self._busy = 0
+        self._busy: Counter[str] = Counter()
 
-    async def ask(self, question: Callable[[Cluster], T]) -> T:
-        """What a thread answers. Raises `ApiError` if there is no room or no answer in time."""
-        if self._busy >= self._most:
+    async def ask(self, question: Callable[[Cluster], T], account: str = "", most: int | None = None) -> T:
+        """What a thread answers; raises `ApiError` if it does not in time, or `most` of an account are under way."""
+        if self._busy.total() >= self._most or (most is not None and self._busy[account] >= most):
             raise busy()
-        self._busy += 1
+        self._busy[account] += 1
         future = self._pool.submit(self._answer, question)
-        future.add_done_callback(self._done(asyncio.get_running_loop()))
+        future.add_done_callback(self._done(asyncio.get_running_loop(), account))
         try:
             return await asyncio.wait_for(asyncio.wrap_future(future), PATIENCE)
         except TimeoutError:
@@ -56,9 +70,11 @@ class Workers:
         with contextlib.suppress(PaictlError):  # whoever asks next is told
             self._pool.submit(self._answer, question).result()
 
-    def _done(self, loop: asyncio.AbstractEventLoop) -> Callable[[object], None]:
+    def _done(self, loop: asyncio.AbstractEventLoop, account: str) -> Callable[[object], None]:
         def free() -> None:
-            self._busy -= 1
+            self._busy[account] -= 1
+            if not self._busy[account]:
+                del self._busy[account]
 
         return lambda _: None if loop.is_closed() else _quietly(loop, free)
 
@@ -72,6 +88,39 @@ class Workers:
     def close(self) -> None:
         """Wait for what is being done, and forget what waits."""
         self._pool.shutdown(cancel_futures=True)
+
+
+class Workers:
+    """Asks a cluster in threads; `stamp` changes when another cluster takes the place of this one.
+
+    Connections to tasks are made in threads of their own: a dead node lets those wait, and not the portal.
+    """
+
+    def __init__(
+        self, connect: Callable[[], Cluster], stamp: Callable[[], object] = lambda: None, threads: int = THREADS
+    ) -> None:
+        self._threads = _Threads(connect, stamp, threads)
+        self._dials = _Threads(connect, stamp, DIALS, "paictl-dial")
+
+    async def ask(self, question: Callable[[Cluster], T]) -> T:
+        """What a thread answers. Raises `ApiError` if there is no room or no answer in time."""
+        try:
+            return await self._threads.ask(question)
+        except Elsewhere as more:
+            return cast("T", await self.dial(more.account, more.question))
+
+    async def dial(self, account: str, question: Callable[[Cluster], T]) -> T:
+        """The same for a question that connects to a task; raises `ApiError` if an account has too many under way."""
+        return await self._dials.ask(question, account, DIALS_EACH)
+
+    def warm(self, question: Callable[[Cluster], object]) -> None:
+        """Ask something whose answer is remembered, so that the first visitor does not have to wait for it."""
+        self._threads.warm(question)
+
+    def close(self) -> None:
+        """Wait for what is being done, and forget what waits."""
+        self._threads.close()
+        self._dials.close()
 
 
 def _quietly(loop: asyncio.AbstractEventLoop, act: Callable[[], None]) -> None:

@@ -121,11 +121,15 @@ def _exit_code(session: Any, client: KubeClient) -> int:
     raise NoAnswerError(str(status.get("message") or "the connection broke off"), where=client.where)
 
 
+CONNECTING: Final = 5.0
+"""Seconds in which the server has to take a connection to a port, and each step of the handshake."""
 _CHUNK: Final = 1 << 16
 _SENDING: Final = 60.0
 """Seconds for which the server may take nothing of what is sent."""
 _FIRST: Final = 2
 """Bytes of the first message of each channel: the port's number, which says nothing new."""
+_BROKEN: Final = select.POLLERR | select.POLLHUP | select.POLLNVAL
+"""What `poll` reports even if it was not asked, and again at once."""
 
 
 def dial(client: KubeClient, namespace: str, name: str, port: int) -> socket.socket:
@@ -145,7 +149,7 @@ def dial(client: KubeClient, namespace: str, name: str, port: int) -> socket.soc
     what = f"port {port} of pod {namespace}/{name}"
     address = f"{client.server}{pod_path(namespace, name, 'portforward')}"
     try:
-        remote = library.create_websocket(settings, library.get_websocket_url(address, [("ports", str(port))]), headers)
+        remote = _connected(settings, library.get_websocket_url(address, [("ports", str(port))]), headers)
     except websocket.WebSocketBadStatusException as error:
         status = int(error.status_code or 0)
         raise KubeError(f"{what}: HTTP status {status}", status=status, where=client.where) from None
@@ -157,21 +161,49 @@ def dial(client: KubeClient, namespace: str, name: str, port: int) -> socket.soc
     return ours
 
 
+def _connected(settings: Any, url: str, headers: Mapping[str, str]) -> Any:
+    """What the library's ``create_websocket`` does, which would wait for ever for a server that does not answer."""
+    import kubernetes.stream.ws_client
+    import websocket
+
+    library: Any = kubernetes.stream.ws_client
+    encryption: dict[str, Any] = {"cert_reqs": ssl.CERT_NONE}
+    if url.startswith("wss://") and settings.verify_ssl:
+        encryption = {"cert_reqs": ssl.CERT_REQUIRED, "ca_certs": settings.ssl_ca_cert or library.certifi.where()}
+        if settings.assert_hostname is not None:
+            encryption["check_hostname"] = settings.assert_hostname
+    given = {
+        "certfile": settings.cert_file, "keyfile": settings.key_file, "server_hostname": settings.tls_server_name
+    }  # fmt: skip
+    encryption |= {name: value for name, value in given.items() if value}
+    rows = [f"{name}: {value}" for name, value in headers.items()]
+    rows.append(f"sec-websocket-protocol: {library.V5_CHANNEL_PROTOCOL},{library.V4_CHANNEL_PROTOCOL}")
+    options: dict[str, Any] = {"header": rows, "timeout": CONNECTING, "http_proxy_timeout": CONNECTING}
+    if settings.proxy or settings.proxy_headers:
+        options = library.websocket_proxycare(options, settings, url, headers)
+    found: Any = websocket.WebSocket(sslopt=encryption, skip_utf8_validation=False)
+    found.connect(url, **options)
+    return found
+
+
 def _carry(remote: Any, local: socket.socket) -> None:
     """Hand on what comes from either side until one of them ends; nothing is read that the other has no room for."""
     import websocket
 
     local.setblocking(False)
-    left, first = b"", True
+    left, first, broken = b"", True, False
     poll = select.poll()
     poll.register(remote.sock, select.POLLIN)
     poll.register(local, select.POLLIN)
     try:
         while True:
-            buffered = not left and _has_more(remote)
+            buffered = not left and (broken or _has_more(remote))
             ready = dict(poll.poll(0 if buffered else None))
             if left:
                 left = left[_sent(local, left) :]
+                if not broken and ready.get(remote.sock.fileno(), 0) & _BROKEN:
+                    poll.unregister(remote.sock)  # from now on only what has come is handed on
+                    broken = True
             elif buffered or ready.get(remote.sock.fileno()):
                 opcode, data = remote.recv_data()
                 if opcode != websocket.ABNF.OPCODE_BINARY or (data[:1] == b"\x01" and len(data) > 1 + _FIRST):
@@ -183,8 +215,9 @@ def _carry(remote: Any, local: socket.socket) -> None:
                 if not data:
                     return
                 remote.send_binary(b"\x00" + data)
-            poll.modify(remote.sock, 0 if left else select.POLLIN)
-            poll.modify(local, select.POLLIN | (select.POLLOUT if left else 0))
+            if not broken:
+                poll.modify(remote.sock, 0 if left else select.POLLIN)
+            poll.modify(local, (0 if broken else select.POLLIN) | (select.POLLOUT if left else 0))
     except (websocket.WebSocketException, OSError):
         return  # whoever reads sees the end
     finally:

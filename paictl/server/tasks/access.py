@@ -18,6 +18,7 @@ from paictl.i18n import text
 from paictl.operate.users.tokens import SPANS, TokenKind, caller_within, issue
 from paictl.server.calls import Answer, ApiError, Call, redirect
 from paictl.server.routing import Access, Operation, Route, authorise
+from paictl.server.workers import Elsewhere
 from paictl.workload.ports import chosen_port, ports_of
 
 ENTER: Final = "/.paictl/enter"
@@ -115,10 +116,15 @@ def open_route(site: TaskSite) -> Route:
         cluster = call.cluster
         ports = ports_of(cluster.job_data(key)) if isinstance(cluster, KeepsJobData) else ()
         port = chosen_port(ports, place.role, place.index, call.path["port"])
-        cluster.dial(key, place, port).close()  # what cannot be reached is said here, in the portal
         target = TaskAddress(call.path["user"], call.path["name"], place.role, place.index, port)
-        ticket = issue(cluster.users, call.me.account, TokenKind.TICKET, scope=target.word)
-        return redirect(f"{site.origin(target.label)}{ENTER}?{TICKET}={ticket}")
+        account = call.me.account
+
+        def reached(cluster: Cluster) -> Answer:
+            cluster.dial(key, place, port).close()  # what cannot be reached is said here, in the portal
+            ticket = issue(cluster.users, account, TokenKind.TICKET, scope=target.word)
+            return redirect(f"{site.origin(target.label)}{ENTER}?{TICKET}={ticket}")
+
+        raise Elsewhere(account.name, reached)
 
     return Route(
         "GET", OPEN.path, OPEN.who, opened, Operation("Open what a task serves", answers=(303, 400))
@@ -143,14 +149,19 @@ def entered(cluster: Cluster, ticket: str, label: str) -> str:
     return issue(cluster.users, caller.account, TokenKind.TASK, scope=scope)
 
 
-def entitled(cluster: Cluster, token: str, label: str, kind: TokenKind = TokenKind.TASK) -> TaskAddress:
-    """The port of a task that a token opens, on the host with this label. Raises `ApiError` for whoever may not."""
+def entitled(
+    cluster: Cluster, token: str, label: str, kind: TokenKind = TokenKind.TASK
+) -> tuple[str, TaskAddress]:  # fmt: skip
+    """Whose token it is and the port of a task that it opens, on the host with this label.
+
+    Raises `ApiError` for whoever may not.
+    """
     found = caller_within(cluster.users, token, kind)
     target = address_of(found[1]) if found is not None else None
     if found is None or target is None or target.label != label:
         raise _expired()
     authorise(OPEN, found[0], {"user": target.user})
-    return target
+    return found[0].name, target
 
 
 def cookie_name(*, secure: bool) -> str:

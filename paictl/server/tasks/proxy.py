@@ -4,32 +4,39 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import logging
 import socket
 import ssl
 import time
-from collections.abc import Sequence
-from typing import Final
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
 import h11
 
 from paictl import i18n
+from paictl.cluster.interface import Cluster
 from paictl.errors import PaictlError
 from paictl.i18n import in_language, text
 from paictl.server import credentials
-from paictl.server.calls import ApiError, answer_to
+from paictl.server.calls import ApiError, answer_to, bad
 from paictl.server.credentials import Network, Sender
 from paictl.server.tasks import access, headers
 from paictl.server.tasks.access import TaskAddress, TaskSite
-from paictl.server.workers import Workers
+from paictl.server.workers import Workers, busy
 from paictl.serving.bodies import PATIENCE
 from paictl.serving.connections import HEAD, KEEP_ALIVE
 
+T = TypeVar("T")
+
 CONNECTIONS: Final = 256
-"""Kept at the same time; more are turned away."""
+"""Kept at the same time; for more, those give way that wait for a request."""
 STRANGERS: Final = 64
 """Of these those that have not shown yet that they may reach a task; they have `PATIENCE` seconds for it."""
+EACH: Final = 32
+"""Of these those of one account."""
 SILENT: Final = 120.0
 """Seconds in which the next piece of a request's body has to come."""
 TRUSTED: Final = 10.0
@@ -38,6 +45,7 @@ RECHECK: Final = 30.0
 """Seconds after which that is asked again of a WebSocket."""
 _PIECE: Final = 1 << 16
 _REMEMBERED: Final = 1000
+_TURNS: Final = itertools.count()
 
 _ACCESS = logging.getLogger("paictl.server.access")
 
@@ -79,8 +87,16 @@ class _End:
 class _Visit:
     """A browser's connection, and the connection to a task that it has at present."""
 
-    def __init__(self, browser: _End) -> None:
+    def __init__(self, browser: _End, address: str) -> None:
         self.browser = browser
+        self.address = address
+        """Of the sender, as far as is known."""
+        self.account = ""
+        """Whose visit it is; empty until it has been let in."""
+        self.waiting = True
+        """Whether it is the browser's turn to ask."""
+        self.turn = next(_TURNS)
+        """Since when, among all."""
         self.task: _End | None = None
         self.target: TaskAddress | None = None
         self.status = 0
@@ -89,7 +105,12 @@ class _Visit:
     @property
     def known(self) -> bool:
         """Whether it has been let in."""
-        return self.target is not None
+        return bool(self.account)
+
+    @property
+    def whose(self) -> tuple[bool, str]:
+        """Together with which others it counts: those of an account, or strangers from an address."""
+        return (self.known, self.account or self.address)
 
     def hang_up(self) -> None:
         """End the connection to the task."""
@@ -107,7 +128,7 @@ class TaskProxy:
         self._trusted = tuple(trusted)
         self._visits: set[_Visit] = set()
         self._running: set[asyncio.Task[None]] = set()
-        self._let_in: dict[tuple[str, str], tuple[float, TaskAddress]] = {}
+        self._let_in: dict[tuple[str, str], tuple[float, tuple[str, TaskAddress]]] = {}
 
     async def start(self, host: str, port: int, encryption: ssl.SSLContext | None = None) -> asyncio.Server:
         """Begin to listen; raises `OSError` if that fails."""
@@ -118,9 +139,9 @@ class TaskProxy:
         await _ended(*self._running)
 
     async def _visited(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        visit = _Visit(_End(h11.SERVER, reader, writer))
-        strangers = sum(not one.known for one in self._visits)
-        if len(self._visits) >= CONNECTIONS or strangers >= STRANGERS:
+        peer = writer.get_extra_info("peername")
+        visit = _Visit(_End(h11.SERVER, reader, writer), str(peer[0]) if peer else "")
+        if not self._make_room():
             visit.browser.close()
             return
         if (raw := writer.get_extra_info("socket")) is not None:
@@ -139,10 +160,39 @@ class TaskProxy:
             visit.hang_up()
             visit.browser.close()
 
+    def _make_room(self) -> bool:
+        """Whether there is room for one more stranger; for that, a visit ends that waits for a request.
+
+        Strangers go first, then those of the address or account with most, of these the one that waits for longest.
+        """
+        strangers = [one for one in self._visits if not one.known]
+        if len(strangers) >= STRANGERS:
+            return self._end_one_of(strangers)
+        return len(self._visits) < CONNECTIONS or self._end_one_of(self._visits)
+
+    def _end_one_of(self, visits: Iterable[_Visit]) -> bool:
+        waiting = [one for one in visits if one.waiting]
+        numbers = Counter(one.whose for one in visits)
+        chosen = min(waiting, key=lambda one: (one.known, -numbers[one.whose], one.turn), default=None)
+        if chosen is None:
+            return False
+        self._visits.discard(chosen)
+        chosen.browser.writer.transport.abort()  # one that reads nothing could keep a polite end waiting
+        return True
+
+    def _let(self, visit: _Visit, account: str) -> None:
+        """A visit is an account's from now on; raises `ApiError` if it has too many, none of which waits."""
+        others = [one for one in self._visits if one.account == account and one is not visit]
+        if visit.account != account and len(others) >= EACH and not self._end_one_of(others):
+            raise busy()
+        visit.account = account
+
     async def _exchange(self, visit: _Visit) -> bool:
         """One request and its answer; whether another may follow on this connection."""
         browser = visit.browser
+        visit.waiting, visit.turn = True, next(_TURNS)
         first = await asyncio.wait_for(browser.event(), KEEP_ALIVE if visit.known else PATIENCE)
+        visit.waiting = False
         if not isinstance(first, h11.Request):
             return False
         request = first
@@ -150,6 +200,7 @@ class TaskProxy:
         peer = browser.writer.get_extra_info("peername")
         scheme = "https" if browser.writer.get_extra_info("ssl_object") else "http"
         sender = credentials.sender_of(str(peer[0]) if peer else "", scheme, said, self._trusted)
+        visit.address = sender.address
         began, who, visit.status = time.perf_counter(), "-", 0
         try:
             target = await self._answered(visit, request, said, sender)
@@ -160,7 +211,7 @@ class TaskProxy:
             if browser.http.our_state is not h11.SEND_RESPONSE:
                 return False
             language = i18n.known(said.get("accept-language", "")) or "en"
-            await _say(browser, request, error.status, in_language(error.message, language))
+            await _say(browser, request, error.status, in_language(error.message, language), error.headers)
         finally:
             _ACCESS.info(
                 "%s %s tasks %s %s %.1f ms", sender.address or "-", who, request.method.decode(), visit.status,
@@ -175,17 +226,21 @@ class TaskProxy:
         label = self._site.label_in(sender.host)
         if not label:
             raise ApiError(404, "NoApiError", text("no page at this address"))
-        parts = urlsplit(request.target.decode("latin-1"))
+        try:
+            parts = urlsplit(request.target.decode("latin-1"))
+        except ValueError:
+            raise bad(text("no page at this address")) from None
         if parts.path == access.ENTER:
             await self._enter(visit, request, dict(parse_qsl(parts.query)).get(access.TICKET, ""), label, sender)
             return None
         cookie = credentials.cookies_of(said.get("cookie", "")).get(access.cookie_name(secure=sender.secure), "")
-        target = await self._entitled(cookie, label)
+        account, target = await self._entitled(cookie, label)
         if headers.is_forged(request.method.decode(), said, f"{'https' if sender.secure else 'http'}://{sender.host}"):
             raise credentials.forged()
+        self._let(visit, account)
         if visit.target != target or visit.task is None or visit.task.reader.at_eof():
             visit.hang_up()
-            visit.task, visit.target = await self._dialled(target), target
+            visit.task, visit.target = await self._dialled(account, target), target
         websocket = headers.is_websocket(said)
         rows = headers.for_task(request.headers.raw_items(), "https" if sender.secure else "http", websocket=websocket)
         await self._relayed(visit, visit.task, h11.Request(method=request.method, target=request.target, headers=rows))
@@ -195,26 +250,38 @@ class TaskProxy:
 
     async def _enter(self, visit: _Visit, request: h11.Request, ticket: str, label: str, sender: Sender) -> None:
         """The ticket of the portal becomes a cookie of this host."""
-        token = await self._workers.ask(lambda cluster: access.entered(cluster, ticket, label))
+        token = await self._asked(lambda cluster: access.entered(cluster, ticket, label))
         cookie = access.cookie(token, secure=sender.secure)
         visit.status = 303
         await _say(visit.browser, request, 303, "", {"Location": "/", "Set-Cookie": cookie})
 
-    async def _entitled(self, cookie: str, label: str) -> TaskAddress:
-        """The port that a cookie opens; asked of the cluster when that was long ago. Raises `ApiError`."""
-        until, target = self._let_in.get((cookie, label), (0.0, None))
-        if target is not None and time.monotonic() < until:
-            return target
+    async def _asked(self, question: Callable[[Cluster], T]) -> T:
+        """What the cluster answers. Raises `ApiError`."""
+        try:
+            return await self._workers.ask(question)
+        except PaictlError as error:
+            raise answer_to(error) from None
+
+    async def _entitled(self, cookie: str, label: str) -> tuple[str, TaskAddress]:
+        """Whose cookie it is and the port that it opens; asked of the cluster when that was long ago.
+
+        Raises `ApiError`.
+        """
+        until, known = self._let_in.get((cookie, label), (0.0, None))
+        if known is not None and time.monotonic() < until:
+            return known
         self._let_in.pop((cookie, label), None)
-        found = await self._workers.ask(lambda cluster: access.entitled(cluster, cookie, label))
+        found = await self._asked(lambda cluster: access.entitled(cluster, cookie, label))
         if len(self._let_in) >= _REMEMBERED:
             self._let_in.clear()
         self._let_in[cookie, label] = (time.monotonic() + TRUSTED, found)
         return found
 
-    async def _dialled(self, target: TaskAddress) -> _End:
+    async def _dialled(self, account: str, target: TaskAddress) -> _End:
         try:
-            ours = await self._workers.ask(lambda cluster: cluster.dial(target.key, target.task, target.port))
+            ours = await self._workers.dial(
+                account, lambda cluster: cluster.dial(target.key, target.task, target.port)
+            )  # fmt: skip
         except PaictlError as error:
             raise answer_to(error) from None
         ours.setblocking(False)
@@ -247,10 +314,11 @@ class TaskProxy:
         try:
             while not any(one.done() for one in sides):
                 await asyncio.wait(sides, timeout=RECHECK, return_when=asyncio.FIRST_COMPLETED)
-                await self._entitled(cookie, label)
-        except ApiError as error:
-            if error.status in (401, 403):
-                raise
+                try:
+                    await self._entitled(cookie, label)
+                except ApiError as error:  # a cluster that does not answer says nothing about it
+                    if error.status in (401, 403):
+                        raise
         finally:
             await _ended(*sides)
 

@@ -13,10 +13,12 @@ from pathlib import Path
 import pytest
 
 from paictl.cluster.embedded.cluster import EmbeddedCluster
-from paictl.cluster.interface import TaskPlace
+from paictl.cluster.interface import Cluster, TaskPlace, UnreachableError
 from paictl.errors import PaictlError
 from paictl.operate.users.tokens import TokenKind, caller_of, issue
+from paictl.server import workers
 from paictl.server.app import ServerApp
+from paictl.server.calls import Call
 from paictl.server.routing import Router
 from paictl.server.serving import ServerSettings, check, networks_of, routes
 from paictl.server.tasks import access, headers, proxy
@@ -25,6 +27,7 @@ from paictl.server.tasks.proxy import TaskProxy
 from tests.unit.server.conftest import Server
 from tests.unit.server.test_api import submit
 
+OPEN: list[asyncio.StreamWriter] = []
 END = b"0\r\n\r\n"
 DIAL = EmbeddedCluster.dial
 SITE = TaskSite("http", "tasks.test")
@@ -120,6 +123,8 @@ class Rig:
             try:
                 return await asyncio.wait_for(act(listening.sockets[0].getsockname()[1]), 20)
             finally:
+                while OPEN:
+                    OPEN.pop().close()
                 listening.close()
                 await self.proxy.end()
 
@@ -130,6 +135,28 @@ class Rig:
         account = users.account(user)
         assert account is not None
         return "paictl_task=" + issue(users, account, TokenKind.TASK, scope=address.word)
+
+
+async def _opened(port: int, what: bytes, host: str = "127.0.0.1") -> asyncio.StreamReader:
+    """A connection from an address of this machine on which something was sent; it is open until the loop ends."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=(host, 0))
+    writer.write(what)
+    OPEN.append(writer)
+    return reader
+
+
+async def _head(reader: asyncio.StreamReader) -> str:
+    return (await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 5)).decode()
+
+
+async def _ends(reader: asyncio.StreamReader) -> bool:
+    """Whether the other side hangs up soon."""
+    with contextlib.suppress(ConnectionResetError):
+        try:
+            await asyncio.wait_for(reader.read(), 0.5)
+        except TimeoutError:
+            return False
+    return True
 
 
 async def _to_the_end(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
@@ -347,6 +374,154 @@ def test_an_unfinished_body_of_a_stranger_is_not_waited_for(rig: Rig) -> None:
     assert b"401" in answer.splitlines()[0]
     assert b"connection: close" in answer.lower()
     assert rig.upstream.asked == []
+
+
+class _Hanging:
+    """A `dial` to a dead node, until the block ends."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.end = threading.Event()
+        monkeypatch.setattr(EmbeddedCluster, "dial", lambda *_: self._hang())
+
+    def _hang(self) -> socket.socket:
+        self.end.wait(20)
+        raise UnreachableError("no answer")
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
+        self.end.set()
+
+
+def test_tasks_on_a_dead_node_hold_up_nobody_else(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    token, cookie = rig.server.session("ann").partition("=")[2], rig.cookie()
+
+    async def act(port: int) -> bytes:
+        for _ in range(3):  # the server has two threads
+            await _opened(port, request("/", f"Cookie: {cookie}"))
+        opening = [asyncio.ensure_future(rig.server.workers.ask(opened)) for _ in range(3)]
+        await asyncio.sleep(0.3)
+        try:
+            return await asyncio.wait_for(rig.server.workers.ask(lambda _: b"answered"), 5)
+        finally:
+            hanging.end.set()
+            await asyncio.gather(*opening, return_exceptions=True)
+
+    def opened(cluster: Cluster) -> object:
+        found, path = Router(routes(tasks=SITE)).find("GET", b"/jobs/ann/one/open/worker/0/8888")
+        caller = caller_of(cluster.users, token)
+        return found.handle(Call(cluster, caller, path))
+
+    with (hanging := _Hanging(monkeypatch)):
+        assert rig.run(act) == b"answered"
+
+
+def test_an_account_has_so_many_connections_under_way(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "DIALS_EACH", 2)
+    ann, root = rig.cookie(), rig.cookie("root")
+
+    async def act(port: int) -> bytes:
+        for _ in range(2):
+            await _opened(port, request("/", f"Cookie: {ann}"))
+        await asyncio.sleep(0.3)
+        refused = await _head(await _opened(port, request("/", f"Cookie: {ann}")))
+        other = await _opened(port, request("/", f"Cookie: {root}"))
+        assert not await _ends(other)
+        assert "Retry-After: 1" in refused
+        return refused.encode()
+
+    with _Hanging(monkeypatch):
+        assert b"503" in rig.run(act).splitlines()[0]
+
+
+def test_the_oldest_stranger_of_the_busiest_address_gives_way(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proxy, "STRANGERS", 3)
+
+    async def act(port: int) -> bytes:
+        alone = await _opened(port, b"GET", "127.0.0.2")
+        first = await _opened(port, b"GET")
+        second = await _opened(port, b"GET")
+        await asyncio.sleep(0.1)
+        assert "401" in await _head(await _opened(port, request(), "127.0.0.3"))
+        assert [await _ends(one) for one in (alone, first, second)] == [False, True, False]
+        return b""
+
+    rig.run(act)
+
+
+def test_with_all_places_taken_an_idle_visit_gives_way(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proxy, "CONNECTIONS", 2)
+    cookie = f"Cookie: {rig.cookie()}"
+
+    async def act(port: int) -> bytes:
+        idle = await _opened(port, request("/", cookie))
+        await _head(idle)
+        talking = await _opened(port, request("/ws", "Connection: Upgrade", "Upgrade: websocket", cookie))
+        await _head(talking)
+        assert "200" in await _head(await _opened(port, request("/", cookie)))
+        assert [await _ends(one) for one in (idle, talking)] == [True, False]
+        return b""
+
+    rig.run(act)
+
+
+def test_an_account_has_so_many_visits(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proxy, "EACH", 2)
+    cookie = f"Cookie: {rig.cookie()}"
+    websocket = request("/ws", "Connection: Upgrade", "Upgrade: websocket", cookie)
+
+    async def act(port: int) -> bytes:
+        idle = await _opened(port, request("/", cookie))
+        await _head(idle)
+        for _ in range(2):
+            assert "101" in await _head(await _opened(port, websocket))
+        assert await _ends(idle)
+        assert "200" in await _head(await _opened(port, request("/", f"Cookie: {rig.cookie('root')}")))
+        return (await _head(await _opened(port, websocket))).encode()
+
+    refused = rig.run(act)
+    assert b"503" in refused.splitlines()[0]
+    assert b"Retry-After: 1" in refused
+
+
+@pytest.mark.parametrize("path", ["/", f"{access.ENTER}?ticket=pai-x.y"])
+def test_a_cluster_that_does_not_answer_is_said(rig: Rig, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    def entitled(*_: object) -> None:
+        raise UnreachableError("the cluster is away")
+
+    monkeypatch.setattr(access, "entitled", entitled)
+    answer = rig.ask(request(path, "Cookie: paictl_task=pai-x.y"))
+    assert b"503" in answer.splitlines()[0]
+    assert b"the cluster is away" in answer
+
+
+@pytest.mark.parametrize("error", [UnreachableError("away"), workers.busy()])
+def test_a_websocket_outlives_a_cluster_that_does_not_answer(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    monkeypatch.setattr(proxy, "RECHECK", 0.05)
+    monkeypatch.setattr(proxy, "TRUSTED", 0.0)
+    cookie, asked = rig.cookie(), list[str]()
+
+    def entitled(*_: object) -> None:
+        asked.append("")
+        raise error
+
+    async def act(port: int) -> bytes:
+        reader = await _opened(port, request("/ws", "Connection: Upgrade", "Upgrade: websocket", f"Cookie: {cookie}"))
+        await _head(reader)
+        monkeypatch.setattr(access, "entitled", entitled)
+        await asyncio.sleep(0.5)
+        OPEN[-1].write(b"hello")
+        return await asyncio.wait_for(reader.read(10), 5)
+
+    assert rig.run(act) == b"HELLO"
+    assert len(asked) > 1
+
+
+def test_an_address_that_is_none_is_refused(rig: Rig) -> None:
+    assert b"400" in rig.ask(request("//[", f"Cookie: {rig.cookie()}")).splitlines()[0]
 
 
 @pytest.mark.parametrize(
