@@ -515,6 +515,7 @@ def ssh(
     paictl job open train
     paictl job open train --task worker:0 --port tensorboard --browser
     paictl job open train --port 8888 --listen 0
+    paictl job open train --port 50051 --raw
 """,
 )
 def open_(
@@ -529,6 +530,9 @@ def open_(
         typer.Option("--listen", min=0, max=65535, metavar="PORT", help="Port of this machine, 0 for any free one."),
     ] = None,
     browser: Annotated[bool, typer.Option("--browser", help="Open it in the browser.")] = False,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Not only HTTP (SSH, gRPC); any user of this machine can connect then.")
+    ] = False,
     timeout: Annotated[
         float, typer.Option("--timeout", min=0, metavar="SECONDS", help="How long to wait for the task to start.")
     ] = 0,
@@ -536,10 +540,10 @@ def open_(
 ) -> None:
     """Reach a port of a running task from this machine: TensorBoard, a notebook, anything that listens.
 
-    The port is open to this machine only, until Ctrl-C.
+    Until Ctrl-C, only a browser that was shown the printed address gets in.
     """
     jobstreams, cluster, found = _streams(state, job)
-    jobstreams.open_port(cluster, found.key, task, port, listen=listen, browser=browser, timeout=timeout)
+    jobstreams.open_port(cluster, found.key, task, port, listen=listen, browser=browser, timeout=timeout, raw=raw)
 
 
 @app.command(

@@ -211,7 +211,7 @@ class _Handed:
         try:
             head = _head_of(self.ours, _REQUEST)
         except _NotHttpError:
-            _say(self.ours, _Said(400, text("only HTTP is understood here")))
+            _say(self.ours, _Said(400, text("only HTTP is understood here; for anything else: paictl job open --raw")))
             return
         if head is None:
             return

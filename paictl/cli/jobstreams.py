@@ -55,14 +55,17 @@ def running(ask: Callable[[], _Answer], timeout: float) -> _Answer:
 
 
 def open_port(
-    cluster: Jobs, key: str, word: str | None, port: str | None, *, listen: int | None, browser: bool, timeout: float
-) -> None:
+    cluster: Jobs, key: str, word: str | None, port: str | None, *, listen: int | None, browser: bool, timeout: float,
+    raw: bool = False,
+) -> None:  # fmt: skip
     """Make a port of a task, by label or number, one of this machine until Ctrl-C; waits for the task to start."""
+    if raw and browser:
+        raise PaictlError(text("--browser and --raw exclude each other"), hint=text("leave out --raw"))
     place = running(lambda: place_of(cluster.job(key), word), timeout)
     ports = ports_of(cluster.job_data(key)) if isinstance(cluster, KeepsJobData) else ()
     number = chosen_port(ports, place.role, place.index, port)
     running(lambda: cluster.dial(key, place, number), timeout).close()
-    jobopen.serve(cluster, key, place, number, jobopen.listener(listen, number), browser=browser)
+    jobopen.serve(cluster, key, place, number, jobopen.listener(listen, number), browser=browser, raw=raw)
 
 
 def show_log(

@@ -186,7 +186,7 @@ def test_a_websocket_goes_both_ways(opened: Opened) -> None:
 def test_what_is_not_http_is_refused(opened: Opened, words: str) -> None:
     said = opened.send(words)
     assert said.startswith("HTTP/1.1 400")
-    assert said.endswith("\r\n\r\nonly HTTP is understood here\n")
+    assert said.endswith("\r\n\r\nonly HTTP is understood here; for anything else: paictl job open --raw\n")
     assert opened.notebook.dialled == 0
 
 

@@ -134,6 +134,7 @@ def simulated(home: Path, paictl: Paictl) -> Paictl:
         ("job open hold --port 80", "pods of this cluster are simulated: nothing listens on port 80 of"),
         ("job open hold", "names no port"),
         ("job open hold --port web", "has no port 'web'"),
+        ("job open hold --port 80 --raw --browser", "--browser and --raw exclude each other"),
         ("job open hold --task nobody --port 80", "no task nobody:0"),
         ("job run --interactive ubuntu", "tasks of this cluster are simulated: nothing runs in them"),
         ("job run --notebook ubuntu", "tasks of this cluster are simulated: nothing runs in them"),
