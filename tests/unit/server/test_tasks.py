@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import socket
 import threading
 from collections.abc import Awaitable, Callable, Iterator
@@ -52,7 +53,9 @@ class Upstream:
 
     def _answer(self, connection: socket.socket) -> None:
         with contextlib.suppress(OSError, ValueError), connection, connection.makefile("rb") as file:
-            while head := b"".join(iter(lambda: file.readline().replace(b"\r\n", b"\n"), b"\n")).decode():
+            while head := b"".join(
+                itertools.takewhile(bool, iter(lambda: file.readline().replace(b"\r\n", b"\n"), b"\n"))
+            ).decode():  # at the end there are only empty ones
                 if not head.strip():
                     return
                 self.asked.append(head)
