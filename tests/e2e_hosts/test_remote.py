@@ -84,7 +84,7 @@ def test_preflight_sees_what_is_in_the_way(box: Box) -> None:
         assert code == 1
         assert "6443 (python3)" in hosts["h1"]["ports"]["found"]
         assert hosts["h2"]["kubernetes"]["level"] == "fail"
-        assert hosts["h3"]["identity"]["found"] == "machine id is that of h2"
+        assert hosts["h3"]["identity"]["found"] == "machine id is the same as on h2"
     finally:
         box.lab.machine(1).execute(["systemctl", "stop", "taken"])
         box.lab.machine(2).execute(["rm", "-r", "/etc/kubernetes"])
