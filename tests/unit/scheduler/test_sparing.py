@@ -61,6 +61,19 @@ def test_a_part_of_a_node_is_chosen_within_it() -> None:
     assert victims(engine, "a", leaves=2) == {"o5"}
 
 
+def test_what_a_chosen_victim_also_holds_costs_nothing_more() -> None:
+    """A gang on the first and the third node, and between them a pod that loses as much as half of the gang."""
+    engine = healthy(config(A={"NODE": 2}, B={"NODE": 2}))
+    run(engine, pod("first", "B", 4, -1))
+    run(engine, pod("between", "B", 4, -1))
+    gone(engine, "first")
+    for number in range(2):
+        run(engine, pod(f"g{number}", "B", 4, -1, group="gang", pods=2))
+    run(engine, pod("last", "B", 4, -1))
+    engine.sparing = Losses({"gang": 6, "between": 3, "last": 100})
+    assert victims(engine, "a0", group="new", pods=2) == {"g0", "g1"}
+
+
 def test_a_gang_that_goes_anyway_is_used_before_others_go() -> None:
     engine = healthy(config(A={"NODE": 2}, B={"NODE": 2}))
     for number in range(2):
