@@ -43,7 +43,7 @@ GROUPS = {
     "scheduler": Lazy("paictl.cli.scheduler.commands", "Replay and explain decisions of the HiveD scheduler."),
     "maintenance": Lazy("paictl.cli.maintenance", "Plan windows in which nodes are out of service."),
     "reservation": Lazy(
-        "paictl.cli.reservation", "Keep cells for jobs that name a reservation, once or again and again."
+        "paictl.cli.reservation", "Reserve cells for jobs that name the reservation, once or repeatedly."
     ),
     "storage": Lazy("paictl.cli.storage", "Named storages that jobs mount, and who may use them."),
     "usage": Lazy("paictl.cli.accounting", "Device hours by tenant, user, job and SKU."),

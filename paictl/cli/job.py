@@ -531,16 +531,19 @@ def open_(
     ] = None,
     browser: Annotated[bool, typer.Option("--browser", help="Open it in the browser.")] = False,
     raw: Annotated[
-        bool, typer.Option("--raw", help="Not only HTTP (SSH, gRPC); any user of this machine can connect then.")
+        bool,
+        typer.Option(
+            "--raw", help="Allow protocols other than HTTP (SSH, gRPC); any user of this machine can then connect."
+        ),
     ] = False,
     timeout: Annotated[
         float, typer.Option("--timeout", min=0, metavar="SECONDS", help="How long to wait for the task to start.")
     ] = 0,
     state: StateOption = None,
 ) -> None:
-    """Reach a port of a running task from this machine: TensorBoard, a notebook, anything that listens.
+    """Forward a port of a running task to this machine: TensorBoard, a notebook, or any other server.
 
-    Until Ctrl-C, only a browser that was shown the printed address gets in.
+    Runs until Ctrl-C. Only a browser that opened the printed address can connect.
     """
     jobstreams, cluster, found = _streams(state, job)
     jobstreams.open_port(cluster, found.key, task, port, listen=listen, browser=browser, timeout=timeout, raw=raw)

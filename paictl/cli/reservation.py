@@ -25,7 +25,7 @@ EXAMPLES = """
     paictl reservation remove reservation-1
 """
 
-app = App(help="Keep cells for jobs that name a reservation, once or again and again.", epilog=EXAMPLES)
+app = App(help="Reserve cells for jobs that name the reservation, once or repeatedly.", epilog=EXAMPLES)
 
 ReservationName = Annotated[str, typer.Argument(metavar="RESERVATION", help="Name of a reservation.")]
 
@@ -64,7 +64,7 @@ def add(
     output: OutputOption = Output.TABLE,
     state: StateOption = None,
 ) -> None:  # fmt: skip
-    """Add a reservation, if its cells can be had in time: only jobs that name it then use them."""
+    """Add a reservation if its cells will be free in time. While it lasts, only jobs that name it use them."""
     cluster = open_cluster(state)
     named = tuple(word for one in nodes or () for word in one.replace(",", " ").split())
     if bool(vc) == bool(named) or bool(vc) != bool(cells):
@@ -112,7 +112,7 @@ def list_reservations(output: OutputOption = Output.TABLE, state: StateOption = 
 
 @app.command(epilog="paictl reservation show reservation-1")
 def show(name: ReservationName, output: OutputOption = Output.TABLE, state: StateOption = None) -> None:
-    """Show a reservation: what is in use of it, and whether it can be kept as things are now."""
+    """Show a reservation: the cells in use, and whether the others will be free in time."""
     known = {row.name: row for row in open_cluster(state).reservations()}
     if name not in known:
         hint = did_you_mean(name, known) or "list them with: paictl reservation list"
@@ -131,7 +131,7 @@ def show(name: ReservationName, output: OutputOption = Output.TABLE, state: Stat
 
 @app.command(epilog="paictl reservation remove reservation-1")
 def remove(name: ReservationName, state: StateOption = None) -> None:
-    """Remove a reservation: its cells are free for others, and jobs that run in it keep running."""
+    """Remove a reservation. Others can use its cells again, and its running jobs keep running."""
     open_cluster(state).remove_reservation(name)
     console.outcome(text("reservation {name} removed", name=name), name=name, removed=True)
 

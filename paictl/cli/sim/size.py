@@ -70,7 +70,7 @@ def size(
     """Find the smallest number of nodes, or of additional nodes, with which a trace meets its targets, and the price.
 
     Targets are mean, median, p95, … or max of jct, queueing or waiting, or makespan. The exit code is 1 if no number
-    of nodes meets them. With --failures the answer has the spare nodes that failures and repairs cost.
+    of nodes meets them. With --failures, the answer includes spare nodes for failures and repairs.
     """
     from paictl.sim import sizing
 
