@@ -19,7 +19,7 @@ _SLACK: Final = 1e-9
 _CHEAP, _DEAR = 1e-9, 1e12
 """Prices of a device between which the right one lies."""
 _DIGITS: Final = 12
-"""Decimals of the shares that are kept: what follows depends on how a processor adds."""
+"""Significant digits of the shares that are kept: what follows depends on how a processor adds."""
 
 
 @frozen
@@ -68,7 +68,13 @@ def fair_shares(demands: Demands, size: int) -> Any:
             low = ratio
     least = np.minimum(demands.needed(high), 1.0)
     rest = size - float((demands.devices * least).sum())
-    return np.round(least if rest <= _SLACK * size else _central(least, demands.devices, size), _DIGITS)
+    return _rounded(least if rest <= _SLACK * size else _central(least, demands.devices, size))
+
+
+def _rounded(shares: Any) -> Any:
+    """Positive shares to so many significant digits: to decimals, a job that needs next to nothing would get nothing."""
+    scale = 10.0 ** (_DIGITS - 1 - np.floor(np.log10(shares)))
+    return np.round(shares * scale) / scale
 
 
 def _central(least: Any, devices: Any, size: int) -> Any:
