@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import gettext
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import Any, Final
 
@@ -35,10 +35,18 @@ class Text(str):
         """The text in a language."""
         words = catalogue(language)
         template = words.gettext(self.key) if self.many is None else words.ngettext(self.key, self.many, self._count())
-        values = {
-            name: in_language(one, language) if isinstance(one, Text) else one for name, one in self.values.items()
-        }
+        values = {name: translated(one, language) if isinstance(one, str) else one for name, one in self.values.items()}
         return template.format(**values)
+
+    def shown_by(self, show: Callable[[str], str]) -> Text:
+        """The text as `show` makes it, in every language: it is used on the English and on each argument."""
+        values = {
+            name: one.shown_by(show) if isinstance(one, Text) else show(one) if isinstance(one, str) else one
+            for name, one in self.values.items()
+        }
+        made = Text(show(self))
+        made.key, made.many, made.values = self.key, self.many, values
+        return made
 
     def _count(self) -> int:
         return int(self.values["count"])
@@ -60,11 +68,28 @@ def joined(separator: str, parts: Iterable[str]) -> Text:
     return _made(separator.join(f"{{{name}}}" for name in values), None, values)
 
 
+def sayable(words: str) -> Text:
+    """What was said, as a text that can be put into another one and still be said in another language."""
+    return words if isinstance(words, Text) else phrase(words)
+
+
+def phrase(words: str) -> Text:
+    """Words that are not written in the code, such as a description in a schema, to be put into another text."""
+    return _made(words.replace("{", "{{").replace("}", "}}"), None, {})
+
+
 def _made(key: str, many: str | None, values: dict[str, Any]) -> Text:
     template = key if many is None or values["count"] == 1 else many
     made = Text(template.format(**values))
     made.key, made.many, made.values = key, many, values
     return made
+
+
+def listed(names: Iterable[str], most: int = 8) -> str:
+    """Names for a message, not more of them than anybody reads."""
+    every = list(names)
+    shown = ", ".join(every[:most])
+    return text("{names} and {count} more", names=shown, count=len(every) - most) if len(every) > most else shown
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> Text | None:
@@ -78,6 +103,11 @@ def in_language(said: str, language: str) -> str:
     if isinstance(said, Text):
         return said.of(language)
     return catalogue(language).gettext(said) if said else said
+
+
+def translated(words: str, language: str) -> str:
+    """A text in a language; other strings, which may be names or lines of a file, as they are."""
+    return words.of(language) if isinstance(words, Text) else words
 
 
 def known(name: object) -> str | None:

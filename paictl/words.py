@@ -18,11 +18,5 @@ def nearest(word: str, known: Iterable[str], cutoff: float = 0.75) -> str | None
     return plain[close[0]] if close else None
 
 
-def listed(names: Iterable[str], most: int = 8) -> str:
-    """Names for a message, not more of them than anybody reads."""
-    every = list(names)
-    return ", ".join(every[:most]) + (f" and {len(every) - most} more" if len(every) > most else "")
-
-
 def _plain(word: str) -> str:
     return word.lower().replace("_", "").replace("-", "")

@@ -21,7 +21,7 @@ from paictl.cluster.interface import Cluster, Identity, UnreachableError, Unsupp
 from paictl.cluster.registry import LOCAL
 from paictl.cluster.targets import bound_to, chosen_name, find_target, open_target
 from paictl.errors import PaictlError
-from paictl.i18n import text
+from paictl.i18n import sayable, text
 from paictl.lab.folders import lab_of_shell, labs_folder
 from paictl.lab.language import language_of
 from paictl.lab.messages import say
@@ -141,17 +141,20 @@ def showing_reports() -> Iterator[None]:
     except RefusedFilesError as error:
         from paictl.config.linting.report import FORMATS, plain
 
-        console.info(plain(FORMATS["text"](error.report)).rstrip())
+        console.info(plain(FORMATS["text"](error.report), console.language()).rstrip())
         raise
 
 
 def warn(problems: Sequence[Problem], see: str) -> None:
     """Show what is most likely a mistake in files that were taken all the same; `see` is the command for the rest."""
     for problem in problems[:10]:
-        then = f" ({problem.hint})" if problem.hint else ""
-        console.warning(f"{problem.place}: {problem.message}{then} [{problem.rule}]")
+        then = text(" ({hint})", hint=sayable(problem.hint)) if problem.hint else ""
+        place, what = str(problem.place), sayable(problem.message)
+        console.warning(
+            text("{place}: {message}{then} [{rule}]", place=place, message=what, then=then, rule=problem.rule)
+        )
     if len(problems) > 10:
-        console.warning(f"and {len(problems) - 10} more: {see}")
+        console.warning(text("and {count} more: {see}", count=len(problems) - 10, see=see))
 
 
 def plain(value: Any) -> Any:

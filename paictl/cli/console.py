@@ -207,13 +207,15 @@ def write_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
 
 
 def write_segments(lines: Iterable[Sequence[Segment]]) -> None:
-    """Write lines of (style, text) segments; styles are rich's names, empty for plain."""
+    """Write lines of (style, text) segments, each `Text` in the language of the user; styles are rich's names."""
     if envelope.capturing:
         envelope.lines.extend("".join(text for _, text in line) for line in lines)
         return
     envelope.written = True
     styled = settings.wants_color(sys.stdout.isatty())
-    for line in lines:
+    spoken_in = language()
+    for segments in lines:
+        line = [(style, i18n.translated(text, spoken_in)) for style, text in segments]
         if not styled:
             _out("".join(text for _, text in line) + "\n")
         elif None not in (parts := [painted(segment) for segment in line]):

@@ -15,10 +15,9 @@ from paictl.cli import console
 from paictl.cli.console import write
 from paictl.cli.settings import settings
 from paictl.errors import PaictlError
-from paictl.i18n import text
+from paictl.i18n import listed, text
 from paictl.operate.cloning import JobCopy
 from paictl.operate.cloning import clone as clone
-from paictl.words import listed
 
 
 def _text(copy: JobCopy) -> str:

@@ -14,9 +14,8 @@ from paictl.cli.console import Output, spoken, write, write_data, write_table
 from paictl.cluster.interface import MaintenanceWindow
 from paictl.cluster.maintenance import Outlook, WindowRequest
 from paictl.errors import PaictlError
-from paictl.i18n import counted, text
+from paictl.i18n import counted, listed, text
 from paictl.operate.maintenance import expected, nodes_of, planned, read_span, read_start
-from paictl.words import listed
 
 EXAMPLES = """
     paictl maintenance add --nodes worker3 --from 2026-12-01T22:00 --for 4h

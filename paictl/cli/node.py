@@ -15,10 +15,9 @@ from paictl.cli.console import Output, spoken, write, write_data, write_table
 from paictl.cli.maintenance import window_line
 from paictl.cluster.interface import MachineSpec, NodeChange, NodeCondition, NodeView
 from paictl.errors import PaictlError
-from paictl.i18n import counted, joined, text
+from paictl.i18n import counted, joined, listed, text
 from paictl.operate.nodes import add_worker, change_devices, change_nodes, find_node
 from paictl.units import rfc3339, span_text
-from paictl.words import listed
 
 EXAMPLES = """
     paictl node list

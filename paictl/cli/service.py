@@ -26,7 +26,7 @@ from paictl.cli.progress import Display, say_left
 from paictl.cli.serviceexport import EXPORT_EXAMPLES, SECRETS_EXAMPLE, export, secrets
 from paictl.cluster.interface import Cluster, HandClock, ServiceView
 from paictl.errors import ExitCode
-from paictl.i18n import text
+from paictl.i18n import listed, text
 from paictl.operate import services as operate
 from paictl.operate.services import Condition, Prepared, perform, prepare
 from paictl.places import runs_folder
@@ -35,7 +35,6 @@ from paictl.plan.folder import RunFolder, begin_run, forget_runs
 from paictl.service.carry_out import Patience, ServiceOutcome
 from paictl.service.plan import Action, ServiceRequest
 from paictl.units import rfc3339, span_text
-from paictl.words import listed
 
 KEPT: Final = 100
 """Runs of services that are kept."""

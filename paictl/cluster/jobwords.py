@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from paictl.cluster.scheduling import JobImpact
 from paictl.cluster.values import ClusterError, ConflictError, JobState, NoJobError, TaskPlace
-from paictl.i18n import did_you_mean, text
+from paictl.i18n import did_you_mean, listed, text
 from paictl.scheduler.engine import Engine
-from paictl.words import listed
 from paictl.workload.budgets import OverBudget, Used
 from paictl.workload.lifecycle import RunState
 

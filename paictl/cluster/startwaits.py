@@ -8,9 +8,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from paictl.cluster.scheduling import JobExplanation, JobSituation, LatestStart
-from paictl.i18n import Text, text
+from paictl.i18n import Text, listed, text
 from paictl.units import instant, rfc3339
-from paictl.words import listed
 
 if TYPE_CHECKING:
     from paictl.workload.backfill import Foresight, LineGang, StartPromise

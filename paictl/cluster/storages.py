@@ -10,8 +10,7 @@ from typing import Any, Final
 
 from paictl.cluster.values import ClusterError, ConflictError, JobRequest
 from paictl.frozen import frozen
-from paictl.i18n import did_you_mean, text
-from paictl.words import listed
+from paictl.i18n import did_you_mean, listed, text
 from paictl.workload.fields import Fields, JobError
 from paictl.workload.job import DEFAULT_VC
 from paictl.workload.mounts import FOLDER, StorageMount, mounts_of, path_problem

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from paictl.cluster.scheduling import ClosingWindow, JobExplanation, JobSituation
-from paictl.i18n import Text, text
+from paictl.i18n import Text, listed, text
 from paictl.scheduler.decision import Bind, Failure, Preempt, Wait
 from paictl.scheduler.engine import Engine
 from paictl.scheduler.errors import RequestError
@@ -15,7 +15,6 @@ from paictl.scheduler.explain import explain
 from paictl.scheduler.explain.data import Change, Explanation
 from paictl.scheduler.request import PodRequest
 from paictl.units import Millis, instant, rfc3339, span_text
-from paictl.words import listed
 from paictl.workload.job import PRIORITIES
 from paictl.workload.preemption import SparingRules
 from paictl.workload.windows import Windows

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 from paictl.cluster.maintenance import UNIX
 from paictl.doors.pod_events import PodEvent
 from paictl.frozen import frozen
+from paictl.i18n import listed
 from paictl.units import Millis, instant, rfc3339, span_text
-from paictl.words import listed
 from paictl.workload.windows import Window
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from paictl.cluster.interface import About, Cluster, NodeView, Port, ServiceView
 from paictl.frozen import frozen
-from paictl.words import listed
+from paictl.i18n import listed
 
 
 @frozen

@@ -19,9 +19,8 @@ from paictl.cluster.storages import (
     storage_named,
 )
 from paictl.errors import PaictlError
-from paictl.i18n import text
+from paictl.i18n import listed, text
 from paictl.operate.users.accounts import check_vcs
-from paictl.words import listed
 from paictl.workload.fields import Fields, JobError
 from paictl.workload.mounts import mounts_of
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from paictl.errors import PaictlError
-from paictl.i18n import text
+from paictl.i18n import listed, text
 from paictl.sim.actions import PolicyError
 from paictl.sim.cluster import Cluster, ClusterShape, ClusterShapeError
 from paictl.sim.engine import Simulation
@@ -22,7 +22,6 @@ from paictl.sim.policies.external import place_of
 from paictl.sim.policies.parameters import ParameterError, as_data
 from paictl.sim.policies.table import POLICIES, parse, policy_class
 from paictl.sim.run import JobOutcome, RunResult
-from paictl.words import listed
 
 LOOK: Final = 500
 """Decisions after which a run says how far it is."""

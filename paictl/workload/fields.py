@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from paictl.errors import PaictlError
-from paictl.i18n import text
-from paictl.words import listed as shortened
+from paictl.i18n import Text, text
+from paictl.i18n import listed as shortened
 from paictl.words import nearest
 
 if TYPE_CHECKING:
@@ -37,7 +37,11 @@ def suggestion(word: str, known: Iterable[str], label: str) -> str:
     """A hint for a name that is not known: the nearest one, and all of them; `label` says what they are."""
     names = list(known)
     near = nearest(word, names, 0.6)
-    shown = text("{label}: {names}", label=text(label), names=shortened(names) or text("none"))
+    shown = text(
+        "{label}: {names}",
+        label=label if isinstance(label, Text) else text(label),
+        names=shortened(names) or text("none"),
+    )
     return text("did you mean {near!r}? {shown}", near=near, shown=shown) if near else shown
 
 
@@ -49,7 +53,7 @@ class Fields:
     def __init__(self, value: object, path: str, known: frozenset[str] | None = None) -> None:
         """Wrap `value`, which must be a mapping; with `known`, any other key is an error."""
         if not isinstance(value, Mapping):
-            raise JobError(path or "(job)", f"expected a mapping, found {kind(value)}")
+            raise JobError(path or "(job)", text("expected a mapping, found {kind}", kind=kind(value)))
         self.values: Mapping[object, object] = value
         self.path = path
         unknown = [] if known is None else [key for key in value if key not in known]
@@ -84,7 +88,7 @@ class Fields:
         if found is None and default is not None:
             return default
         if not isinstance(found, str) or not found:
-            raise self.error(key, f"expected a text, found {kind(found)}")
+            raise self.error(key, text("expected a text, found {kind}", kind=kind(found)))
         return found
 
     def optional_text(self, key: str) -> str | None:
@@ -97,7 +101,7 @@ class Fields:
         if found is None:
             return default
         if not isinstance(found, bool):
-            raise self.error(key, f"expected true or false, found {kind(found)}")
+            raise self.error(key, text("expected true or false, found {kind}", kind=kind(found)))
         return found
 
     def whole(self, key: str, least: int, default: int | None = None) -> int:
@@ -106,9 +110,9 @@ class Fields:
         if found is None and default is not None:
             return default
         if isinstance(found, bool) or not isinstance(found, int):
-            raise self.error(key, f"expected a whole number, found {kind(found)}")
+            raise self.error(key, text("expected a whole number, found {kind}", kind=kind(found)))
         if found < least:
-            raise self.error(key, f"must be at least {least}, is {found}")
+            raise self.error(key, text("must be at least {least}, is {found}", least=least, found=found))
         return found
 
     def items(self, key: str) -> Sequence[object]:
@@ -117,7 +121,7 @@ class Fields:
         if found is None:
             return ()
         if isinstance(found, str) or not isinstance(found, Sequence):
-            raise self.error(key, f"expected a list, found {kind(found)}")
+            raise self.error(key, text("expected a list, found {kind}", kind=kind(found)))
         return found
 
     def texts(self, key: str) -> tuple[str, ...]:
@@ -125,7 +129,7 @@ class Fields:
         found = self.items(key)
         for i, item in enumerate(found):
             if not isinstance(item, str):
-                raise JobError(f"{self.at(key)}[{i}]", f"expected a text, found {kind(item)}")
+                raise JobError(f"{self.at(key)}[{i}]", text("expected a text, found {kind}", kind=kind(item)))
         return tuple(str(item) for item in found)
 
 
@@ -133,13 +137,13 @@ def kind(value: object) -> str:
     """What a value is, for messages; never the value itself unless it is short and harmless."""
     match value:
         case None:
-            return "nothing"
+            return text("nothing")
         case bool() | int() | float() | "":
             return repr(value)
         case str():
-            return "a text"
+            return text("a text")
         case Mapping():
-            return "a mapping"
+            return text("a mapping")
         case Sequence():
-            return "a list"
+            return text("a list")
     return type(value).__name__

@@ -171,7 +171,7 @@ class Job:
 
 def _check_head(fields: Fields) -> None:
     if fields.get("protocolVersion") not in (2, "2") or isinstance(fields.get("protocolVersion"), bool):
-        raise fields.error("protocolVersion", f"must be 2, is {kind(fields.get('protocolVersion'))}")
+        raise fields.error("protocolVersion", text("must be 2, is {kind}", kind=kind(fields.get("protocolVersion"))))
     if fields.get("type") != "job":
         raise fields.error("type", "must be the word job")
     if not _JOB_NAME.fullmatch(fields.text("name")):
@@ -244,8 +244,8 @@ class _RoleReader:
             return None
         found = self.prerequisites[_PREREQUISITES[key]]
         if name not in found:
-            hint = suggestion(name, found, f"prerequisites of type {_PREREQUISITES[key]}")
-            raise fields.error(key, f"no prerequisite {name}", hint=hint)
+            hint = suggestion(name, found, text("prerequisites of type {type}", type=_PREREQUISITES[key]))
+            raise fields.error(key, text("no prerequisite {name}", name=name), hint=hint)
         return found[name]
 
     def _commands(self, name: str, fields: Fields) -> tuple[str, ...]:
@@ -295,9 +295,9 @@ def _prerequisites(job: Fields) -> dict[str, dict[str, Fields]]:
         fields = Fields(item, f"prerequisites[{i}]")
         name, type_ = fields.text("name"), fields.text("type")
         if type_ not in found:
-            raise fields.error("type", f"no type {type_}", hint=suggestion(type_, found, "types"))
+            raise fields.error("type", text("no type {type}", type=type_), hint=suggestion(type_, found, "types"))
         if name in found[type_]:
-            raise fields.error("name", f"another {type_} is called {name} too")
+            raise fields.error("name", text("another {type} is called {name} too", type=type_, name=name))
         found[type_][name] = fields
     return found
 
@@ -310,12 +310,16 @@ def _deployment(job: Fields) -> Fields:
         fields = Fields(item, f"deployments[{i}]")
         name = fields.text("name")
         if name in found:
-            raise fields.error("name", f"another deployment is called {name} too")
+            raise fields.error("name", text("another deployment is called {name} too", name=name))
         found[name] = fields.required("taskRoles")
     if wanted is None:
         return Fields({}, "deployments")
     if wanted not in found:
-        raise JobError("defaults.deployment", f"no deployment {wanted}", hint=suggestion(wanted, found, "deployments"))
+        raise JobError(
+            "defaults.deployment",
+            text("no deployment {name}", name=wanted),
+            hint=suggestion(wanted, found, "deployments"),
+        )
     return found[wanted]
 
 

@@ -101,7 +101,9 @@ def _prerequisites(job: Fields, role: str, wanted: Sequence[str]) -> Iterator[Fi
 
     def needed(name: str, where: str) -> Iterator[Fields]:
         if name not in known:
-            raise JobError(where, f"no prerequisite {name}", hint=suggestion(name, known, "prerequisites"))
+            raise JobError(
+                where, text("no prerequisite {name}", name=name), hint=suggestion(name, known, "prerequisites")
+            )
         if name in done:
             return
         done.add(name)
@@ -117,12 +119,12 @@ def _read(plugin: Fields, holder: Fields) -> Iterator[Callback]:
     policy = plugin.text("failurePolicy", "fail")
     if policy not in POLICIES:
         hint = suggestion(policy, POLICIES, "policies")
-        raise plugin.error("failurePolicy", f"no failure policy {policy}", hint=hint)
+        raise plugin.error("failurePolicy", text("no failure policy {policy}", policy=policy), hint=hint)
     for i, item in enumerate(holder.items("callbacks")):
         fields = Fields(item, f"{holder.at('callbacks')}[{i}]")
         event = fields.text("event")
         if event not in EVENTS:
-            raise fields.error("event", f"no event {event}", hint=suggestion(event, EVENTS, "events"))
+            raise fields.error("event", text("no event {event}", event=event), hint=suggestion(event, EVENTS, "events"))
         for j, command in enumerate(fields.texts("commands")):
             yield Callback(f"{fields.at('commands')}[{j}]", command, event, policy == "ignore")
 

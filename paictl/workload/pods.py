@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from paictl.frozen import frozen
+from paictl.i18n import text
 from paictl.scheduler.request import Member, PodRequest
 from paictl.scheduler.wire import pod_name, request_json
 from paictl.workload.fields import JobError
@@ -125,7 +126,7 @@ def plan_job(job: Job, supply: Supply, user: str) -> JobPlan:
     from paictl.workload.terms import agree
 
     if not _USER.fullmatch(user):
-        raise JobError("user", f"{user!r} must be 1 to 64 letters, digits, _, . and -")
+        raise JobError("user", text("{user!r} must be 1 to 64 letters, digits, _, . and -", user=user))
     supply.vc(job.vc)
     check_number(job, supply)
     stems = _stems(user, job)
@@ -168,7 +169,12 @@ def check_number(job: Job, supply: Supply) -> None:
     tasks = sum(role.instances for role in job.roles)
     if tasks > most:
         role = max(job.roles, key=lambda role: role.instances)
-        message = f"the job has {tasks:,} tasks, on a cluster of {leaves:,} leaf cells it may have {most:,}"
+        message = text(
+            "the job has {tasks:,} tasks, on a cluster of {leaves:,} leaf cells it may have {most:,}",
+            tasks=tasks,
+            leaves=leaves,
+            most=most,
+        )
         raise JobError(f"taskRoles.{role.name}.instances", message, hint="use fewer instances, or several jobs")
 
 
@@ -223,9 +229,16 @@ def _stems(user: str, job: Job) -> dict[str, str]:
         label = re.sub(r"[^a-z0-9]", "", role.name.lower())
         path = f"taskRoles.{role.name}"
         if not 1 <= len(label) <= _MAX_LABEL:
-            raise JobError(path, f"in pod names it becomes {label!r}, which must have 1 to {_MAX_LABEL} characters")
+            raise JobError(
+                path,
+                text(
+                    "in pod names it becomes {label!r}, which must have 1 to {most} characters",
+                    label=label,
+                    most=_MAX_LABEL,
+                ),
+            )
         if label in first:
-            message = f"in pod names it becomes {label}, and so does {first[label]}"
+            message = text("in pod names it becomes {label}, and so does {other}", label=label, other=first[label])
             raise JobError(path, message, hint="choose names that differ in letters and digits, not only in case and _")
         first[label] = role.name
         stems[role.name] = f"{prefix}{label}"

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from paictl.errors import ExitCode, PaictlError
 from paictl.frozen import frozen
-from paictl.i18n import did_you_mean, text
+from paictl.i18n import did_you_mean, listed, text
 from paictl.units import Millis
-from paictl.words import listed
 from paictl.workload.windows import Window
 
 if TYPE_CHECKING:

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING
 
 from paictl.cells.quota import cells_at_risk
 from paictl.frozen import frozen
-from paictl.i18n import did_you_mean, text
+from paictl.i18n import did_you_mean, listed, text
 from paictl.scheduler.engine import Engine
 from paictl.scheduler.events import NodeHealth
 from paictl.units import Millis, instant, rfc3339
-from paictl.words import listed
 from paictl.workload.backfill import Foresight
 from paictl.workload.reservations import Reservation, ReservationError, Reservations, overlap
 from paictl.workload.reserved import Clash, ReservedCells

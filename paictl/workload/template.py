@@ -12,6 +12,7 @@ from dataclasses import field
 from typing import Final
 
 from paictl.frozen import frozen
+from paictl.i18n import text
 from paictl.workload.fields import JobError
 
 MASK = "******"
@@ -91,7 +92,10 @@ def too_large(path: str) -> JobError:
     """The refusal of commands that are too large once their templates are filled in."""
     return JobError(
         path,
-        f"with templates filled in, the commands of the job have more than {MOST_EXPANDED:,} bytes",
+        text(
+            "with templates filled in, the commands of the job have more than {bytes:,} bytes",
+            bytes=MOST_EXPANDED,
+        ),
         hint="keep long values in the image or in storage, and use each template once",
     )
 

@@ -83,7 +83,12 @@ def _contradiction(role: TaskRole, first: TaskRole, key: str) -> JobError:
     ours, theirs = getattr(role.wishes, field), getattr(first.wishes, field)
     return JobError(
         _wish(role, key),
-        f"is {ours or 'not given'}, but task role {first.name} of the same affinity group has {theirs or 'none'}",
+        text(
+            "is {ours}, but task role {role} of the same affinity group has {theirs}",
+            ours=ours or text("not given"),
+            role=first.name,
+            theirs=theirs or text("none"),
+        ),
         hint="give both the same, or each its own affinityGroupName",
     )
 
@@ -158,7 +163,12 @@ def _shortcomings(name: str, sku: Sku, roles: Sequence[TaskRole]) -> list[JobErr
     return [
         JobError(
             f"taskRoles.{role.name}.resourcePerInstance.{_FIELDS[resource]}",
-            f"asks for {getattr(role.resources, resource)}, but SKU {name} has no {resource}",
+            text(
+                "asks for {amount}, but SKU {name} has no {resource}",
+                amount=getattr(role.resources, resource),
+                name=name,
+                resource=resource,
+            ),
             hint="name another skuType, or ask the administrator",
         )
         for role in roles
@@ -168,14 +178,18 @@ def _shortcomings(name: str, sku: Sku, roles: Sequence[TaskRole]) -> list[JobErr
 
 def _no_cells(job: Job, supply: Supply) -> JobError:
     pins = supply.pins(job.vc)
-    hint = f"name one of them as pinnedCellId: {', '.join(pins)}" if pins else "ask the administrator for cells"
+    hint = (
+        text("name one of them as pinnedCellId: {names}", names=", ".join(pins))
+        if pins
+        else "ask the administrator for cells"
+    )
     what = "only pinned cells" if pins else "no cells"
-    return JobError("defaults.virtualCluster", f"virtual cluster {job.vc} has {what}", hint=hint)
+    return JobError("defaults.virtualCluster", text("virtual cluster {vc} has {what}", vc=job.vc, what=what), hint=hint)
 
 
 def _undeclared(types: Mapping[str, int] | tuple[str, ...]) -> JobError:
     return JobError(
         "defaults.virtualCluster",
-        f"the cluster does not say what a leaf cell of {', '.join(types)} gives",
+        text("the cluster does not say what a leaf cell of {types} gives", types=", ".join(types)),
         hint="add it to physicalCluster.skuTypes",
     )

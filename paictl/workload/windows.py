@@ -11,9 +11,8 @@ from typing import Any, Final
 
 from paictl.errors import ExitCode, PaictlError
 from paictl.frozen import frozen
-from paictl.i18n import did_you_mean, text
+from paictl.i18n import did_you_mean, listed, text
 from paictl.units import Millis
-from paictl.words import listed
 
 NOTICE: Final = Millis(86_400_000)
 """How long before a window who must leave is told by default."""

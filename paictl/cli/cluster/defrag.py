@@ -15,12 +15,11 @@ from paictl.cli.command import App
 from paictl.cli.console import Output, said, spoken, write, write_data, write_table
 from paictl.cluster.defrag import DefragPlan, RoomOutcome, plan_data, read_room
 from paictl.errors import ExitCode, PaictlError
-from paictl.i18n import counted
+from paictl.i18n import counted, listed
 from paictl.operate.defrag import make_room, read_plan, refuse_outrun
 from paictl.operate.maintenance import read_span
 from paictl.scheduler.defrag import Obstacle, RoomRequest
 from paictl.units import span_text
-from paictl.words import listed
 
 EXAMPLES = """
     paictl cluster defrag plan --for 4xV100-NODE

@@ -17,6 +17,7 @@ from paictl.config.linting.validate import MOST_IN_A_TEXT, MOST_OF_A_RULE, Choic
 from paictl.config.linting.validate import validate as run_rules
 from paictl.config.reading.load import Loaded, load, nothing_found
 from paictl.config.reading.problem import Severity
+from paictl.i18n import Text, counted, text
 
 EPILOG = """
     paictl config validate cluster/
@@ -96,7 +97,8 @@ def validate(
     if not diff:
         _show(report, form, to_stderr=fix and paths == ["-"])
     if report.omitted and form is not ReportFormat.TEXT:
-        console.warning(f"{sum(report.omitted.values())} problems are left out; all of them: --all-findings")
+        omitted = sum(report.omitted.values())
+        console.warning(text("{count} problems are left out; all of them: --all-findings", count=omitted))
     for failure in report.failures:
         console.error(failure)
     raise typer.Exit(report.exit_code)
@@ -104,9 +106,9 @@ def validate(
 
 def _show(report: Report, form: ReportFormat, *, to_stderr: bool) -> None:
     if to_stderr:  # stdout holds the repaired text
-        text = plain(FORMATS[form](report)).rstrip()
-        if text:
-            console.info(text)
+        shown = plain(FORMATS[form](report), console.language()).rstrip()
+        if shown:
+            console.info(shown)
     else:
         console.write_segments(FORMATS[form](report))
 
@@ -119,7 +121,7 @@ def _repaired(loaded: Loaded, choice: Choice, paths: list[str], *, dry: bool) ->
         for line in file.diff():
             console.write(line)
     if dry:
-        console.info(f"{_count(repair)} would be repaired in {_files(repair)}")
+        console.info(text("{problems} would be repaired in {files}", problems=_count(repair), files=_files(repair)))
         return repair.report
     if paths == ["-"]:
         for file in repair.files:  # none if standard input could not be read
@@ -128,18 +130,16 @@ def _repaired(loaded: Loaded, choice: Choice, paths: list[str], *, dry: bool) ->
         for file in repair.changed:
             file.write()
     if repair.changed:
-        console.info(f"repaired {_count(repair)} in {_files(repair)}")
+        console.info(text("repaired {problems} in {files}", problems=_count(repair), files=_files(repair)))
     return repair.report
 
 
-def _count(repair: Repair) -> str:
-    number = sum(len(file.repaired) for file in repair.changed)
-    return f"{number} problem{'' if number == 1 else 's'}"
+def _count(repair: Repair) -> Text:
+    return counted("{count} problem", "{count} problems", sum(len(file.repaired) for file in repair.changed))
 
 
-def _files(repair: Repair) -> str:
-    number = len(repair.changed)
-    return f"{number} file{'' if number == 1 else 's'}"
+def _files(repair: Repair) -> Text:
+    return counted("{count} file", "{count} files", len(repair.changed))
 
 
 def _words(options: list[str] | None) -> tuple[str, ...]:

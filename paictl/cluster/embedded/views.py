@@ -26,10 +26,10 @@ from paictl.cluster.maintenance import shown
 from paictl.cluster.picture import Picture, chain_pictures, vc_pictures
 from paictl.cluster.timeline import timeline
 from paictl.errors import PaictlError
+from paictl.i18n import listed
 from paictl.scheduler.inspection import inspect
 from paictl.scheduler.state import State as SchedulerState
 from paictl.units import Millis, instant
-from paictl.words import listed
 from paictl.workload.lifecycle import RunState, TaskStatus
 from paictl.workload.windows import Windows
 

@@ -52,12 +52,11 @@ from paictl.cluster.interface import (
     NodeChange,
     NodeRole,
 )  # fmt: skip
-from paictl.i18n import text
+from paictl.i18n import listed, text
 from paictl.scheduler.events import RunningPod
 from paictl.scheduler.request import gang_of
 from paictl.sim.loop import EventLoop, EventPriority
 from paictl.units import Millis
-from paictl.words import listed
 from paictl.workload import lifecycle
 from paictl.workload.lifecycle import PodChange, RunState, TaskRef, Transition
 from paictl.workload.reservations import Reservations

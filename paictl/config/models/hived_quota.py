@@ -14,6 +14,7 @@ from paictl.config.models.hived_promises import Promise
 from paictl.config.models.hived_types import DeclaredChain
 from paictl.config.reading.document import Document
 from paictl.frozen import frozen
+from paictl.i18n import joined, text
 
 
 @frozen
@@ -137,10 +138,10 @@ def shares(balance: Balance, level: int, *, pinned: bool = True, named: bool = F
             (virtual if promise.pinned is None else fixed)[promise.vc] += promise.number
     words = []
     for vc in dict.fromkeys((*virtual, *(fixed if pinned else ()))):
-        parts = [str(virtual[vc])] if virtual[vc] else []
-        parts += [f"{fixed[vc]} pinned"] if pinned and fixed[vc] else []
-        words.append(f"{vc} {' + '.join(parts)}{kind}")
-    return ", ".join(words)
+        parts: list[str] = [str(virtual[vc])] if virtual[vc] else []
+        parts += [text("{count} pinned", count=fixed[vc])] if pinned and fixed[vc] else []
+        words.append(text("{vc} {number}{kind}", vc=vc, number=joined(" + ", parts), kind=kind))
+    return joined(", ", words)
 
 
 def breaking(balance: Balance, short: Shortfall, *, pinned: bool = True) -> Promise:

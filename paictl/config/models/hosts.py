@@ -10,12 +10,13 @@ from paictl.config.models import per_document
 from paictl.config.reading.csvtable import Field, Row
 from paictl.config.reading.document import Document
 from paictl.frozen import frozen
+from paictl.i18n import text
 
 Address: TypeAlias = "ipaddress.IPv4Address | ipaddress.IPv6Address"
 
 MAX_LABEL = 63
 MAX_NAME = 253
-NAME_FORM = f"use lower-case letters, digits and '-', at most {MAX_LABEL} characters between dots"
+NAME_FORM = text("use lower-case letters, digits and '-', at most {most} characters between dots", most=MAX_LABEL)
 _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 _HEADING = re.compile(
     r"(host|node|machine|server|master|worker)?[ _-]?(names?|hosts?|ips?|ip[ _-]?addr(ess)?(es)?|addr(ess)?(es)?)"
@@ -78,16 +79,16 @@ def _is_heading(row: Row) -> bool:
 def name_fault(name: str) -> str | None:
     """What keeps a text from being a host name (RFC 1123, lower case), or None; an address is no name."""
     if not name:
-        return "is empty"
+        return text("is empty")
     if address_of(name):
-        return "is an address"
+        return text("is an address")
     if len(name) > MAX_NAME:
-        return f"is longer than {MAX_NAME} characters"
+        return text("is longer than {most} characters", most=MAX_NAME)
     for label in name.split("."):
         if not label:
-            return "has an empty part between its dots"
+            return text("has an empty part between its dots")
         if len(label) > MAX_LABEL:
-            return f"has a part of {len(label)} characters, {MAX_LABEL} are allowed"
+            return text("has a part of {count} characters, {most} are allowed", count=len(label), most=MAX_LABEL)
         if not _LABEL.fullmatch(label):
             return _label_fault(label)
     return None
@@ -96,19 +97,23 @@ def name_fault(name: str) -> str | None:
 def _label_fault(label: str) -> str:
     odd = next((c for c in label if not re.match(r"[A-Za-z0-9-]", c)), None)
     if odd is not None:
-        return f"holds {odd!r}" if odd.isprintable() else f"holds the character U+{ord(odd):04X}"
-    return "holds upper-case letters" if label != label.lower() else "begins or ends with '-'"
+        return (
+            text("holds {character!r}", character=odd)
+            if odd.isprintable()
+            else text("holds the character U+{code:04X}", code=ord(odd))
+        )
+    return text("holds upper-case letters") if label != label.lower() else text("begins or ends with '-'")
 
 
-def abridged(text: str) -> str:
+def abridged(words: str) -> str:
     """A text in quotes for a message, cut where it is long."""
-    return repr(text if len(text) <= 70 else f"{text[:67]}...")
+    return repr(words if len(words) <= 70 else f"{words[:67]}...")
 
 
-def address_of(text: str) -> Address | None:
+def address_of(written: str) -> Address | None:
     """The IP address that a text is, or None."""
     try:
-        return ipaddress.ip_address(text)
+        return ipaddress.ip_address(written)
     except ValueError:
         return None
 
@@ -116,24 +121,26 @@ def address_of(text: str) -> Address | None:
 def address_fault(address: Address) -> str | None:
     """Why no machine of a cluster can have an address, or None."""
     kinds = (
-        ("the unspecified address", address.is_unspecified),
-        ("a loopback address", address.is_loopback),
-        ("the broadcast address", address == ipaddress.IPv4Address("255.255.255.255")),
-        ("a multicast address", address.is_multicast),
-        ("a link-local address", address.is_link_local),
-        ("a reserved address", address.version == 4 and address.is_reserved),
+        (text("the unspecified address"), address.is_unspecified),
+        (text("a loopback address"), address.is_loopback),
+        (text("the broadcast address"), address == ipaddress.IPv4Address("255.255.255.255")),
+        (text("a multicast address"), address.is_multicast),
+        (text("a link-local address"), address.is_link_local),
+        (text("a reserved address"), address.version == 4 and address.is_reserved),
     )
     return next((words for words, applies in kinds if applies), None)
 
 
-def malformed_address_hint(text: str) -> str:
+def malformed_address_hint(written: str) -> str:
     """The likeliest reason why a text is no address, as the next thing to do."""
-    parts = text.split(".")
-    if "/" in text and address_of(text.partition("/")[0]):
-        return f"leave the prefix length out: {text.partition('/')[0]}"
-    if ":" in text and address_of(text.partition(":")[0]):
-        return f"leave the port out: {text.partition(':')[0]}"
+    parts = written.split(".")
+    if "/" in written and address_of(written.partition("/")[0]):
+        return text("leave the prefix length out: {address}", address=written.partition("/")[0])
+    if ":" in written and address_of(written.partition(":")[0]):
+        return text("leave the port out: {address}", address=written.partition(":")[0])
     if len(parts) == 4 and all(part.isascii() and part.isdigit() for part in parts):
         large = [part for part in parts if int(part[:9]) > 255]
-        return f"{large[0]} is more than 255" if large else "write the numbers without leading zeros"
+        return (
+            text("{number} is more than 255", number=large[0]) if large else "write the numbers without leading zeros"
+        )
     return "write an IPv4 address such as 10.0.0.1"

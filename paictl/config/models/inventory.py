@@ -15,6 +15,7 @@ from paictl.config.reading.document import Bundle, Document
 from paictl.config.reading.kinds import FileKind
 from paictl.config.reading.nodes import Node, ScalarNode, SequenceNode
 from paictl.frozen import frozen
+from paictl.i18n import text
 from paictl.words import nearest
 
 
@@ -132,7 +133,8 @@ class NodeKind:
     def nodes(self) -> str:
         """The nodes for a message."""
         more = len(self.cells) - 1
-        return self.cells[0].name + (f" and {more} more" if more else "")
+        name = self.cells[0].name
+        return text("{name} and {count} more", name=name, count=more) if more else name
 
 
 def node_kinds(bundle: Bundle) -> Iterator[NodeKind]:

@@ -10,6 +10,7 @@ from paictl.config.models.placeholders import is_placeholder
 from paictl.config.reading.document import Document
 from paictl.config.reading.nodes import MappingNode, ScalarNode
 from paictl.frozen import frozen
+from paictl.i18n import text
 from paictl.units import Quantity, parse_quantity
 from paictl.words import nearest
 
@@ -81,7 +82,7 @@ class MachineEntry:
     @property
     def words(self) -> str:
         """The machine for a message."""
-        return f"machine {self.name.text!r}" if self.name else "a machine"
+        return text("machine {name!r}", name=self.name.text) if self.name else text("a machine")
 
     def has(self, role: str) -> ScalarNode | None:
         """The `"true"` that gives the machine a role (also one that lacks its quotes, which SHP102 reports)."""
@@ -176,7 +177,6 @@ def _bare_memory(top: MappingNode) -> Iterator[ScalarNode]:
             yield memory
 
 
-_CONFIG = "set {} in config.yaml, for all machines"
 _KUBERNETES = "section kubernetes"
 _ADDRESSES = {"api-servers-url", "dashboard-url"}
 """What OpenPAI v1.5 and later still take in the section kubernetes, both or none."""
@@ -192,7 +192,7 @@ _LEGACY: tuple[tuple[str, _Finder, str], ...] = (
         partial(_sku_key, "gpu"),
         "write computing-device with type (such as nvidia.com/gpu), model and count",
     ),
-    ("memory without a unit", _bare_memory, "write it with its unit: {text}Gi"),
+    ("memory without a unit", _bare_memory, "write it with its unit: {value}Gi"),
     ("field os of a SKU", partial(_sku_key, "os"), "remove it, the operating system is no longer read"),
     (
         "field dataFolder of a SKU",
@@ -211,15 +211,19 @@ _LEGACY: tuple[tuple[str, _Finder, str], ...] = (
     (
         "field docker-data",
         partial(_machine_key, "docker-data"),
-        f"remove it, and {_CONFIG.format('docker_data_root')}",
+        "remove it, and set docker_data_root in config.yaml, for all machines",
     ),
-    ("field username", partial(_machine_key, "username"), f"remove it, and {_CONFIG.format('user')}"),
-    ("field password", partial(_machine_key, "password"), f"remove it, and {_CONFIG.format('password')}"),
+    ("field username", partial(_machine_key, "username"), "remove it, and set user in config.yaml, for all machines"),
+    (
+        "field password",
+        partial(_machine_key, "password"),
+        "remove it, and set password in config.yaml, for all machines",
+    ),
     ("field sshport", partial(_machine_key, "sshport"), "remove it, and let SSH listen on port 22"),
     (
         "field keyfile-path",
         partial(_machine_key, "keyfile-path"),
-        f"remove it, and {_CONFIG.format('ssh_key_file_path')}",
+        "remove it, and set ssh_key_file_path in config.yaml, for all machines",
     ),
 )
 
@@ -232,7 +236,7 @@ def legacy_fields(document: Document) -> tuple[LegacyField, ...]:
         places = tuple(find(document.top))
         if places:
             accepted = name == _KUBERNETES and document.top.mapping("kubernetes").entries.keys() == _ADDRESSES
-            found.append(LegacyField(name, places, now.format(text=places[0].text), accepted))
+            found.append(LegacyField(text(name), places, text(now, value=places[0].text), accepted))
     return tuple(sorted(found, key=lambda field: field.places[0].start))
 
 

@@ -15,6 +15,7 @@ from paictl.config.reading.nodes import Entry, MappingNode, ScalarNode
 from paictl.config.reading.schema import SCHEMA_NAMES, Schema, keys_with_schema
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
+from paictl.i18n import text
 from paictl.resources import resource_folder
 
 SCHEDULE_START, SCHEDULE_END = 15000, 40000
@@ -54,9 +55,9 @@ FIXED_PORTS = {
     22: "SSH",
     2379: "etcd",
     2380: "etcd",
-    6443: "the Kubernetes API server",
-    9090: "the Kubernetes dashboard",
-    10250: "the kubelet",
+    6443: text("the Kubernetes API server"),
+    9090: text("the Kubernetes dashboard"),
+    10250: text("the kubelet"),
 }
 """Ports of a host that no setting moves."""
 

@@ -11,6 +11,7 @@ from paictl.config.models.placeholders import is_placeholder
 from paictl.config.reading.document import Document
 from paictl.config.reading.nodes import ScalarNode, SequenceNode
 from paictl.frozen import frozen
+from paictl.i18n import text
 
 Network: TypeAlias = "ipaddress.IPv4Network | ipaddress.IPv6Network"
 
@@ -30,7 +31,8 @@ class ClusterNetwork:
     @property
     def words(self) -> str:
         """The network for a message."""
-        return f"{self.name} {self.network}" + ("" if self.at else " (the default)")
+        written = f"{self.name} {self.network}"
+        return written if self.at else text("{network} (the default)", network=written)
 
 
 def filled(document: Document, key: str) -> ScalarNode | None:

@@ -18,7 +18,7 @@ from typing import Protocol
 
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
-from paictl.i18n import text
+from paictl.i18n import Text, text
 
 MAX_BYTES = 32 * 1024 * 1024
 """Largest file that is read; a hived configuration of 16,384 nodes with every device listed has 4 MB."""
@@ -251,6 +251,9 @@ def escaped(character: str) -> str:
 
 def one_line(text: str, limit: int = MAX_MESSAGE) -> str:
     """The text as one printable line, cut in the middle where it is longer than `limit` characters."""
+    if isinstance(text, Text):
+        sound = len(text) <= limit and printable(str(text)) == text
+        return text if sound else text.shown_by(lambda words: one_line(str(words), limit))
     if len(text) > limit:
         half = (limit - 5) // 2
         text = f"{text[:half]} ... {text[-half:]}"

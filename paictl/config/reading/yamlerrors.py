@@ -15,6 +15,7 @@ from yaml.reader import Reader
 from paictl.config.reading.nodes import ScalarNode
 from paictl.config.reading.source import Source, Span, place_of
 from paictl.frozen import frozen
+from paictl.i18n import joined, text
 
 HINT = "look at this line and the one before: indentation, colon, brackets, quotes"
 
@@ -56,14 +57,18 @@ def explained(source: Source, error: yaml.MarkedYAMLError, quoted: ScalarNode | 
         return ScanFailure(at, "", tab=True)
     odd = _odd_space(source, at.start)
     if odd is not None:
-        return ScanFailure(odd, f"U+{ord(source.text[odd.start]):04X} looks like a space but is not one")
+        return ScanFailure(
+            odd, text("U+{code:04X} looks like a space but is not one", code=ord(source.text[odd.start]))
+        )
     if _never_ends(error):
         return ScanFailure(at, "the quotation mark here is never closed", "close it with the same mark")
     late = _closed_late(source, quoted, at.start)
     if late is not None:
         line = source.position(late.end - 1)[0]
         at = Span(source, late.start, late.start + 1)
-        return ScanFailure(at, f"the quotation mark here is closed in line {line} only", "close it in its own line")
+        return ScanFailure(
+            at, text("the quotation mark here is closed in line {line} only", line=line), "close it in its own line"
+        )
     return _likely(source, error, at) or ScanFailure(at, _reason(error))
 
 
@@ -72,7 +77,9 @@ def unreadable(source: Source, error: yaml.YAMLError) -> tuple[Span, str]:
     match = Reader.NON_PRINTABLE.search(source.text)
     if match is None:
         return Span(source, 0, 0), str(error).splitlines()[0]
-    return Span(source, match.start(), match.end()), f"the character U+{ord(match.group()):04X} is not allowed in YAML"
+    return Span(source, match.start(), match.end()), text(
+        "the character U+{code:04X} is not allowed in YAML", code=ord(match.group())
+    )
 
 
 def _likely(source: Source, error: yaml.MarkedYAMLError, at: Span) -> ScanFailure | None:
@@ -94,12 +101,12 @@ def _no_colon(source: Source, line: _Line) -> ScanFailure | None:
     match = _NO_SPACE.fullmatch(line.text)
     if match:
         at = Span(source, line.start + match.end("key"), line.start + match.end("key") + 1)
-        return ScanFailure(at, "a space is missing after this colon", f"write {_written(match)}")
+        return ScanFailure(at, "a space is missing after this colon", text("write {line}", line=_written(match)))
     match = _NO_COLON.fullmatch(line.text)
     if match is None:
         return None
-    message = f"a colon is missing after {match['key']!r}"
-    return ScanFailure(line.part(source, match, "key"), message, f"write {_written(match)}")
+    message = text("a colon is missing after {key!r}", key=match["key"])
+    return ScanFailure(line.part(source, match, "key"), message, text("write {line}", line=_written(match)))
 
 
 def _written(match: re.Match[str]) -> str:
@@ -113,7 +120,9 @@ def _two_values(source: Source, line: _Line, at: Span) -> ScanFailure | None:
     if match is None or line.start + match.start("value") > at.start:
         return None
     value = Span(source, line.start + match.start("value"), at.end)
-    return ScanFailure(value, f"the value of {match['key']!r} holds a colon and a space", "put the value in quotes")
+    return ScanFailure(
+        value, text("the value of {key!r} holds a colon and a space", key=match["key"]), "put the value in quotes"
+    )
 
 
 def _after(source: Source, line: _Line, before: _Line) -> ScanFailure | None:
@@ -124,9 +133,11 @@ def _after(source: Source, line: _Line, before: _Line) -> ScanFailure | None:
     if line.indent <= before.indent or not _WITH_VALUE.match(before.text):
         return None
     number = _number(source, before)
-    message = f"this line is indented deeper than line {number}, which has a value already"
+    message = text("this line is indented deeper than line {number}, which has a value already", number=number)
     return ScanFailure(
-        _first_word(source, line), message, f"indent it as line {number}, or put it below the key it is part of"
+        _first_word(source, line),
+        message,
+        text("indent it as line {number}, or put it below the key it is part of", number=number),
     )
 
 
@@ -139,7 +150,9 @@ def _open_bracket(source: Source, start: int, end: int) -> ScanFailure:
             Span(source, end, end + 1), "a comma is missing before this", "separate the entries by commas"
         )
     return ScanFailure(
-        Span(source, start, start + 1), f"the {opened!r} here is not closed", f"close it with {closing!r}"
+        Span(source, start, start + 1),
+        text("the {opened!r} here is not closed", opened=opened),
+        text("close it with {closing!r}", closing=closing),
     )
 
 
@@ -152,18 +165,30 @@ def _indentation(source: Source, line: _Line, above: list[_Line]) -> ScanFailure
     first = above.index(outermost) + 1
     match = _BLOCK_TEXT.fullmatch(above[first].text) if first < len(above) else None
     if match and outermost.indent <= above[first].indent:
-        message = f"the text of {match['key']!r} is empty, because line {_number(source, outermost)} is not indented"
-        hint = f"indent all lines below deeper than {match['key']!r}"
+        message = text(
+            "the text of {key!r} is empty, because line {line} is not indented",
+            key=match["key"],
+            line=_number(source, outermost),
+        )
+        hint = text("indent all lines below deeper than {key!r}", key=match["key"])
         return ScanFailure(above[first].part(source, match, "key"), message, hint)
     before = above[0]
     if line.dashes and before.text.endswith(":") and before.indent > line.indent:
-        message = f"the key {before.text[:-1]!r} is indented deeper than its own list in line {_number(source, line)}"
+        message = text(
+            "the key {key!r} is indented deeper than its own list in line {line}",
+            key=before.text[:-1],
+            line=_number(source, line),
+        )
         return ScanFailure(_first_word(source, before), message, "give both the same indentation")
     if glued := re.match(r"-([A-Za-z_][\w.-]*):", line.text):
-        return ScanFailure(_first_word(source, line), "a space is missing behind '-'", f"write - {glued[1]}: …")
-    numbers = " or ".join(f"line {_number(source, other)}" for other in around[:2])
+        return ScanFailure(
+            _first_word(source, line), "a space is missing behind '-'", text("write - {key}: …", key=glued[1])
+        )
+    numbers = joined(" or ", (text("line {line}", line=_number(source, other)) for other in around[:2]))
     return ScanFailure(
-        _first_word(source, line), "the indentation of this line fits no line above", f"indent it as {numbers}"
+        _first_word(source, line),
+        "the indentation of this line fits no line above",
+        text("indent it as {numbers}", numbers=numbers),
     )
 
 

@@ -8,9 +8,8 @@ from typing import Final
 from paictl.cluster.accounts import Account
 from paictl.cluster.interface import ConflictError, Users
 from paictl.errors import PaictlError
-from paictl.i18n import text
+from paictl.i18n import listed, text
 from paictl.operate.users.accounts import change, find
-from paictl.words import listed
 from paictl.workload.ssh import PublicKey, public_key
 
 MOST_KEYS: Final = 20

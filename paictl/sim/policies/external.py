@@ -17,10 +17,9 @@ from types import ModuleType
 from typing import Final
 
 from paictl import i18n
-from paictl.i18n import did_you_mean
+from paictl.i18n import did_you_mean, listed
 from paictl.sim.policies.base import Policy
 from paictl.sim.policies.parameters import ParameterError
-from paictl.words import listed
 
 GROUP: Final = "paictl.policies"
 """The entry point group in which packages list their policies."""

@@ -14,9 +14,8 @@ from typing import Any, Final, Literal, NewType, TypeVar, get_args, get_origin, 
 from paictl import i18n
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
-from paictl.i18n import did_you_mean
+from paictl.i18n import did_you_mean, listed
 from paictl.units import DurationError, parse_duration
-from paictl.words import listed
 
 Span = NewType("Span", int)
 """A span as a parameter, in milliseconds; `FOREVER` for `inf`."""

@@ -7,11 +7,10 @@ from importlib import import_module
 from typing import cast
 
 from paictl import i18n
-from paictl.i18n import did_you_mean
+from paictl.i18n import did_you_mean, listed
 from paictl.sim.policies import external
 from paictl.sim.policies.base import Policy, Setup
 from paictl.sim.policies.parameters import ParameterError, read, split
-from paictl.words import listed
 
 POLICIES: Mapping[str, str] = {
     "fifo": "fifo:Fifo",

@@ -17,13 +17,12 @@ from typing import Any, Final
 
 from paictl import i18n
 from paictl.frozen import frozen
-from paictl.i18n import did_you_mean
+from paictl.i18n import did_you_mean, listed
 from paictl.sim.job import Deadline, DeadlineKind, Job, Share, TraceStatus
 from paictl.sim.traces.base import Format, Rows, has
 from paictl.sim.traces.lines import SECOND, Line, RowError, number, span, table, whole
 from paictl.sim.traces.source import TraceError, TraceFile
 from paictl.units import Millis
-from paictl.words import listed
 
 
 @frozen

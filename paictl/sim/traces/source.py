@@ -16,9 +16,8 @@ from typing import BinaryIO, Final
 
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
-from paictl.i18n import did_you_mean, text
+from paictl.i18n import did_you_mean, listed, text
 from paictl.resources import resource_folder
-from paictl.words import listed
 
 _ARCHIVES: Final = (".tar.gz", ".tgz", ".tar", ".tar.xz")
 _NOT_TRACES: Final = ("license", "readme", ".md", ".py.txt")

@@ -37,11 +37,11 @@ from paictl.cli.segments import Line
 from paictl.cluster.interface import JobState, NodeCondition, NodeView
 from paictl.cluster.picture import ChainPicture, Picture
 from paictl.config.reading.source import printable
+from paictl.i18n import listed
 from paictl.scheduler.groups import Hold
 from paictl.scheduler.inspection import PhysicalCellStatus
 from paictl.scheduler.occupancy import CellState
 from paictl.units import span_text
-from paictl.words import listed
 
 _FEW_DEVICES: Final = 128
 """Up to here a cluster is shown node by node."""

@@ -19,10 +19,16 @@ from paictl.config.reading.problem import Problem, Severity, replacements
 from paictl.config.reading.source import Source, escaped, printable, shows
 from paictl.config.secrets.redaction import redacted_line
 from paictl.frozen import frozen
+from paictl.i18n import Text, counted, joined, phrase, sayable, text
 
 Segment = tuple[str, str]
 Line = tuple[Segment, ...]
 
+SEVERITIES = {
+    Severity.ERROR: text("error"),
+    Severity.WARNING: text("warning"),
+    Severity.INFO: text("info"),
+}
 STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow", Severity.INFO: "bold cyan"}
 _GUTTER = "bold blue"
 
@@ -35,7 +41,7 @@ _BEFORE = 60
 _TAB = "    "
 
 
-def text(report: Report) -> Iterator[Line]:
+def annotated(report: Report) -> Iterator[Line]:
     """Every problem with its line, then what it comes to."""
     for problem in report.problems:
         yield from _problem(problem)
@@ -48,12 +54,16 @@ def _problem(problem: Problem) -> Iterator[Line]:
     place = problem.place
     numbers = len(str(place.end_line))
     style = STYLES[problem.severity]
-    yield ((style, f"{problem.severity.value}[{problem.rule} {problem.name}]"), ("bold", f": {problem.message}"))
+    kind = text(
+        "{severity}[{rule} {name}]", severity=SEVERITIES[problem.severity], rule=problem.rule, name=problem.name
+    )
+    yield ((style, kind), ("bold", text(": {message}", message=sayable(problem.message))))
     yield ((_GUTTER, " " * numbers + "--> "), ("", printable(str(place))))
     if problem.source is not None:
         yield from _snippet(problem, problem.source, numbers)
     if problem.hint:
-        yield ((_GUTTER, " " * numbers + " = "), ("bold", "hint"), ("", f": {problem.hint}"))
+        hint = text(": {message}", message=sayable(problem.hint))
+        yield ((_GUTTER, " " * numbers + " = "), ("bold", text("hint")), ("", hint))
 
 
 def _snippet(problem: Problem, source: Source, numbers: int) -> Iterator[Line]:
@@ -145,48 +155,56 @@ def _summary_segment(report: Report) -> Segment:
     return ("bold green" if worst is None else STYLES[worst], summary(report))
 
 
-def summary(report: Report) -> str:
+def summary(report: Report) -> Text:
     """One line: how much of what in how many files, and what can be done about it at once."""
     if not report.files:
-        return _passed_over(report) or "no file to check"
-    files = _count(len(report.files), "file")
+        return _passed_over(report) or text("no file to check")
+    files = counted("{count} file", "{count} files", len(report.files))
     counts = ((severity, report.count(severity)) for severity in Severity)
-    found = ", ".join(_count(count, _NOUNS[severity]) for severity, count in counts if count)
-    parts = [f"{found} in {files}" if found else f"{files} checked, all clean"]
+    found = joined(", ", (counted(*_NUMBERS[severity], count) for severity, count in counts if count))
+    parts = [
+        text("{found} in {files}", found=found, files=files)
+        if found
+        else text("{files} checked, all clean", files=files)
+    ]
     repairable = sum(bool(replacements(problem)) for problem in report.problems)
     if repairable:
-        parts.append(f"{repairable} can be repaired with --fix")
+        parts.append(text("{count} can be repaired with --fix", count=repairable))
     if omitted := sum(report.omitted.values()):
-        parts.append(f"{omitted} more of the same rules are not shown (--all-findings)")
+        parts.append(text("{count} more of the same rules are not shown (--all-findings)", count=omitted))
     if report.suppressed:
-        parts.append(f"{report.suppressed} silenced by comments")
+        parts.append(text("{count} silenced by comments", count=report.suppressed))
     if report.failures:
-        parts.append(f"{len(report.failures)} could not be read")
+        parts.append(text("{count} could not be read", count=len(report.failures)))
     if report.skipped:
         parts.append(_passed_over(report))
-    return "; ".join(parts)
+    return joined("; ", parts)
 
 
-def _passed_over(report: Report) -> str:
+def _passed_over(report: Report) -> Text:
     """How many files are none of ours; empty for none."""
     if not report.skipped:
-        return ""
-    verb = "is" if len(report.skipped) == 1 else "are"
-    these = "it" if len(report.skipped) == 1 else "them"
-    files = _count(len(report.skipped), "file")
-    return f"{files} {verb} not OpenPAI or HiveD configuration; --strict names {these}"
+        return phrase("")
+    return counted(
+        "{count} file is not OpenPAI or HiveD configuration; --strict names it",
+        "{count} files are not OpenPAI or HiveD configuration; --strict names them",
+        len(report.skipped),
+    )
 
 
-_NOUNS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+_NUMBERS = {
+    Severity.ERROR: ("{count} error", "{count} errors"),
+    Severity.WARNING: ("{count} warning", "{count} warnings"),
+    Severity.INFO: ("{count} note", "{count} notes"),
+}
 
 
 def concise(report: Report) -> Iterator[Line]:
     """One line a problem; nothing at all where nothing was found."""
     for problem in report.problems:
-        hint = f" (hint: {problem.hint})" if problem.hint else ""
-        said = f"{problem.rule} {problem.severity.value} {problem.message}{hint}"
-        yield (("", f"{printable(str(problem.place))}: {said}"),)
+        hint = text(" (hint: {hint})", hint=sayable(problem.hint)) if problem.hint else ""
+        yield (
+            ("", f"{printable(str(problem.place))}: {problem.rule} "),
+            ("", SEVERITIES[problem.severity]),
+            ("", text(" {message}{hint}", message=sayable(problem.message), hint=hint)),
+        )

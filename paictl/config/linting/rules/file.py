@@ -21,6 +21,7 @@ from paictl.config.linting.rules import is_known
 from paictl.config.linting.suppressions import suppressions_in
 from paictl.config.reading.kinds import FileKind
 from paictl.config.reading.nodes import MappingNode, Node, ScalarNode
+from paictl.i18n import text
 
 
 @rule("TXT015", "unknown-kind", ERROR)
@@ -38,7 +39,11 @@ def unknown_kind(document: Document) -> Findings:
     # A file that could be read but is of no known kind; in a folder such files are passed over.
     if document.kind is FileKind.UNKNOWN and document.root is not None:
         kinds = ", ".join(kind.value for kind in FileKind if kind is not FileKind.UNKNOWN)
-        yield Finding(document.beginning, "cannot tell what kind of file this is", f"say it with --kind: {kinds}")
+        yield Finding(
+            document.beginning,
+            "cannot tell what kind of file this is",
+            text("say it with --kind: {kinds}", kinds=kinds),
+        )
 
 
 @rule("TXT016", "unknown-ignore", WARNING)
@@ -58,7 +63,11 @@ def unknown_ignore(document: Document) -> Findings:
         return
     for word in suppressions_in(document.source):
         if not is_known(word.text):
-            yield Finding(word, f"no rule matches {word.text!r}, so nothing is ignored", "see: paictl config rules")
+            yield Finding(
+                word,
+                text("no rule matches {word!r}, so nothing is ignored", word=word.text),
+                "see: paictl config rules",
+            )
 
 
 _OPENING, _CLOSING = "“”„‟«‘‚", "“”‟»’"

@@ -33,6 +33,7 @@ from collections.abc import Iterator
 from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.models.lab import Ids, ids_in
 from paictl.config.reading.nodes import ScalarNode
+from paictl.i18n import text
 from paictl.words import nearest
 
 
@@ -53,7 +54,11 @@ def unknown_lab_id(document: Document) -> Findings:
     for what, name, known in _references(document, steps, checks):
         if name.text not in known:
             near = nearest(name.text, known)
-            yield Finding(name, f"no {what} {name.text!r}", f"did you mean {near!r}?" if near else None)
+            yield Finding(
+                name,
+                text("no {what} {name!r}", what=what, name=name.text),
+                text("did you mean {near!r}?", near=near) if near else None,
+            )
 
 
 def _references(document: Document, steps: Ids, checks: Ids) -> Iterator[tuple[str, ScalarNode, Ids]]:
@@ -92,7 +97,9 @@ def repeated_lab_id(document: Document) -> Findings:
         for one in document.top.sequence(part).mappings():
             name = one.text("id")
             if name is not None and name.text in seen:
-                yield Finding(name, f"the id {name.text!r} stands twice in {part}", "give each its own")
+                yield Finding(
+                    name, text("the id {name!r} stands twice in {part}", name=name.text, part=part), "give each its own"
+                )
             elif name is not None:
                 seen.add(name.text)
 
@@ -121,4 +128,8 @@ def hollow_check(document: Document) -> Findings:
     for one in document.top.sequence("checks").mappings():
         name = one.text("id")
         if name is not None and name.text not in named:
-            yield Finding(name, f"no near miss makes the check {name.text!r} fail", "describe one under near-misses")
+            yield Finding(
+                name,
+                text("no near miss makes the check {name!r} fail", name=name.text),
+                "describe one under near-misses",
+            )

@@ -19,6 +19,7 @@ from __future__ import annotations
 from paictl.config.linting.rule import ERROR, WARNING, Document, Edit, Finding, Findings, rule
 from paictl.config.linting.rules.shape.words import suggested
 from paictl.config.models.service import LABELS, service_of
+from paictl.i18n import text
 
 
 @rule("GRF801", "no-refresh-script", WARNING)
@@ -55,7 +56,7 @@ def self_prerequisite(document: Document) -> Findings:
     service = service_of(document)
     for name in service.prerequisites:
         if name.text == service.name:
-            yield Finding(name, f"service {name.text!r} is its own prerequisite", "remove it")
+            yield Finding(name, text("service {name!r} is its own prerequisite", name=name.text), "remove it")
 
 
 @rule("GRF803", "template-suffix", ERROR)
@@ -75,7 +76,10 @@ def template_suffix(document: Document) -> Findings:
             bare = item.text.removesuffix(".template")
             edits = (Edit(item, bare),) if item.plain else ()
             yield Finding(
-                item, f"{item.text!r} has the suffix .template, which is added anyway", f"write {bare}", edits
+                item,
+                text("{item!r} has the suffix .template, which is added anyway", item=item.text),
+                text("write {bare}", bare=bare),
+                edits,
             )
 
 
@@ -96,7 +100,11 @@ def path_outside(document: Document) -> Findings:
     service = service_of(document)
     for path in (*service.scripts.values(), *service.templates):
         if path.text.startswith("/") or ".." in path.text.split("/"):
-            yield Finding(path, f"{path.text!r} is not below the service's folder", "write a path within the folder")
+            yield Finding(
+                path,
+                text("{path!r} is not below the service's folder", path=path.text),
+                "write a path within the folder",
+            )
 
 
 @rule("GRF805", "contradictory-rules", ERROR)
@@ -117,7 +125,11 @@ def contradictory_rules(document: Document) -> Findings:
     for item in rules:
         label = item.text("notin")
         if label is not None and label.text in wanted:
-            yield Finding(label, f"label {label.text!r} is both asked for and forbidden", "remove one of the two rules")
+            yield Finding(
+                label,
+                text("label {label!r} is both asked for and forbidden", label=label.text),
+                "remove one of the two rules",
+            )
 
 
 @rule("GRF807", "same-script", WARNING)
@@ -138,7 +150,11 @@ def same_script(document: Document) -> Findings:
     for key in ("stop-script", "delete-script"):
         script = scripts.get(key)
         if start is not None and script is not None and script.text == start.text:
-            yield Finding(script, f"{key} runs {script.text!r}, as start-script does", "name the script that stops it")
+            yield Finding(
+                script,
+                text("{key} runs {script!r}, as start-script does", key=key, script=script.text),
+                "name the script that stops it",
+            )
 
 
 @rule("GRF806", "not-for-kubernetes", WARNING)
@@ -180,4 +196,6 @@ def misspelt_label(document: Document) -> Findings:
                 continue
             hint, edits = suggested(label, LABELS, "")
             if hint:
-                yield Finding(label, f"label {label.text!r} is almost one of OpenPAI's own", hint, edits)
+                yield Finding(
+                    label, text("label {label!r} is almost one of OpenPAI's own", label=label.text), hint, edits
+                )

@@ -28,6 +28,7 @@ from paictl.config.models.inventory import hived_in, hosts_in, layout_in, listed
 from paictl.config.models.layout import ROLES, MachineEntry, is_legacy
 from paictl.config.reading.kinds import FileKind
 from paictl.config.reading.source import place_of
+from paictl.i18n import joined, text
 
 
 @rule("XRF901", "master-in-worker-list", ERROR)
@@ -60,7 +61,7 @@ def master_in_worker_list(bundle: Bundle) -> Findings:
     names = {host.key for host in masters.hosts}
     for host in workers.hosts:
         if host.key and host.key in names:
-            message = f"{abridged(host.name.stripped)} is also in the list of masters"
+            message = text("{host} is also in the list of masters", host=abridged(host.name.stripped))
             yield Finding(host.name, message, "remove it from one of the two lists")
 
 
@@ -95,7 +96,11 @@ def address_in_both_lists(bundle: Bundle) -> Findings:
         address = address_of(host.address.stripped)
         owner = owners.get(address) if address else None
         if owner is not None and owner.key != host.key:
-            message = f"{address} is also the address of the master {abridged(owner.name.stripped)}"
+            message = text(
+                "{address} is also the address of the master {owner}",
+                address=address,
+                owner=abridged(owner.name.stripped),
+            )
             yield Finding(host.address, message, "correct one of the two addresses")
 
 
@@ -129,20 +134,39 @@ def host_not_in_layout(bundle: Bundle) -> Findings:
         odd = renamed_there.get(host.key)
         if odd is not None and odd.name is not None:
             at = place_of(host.name)
-            message = f"{odd.words} is called {host.key!r} in {at.path}, line {at.line}, and among the cells"
-            yield Finding(odd.name, message, f"write {host.key}, as both do", renamed(odd.name, host.key))
+            message = text(
+                "{address} is called {host!r} in {file}, line {line}, and among the cells",
+                address=odd.words,
+                host=host.key,
+                file=at.path,
+                line=at.line,
+            )
+            yield Finding(
+                odd.name, message, text("write {name}, as both do", name=host.key), renamed(odd.name, host.key)
+            )
             continue
         other = by_address.get(address) if address else None
-        message = f"{abridged(host.name.stripped)} is not in the layout"
+        message = text("{host} is not in the layout", host=abridged(host.name.stripped))
         if other is not None and other.name is not None:
             hint = (
-                f"write {other.key}, as the layout and the cells do"
+                text("write {other}, as the layout and the cells do", other=other.key)
                 if other.key in nodes - {host.key}
                 else "use one name"
             )
-            yield Finding(host.name, f"{message}, which calls {address} {abridged(other.name.text)}", hint)
+            yield Finding(
+                host.name,
+                text(
+                    "{message}, which calls {address} {other}",
+                    message=message,
+                    address=address,
+                    other=abridged(other.name.text),
+                ),
+                hint,
+            )
         else:
-            yield Finding(host.name, message, f"add it to machine-list in {found[0].path}, or remove the line")
+            yield Finding(
+                host.name, message, text("add it to machine-list in {file}, or remove the line", file=found[0].path)
+            )
 
 
 _LISTS = {"pai-master": FileKind.MASTER_CSV, "pai-worker": FileKind.WORKER_CSV}
@@ -173,8 +197,8 @@ def machine_not_in_lists(bundle: Bundle) -> Findings:
                 continue  # its line lacks the comma (CSV201)
             known = machine.address is not None and address_of(machine.address.text) in addresses
             if machine.name is not None and machine.key not in names and not known:
-                message = f"{machine.words} is not in {document.path}"
-                yield Finding(machine.name, message, f"add the line {_line(machine)}")
+                message = text("{machine} is not in {file}", machine=machine.words, file=document.path)
+                yield Finding(machine.name, message, text("add the line {line}", line=_line(machine)))
 
 
 def _everywhere(bundle: Bundle) -> set[str]:
@@ -216,7 +240,13 @@ def address_differs(bundle: Bundle) -> Findings:
         if names[host.key] > 1 or here[address] > 1 or there[other] > 1:
             continue
         if found and address and other and address != other:
-            message = f"{abridged(host.name.stripped)} has the address {address} here and {other} in {found[0].path}"
+            message = text(
+                "{host} has the address {address} here and {other} in {file}",
+                host=abridged(host.name.stripped),
+                address=address,
+                other=other,
+                file=found[0].path,
+            )
             yield Finding(host.address, message, "correct the wrong one")
 
 
@@ -265,8 +295,15 @@ def role_differs(bundle: Bundle) -> Findings:
             continue
         roles = [role for role in ROLES if machine.has(role)]
         if roles:  # a machine without any role is LAY414
-            where = f"{found[0].path} makes it {' and '.join(roles)}, not {listed.role}"
-            message = f"{abridged(listed.host.name.stripped)} is in this list, but {where}"
+            where = text(
+                "{file} makes it {roles}, not {role}",
+                file=found[0].path,
+                roles=joined(" and ", roles),
+                role=listed.role,
+            )
+            message = text("{host} is in this list, but {where}", host=abridged(listed.host.name.stripped), where=where)
             yield Finding(
-                listed.host.name, message, f'give it {listed.role}: "true" there, or move it to the other list'
+                listed.host.name,
+                message,
+                text('give it {role}: "true" there, or move it to the other list', role=listed.role),
             )

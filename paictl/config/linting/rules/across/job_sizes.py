@@ -5,6 +5,7 @@ from __future__ import annotations
 from paictl.config.linting.rule import ERROR, WARNING, Bundle, Finding, Findings, rule
 from paictl.config.models.job import JobRole
 from paictl.config.models.job_demand import Submission, submissions
+from paictl.i18n import joined, text
 from paictl.workload.feasible import Cause, Refusal
 
 
@@ -68,18 +69,26 @@ def job_pod_size(bundle: Bundle) -> Findings:
     """
     # Every role whose pod fits into no promise of the VC (opportunistic: no node of the cluster).
     for one in submissions(bundle):
-        where = "the cluster" if one.job.opportunistic else f"virtual cluster {one.vc_name!r}"
+        where = text("the cluster") if one.job.opportunistic else text("virtual cluster {vc!r}", vc=one.vc_name)
         for refusal in one.refusals():
             if refusal.cause is not Cause.POD_TOO_LARGE:
                 continue
             need = refusal.shortages[0].needed
             room = max(shortage.available for shortage in refusal.shortages)
             for role in (one.job.roles[name] for name in refusal.roles):
-                message = (
-                    f"a pod of task role {role.name!r} needs {need} devices, but the largest in {where} has {room}"
+                message = text(
+                    "a pod of task role {role!r} needs {need} devices, but the largest in {where} has {room}",
+                    role=role.name,
+                    need=need,
+                    where=where,
+                    room=room,
                 )
                 at = role.node.key("resourcePerInstance") or role.key
-                yield Finding(at, message, f"ask for no more than {room} devices, or spread the work over instances")
+                yield Finding(
+                    at,
+                    message,
+                    text("ask for no more than {room} devices, or spread the work over instances", room=room),
+                )
 
 
 _HINT = "ask for less, or set extras.gangAllocation to false if the tasks can start one by one"
@@ -156,13 +165,28 @@ def job_gang_size(bundle: Bundle) -> Findings:
 
 
 def _message(one: Submission, refusal: Refusal) -> str:
-    names = " and ".join(map(repr, refusal.roles))
+    names = joined(" and ", map(repr, refusal.roles))
     best = max(refusal.shortages, key=lambda shortage: shortage.available)
-    owner = "the cluster" if one.job.opportunistic else repr(one.vc_name)
+    owner = text("the cluster") if one.job.opportunistic else repr(one.vc_name)
     if refusal.cause is Cause.DOES_NOT_PACK:
-        return f"the gang of {names} needs {best.needed} devices, but not all of its pods fit into the nodes of {owner}"
-    room = f"{best.available} in one chain" if len(refusal.shortages) > 1 else f"{best.available}"
-    return f"the gang of {names} needs {best.needed} devices, but {owner} is promised only {room}"
+        return text(
+            "the gang of {names} needs {needed} devices, but not all of its pods fit into the nodes of {owner}",
+            names=names,
+            needed=best.needed,
+            owner=owner,
+        )
+    room = (
+        text("{available} in one chain", available=best.available)
+        if len(refusal.shortages) > 1
+        else f"{best.available}"
+    )
+    return text(
+        "the gang of {names} needs {needed} devices, but {owner} is promised only {room}",
+        names=names,
+        needed=best.needed,
+        owner=owner,
+        room=room,
+    )
 
 
 _KEYS = {"gpu": "gpu", "cpu": "cpu", "memory": "memoryMB"}
@@ -228,8 +252,12 @@ def job_no_gpu(bundle: Bundle) -> Findings:
         misfits = {id(role): error.path.rpartition(".")[2] for role, error in one.misfits()}
         for role in one.job.roles.values():
             if id(role) in misfits:
-                which = f"type {role.sku.text!r}" if role.sku else f"every type of {one.vc_name!r}"
-                yield from _finding(role, misfits[id(role)], f"{which} comes with none")
+                which = (
+                    text("type {sku!r}", sku=role.sku.text)
+                    if role.sku
+                    else text("every type of {vc!r}", vc=one.vc_name)
+                )
+                yield from _finding(role, misfits[id(role)], text("{which} comes with none", which=which))
             else:
                 yield from _mixed(one, role)
 
@@ -237,12 +265,12 @@ def job_no_gpu(bundle: Bundle) -> Findings:
 def _finding(role: JobRole, key: str, why: str) -> Findings:
     asked = role.resources.scalar(key)
     if key in _KEYS.values() and asked is not None:
-        message = f"task role {role.name!r} asks for {key}, but {why}"
-        yield Finding(asked, message, f"name a skuType with {key} in extras.hivedScheduler.taskRoles")
+        message = text("task role {role!r} asks for {key}, but {why}", role=role.name, key=key, why=why)
+        yield Finding(asked, message, text("name a skuType with {key} in extras.hivedScheduler.taskRoles", key=key))
 
 
 def _mixed(one: Submission, role: JobRole) -> Findings:
     for resource in one.lacking_somewhere(role):
-        why = f"some type of {one.vc_name!r} comes with none, so that OpenPAI refuses the job"
+        why = text("some type of {vc!r} comes with none, so that OpenPAI refuses the job", vc=one.vc_name)
         for finding in _finding(role, _KEYS[resource], why):
             yield Finding(finding.at, finding.message, finding.hint, severity=WARNING)

@@ -8,7 +8,7 @@ from paictl.config.models.inventory import virtual_clusters_beside
 from paictl.config.models.job_demand import submissions
 from paictl.config.models.services import services_of
 from paictl.config.reading.kinds import FileKind
-from paictl.words import listed
+from paictl.i18n import listed, text
 
 
 @rule("XRF951", "job-unknown-vc", ERROR)
@@ -71,18 +71,20 @@ def job_vc(bundle: Bundle) -> Findings:
             continue
         names = [vc.name for vc in one.cluster.vcs]
         at = one.job.virtual_cluster
-        otherwise = f"name one in defaults.virtualCluster: {listed(names)}"
-        message = f"no virtual cluster {one.vc_name!r}"
+        otherwise = text("name one in defaults.virtualCluster: {names}", names=listed(names))
+        message = text("no virtual cluster {vc!r}", vc=one.vc_name)
         lower = next((name for name in names if at is not None and name.lower() == at.text.lower()), None)
         if at is not None and lower is not None and lower != lower.lower() and at.text == at.text.lower():
             yield Finding(
-                at, f"{message}, but {lower!r}", "names of virtual clusters have no capital letters: correct it there"
+                at,
+                text("{message}, but {lower!r}", message=message, lower=lower),
+                "names of virtual clusters have no capital letters: correct it there",
             )
         elif at is not None:
             yield Finding(at, message, *suggested(at, names, otherwise))
         else:
             place = one.job.top.key("name") or one.job.top
-            yield Finding(place, f"{message}, which a job without one is for", otherwise)
+            yield Finding(place, text("{message}, which a job without one is for", message=message), otherwise)
 
 
 @rule("XRF952", "job-unknown-sku", ERROR)
@@ -151,16 +153,28 @@ def job_sku(bundle: Bundle) -> Findings:
                 continue
             if role.sku.text not in everywhere:
                 chain = one.cluster.types.chain(role.sku.text) if role.sku.text in one.cluster.types.by_name else None
-                otherwise = f"name one of: {listed(everywhere)}"
+                otherwise = text("name one of: {names}", names=listed(everywhere))
                 hint, edits = suggested(role.sku, everywhere, otherwise)
                 if chain is not None and chain.leaf_type in everywhere:
-                    hint, edits = f"{role.sku.text} is a cell type: name its device, {chain.leaf_type}", ()
-                yield Finding(role.sku, f"the cluster has no device type {role.sku.text!r}", hint, edits)
+                    hint, edits = (
+                        text(
+                            "{sku} is a cell type: name its device, {leaf_type}",
+                            sku=role.sku.text,
+                            leaf_type=chain.leaf_type,
+                        ),
+                        (),
+                    )
+                yield Finding(role.sku, text("the cluster has no device type {sku!r}", sku=role.sku.text), hint, edits)
             elif one.clear and not one.job.opportunistic and role.sku.text not in one.sku_names:
-                message = f"virtual cluster {one.vc_name!r} has no devices of type {role.sku.text!r}"
-                hint = f"name one of: {listed(sorted(one.sku_names))}"
+                message = text(
+                    "virtual cluster {vc!r} has no devices of type {sku!r}", vc=one.vc_name, sku=role.sku.text
+                )
+                hint = text("name one of: {names}", names=listed(sorted(one.sku_names)))
                 if one.job.virtual_cluster is None:
-                    hint = f"{hint}; or name another virtual cluster in defaults.virtualCluster, which is missing"
+                    hint = text(
+                        "{hint}; or name another virtual cluster in defaults.virtualCluster, which is missing",
+                        hint=hint,
+                    )
                 yield Finding(role.sku, message, hint)
 
 
@@ -227,8 +241,10 @@ def job_pin(bundle: Bundle) -> Findings:
         for role in one.job.roles.values():
             if one.vc is None or role.pin is None or role.pin.text in pins or one.job.opportunistic:
                 continue
-            otherwise = f"name one of: {listed(pins)}" if pins else "the virtual cluster has no pinned cells"
-            message = f"virtual cluster {one.vc_name!r} has no pinned cell {role.pin.text!r}"
+            otherwise = (
+                text("name one of: {names}", names=listed(pins)) if pins else "the virtual cluster has no pinned cells"
+            )
+            message = text("virtual cluster {vc!r} has no pinned cell {pin!r}", vc=one.vc_name, pin=role.pin.text)
             yield Finding(role.pin, message, *suggested(role.pin, pins, otherwise))
 
 
@@ -292,5 +308,11 @@ def group_vc(bundle: Bundle) -> Findings:
         for group in services_of(document).groups if known else ():
             for name in group.acls.sequence("virtualClusters").scalars():
                 if name.text not in known:
-                    message = f"group {group.name.text!r} may use {name.text!r}, but no such virtual cluster exists"
-                    yield Finding(name, message, *suggested(name, known, f"name one of: {listed(known)}"))
+                    message = text(
+                        "group {group!r} may use {name!r}, but no such virtual cluster exists",
+                        group=group.name.text,
+                        name=name.text,
+                    )
+                    yield Finding(
+                        name, message, *suggested(name, known, text("name one of: {names}", names=listed(known)))
+                    )

@@ -17,6 +17,7 @@ from paictl.config.models.inventory import (
 from paictl.config.reading.kinds import FileKind
 from paictl.config.reading.nodes import MappingNode
 from paictl.config.reading.source import place_of
+from paictl.i18n import text
 from paictl.units import parse_quantity, shown_bytes
 
 
@@ -41,19 +42,27 @@ def unknown_node(bundle: Bundle) -> Findings:
     wrong = {name: at for name, at in reversed(nodes.items()) if name.lower() not in workers}
     if len(wrong) == len(nodes) > 2 and not {name.lower() for name in wrong} & others:
         first = next(iter(wrong.values()))
-        yield Finding(first, f"none of the {len(wrong)} nodes is in {where}", "these two files are not of one cluster")
+        yield Finding(
+            first,
+            text("none of the {count} nodes is in {where}", count=len(wrong), where=where),
+            "these two files are not of one cluster",
+        )
         return
     renamed_there = outvoted(bundle)
     for name, at in wrong.items():
         if name.lower() in renamed_there:
             continue  # the host lists have it, too: the layout is wrong (XRF903)
         if name.lower() in others:
-            yield Finding(at, f"node {abridged(name)} is not a worker in {where}", 'give it pai-worker: "true" there')
+            yield Finding(
+                at,
+                text("node {name} is not a worker in {where}", name=abridged(name), where=where),
+                'give it pai-worker: "true" there',
+            )
         else:
             near = misspelt_host(name, workers)
             edits = renamed(at, near) if near else ()
-            hint = f"did you mean {near!r}?" if near else "correct the name, or add the machine there"
-            yield Finding(at, f"node {abridged(name)} is not in {where}", hint, edits)
+            hint = text("did you mean {near!r}?", near=near) if near else "correct the name, or add the machine there"
+            yield Finding(at, text("node {name} is not in {where}", name=abridged(name), where=where), hint, edits)
 
 
 def _names(bundle: Bundle) -> tuple[str, frozenset[str], frozenset[str]]:
@@ -103,7 +112,7 @@ def worker_without_cell(bundle: Bundle) -> Findings:
         if machine.key in written or id(machine) in renamed:
             continue  # a cell that is not a node, or a name that another rule reports
         if at is not None and misspelt_host(machine.key, unknown) is None:
-            message = f"{machine.words} is in no cell, so that no job runs on it"
+            message = text("{machine} is in no cell, so that no job runs on it", machine=machine.words)
             yield Finding(at, message, "add it to physicalCells, or remove it")
 
 
@@ -129,8 +138,13 @@ def device_count_differs(bundle: Bundle) -> Findings:
             continue
         node_type = kind.chain.types[kind.chain.node_level]
         at = kind.cells[0].address or kind.cells[0].place
-        message = (
-            f"a {node_type} has {kind.leaves} devices, machines of SKU {kind.sku.name!r} have {count} ({kind.nodes})"
+        message = text(
+            "a {node_type} has {leaves} devices, machines of SKU {sku!r} have {count} ({nodes})",
+            node_type=node_type,
+            leaves=kind.leaves,
+            sku=kind.sku.name,
+            count=count,
+            nodes=kind.nodes,
         )
         severity = Severity.ERROR if kind.leaves > count else Severity.WARNING
         yield Finding(at, message, "correct childCellNumber, or the count of the SKU", severity=severity)
@@ -163,18 +177,32 @@ def resources_over_machine(bundle: Bundle) -> Findings:
 
 def _over(spec: MappingNode, kind: NodeKind) -> Findings:
     cpu, vcores, leaves = spec.integer("cpu"), kind.sku.vcores, kind.leaves
-    where = f"but machines of SKU {kind.sku.name!r} have"
+    where = text("but machines of SKU {sku!r} have", sku=kind.sku.name)
     at = spec.scalar("cpu")
     if at and cpu and vcores and cpu * leaves > vcores:
-        message = f"{leaves} x {cpu} = {cpu * leaves} CPUs a node, {where} {vcores} ({kind.nodes})"
-        yield Finding(at, message, f"at most {vcores // leaves} fit")
+        message = text(
+            "{leaves} x {cpu} = {cpus} CPUs a node, {where} {vcores} ({nodes})",
+            leaves=leaves,
+            cpu=cpu,
+            cpus=cpu * leaves,
+            where=where,
+            vcores=vcores,
+            nodes=kind.nodes,
+        )
+        yield Finding(at, message, text("at most {most} fit", most=vcores // leaves))
     at = spec.scalar("memory")
     each, whole = parse_quantity(at.text) if at else None, kind.sku.memory
     if at and each and whole and each.bytes * leaves > whole.bytes:
-        message = (
-            f"{leaves} x {at.text} = {shown_bytes(each.bytes * leaves)} a node, {where} {shown_bytes(whole.bytes)}"
+        message = text(
+            "{leaves} x {memory} = {bytes} a node, {where} {most} ({nodes})",
+            leaves=leaves,
+            memory=at.text,
+            bytes=shown_bytes(each.bytes * leaves),
+            where=where,
+            most=shown_bytes(whole.bytes),
+            nodes=kind.nodes,
         )
-        yield Finding(at, f"{message} ({kind.nodes})", f"at most {whole.mebibytes // leaves}Mi fit")
+        yield Finding(at, message, text("at most {most}Mi fit", most=whole.mebibytes // leaves))
 
 
 @rule("XRF911", "hived-switched-off", WARNING)
@@ -223,7 +251,11 @@ def hived_switched_off(bundle: Bundle) -> Findings:
     switch = settings.top.scalar("enable_hived_scheduler")
     config = services.top.mapping("hivedscheduler").text("config")
     if switch is not None and switch.value is False and config is not None and config.text.strip():
-        message = f"HiveD is switched off, but {services.path} configures it in line {place_of(config).line}"
+        message = text(
+            "HiveD is switched off, but {file} configures it in line {line}",
+            file=services.path,
+            line=place_of(config).line,
+        )
         yield Finding(switch, message, "write true, or remove the section hivedscheduler")
 
 
@@ -273,6 +305,10 @@ def mixed_devices(bundle: Bundle) -> Findings:
     devices = [device for device in types if device is not None]
     for device in devices[1:]:
         if device.text != devices[0].text:
-            message = f"devices of type {device.text} beside {devices[0].text} need HiveD, which is switched off"
+            message = text(
+                "devices of type {device} beside {first} need HiveD, which is switched off",
+                device=device.text,
+                first=devices[0].text,
+            )
             yield Finding(device, message, "remove enable_hived_scheduler: false, or keep to one type of device")
             return

@@ -31,6 +31,7 @@ from paictl.config.linting.rule import ERROR, WARNING, Bundle, Document, Finding
 from paictl.config.linting.rules.shape.words import suggested
 from paictl.config.models.service import FILE_NAME, ServiceFile, service_of, services_by_name
 from paictl.config.reading.kinds import FileKind
+from paictl.i18n import text
 
 _HINT = "remove it, or add the description of that service"
 
@@ -52,7 +53,11 @@ def service_prerequisite(bundle: Bundle) -> Findings:
     for service in services.values():
         for name in service.prerequisites:
             if name.text and name.text not in services:
-                message = f"service {service.name!r} needs {name.text!r}, which is not described here"
+                message = text(
+                    "service {service!r} needs {name!r}, which is not described here",
+                    service=service.name,
+                    name=name.text,
+                )
                 yield Finding(name, message, *suggested(name, services, _HINT))
 
 
@@ -89,7 +94,11 @@ def _circles(start: str, services: dict[str, ServiceFile], done: set[str]) -> Fi
         elif needed.text in path:
             names = list(path)
             circle = [*names[names.index(needed.text) :], needed.text]
-            yield Finding(needed, f"services need each other: {' → '.join(circle)}", "remove one of these lines")
+            yield Finding(
+                needed,
+                text("services need each other: {circle}", circle=" → ".join(circle)),
+                "remove one of these lines",
+            )
         else:
             path[needed.text] = iter(services[needed.text].prerequisites)
 
@@ -141,12 +150,12 @@ def service_file(bundle: Bundle) -> Findings:
             if script.text not in made and not folder(script.text):
                 yield Finding(
                     script,
-                    f"{key} {script.text!r} is not in the service's folder",
+                    text("{key} {script!r} is not in the service's folder", key=key, script=script.text),
                     "add the file, or correct the key's value",
                 )
         for item in service.templates:
             if not item.text.endswith(".template") and not folder(f"{item.text}.template"):
-                message = f"{item.text}.template is not in the service's folder"
+                message = text("{item}.template is not in the service's folder", item=item.text)
                 yield Finding(item, message, "add the file, or remove the entry")
 
 

@@ -27,6 +27,7 @@ from paictl.config.models.settings import EXTRA, cluster_networks, filled, ports
 from paictl.config.reading.kinds import FileKind, kind_by_name
 from paictl.config.reading.nodes import ScalarNode
 from paictl.config.reading.source import place_of
+from paictl.i18n import text
 
 
 @rule("XRF913", "port-in-host-range", WARNING)
@@ -56,12 +57,24 @@ def port_in_host_range(bundle: Bundle) -> Findings:
     start, end = ports_of_host_daemons(settings)
     for port in services.ports:
         if port.node is not None and start <= port.number <= end:
-            message = f"{port.label} {port.number} is among the ports {start}-{end} of the hosts' own programs"
-            yield Finding(port.node, message, f"take a port outside, or change {settings.path}")
+            message = text(
+                "{label} {port} is among the ports {start}-{end} of the hosts' own programs",
+                label=port.label,
+                port=port.number,
+                start=start,
+                end=end,
+            )
+            yield Finding(port.node, message, text("take a port outside, or change {settings}", settings=settings.path))
     first, last = services.schedule_ports
     if start < last and first <= end and start < end:
-        message = f"ports {start}-{end} of the hosts' own programs overlap those of jobs, {first}-{last - 1}"
-        yield Finding(at, message, f"begin at {last}, or move rest-server.schedule-port-start and -end")
+        message = text(
+            "ports {start}-{end} of the hosts' own programs overlap those of jobs, {first}-{last}",
+            start=start,
+            end=end,
+            first=first,
+            last=last - 1,
+        )
+        yield Finding(at, message, text("begin at {last}, or move rest-server.schedule-port-start and -end", last=last))
 
 
 @rule("XRF914", "host-in-cluster-network", ERROR)
@@ -104,9 +117,14 @@ def host_in_cluster_network(bundle: Bundle) -> Findings:
         inside = [(name, place) for name, address, place in places if address in network.network]
         if inside:
             name, first = inside[0]
-            more = f" and {len(inside) - 1} more" if len(inside) > 1 else ""
-            message = f"the address of {abridged(name)}{more} lies in {network.words}, a network of the cluster itself"
-            hint = f"give {EXTRA}.{network.name} a network that no machine is in"
+            more = text(" and {count} more", count=len(inside) - 1) if len(inside) > 1 else ""
+            message = text(
+                "the address of {name}{more} lies in {network}, a network of the cluster itself",
+                name=abridged(name),
+                more=more,
+                network=network.words,
+            )
+            hint = text("give {extra}.{network} a network that no machine is in", extra=EXTRA, network=network.name)
             yield Finding(network.at or first, message, hint)
 
 
@@ -157,7 +175,14 @@ def setting_differs(bundle: Bundle) -> Findings:
         wanted, given = filled(settings, key), services.top.at(*sections).text(last)
         if wanted is not None and given is not None and wanted.text != given.text and not is_placeholder(given.text):
             path = ".".join((*sections, last))
-            message = f"{path} is {given.text!r}, but {key} in {settings.path} is {wanted.text!r}"
+            message = text(
+                "{path} is {given!r}, but {key} in {settings} is {wanted!r}",
+                path=path,
+                given=given.text,
+                key=key,
+                settings=settings.path,
+                wanted=wanted.text,
+            )
             yield Finding(given, message, "write the same value in both files")
 
 
@@ -208,5 +233,9 @@ def _repeated(documents: list[Document]) -> Findings:
             other = first.setdefault(entry.name, entry.key)
             if other is not entry.key:
                 place = place_of(other)
-                message = f"{entry.name} is set in {place.path} too, line {place.line}"
-                yield Finding(entry.key, message, f"keep one of the two, in {STANDARD_NAME}")
+                message = text(
+                    "{entry} is set in {place} too, line {line}", entry=entry.name, place=place.path, line=place.line
+                )
+                yield Finding(
+                    entry.key, message, text("keep one of the two, in {standard_name}", standard_name=STANDARD_NAME)
+                )

@@ -8,7 +8,7 @@ from paictl.config.linting.rule import ERROR, Bundle, Finding, Findings, rule
 from paictl.config.linting.rules.shape.words import suggested
 from paictl.config.models.inventory import virtual_clusters_beside
 from paictl.config.reading.kinds import FileKind
-from paictl.words import listed
+from paictl.i18n import listed, text
 
 _KINDS: Final = (
     "budgets", "user-limits", "borrow-limits", "run-times", "backfill", "spares", "min-run-times", "lend-limits",
@@ -60,5 +60,5 @@ def sharing_unknown_vc(bundle: Bundle) -> Findings:
             for row in document.top.mapping("sharing").sequence(kind).mappings():
                 name = row.text("vc")
                 if name is not None and name.text not in known:
-                    hint = suggested(name, known, f"name one of: {listed(known)}")
-                    yield Finding(name, f"no virtual cluster {name.text!r}", *hint)
+                    hint = suggested(name, known, text("name one of: {names}", names=listed(known)))
+                    yield Finding(name, text("no virtual cluster {name!r}", name=name.text), *hint)

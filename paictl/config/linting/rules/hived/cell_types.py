@@ -6,6 +6,7 @@ from paictl.config.linting.rule import ERROR, INFO, Document, Edit, Finding, Fin
 from paictl.config.models.hived import HivedConfig, hived
 from paictl.config.models.hived_types import DeclaredChain
 from paictl.config.reading.nodes import MappingNode
+from paictl.i18n import text
 
 
 @rule("HVD501", "misspelt-child-type", ERROR)
@@ -40,9 +41,13 @@ def misspelt_child_type(document: Document) -> Findings:
         at = cell_type.spec.scalar("childCellType")
         if cell_type.meant is None or at is None:
             continue
-        message = f"childCellType {at.text!r} of {cell_type.name} is not defined, and so taken for a device"
+        message = text(
+            "childCellType {at!r} of {cell_type} is not defined, and so taken for a device",
+            at=at.text,
+            cell_type=cell_type.name,
+        )
         edits = renamed(at, cell_type.meant)
-        yield Finding(at, message, f"did you mean {cell_type.meant!r}?", edits)
+        yield Finding(at, message, text("did you mean {meant!r}?", meant=cell_type.meant), edits)
 
 
 @rule("HVD502", "cell-type-circle", ERROR)
@@ -77,7 +82,9 @@ def cell_type_circle(document: Document) -> Findings:
         at = types.by_name[circle[-1]].spec.scalar("childCellType")
         if at is not None:
             way = " > ".join((*circle, circle[0]))
-            yield Finding(at, f"cell types contain each other: {way}", "let the smallest of them consist of devices")
+            yield Finding(
+                at, text("cell types contain each other: {way}", way=way), "let the smallest of them consist of devices"
+            )
 
 
 @rule("HVD503", "no-node-level", ERROR)
@@ -102,8 +109,8 @@ def no_node_level(document: Document) -> Findings:
         seen.add(chain.types[2])
         guessed = _machine(chain)
         at = model.types.by_name[guessed].key
-        hint = f"set isNodeLevel: true on the type that is one machine, perhaps {guessed}"
-        yield Finding(at, f"no cell type of the chain {chain.name} is node-level", hint)
+        hint = text("set isNodeLevel: true on the type that is one machine, perhaps {guessed}", guessed=guessed)
+        yield Finding(at, text("no cell type of the chain {chain} is node-level", chain=chain.name), hint)
 
 
 def _machine(chain: DeclaredChain) -> str:
@@ -150,7 +157,7 @@ def two_node_levels(document: Document) -> Findings:
             at = model.types.by_name[outer].node_level
             if outer not in seen and at is not None:
                 seen.add(outer)
-                message = f"{outer} is node-level, and so is {inner} inside it"
+                message = text("{outer} is node-level, and so is {inner} inside it", outer=outer, inner=inner)
                 yield Finding(at, message, "keep isNodeLevel on the one type that is a machine")
 
 
@@ -175,14 +182,23 @@ def unknown_cell_type(document: Document) -> Findings:
         name = top.at.text
         if top.meant is not None:
             edits = renamed(top.at, top.meant)
-            yield Finding(top.at, f"cell type {name!r} is not defined", f"did you mean {top.meant!r}?", edits)
+            yield Finding(
+                top.at,
+                text("cell type {name!r} is not defined", name=name),
+                text("did you mean {meant!r}?", meant=top.meant),
+                edits,
+            )
         elif name not in model.types.by_name and name not in seen:
             seen.add(name)
             if name in model.types.leaves:
-                message = f"{name} is a device type; a top cell must be a node or consist of nodes"
+                message = text("{name} is a device type; a top cell must be a node or consist of nodes", name=name)
                 yield Finding(top.at, message, "name the cell type that consists of such devices")
             else:
-                yield Finding(top.at, f"cell type {name!r} is not defined", f"define {name} in cellTypes")
+                yield Finding(
+                    top.at,
+                    text("cell type {name!r} is not defined", name=name),
+                    text("define {name} in cellTypes", name=name),
+                )
 
 
 @rule("HVD506", "dot-in-cell-type", ERROR)
@@ -207,14 +223,18 @@ def dot_in_cell_type(document: Document) -> Findings:
     """
     # Each cell type with a dot in its name; a warning for device types, whose parents still can be promised.
     types = hived(document).types
-    message = "the name {} holds a dot, which separates the parts of a path"
+    message = "the name {name} holds a dot, which separates the parts of a path"
     for name, cell_type in types.by_name.items():
         if "." in name:
-            yield Finding(cell_type.key, message.format(name), f"rename it, e.g. {name.replace('.', '-')}")
+            yield Finding(
+                cell_type.key,
+                text(message, name=name),
+                text("rename it, e.g. {instead}", instead=name.replace(".", "-")),
+            )
     for name, at in types.leaves.items():
         if "." in name:
-            hint = f"rename it, e.g. {name.replace('.', '-')}"
-            yield Finding(at, message.format(name), hint, severity=Severity.WARNING)
+            hint = text("rename it, e.g. {instead}", instead=name.replace(".", "-"))
+            yield Finding(at, text(message, name=name), hint, severity=Severity.WARNING)
 
 
 @rule("HVD507", "unused-cell-type", INFO)
@@ -242,7 +262,7 @@ def unused_cell_type(document: Document) -> Findings:
     inner = {model.types.by_name[name].child for name in unused}
     for name in unused:
         if name not in inner:
-            message = f"no physical cell is of the type {name} or contains it"
+            message = text("no physical cell is of the type {name} or contains it", name=name)
             yield Finding(model.types.by_name[name].key, message, "remove it, or list cells of it in physicalCells")
 
 
@@ -316,7 +336,19 @@ def _old(holder: MappingNode, name: str, severity: Severity | None = None) -> Fi
         return
     new = _NEW[name]
     if new in holder:
-        yield Finding(key, f"{name} is the old name of {new}, which stands beside it", "remove it", (), severity)
+        yield Finding(
+            key,
+            text("{name} is the old name of {new}, which stands beside it", name=name, new=new),
+            "remove it",
+            (),
+            severity,
+        )
     else:
         edits = (Edit(key, new),) if key.plain else ()
-        yield Finding(key, f"{name} is the old name of {new} and has no effect", f"rename it to {new}", edits, severity)
+        yield Finding(
+            key,
+            text("{name} is the old name of {new} and has no effect", name=name, new=new),
+            text("rename it to {new}", new=new),
+            edits,
+            severity,
+        )

@@ -28,6 +28,7 @@ from paictl.config.models.hived import hived
 from paictl.config.models.hived_cells import MOST_DEVICES, Cell, Device, device_index, devices
 from paictl.config.models.hived_types import CellTypes, name_under
 from paictl.config.reading.source import place_of
+from paictl.i18n import text
 
 
 @rule("HVD513", "bad-device-index", ERROR)
@@ -48,7 +49,11 @@ def bad_device_index(document: Document) -> Findings:
         if cell.level != LEAF_LEVEL or cell.address is None or isinstance(cell.address.value, bool):
             continue
         if device_index(cell) is None:
-            message = f"{cell.address.text!r} is the address of a {cell.type} device, which must be its index"
+            message = text(
+                "{address!r} is the address of a {type} device, which must be its index",
+                address=cell.address.text,
+                type=cell.type,
+            )
             yield Finding(cell.address, message, "write a whole number from 0 on, as nvidia-smi shows it")
 
 
@@ -76,7 +81,12 @@ def repeated_device_index(document: Document) -> Findings:
             first = seen.setdefault(device.number, device)
             if first is not device:
                 line = place_of(first.at).line
-                message = f"device {device.number} of node {node.name} stands twice, first in line {line}"
+                message = text(
+                    "device {device} of node {node} stands twice, first in line {line}",
+                    device=device.number,
+                    node=node.name,
+                    line=line,
+                )
                 yield Finding(device.at, message, "give each device of the node an index of its own")
 
 
@@ -131,19 +141,40 @@ def _type_is_wrong(types: CellTypes, cells: list[Cell]) -> Findings:
     name, count = cells[0].type, cells[0].listed
     at = types.by_name[name].spec.scalar("childCellNumber")
     if at is not None:
-        message = f"childCellNumber of {name} is {at.text}, but all {len(cells)} {name} cells list {count} children"
-        yield Finding(at, message, f"write {count}, or correct the cells", (Edit(at, str(count)),))
+        message = text(
+            "childCellNumber of {name} is {number}, but all {count} {name} cells list {children} children",
+            name=name,
+            number=at.text,
+            count=len(cells),
+            children=count,
+        )
+        yield Finding(at, message, text("write {count}, or correct the cells", count=count), (Edit(at, str(count)),))
 
 
 def _cell_is_wrong(cell: Cell, wanted: int) -> Finding:
     at = cell.spec.key("cellChildren") or cell.place
     if cell.level == LEAF_LEVEL:
-        return Finding(at, f"{cell.type} is a device type, whose cells have no children", "remove cellChildren")
+        return Finding(
+            at, text("{type} is a device type, whose cells have no children", type=cell.type), "remove cellChildren"
+        )
     noun, verb = "child" if wanted == 1 else "children", "is" if cell.listed == 1 else "are"
-    message = f"a {cell.type} cell has {wanted} {noun}, {cell.listed} {verb} listed"
+    message = text(
+        "a {type} cell has {wanted} {noun}, {listed} {verb} listed",
+        type=cell.type,
+        wanted=wanted,
+        noun=noun,
+        listed=cell.listed,
+        verb=verb,
+    )
     if cell.listed < wanted:
         return Finding(at, message, "list all of them, or define a cell type for such smaller cells")
-    return Finding(at, message, f"remove {cell.listed - wanted} of them, or correct childCellNumber of {cell.type}")
+    return Finding(
+        at,
+        message,
+        text(
+            "remove {listed} of them, or correct childCellNumber of {type}", listed=cell.listed - wanted, type=cell.type
+        ),
+    )
 
 
 @rule("HVD516", "other-cell-type", ERROR)
@@ -179,6 +210,11 @@ def other_cell_type(document: Document) -> Findings:
     for cell in hived(document).cells:
         at = name_under(cell.spec, "cellType")
         if cell.parent is not None and at is not None and at.text != cell.type:
-            message = f"the children of a {cell.parent.type} cell are {cell.type} cells, not {at.text}"
+            message = text(
+                "the children of a {type} cell are {type2} cells, not {at}",
+                type=cell.parent.type,
+                type2=cell.type,
+                number=at.text,
+            )
             edits = renamed(at, cell.type)
-            yield Finding(at, message, f"write {cell.type}, or leave cellType out", edits)
+            yield Finding(at, message, text("write {type}, or leave cellType out", type=cell.type), edits)

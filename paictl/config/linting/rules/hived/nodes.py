@@ -24,6 +24,7 @@ from paictl.config.models.hived_cells import MOST_DEVICES, NO_DEFAULT, Cell, dev
 from paictl.config.models.hived_types import DeclaredChain, guess
 from paictl.config.reading.nodes import MappingNode, ScalarNode, SequenceNode
 from paictl.config.reading.source import place_of
+from paictl.i18n import text
 
 
 @rule("HVD508", "node-without-address", ERROR)
@@ -62,13 +63,23 @@ def node_without_address(document: Document) -> Findings:
         if not node_level or cell.level < node_level:
             continue
         if cell.level == node_level and cell.address is None and _lacks(cell, "cellAddress"):
-            number = f"{cell.index!r}" if cell.index != NO_DEFAULT else "a number"
-            message = f"this {cell.type} cell has no cellAddress, so that its node name would be {number}"
+            number = str(cell.index) if cell.index != NO_DEFAULT else text("a number")
+            message = text(
+                "this {type} cell has no cellAddress, so that its node name would be {number}",
+                type=cell.type,
+                number=number,
+            )
             yield Finding(_place(cell), message, "add cellAddress: the name of the node in Kubernetes")
         elif cell.level > node_level and not cell.listed and _lacks(cell, "cellChildren"):
             inner = cell.chain.types[node_level]
-            message = f"this {cell.type} cell does not list its {inner} cells, whose node names would be numbers"
-            yield Finding(cell.place, message, f"list the {inner} cells under cellChildren, with cellAddress")
+            message = text(
+                "this {type} cell does not list its {inner} cells, whose node names would be numbers",
+                type=cell.type,
+                inner=inner,
+            )
+            yield Finding(
+                cell.place, message, text("list the {inner} cells under cellChildren, with cellAddress", inner=inner)
+            )
 
 
 def _place(cell: Cell) -> Located:
@@ -112,12 +123,20 @@ def bad_node_name(document: Document) -> Findings:
             continue
         name = address.text
         if isinstance(address.value, float):
-            yield Finding(address, f"node name {name} is read as the number {address.value!r}", f'write "{name}"')
+            yield Finding(
+                address,
+                text("node name {name} is read as the number {address!r}", name=name, address=address.value),
+                text('write "{name}"', name=name),
+            )
         elif not _FORM.fullmatch(name) or len(name) > _LONGEST:
             hint = "use lower-case letters, digits, dashes and dots, as kubectl get nodes shows the name"
-            yield Finding(address, f"{name!r} is not a valid Kubernetes node name", hint, _lowered(address))
+            yield Finding(
+                address, text("{name!r} is not a valid Kubernetes node name", name=name), hint, _lowered(address)
+            )
         elif name.isdigit() and address.plain:
-            message = f"the {cell.type} cell has the node name {name}, which looks like an index"
+            message = text(
+                "the {type} cell has the node name {name}, which looks like an index", type=cell.type, name=name
+            )
             hint = "write the name that kubectl get nodes shows"
             yield Finding(address, message, hint, severity=Severity.WARNING)
 
@@ -165,14 +184,25 @@ def repeated_node(document: Document) -> Findings:
         for other in earlier[cell.name]:
             line = place_of(other.address or other.place).line
             if other.chain is cell.chain:
-                message = f"node {cell.name} stands twice in the chain {cell.chain.name}, first in line {line}"
+                message = text(
+                    "node {cell} stands twice in the chain {chain}, first in line {line}",
+                    cell=cell.name,
+                    chain=cell.chain.name,
+                    line=line,
+                )
                 yield Finding(address, message, "list each node once")
                 break
             shares = {cell.chain.leaf_type, other.chain.leaf_type} & model.types.without_devices
             common = [] if shares else sorted(_indices(cell) & _indices(other))
             if common:
                 shown = ", ".join(map(str, common[:8])) + (", …" if len(common) > 8 else "")
-                message = f"device {shown} of node {cell.name} is also in the chain {other.chain.name}, line {line}"
+                message = text(
+                    "device {shown} of node {cell} is also in the chain {chain}, line {line}",
+                    shown=shown,
+                    cell=cell.name,
+                    chain=other.chain.name,
+                    line=line,
+                )
                 yield Finding(address, message, "give the devices other addresses, or remove one of the two")
                 break
         earlier[cell.name].append(cell)
@@ -224,8 +254,10 @@ def address_above_node(document: Document) -> Findings:
             continue
         if _IP.fullmatch(cell.name) or cell.name in model.node_names:
             inner = cell.chain.types[node_level]
-            message = f"{cell.name} is the address of a {cell.type} cell, not of a node"
-            yield Finding(cell.address, message, f"give the address to the {inner} cell that it belongs to")
+            message = text("{cell} is the address of a {type} cell, not of a node", cell=cell.name, type=cell.type)
+            yield Finding(
+                cell.address, message, text("give the address to the {inner} cell that it belongs to", inner=inner)
+            )
 
 
 @rule("HVD512", "repeated-cell-address", WARNING)
@@ -275,7 +307,12 @@ def _repeated(siblings: Iterable[Cell]) -> Findings:
         first = seen.setdefault(cell.name, cell)
         if first is not cell and (cell.address or first.address):
             line = place_of(first.address or first.place).line
-            message = f"two {cell.type} cells side by side have the address {cell.name}, the first in line {line}"
+            message = text(
+                "two {type} cells side by side have the address {cell}, the first in line {line}",
+                type=cell.type,
+                cell=cell.name,
+                line=line,
+            )
             yield Finding(cell.address or cell.place, message, "give each an address of its own, or none")
 
 
@@ -305,7 +342,12 @@ def huge_node(document: Document) -> Findings:
         name = chain.types[chain.node_level]
         if name not in seen:
             seen.add(name)
-            message = f"a {name} cell, one machine, has {chain.leaves[chain.node_level]:,} {chain.leaf_type} devices"
+            message = text(
+                "a {name} cell, one machine, has {leaves:,} {leaf_type} devices",
+                name=name,
+                leaves=chain.leaves[chain.node_level],
+                leaf_type=chain.leaf_type,
+            )
             at = model.types.by_name[name].spec.get("childCellNumber") or model.types.by_name[name].key
             yield Finding(at, message, "check childCellNumber of the types below it")
     yield from _too_many(model)
@@ -319,11 +361,13 @@ def _too_many(model: HivedConfig) -> Findings:
             continue
         total += _cells(top.cell.chain)
         if total > MAX_CELLS or top.cell.chain.top > MAX_LEVELS:
-            message = f"with it the cluster has more than {MAX_CELLS:,} cells"
+            message = text("with it the cluster has more than {most:,} cells", most=MAX_CELLS)
             if total <= MAX_CELLS:
-                message = f"its chain has more than {MAX_LEVELS} levels"
+                message = text("its chain has more than {most} levels", most=MAX_LEVELS)
             hint = "check childCellNumber of the types below it"
-            yield Finding(top.at, f"{message}, the scheduler takes no more", hint, severity=Severity.ERROR)
+            yield Finding(
+                top.at, text("{message}, the scheduler takes no more", message=message), hint, severity=Severity.ERROR
+            )
             return
 
 

@@ -26,6 +26,7 @@ from paictl.config.linting.rule import ERROR, WARNING, Document, Finding, Findin
 from paictl.config.models.hived import HivedConfig, hived
 from paictl.config.reading.nodes import MappingNode, ScalarNode, SequenceNode
 from paictl.config.reading.source import place_of
+from paictl.i18n import text
 
 
 @rule("HVD517", "repeated-pinned-id", ERROR)
@@ -49,7 +50,7 @@ def repeated_pinned_id(document: Document) -> Findings:
         first = model.pins[pin.text]
         if first is not cell:
             line = place_of(first.pin or first.place).line
-            message = f"pinnedCellId {pin.text} is given to two cells, first in line {line}"
+            message = text("pinnedCellId {pin} is given to two cells, first in line {line}", pin=pin.text, line=line)
             yield Finding(pin, message, "give each pinned cell an id of its own")
 
 
@@ -70,12 +71,14 @@ def unknown_pinned_id(document: Document) -> Findings:
     for promise in model.promises:
         if promise.pin_id is None or promise.pin_id in model.pins:
             continue
-        message = f"no physical cell has the pinnedCellId {promise.pin_id!r} that {promise.vc} names"
+        message = text(
+            "no physical cell has the pinnedCellId {pin_id!r} that {vc} names", pin_id=promise.pin_id, vc=promise.vc
+        )
         if promise.meant is not None:
             meant = promise.pinned
             theirs = meant is not None and any(other.pin_id == promise.meant for other in model.promises)
             edits = () if theirs else renamed(promise.at, promise.meant)
-            yield Finding(promise.at, message, f"did you mean {promise.meant!r}?", edits)
+            yield Finding(promise.at, message, text("did you mean {meant!r}?", meant=promise.meant), edits)
         else:
             yield Finding(promise.at, message, _hint(model, promise.pin_id))
 
@@ -85,9 +88,9 @@ def _hint(model: HivedConfig, name: str) -> str:
     by_address = [cell.pin.text for cell in model.pins.values() if cell.address and cell.name == name and cell.pin]
     free = [pin for pin, cell in model.pins.items() if cell not in model.claimed]
     if by_address:
-        return f"did you mean {by_address[0]!r}, the pinnedCellId of the cell {name}?"
+        return text("did you mean {pin!r}, the pinnedCellId of the cell {name}?", pin=by_address[0], name=name)
     if len(free) == 1:
-        return f"did you mean {free[0]!r}, which no virtual cluster names?"
+        return text("did you mean {pin!r}, which no virtual cluster names?", pin=free[0])
     return "set it as pinnedCellId of the intended physical cell"
 
 
@@ -113,7 +116,7 @@ def unclaimed_pinned_cell(document: Document) -> Findings:
     misplaced = set(_misplaced(model))
     for name, cell in model.pins.items():
         if cell not in model.claimed and name not in misplaced and cell.pin is not None:
-            message = f"no virtual cluster names the pinned cell {name}"
+            message = text("no virtual cluster names the pinned cell {name}", name=name)
             yield Finding(cell.pin, message, "name it under pinnedCells of a virtual cluster, or remove the id")
 
 
@@ -148,7 +151,13 @@ def pinned_cell_claimed_twice(document: Document) -> Findings:
         first = model.claimed.get(promise.pinned) if promise.pinned is not None else None
         if first is not None and first is not promise:
             line = place_of(first.at).line
-            message = f"pinned cell {promise.at.text} is promised to {promise.vc}, but in line {line} to {first.vc}"
+            message = text(
+                "pinned cell {pin} is promised to {vc}, but in line {line} to {other}",
+                pin=promise.at.text,
+                vc=promise.vc,
+                line=line,
+                other=first.vc,
+            )
             yield Finding(promise.at, message, "keep one of the two")
 
 
@@ -185,7 +194,13 @@ def pinned_inside_pinned(document: Document) -> Findings:
         outer = model.claimed_around(cell)
         if outer is not None and cell.pin is not None and outer.pin is not None:
             owner = model.claimed[outer].vc
-            message = f"pinned cell {cell.pin.text} of {promise.vc} lies inside pinned cell {outer.pin.text} of {owner}"
+            message = text(
+                "pinned cell {pin} of {vc} lies inside pinned cell {outer} of {owner}",
+                pin=cell.pin.text,
+                vc=promise.vc,
+                outer=outer.pin.text,
+                owner=owner,
+            )
             yield Finding(cell.pin, message, "pin cells that do not overlap")
 
 
@@ -210,5 +225,7 @@ def misplaced_pinned_cells(document: Document) -> Findings:
     # Each key about pinned cells in an entry of virtualCells.
     for vc in hived(document).vcs:
         for _, key in vc.misplaced:
-            message = f"{key.text} stands inside an entry of virtualCells of {vc.name}, where it has no effect"
+            message = text(
+                "{key} stands inside an entry of virtualCells of {vc}, where it has no effect", key=key.text, vc=vc.name
+            )
             yield Finding(key, message, "put the ids into a list pinnedCells one level up, beside virtualCells")

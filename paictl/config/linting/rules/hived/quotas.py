@@ -28,6 +28,7 @@ from paictl.config.linting.rule import ERROR, INFO, WARNING, Document, Finding, 
 from paictl.config.models.hived import hived
 from paictl.config.models.hived_promises import PathFault, PathRole, VirtualCluster
 from paictl.config.models.hived_quota import Balance, balances, breaking, shares
+from paictl.i18n import counted, joined, text
 
 
 @rule("HVD523", "unknown-chain", ERROR)
@@ -55,15 +56,29 @@ def unknown_chain(document: Document) -> Findings:
 def _chain_finding(fault: PathFault, chains: list[str]) -> Finding:
     edits = renamed_part(fault.at, fault.word, fault.expected) if fault.expected is not None and fault.exact else ()
     if fault.chain is not None:
-        message = f"{fault.word} is not the type of a top cell, but lies in {fault.chain.name}"
-        hint = f"write {fault.expected}" if fault.expected else "start with the type of the intended top cell"
+        message = text(
+            "{word} is not the type of a top cell, but lies in {chain}", word=fault.word, chain=fault.chain.name
+        )
+        hint = (
+            text("write {expected}", expected=fault.expected)
+            if fault.expected
+            else "start with the type of the intended top cell"
+        )
         return Finding(fault.at, message, hint, edits)
     shown = ", ".join(chains[:8]) + (", …" if len(chains) > 8 else "")
     dotted = re.sub(r"[/:>]+", ".", fault.word)
     if dotted.partition(".")[0] in chains:
-        return Finding(fault.at, f"no top cell is of the type {fault.word!r}", f"separate the types by dots: {dotted}")
-    hint = f"did you mean {fault.expected!r}?" if fault.expected else f"start with one of: {shown}"
-    return Finding(fault.at, f"no top cell is of the type {fault.word!r}", hint, edits)
+        return Finding(
+            fault.at,
+            text("no top cell is of the type {word!r}", word=fault.word),
+            text("separate the types by dots: {dotted}", dotted=dotted),
+        )
+    hint = (
+        text("did you mean {expected!r}?", expected=fault.expected)
+        if fault.expected
+        else text("start with one of: {shown}", shown=shown)
+    )
+    return Finding(fault.at, text("no top cell is of the type {word!r}", word=fault.word), hint, edits)
 
 
 @rule("HVD524", "wrong-cell-path", ERROR)
@@ -110,15 +125,28 @@ def _path_finding(fault: PathFault) -> Finding:
     below = chain.types[chain.level_of(fault.before) - 1] if chain.level_of(fault.before) > 1 else None
     known = bool(chain.level_of(fault.word))
     works = known or fault.role is PathRole.BETWEEN
-    shown = fault.word or "an empty name"
+    shown = fault.word or text("an empty name")
     if known or below is None:
-        message = f"{shown} cannot follow {fault.before} in a path of the chain {chain.name}"
+        message = text(
+            "{shown} cannot follow {before} in a path of the chain {chain}",
+            shown=shown,
+            before=fault.before,
+            chain=chain.name,
+        )
     else:
-        message = f"{shown} is not a cell type of chain {chain.name}"
+        message = text("{shown} is not a cell type of chain {chain}", shown=shown, chain=chain.name)
     if fault.expected is not None:
-        hint = f"write {fault.expected}" if known else f"did you mean {fault.expected!r}?"
+        hint = (
+            text("write {expected}", expected=fault.expected)
+            if known
+            else text("did you mean {expected!r}?", expected=fault.expected)
+        )
     else:
-        hint = f"below {fault.before} comes {below}" if below else f"end the path with {fault.before}"
+        hint = (
+            text("below {before} comes {below}", before=fault.before, below=below)
+            if below
+            else text("end the path with {before}", before=fault.before)
+        )
     edits = renamed_part(fault.at, fault.word, fault.expected) if fault.expected is not None and fault.exact else ()
     return Finding(fault.at, message, hint, edits, Severity.WARNING if works else None)
 
@@ -145,14 +173,21 @@ def quota_exceeds_cluster(document: Document) -> Findings:
 def _excess(balance: Balance, short: Shortfall) -> Finding:
     kind = balance.chain.types[short.level]
     verb = "is" if short.available == 1 else "are"
-    message = (
-        f"chain {balance.chain.name}, level {short.level}: {short.needed} {kind} cells are promised "
-        f"({shares(balance, short.level)}), {short.available} {verb} available"
+    message = text(
+        "chain {chain}, level {level}: {needed} {kind} cells are promised ({shares}), {available} {verb} available",
+        chain=balance.chain.name,
+        level=short.level,
+        needed=short.needed,
+        kind=kind,
+        shares=shares(balance, short.level),
+        available=short.available,
+        verb=verb,
     )
     larger = [shares(balance, level, named=True) for level in range(balance.chain.top, short.level, -1)]
-    taken = ", ".join(filter(None, larger))
-    hint = f"promise {short.needed - short.available} fewer, or add cells"
-    hint += f"; larger promises come first: {taken}" if taken else ""
+    taken = joined(", ", filter(None, larger))
+    hint = text("promise {number} fewer, or add cells", number=short.needed - short.available)
+    if taken:
+        hint = text("{hint}; larger promises come first: {taken}", hint=hint, taken=taken)
     return Finding(breaking(balance, short).number_at, message, hint)
 
 
@@ -190,14 +225,25 @@ def quota_not_backed(document: Document) -> Findings:
 
 def _unbacked(balance: Balance, short: Shortfall) -> Finding:
     kind = balance.chain.types[short.level]
-    reasons = [f"{balance.incomplete} cells list too few children"] if balance.incomplete > 1 else []
-    reasons += ["a cell lists too few children"] if balance.incomplete == 1 else []
-    reasons += ["pinned cells break up larger ones"] if any(balance.pinned) else []
-    message = (
-        f"chain {balance.chain.name}, level {short.level}: {short.needed} {kind} cells are promised "
-        f"({shares(balance, short.level, pinned=False)}), but only {short.available} are whole"
+    reasons: list[str] = []
+    if balance.incomplete:
+        lists = "a cell lists too few children", "{count} cells list too few children"
+        reasons.append(counted(*lists, balance.incomplete))
+    reasons += [text("pinned cells break up larger ones")] if any(balance.pinned) else []
+    message = text(
+        "chain {chain}, level {level}: {needed} {kind} cells are promised ({shares}), but only {available} are whole",
+        chain=balance.chain.name,
+        level=short.level,
+        needed=short.needed,
+        kind=kind,
+        shares=shares(balance, short.level, pinned=False),
+        available=short.available,
     )
-    hint = f"{' and '.join(reasons)}: promise {short.needed - short.available} fewer, or add cells"
+    hint = text(
+        "{reasons}: promise {number} fewer, or add cells",
+        reasons=joined(" and ", reasons),
+        number=short.needed - short.available,
+    )
     return Finding(breaking(balance, short, pinned=False).number_at, message, hint)
 
 
@@ -240,7 +286,7 @@ def unused_chain(document: Document) -> Findings:
         name = top.cell.chain.name
         if name not in used and name not in seen:
             seen.add(name)
-            message = f"no virtual cluster is promised a cell of the chain {name}"
+            message = text("no virtual cluster is promised a cell of the chain {name}", name=name)
             yield Finding(top.at, message, "promise its cells to a virtual cluster, e.g. to default")
 
 
@@ -278,7 +324,13 @@ def small_largest_pod(document: Document) -> Findings:
     for vc in hived(document).vcs:
         for device, (largest, node) in _sizes(vc).items():
             if largest < node:
-                message = f"a pod of {vc.name} can have at most {largest} of the {node} {device} devices of a node"
+                message = text(
+                    "a pod of {vc} can have at most {largest} of the {node} {device} devices of a node",
+                    vc=vc.name,
+                    largest=largest,
+                    node=node,
+                    device=device,
+                )
                 yield Finding(vc.key, message, "promise a whole node if its jobs need one")
 
 

@@ -24,6 +24,7 @@ from paictl.config.linting.rule import ERROR, WARNING, Document, Finding, Findin
 from paictl.config.models.hived import hived
 from paictl.config.models.hived_types import guess
 from paictl.config.reading.nodes import MappingNode
+from paictl.i18n import text
 
 _GOOD = re.compile(r"(\d+)(Ki|Mi|Gi|Ti)?")
 
@@ -52,26 +53,38 @@ def sku_memory(document: Document) -> Findings:
         memory = entry.value.scalar("memory") if isinstance(entry.value, MappingNode) else None
         if memory is None or memory.tag == "null":
             continue
-        text = memory.text.strip()
-        good = _GOOD.fullmatch(text)
+        amount = memory.text.strip()
+        good = _GOOD.fullmatch(amount)
         if not isinstance(memory.value, str):
             if memory.tag in ("int", "float"):
-                message = f"memory of SKU {entry.name} is the number {text}, which stops the REST server"
-                yield Finding(memory, message, f"add a unit, e.g. {text}Mi")
+                message = text(
+                    "memory of SKU {sku} is the number {amount}, which stops the REST server",
+                    sku=entry.name,
+                    amount=amount,
+                )
+                yield Finding(memory, message, text("add a unit, e.g. {amount}Mi", amount=amount))
         elif good is None:
-            yield Finding(memory, f"memory of SKU {entry.name} is {text!r}, which OpenPAI misreads", _advice(text))
+            yield Finding(
+                memory,
+                text("memory of SKU {sku} is {amount!r}, which OpenPAI misreads", sku=entry.name, amount=amount),
+                _advice(amount),
+            )
         elif int(good[1]) * _BYTES[good[2] or ""] < 2**20:
-            message = f"memory of SKU {entry.name} is {text}, less than 1 MiB"
+            message = text("memory of SKU {sku} is {amount}, less than 1 MiB", sku=entry.name, amount=amount)
             yield Finding(memory, message, "write what one device gets, e.g. 8192Mi")
 
 
-def _advice(text: str) -> str:
-    decimal = _DECIMAL.fullmatch(text)
+def _advice(amount: str) -> str:
+    decimal = _DECIMAL.fullmatch(amount)
     if decimal is None:
         return "write a whole number of Mi, e.g. 8192Mi"
     number, unit = decimal[1], decimal[2].upper()
     exact = int(number) * 1000 ** ("KMGT".index(unit) + 1) // 2**20
-    return f"write {number}{unit}i, or {exact}Mi if powers of ten are meant" if exact else f"write {number}{unit}i"
+    return (
+        text("write {number}{unit}i, or {exact}Mi if powers of ten are meant", number=number, unit=unit, exact=exact)
+        if exact
+        else text("write {number}{unit}i", number=number, unit=unit)
+    )
 
 
 @rule("HVD528", "unknown-sku", WARNING)
@@ -94,13 +107,13 @@ def unknown_sku(document: Document) -> Findings:
     for entry in model.skus:
         if entry.name in devices:
             continue
-        message = f"SKU {entry.name} is the name of no device type"
+        message = text("SKU {sku} is the name of no device type", sku=entry.name)
         near = guess(entry.name, (name for name in devices if name not in model.skus))
         if near is not None:
             edits = renamed(entry.key, near)
-            yield Finding(entry.key, message, f"did you mean {near!r}?", edits)
+            yield Finding(entry.key, message, text("did you mean {near!r}?", near=near), edits)
         else:
-            yield Finding(entry.key, message, f"device types are: {', '.join(list(devices)[:8])}")
+            yield Finding(entry.key, message, text("device types are: {devices}", devices=", ".join(list(devices)[:8])))
 
 
 @rule("HVD529", "device-without-sku", WARNING)
@@ -129,7 +142,11 @@ def device_without_sku(document: Document) -> Findings:
     for name in dict.fromkeys(chain.leaf_type for chain in model.sound_chains):
         at = model.types.leaves.get(name)  # a bare device type as a cell of its own is named nowhere as a child
         if at is not None and name not in model.skus and guess(name, astray) is None:
-            yield Finding(at, f"device type {name} has no SKU", f"add {name} to skuTypes, with its cpu and memory")
+            yield Finding(
+                at,
+                text("device type {name} has no SKU", name=name),
+                text("add {name} to skuTypes, with its cpu and memory", name=name),
+            )
 
 
 @rule("HVD530", "no-skus", ERROR)
@@ -196,5 +213,5 @@ def sku_without_gpu(document: Document) -> Findings:
             and "cpu" in spec
             and "cpu" not in entry.name.lower()
         ):
-            message = f"SKU {entry.name} has no gpu"
+            message = text("SKU {sku} has no gpu", sku=entry.name)
             yield Finding(entry.key, message, "add gpu: 1, or put CPU into its name")

@@ -9,6 +9,7 @@ from paictl.config.models.hived import hived
 from paictl.config.models.hived_promises import Promise
 from paictl.config.reading.nodes import MappingNode
 from paictl.config.reading.source import place_of
+from paictl.i18n import text
 
 _FORM = re.compile(r"[a-z0-9]+")
 
@@ -33,15 +34,24 @@ def vc_name(document: Document) -> Findings:
     # Each name of a virtual cluster that one of the two would refuse.
     for vc in hived(document).vcs:
         if vc.key.plain and vc.key.tag == "bool":
-            message = f"YAML reads the name {vc.name} as {str(vc.key.value).lower()}, and so may the scheduler"
-            hint = f'write "{vc.name}" in quotes, or choose another name'
+            message = text(
+                "YAML reads the name {vc} as {read}, and so may the scheduler",
+                vc=vc.name,
+                read=str(vc.key.value).lower(),
+            )
+            hint = text('write "{vc}" in quotes, or choose another name', vc=vc.name)
             yield Finding(vc.key, message, hint, severity=ERROR)  # the scheduler does not start with it
             continue
         if not _FORM.fullmatch(vc.name):
-            message = f"virtual cluster {vc.name!r} must be named with lower-case letters and digits only"
+            message = text("virtual cluster {vc!r} must be named with lower-case letters and digits only", vc=vc.name)
             yield Finding(vc.key, message, "choose another name before users are granted access: renaming loses grants")
         elif len(vc.name) > _LONGEST:
-            message = f"the name of virtual cluster {vc.name} has {len(vc.name)} characters, {_LONGEST} are allowed"
+            message = text(
+                "the name of virtual cluster {vc} has {count} characters, {longest} are allowed",
+                vc=vc.name,
+                count=len(vc.name),
+                longest=_LONGEST,
+            )
             yield Finding(vc.key, message, "shorten it")
 
 
@@ -64,7 +74,7 @@ def vc_without_cells(document: Document) -> Findings:
         lists = ("virtualCells", "pinnedCells", "reservedCells")
         if any(_is_filled(entry.value, name) for name in lists):
             continue
-        message = f"virtual cluster {entry.name} is promised no cells"
+        message = text("virtual cluster {vc} is promised no cells", vc=entry.name)
         yield Finding(entry.key, message, "add virtualCells or pinnedCells, or remove it")
 
 
@@ -90,7 +100,7 @@ def zero_cells(document: Document) -> Findings:
         for entry in vc.spec.sequence("virtualCells").mappings():
             at = entry.scalar("cellNumber")
             if at is not None and entry.integer("cellNumber") == 0:
-                message = f"virtual cluster {vc.name} is promised 0 cells here"
+                message = text("virtual cluster {vc} is promised 0 cells here", vc=vc.name)
                 yield Finding(at, message, "write how many cells, or remove the entry")
 
 
@@ -130,7 +140,13 @@ def repeated_promise(document: Document) -> Findings:
             first = seen.setdefault((promise.chain.name, promise.level), promise)
             if first is not promise:
                 line = place_of(first.at).line
-                message = f"{vc.name} is promised {promise.type} cells of {promise.chain.name} in line {line} already"
+                message = text(
+                    "{vc} is promised {type} cells of {chain} in line {line} already",
+                    vc=vc.name,
+                    type=promise.type,
+                    chain=promise.chain.name,
+                    line=line,
+                )
                 yield Finding(promise.at, message, "make one entry of the two; the numbers add up")
 
 

@@ -7,6 +7,7 @@ import re
 from paictl.config.linting.rule import ERROR, WARNING, Document, Edit, Finding, Findings, Severity, Span, rule
 from paictl.config.models.hosts import address_of, host_list, name_fault
 from paictl.config.reading.csvtable import Row
+from paictl.i18n import text
 
 
 @rule("CSV201", "field-count", ERROR)
@@ -29,7 +30,7 @@ def field_count(document: Document) -> Findings:
             continue
         if len(row.fields) > 2:
             at = Span(row.source, row.fields[2].start - 1, row.end)
-            message = f"{len(row.fields)} fields; what follows the second is ignored"
+            message = text("{count} fields; what follows the second is ignored", count=len(row.fields))
             yield Finding(at, message, "write hostname,address and nothing else", (Edit(at, ""),), Severity.WARNING)
         else:
             yield _lone(row)
@@ -38,11 +39,11 @@ def field_count(document: Document) -> Findings:
 def _lone(row: Row) -> Finding:
     """One field: most often the two stand there with something else between them."""
     field = row.fields[0]
-    message = f"only one field, {field.stripped!r}, where a host name and an address belong"
+    message = text("only one field, {field!r}, where a host name and an address belong", field=field.stripped)
     parts = re.split(r"[;\s]+", field.stripped)
     if len(parts) == 2 and name_fault(parts[0].lower()) is None and address_of(parts[1]):
         fixed = ",".join(parts)
-        return Finding(row, message, f"separate the two by a comma: {fixed}", (Edit(row, fixed),))
+        return Finding(row, message, text("separate the two by a comma: {fixed}", fixed=fixed), (Edit(row, fixed),))
     return Finding(row, message, "write hostname,address")
 
 
@@ -122,8 +123,10 @@ def spaces_around_field(document: Document) -> Findings:
             continue
         for field in row.fields[:2]:
             if field.text != field.stripped or field.written != field.written.strip():
-                hint = f"remove them: {field.stripped}"
-                yield Finding(field, f"spaces around {field.stripped!r}", hint, (Edit(field, field.stripped),))
+                hint = text("remove them: {field}", field=field.stripped)
+                yield Finding(
+                    field, text("spaces around {field!r}", field=field.stripped), hint, (Edit(field, field.stripped),)
+                )
 
 
 @rule("CSV206", "quoted-field", WARNING)
@@ -148,9 +151,9 @@ def quoted_field(document: Document) -> Findings:
                 message = 'a quote (") that is never closed, so that the following lines count as this field'
                 yield Finding(field, message, "remove the quote", severity=Severity.ERROR)
             elif '"' in field.written:
-                hint = f"write it without: {field.stripped}"
+                hint = text("write it without: {field}", field=field.stripped)
                 edits = (Edit(field, field.stripped),) if '"' not in field.text else ()
-                yield Finding(field, f"{field.stripped!r} stands in quotes", hint, edits)
+                yield Finding(field, text("{field!r} stands in quotes", field=field.stripped), hint, edits)
 
 
 @rule("CSV207", "swapped-fields", ERROR)
@@ -171,4 +174,4 @@ def swapped_fields(document: Document) -> Findings:
         address, name = row.fields[:2]
         fixed = f"{name.stripped},{address.stripped}"
         edits = (Edit(Span(row.source, address.start, name.end), fixed),)
-        yield Finding(row, "the address stands before the host name", f"write {fixed}", edits)
+        yield Finding(row, "the address stands before the host name", text("write {fixed}", fixed=fixed), edits)

@@ -16,6 +16,7 @@ from paictl.config.models.hosts import (
 )
 from paictl.config.reading.kinds import FileKind
 from paictl.config.reading.source import place_of
+from paictl.i18n import text
 
 
 @rule("CSV208", "bad-host-name", ERROR)
@@ -38,9 +39,11 @@ def bad_host_name(document: Document) -> Findings:
         if fault is None or '"' in name:
             continue
         lower = name.lower()
-        message = f"host name {abridged(name)} {fault}" if name else "the host name is empty"
+        message = (
+            text("host name {name} {fault}", name=abridged(name), fault=fault) if name else "the host name is empty"
+        )
         if lower != name and name_fault(lower) is None:
-            yield Finding(host.name, message, f"write {lower}", (Edit(host.name, lower),))
+            yield Finding(host.name, message, text("write {lower}", lower=lower), (Edit(host.name, lower),))
         else:
             yield Finding(host.name, message, NAME_FORM)
 
@@ -59,10 +62,18 @@ def bad_address(document: Document) -> Findings:
     """
     # Each second field that cannot be read as an IPv4 or IPv6 address.
     for host in host_list(document).hosts:
-        text = host.address.stripped
-        if address_of(text) is None and '"' not in text:
-            shown = f"{text!r} is not a valid IP address" if text else "the address is empty"
-            yield Finding(host.address, f"{shown} (host {host.name.stripped!r})", malformed_address_hint(text))
+        address = host.address.stripped
+        if address_of(address) is None and '"' not in address:
+            shown = (
+                text("{address!r} is not a valid IP address", address=address)
+                if address
+                else text("the address is empty")
+            )
+            yield Finding(
+                host.address,
+                text("{shown} (host {host!r})", shown=shown, host=host.name.stripped),
+                malformed_address_hint(address),
+            )
 
 
 @rule("CSV210", "unusable-address", ERROR)
@@ -83,7 +94,9 @@ def unusable_address(document: Document) -> Findings:
         address = address_of(host.address.stripped)
         fault = address_fault(address) if address else None
         if fault:
-            message = f"{address} is {fault} (host {host.name.stripped!r})"
+            message = text(
+                "{address} is {fault} (host {host!r})", address=address, fault=fault, host=host.name.stripped
+            )
             yield Finding(host.address, message, "write the address under which the other machines reach this one")
 
 
@@ -104,7 +117,11 @@ def ipv6_address(document: Document) -> Findings:
     for host in host_list(document).hosts:
         address = address_of(host.address.stripped)
         if address is not None and address.version == 6 and not address_fault(address):
-            message = f"{address} is an IPv6 address, which OpenPAI does not support (host {host.name.stripped!r})"
+            message = text(
+                "{address} is an IPv6 address, which OpenPAI does not support (host {host!r})",
+                address=address,
+                host=host.name.stripped,
+            )
             yield Finding(host.address, message, "write the IPv4 address of the machine")
 
 
@@ -131,12 +148,12 @@ def duplicate_host(document: Document) -> Findings:
             edits = (Edit(host.row.whole, ""),)
             yield Finding(
                 host.name,
-                f"host {host.name.stripped!r} stands here again",
-                f"remove it: line {line} is the same",
+                text("host {host!r} stands here again", host=host.name.stripped),
+                text("remove it: line {line} is the same", line=line),
                 edits,
             )
         else:
-            message = f"host {host.name.stripped!r} has another address in line {line}"
+            message = text("host {host!r} has another address in line {line}", host=host.name.stripped, line=line)
             yield Finding(host.name, message, "name each machine once")
 
 
@@ -160,7 +177,12 @@ def duplicate_address(document: Document) -> Findings:
             continue
         first = seen.setdefault(address, host)
         if first.key != host.key:
-            message = f"address {address} is also that of {first.name.stripped!r} in line {place_of(first.row).line}"
+            message = text(
+                "address {address} is also that of {first!r} in line {line}",
+                address=address,
+                first=first.name.stripped,
+                line=place_of(first.row).line,
+            )
             yield Finding(host.address, message, "correct one of the two addresses")
 
 
@@ -189,8 +211,12 @@ def even_masters(document: Document) -> Findings:
     hosts, names = masters.hosts, {host.key for host in masters.hosts}
     clear = len(names) == len(hosts) == len(masters.meant) > 0
     if document.kind is FileKind.MASTER_CSV and clear and len(names) % 2 == 0:
-        message = f"{len(names)} masters, but etcd needs an odd number and Kubespray refuses others"
-        yield Finding(hosts[-1].name, message, f"list {len(names) - 1} or {len(names) + 1} masters")
+        message = text("{count} masters, but etcd needs an odd number and Kubespray refuses others", count=len(names))
+        yield Finding(
+            hosts[-1].name,
+            message,
+            text("list {fewer} or {more} masters", fewer=len(names) - 1, more=len(names) + 1),
+        )
 
 
 @rule("CSV215", "single-master", INFO)
@@ -216,7 +242,9 @@ def single_master(document: Document) -> Findings:
     masters = host_list(document)
     hosts = masters.hosts
     if document.kind is FileKind.MASTER_CSV and len(hosts) == len(masters.meant) == 1:
-        message = f"{hosts[0].name.stripped!r} is the only master, so that etcd does not survive its loss"
+        message = text(
+            "{host!r} is the only master, so that etcd does not survive its loss", host=hosts[0].name.stripped
+        )
         yield Finding(hosts[0].name, message, "list three masters if the cluster must survive the loss of one")
 
 
@@ -235,4 +263,8 @@ def no_host(document: Document) -> Findings:
     # A list in which nothing is meant as a host.
     if not host_list(document).meant:
         what = "master" if document.kind is FileKind.MASTER_CSV else "worker"
-        yield Finding(document.beginning, f"the list names no {what}", f"write a line hostname,address for each {what}")
+        yield Finding(
+            document.beginning,
+            text("the list names no {what}", what=what),
+            text("write a line hostname,address for each {what}", what=what),
+        )

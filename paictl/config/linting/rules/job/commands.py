@@ -9,6 +9,7 @@ from paictl.config.linting.rule import ERROR, WARNING, Document, Finding, Findin
 from paictl.config.models.job import JobRole, JobSpec, RoleCommand, job_of
 from paictl.config.reading.nested import embedded_source
 from paictl.config.reading.nodes import MappingNode, ScalarNode, follow, to_data
+from paictl.i18n import text
 from paictl.words import nearest
 from paictl.workload.template import MOST_EXPANDED, Values
 
@@ -60,11 +61,11 @@ def unresolved_template(document: Document) -> Findings:
                 yield from _unresolved(job, entry.value, None, ("secrets",))
 
 
-def _unresolved(job: JobSpec, text: ScalarNode, role: JobRole | None, roots: tuple[str, ...]) -> Findings:
-    if "<%" not in text.text:
+def _unresolved(job: JobSpec, scalar: ScalarNode, role: JobRole | None, roots: tuple[str, ...]) -> Findings:
+    if "<%" not in scalar.text:
         return
-    source = embedded_source(text)
-    for match in _TEMPLATE.finditer(text.text):
+    source = embedded_source(scalar)
+    for match in _TEMPLATE.finditer(scalar.text):
         at = Span(source, match.start(), match.end())
         if not match.group().endswith("%>"):
             yield Finding(at, "the template is not closed", "write %> after the name")
@@ -72,7 +73,13 @@ def _unresolved(job: JobSpec, text: ScalarNode, role: JobRole | None, roots: tup
         reason = _reason(job, role, match.group(1).strip(), roots)
         if reason:
             yield Finding(
-                at, f"the template {' '.join(match.group().split())} cannot be filled in: {reason[0]}", reason[1]
+                at,
+                text(
+                    "the template {template} cannot be filled in: {reason}",
+                    template=" ".join(match.group().split()),
+                    reason=reason[0],
+                ),
+                reason[1],
             )
 
 
@@ -81,7 +88,9 @@ def _reason(job: JobSpec, role: JobRole | None, name: str, roots: tuple[str, ...
     root, *steps = _STEP.findall(name.removeprefix("$")) or [""]
     if not name.startswith("$") or root not in roots:
         choice = ", ".join(f"${known}" for known in roots)
-        return f"{' '.join(name.split()) or 'an empty name'} is not one of {choice}", f"begin with one of: {choice}"
+        return text(
+            "{name} is not one of {choice}", name=" ".join(name.split()) or text("an empty name"), choice=choice
+        ), text("begin with one of: {choice}", choice=choice)
     if root in ("parameters", "secrets"):
         values = job.top.mapping(root)
     elif role is None:
@@ -89,15 +98,19 @@ def _reason(job: JobSpec, role: JobRole | None, name: str, roots: tuple[str, ...
     else:
         wanted = role.node.text(root)
         if wanted is None:
-            return f"task role {role.name!r} has no {root}", f"add {root}: and the name of a prerequisite of that type"
+            return text("task role {role!r} has no {root}", role=role.name, root=root), text(
+                "add {root}: and the name of a prerequisite of that type", root=root
+            )
         found = job.prerequisite(root, wanted.text)
         if found is None:
             return None
         values = found.node
     if not steps or follow(values, tuple(_steps(steps))) is None:
         near = nearest(steps[0], values.entries) if steps else None
-        path = ".".join(steps) or "nothing"
-        return f"${root} has no {path}", f"did you mean {near!r}?" if near else f"define it under {root}"
+        path = ".".join(steps) or text("nothing")
+        return text("${root} has no {path}", root=root, path=path), text(
+            "did you mean {near!r}?", near=near
+        ) if near else text("define it under {root}", root=root)
     return None
 
 
@@ -122,7 +135,9 @@ def blank_command(document: Document) -> Findings:
     for command in job_of(document).commands():
         if isinstance(command.text.value, str) and not command.text.text.strip():
             yield Finding(
-                command.text, f"a command of {command.role!r} is empty", "remove it, or write : to do nothing"
+                command.text,
+                text("a command of {role!r} is empty", role=command.role),
+                "remove it, or write : to do nothing",
             )
 
 
@@ -219,17 +234,22 @@ def large_commands(document: Document) -> Findings:
         values = Values({**shared, **_prerequisites(job, job.roles.get(command.role))})
         room -= values.size(command.text.text)
         if room < 0:
-            yield _finding("the commands of the job have", command.text)
+            yield _finding(
+                "with templates filled in, the commands of the job have more than {bytes:,} bytes", command.text
+            )
             return
     for image in job.prerequisites:
         password = image.node.mapping("auth").text("password")
         if password is not None and Values(shared).size(password.text) > MOST_EXPANDED:
-            yield _finding("this password has", password)
+            yield _finding("with templates filled in, this password has more than {bytes:,} bytes", password)
 
 
-def _finding(subject: str, at: ScalarNode) -> Finding:
-    message = f"with templates filled in, {subject} more than {MOST_EXPANDED:,} bytes"
-    return Finding(at, message, "keep long values in the image or in storage, and use each template once")
+def _finding(message: str, at: ScalarNode) -> Finding:
+    return Finding(
+        at,
+        text(message, bytes=MOST_EXPANDED),
+        "keep long values in the image or in storage, and use each template once",
+    )
 
 
 def _run(job: JobSpec) -> Iterator[RoleCommand]:

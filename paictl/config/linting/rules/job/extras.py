@@ -26,7 +26,8 @@ from paictl.config.linting.rules.job.wishes import OF_JOB, OF_ROLE
 from paictl.config.linting.rules.shape.words import suggested
 from paictl.config.models.job import JobSpec, job_of
 from paictl.config.reading.nodes import Entry, ScalarNode, nearest_node
-from paictl.words import listed, nearest
+from paictl.i18n import listed, text
+from paictl.words import nearest
 from paictl.workload.fields import Fields, JobError, steps_of
 from paictl.workload.images import image_checks
 from paictl.workload.job import Restart
@@ -72,8 +73,10 @@ def unknown_plugin_role(document: Document) -> Findings:
     for plugin in job.top.mapping("extras").sequence("com.microsoft.pai.runtimeplugin").mappings():
         for name in plugin.sequence("taskRoles").scalars():
             if job.roles and name.text not in job.roles:
-                message = f"the plugin is for {name.text!r}, which is not a task role"
-                yield Finding(name, message, *suggested(name, job.roles, f"name one of: {listed(job.roles)}"))
+                message = text("the plugin is for {name!r}, which is not a task role", name=name.text)
+                yield Finding(
+                    name, message, *suggested(name, job.roles, text("name one of: {names}", names=listed(job.roles)))
+                )
 
 
 EXTRAS = (
@@ -110,7 +113,11 @@ def misspelt_extra(document: Document) -> Findings:
     for entry in job_of(document).top.mapping("extras"):
         meant = None if entry.name in EXTRAS else nearest(entry.name, EXTRAS, CUTOFF)
         if meant is not None:
-            yield Finding(entry.key, f"extras has a key {entry.name!r}, which is not read", f"did you mean {meant!r}?")
+            yield Finding(
+                entry.key,
+                text("extras has a key {entry!r}, which is not read", entry=entry.name),
+                text("did you mean {meant!r}?", meant=meant),
+            )
 
 
 _INSTEAD_OF_PLUGIN: Final = {
@@ -164,11 +171,11 @@ def without_effect(document: Document) -> Findings:
     for entry in _unread(job_of(document)):
         if entry.name != PLUGINS:
             hint = _INSTEAD_OF_EXTRA.get(entry.name, "remove it, or keep it as a note of your own")
-            yield Finding(entry.key, f"extras.{entry.name} has no effect here", hint)
+            yield Finding(entry.key, text("extras.{entry} has no effect here", entry=entry.name), hint)
     for plugin in job_of(document).top.mapping("extras").sequence(PLUGINS).mappings():
         name = plugin.text("plugin")
         if name is not None and name.text in _INSTEAD_OF_PLUGIN:
-            said = f"the runtime plugin {name.text!r} has no effect here"
+            said = text("the runtime plugin {name!r} has no effect here", name=name.text)
             yield Finding(name, said, _INSTEAD_OF_PLUGIN[name.text])
         if name is not None and name.text == SSH and (barrier := plugin.mapping("parameters").key("sshbarrier")):
             hint = "remove it: tasks of a gang wait for the addresses of all others before their commands begin"
@@ -201,8 +208,12 @@ def unknown_plugin(document: Document) -> Findings:
         name = plugin.text("plugin")
         if name is not None and name.text not in KNOWN:
             meant = nearest(name.text, KNOWN, _PLUGIN_CUTOFF)
-            hint = f"did you mean {meant!r}?" if meant else f"name one of: {', '.join(KNOWN)}"
-            yield Finding(name, f"no runtime plugin {name.text!r}", hint)
+            hint = (
+                text("did you mean {meant!r}?", meant=meant)
+                if meant
+                else text("name one of: {names}", names=", ".join(KNOWN))
+            )
+            yield Finding(name, text("no runtime plugin {name!r}", name=name.text), hint)
 
 
 @rule("JOB632", "storage-mount", ERROR)
@@ -393,12 +404,21 @@ def _without_plugin(job: JobSpec) -> Findings:
         if plugin is not None and plugin.text == f"{PLUGINS}.{CMD}":
             if one.name.text not in used:
                 hint = "name it in prerequisites of a task role"
-                yield Finding(plugin, f"no task role makes use of the commands of {one.name.text!r}", hint)
+                yield Finding(
+                    plugin, text("no task role makes use of the commands of {name!r}", name=one.name.text), hint
+                )
             continue
         for key in _CALLBACKS:
             if found := one.node.key(key):
-                hint = f"only the plugin {PLUGINS}.{CMD} runs here: put what it does into commands"
-                yield Finding(found, f"{key} of the prerequisite {one.name.text!r} has no effect here", hint)
+                hint = text(
+                    "only the plugin {plugin} runs here: put what it does into commands",
+                    plugin=f"{PLUGINS}.{CMD}",
+                )
+                yield Finding(
+                    found,
+                    text("{key} of the prerequisite {name!r} has no effect here", key=key, name=one.name.text),
+                    hint,
+                )
 
 
 def _unread(job: JobSpec) -> Iterator[Entry]:

@@ -7,7 +7,7 @@ from paictl.config.linting.rules.shape.words import suggested
 from paictl.config.models.job import REFERENCES, JobRole, JobSpec, Prerequisite, job_of
 from paictl.config.reading.nodes import ScalarNode, SequenceNode
 from paictl.config.reading.source import place_of
-from paictl.words import listed
+from paictl.i18n import listed, text
 
 
 @rule("JOB601", "unknown-prerequisite", ERROR)
@@ -38,10 +38,19 @@ def _missing(job: JobSpec, role: JobRole, name: ScalarNode, kind: str | None) ->
     same_name = job.named.get(name.text, [])
     if any(kind in (None, one.type) or not one.known for one in same_name):
         return
-    wanted = f"prerequisite of type {kind}" if kind else "prerequisite"
-    message = f"task role {role.name!r} refers to {name.text!r}, but no {wanted} has that name"
+    wanted = text("prerequisite of type {kind}", kind=kind) if kind else text("prerequisite")
+    message = text(
+        "task role {role!r} refers to {name!r}, but no {wanted} has that name",
+        role=role.name,
+        name=name.text,
+        wanted=wanted,
+    )
     if same_name:
-        yield Finding(name, message, f"{name.text!r} is of type {same_name[0].type}: correct it, or name another one")
+        yield Finding(
+            name,
+            message,
+            text("{name!r} is of type {type}: correct it, or name another one", name=name.text, type=same_name[0].type),
+        )
         return
     known = (one.name.text for one in job.prerequisites if kind in (None, one.type))
     yield Finding(name, message, *suggested(name, known, "add it to prerequisites, or name one that is there"))
@@ -84,8 +93,8 @@ def unknown_deployment(document: Document) -> Findings:
     names = [name.text for name, _ in job.deployments]
     if wanted is None or wanted.text in names:
         return
-    otherwise = f"name one of: {listed(names)}" if names else "remove the key, or add the deployment"
-    yield Finding(wanted, f"no deployment {wanted.text!r}", *suggested(wanted, names, otherwise))
+    otherwise = text("name one of: {names}", names=listed(names)) if names else "remove the key, or add the deployment"
+    yield Finding(wanted, text("no deployment {wanted!r}", wanted=wanted.text), *suggested(wanted, names, otherwise))
 
 
 @rule("JOB603", "unknown-deployment-role", WARNING)
@@ -126,8 +135,12 @@ def unknown_deployment_role(document: Document) -> Findings:
         free = [role for role in job.roles if role not in around]
         for entry in around:
             if job.roles and entry.name not in job.roles:
-                message = f"deployment {name.text!r} has commands for {entry.name!r}, which is not a task role"
-                otherwise = f"name one of: {listed(job.roles)}"
+                message = text(
+                    "deployment {name!r} has commands for {entry!r}, which is not a task role",
+                    name=name.text,
+                    entry=entry.name,
+                )
+                otherwise = text("name one of: {names}", names=listed(job.roles))
                 yield Finding(entry.key, message, *suggested(entry.key, free, otherwise))
 
 
@@ -151,7 +164,12 @@ def duplicate_prerequisite(document: Document) -> Findings:
         earlier = first.setdefault((one.type, one.name.text), one)
         if earlier is not one:
             line = place_of(earlier.name).line
-            message = f"prerequisite {one.name.text!r} of type {one.type} stands twice, first in line {line}"
+            message = text(
+                "prerequisite {name!r} of type {type} stands twice, first in line {line}",
+                name=one.name.text,
+                type=one.type,
+                line=line,
+            )
             yield Finding(one.name, message, "rename or remove one of the two")
 
 
@@ -194,7 +212,11 @@ def duplicate_deployment(document: Document) -> Findings:
         earlier = first.setdefault(name.text, name)
         if earlier is not name:
             line = place_of(earlier).line
-            yield Finding(name, f"deployment {name.text!r} stands twice, first in line {line}", "rename one of the two")
+            yield Finding(
+                name,
+                text("deployment {name!r} stands twice, first in line {line}", name=name.text, line=line),
+                "rename one of the two",
+            )
 
 
 @rule("JOB621", "prerequisite-form", ERROR)
@@ -232,16 +254,26 @@ def prerequisite_form(document: Document) -> Findings:
     for one in job_of(document).prerequisites:
         if not one.known:
             continue
-        name, uri = f"prerequisite {one.name.text!r}", one.node.get("uri")
+        name, uri = text("prerequisite {name!r}", name=one.name.text), one.node.get("uri")
         if uri is None and "plugin" not in one.node:
-            yield Finding(one.name, f"{name} of type {one.type} lacks the key 'uri'", "add uri: where it is")
+            yield Finding(
+                one.name,
+                text("{name} of type {type} lacks the key 'uri'", name=name, type=one.type),
+                "add uri: where it is",
+            )
         elif isinstance(uri, ScalarNode) and uri.value is not None and one.type == "data":
             edits = (Edit(uri, f"[{uri.source.text[uri.start : uri.end]}]"),) if uri.style not in ("|", ">") else ()
-            yield Finding(uri, f"uri of {name} must be a list, because it is data", "put it in brackets", edits)
+            yield Finding(
+                uri, text("uri of {name} must be a list, because it is data", name=name), "put it in brackets", edits
+            )
         elif isinstance(uri, SequenceNode) and one.type != "data":
-            yield Finding(uri, f"uri of {name} must be one string, not a list", f"a {one.type} has one address")
+            yield Finding(
+                uri,
+                text("uri of {name} must be one string, not a list", name=name),
+                text("a {type} has one address", type=one.type),
+            )
         if "auth" in one.node and one.type != "dockerimage":
-            message = f"{name} of type {one.type} has 'auth', which only images have"
+            message = text("{name} of type {type} has 'auth', which only images have", name=name, type=one.type)
             yield Finding(one.node.key("auth") or one.name, message, "remove it")
 
 
@@ -272,8 +304,8 @@ def unused_prerequisite(document: Document) -> Findings:
             continue
         for word, one in there.items():
             if word not in names | used:
-                hint = f"write {key}: {word} in a task role, or remove it"
-                yield Finding(one.name, f"no task role uses the prerequisite {word!r}", hint)
+                hint = text("write {key}: {word} in a task role, or remove it", key=key, word=word)
+                yield Finding(one.name, text("no task role uses the prerequisite {word!r}", word=word), hint)
 
 
 @rule("JOB617", "clear-password", WARNING)
@@ -312,5 +344,5 @@ def clear_password(document: Document) -> Findings:
     for one in job_of(document).prerequisites:
         password = one.node.mapping("auth").scalar("password")
         if password is not None and password.text.strip() and "<%" not in password.text:
-            message = f"the registry password of {one.name.text!r} stands here in clear"
+            message = text("the registry password of {name!r} stands here in clear", name=one.name.text)
             yield Finding(password, message, "move it to secrets and write <% $secrets.name %> here")

@@ -7,12 +7,13 @@ from typing import Final
 
 from paictl.config.linting.rule import ERROR, WARNING, Document, Finding, Findings, Severity, rule
 from paictl.config.models.job import RESOURCES, JobRole, job_of, pod_name_part
+from paictl.i18n import joined, text
 
-_WEB_PAGE = "the web page"
+_WEB_PAGE = text("the web page")
 
 
 _READERS = {
-    "the server": re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*\Z"),
+    text("the server"): re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*\Z"),
     "HiveD": re.compile(r"[A-Za-z0-9._~]+\Z"),
     _WEB_PAGE: re.compile(r"[a-z0-9]{1,63}\Z"),
 }
@@ -39,11 +40,17 @@ def role_name(document: Document) -> Findings:
     for role in job_of(document).roles.values():
         refusers = [reader for reader, pattern in _READERS.items() if not pattern.match(role.name)]
         if not pod_name_part(role.name):
-            yield Finding(role.key, f"nothing of task role {role.name!r} is left in names of pods", _HINT)
+            yield Finding(
+                role.key, text("nothing of task role {role!r} is left in names of pods", role=role.name), _HINT
+            )
         elif refusers:
             milder = Severity.INFO if refusers == [_WEB_PAGE] else None
             yield Finding(
-                role.key, f"task role {role.name!r} is refused by {' and '.join(refusers)}", _HINT, (), milder
+                role.key,
+                text("task role {role!r} is refused by {refusers}", role=role.name, refusers=joined(" and ", refusers)),
+                _HINT,
+                (),
+                milder,
             )
 
 
@@ -72,7 +79,12 @@ def colliding_roles(document: Document) -> Findings:
         short = pod_name_part(role.name)
         earlier = first.setdefault(short, role)
         if short and earlier is not role:
-            message = f"task roles {earlier.name!r} and {role.name!r} both become {short!r} in names of pods"
+            message = text(
+                "task roles {earlier!r} and {role!r} both become {short!r} in names of pods",
+                earlier=earlier.name,
+                role=role.name,
+                short=short,
+            )
             yield Finding(role.key, message, "rename one of the two")
 
 
@@ -110,7 +122,7 @@ def gang_retries(document: Document) -> Findings:
         return
     for role in job.roles.values():
         if role.node.integer("taskRetryCount"):
-            message = f"taskRetryCount of task role {role.name!r} has no effect in a gang"
+            message = text("taskRetryCount of task role {role!r} has no effect in a gang", role=role.name)
             at = role.node.get("taskRetryCount") or role.key
             yield Finding(at, message, "set extras.gangAllocation to false, or use jobRetryCount")
 
@@ -135,9 +147,17 @@ def unreachable_completion(document: Document) -> Findings:
         for key, milder in (("minFailedInstances", None), ("minSucceededInstances", Severity.INFO)):
             number = completion.integer(key)
             if number is not None and number > role.instances:
-                message = f"{key} is {number}, but task role {role.name!r} has only {role.instances}"
+                message = text(
+                    "{key} is {number}, but task role {role!r} has only {instances}",
+                    key=key,
+                    number=number,
+                    role=role.name,
+                    instances=role.instances,
+                )
                 at = completion.get(key) or role.key
-                yield Finding(at, message, f"write at most {role.instances}, or -1", severity=milder)
+                yield Finding(
+                    at, message, text("write at most {instances}, or -1", instances=role.instances), severity=milder
+                )
 
 
 @rule("JOB611", "resource-amount", ERROR)
@@ -158,15 +178,19 @@ def resource_amount(document: Document) -> Findings:
         amounts = {key: role.resources.integer(key) for key in RESOURCES}
         if all(amount == 0 for amount in amounts.values()):
             key_of_all = role.node.key("resourcePerInstance") or role.key
-            yield Finding(key_of_all, f"task role {role.name!r} asks for nothing at all", "write what one task needs")
+            yield Finding(
+                key_of_all,
+                text("task role {role!r} asks for nothing at all", role=role.name),
+                "write what one task needs",
+            )
             continue
         for key, amount in amounts.items():
             at = role.resources.get(key) or role.key
             if amount is not None and amount < 0:
-                message = f"{key} of task role {role.name!r} is negative"
+                message = text("{key} of task role {role!r} is negative", key=key, role=role.name)
                 yield Finding(at, message, "write 0 or more" if key == "gpu" else "write 1 or more")
             elif amount == 0 and key != "gpu":
-                message = f"task role {role.name!r} asks for no {key}"
+                message = text("task role {role!r} asks for no {key}", role=role.name, key=key)
                 yield Finding(at, message, "write what one task needs", severity=Severity.WARNING)
 
 
@@ -188,9 +212,18 @@ def shared_memory(document: Document) -> Findings:
         shared, memory = options.integer("shmMB"), role.resources.integer("memoryMB")
         at = options.get("shmMB") or role.key
         if shared is not None and shared <= 0:
-            yield Finding(at, f"shmMB of task role {role.name!r} is {shared}", "write 1 or more, or leave it out: 512")
+            yield Finding(
+                at,
+                text("shmMB of task role {role!r} is {shared}", role=role.name, shared=shared),
+                "write 1 or more, or leave it out: 512",
+            )
         elif shared is not None and memory is not None and 0 < memory < shared:
-            message = f"task role {role.name!r} has {shared} MiB of shared memory, but only {memory} MiB of memory"
+            message = text(
+                "task role {role!r} has {shared} MiB of shared memory, but only {memory} MiB of memory",
+                role=role.name,
+                shared=shared,
+                memory=memory,
+            )
             yield Finding(at, message, "lower shmMB, or raise memoryMB")
 
 
@@ -233,13 +266,18 @@ def port_label(document: Document) -> Findings:
         for entry in ports:
             number = ports.integer(entry.name)
             if not _LABEL.match(entry.name):
-                message = f"port label {entry.name!r} must be made of letters, digits and _"
+                message = text("port label {entry!r} must be made of letters, digits and _", entry=entry.name)
                 yield Finding(entry.key, message, "rename it, e.g. to tensorboard")
             elif number is not None and number < 1:
-                message = f"task role {role.name!r} asks for {number} ports {entry.name!r}"
+                message = text(
+                    "task role {role!r} asks for {number} ports {entry!r}",
+                    role=role.name,
+                    number=number,
+                    entry=entry.name,
+                )
                 yield Finding(entry.value, message, "write 1 or more, or remove the label")
             elif entry.name in _GIVEN and number not in (None, 1):
-                message = f"every task gets exactly one port {entry.name!r}, whatever stands here"
+                message = text("every task gets exactly one port {entry!r}, whatever stands here", entry=entry.name)
                 yield Finding(entry.key, message, "use another label", severity=Severity.WARNING)
 
 
@@ -265,6 +303,10 @@ def too_many_tasks(document: Document) -> Findings:
     tasks = sum(role.instances for role in roles)
     if tasks > MOST_PODS:
         largest = max(roles, key=lambda role: role.instances)
-        message = f"the job has {tasks:,} tasks, and no cluster holds more than {MOST_PODS:,} pods"
+        message = text(
+            "the job has {tasks:,} tasks, and no cluster holds more than {most_pods:,} pods",
+            tasks=tasks,
+            most_pods=MOST_PODS,
+        )
         at = largest.node.get("instances") or largest.key
         yield Finding(at, message, "use fewer instances, or several jobs")

@@ -24,7 +24,7 @@ from __future__ import annotations
 from paictl.config.linting.rule import ERROR, WARNING, Document, Finding, Findings, Severity, rule
 from paictl.config.linting.rules.shape.words import suggested
 from paictl.config.models.job import JobRole, job_of
-from paictl.words import listed
+from paictl.i18n import joined, listed, text
 
 
 @rule("JOB612", "crit-priority", WARNING)
@@ -96,7 +96,7 @@ def sku_and_pin(document: Document) -> Findings:
     # Every role with skuType and pinnedCellId.
     for role in job_of(document).roles.values():
         if role.sku is not None and role.pin is not None:
-            message = f"task role {role.name!r} has both skuType and pinnedCellId"
+            message = text("task role {role!r} has both skuType and pinnedCellId", role=role.name)
             yield Finding(role.wishes.key("pinnedCellId") or role.pin, message, "remove one of the two")
 
 
@@ -142,7 +142,13 @@ def mixed_affinity_group(document: Document) -> Findings:
             continue
         leader = first.setdefault(role.group.text, role)
         if _wish(leader) != _wish(role):
-            message = f"{role.name!r} wants {_words(role)}, but {leader.name!r} of the same group {_words(leader)}"
+            message = text(
+                "{role!r} wants {wish}, but {leader!r} of the same group {other}",
+                role=role.name,
+                wish=_words(role),
+                leader=leader.name,
+                other=_words(leader),
+            )
             yield Finding(role.sku or role.pin or role.group, message, "give all roles of a group the same wish")
 
 
@@ -152,7 +158,8 @@ def _wish(role: JobRole) -> tuple[str | None, str | None]:
 
 def _words(role: JobRole) -> str:
     sku, pin = _wish(role)
-    return " and ".join([f"type {sku}"] * bool(sku) + [f"pinned cell {pin}"] * bool(pin)) or "no type"
+    words = [text("type {sku}", sku=sku)] * bool(sku) + [text("pinned cell {pin}", pin=pin)] * bool(pin)
+    return joined(" and ", words) or text("no type")
 
 
 @rule("JOB615", "unknown-scheduled-role", ERROR)
@@ -173,8 +180,10 @@ def unknown_scheduled_role(document: Document) -> Findings:
     free = [role for role in job.roles if role not in wishes]
     for entry in wishes:
         if job.roles and entry.name not in job.roles:
-            message = f"extras.hivedScheduler speaks of {entry.name!r}, which is not a task role"
-            yield Finding(entry.key, message, *suggested(entry.key, free, f"name one of: {listed(job.roles)}"))
+            message = text("extras.hivedScheduler speaks of {entry!r}, which is not a task role", entry=entry.name)
+            yield Finding(
+                entry.key, message, *suggested(entry.key, free, text("name one of: {roles}", roles=listed(job.roles)))
+            )
 
 
 @rule("JOB616", "ignored-sku-number", WARNING)
@@ -195,7 +204,11 @@ def ignored_sku_number(document: Document) -> Findings:
             number = role.wishes.integer(key)
             if number is not None:
                 same = number == role.resources.integer("gpu")
-                message = f"{key} of task role {role.name!r} is not used: the number follows from resourcePerInstance"
+                message = text(
+                    "{key} of task role {role!r} is not used: the number follows from resourcePerInstance",
+                    key=key,
+                    role=role.name,
+                )
                 at = role.wishes.key(key) or role.key
                 yield Finding(at, message, "remove it", severity=Severity.INFO if same else None)
 
@@ -242,9 +255,15 @@ def role_outside_gang(document: Document) -> Findings:
         return
     for role in job.roles.values():
         if role.group is None:
-            message = f"task role {role.name!r} is in no affinity group, so that its tasks do not wait for the gang"
+            message = text(
+                "task role {role!r} is in no affinity group, so that its tasks do not wait for the gang", role=role.name
+            )
             group = grouped[0].group.text if grouped[0].group else ""
-            yield Finding(role.key, message, f"give it affinityGroupName: {group}, or set gangAllocation to false")
+            yield Finding(
+                role.key,
+                message,
+                text("give it affinityGroupName: {group}, or set gangAllocation to false", group=group),
+            )
 
 
 @rule("JOB623", "opportunistic-pin", ERROR)
@@ -283,7 +302,11 @@ def opportunistic_pin(document: Document) -> Findings:
     if job.opportunistic:
         for role in job.roles.values():
             if role.pin is not None:
-                message = f"task role {role.name!r} of an opportunistic job cannot run in pinned cell {role.pin.text!r}"
+                message = text(
+                    "task role {role!r} of an opportunistic job cannot run in pinned cell {pin!r}",
+                    role=role.name,
+                    pin=role.pin.text,
+                )
                 yield Finding(role.pin, message, "remove pinnedCellId, or write jobPriorityClass: test")
 
 
@@ -332,10 +355,14 @@ def misplaced_wish(document: Document) -> Findings:
     for key, place in [(key, "") for key in OF_JOB] + [(key, ".taskRoles.ROLE") for key in OF_ROLE]:
         at = extras.key(key)
         if at is not None:
-            yield Finding(at, f"{key} has no effect in extras", f"move it to extras.hivedScheduler{place}")
+            yield Finding(
+                at,
+                text("{key} has no effect in extras", key=key),
+                text("move it to extras.hivedScheduler{place}", place=place),
+            )
     for role in job.roles.values():
         for key in FLAGS:
             at = role.wishes.key(key)
             if at is not None:
-                message = f"{key} has no effect in a task role, but for the whole job"
+                message = text("{key} has no effect in a task role, but for the whole job", key=key)
                 yield Finding(at, message, "move it to extras.hivedScheduler, beside taskRoles")

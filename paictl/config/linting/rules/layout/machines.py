@@ -18,6 +18,7 @@ from paictl.config.models.layout import ROLES, MachineEntry, is_legacy, layout_o
 from paictl.config.models.placeholders import is_placeholder, scalars_below
 from paictl.config.reading.nodes import ScalarNode
 from paictl.config.reading.source import place_of
+from paictl.i18n import text
 
 
 @rule("LAY403", "unfilled-field", ERROR)
@@ -38,11 +39,19 @@ def unfilled_machine(document: Document) -> Findings:
     for path, scalar in scalars_below(document.top):
         if is_placeholder(scalar.text):
             found.setdefault((path.rpartition(".")[2], scalar.text), []).append((path, scalar))
-    for (field, text), places in found.items():
+    for (field, placeholder), places in found.items():
         path, first = places[0]
-        more = f" (and in {len(places) - 1} more)" if len(places) > 1 else ""
-        shown = "a placeholder" if field == "password" else f"the placeholder {abridged(text)}"
-        yield Finding(first, f"{path} is still {shown}{more}", f"write the real {field}")
+        more = text(" (and in {count} more)", count=len(places) - 1) if len(places) > 1 else ""
+        shown = (
+            text("a placeholder")
+            if field == "password"
+            else text("the placeholder {value}", value=abridged(placeholder))
+        )
+        yield Finding(
+            first,
+            text("{path} is still {shown}{more}", path=path, shown=shown, more=more),
+            text("write the real {field}", field=field),
+        )
 
 
 @rule("LAY409", "bad-machine-name", ERROR)
@@ -65,9 +74,9 @@ def bad_machine_name(document: Document) -> Findings:
         if at is None or fault is None:
             continue
         lower = at.text.lower()
-        message = f"hostname {abridged(at.text)} {fault}"
+        message = text("hostname {at} {fault}", at=abridged(at.text), fault=fault)
         if lower != at.text and name_fault(lower) is None:
-            yield Finding(at, message, f"write {lower}", renamed(at, lower))
+            yield Finding(at, message, text("write {lower}", lower=lower), renamed(at, lower))
         elif isinstance(
             address_of(at.text), IPv4Address
         ):  # Kubernetes takes it, but nobody can tell name and address apart
@@ -96,9 +105,13 @@ def bad_machine_address(document: Document) -> Findings:
         if at is None or (address is not None and address.version == 4):
             continue
         if address is not None:
-            yield Finding(at, f"{at.text} is an IPv6 address ({machine.words})", "write the machine's IPv4 address")
+            yield Finding(
+                at,
+                text("{at} is an IPv6 address ({machine})", at=at.text, machine=machine.words),
+                "write the machine's IPv4 address",
+            )
         else:
-            message = f"{abridged(at.text)} is not a valid IP address ({machine.words})"
+            message = text("{at} is not a valid IP address ({machine})", at=abridged(at.text), machine=machine.words)
             yield Finding(at, message, malformed_address_hint(at.text))
 
 
@@ -122,7 +135,9 @@ def unusable_machine_address(document: Document) -> Findings:
         fault = address_fault(address) if address and address.version == 4 else None
         if at is not None and fault:
             hint = "write the address under which the other machines reach this one"
-            yield Finding(at, f"{address} is {fault} ({machine.words})", hint)
+            yield Finding(
+                at, text("{address} is {fault} ({machine})", address=address, fault=fault, machine=machine.words), hint
+            )
 
 
 @rule("LAY412", "duplicate-machine-name", ERROR)
@@ -145,7 +160,11 @@ def duplicate_machine_name(document: Document) -> Findings:
             continue
         first = seen.setdefault(machine.key, machine)
         if first.name is not None and first is not machine:
-            message = f"another machine is called {abridged(at.text)} too, in line {place_of(first.name).line}"
+            message = text(
+                "another machine is called {at} too, in line {line}",
+                at=abridged(at.text),
+                line=place_of(first.name).line,
+            )
             yield Finding(at, message, "give each machine its own name")
 
 
@@ -170,7 +189,12 @@ def duplicate_machine_address(document: Document) -> Findings:
             continue
         first, place = seen.setdefault(address, (machine, at))
         if first is not machine and (first.key != machine.key or not machine.key):
-            message = f"{address} is also the address of {first.words} in line {place_of(place).line}"
+            message = text(
+                "{address} is also the address of {first} in line {line}",
+                address=address,
+                first=first.words,
+                line=place_of(place).line,
+            )
             yield Finding(at, message, "correct one of the two addresses")
 
 
@@ -193,7 +217,7 @@ def no_role(document: Document) -> Findings:
     for machine in layout_of(document).machines:
         if not any(machine.has(role) or machine.misspells(role) for role in ROLES):
             hint = 'add pai-worker: "true", or remove the machine'
-            yield Finding(machine.place, f"{machine.words} has no role", hint)
+            yield Finding(machine.place, text("{machine} has no role", machine=machine.words), hint)
 
 
 @rule("LAY415", "one-master", ERROR)
@@ -216,7 +240,7 @@ def one_master(document: Document) -> Findings:
         at = document.top.key("machine-list") or document.beginning
         yield Finding(at, "no machine is the master", 'give one machine pai-master: "true"')
     for machine, flag in found[1:]:
-        message = f"{machine.words} is a second master beside {found[0][0].words}"
+        message = text("{machine} is a second master beside {found}", machine=machine.words, found=found[0][0].words)
         yield Finding(flag, message, "only one master is supported; make it a worker, or remove it")
 
 
@@ -260,4 +284,4 @@ def master_is_worker(document: Document) -> Findings:
     for machine in layout_of(document).with_role("pai-master"):
         worker = machine.has("pai-worker")
         if worker is not None:
-            yield Finding(worker, f"{machine.words} is master and worker", "leave pai-worker out")
+            yield Finding(worker, text("{machine} is master and worker", machine=machine.words), "leave pai-worker out")

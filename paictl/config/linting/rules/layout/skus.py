@@ -8,6 +8,7 @@ from paictl.config.linting.rule import ERROR, INFO, WARNING, Document, Finding, 
 from paictl.config.models.hosts import MAX_LABEL, abridged
 from paictl.config.models.layout import is_legacy, layout_of, legacy_fields, refused_fields
 from paictl.config.models.placeholders import is_placeholder
+from paictl.i18n import counted, text
 from paictl.units import Quantity, likely_quantity
 from paictl.words import nearest
 
@@ -32,7 +33,10 @@ def legacy_form(document: Document) -> Findings:
     if is_legacy(document):
         at = next((entry.key for entry in document.top), document.beginning)
         count = len(refused_fields(document))
-        message = f"the layout is of the legacy form: {count} kinds of field are unknown to OpenPAI v1.5 and later"
+        message = text(
+            "the layout is of the legacy form: {count} kinds of field are unknown to OpenPAI v1.5 and later",
+            count=count,
+        )
         yield Finding(at, message, "change what each LAY402 names, or stay with v1.4")
 
 
@@ -52,9 +56,9 @@ def legacy_field(document: Document) -> Findings:
     # Each kind of legacy field, at its first place; only information where it is still accepted.
     for field in legacy_fields(document):
         more = len(field.places) - 1
-        times = f" (and in {more} more {'places' if more > 1 else 'place'})" if more else ""
+        times = counted(" (and in {count} more place)", " (and in {count} more places)", more) if more else ""
         severity = Severity.INFO if field.accepted else None
-        message = f"{field.name} is of the legacy form{times}"
+        message = text("{field} is of the legacy form{times}", field=field.name, times=times)
         yield Finding(field.places[0], message, field.now, severity=severity)
 
 
@@ -78,19 +82,24 @@ def unknown_sku(document: Document) -> Findings:
         if at is None or not layout.skus or layout.sku_of(machine) is not None or is_placeholder(at.text):
             continue
         near = nearest(at.text, layout.skus)
-        message = f"{machine.words} is of the SKU {abridged(at.text)}, which machine-sku does not define"
+        message = text(
+            "{machine} is of the SKU {at}, which machine-sku does not define",
+            machine=machine.words,
+            amount=abridged(at.text),
+        )
         edits = renamed(at, near) if near else ()
         unused = [
             name
             for name in layout.skus
             if all(other.sku is None or other.sku.text != name for other in layout.machines)
         ]
+        hint: str = "define it in machine-sku"
         if near:
-            hint = f"did you mean {near!r}?"
+            hint = text("did you mean {near!r}?", near=near)
         elif len(unused) == 1:
-            hint = f"define it in machine-sku, or did you mean {unused[0]!r}, which no machine is of?"
-        else:
-            hint = "define it in machine-sku"
+            hint = text(
+                "define it in machine-sku, or did you mean {unused!r}, which no machine is of?", unused=unused[0]
+            )
         yield Finding(at, message, hint, edits)
 
 
@@ -115,7 +124,9 @@ def unused_sku(document: Document) -> Findings:
     taken = {id(entry) for name in named for entry in layout.skus[name].spec}
     for name, sku in layout.skus.items():
         if name not in named and not any(id(entry) in taken for entry in sku.spec):
-            yield Finding(sku.key, f"no machine is of the SKU {abridged(name)}", "remove it, or add its machines")
+            yield Finding(
+                sku.key, text("no machine is of the SKU {name}", name=abridged(name)), "remove it, or add its machines"
+            )
 
 
 _FORM = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_-]*[A-Za-z0-9])?")
@@ -144,12 +155,14 @@ def bad_sku_name(document: Document) -> Findings:
     for name, sku in layout_of(document).skus.items():
         if len(name) <= MAX_LABEL and _FORM.fullmatch(name):
             continue
-        hint = f"use letters, digits, '-' and '_', at most {MAX_LABEL}"
+        hint = text("use letters, digits, '-' and '_', at most {max_label}", max_label=MAX_LABEL)
         if "." in name:
-            message = f"SKU {abridged(name)} has a dot in its name, at which HiveD separates cell types"
+            message = text("SKU {name} has a dot in its name, at which HiveD separates cell types", name=abridged(name))
             yield Finding(sku.key, message, hint, severity=Severity.ERROR)
         else:
-            yield Finding(sku.key, f"SKU {abridged(name)} has a name that labels and cell types cannot have", hint)
+            yield Finding(
+                sku.key, text("SKU {name} has a name that labels and cell types cannot have", name=abridged(name)), hint
+            )
 
 
 _LEAST = 1024**3
@@ -175,14 +188,25 @@ def bad_memory(document: Document) -> Findings:
             continue
         if memory is None:
             fixed = likely_quantity(at.text)
-            hint = f"write {fixed}" if fixed else "write a number and a unit, such as 220Gi"
+            hint = text("write {fixed}", fixed=fixed) if fixed else "write a number and a unit, such as 220Gi"
             yield Finding(
-                at, f"mem of SKU {abridged(name)} is {abridged(at.text)}, which is not an amount of memory", hint
+                at,
+                text(
+                    "mem of SKU {name} is {amount}, which is not an amount of memory",
+                    name=abridged(name),
+                    amount=abridged(at.text),
+                ),
+                hint,
             )
         elif memory.bytes < _LEAST:
-            unit = "" if memory.suffix else f"; did you mean {at.text}Gi?"
-            message = f"mem of SKU {abridged(name)} is {at.text}, which is {memory.bytes:,} bytes"
-            yield Finding(at, message, f"write the memory of such a machine{unit}")
+            unit = "" if memory.suffix else text("; did you mean {amount}Gi?", amount=at.text)
+            message = text(
+                "mem of SKU {name} is {amount}, which is {bytes:,} bytes",
+                name=abridged(name),
+                amount=at.text,
+                bytes=memory.bytes,
+            )
+            yield Finding(at, message, text("write the memory of such a machine{unit}", unit=unit))
 
 
 @rule("LAY408", "decimal-memory", WARNING)
@@ -204,6 +228,16 @@ def decimal_memory(document: Document) -> Findings:
         if at is None or memory is None or not memory.decimal:
             continue
         binary = Quantity(memory.count, f"{memory.suffix.upper()}i")
-        amounts = f"{memory.bytes:,} bytes, {binary.count}{binary.suffix} would be {binary.bytes:,}"
-        message = f"mem of SKU {abridged(name)} is {at.text} = {amounts}"
-        yield Finding(at, message, f"write {binary.count}{binary.suffix} if that is intended")
+        amounts = text(
+            "{bytes:,} bytes, {count}{suffix} would be {binary:,}",
+            bytes=memory.bytes,
+            count=binary.count,
+            suffix=binary.suffix,
+            binary=binary.bytes,
+        )
+        message = text(
+            "mem of SKU {name} is {amount} = {amounts}", name=abridged(name), amount=at.text, amounts=amounts
+        )
+        yield Finding(
+            at, message, text("write {count}{suffix} if that is intended", count=binary.count, suffix=binary.suffix)
+        )

@@ -8,6 +8,7 @@ from paictl.config.reading.nested import embedded_source
 from paictl.config.reading.nodes import MappingNode, ScalarNode, SequenceNode
 from paictl.config.reading.source import place_of
 from paictl.config.reading.yamltree import IssueKind, parse_yaml
+from paictl.i18n import text
 
 
 @rule("SVC714", "alert-rules", ERROR)
@@ -37,31 +38,38 @@ def alert_rules(document: Document) -> Findings:
         +        exp: up == 0
     """
     # What is wrong in the text, at its own lines.
-    text = document.top.mapping("prometheus").text("customized-alerts")
-    if text is None or not text.text.strip():
+    alerts = document.top.mapping("prometheus").text("customized-alerts")
+    if alerts is None or not alerts.text.strip():
         return
-    tree = parse_yaml(embedded_source(text))
+    tree = parse_yaml(embedded_source(alerts))
     if tree.fatal:
         for issue in tree.issues:
             if issue.kind in (IssueKind.SYNTAX, IssueKind.TAB):
-                reason = issue.detail or "a tab in the indentation"
-                yield Finding(issue.at, f"the alert rules are not YAML: {reason}", "correct the text")
+                reason = issue.detail or text("a tab in the indentation")
+                yield Finding(
+                    issue.at, text("the alert rules are not YAML: {reason}", reason=reason), "correct the text"
+                )
         return
     groups = tree.root.get("groups") if isinstance(tree.root, MappingNode) else None
     if not isinstance(groups, SequenceNode):
-        yield Finding(text, "the alert rules do not begin with a list of groups", "begin with groups:")
+        yield Finding(alerts, "the alert rules do not begin with a list of groups", "begin with groups:")
         return
     for group in groups.mappings():
-        yield from _lacking(group, "group", ("name", "rules"))
+        yield from _lacking(group, "a group of alert rules lacks the key {key!r}", ("name", "rules"))
         for item in group.sequence("rules").mappings():
-            yield from _lacking(item, "rule", ("expr",) if "record" in item else ("alert", "expr"))
+            keys = ("expr",) if "record" in item else ("alert", "expr")
+            yield from _lacking(item, "an alert rule lacks the key {key!r}", keys)
 
 
-def _lacking(node: MappingNode, what: str, keys: tuple[str, ...]) -> Findings:
+def _lacking(node: MappingNode, message: str, keys: tuple[str, ...]) -> Findings:
     first = next(iter(node), None)
     for key in keys:
         if key not in node:
-            yield Finding(first.key if first else node, f"an alert {what} lacks the key {key!r}", f"add {key}")
+            yield Finding(
+                first.key if first else node,
+                text(message, key=key),
+                text("add {key}", key=key),
+            )
 
 
 _BUILT_IN = "pai-"
@@ -102,10 +110,14 @@ def unknown_receiver(document: Document) -> Findings:
         name = receiver.text("name")
         if name is not None and known.setdefault(name.text, name) is not name:
             line = place_of(known[name.text]).line
-            yield Finding(name, f"receiver {name.text!r} stands twice, first in line {line}", "rename one of the two")
+            yield Finding(
+                name,
+                text("receiver {name!r} stands twice, first in line {line}", name=name.text, line=line),
+                "rename one of the two",
+            )
     for route in alerts.mapping("customized-routes").sequence("routes").mappings():
         wanted = route.text("receiver")
         if wanted is None or wanted.text in known or wanted.text.startswith(_BUILT_IN):
             continue
         hint = suggested(wanted, known, "define it under customized-receivers")
-        yield Finding(wanted, f"no receiver {wanted.text!r}", *hint)
+        yield Finding(wanted, text("no receiver {wanted!r}", wanted=wanted.text), *hint)

@@ -10,6 +10,7 @@ from paictl.config.linting.rules.shape.words import dotted, shown
 from paictl.config.models.placeholders import is_placeholder
 from paictl.config.models.services import described_keys
 from paictl.config.reading.nodes import MappingNode, ScalarNode, SequenceNode
+from paictl.i18n import text
 
 
 @rule("SVC704", "certificate-file", WARNING)
@@ -48,7 +49,9 @@ def certificate_file(document: Document) -> Findings:
         path = ssl.text(key)
         if path is not None and path.text.startswith("/") and not _is_file(path.text):
             yield Finding(
-                path, f"{key} {path.text} does not exist on this machine", "correct the path, or copy the file here"
+                path,
+                text("{key} {path} does not exist on this machine", key=key, path=path.text),
+                "correct the path, or copy the file here",
             )
 
 
@@ -105,15 +108,17 @@ def default_secret(document: Document) -> Findings:
             continue
         reason = _weakness(secret.value, _user(document, path))
         if reason:
-            yield Finding(secret, f"{dotted(path)} is {reason}", "choose a secret of your own")
+            yield Finding(
+                secret, text("{path} is {reason}", path=dotted(path), reason=reason), "choose a secret of your own"
+            )
 
 
 def _weakness(secret: str, user: str) -> str | None:
     if secret and not secret.strip():
-        return "blank"
+        return text("blank")
     if secret.lower() in _OF_OPENPAI | _OF_EVERYBODY:
-        return "a default that everybody knows"
-    return "the same as the user" if user and secret == user else None
+        return text("a default that everybody knows")
+    return text("the same as the user") if user and secret == user else None
 
 
 def _user(document: Document, path: tuple[str | int, ...]) -> str:
@@ -150,8 +155,14 @@ def placeholder(document: Document) -> Findings:
             if path in _TEXTS or not isinstance(value, ScalarNode) or not isinstance(value.value, str):
                 continue
             if is_placeholder(value.value) or _OF_SERVICES.search(value.value):
-                what = "a placeholder" if schema.get("x-secret") else f"the placeholder {shown(value)}"
-                yield Finding(value, f"{dotted(path)} is still {what}", "fill in your own value")
+                what = (
+                    text("a placeholder")
+                    if schema.get("x-secret")
+                    else text("the placeholder {value}", value=shown(value))
+                )
+                yield Finding(
+                    value, text("{path} is still {what}", path=dotted(path), what=what), "fill in your own value"
+                )
 
 
 _KEYS = ("admin-receiver", "smtp-host", "smtp-port", "smtp-from", "smtp-auth-username", "smtp-auth-password")
@@ -190,7 +201,11 @@ def incomplete_mail(document: Document) -> Findings:
     missing = [key for key in _KEYS if not _is_set(mail, key)]
     at = handler.key("email-configs")
     if missing and at is not None and not isinstance(handler.get("email-configs"), SequenceNode):
-        yield Finding(at, f"mail stays off, because email-configs lacks {', '.join(missing)}", "fill in all six keys")
+        yield Finding(
+            at,
+            text("mail stays off, because email-configs lacks {missing}", missing=", ".join(missing)),
+            "fill in all six keys",
+        )
 
 
 def _is_set(mail: MappingNode, key: str) -> bool:
@@ -236,7 +251,11 @@ def missing_token(document: Document) -> Findings:
     for receiver in alerts.sequence("customized-receivers").mappings():
         for entry in receiver.mapping("actions"):
             if entry.name in _NEED_TOKEN:
-                yield Finding(entry.key, f"the action {entry.name} has no effect without pai-bearer-token", _HINT)
+                yield Finding(
+                    entry.key,
+                    text("the action {entry} has no effect without pai-bearer-token", entry=entry.name),
+                    _HINT,
+                )
 
 
 _DIRECTORY = ("wellKnownURL", "tenantID", "clientID", "clientSecret")
@@ -285,14 +304,18 @@ def incomplete_login(document: Document) -> Findings:
             lacking.remove("AAD.wellKnownURL")
         if lacking:
             yield Finding(
-                login.key("OIDC") or oidc, f"OIDC is true, but lacks {', '.join(lacking)}", "add what is lacking"
+                login.key("OIDC") or oidc,
+                text("OIDC is true, but lacks {lacking}", lacking=", ".join(lacking)),
+                "add what is lacking",
             )
     groups = login.mapping("group-manager")
     source = groups.text("group-data-source")
     if source is None:
         return
     if source.text == "winbind" and not any(key in groups for key in _WINBIND):
-        yield Finding(source, "groups come from winbind, but its address is missing", f"add {_WINBIND[0]}")
+        yield Finding(
+            source, "groups come from winbind, but its address is missing", text("add {winbind}", winbind=_WINBIND[0])
+        )
     if source.text == "ms-graph" and (oidc is None or oidc.value is not True):
         yield Finding(source, "groups come from ms-graph, but OIDC is not true", "set authentication.OIDC to true")
 
@@ -337,4 +360,4 @@ def incomplete_storage(document: Document) -> Findings:
 def _lacking(section: MappingNode, at: ScalarNode, keys: tuple[str, ...]) -> Findings:
     missing = [key for key in keys if not (value := section.text(key)) or not value.text.strip()]
     if missing:
-        yield Finding(at, f"Azure storage needs {', '.join(missing)}", "fill them in")
+        yield Finding(at, text("Azure storage needs {missing}", missing=", ".join(missing)), "fill them in")

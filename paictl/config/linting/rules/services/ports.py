@@ -5,6 +5,7 @@ from __future__ import annotations
 from paictl.config.linting.rule import ERROR, WARNING, Document, Finding, Findings, Severity, rule
 from paictl.config.models.services import EPHEMERAL_END, EPHEMERAL_START, FIXED_PORTS, HostPort, services_of
 from paictl.config.reading.nodes import ScalarNode
+from paictl.i18n import text
 
 
 @rule("SVC702", "port-collision", ERROR)
@@ -36,18 +37,29 @@ def port_collision(document: Document) -> Findings:
         if port.node is None:
             continue
         if port.number in FIXED_PORTS:
-            message = f"port {port.number} of {port.label} is that of {FIXED_PORTS[port.number]}"
+            message = text(
+                "port {port} of {label} is that of {other}",
+                port=port.number,
+                label=port.label,
+                other=FIXED_PORTS[port.number],
+            )
             yield Finding(port.node, message, _free(ports, port))
         elif other is not port:
-            reason = "" if other.node else ", which it has by default"
-            message = f"port {port.number} of {port.label} is also that of {other.label}{reason}"
+            reason = "" if other.node else text(", which it has by default")
+            message = text(
+                "port {port} of {label} is also that of {other}{reason}",
+                port=port.number,
+                label=port.label,
+                other=other.label,
+                reason=reason,
+            )
             yield Finding(port.node, message, _free(ports, port))
 
 
 def _free(ports: tuple[HostPort, ...], port: HostPort) -> str:
     taken = {one.number for one in ports if one is not port} | FIXED_PORTS.keys()
     free = next(number for number in range(port.default, port.default + len(taken) + 1) if number not in taken)
-    return f"take a free one, e.g. {free}"
+    return text("take a free one, e.g. {free}", free=free)
 
 
 @rule("SVC703", "schedule-ports", WARNING)
@@ -84,7 +96,13 @@ def schedule_ports(document: Document) -> Findings:
     for port in within:
         moved_in = at is not None or not start <= port.default <= end
         if port.node is not None and moved_in:
-            message = f"port {port.number} of {port.label} is among those that jobs get ({start} to {end})"
+            message = text(
+                "port {port} of {label} is among those that jobs get ({start} to {end})",
+                port=port.number,
+                label=port.label,
+                start=start,
+                end=end,
+            )
             yield Finding(port.node, message, "move it out of the range, or narrow the range")
     if at is not None:
         yield from _range(at, (start, end), [port for port in within if port.node is None])
@@ -93,13 +111,26 @@ def schedule_ports(document: Document) -> Findings:
 def _range(at: ScalarNode, ports: tuple[int, int], defaults: list[HostPort]) -> Findings:
     """What is wrong with a written range; `defaults` are ports of services in it that are not written."""
     start, end = ports
-    words = f"schedule ports {start} to {end}"
+    words = text("schedule ports {start} to {end}", start=start, end=end)
     if start > end:
-        yield Finding(at, f"{words} contain nothing", "write an end above the start", severity=Severity.ERROR)
+        yield Finding(
+            at, text("{words} contain nothing", words=words), "write an end above the start", severity=Severity.ERROR
+        )
         return
     if defaults:
         taken = ", ".join(f"{port.number} ({port.label})" for port in defaults)
-        yield Finding(at, f"{words} include those of services: {taken}", "narrow the range")
+        yield Finding(
+            at, text("{words} include those of services: {taken}", words=words, taken=taken), "narrow the range"
+        )
     if start <= EPHEMERAL_END and end >= EPHEMERAL_START:
-        message = f"{words} overlap with those of outgoing connections, from {EPHEMERAL_START}"
-        yield Finding(at, message, f"end at {EPHEMERAL_START - 1} or lower", severity=Severity.INFO)
+        message = text(
+            "{words} overlap with those of outgoing connections, from {port}",
+            words=words,
+            port=EPHEMERAL_START,
+        )
+        yield Finding(
+            at,
+            message,
+            text("end at {ephemeral_start} or lower", port=EPHEMERAL_START - 1),
+            severity=Severity.INFO,
+        )

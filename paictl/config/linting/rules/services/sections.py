@@ -17,6 +17,7 @@ from paictl.config.models.services import (
 )
 from paictl.config.reading.nodes import MappingNode, ScalarNode
 from paictl.config.reading.source import place_of
+from paictl.i18n import text
 
 
 @rule("SVC701", "empty-section", ERROR)
@@ -38,7 +39,7 @@ def empty_section(document: Document) -> Findings:
             continue
         empty = isinstance(entry.value, ScalarNode) and entry.value.tag == "null"
         if empty and "deprecationMessage" not in schema:
-            message = f"section {entry.name!r} is empty, on which OpenPAI stops with a TypeError"
+            message = text("section {entry!r} is empty, on which OpenPAI stops with a TypeError", entry=entry.name)
             yield Finding(entry.key, message, "remove the line, or write settings below it")
 
 
@@ -66,8 +67,8 @@ def legacy_service_setting(document: Document) -> Findings:
     for path, entry, schema in described_keys(document):
         advice = schema.get("deprecationMessage")
         if advice:
-            what = "section" if len(path) == 1 else "key"
-            yield Finding(entry.key, f"{what} {dotted(path)} is legacy", advice)
+            legacy = "section {path} is legacy" if len(path) == 1 else "key {path} is legacy"
+            yield Finding(entry.key, text(legacy, path=dotted(path)), advice)
 
 
 @rule("SVC710", "no-hived-config", WARNING)
@@ -149,7 +150,12 @@ def duplicate_group(document: Document) -> Findings:
         earlier = first.setdefault(group.name.text, group)
         if earlier is not group:
             line = place_of(earlier.name).line
-            message = f"group {group.name.text!r} stands twice, first in line {line} ({earlier.place})"
+            message = text(
+                "group {group!r} stands twice, first in line {line} ({place})",
+                group=group.name.text,
+                line=line,
+                place=earlier.place,
+            )
             yield Finding(group.name, message, "rename one of the two")
 
 
@@ -199,7 +205,12 @@ def dropped_defaults(document: Document) -> Findings:
         missing = [name for name in needed if name not in nested]
         if missing:
             at = document.top.mapping(section).key(key) or nested
-            message = f"{section}.{key} replaces its default as a whole and lacks {', '.join(missing)}"
+            message = text(
+                "{section}.{key} replaces its default as a whole and lacks {missing}",
+                section=section,
+                key=key,
+                missing=", ".join(missing),
+            )
             yield Finding(at, message, "write these keys too")
 
 
@@ -219,7 +230,11 @@ def other_file_name(document: Document) -> Findings:
     """
     name = PurePath(document.path).name
     if name in NEAR_NAMES:
-        yield Finding(document.beginning, f"OpenPAI does not read {name}", f"rename it to {STANDARD_NAME}")
+        yield Finding(
+            document.beginning,
+            text("OpenPAI does not read {name}", name=name),
+            text("rename it to {standard_name}", standard_name=STANDARD_NAME),
+        )
 
 
 @rule("SVC718", "service-gone", INFO)
@@ -247,7 +262,11 @@ def service_gone(document: Document) -> Findings:
     for entry in document.top:
         instead = GONE.get(entry.key.text)
         if instead:
-            yield Finding(entry.key, f"section {entry.key.text} has no effect: paictl has no such service", instead)
+            yield Finding(
+                entry.key,
+                text("section {entry} has no effect: paictl has no such service", entry=entry.key.text),
+                instead,
+            )
 
 
 @rule("SVC719", "unknown-image", WARNING)
@@ -279,5 +298,5 @@ def unknown_image(document: Document) -> Findings:
     known = load_images()
     for entry in named:
         if entry.key.text not in known:
-            hint = suggested(entry.key, known, f"the names are: {', '.join(known)}")
-            yield Finding(entry.key, f"no service uses an image {entry.key.text!r}", *hint)
+            hint = suggested(entry.key, known, text("the names are: {known}", known=", ".join(known)))
+            yield Finding(entry.key, text("no service uses an image {entry!r}", entry=entry.key.text), *hint)

@@ -24,6 +24,7 @@ from paictl.config.linting.rule import ERROR, WARNING, Document, Finding, Findin
 from paictl.config.reading.nodes import MappingNode, ScalarNode
 from paictl.config.reading.source import place_of
 from paictl.errors import PaictlError
+from paictl.i18n import text
 from paictl.units import Millis, span_text
 from paictl.workload.runlimits import limit_of
 
@@ -54,7 +55,12 @@ def shared_twice(document: Document) -> Findings:
             key = _text(row, "vc"), _text(row, "user") or default
             earlier = first.setdefault(key, row)
             if earlier is not row:
-                message = f"a second entry of {kind} for {_whose(*key)}, the first is in line {place_of(earlier).line}"
+                message = text(
+                    "a second entry of {kind} for {key}, the first is in line {line}",
+                    kind=kind,
+                    key=_whose(*key),
+                    line=place_of(earlier).line,
+                )
                 yield Finding(row, message, "remove one of the two")
 
 
@@ -94,7 +100,12 @@ def budget_out_of_reach(document: Document) -> Findings:
     for row in _rows(document, "budgets"):
         most, hours = whole.get(_text(row, "vc")), _hours(row)
         if _text(row, "user") and most is not None and hours is not None and hours > most:
-            message = f"a budget of {hours:,g} device hours, but that of {_whose(_text(row, 'vc'), '')} is {most:,g}"
+            message = text(
+                "a budget of {hours:,g} device hours, but that of {row} is {most:,g}",
+                hours=hours,
+                row=_whose(_text(row, "vc"), ""),
+                most=most,
+            )
             yield Finding(row.get("device-hours") or row, message, "lower it, or raise the other one")
 
 
@@ -116,8 +127,12 @@ def run_time_over_maximum(document: Document) -> Findings:
             continue
         span, bound = _span(default), _span(most)
         if span is not None and bound is not None and span > bound:
-            message = f"the default run time {span_text(span)} is longer than the maximum {span_text(bound)}"
-            yield Finding(default, message, f"write at most {most.text}")
+            message = text(
+                "the default run time {span} is longer than the maximum {bound}",
+                span=span_text(span),
+                bound=span_text(bound),
+            )
+            yield Finding(default, message, text("write at most {most}", most=most.text))
 
 
 @rule("SVC734", "default-run-time-unused", WARNING)
@@ -135,7 +150,7 @@ def default_unused(document: Document) -> Findings:
     for row in _rows(document, "run-times"):
         default, required = row.key("default"), row.scalar("required")
         if default is not None and required is not None and required.text == "true":
-            message = f"jobs of {_text(row, 'vc')} must set their run time, so no job gets the default"
+            message = text("jobs of {row} must set their run time, so no job gets the default", row=_text(row, "vc"))
             yield Finding(default, message, "remove one of the two keys")
 
 
@@ -157,7 +172,9 @@ def backfill_without_limits(document: Document) -> Findings:
     for row in _rows(document, "backfill"):
         vc = _text(row, "vc")
         if vc not in limited and (vc or not limited):
-            message = f"jobs of {_whose(vc, '') if vc else 'all virtual clusters'} may run without a limit"
+            message = text(
+                "jobs of {vc} may run without a limit", vc=_whose(vc, "") if vc else text("all virtual clusters")
+            )
             yield Finding(row, message, "add an entry to run-times with default, max, or required: true")
 
 
@@ -181,8 +198,12 @@ def min_run_time_over_maximum(document: Document) -> Findings:
             continue
         span, limit = _span(time), _span(bound)
         if span is not None and limit is not None and span >= limit:
-            message = f"the minimum run time {span_text(span)} is not shorter than the maximum {span_text(limit)}"
-            yield Finding(time, message, f"write less than {bound.text}")
+            message = text(
+                "the minimum run time {span} is not shorter than the maximum {limit}",
+                span=span_text(span),
+                limit=span_text(limit),
+            )
+            yield Finding(time, message, text("write less than {bound}", bound=bound.text))
 
 
 def _limits(row: MappingNode) -> bool:
@@ -213,5 +234,8 @@ def _span(node: ScalarNode) -> Millis | None:
 
 
 def _whose(vc: str, user: str) -> str:
-    who = "each user" if user == _EACH else f"user {user}" if user else ""
-    return " in ".join(filter(None, (who, f"virtual cluster {vc}" if vc else ""))) or "the whole cluster"
+    who = text("each user") if user == _EACH else text("user {user}", user=user) if user else ""
+    where = text("virtual cluster {vc}", vc=vc) if vc else ""
+    if who and where:
+        return text("{user} in {where}", user=who, where=where)
+    return who or where or text("the whole cluster")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from paictl.config.linting.rule import ERROR, INFO, WARNING, Document, Finding, Findings, rule
 from paictl.config.models.settings import filled
+from paictl.i18n import text
 
 _PAIRS = (("user", "password"), ("docker_registry_username", "docker_registry_password"))
 
@@ -40,9 +41,9 @@ def weak_password(document: Document) -> Findings:
             continue
         hint = "choose another one, on the machines too"
         if user is not None and password.text.lower() == user.text.lower():
-            yield Finding(password, f"{key} is the same as {user_key}", hint)
+            yield Finding(password, text("{key} is the same as {user_key}", key=key, user_key=user_key), hint)
         elif re.sub(r"[ _.-]", "", password.text.lower()) in _KNOWN:
-            yield Finding(password, f"{key} is one of the passwords that are tried first", hint)
+            yield Finding(password, text("{key} is one of the passwords that are tried first", key=key), hint)
 
 
 @rule("CFG303", "no-credential", ERROR)
@@ -88,7 +89,9 @@ def unsafe_password(document: Document) -> Findings:
         scalar = filled(document, key)
         found = next((text for text in unsafe if scalar and text in scalar.text), None)
         if scalar is not None and found is not None:
-            message = f"{key} holds {found!r}, which breaks the inventory that is made from it"
+            message = text(
+                "{key} holds {found!r}, which breaks the inventory that is made from it", key=key, found=found
+            )
             hint = (
                 "choose another password, or log in with ssh_key_file_path" if key == "password" else "correct the name"
             )
@@ -111,7 +114,9 @@ def relative_key_path(document: Document) -> Findings:
     # A path that does not begin with `/`.
     path = filled(document, "ssh_key_file_path")
     if path is not None and not path.text.startswith("/"):
-        message = f"ssh_key_file_path {path.text!r} is taken relative to wherever the deployment happens to run"
+        message = text(
+            "ssh_key_file_path {path!r} is taken relative to wherever the deployment happens to run", path=path.text
+        )
         yield Finding(path, message, "write the path from / on")
 
 
@@ -131,7 +136,7 @@ def key_file_missing(document: Document) -> Findings:
     # An absolute path at which there is no file here.
     path = filled(document, "ssh_key_file_path")
     if path is not None and path.text.startswith("/") and not _is_file(path.text):
-        message = f"no file {path.text} on this machine"
+        message = text("no file {path} on this machine", path=path.text)
         yield Finding(path, message, "correct the path, or put the key there before you deploy from here")
 
 

@@ -19,6 +19,7 @@ from paictl.config.models.settings import (
     ports_of_host_daemons,
 )
 from paictl.config.reading.nodes import ScalarNode
+from paictl.i18n import text
 
 
 @rule("CFG311", "port-range", ERROR)
@@ -39,7 +40,7 @@ def port_range(document: Document) -> Findings:
     start, end = ports_of_host_daemons(document)
     at = top.scalar("host_daemon_port_end") or top.scalar("host_daemon_port_start")
     if at is not None and start >= end:
-        message = f"host_daemon_port_start {start} is not below host_daemon_port_end {end}"
+        message = text("host_daemon_port_start {start} is not below host_daemon_port_end {end}", start=start, end=end)
         yield Finding(at, message, "correct one of the two; by default they are 40000 and 65535")
 
 
@@ -100,8 +101,14 @@ def _is_image(text: str) -> bool:
 
 def _finding(key: str, scalar: ScalarNode, wanted: str) -> Finding:
     bare = re.sub(r"^https?://|/+$", "", scalar.text)
-    hint = f"write {bare}" if bare != scalar.text and not wanted.startswith("a URL") else f"write {wanted}"
-    return Finding(scalar, f"{key}: {abridged(scalar.text)} is not {wanted}", hint)
+    hint = (
+        text("write {bare}", bare=bare)
+        if bare != scalar.text and not wanted.startswith("a URL")
+        else text("write {wanted}", wanted=wanted)
+    )
+    return Finding(
+        scalar, text("{key}: {scalar} is not {wanted}", key=key, scalar=abridged(scalar.text), wanted=wanted), hint
+    )
 
 
 @rule("CFG313", "bad-network", ERROR)
@@ -127,10 +134,19 @@ def bad_network(document: Document) -> Findings:
         try:
             fixed = ipaddress.ip_network(at.text, strict=False)
         except ValueError:
-            yield Finding(at, f"{name} {abridged(at.text)} is not a network", f"write one such as {default}")
+            yield Finding(
+                at,
+                text("{name} {at} is not a network", name=name, at=abridged(at.text)),
+                text("write one such as {default}", default=default),
+            )
         else:
             edits = (Edit(at, str(fixed)),)
-            yield Finding(at, f"{name} {at.text} has bits behind its prefix", f"write {fixed}", edits)
+            yield Finding(
+                at,
+                text("{name} {at} has bits behind its prefix", name=name, at=at.text),
+                text("write {fixed}", fixed=fixed),
+                edits,
+            )
 
 
 @rule("CFG314", "overlapping-networks", ERROR)
@@ -151,4 +167,8 @@ def overlapping_networks(document: Document) -> Findings:
     for first, second in combinations(cluster_networks(document), 2):
         at = second.at or first.at
         if at is not None and first.network.overlaps(second.network):
-            yield Finding(at, f"{first.words} and {second.words} overlap", "choose networks that share no address")
+            yield Finding(
+                at,
+                text("{first} and {second} overlap", first=first.words, second=second.words),
+                "choose networks that share no address",
+            )

@@ -9,6 +9,7 @@ from paictl.config.models.hosts import abridged
 from paictl.config.models.placeholders import is_placeholder, scalars_below
 from paictl.config.models.settings import EXTRA, filled
 from paictl.config.reading.nodes import ScalarNode
+from paictl.i18n import text
 
 
 @rule("CFG301", "unfilled-setting", ERROR)
@@ -28,8 +29,12 @@ def placeholder(document: Document) -> Findings:
     for path, scalar in scalars_below(document.top):
         if is_placeholder(scalar.text):
             secret = "password" in path or path.endswith("_key")
-            shown = "a placeholder" if secret else f"the placeholder {abridged(scalar.text)}"
-            yield Finding(scalar, f"{path} is still {shown}", f"write your own {path}, or remove the line")
+            shown = text("a placeholder") if secret else text("the placeholder {value}", value=abridged(scalar.text))
+            yield Finding(
+                scalar,
+                text("{path} is still {shown}", path=path, shown=shown),
+                text("write your own {path}, or remove the line", path=path),
+            )
 
 
 _TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
@@ -53,9 +58,9 @@ def bad_image_tag(document: Document) -> Findings:
     if tag is None or _TAG.fullmatch(tag.text):
         return
     bare = tag.text.rpartition(":")[2].strip()
-    message = f"docker_image_tag is {abridged(tag.text)}, which is not a valid image tag"
+    message = text("docker_image_tag is {tag}, which is not a valid image tag", tag=abridged(tag.text))
     hint = "use letters, digits, '_', '.' and '-', at most 128, not beginning with '.' or '-'"
-    yield Finding(tag, message, f"write the tag alone: {bare}" if _TAG.fullmatch(bare) else hint)
+    yield Finding(tag, message, text("write the tag alone: {bare}", bare=bare) if _TAG.fullmatch(bare) else hint)
 
 
 _LEGACY = {
@@ -85,7 +90,11 @@ def legacy_setting(document: Document) -> Findings:
         at = document.top.key(key)
         last = _release(version)
         if at is not None and not (deployed and last and deployed <= last):
-            yield Finding(at, f"{key} is read up to {version} only", f"remove it, and {instead}")
+            yield Finding(
+                at,
+                text("{key} is read up to {version} only", key=key, version=version),
+                text("remove it, and {instead}", instead=instead),
+            )
 
 
 def _release(text: str) -> tuple[int, int] | None:
@@ -114,7 +123,7 @@ def setting_without_effect(document: Document) -> Findings:
     at = next((key for key in (document.top.key(name) for name in _KEYS) if key), None)
     if at is not None:
         hint = "set net.ipv4.ip_local_port_range on the machines yourself"
-        yield Finding(at, f"{at.text} is never applied by OpenPAI's playbooks", hint)
+        yield Finding(at, text("{at} is never applied by OpenPAI's playbooks", at=at.text), hint)
 
 
 @rule("CFG315", "extra-var-boolean", WARNING)
@@ -134,7 +143,11 @@ def extra_var_boolean(document: Document) -> Findings:
     for entry in document.top.mapping(EXTRA):
         value = entry.value
         if isinstance(value, ScalarNode) and isinstance(value.value, bool):
-            message = f'{entry.name} reaches Kubespray as the string "{value.value}", not as a boolean'
+            message = text(
+                '{entry} reaches Kubespray as the string "{value}", not as a boolean',
+                entry=entry.name,
+                value=value.value,
+            )
             yield Finding(value, message, "set it in Kubespray's own inventory/pai/openpai.yml")
 
 
@@ -159,7 +172,11 @@ def kubelet_flags_replaced(document: Document) -> Findings:
     flags = document.top.mapping("kubelet_custom_flags")
     at = document.top.key("kubelet_custom_flags")
     if at is not None and len(flags) and _OWN not in flags:
-        yield Finding(at, f"kubelet_custom_flags replaces OpenPAI's own --{_OWN}=10m", f"add {_OWN}: 10m")
+        yield Finding(
+            at,
+            text("kubelet_custom_flags replaces OpenPAI's own --{own}=10m", own=_OWN),
+            text("add {own}: 10m", own=_OWN),
+        )
 
 
 _ACCOUNT = ("docker_cache_azure_account_name", "docker_cache_azure_account_key")
@@ -185,11 +202,13 @@ def docker_cache_account(document: Document) -> Findings:
         return
     empty = [top.scalar(key) for key in _ACCOUNT if key in top]
     if not empty:
-        hint = f"add {' and '.join(_ACCOUNT)}, or docker_cache_storage_backend: filesystem"
+        hint = text("add {account}, or docker_cache_storage_backend: filesystem", account=" and ".join(_ACCOUNT))
         yield Finding(top.key("enable_docker_cache") or enabled, "the Docker cache has no Azure account", hint)
     for key, scalar in zip(_ACCOUNT, empty, strict=False):
         if scalar is not None and not scalar.text.strip():
-            yield Finding(scalar, f"{key} is empty, but the Docker cache needs it", f"fill in {key}")
+            yield Finding(
+                scalar, text("{key} is empty, but the Docker cache needs it", key=key), text("fill in {key}", key=key)
+            )
 
 
 _SEARCHED = re.compile(r"#.*?\b(docker_image_tag|branch_name)\b.*")
@@ -213,7 +232,9 @@ def setting_in_comment(document: Document) -> Findings:
     for match in _SEARCHED.finditer(source.text):
         if not _in_quotes(document, match.start()):
             at = Span(source, match.start(1), match.end(1))
-            message = f"{match.group(1)} in a comment is read too, by a script that searches the file as text"
+            message = text(
+                "{group} in a comment is read too, by a script that searches the file as text", group=match.group(1)
+            )
             yield Finding(at, message, "remove the comment, or write the name otherwise")
 
 

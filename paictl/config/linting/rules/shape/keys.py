@@ -17,11 +17,11 @@ from paictl.config.linting.rule import (
     rule,
     written,
 )
-from paictl.config.linting.rules.shape.words import MOST_COMPARED, dotted, found, meant, of_keyword, shown
+from paictl.config.linting.rules.shape.words import MOST_COMPARED, described, dotted, found, meant, of_keyword, shown
 from paictl.config.reading.nodes import MappingNode, Node, ScalarNode, SequenceNode, follow, to_data
 from paictl.config.reading.schema import Violation
 from paictl.config.reading.source import place_of
-from paictl.words import listed
+from paictl.i18n import listed, phrase, text
 
 
 @rule("SHP103", "missing-key", ERROR)
@@ -45,14 +45,20 @@ def missing_key(document: Document) -> Findings:
         misplaced = _one_too_deep(violation, missing)
         if misplaced is not None:
             holder, key = misplaced
-            message = f"{missing!r} stands inside {holder!r}, and belongs beside it"
-            yield Finding(key, message, f"indent {missing}, and all below it, as {holder} is")
+            message = text(
+                "{missing!r} stands inside {holder!r}, and belongs beside it", missing=missing, holder=holder
+            )
+            yield Finding(
+                key, message, text("indent {missing}, and all below it, as {holder} is", missing=missing, holder=holder)
+            )
             continue
-        described = violation.schema.get("properties", {}).get(missing, {}).get("description")
+        purpose = violation.schema.get("properties", {}).get(missing, {}).get("description")
         yield Finding(
             _place(violation),
-            f"{dotted(violation.path)} lacks the key {missing!r}",
-            f"add {missing}: {described.rstrip('.')}" if described else f"add {missing}",
+            text("{place} lacks the key {missing!r}", place=dotted(violation.path), missing=missing),
+            text("add {missing}: {purpose}", missing=missing, purpose=phrase(purpose.rstrip(".")))
+            if purpose
+            else text("add {missing}", missing=missing),
         )
 
 
@@ -112,16 +118,20 @@ def unknown_key(document: Document) -> Findings:
             continue
         known = violation.schema.get("properties", {})
         name, parent = violation.key.text, violation.path[:-1]
-        holder = f" in {dotted(parent)}" if parent else ""
+        holder = text(" in {parent}", parent=dotted(parent)) if parent else ""
         holder_node = follow(document.root, parent) if document.root else None
         near = meant(name, holder_node, known) if number < MOST_COMPARED else None
         severity = Severity(violation.schema.get("x-unknown-key-severity", "error"))
         if near and _is_weighty(violation, near):
             severity = Severity.ERROR
-        message = f"unknown key {name!r}{holder}"
+        message = text("unknown key {name!r}{holder}", name=name, holder=holder)
         if near and violation.key.plain:
             yield Finding(
-                violation.key, message, f"did you mean {near!r}?", (Edit(violation.key, written(near)),), severity
+                violation.key,
+                message,
+                text("did you mean {near!r}?", near=near),
+                (Edit(violation.key, written(near)),),
+                severity,
             )
         else:
             yield Finding(violation.key, message, _advice(violation, name), (), severity)
@@ -131,16 +141,16 @@ def _advice(violation: Violation, name: str) -> str:
     """What to do about a key that resembles none: the section it belongs into, the key that has its word, or some."""
     for start, section in violation.schema.get("x-elsewhere", {}).items():
         if name.startswith(start):
-            return f"move it into {section}"
+            return text("move it into {section}", section=section)
     properties = violation.schema.get("properties", {})
     inside = [key for key, schema in properties.items() if name in schema.get("properties", {})]
     if len(inside) == 1:
-        return f"move it into {inside[0]}"
+        return text("move it into {section}", section=inside[0])
     holding = [key for key in properties if len(name) > 3 and name.lower() in key.lower()]
     if len(holding) == 1:
-        return f"did you mean {holding[0]!r}?"
+        return text("did you mean {near!r}?", near=holding[0])
     offered = sorted(key for key, schema in properties.items() if not schema.get("x-legacy", False))
-    return f"known keys: {listed(offered, _SHOWN)}" if offered else "remove it"
+    return text("known keys: {names}", names=listed(offered, _SHOWN)) if offered else "remove it"
 
 
 def _is_weighty(violation: Violation, meant_key: str) -> bool:
@@ -184,7 +194,12 @@ def not_unique(document: Document) -> Findings:
                 line = place_of(first).line
                 yield Finding(
                     item,
-                    f"{dotted(violation.path)} names {shown(item)} twice, first in line {line}",
+                    text(
+                        "{place} names {item} twice, first in line {line}",
+                        place=dotted(violation.path),
+                        item=shown(item),
+                        line=line,
+                    ),
                     "remove one of the two",
                 )
 
@@ -233,9 +248,16 @@ def other_shape(document: Document) -> Findings:
         if violation.keyword == "dependencies":
             yield from _lone_keys(violation)
         elif violation.keyword not in _ELSEWHERE:
-            wanted = violation.schema.get("description", f"keyword {violation.keyword!r} of the schema")
-            message = f"{dotted(violation.path)} is {found(violation.node)}, which does not fit its schema"
-            yield Finding(violation.node, message, wanted.rstrip("."))
+            message = text(
+                "{place} is {kind}, which does not fit its schema",
+                place=dotted(violation.path),
+                kind=found(violation.node),
+            )
+            yield Finding(
+                violation.node,
+                message,
+                described(violation, text("keyword {keyword!r} of the schema", keyword=violation.keyword)),
+            )
 
 
 def _lone_keys(violation: Violation) -> Findings:
@@ -245,4 +267,8 @@ def _lone_keys(violation: Violation) -> Findings:
         if isinstance(node, MappingNode) and key in node and missing:
             at: Located = node.key(key) or node
             where = dotted(violation.path)
-            yield Finding(at, f"{where} has {key!r} without {missing[0]!r}", f"add {missing[0]}, or remove {key}")
+            yield Finding(
+                at,
+                text("{where} has {key!r} without {missing!r}", where=where, key=key, missing=missing[0]),
+                text("add {missing}, or remove {key}", missing=missing[0], key=key),
+            )

@@ -6,11 +6,12 @@ import json
 import re
 
 from paictl.config.linting.rule import ERROR, WARNING, Document, Edit, Finding, Findings, rule, written
-from paictl.config.linting.rules.shape.words import any_of, dotted, found, of_keyword, shown, wanted_types
+from paictl.config.linting.rules.shape.words import any_of, described, dotted, found, of_keyword, shown, wanted_types
 from paictl.config.reading.kinds import FileKind
 from paictl.config.reading.nodes import MappingNode, Node, ScalarNode
 from paictl.config.reading.schema import Violation
 from paictl.config.reading.values import resolve
+from paictl.i18n import phrase, text
 from paictl.units import parse_quantity
 from paictl.words import nearest
 
@@ -38,13 +39,20 @@ def wrong_type(document: Document) -> Findings:
         types = wanted_types(violation)
         if "string" in types and isinstance(violation.node, ScalarNode) and violation.node.tag != "null":
             continue
-        message = f"{dotted(violation.path)} must be {any_of(types)}, not {found(violation.node)}"
+        message = text(
+            "{place} must be {types}, not {value}",
+            place=dotted(violation.path),
+            types=any_of(types),
+            value=found(violation.node),
+        )
         if document.kind is FileKind.SERVICES and violation.path == HIVED_CONFIG:
             yield _without_bar(document, violation.node)
             continue
         bare = _bare(violation, types)
         if bare is not None:
-            yield Finding(violation.node, message, f"remove the quotes: {bare}", (Edit(violation.node, bare),))
+            yield Finding(
+                violation.node, message, text("remove the quotes: {bare}", bare=bare), (Edit(violation.node, bare),)
+            )
         else:
             yield Finding(violation.node, message, _advice(violation, types))
 
@@ -62,18 +70,20 @@ def _advice(violation: Violation, types: list[str]) -> str:
     if isinstance(node, ScalarNode) and "integer" in types:
         amount = parse_quantity(node.text) if violation.path[-1:] == ("memoryMB",) else None
         if amount is not None:
-            return f"write {amount.mebibytes}: a number of MiB without a unit"
+            return text("write {mebibytes}: a number of MiB without a unit", mebibytes=amount.mebibytes)
         digits = re.match(r"\d{1,9}(?=[^\d.]|$)", node.text)
         return (
-            f"write {digits[0]}: a number and nothing else" if digits else "write a whole number in digits, such as 1"
+            text("write {digits}: a number and nothing else", digits=digits[0])
+            if digits
+            else "write a whole number in digits, such as 1"
         )
     if isinstance(node, ScalarNode) and real == ["array"] and node.tag != "null":
         return "write each item in a line of its own, behind '- '"
     if isinstance(node, ScalarNode) and real == ["object"] and "cellChildren" in violation.path[-2:-1]:
-        return f"write cellAddress: {node.text}"
+        return text("write cellAddress: {node}", node=node.text)
     if isinstance(node, MappingNode) and real == ["array"] and (first := next(iter(node), None)) is not None:
-        return f"write '- ' in front of {first.name}: a list with one item"
-    return f"write {any_of(types)} here"
+        return text("write '- ' in front of {first}: a list with one item", first=first.name)
+    return text("write {types} here", types=any_of(types))
 
 
 def _bare(violation: Violation, types: list[str]) -> str | None:
@@ -106,11 +116,16 @@ def not_a_string(document: Document) -> Findings:
             continue
         quoted = json.dumps(_meant(violation, node), ensure_ascii=False)
         secret = violation.schema.get("x-secret", False)
-        written, read = ("the value", "another type") if secret else (node.text, _reading(node))
+        written, read = (text("the value"), text("another type")) if secret else (node.text, _reading(node))
         yield Finding(
             node,
-            f"{dotted(violation.path)} must be a string, but {written} is read as {read}",
-            "put it in quotes" if secret else f"put it in quotes: {quoted}",
+            text(
+                "{place} must be a string, but {written} is read as {read}",
+                place=dotted(violation.path),
+                written=written,
+                read=read,
+            ),
+            "put it in quotes" if secret else text("put it in quotes: {quoted}", quoted=quoted),
             () if secret else (Edit(node, quoted),),
         )
 
@@ -124,8 +139,8 @@ def _meant(violation: Violation, node: ScalarNode) -> str:
 
 
 def _reading(node: ScalarNode) -> str:
-    kind = "boolean" if node.tag == "bool" else "number"
-    return f"the {kind} {json.dumps(node.value)}"
+    kind = "the boolean {value}" if node.tag == "bool" else "the number {value}"
+    return text(kind, value=json.dumps(node.value))
 
 
 @rule("SHP105", "not-allowed-value", ERROR)
@@ -162,26 +177,35 @@ def not_allowed_value(document: Document) -> Findings:
         names = list(reversed(values))
         near = nearest(node.text, names) if isinstance(node, ScalarNode) else None
         listed = ", ".join(names)
-        wanted, which = (f"one of: {listed}", f"none of: {listed}") if len(names) > 1 else (listed, f"not {listed}")
+        wanted, which = (
+            (text("one of: {names}", names=listed), text("none of: {names}", names=listed))
+            if len(names) > 1
+            else (listed, text("not {names}", names=listed))
+        )
         yield Finding(
             node,
-            f"{dotted(violation.path)} is {shown(node)}, which is {which}",
-            f"did you mean {near!r}?" if near else f"write {wanted}",
+            text(
+                "{place} is {value}, which is {which}",
+                place=dotted(violation.path),
+                value=shown(node),
+                which=which,
+            ),
+            text("did you mean {near!r}?", near=near) if near else text("write {wanted}", wanted=wanted),
             (Edit(node, written(values[near])),) if near and isinstance(node, ScalarNode) and node.plain else (),
         )
 
 
 _LIMITS = {
-    "minimum": "at least {}",
-    "maximum": "at most {}",
-    "exclusiveMinimum": "more than {}",
-    "exclusiveMaximum": "less than {}",
-    "minLength": "at least {} characters long",
-    "maxLength": "at most {} characters long",
-    "minItems": "a list of at least {}",
-    "maxItems": "a list of at most {}",
-    "minProperties": "a mapping of at least {}",
-    "maxProperties": "a mapping of at most {}",
+    "minimum": "at least {limit}, not {value}",
+    "maximum": "at most {limit}, not {value}",
+    "exclusiveMinimum": "more than {limit}, not {value}",
+    "exclusiveMaximum": "less than {limit}, not {value}",
+    "minLength": "at least {limit} characters long, not {value}",
+    "maxLength": "at most {limit} characters long, not {value}",
+    "minItems": "a list of at least {limit}, not {value}",
+    "maxItems": "a list of at most {limit}, not {value}",
+    "minProperties": "a mapping of at least {limit}, not {value}",
+    "maxProperties": "a mapping of at most {limit}, not {value}",
 }
 
 
@@ -201,23 +225,23 @@ def out_of_range(document: Document) -> Findings:
     for violation in of_keyword(document, *_LIMITS):
         yield Finding(
             violation.node,
-            f"{dotted(violation.path)} must be {_limit(violation)}",
+            text("{place} must be {limit}", place=dotted(violation.path), limit=_limit(violation)),
             _bound_advice(violation),
         )
 
 
 def _bound_advice(violation: Violation) -> str:
     if violation.keyword == "minimum":
-        return f"write {violation.wanted} or more"
+        return text("write {wanted} or more", wanted=violation.wanted)
     if violation.keyword == "maximum":
-        return f"write {violation.wanted} or less"
-    return str(violation.schema.get("description", "correct the value")).rstrip(".")
+        return text("write {wanted} or less", wanted=violation.wanted)
+    return described(violation, "correct the value")
 
 
 def _limit(violation: Violation) -> str:
     if violation.keyword in ("minLength", "minItems", "minProperties") and violation.wanted == 1:
-        return "filled in, not empty"
-    return f"{_LIMITS[violation.keyword].format(violation.wanted)}, not {shown(violation.node)}"
+        return text("filled in, not empty")
+    return text(_LIMITS[violation.keyword], limit=violation.wanted, value=shown(violation.node))
 
 
 @rule("SHP107", "bad-form", ERROR)
@@ -249,9 +273,15 @@ def bad_form(document: Document) -> Findings:
     """
     # Every value that a pattern of the schema refuses; the schema's `x-form` says the form in words.
     for violation in of_keyword(document, "pattern", "format"):
-        form = violation.schema.get("x-form") or f"of the form {violation.wanted}"
+        form = violation.schema.get("x-form")
+        form = phrase(form) if form else text("of the form {wanted}", wanted=violation.wanted)
         yield Finding(
             violation.node,
-            f"{dotted(violation.path)} is {shown(violation.node)}, which is not {form}",
-            violation.schema.get("description", f"write {form}").rstrip("."),
+            text(
+                "{place} is {value}, which is not {form}",
+                place=dotted(violation.path),
+                value=shown(violation.node),
+                form=form,
+            ),
+            described(violation, text("write {form}", form=form)),
         )

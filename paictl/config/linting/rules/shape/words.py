@@ -9,16 +9,17 @@ from paictl.config.reading.document import Document
 from paictl.config.reading.nodes import MappingNode, Node, ScalarNode
 from paictl.config.reading.problem import Edit
 from paictl.config.reading.schema import Violation
+from paictl.i18n import joined, phrase, text
 from paictl.words import nearest
 
 _TYPES = {
-    "string": "a string",
-    "integer": "an integer",
-    "number": "a number",
-    "boolean": "true or false",
-    "object": "a mapping",
-    "array": "a list",
-    "null": "empty",
+    "string": text("a string"),
+    "integer": text("an integer"),
+    "number": text("a number"),
+    "boolean": text("true or false"),
+    "object": text("a mapping"),
+    "array": text("a list"),
+    "null": text("empty"),
 }
 
 
@@ -29,8 +30,8 @@ def of_keyword(document: Document, *keywords: str) -> Iterable[Violation]:
 
 def dotted(path: tuple[str | int, ...]) -> str:
     """A path as people write it: `virtualClusters.vc1.virtualCells[0]`; the document itself for the empty path."""
-    text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
-    return text.removeprefix(".") or "the document"
+    words = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
+    return words.removeprefix(".") or text("the document")
 
 
 def wanted_types(violation: Violation) -> list[str]:
@@ -42,27 +43,33 @@ def wanted_types(violation: Violation) -> list[str]:
 def any_of(types: list[str]) -> str:
     """`an integer or a string`."""
     names = [_TYPES[name] for name in types if name != "null" or len(types) == 1]
-    return " or ".join(names)
+    return joined(" or ", names)
 
 
 def found(node: Node) -> str:
     """What stands there, in the words of the file."""
     if isinstance(node, MappingNode):
-        return "a mapping"
+        return _TYPES["object"]
     if not isinstance(node, ScalarNode):
-        return "a list"
-    names = {"null": "empty", "bool": "the boolean", "int": "the number", "float": "the number"}
+        return _TYPES["array"]
     if node.tag == "null":
-        return "empty"
-    return f"{names.get(node.tag, 'the string')} {shown(node)}"
+        return _TYPES["null"]
+    kinds = {"bool": "the boolean {value}", "int": "the number {value}", "float": "the number {value}"}
+    return text(kinds.get(node.tag, "the string {value}"), value=shown(node))
+
+
+def described(violation: Violation, otherwise: str) -> str:
+    """What the schema says that a value is for, without its full stop; `otherwise` where it says nothing."""
+    words = violation.schema.get("description")
+    return phrase(words.rstrip(".")) if words else otherwise
 
 
 def shown(node: Node) -> str:
     """A short form of a value for a message."""
     if not isinstance(node, ScalarNode):
         return found(node)
-    text = node.text if len(node.text) <= 60 else node.text[:57] + "..."
-    return text if node.plain and node.tag != "str" else repr(text)
+    short = node.text if len(node.text) <= 60 else node.text[:57] + "..."
+    return short if node.plain and node.tag != "str" else repr(short)
 
 
 def meant(name: str, holder: Node | None, known: Iterable[str]) -> str | None:
@@ -80,4 +87,4 @@ def suggested(at: ScalarNode, known: Iterable[str], otherwise: str) -> tuple[str
     near = nearest(at.text, names) if len(names) <= MOST_COMPARED else None
     if near is None:
         return otherwise, ()
-    return f"did you mean {near!r}?", renamed(at, near)
+    return text("did you mean {near!r}?", near=near), renamed(at, near)

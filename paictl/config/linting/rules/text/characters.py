@@ -5,6 +5,7 @@ from __future__ import annotations
 from paictl.config.linting.rule import ERROR, WARNING, Document, Edit, Finding, Findings, rule
 from paictl.config.reading.yamltree import IssueKind
 from paictl.config.secrets.redaction import is_secret
+from paictl.i18n import text
 
 
 @rule("TXT003", "not-utf-8", ERROR)
@@ -95,5 +96,7 @@ def surprising_number(document: Document) -> Findings:
             yield Finding(issue.at, "the value is read as another number than its digits say", "put it in quotes")
             continue
         written = issue.at.source.text[issue.at.start : issue.at.end]
-        hint = f"write {issue.detail}, or put it in quotes if it is text"
-        yield Finding(issue.at, f"{written} is read as the number {issue.detail}", hint)
+        hint = text("write {number}, or put it in quotes if it is text", number=issue.detail)
+        yield Finding(
+            issue.at, text("{written} is read as the number {number}", written=written, number=issue.detail), hint
+        )

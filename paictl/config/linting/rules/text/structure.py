@@ -7,6 +7,7 @@ from paictl.config.reading.kinds import FileKind
 from paictl.config.reading.source import place_of
 from paictl.config.reading.yamlerrors import HINT
 from paictl.config.reading.yamltree import MAX_EXPANSION, IssueKind
+from paictl.i18n import text
 
 
 @rule("TXT001", "syntax-error", ERROR)
@@ -27,7 +28,7 @@ def syntax(document: Document) -> Findings:
         if issue.kind is IssueKind.SYNTAX:
             yield Finding(
                 issue.at,
-                f"not valid YAML: {issue.detail}",
+                text("not valid YAML: {reason}", reason=issue.detail),
                 issue.hint or HINT,
             )
 
@@ -54,13 +55,17 @@ def duplicate_key(document: Document) -> Findings:
                 continue
             if _begins_item(issue.other):
                 merged = place_of(issue.at).line - 1
-                message = f"key {issue.detail!r} stands twice in one item of a list, first in line {line}"
+                message = text(
+                    "key {key!r} stands twice in one item of a list, first in line {line}",
+                    key=issue.detail,
+                    line=line,
+                )
                 yield Finding(issue.at, message, hint="begin the next item with '- ', or keep one of the two")
                 continue
             merged = 0
             yield Finding(
                 issue.at,
-                f"key {issue.detail!r} stands twice here, first in line {line}",
+                text("key {key!r} stands twice here, first in line {line}", key=issue.detail, line=line),
                 hint="keep one of the two",
             )
 
@@ -104,7 +109,7 @@ def unknown_tag(document: Document) -> Findings:
     # Each tag outside the YAML core.
     for issue in document.issues:
         if issue.kind is IssueKind.UNKNOWN_TAG:
-            yield Finding(issue.at, f"the tag {issue.detail} is not understood", "remove the tag")
+            yield Finding(issue.at, text("the tag {tag} is not understood", tag=issue.detail), "remove the tag")
 
 
 @rule("TXT008", "alias-cycle", ERROR)
@@ -123,7 +128,11 @@ def alias_cycle(document: Document) -> Findings:
     # The alias that closes the cycle.
     for issue in document.issues:
         if issue.kind is IssueKind.ALIAS_CYCLE:
-            yield Finding(issue.at, f"the alias *{issue.detail} stands inside what it refers to", "write the value out")
+            yield Finding(
+                issue.at,
+                text("the alias *{alias} stands inside what it refers to", alias=issue.detail),
+                "write the value out",
+            )
 
 
 @rule("TXT009", "alias-bomb", ERROR)
@@ -148,7 +157,11 @@ def alias_bomb(document: Document) -> Findings:
         if issue.kind is IssueKind.ALIAS_BOMB:
             yield Finding(
                 issue.at,
-                f"the alias *{issue.detail} makes this file unfold to more than {MAX_EXPANSION:,} values",
+                text(
+                    "the alias *{alias} makes this file unfold to more than {most:,} values",
+                    alias=issue.detail,
+                    most=MAX_EXPANSION,
+                ),
                 "write the values out",
             )
 
@@ -169,7 +182,7 @@ def unknown_alias(document: Document) -> Findings:
         if issue.kind is IssueKind.UNKNOWN_ALIAS:
             yield Finding(
                 issue.at,
-                f"no anchor &{issue.detail} before this alias",
+                text("no anchor &{alias} before this alias", alias=issue.detail),
                 "define the anchor, or quote the text if it is not an alias",
             )
 
@@ -193,7 +206,9 @@ def too_deep(document: Document) -> Findings:
     for issue in document.issues:
         if issue.kind is IssueKind.TOO_DEEP:
             yield Finding(
-                issue.at, f"nested deeper than {issue.detail} levels", "this is most likely not a configuration file"
+                issue.at,
+                text("nested deeper than {most} levels", most=issue.detail),
+                "this is most likely not a configuration file",
             )
 
 
