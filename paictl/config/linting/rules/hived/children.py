@@ -28,7 +28,7 @@ from paictl.config.models.hived import hived
 from paictl.config.models.hived_cells import MOST_DEVICES, Cell, Device, device_index, devices
 from paictl.config.models.hived_types import CellTypes, name_under
 from paictl.config.reading.source import place_of
-from paictl.i18n import text
+from paictl.i18n import counted, text
 
 
 @rule("HVD513", "bad-device-index", ERROR)
@@ -157,14 +157,11 @@ def _cell_is_wrong(cell: Cell, wanted: int) -> Finding:
         return Finding(
             at, text("{type} is a device type, whose cells have no children", type=cell.type), "remove cellChildren"
         )
-    noun, verb = "child" if wanted == 1 else "children", "is" if cell.listed == 1 else "are"
     message = text(
-        "a {type} cell has {wanted} {noun}, {listed} {verb} listed",
+        "a {type} cell has {children}, {listed}",
         type=cell.type,
-        wanted=wanted,
-        noun=noun,
-        listed=cell.listed,
-        verb=verb,
+        children=counted("{count} child", "{count} children", wanted),
+        listed=counted("{count} is listed", "{count} are listed", cell.listed),
     )
     if cell.listed < wanted:
         return Finding(at, message, "list all of them, or define a cell type for such smaller cells")
@@ -211,10 +208,10 @@ def other_cell_type(document: Document) -> Findings:
         at = name_under(cell.spec, "cellType")
         if cell.parent is not None and at is not None and at.text != cell.type:
             message = text(
-                "the children of a {type} cell are {type2} cells, not {at}",
+                "the children of a {type} cell are {wanted} cells, not {written}",
                 type=cell.parent.type,
-                type2=cell.type,
-                number=at.text,
+                wanted=cell.type,
+                written=at.text,
             )
             edits = renamed(at, cell.type)
             yield Finding(at, message, text("write {type}, or leave cellType out", type=cell.type), edits)

@@ -172,16 +172,14 @@ def quota_exceeds_cluster(document: Document) -> Findings:
 
 def _excess(balance: Balance, short: Shortfall) -> Finding:
     kind = balance.chain.types[short.level]
-    verb = "is" if short.available == 1 else "are"
     message = text(
-        "chain {chain}, level {level}: {needed} {kind} cells are promised ({shares}), {available} {verb} available",
+        "chain {chain}, level {level}: {needed} {kind} cells are promised ({shares}), {available}",
         chain=balance.chain.name,
         level=short.level,
         needed=short.needed,
         kind=kind,
         shares=shares(balance, short.level),
-        available=short.available,
-        verb=verb,
+        available=counted("{count} is available", "{count} are available", short.available),
     )
     larger = [shares(balance, level, named=True) for level in range(balance.chain.top, short.level, -1)]
     taken = joined(", ", filter(None, larger))

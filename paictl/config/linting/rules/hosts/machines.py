@@ -262,9 +262,11 @@ def no_host(document: Document) -> Findings:
     """
     # A list in which nothing is meant as a host.
     if not host_list(document).meant:
-        what = "master" if document.kind is FileKind.MASTER_CSV else "worker"
+        masters = document.kind is FileKind.MASTER_CSV
         yield Finding(
             document.beginning,
-            text("the list names no {what}", what=what),
-            text("write a line hostname,address for each {what}", what=what),
+            "the list names no master" if masters else "the list names no worker",
+            "write a line hostname,address for each master"
+            if masters
+            else "write a line hostname,address for each worker",
         )

@@ -182,7 +182,7 @@ def unknown_scheduled_role(document: Document) -> Findings:
         if job.roles and entry.name not in job.roles:
             message = text("extras.hivedScheduler speaks of {entry!r}, which is not a task role", entry=entry.name)
             yield Finding(
-                entry.key, message, *suggested(entry.key, free, text("name one of: {roles}", roles=listed(job.roles)))
+                entry.key, message, *suggested(entry.key, free, text("name one of: {names}", names=listed(job.roles)))
             )
 
 
