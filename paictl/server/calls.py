@@ -13,7 +13,7 @@ from paictl.cluster.interface import ClusterError, ConflictError, NoJobError, Un
 from paictl.config.reading.problem import Problem
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
-from paictl.i18n import in_language, text
+from paictl.i18n import in_language, joined, sayable, text
 from paictl.operate.errors import RefusedFilesError
 
 if TYPE_CHECKING:
@@ -145,19 +145,23 @@ def answer_to(error: PaictlError) -> ApiError:
 def _with_findings(said: str, error: RefusedFilesError) -> str:
     """OpenPAI's clients show the message and nothing else, so that everything is in it."""
     lines = [
-        f"{one.place.line}:{one.place.column}: {one.severity.value} {one.rule}: {one.message}"
-        + (f" ({one.hint})" if one.hint else "")
+        text(
+            "{line}:{column}: {severity} {rule}: {message}{hint}",
+            line=one.place.line, column=one.place.column, severity=text(one.severity.value), rule=one.rule,
+            message=sayable(one.message), hint=text(" ({hint})", hint=sayable(one.hint)) if one.hint else "",
+        )
         for one in error.report.problems
-    ]
-    return "\n".join([said, *lines])
+    ]  # fmt: skip
+    return joined("\n", [sayable(said), *lines])
 
 
-def problem_data(problem: Problem) -> dict[str, Any]:
-    """A finding of the validator for programs."""
+def problem_data(problem: Problem, language: str = "en") -> dict[str, Any]:
+    """A finding of the validator; for programs in English."""
     place = problem.place
     return {
-        "rule": problem.rule, "name": problem.name, "severity": problem.severity.value, "message": problem.message,
-        "hint": problem.hint or "", "line": place.line, "column": place.column, "endLine": place.end_line,
+        "rule": problem.rule, "name": problem.name, "severity": problem.severity.value,
+        "message": in_language(problem.message, language), "hint": in_language(problem.hint or "", language),
+        "line": place.line, "column": place.column, "endLine": place.end_line,
         "endColumn": place.end_column,
     }  # fmt: skip
 

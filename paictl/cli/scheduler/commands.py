@@ -132,7 +132,7 @@ def explain(
         hint = "this is a bug in paictl: `paictl scheduler replay` on the same operations writes a dump to report"
         raise PaictlError(f"the scheduler has stopped: {error}", where=str(ops), hint=hint) from error
     if output is ExplainFormat.TEXT:
-        console.write("\n".join(map(printable, report_lines(found))))
+        console.write("\n".join(printable(console.said(line)) for line in report_lines(found)))
     else:
         console.write_data(report_data(found), console.Output(output))
     if found.situation not in (PodSituation.RUNNING, PodSituation.READY):

@@ -206,7 +206,9 @@ def _decode(name: str, data: bytes) -> tuple[Source, ReadIssue | None]:
     for encoding, boms in _OTHER_ENCODINGS.items():
         if data.startswith(boms):
             source = Source(name, data.decode(encoding, errors="replace"), raw=data)
-            return source, ReadIssue(IssueKind.ENCODING, Span(source, 0, 0), f"the file is {encoding.upper()}")
+            return source, ReadIssue(
+                IssueKind.ENCODING, Span(source, 0, 0), text("the file is {encoding}", encoding=encoding.upper())
+            )
     body, marks = data, 0
     while body.startswith(codecs.BOM_UTF8):
         body, marks = body[len(codecs.BOM_UTF8) :], marks + 1
@@ -215,7 +217,7 @@ def _decode(name: str, data: bytes) -> tuple[Source, ReadIssue | None]:
     except UnicodeDecodeError as error:
         source = Source(name, body.decode("utf-8", errors="replace"), raw=data)
         at = len(body[: error.start].decode("utf-8"))
-        detail = f"byte 0x{body[error.start]:02X} is not UTF-8"
+        detail = text("byte 0x{byte:02X} is not UTF-8", byte=body[error.start])
         return source, ReadIssue(IssueKind.ENCODING, Span(source, at, at + 1), detail)
     return source, ReadIssue(IssueKind.BYTE_ORDER_MARK, Span(source, 0, 0)) if marks else None
 

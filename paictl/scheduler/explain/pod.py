@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
+from paictl.i18n import sayable, text
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.explain.data import PodVerdict, to_data
 from paictl.scheduler.explain.scratch import holder
@@ -169,25 +170,39 @@ def _running(history: PodHistory, uid: str, name: str, since: int) -> PodReport:
 
 
 def report_lines(found: PodReport) -> list[str]:
-    """A report in plain English."""
+    """A report in plain words, each line a `Text`."""
     match found.situation:
         case PodSituation.RUNNING:
-            where = f"node {found.node}, devices {','.join(map(str, sorted(found.devices)))}"
-            lines = [f"Pod {found.name} runs on {where}, since operation {found.since} (group {found.group})."]
-            if found.hold is Hold.LAZY:
-                lines.append(f"  It lost its guarantee to {found.preemptor} (lazy preemption) and runs on without one.")
-            else:
-                lines.append(f"  It is {found.hold}.")
-                if found.preemptor:
-                    lines.append(f"  It is being preempted: {found.preemptor} waits for its devices.")
-            return lines
+            return _running_lines(found)
         case PodSituation.GONE:
-            return [f"Pod {found.name} is gone since operation {found.since}."]
+            return [text("Pod {name} is gone since operation {number}.", name=found.name, number=found.since)]
         case PodSituation.REFUSED:
-            return [f"Pod {found.name} was refused at operation {found.since}.", f"  {found.message}"]
+            refused = text("Pod {name} was refused at operation {number}.", name=found.name, number=found.since)
+            return [refused, text("  {reason}", reason=sayable(found.message))]
         case _:
             assert found.explanation is not None  # noqa: S101 (the situation says so)
-            return [*render(found.explanation), f"It has asked for room since operation {found.since}."]
+            return [
+                *render(found.explanation),
+                text("It has asked for room since operation {number}.", number=found.since),
+            ]
+
+
+def _running_lines(found: PodReport) -> list[str]:
+    devices = ",".join(map(str, sorted(found.devices)))
+    lines: list[str] = [
+        text(
+            "Pod {name} runs on node {node}, devices {devices}, since operation {number} (group {group}).",
+            name=found.name, node=found.node, devices=devices, number=found.since, group=found.group,
+        )
+    ]  # fmt: skip
+    taker = found.preemptor
+    if found.hold is Hold.LAZY:
+        lost = "  It lost its guarantee to {group} (lazy preemption) and runs on without one."
+        return [*lines, text(lost, group=taker)]
+    lines.append(text("  It is {hold}.", hold=text(str(found.hold))))
+    if taker:
+        lines.append(text("  It is being preempted: {group} waits for its devices.", group=taker))
+    return lines
 
 
 def report_data(found: PodReport) -> dict[str, Any]:

@@ -260,7 +260,7 @@ def check(call: Call) -> Answer:
     found = checked(call, str(call.fields().get("yaml", "")))
     return json_answer(
         {
-            "findings": [problem_data(one) for one in found.findings],
+            "findings": [problem_data(one, call.language) for one in found.findings],
             "forecast": [in_language(line, call.language) for line in found.forecast],
             "refusal": in_language(found.refusal, call.language),
             "sound": found.sound,

@@ -8,11 +8,11 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
+from paictl import i18n
 from paictl.config.linting.rule import Bundle, Document, Rule
 from paictl.config.linting.suppressions import words_for
 from paictl.config.reading.kinds import FileKind
 from paictl.errors import PaictlError
-from paictl.i18n import text
 
 TABLE: dict[str, tuple[str, ...]] = {
     "text": ("text.characters", "text.structure"),
@@ -140,7 +140,7 @@ def find_rule(word: str) -> Rule[Any]:
     for rule in all_rules():
         if word.upper() == rule.id or word.lower() == rule.name:
             return rule
-    raise PaictlError(text("no rule {word!r}", word=word), hint=nearest(word))
+    raise PaictlError(i18n.text("no rule {word!r}", word=word), hint=nearest(word))
 
 
 def nearest(word: str) -> str:
@@ -150,4 +150,4 @@ def nearest(word: str) -> str:
     if len(word) <= _FAMILY:
         known = sorted({rule.id[:_FAMILY] for rule in rules})
     near = difflib.get_close_matches(word, known, 3) or difflib.get_close_matches(word.upper(), known, 3)
-    return text("did you mean {near}?", near=" or ".join(near)) if near else "list them with: paictl config rules"
+    return i18n.text("did you mean {near}?", near=" or ".join(near)) if near else "list them with: paictl config rules"

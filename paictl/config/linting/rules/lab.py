@@ -51,12 +51,12 @@ def unknown_lab_id(document: Document) -> Findings:
     """
     # Every reference to a step or check that is not there.
     steps, checks = ids_in(document, "steps"), ids_in(document, "checks")
-    for what, name, known in _references(document, steps, checks):
+    for message, name, known in _references(document, steps, checks):
         if name.text not in known:
             near = nearest(name.text, known)
             yield Finding(
                 name,
-                text("no {what} {name!r}", what=what, name=name.text),
+                text(message, name=name.text),
                 text("did you mean {near!r}?", near=near) if near else None,
             )
 
@@ -64,14 +64,14 @@ def unknown_lab_id(document: Document) -> Findings:
 def _references(document: Document, steps: Ids, checks: Ids) -> Iterator[tuple[str, ScalarNode, Ids]]:
     for one in document.top.sequence("checks").mappings():
         if (after := one.text("after")) is not None:
-            yield "step", after, steps
+            yield "no step {name!r}", after, steps
     for one in document.top.sequence("near-misses").mappings():
         for name in one.sequence("fails").scalars():
-            yield "check", name, checks
+            yield "no check {name!r}", name, checks
         for entry in one.mapping("steps"):
-            yield "step", entry.key, steps
+            yield "no step {name!r}", entry.key, steps
         for name in one.sequence("order").scalars():
-            yield "step", name, steps
+            yield "no step {name!r}", name, steps
 
 
 @rule("LAB902", "repeated-lab-id", ERROR)

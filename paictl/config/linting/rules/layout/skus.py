@@ -83,9 +83,9 @@ def unknown_sku(document: Document) -> Findings:
             continue
         near = nearest(at.text, layout.skus)
         message = text(
-            "{machine} is of the SKU {at}, which machine-sku does not define",
+            "{machine} is of the SKU {sku}, which machine-sku does not define",
             machine=machine.words,
-            amount=abridged(at.text),
+            sku=abridged(at.text),
         )
         edits = renamed(at, near) if near else ()
         unused = [

@@ -8,7 +8,7 @@ from paictl.config.reading.nested import embedded_source
 from paictl.config.reading.nodes import MappingNode, ScalarNode, SequenceNode
 from paictl.config.reading.source import place_of
 from paictl.config.reading.yamltree import IssueKind, parse_yaml
-from paictl.i18n import text
+from paictl.i18n import sayable, text
 
 
 @rule("SVC714", "alert-rules", ERROR)
@@ -45,7 +45,7 @@ def alert_rules(document: Document) -> Findings:
     if tree.fatal:
         for issue in tree.issues:
             if issue.kind in (IssueKind.SYNTAX, IssueKind.TAB):
-                reason = issue.detail or text("a tab in the indentation")
+                reason = sayable(issue.detail or "a tab in the indentation")
                 yield Finding(
                     issue.at, text("the alert rules are not YAML: {reason}", reason=reason), "correct the text"
                 )

@@ -131,6 +131,6 @@ def _range(at: ScalarNode, ports: tuple[int, int], defaults: list[HostPort]) -> 
         yield Finding(
             at,
             message,
-            text("end at {ephemeral_start} or lower", port=EPHEMERAL_START - 1),
+            text("end at {port} or lower", port=EPHEMERAL_START - 1),
             severity=Severity.INFO,
         )

@@ -19,7 +19,7 @@ from paictl.config.models.settings import (
     ports_of_host_daemons,
 )
 from paictl.config.reading.nodes import ScalarNode
-from paictl.i18n import text
+from paictl.i18n import sayable, text
 
 
 @rule("CFG311", "port-range", ERROR)
@@ -104,10 +104,12 @@ def _finding(key: str, scalar: ScalarNode, wanted: str) -> Finding:
     hint = (
         text("write {bare}", bare=bare)
         if bare != scalar.text and not wanted.startswith("a URL")
-        else text("write {wanted}", wanted=wanted)
+        else text("write {wanted}", wanted=sayable(wanted))
     )
     return Finding(
-        scalar, text("{key}: {scalar} is not {wanted}", key=key, scalar=abridged(scalar.text), wanted=wanted), hint
+        scalar,
+        text("{key}: {scalar} is not {wanted}", key=key, scalar=abridged(scalar.text), wanted=sayable(wanted)),
+        hint,
     )
 
 

@@ -9,7 +9,7 @@ from paictl.config.models.hosts import abridged
 from paictl.config.models.placeholders import is_placeholder, scalars_below
 from paictl.config.models.settings import EXTRA, filled
 from paictl.config.reading.nodes import ScalarNode
-from paictl.i18n import text
+from paictl.i18n import sayable, text
 
 
 @rule("CFG301", "unfilled-setting", ERROR)
@@ -93,7 +93,7 @@ def legacy_setting(document: Document) -> Findings:
             yield Finding(
                 at,
                 text("{key} is read up to {version} only", key=key, version=version),
-                text("remove it, and {instead}", instead=instead),
+                text("remove it, and {instead}", instead=sayable(instead)),
             )
 
 

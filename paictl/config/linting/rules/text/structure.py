@@ -7,7 +7,7 @@ from paictl.config.reading.kinds import FileKind
 from paictl.config.reading.source import place_of
 from paictl.config.reading.yamlerrors import HINT
 from paictl.config.reading.yamltree import MAX_EXPANSION, IssueKind
-from paictl.i18n import text
+from paictl.i18n import sayable, text
 
 
 @rule("TXT001", "syntax-error", ERROR)
@@ -28,7 +28,7 @@ def syntax(document: Document) -> Findings:
         if issue.kind is IssueKind.SYNTAX:
             yield Finding(
                 issue.at,
-                text("not valid YAML: {reason}", reason=issue.detail),
+                text("not valid YAML: {reason}", reason=sayable(issue.detail)),
                 issue.hint or HINT,
             )
 
