@@ -25,7 +25,7 @@ from paictl.config.reading.nodes import MappingNode, Node, ScalarNode
 
 @rule("TXT015", "unknown-kind", ERROR)
 def unknown_kind(document: Document) -> Findings:
-    """It cannot be told which kind of file this is.
+    """The kind of file cannot be determined.
 
     Why: nothing but the YAML itself can be checked then. A kind is told by the file's name (`master.csv`,
     `services-configuration.yaml`, …) and by keys that only one kind has.
@@ -38,7 +38,7 @@ def unknown_kind(document: Document) -> Findings:
     # A file that could be read but is of no known kind; in a folder such files are passed over.
     if document.kind is FileKind.UNKNOWN and document.root is not None:
         kinds = ", ".join(kind.value for kind in FileKind if kind is not FileKind.UNKNOWN)
-        yield Finding(document.beginning, "cannot tell what kind of file this is", f"say it with --kind: {kinds}")
+        yield Finding(document.beginning, "cannot tell what kind of file this is", f"set it with --kind: {kinds}")
 
 
 @rule("TXT016", "unknown-ignore", WARNING)
@@ -66,7 +66,7 @@ _OPENING, _CLOSING = "“”„‟«‘‚", "“”‟»’"
 
 @rule("TXT017", "typographic-quotes", WARNING)
 def typographic_quotes(document: Document) -> Findings:
-    """A value stands in typographic quotation marks.
+    """A value is in typographic quotation marks.
 
     Why: word processors and web pages put “ and ” where YAML wants the plain ones. To YAML they are a part of the text:
     the user is then called “openpai” with the marks, and nobody can log in.

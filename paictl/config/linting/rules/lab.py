@@ -92,7 +92,7 @@ def repeated_lab_id(document: Document) -> Findings:
         for one in document.top.sequence(part).mappings():
             name = one.text("id")
             if name is not None and name.text in seen:
-                yield Finding(name, f"the id {name.text!r} stands twice in {part}", "give each its own")
+                yield Finding(name, f"the id {name.text!r} appears twice in {part}", "give each its own")
             elif name is not None:
                 seen.add(name.text)
 

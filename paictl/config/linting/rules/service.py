@@ -41,7 +41,7 @@ def no_refresh_script(document: Document) -> Findings:
 
 @rule("GRF802", "self-prerequisite", ERROR)
 def self_prerequisite(document: Document) -> Findings:
-    """A service needs itself.
+    """A service lists itself as a prerequisite.
 
     Why: prerequisites are started first, without end: the deployment ends with a RecursionError.
 
@@ -117,7 +117,7 @@ def contradictory_rules(document: Document) -> Findings:
     for item in rules:
         label = item.text("notin")
         if label is not None and label.text in wanted:
-            yield Finding(label, f"label {label.text!r} is both asked for and forbidden", "remove one of the two rules")
+            yield Finding(label, f"label {label.text!r} is both required and forbidden", "remove one of the two rules")
 
 
 @rule("GRF807", "same-script", WARNING)

@@ -37,7 +37,7 @@ _HINT = "remove it, or add the description of that service"
 
 @rule("XRF961", "service-unknown-prerequisite", WARNING)
 def service_prerequisite(bundle: Bundle) -> Findings:
-    """A service needs one that is not among the descriptions given together.
+    """A service needs another one that is not among the given descriptions.
 
     Why: the deployment passes over a prerequisite that it does not know, without a word; the order that the line was
     written for is gone, as with `drivers`, which OpenPAI dropped.
@@ -58,7 +58,7 @@ def service_prerequisite(bundle: Bundle) -> Findings:
 
 @rule("XRF962", "service-cycle", ERROR)
 def service_cycle(bundle: Bundle) -> Findings:
-    """Services need each other in a circle.
+    """Services depend on each other in a cycle.
 
     Why: prerequisites are started first, without end: the deployment ends with a RecursionError that names none of
     them.
@@ -89,7 +89,7 @@ def _circles(start: str, services: dict[str, ServiceFile], done: set[str]) -> Fi
         elif needed.text in path:
             names = list(path)
             circle = [*names[names.index(needed.text) :], needed.text]
-            yield Finding(needed, f"services need each other: {' → '.join(circle)}", "remove one of these lines")
+            yield Finding(needed, f"services depend on each other: {' → '.join(circle)}", "remove one of these lines")
         else:
             path[needed.text] = iter(services[needed.text].prerequisites)
 

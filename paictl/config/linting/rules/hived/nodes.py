@@ -130,7 +130,7 @@ def _lowered(address: ScalarNode) -> tuple[Edit, ...]:
 
 @rule("HVD510", "repeated-node", ERROR)
 def repeated_node(document: Document) -> Findings:
-    """A node stands twice among the physical cells.
+    """A node appears twice among the physical cells.
 
     Why: HiveD counts its devices twice, silently, and promises what does not exist. A node may stand in two chains only
     if it has devices of both kinds, with indices that do not overlap, or if the cells of one are no devices (gpu: 0).
@@ -165,7 +165,7 @@ def repeated_node(document: Document) -> Findings:
         for other in earlier[cell.name]:
             line = place_of(other.address or other.place).line
             if other.chain is cell.chain:
-                message = f"node {cell.name} stands twice in the chain {cell.chain.name}, first in line {line}"
+                message = f"node {cell.name} appears twice in the chain {cell.chain.name}, first in line {line}"
                 yield Finding(address, message, "list each node once")
                 break
             shares = {cell.chain.leaf_type, other.chain.leaf_type} & model.types.without_devices

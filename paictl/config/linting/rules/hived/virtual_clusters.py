@@ -131,7 +131,7 @@ def repeated_promise(document: Document) -> Findings:
             if first is not promise:
                 line = place_of(first.at).line
                 message = f"{vc.name} is promised {promise.type} cells of {promise.chain.name} in line {line} already"
-                yield Finding(promise.at, message, "make one entry of the two; the numbers add up")
+                yield Finding(promise.at, message, "merge the two entries; the numbers add up")
 
 
 @rule("HVD538", "no-default-vc", WARNING)

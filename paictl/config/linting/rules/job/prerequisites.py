@@ -49,7 +49,7 @@ def _missing(job: JobSpec, role: JobRole, name: ScalarNode, kind: str | None) ->
 
 @rule("JOB602", "unknown-deployment", ERROR)
 def unknown_deployment(document: Document) -> Findings:
-    """The default deployment is none of the job's deployments.
+    """The default deployment is not one of the job's deployments.
 
     Why: the server refuses the job.
 
@@ -151,7 +151,7 @@ def duplicate_prerequisite(document: Document) -> Findings:
         earlier = first.setdefault((one.type, one.name.text), one)
         if earlier is not one:
             line = place_of(earlier.name).line
-            message = f"prerequisite {one.name.text!r} of type {one.type} stands twice, first in line {line}"
+            message = f"prerequisite {one.name.text!r} of type {one.type} appears twice, first in line {line}"
             yield Finding(one.name, message, "rename or remove one of the two")
 
 
@@ -194,7 +194,9 @@ def duplicate_deployment(document: Document) -> Findings:
         earlier = first.setdefault(name.text, name)
         if earlier is not name:
             line = place_of(earlier).line
-            yield Finding(name, f"deployment {name.text!r} stands twice, first in line {line}", "rename one of the two")
+            yield Finding(
+                name, f"deployment {name.text!r} appears twice, first in line {line}", "rename one of the two"
+            )
 
 
 @rule("JOB621", "prerequisite-form", ERROR)
@@ -278,7 +280,7 @@ def unused_prerequisite(document: Document) -> Findings:
 
 @rule("JOB617", "clear-password", WARNING)
 def clear_password(document: Document) -> Findings:
-    """The password of an image registry stands in the job in clear.
+    """The password of an image registry is in the job in clear text.
 
     Why: everybody who may see the job sees its file. Values of `secrets` are kept apart and masked.
 

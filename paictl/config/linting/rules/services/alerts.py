@@ -12,7 +12,7 @@ from paictl.config.reading.yamltree import IssueKind, parse_yaml
 
 @rule("SVC714", "alert-rules", ERROR)
 def alert_rules(document: Document) -> Findings:
-    """The alert rules of Prometheus are not what Prometheus reads.
+    """Prometheus cannot read its alert rules.
 
     Why: `customized-alerts` is a text that nobody looks at before Prometheus does, which then does not start.
 
@@ -102,7 +102,7 @@ def unknown_receiver(document: Document) -> Findings:
         name = receiver.text("name")
         if name is not None and known.setdefault(name.text, name) is not name:
             line = place_of(known[name.text]).line
-            yield Finding(name, f"receiver {name.text!r} stands twice, first in line {line}", "rename one of the two")
+            yield Finding(name, f"receiver {name.text!r} appears twice, first in line {line}", "rename one of the two")
     for route in alerts.mapping("customized-routes").sequence("routes").mappings():
         wanted = route.text("receiver")
         if wanted is None or wanted.text in known or wanted.text.startswith(_BUILT_IN):

@@ -14,7 +14,7 @@ from paictl.config.reading.nodes import MappingNode, ScalarNode, SequenceNode
 
 @rule("SVC704", "certificate-file", WARNING)
 def certificate_file(document: Document) -> Findings:
-    """The file of a certificate or of its key is not there.
+    """The file of a certificate or of its key is missing.
 
     Why: the file is copied when pylon starts, and HTTPS fails then. Looked at on this machine: validate where you
     deploy from. Relative paths are left alone. paictl itself has no pylon any more, see `service-gone`.
@@ -206,7 +206,7 @@ _HINT = "add pai-bearer-token: the token of an application, made on the user's p
 
 @rule("SVC708", "missing-token", ERROR)
 def missing_token(document: Document) -> Findings:
-    """The alert manager is told to do something for which it needs a token, but has none.
+    """The alert manager is configured to do something that needs a token, but has none.
 
     Why: reports of cluster utilization, stopping and tagging jobs, and mail to users ask the rest server, for which
     OpenPAI wants `pai-bearer-token`; without it they are left out without a word.
@@ -247,7 +247,7 @@ _WINBIND = ("winbind-server-address", "winbind-server-url")
 
 @rule("SVC712", "incomplete-login", ERROR)
 def incomplete_login(document: Document) -> Findings:
-    """Users are to log in elsewhere, but it is not said where.
+    """Users log in at another provider, but its settings are missing.
 
     Why: OpenPAI stops at the first missing key, one deployment after the other. `ms-graph` asks the directory that OIDC
     logs in to, `winbind` a server of its own.
@@ -285,7 +285,7 @@ def incomplete_login(document: Document) -> Findings:
             lacking.remove("AAD.wellKnownURL")
         if lacking:
             yield Finding(
-                login.key("OIDC") or oidc, f"OIDC is true, but lacks {', '.join(lacking)}", "add what is lacking"
+                login.key("OIDC") or oidc, f"OIDC is true, but lacks {', '.join(lacking)}", "add what is missing"
             )
     groups = login.mapping("group-manager")
     source = groups.text("group-data-source")

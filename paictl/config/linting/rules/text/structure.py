@@ -34,7 +34,7 @@ def syntax(document: Document) -> Findings:
 
 @rule("TXT005", "duplicate-key", ERROR)
 def duplicate_key(document: Document) -> Findings:
-    """A key stands twice in the same mapping.
+    """A key appears twice in the same mapping.
 
     Why: YAML forbids it, yet the parsers of OpenPAI and HiveD silently keep the last value, so that the first one,
     which may be the one you see, has no effect.
@@ -54,13 +54,13 @@ def duplicate_key(document: Document) -> Findings:
                 continue
             if _begins_item(issue.other):
                 merged = place_of(issue.at).line - 1
-                message = f"key {issue.detail!r} stands twice in one item of a list, first in line {line}"
+                message = f"key {issue.detail!r} appears twice in one item of a list, first in line {line}"
                 yield Finding(issue.at, message, hint="begin the next item with '- ', or keep one of the two")
                 continue
             merged = 0
             yield Finding(
                 issue.at,
-                f"key {issue.detail!r} stands twice here, first in line {line}",
+                f"key {issue.detail!r} appears twice here, first in line {line}",
                 hint="keep one of the two",
             )
 
@@ -91,7 +91,7 @@ def odd_key(document: Document) -> Findings:
 
 @rule("TXT007", "unknown-tag", ERROR)
 def unknown_tag(document: Document) -> Findings:
-    """A value carries a YAML tag that the tools do not know.
+    """A value has a YAML tag that the tools do not know.
 
     Why: `!vault`, `!Ref` and the like belong to other programs; OpenPAI's loaders refuse the whole file.
 
@@ -104,7 +104,7 @@ def unknown_tag(document: Document) -> Findings:
     # Each tag outside the YAML core.
     for issue in document.issues:
         if issue.kind is IssueKind.UNKNOWN_TAG:
-            yield Finding(issue.at, f"the tag {issue.detail} is not understood", "remove the tag")
+            yield Finding(issue.at, f"the tag {issue.detail} is not known", "remove the tag")
 
 
 @rule("TXT008", "alias-cycle", ERROR)
@@ -123,12 +123,14 @@ def alias_cycle(document: Document) -> Findings:
     # The alias that closes the cycle.
     for issue in document.issues:
         if issue.kind is IssueKind.ALIAS_CYCLE:
-            yield Finding(issue.at, f"the alias *{issue.detail} stands inside what it refers to", "write the value out")
+            yield Finding(
+                issue.at, f"the alias *{issue.detail} is inside the value that it refers to", "write the value out"
+            )
 
 
 @rule("TXT009", "alias-bomb", ERROR)
 def alias_bomb(document: Document) -> Findings:
-    r"""Aliases of aliases unfold to millions of values.
+    r"""Aliases of aliases expand to millions of values.
 
     Why: a few lines can fill the memory of every tool that reads them; no real configuration does this.
 
@@ -148,7 +150,7 @@ def alias_bomb(document: Document) -> Findings:
         if issue.kind is IssueKind.ALIAS_BOMB:
             yield Finding(
                 issue.at,
-                f"the alias *{issue.detail} makes this file unfold to more than {MAX_EXPANSION:,} values",
+                f"the alias *{issue.detail} makes this file expand to more than {MAX_EXPANSION:,} values",
                 "write the values out",
             )
 
@@ -199,7 +201,7 @@ def too_deep(document: Document) -> Findings:
 
 @rule("TXT012", "more-documents", ERROR)
 def more_documents(document: Document) -> Findings:
-    """The file holds more than one YAML document.
+    """The file contains more than one YAML document.
 
     Why: the old tools read the first document, or refuse the file; what stands behind `---` has no effect.
 
@@ -220,7 +222,7 @@ def more_documents(document: Document) -> Findings:
 
 @rule("TXT013", "empty-file", ERROR)
 def empty(document: Document) -> Findings:
-    """The file holds nothing but comments.
+    """The file contains nothing but comments.
 
     Why: the tools go on with their defaults, or stop; rules across files have nothing to compare with. If settings were
     meant to stand here, they are commented out. Where nothing tells what the file should be, it is a warning.
