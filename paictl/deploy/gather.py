@@ -89,7 +89,7 @@ def gather(wanted: Sequence[Download], source: str, into: Path, lock: Path | Non
     """Fill a folder and write its lock; files that are there and right are kept.
 
     `source` is empty for the projects' download sites, a template of a mirror with {name}, {version}, {arch} and
-    {file}, or a folder. Raises `PaictlError` naming the file that did not come or differs; gathering again resumes there.
+    {file}, or a folder. Raises `PaictlError` naming the file that did not come or differs; gathering again resumes.
     """
     folder = local_folder(source) if source else None
     if folder is not None and (folder / LOCK).is_file():

@@ -88,7 +88,8 @@ def view_texts(view: ViewReport, names: Names) -> list[Text]:
         lines.append(
             text(
                 "All its pods would fit, but not in the order in which nodes are filled: smallest pods first, "
-                "fullest and then largest nodes first, and no choice is revised. Put the larger pods into a group of their own."
+                "fullest and then largest nodes first, and no choice is revised. "
+                "Put the larger pods into a group of their own."
             )
         )
     elif not view.ever:
