@@ -170,7 +170,7 @@ def _entries(lines: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def _unquoted(line: str) -> str:
-    """What stands in quotes; most lines need no parser for it, which is slow. Raises `SyntaxError` or `ValueError`."""
+    """What is in quotes; most lines need no parser for it, which is slow. Raises `SyntaxError` or `ValueError`."""
     plain = line[1:-1]
     if len(line) >= 2 and line[0] == line[-1] == '"' and '"' not in plain and "\\" not in plain:
         return plain

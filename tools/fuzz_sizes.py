@@ -225,6 +225,68 @@ def configurations() -> Iterator[tuple[str, str, str]]:
     yield "worker-csv", "an open quote", 'w,"' + "x\n" * 400_000
 
 
+SERVICES = "hivedscheduler:\n  config: |\n    physicalCluster: {{}}\nsharing:\n{sharing}"
+"""A services file with limits and budgets."""
+
+OPERATIONS = """{"op":"nodes","names":["r/0","r/1"],"healthy":true}
+{"op":"schedule","pod":{"uid":"p","spec":SPEC}}
+{"op":"filter","pod":{"uid":"q","spec":SPEC}}
+"""
+
+
+def wishes() -> Iterator[tuple[str, str, str]]:
+    """Files with what came later: limits, budgets, storages, SSH, reservations, run-time limits."""
+    entries = {
+        "budgets": "  - {{vc: v{n}, device-hours: 1}}\n",
+        "user-limits": "  - {{vc: a, user: u{n}, devices: 1}}\n",
+        "run-times": "  - {{vc: v{n}, maximum: 1h}}\n",
+        "lend-limits": "  - {{vc: v{n}, devices: 1}}\n",
+        "borrow-limits": "  - {{vc: v{n}, devices: 1}}\n",
+    }
+    for key, row in entries.items():
+        rows = "".join(row.format(n=n) for n in range(20_000))
+        yield "services", f"20,000 {key}", SERVICES.format(sharing=f"  {key}:\n{rows}")
+    plugin = "  com.microsoft.pai.runtimeplugin:\n"
+    extras = {
+        "18,000 times the plugin ssh": plugin + "  - {plugin: ssh, parameters: {jobssh: true}}\n" * 18_000,
+        "20,000 storages": "  storages:\n" + "".join(f"  - {{name: s{n}, mountPath: /m{n}}}\n" for n in range(20_000)),
+        "one storage 30,000 times": "  storages:\n" + "  - {name: s, mountPath: /m}\n" * 30_000,
+        "a long reservation": f"  reservation: {'a' * MUCH}\n",
+        "a run time of 4,000 digits": f"  maxRunTime: {NINES}h\n  checkpointEvery: {NINES}d\n",
+        "a run time of many parts": f"  maxRunTime: {'1h' * 400_000}\n",
+    }
+    for name, lines in extras.items():
+        yield "job", name, job() + "extras:\n" + lines
+
+
+def operations() -> Iterator[tuple[str, str]]:
+    """Operations of the scheduler that ask for much."""
+
+    def member(pods: int | str) -> str:
+        return f'{{"podNumber":{pods},"leafCellNumber":1}}'
+
+    for name, number, members in (
+        ("a million devices", "1000000", '{"podNumber":1,"leafCellNumber":1000000}'),
+        ("2^31 pods", "1", member(2147483648)),
+        ("4,000 digits of pods", "1", member(NINES)),
+        ("10,000 members", "1", ",".join([member(1)] * 10_000)),
+        ("a million pods", "1", member(1_000_000)),
+    ):
+        group = f'{{"name":"g","members":[{members}]}}'
+        spec = f'{{"virtualCluster":"a","priority":0,"leafCellNumber":{number},"affinityGroup":{group}}}'
+        yield name, OPERATIONS.replace("SPEC", spec)
+    nodes = ",".join(f'"n{n}"' for n in range(4000))
+    yield "4,000 nodes 20 times", f'{{"op":"nodes","names":[{nodes}],"healthy":true}}\n' * 20
+    yield "deep JSON", "[" * 400_000 + "\n"
+
+
+def json_files() -> Iterator[tuple[str, str]]:
+    """JSON that is large only when it is read, for commands that take a plan, a report or a recording."""
+    yield "deep", "[" * 300_000 + "]" * 300_000
+    yield "a huge number", f'{{"schemaVersion": {NINES}, "moves": [{NINES}]}}'
+    yield "many keys", "{" + ",".join(f'"k{n}":1' for n in range(70_000)) + "}"
+
+
 def traces() -> Iterator[tuple[str, str]]:
     """CSV of jobs for the simulator."""
     head = "id,submit,duration,gpus\n"
@@ -263,6 +325,64 @@ def archives() -> Iterator[tuple[str, str, Callable[[], Files]]]:
     yield "zip", "{dir}/t.zip/t.csv", zipped
 
 
+WORDS: tuple[tuple[str, ...], ...] = (
+    ("job", "submit", "{dir}/j.yaml", "--repeat", "1000000000"),
+    ("job", "submit", "{dir}/j.yaml", "--duration", NINES),
+    ("sim", "run", "tiny", "--policy", "fifo", "--cluster", "99999999x99999"),
+    ("sim", "run", "tiny", "--policy", "fifo", "--cluster", f"{NINES}x1"),
+    ("sim", "sweep", "tiny", "--policy", "las:knob=1..999999999", "--cluster", "2x4"),
+    ("sim", "sweep", "tiny", "--policy", "fifo", "--seeds", "1..999999999", "--cluster", "2x4"),
+    ("cluster", "tick", NINES),
+    ("config", "pull", "-o", NINES),
+    ("lab", "start", "9" * 4400),
+    ("config", "validate", NINES),
+    ("scheduler", "replay", "--config", NINES, "/dev/null"),
+    ("cluster", "up", "--speed", NINES, "--name", "x"),
+    ("reservation", "add", "--vc", "default", "--cells", f"{NINES}xGPU-POOL", "--for", "1h"),
+    ("reservation", "add", "--vc", "default", "--cells", "1xGPU-POOL", "--for", f"{NINES}d"),
+    ("reservation", "add", "--nodes", ",".join(["worker1"] * 15_000), "--for", "1h"),
+    ("maintenance", "add", "--nodes", "worker1", "--from", NINES, "--for", f"{NINES}d"),
+    ("cluster", "defrag", "plan", "--for", f"{NINES}xGPU-POOL"),
+    ("sim", "size", "tiny", "--target", f"p95 queueing <= {NINES}h"),
+    ("sim", "size", "tiny", "--target", "max waiting <= 0s", "--most", "999999999"),
+    ("sim", "size", "tiny", "--target", "p95 queueing <= 1h", "--node", f"V100={NINES}"),
+    ("sim", "size", "tiny", "--target", "p95 queueing <= 1h", "--failures", "node=1s,repair=1s"),
+    ("sim", "sweep", "tiny", "--policy", "las:knob=0..1..0.0000000001", "--cluster", "2x4"),
+    ("sim", "sweep", "tiny", "--policy", f"las:knob={'1|' * 60_000}1", "--cluster", "2x4"),
+    ("sim", "run", "tiny", "--policy", f"las:queues={'/'.join(map(str, range(1, 20_000)))}", "--cluster", "2x4"),
+    ("sim", "run", "tiny", "--policy", f"easy:factor={NINES}", "--cluster", "2x4"),
+    ("sim", "run", "tiny", "--policy", "parsync:schedulers=100000000,partitions=100000000", "--cluster", "2x4"),
+    ("sim", "run", "tiny", "--policy", "shockwave:horizon=100000000", "--cluster", "2x4"),
+    ("sim", "run", "tiny", "--policy", "pollux:population=100000000", "--cluster", "2x4"),
+    ("sim", "run", "tiny", "--policy", "chronus:lease=1,slot=1", "--cluster", "2x4"),
+    ("sim", "run", "tiny", "--policy", "las:interval=0.000001", "--cluster", "2x4"),
+    ("sim", "run", "tiny", "--policy", "fifo", "--cluster", "2x4", "--failures", "node=1s,device=1s,repair=1s"),
+    ("sim", "run", "tiny", "--policy", "fgd", "--cluster", "2x4", "--inflate", "1000000000"),
+    ("sim", "generate", "tiresias", "--jobs", "1000000000"),
+)
+"""Command lines that ask for much; {dir}/j.yaml is a job."""
+
+
+def later_cases() -> Iterator[Case]:
+    """Operations of the scheduler, and JSON for the commands that take some."""
+    for name, content in operations():
+        yield Case(
+            f"operations: {name}",
+            ("scheduler", "replay", "--config", "{dir}/h.yaml", "{dir}/ops.jsonl"),
+            text(h__yaml=hived(), ops__jsonl=content),
+        )
+    for name, content in json_files():
+        for words in (
+            ("config", "apply", "{dir}/f.json", "-p", "{dir}"),
+            ("cluster", "defrag", "apply", "--plan", "{dir}/f.json"),
+            ("lab", "check-report", "{dir}/f.json"),
+            ("extender", "explain-pod", "{dir}/f.json"),
+            ("deploy", "apply", "{dir}/f.json"),
+            ("support", "replay", "{dir}/f.json"),
+        ):
+            yield Case(f"{' '.join(words[:2])}: {name}", words, text(f__json=content))
+
+
 def cases() -> Iterator[Case]:
     """All of them."""
     for name, content in documents():
@@ -278,7 +398,7 @@ def cases() -> Iterator[Case]:
             ("sim", "run", "tiny", "--policy", "fifo", "--cluster", "{dir}/f.yaml"),
             text(f__yaml=content),
         )
-    for kind, name, content in configurations():
+    for kind, name, content in (*configurations(), *wishes()):
         suffix = "csv" if kind.endswith("csv") else "yaml"
         files = text(**{f"f__{suffix}": content})
         yield Case(f"validate {kind}: {name}", ("config", "validate", "--kind", kind, f"{{dir}}/f.{suffix}"), files)
@@ -295,22 +415,12 @@ def cases() -> Iterator[Case]:
             ("sim", "run", "{dir}/t.csv", "--policy", "fifo", "--cluster", "2x4"),
             text(t__csv=content),
         )
+    yield from later_cases()
     for name, path, files in archives():
+        if name == "tar":
+            yield Case(f"support replay: {name}", ("support", "replay", "{dir}/t.tar.gz"), files)
         yield Case(f"archive: {name}", ("sim", "run", path, "--policy", "fifo", "--cluster", "2x4"), files)
-    for words in (
-        ("job", "submit", "{dir}/j.yaml", "--repeat", "1000000000"),
-        ("job", "submit", "{dir}/j.yaml", "--duration", NINES),
-        ("sim", "run", "tiny", "--policy", "fifo", "--cluster", "99999999x99999"),
-        ("sim", "run", "tiny", "--policy", "fifo", "--cluster", f"{NINES}x1"),
-        ("sim", "sweep", "tiny", "--policy", "las:knob=1..999999999", "--cluster", "2x4"),
-        ("sim", "sweep", "tiny", "--policy", "fifo", "--seeds", "1..999999999", "--cluster", "2x4"),
-        ("cluster", "tick", NINES),
-        ("config", "pull", "-o", NINES),
-        ("lab", "start", "9" * 4400),
-        ("config", "validate", NINES),
-        ("scheduler", "replay", "--config", NINES, "/dev/null"),
-        ("cluster", "up", "--speed", NINES, "--name", "x"),
-    ):
+    for words in WORDS:
         yield Case(f"words: {' '.join(words)[:70]}", words, text(j__yaml=job()))
 
 
@@ -334,7 +444,7 @@ def run(case: Case, paictl: str) -> Outcome:
             if len(content) > MOST_INPUT:
                 raise ValueError(f"{case.name}: {len(content)} bytes are no small input")
         environment = {**os.environ, "PAICTL_STATE": str(state), "NO_COLOR": "1"}
-        if case.words[0] in ("job", "cluster") and "up" not in case.words:
+        if case.words[0] in ("job", "cluster", "reservation", "maintenance") and "up" not in case.words:
             subprocess.run([paictl, "cluster", "up", "-q", "--speed", "0"], env=environment, check=True)
         words = [paictl, "--no-input", *(word.replace("{dir}", name) for word in case.words)]
         with (folder / "said").open("w+b") as said:

@@ -84,7 +84,7 @@ def report(
     sku: Annotated[bool, typer.Option("--sku", help="By SKU as well.")] = False,
     vc: Annotated[str | None, typer.Option("--vc", metavar="VC", help="This virtual cluster only.")] = None,
     form: Annotated[
-        ReportForm, typer.Option("--output", "-o", callback=_noted, help="Form of the report.", show_default=False)
+        ReportForm, typer.Option("--output", "-o", callback=_noted, help="Output format.", show_default=False)
     ] = ReportForm.TABLE,
     state: StateOption = None,
 ) -> None:

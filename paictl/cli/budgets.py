@@ -36,7 +36,7 @@ VcOption = Annotated[
 @app.command("list", epilog="paictl usage budget list --vc vision -o json")
 def list_(
     vc: VcOption = None,
-    user: Annotated[str | None, typer.Option("--user", help="Budgets that concern this user.")] = None,
+    user: Annotated[str | None, typer.Option("--user", help="Only budgets that apply to this user.")] = None,
     output: OutputOption = Output.TABLE,
     state: StateOption = None,
 ) -> None:
@@ -61,14 +61,15 @@ def list_(
 def set_(
     vc: VcOption = None,
     user: Annotated[
-        str | None, typer.Option("--user", help="User, or '*' for each one who has no budget of their own.")
+        str | None, typer.Option("--user", help="User, or '*' for every user without a budget of their own.")
     ] = None,
     hours: Annotated[float | None, typer.Option("--hours", min=0, help="Device hours in a month.")] = None,
     warn_at: Annotated[
-        float | None, typer.Option("--warn-at", metavar="PERCENT", min=0, max=100, help="Warn from here on.")
+        float | None, typer.Option("--warn-at", metavar="PERCENT", min=0, max=100, help="Warn once this share is used.")
     ] = None,
     over: Annotated[
-        OverBudget | None, typer.Option("--over", help="New jobs when it is used up: wait, refuse or warn.")
+        OverBudget | None,
+        typer.Option("--over", help="What happens to new jobs when it is used up: wait, refuse or warn."),
     ] = None,
     remove: Annotated[bool, typer.Option("--remove", help="Remove the budget.")] = False,
     yes: Yes = False,

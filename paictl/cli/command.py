@@ -143,14 +143,14 @@ def _forms() -> tuple[Any, Any]:
     def short(
         form: Annotated[
             Output | None,
-            typer.Option("--output", "-o", expose_value=False, callback=_capture, help="Form of the result."),
+            typer.Option("--output", "-o", expose_value=False, callback=_capture, help="Output format."),
         ] = None,
     ) -> None:
         """Hold the option."""
 
     def long(
         form: Annotated[
-            Output | None, typer.Option("--format", expose_value=False, callback=_capture, help="Form of the result.")
+            Output | None, typer.Option("--format", expose_value=False, callback=_capture, help="Output format.")
         ] = None,
     ) -> None:
         """Hold the option."""

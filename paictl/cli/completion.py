@@ -47,9 +47,9 @@ def answer(tree: Any) -> int:
 )
 def completion(
     shell: Annotated[Shell | None, typer.Argument(metavar="[bash|zsh|fish]", help="Default: your login shell.")] = None,
-    put: Annotated[bool, typer.Option("--install", help="Write it to where the shell looks for it.")] = False,
+    put: Annotated[bool, typer.Option("--install", help="Install it where the shell looks for it.")] = False,
 ) -> None:
-    """Print the script that teaches a shell to complete paictl's commands, options and names, or install it."""
+    """Print or install the script with which a shell completes paictl's commands, options and names."""
     name = shell.value if shell else os.path.basename(os.environ.get("SHELL", ""))  # noqa: PTH119
     if name not in set(Shell):
         raise PaictlError(text("no completion for the shell {name!r}", name=name), hint="name one of: bash, zsh, fish")

@@ -30,7 +30,9 @@ class ServeOptions:
     """The options of both doors; each is the parameter of that name of a command under `@serves_door`."""
 
     config: Annotated[Path, typer.Option(help="services-configuration.yaml or hivedscheduler.yaml.")]
-    kubeconfig: Annotated[Path | None, typer.Option(help="Cluster to talk to; in a pod, its own.")] = None
+    kubeconfig: Annotated[
+        Path | None, typer.Option(help="Kubeconfig of the cluster (default in a pod: its own cluster).")
+    ] = None
     context: Annotated[str | None, typer.Option(help="Context of the kubeconfig.")] = None
     listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Address to listen on.")] = "0.0.0.0:30096"
     tls_cert: Annotated[Path | None, typer.Option(help="Certificate (PEM) to answer with HTTPS.")] = None
@@ -38,24 +40,28 @@ class ServeOptions:
     tls_client_ca: Annotated[
         Path | None,
         typer.Option(
-            help="Authority (PEM) of client certificates; readers without one need a token. Without this option anyone "
-            "is answered."
+            help="Authority (PEM) of client certificates; readers without one need a token. "
+            "Without this option, anyone gets an answer."
         ),
     ] = None
-    leader_elect: Annotated[bool, typer.Option("--leader-elect", help="One of several replicas decides.")] = False
-    lease: Annotated[str, typer.Option(metavar="NAMESPACE/NAME", help="The Lease for it; both doors share it.")] = (
-        "paictl-system/hivedscheduler-extender"
+    leader_elect: Annotated[bool, typer.Option("--leader-elect", help="Elect one of several replicas to decide.")] = (
+        False
     )
+    lease: Annotated[
+        str, typer.Option(metavar="NAMESPACE/NAME", help="Lease for the election; both doors share it.")
+    ] = "paictl-system/hivedscheduler-extender"
     pod: Annotated[
-        str, typer.Option(metavar="NAMESPACE/NAME", help="Pod to be labelled paictl.io/leader while it leads.")
+        str, typer.Option(metavar="NAMESPACE/NAME", help="Pod that gets the label paictl.io/leader while it leads.")
     ] = ""
     delete_after: Annotated[
         float | None,
-        typer.Option(metavar="SECONDS", min=0, help="Delete victims that a disruption budget protects for longer."),
+        typer.Option(
+            metavar="SECONDS", min=0, help="Delete victims that a disruption budget protects for longer than this."
+        ),
     ] = None
     longest_grace: Annotated[
         float,
-        typer.Option(metavar="SECONDS", min=1, help="Give victims no more time for their end, whatever they ask for."),
+        typer.Option(metavar="SECONDS", min=1, help="Longest grace period of victims, whatever their pods ask for."),
     ] = 300.0
     heal_after: Annotated[
         float,
@@ -98,7 +104,7 @@ class ServeOptions:
         typer.Option(help="File with the section sharing: budgets and limits for users; default: that of --config."),
     ] = None
     maintenance: Annotated[
-        str, typer.Option(metavar="NAMESPACE", help="Heed the maintenance windows there; without it none are heeded.")
+        str, typer.Option(metavar="NAMESPACE", help="Namespace whose maintenance windows count (default: none).")
     ] = ""
     dump: Annotated[Path | None, typer.Option(help="Folder for the state if an invariant breaks.")] = None
 

@@ -443,7 +443,7 @@ def run(
     gpu: Annotated[int, typer.Option("--gpu", min=0, help="Devices.")] = 1,
     cpu: Annotated[int, typer.Option("--cpu", min=0, help="CPUs.")] = 4,
     memory: Annotated[int, typer.Option("--memory", min=0, metavar="MIB", help="Memory in MiB.")] = 8192,
-    sku: Annotated[str | None, typer.Option("--sku", help="SKU type, if not any.")] = None,
+    sku: Annotated[str | None, typer.Option("--sku", help="SKU type (default: any).")] = None,
     vc: Annotated[str | None, typer.Option("--vc", autocompletion=names.vcs, help="Virtual cluster.")] = None,
     priority: Annotated[
         str | None, typer.Option("--priority", autocompletion=names.priorities, help="oppo, test, prod or crit.")

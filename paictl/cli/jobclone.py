@@ -29,7 +29,7 @@ def show(copy: JobCopy) -> None:
     """The file on stdout; what is missing in it on stderr."""
     if copy.masked:
         fields = listed(copy.masked)
-        console.warning(text("put in the values that the cluster does not give back: {fields}", fields=fields))
+        console.warning(text("fill in the values that the cluster does not return: {fields}", fields=fields))
     write(_text(copy).rstrip("\n"))
 
 
@@ -37,8 +37,8 @@ def require_values(copy: JobCopy) -> None:
     """Raise `PaictlError` if a job cannot be submitted again as it is."""
     if copy.masked:
         raise PaictlError(
-            text("the cluster does not give back the values of {fields}", fields=listed(copy.masked)),
-            hint=text("paictl job clone JOB --edit, and put them in"),
+            text("the cluster does not return the values of {fields}", fields=listed(copy.masked)),
+            hint=text("paictl job clone JOB --edit, and fill them in"),
         )
 
 

@@ -113,7 +113,7 @@ class Entrance:
         if not self._has_cookie(said.get("cookie", "")):
             return _Said(403, text("open the whole address that paictl has printed, with ?{name}=", name=SECRET))
         if is_forged(method, said, f"http://{host}"):
-            return _Said(403, text("a page of another address has sent this request"))
+            return _Said(403, text("this request comes from a page at another address"))
         return _Said(303, "", ("Location: /",)) if shown else None
 
     def _opens(self, shown: str) -> bool:

@@ -38,7 +38,9 @@ def add(
     span: Annotated[str, typer.Option("--for", metavar="SPAN", help="How long it lasts, e.g. 4h.")],
     nodes: Annotated[
         list[str] | None,
-        typer.Option("--nodes", metavar="NODE", autocompletion=names_of.nodes, help="A node, several with commas."),
+        typer.Option(
+            "--nodes", metavar="NODE", autocompletion=names_of.nodes, help="One or more nodes, separated by commas."
+        ),
     ] = None,
     cells: Annotated[
         list[str] | None, typer.Option("--cells", metavar="ADDRESS", help="All nodes of a physical cell; repeatable.")
@@ -47,10 +49,10 @@ def add(
         str | None, typer.Option("--from", metavar="TIME", help="2026-12-01T22:00, or +2h from now (default: now).")
     ] = None,
     notice: Annotated[
-        str, typer.Option("--notice", metavar="SPAN", help="How long before jobs that must leave are told.")
+        str, typer.Option("--notice", metavar="SPAN", help="How long in advance to warn jobs that must leave.")
     ] = "24h",
     name: Annotated[str, typer.Option("--name", help="Name of the window (default: maintenance-N).")] = "",
-    reason: Annotated[str, typer.Option("--reason", help="Why, for those who must leave.")] = "",
+    reason: Annotated[str, typer.Option("--reason", help="Reason, shown to the owners of jobs that must leave.")] = "",
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show who must leave and what is at risk, and add nothing.")
     ] = False,

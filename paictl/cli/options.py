@@ -70,7 +70,7 @@ def namespaced(option: str, text: str) -> tuple[str, str]:
 
 
 OutputOption = Annotated[
-    Output, typer.Option("--output", "-o", callback=take_form, help="Form of the result.", show_default=False)
+    Output, typer.Option("--output", "-o", callback=take_form, help="Output format.", show_default=False)
 ]
 
 WatchTimeout = Annotated[

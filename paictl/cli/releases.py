@@ -46,7 +46,7 @@ def newest_release(index: str, seconds: float) -> str | None:
         return None
     files = data.get("files")
     if not isinstance(files, list):
-        raise IndexUnreachableError(text("does not answer as a package index"), where=_shown(index))
+        raise IndexUnreachableError(text("does not answer like a package index"), where=_shown(index))
     given = data.get("versions")  # since version 1.1 of the interface; before it only the names of files say so
     named = given if isinstance(given, list) else [_version_of(str(file.get("filename", ""))) for file in files]
     withdrawn = {_version_of(str(file.get("filename", ""))) for file in files if file.get("yanked")}

@@ -40,7 +40,7 @@ def serve(
     *,
     listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Address to listen on.")] = "127.0.0.1:9186",
     in_cluster: Annotated[
-        bool, typer.Option("--in-cluster", help="The cluster in whose pod this runs, by its service account.")
+        bool, typer.Option("--in-cluster", help="Use the cluster that this pod runs in, with its service account.")
     ] = False,
     tls_cert: Annotated[Path | None, typer.Option(help="Certificate (PEM) to answer with HTTPS.")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="Its key (PEM).")] = None,
@@ -63,13 +63,13 @@ def serve(
         ),
     ] = None,
     tasks_listen: Annotated[
-        str, typer.Option("--tasks-listen", metavar="HOST:PORT", help="With --tasks: address to listen on for them.")
+        str, typer.Option("--tasks-listen", metavar="HOST:PORT", help="With --tasks: address to listen on.")
     ] = "127.0.0.1:9187",
     state: StateOption = None,
 ) -> None:
-    """Answer OpenPAI's REST API v2 and show the portal, until Ctrl-C.
+    """Serve OpenPAI's REST API v2 and the portal, until Ctrl-C.
 
-    Without HTTPS it answers this machine only, unless a proxy that has it is named.
+    Without HTTPS, only this machine can connect, unless you name a proxy that has it.
     """
     import logging
 

@@ -24,7 +24,7 @@ EXAMPLES = """
     paictl storage grant datasets --vc speech
 """
 
-app = App(help="Named storages that jobs mount, and which virtual clusters may use them.", epilog=EXAMPLES)
+app = App(help="Manage storages that jobs mount, and which virtual clusters may use them.", epilog=EXAMPLES)
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of a storage.")]
 Vcs = Annotated[
@@ -42,18 +42,18 @@ Vcs = Annotated[
 )
 def add(
     name: Name,
-    nfs: Annotated[str | None, typer.Option("--nfs", metavar="SERVER:/PATH", help="An export of NFS.")] = None,
-    smb: Annotated[str | None, typer.Option("--smb", metavar="//SERVER/SHARE", help="A share of SMB.")] = None,
+    nfs: Annotated[str | None, typer.Option("--nfs", metavar="SERVER:/PATH", help="An NFS export.")] = None,
+    smb: Annotated[str | None, typer.Option("--smb", metavar="//SERVER/SHARE", help="An SMB share.")] = None,
     pvc: Annotated[
         str | None, typer.Option("--pvc", metavar="CLAIM", help="A PersistentVolumeClaim in the namespace of jobs.")
     ] = None,
     vc: Vcs = None,
     path: Annotated[
-        str, typer.Option("--path", metavar="PATH", help="Where containers get it (default: /mnt/NAME).")
+        str, typer.Option("--path", metavar="PATH", help="Mount path in containers (default: /mnt/NAME).")
     ] = "",
     read_only: Annotated[bool, typer.Option("--read-only", help="Mount it read-only.")] = False,
     own_folders: Annotated[
-        bool, typer.Option("--own-folders", help="Give each user only the folder of the user's name.")
+        bool, typer.Option("--own-folders", help="Give each user only the folder with that user's name.")
     ] = False,
     default: Annotated[
         bool, typer.Option("--default", help="Mount it in jobs that ask for the default storages.")
@@ -61,14 +61,14 @@ def add(
     options: Annotated[
         list[str] | None, typer.Option("--option", metavar="OPTION", help="Mount option, e.g. nfsvers=4.1; repeatable.")
     ] = None,
-    username: Annotated[str | None, typer.Option("--username", help="User at the SMB server.")] = None,
+    username: Annotated[str | None, typer.Option("--username", help="User name for the SMB server.")] = None,
     domain: Annotated[str, typer.Option("--domain", help="Domain of that user.")] = "",
     password_stdin: Annotated[
         bool, typer.Option("--password-stdin", help="Read the SMB password from standard input.")
     ] = False,
     state: StateOption = None,
 ) -> None:
-    """Add a storage. A terminal asks for the password of SMB; scripts pass it on standard input."""
+    """Add a storage. A terminal asks for the SMB password; scripts pass it on standard input."""
     given = [(kind, said) for kind, said in zip(KINDS, (nfs, smb, pvc), strict=True) if said is not None]
     if len(given) != 1:
         raise PaictlError(text("say where the storage is"), hint=text("give one of --nfs, --smb and --pvc"))
@@ -170,9 +170,9 @@ def grant(
 
 @app.command(epilog="paictl storage remove datasets --yes")
 def remove(name: Name, yes: Yes = False, state: StateOption = None) -> None:
-    """Remove a storage from the list; its data stay where they are."""
+    """Remove a storage from the list; its data stays where it is."""
     cluster = open_cluster(state)
     storage_named(cluster.storages(), name)
-    confirm(text("storage {name} will be removed, its data stay", name=name), name, yes=yes)
+    confirm(text("storage {name} will be removed; its data stays", name=name), name, yes=yes)
     operate.remove(cluster, name)
     console.outcome(text("storage {name} removed", name=name), name=name, removed=True)

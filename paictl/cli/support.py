@@ -79,11 +79,11 @@ Exit code 0: every decision is as it was recorded; 1: one is not, and is shown; 
 """
 )
 def replay(
-    file: Annotated[Path, typer.Argument(metavar="BUNDLE", help="A file that `paictl support bundle` has written.")],
+    file: Annotated[Path, typer.Argument(metavar="BUNDLE", help="A file written by `paictl support bundle`.")],
     job: Annotated[str, typer.Option("--job", metavar="JOB", help="Show the decisions about this job only.")] = "",
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Play the scheduler's decisions again from a support bundle, and compare them with the recorded ones.
+    """Replay the scheduler's decisions from a support bundle, and compare them with the recorded ones.
 
     Everything is computed on this machine; no cluster is asked or changed. Bundles of clusters on this machine can be
     replayed. Of jobs, a bundle holds only what the scheduler reads: their commands are replaced by their duration.
@@ -119,12 +119,12 @@ def replay(
 """
 )
 def log(
-    lines: Annotated[int, typer.Option("--lines", "-n", min=1, metavar="N", help="How many of the newest.")] = 40,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=1, metavar="N", help="How many lines to show.")] = 40,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Show the newest lines of the log file: which commands failed, why, and what caused it.
 
-    It holds no passwords and nothing of commands that worked. It is kept in up to four files of 1 MiB.
+    It contains no passwords, and nothing about commands that succeeded. It is kept in up to four files of 1 MiB.
     """
     path = log_file()
     try:

@@ -70,7 +70,7 @@ app = App(
 )
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of a user.")]
-Vcs = Annotated[list[str] | None, typer.Option("--vc", metavar="VC", help="Virtual cluster that is granted.")]
+Vcs = Annotated[list[str] | None, typer.Option("--vc", metavar="VC", help="Virtual cluster to grant.")]
 Generated = Annotated[
     Path | None,
     typer.Option("--generate-password", metavar="FILE", help="Generate a password and write it to a new file (0600)."),
@@ -80,7 +80,7 @@ Stdin = Annotated[bool, typer.Option("--password-stdin", help="Read the password
 
 @app.command("list", epilog="paictl user list -o json")
 def list_users(output: OutputOption = Output.TABLE, state: StateOption = None) -> None:
-    """List the users: administrators, and the virtual clusters that were granted."""
+    """List users: who is an administrator, and which virtual clusters each may use."""
     accounts = open_cluster(state).users.accounts()
     if output is not Output.TABLE:
         write_data([_data(account) for account in accounts], output)
@@ -114,7 +114,7 @@ def _data(account: Account) -> dict[str, object]:
 def add(
     name: Name,
     *,
-    admin: Annotated[bool, typer.Option("--admin", help="Everything is allowed.")] = False,
+    admin: Annotated[bool, typer.Option("--admin", help="Make the user an administrator.")] = False,
     vc: Vcs = None,
     email: Annotated[str, typer.Option("--email", help="Address.")] = "",
     with_jobs: Annotated[
@@ -152,7 +152,7 @@ def add(
 
 @app.command(epilog="paictl user passwd ann")
 def passwd(name: Name, *, password_stdin: Stdin = False, state: StateOption = None) -> None:
-    """Give a user another password; whoever is signed in with the old one has to sign in again."""
+    """Change a user's password; the user has to sign in again everywhere."""
     from paictl.operate.users.accounts import find, set_password
 
     users = open_cluster(state).users
@@ -166,11 +166,16 @@ def grant(
     name: Name,
     *,
     vc: Vcs = None,
-    revoke: Annotated[list[str] | None, typer.Option("--revoke", metavar="VC", help="Granted no more.")] = None,
-    admin: Annotated[bool | None, typer.Option("--admin/--no-admin", help="An administrator, or no more.")] = None,
+    revoke: Annotated[
+        list[str] | None, typer.Option("--revoke", metavar="VC", help="Virtual cluster to revoke.")
+    ] = None,
+    admin: Annotated[
+        bool | None,
+        typer.Option("--admin/--no-admin", help="Make the user an administrator, or an ordinary user again."),
+    ] = None,
     state: StateOption = None,
 ) -> None:
-    """Grant virtual clusters to a user, or take them away; make administrators."""
+    """Grant virtual clusters to a user or revoke them; make administrators."""
     from paictl.operate.users.accounts import check_vcs, find
     from paictl.operate.users.accounts import grant as granted
 
@@ -187,7 +192,7 @@ def grant(
 
 @app.command(epilog="paictl user remove ann")
 def remove(name: Name, *, yes: Yes = False, state: StateOption = None) -> None:
-    """Remove a user; jobs stay, and are the administrators' from then on."""
+    """Remove a user; the jobs stay, and only administrators can change them."""
     from paictl.operate.users.accounts import find
     from paictl.operate.users.accounts import remove as removed
 

@@ -21,7 +21,7 @@ EXAMPLES = """
     paictl user key remove ann laptop
 """
 
-app = App(help="SSH keys of users: they open tasks of jobs with the plugin ssh.", epilog=EXAMPLES)
+app = App(help="Manage SSH keys of users: they give access to tasks of jobs with the plugin ssh.", epilog=EXAMPLES)
 
 Name = Annotated[str, typer.Argument(metavar="USER", help="Name of a user.")]
 
@@ -30,10 +30,10 @@ Name = Annotated[str, typer.Argument(metavar="USER", help="Name of a user.")]
 def add(
     name: Name,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A public key (….pub), or - for standard input.")],
-    title: Annotated[str, typer.Option("--title", help="What to call it (default: the comment of the key).")] = "",
+    title: Annotated[str, typer.Option("--title", help="Title of the key (default: its comment).")] = "",
     state: StateOption = None,
 ) -> None:
-    """Add a public key to an account; jobs that are submitted from now on let it in."""
+    """Add a public key to an account; jobs submitted from now on accept it."""
     said = read_bytes(str(file)).decode("utf-8", errors="replace")
     key = operate.add_key(open_cluster(state).users, name, said, title)
     console.outcome(
@@ -58,7 +58,7 @@ def remove(
     key: Annotated[str, typer.Argument(metavar="KEY", help="Title or fingerprint of a key.")],
     state: StateOption = None,
 ) -> None:
-    """Remove a key; jobs that run keep letting it in until they end."""
+    """Remove a key; running jobs accept it until they end."""
     gone = operate.remove_key(open_cluster(state).users, name, key)
     console.outcome(
         text("key {title} of user {name} removed", title=gone.title or gone.fingerprint, name=name),

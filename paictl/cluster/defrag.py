@@ -331,7 +331,7 @@ def plan_from(data: Any) -> DefragPlan:
         return DefragPlan(str(data["cluster"]), tuple(map(_room_from, data["rooms"])))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ClusterError(
-            text("holds no plan of defragmentation: {error}", error=str(error)),
+            text("is not a defragmentation plan: {error}", error=str(error)),
             hint=HOW_TO_PLAN,
         ) from None
 

@@ -38,7 +38,7 @@ def detail(event: Event) -> str:
             return text("starts at {at} at the latest", at=data["at"])
         case EventKind.START_DELAYED if "at" in data and "before" in data:
             return text(
-                "was promised to start at {before} at the latest, which does not hold: {at}",
+                "was promised to start at {before} at the latest, which no longer holds: {at}",
                 before=data["before"], at=data["at"],
             )  # fmt: skip
         case EventKind.PUSHED if "version" in data and data.get("note"):

@@ -83,7 +83,7 @@ def add(cluster: Pinned, *, force: bool = False) -> None:
         raise ClusterError(text("{local!r} is the cluster on this machine", local=LOCAL), hint="choose another name")
     if not re.fullmatch(_NAME, cluster.name):
         raise ClusterError(
-            text("{name!r} cannot be the name of a cluster", name=cluster.name),
+            text("{name!r} is not a valid cluster name", name=cluster.name),
             hint="use lower-case letters, digits, '-' and '.', at most 63",
         )
     with _changing() as known:

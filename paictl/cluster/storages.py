@@ -97,8 +97,8 @@ def check(storage: Storage) -> Storage:
     """The storage, if it can be one; raises `ClusterError` with what is wrong."""
     if not _NAME.fullmatch(storage.name):
         raise ClusterError(
-            text("{name!r} cannot be the name of a storage", name=storage.name),
-            hint=text("use up to 52 small letters, digits and -"),
+            text("{name!r} is not a valid storage name", name=storage.name),
+            hint=text("use up to 52 lowercase letters, digits and -"),
         )
     form, example = _FORMS[storage.kind]
     if not form.fullmatch(storage.address) or ".." in storage.address.split("/"):
@@ -142,7 +142,7 @@ def added(storages: Sequence[Storage], storage: Storage) -> tuple[Storage, ...]:
     """With another storage; raises `ClusterError` for one that cannot be, `ConflictError` for a name that is taken."""
     if any(one.name == storage.name for one in storages):
         raise ConflictError(
-            text("there is a storage {name!r} already", name=storage.name),
+            text("storage {name!r} already exists", name=storage.name),
             hint=text("choose another name, or change who may use it: paictl storage grant {name}", name=storage.name),
         )
     return (*storages, check(storage))

@@ -88,8 +88,8 @@ def _wanted(row: Mapping[str, str], version: str, arch: str) -> Download:
 def gather(wanted: Sequence[Download], source: str, into: Path, lock: Path | None, tell: Tell) -> Artifacts:
     """Fill a folder and write its lock; files that are there and right are kept.
 
-    `source` is empty for the makers' own places, a template of a mirror with {name}, {version}, {arch} and {file}, or
-    a folder. Raises `PaictlError` naming the file that did not come or is another one; gathering again goes on there.
+    `source` is empty for the projects' download sites, a template of a mirror with {name}, {version}, {arch} and
+    {file}, or a folder. Raises `PaictlError` naming the file that did not come or differs; gathering again resumes.
     """
     folder = local_folder(source) if source else None
     if folder is not None and (folder / LOCK).is_file():

@@ -36,7 +36,7 @@ def door_of(pod: Mapping[str, Any]) -> str:
     if GATE not in gates:
         near = nearest(GATE, gates, 0.8)
         if near is not None:
-            raise PaictlError(text("no door knows the gate {near}; its name is {gate}", near=near, gate=GATE))
+            raise PaictlError(text("no door uses the gate {near}; the right name is {gate}", near=near, gate=GATE))
         if scheduler != DEFAULT_SCHEDULER:
             return text("extender (schedulerName {scheduler})", scheduler=scheduler)
         return text(
@@ -85,7 +85,7 @@ def devices_of(
     containers = [name for name, variables in _environments(pod) if variables]
     if containers:
         return text("the environment ({names}), which the container could overwrite", names=", ".join(containers))
-    return text("not said: no claim, and no variable with a fieldRef to the annotation {name}", name=ISOLATION)
+    return text("unknown: no claim, and no variable with a fieldRef to the annotation {name}", name=ISOLATION)
 
 
 def _claims(

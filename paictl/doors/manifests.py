@@ -45,7 +45,7 @@ class Choices:
     """Seconds; None: the default of the service; infinity: never."""
     require_grants: bool = True
     tls: bool = True
-    """Whether kube-scheduler and the extender show each other certificates."""
+    """Whether kube-scheduler and the extender use mutual TLS."""
     devices: str = "environment"
     """How pods get their devices: ``environment``, ``claims`` or ``auto``."""
     device_classes: tuple[str, ...] = ()

@@ -97,7 +97,7 @@ class Standing:
 def students_from(text: str) -> list[Student]:
     """The students of a list, one ``user,full name`` a line (the name may be left out, ``#`` begins a comment).
 
-    Raises `LabError` for a name that no account can have, and for one that stands twice.
+    Raises `LabError` for a name that no account can have, and for one that appears twice.
     """
     lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
     rows = [[cell.strip() for cell in row] for row in csv.reader(lines)]

@@ -48,7 +48,7 @@ def read_plan(path: Path, cluster: Identity) -> DefragPlan:
     except OSError as error:
         raise PaictlError(text("cannot be read: {strerror}", strerror=error.strerror), where=str(path)) from None
     except ValueError:
-        raise PaictlError("holds no plan of defragmentation", where=str(path), hint=HOW_TO_PLAN) from None
+        raise PaictlError("is not a defragmentation plan", where=str(path), hint=HOW_TO_PLAN) from None
     except PaictlError as error:
         error.where = str(path)
         raise
@@ -110,9 +110,9 @@ def _refuse_another(cluster: DefragPorts) -> None:
     for window in cluster.windows():
         if window.hold:
             raise ConflictError(
-                text("nodes are kept free by {name} already: another apply is at work, or was killed",
+                text("nodes are already kept free by {name}: another apply is running, or was killed",
                      name=window.name),
-                hint=text("if none is at work: paictl maintenance remove {name}", name=window.name),
+                hint=text("if none is running: paictl maintenance remove {name}", name=window.name),
             )  # fmt: skip
 
 

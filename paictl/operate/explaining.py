@@ -118,7 +118,7 @@ def plain(found: JobExplanation) -> tuple[Text, Text | None]:
         case JobSituation.NO_SCHEDULER | JobSituation.NO_ROOM:
             return text("job {job} waits because the cluster has no scheduler", job=found.job), None
         case JobSituation.NOT_WAITING:
-            return text("job {job} does not wait: it is {state}", job=found.job, state=found.state.value), None
+            return text("job {job} is not waiting: it is {state}", job=found.job, state=found.state.value), None
 
 
 def _without(service: str) -> Text:

@@ -39,7 +39,7 @@ def add(cluster: StoragePorts, storage: Storage, credentials: Credentials | None
     if storage.kind == NFS and credentials is not None:
         raise PaictlError(text("NFS takes no username"), hint=text("leave it out, or give --smb"))
     if storage.kind == SMB and credentials is None:
-        raise PaictlError(text("a share of SMB needs a username"), hint=text("--username NAME --password-stdin"))
+        raise PaictlError(text("an SMB share needs a username"), hint=text("--username NAME --password-stdin"))
     cluster.add_storage(storage, credentials)
     return storage
 

@@ -41,7 +41,7 @@ def start_order(graph: Graph) -> tuple[str, ...]:
     if len(order) < len(graph):
         chain = _cycle(graph, set(graph) - set(order))
         raise ServiceError(
-            f"services need each other: {' needs '.join(chain)}",
+            f"services depend on each other: {' needs '.join(chain)}",
             hint=f"remove one of these prerequisites from its service.yaml, e.g. {chain[1]} from that of {chain[0]}",
         )
     return tuple(order)

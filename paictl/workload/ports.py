@@ -58,7 +58,7 @@ def tensorboard_of(job: Fields) -> TensorBoard | None:
             continue
         if found is not None:
             raise plugin.fields.error(
-                "plugin", text("the plugin tensorboard stands twice"), hint=text("keep one of the two")
+                "plugin", text("the plugin tensorboard is listed twice"), hint=text("keep one of the two")
             )
         parameters = plugin.parameters(_PARAMETERS)
         port = parameters.whole("port", 1, TENSORBOARD_PORT)

@@ -73,7 +73,7 @@ def _within_promise(after: Reservations, new: Reservation, scene: ReservationSce
             text("{vc} is promised {kept}x{type}, not {cells}x{type}", vc=new.vc,
                  kept=alone.kept, type=new.cell_type, cells=new.cells),
             hint=text("reserve at most {size}", size=f"{alone.kept}x{new.cell_type}") if alone.kept
-            else text("its promise is in: paictl vc show {vc}", vc=new.vc),
+            else text("its promise is in: paictl cluster view"),
         )  # fmt: skip
     if first(after) is not None:
         others = [one.name for one in after.of(new.vc) if one is not new and overlap(one, new, empty.now)]

@@ -52,14 +52,16 @@ def ssh_of(job: Fields, *, gang: bool = True) -> SshAccess | None:
         if plugin.name != SSH:
             continue
         if found is not None:
-            raise plugin.fields.error("plugin", text("the plugin ssh stands twice"), hint=text("keep one of the two"))
+            raise plugin.fields.error(
+                "plugin", text("the plugin ssh is listed twice"), hint=text("keep one of the two")
+            )
         parameters = plugin.parameters(_PARAMETERS)
         user = parameters.mapping("userssh", _USER)
         kind, value = user.optional_text("type"), user.get("value")
         if kind not in (None, _CUSTOM):
             raise user.error(
-                "type", text("paictl has no keys of type {kind}", kind=str(kind)),
-                hint=text("write custom; keys of the account are added by themselves"),
+                "type", text("keys of type {kind} are not supported", kind=str(kind)),
+                hint=text("write custom; keys of the account are added automatically"),
             )  # fmt: skip
         lines = [] if value in (None, "") else user.text("value").splitlines()
         keys = tuple(_key(user, line) for line in lines if line.strip())
@@ -112,7 +114,7 @@ def public_key(said: str) -> PublicKey:
     words = said.split(None, 2)
     if len(said.strip().splitlines()) != 1 or len(words) < 2 or len(said) > LONGEST_KEY:
         raise PaictlError(
-            text("this is not a public key of SSH"), hint=text("for instance: ssh-ed25519 AAAA… you@laptop")
+            text("this is not an SSH public key"), hint=text("for instance: ssh-ed25519 AAAA… you@laptop")
         )
     kind, data, title = words[0], words[1], words[2].strip() if len(words) > 2 else ""
     if kind not in KEY_TYPES:

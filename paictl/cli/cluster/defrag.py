@@ -86,7 +86,7 @@ def apply(
     """
     cluster = open_cluster(state)
     if plan_file is not None and (cells or level or vc):
-        raise PaictlError("--plan says what to free already", hint="leave out --for, --level and --vc")
+        raise PaictlError("--plan already says what to free", hint="leave out --for, --level and --vc")
     longest = read_span(timeout)
     made = read_plan(plan_file, cluster) if plan_file is not None else cluster.plan_moves(_rooms(cells, level, vc))
     if plan_file is not None:
@@ -113,7 +113,7 @@ def _rooms(cells: list[str] | None, level: list[str] | None, vc: str) -> list[Ro
     rooms = [read_room(word, vc) for one in cells or () for word in one.replace(",", " ").split()]
     rooms += [RoomRequest(1, one, vc) for one in level or ()]
     if not rooms:
-        raise PaictlError("nothing to free was given", hint="paictl cluster defrag plan --for 4xV100-NODE")
+        raise PaictlError("no cells to free were given", hint="paictl cluster defrag plan --for 4xV100-NODE")
     return rooms
 
 

@@ -54,7 +54,7 @@ def up(
         str | None,
         typer.Option("--speed", help="How fast its clock runs: 1 (default), 60, 0 (paused, as in labs), max."),
     ] = None,
-    _embedded: Annotated[bool, typer.Option("--embedded", hidden=True, help="Said by old scripts.")] = True,
+    _embedded: Annotated[bool, typer.Option("--embedded", hidden=True, help="Accepted for old scripts.")] = True,
     state: StateOption = None,
 ) -> None:
     """Start a cluster on this machine, with its services running."""

@@ -19,7 +19,8 @@ from paictl.operate.pushing.planfile import read_plan, write_plan
 def plan(
     path: Annotated[str, typer.Option("-p", "--path", metavar="DIR", help="Folder of the configuration files.")],
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Keep the plan for: paictl config apply FILE.")
+        Path | None,
+        typer.Option("-o", "--output", metavar="FILE", help="Save the plan to a file, for: paictl config apply FILE."),
     ] = None,
     mode: Annotated[
         Mode, typer.Option("-m", "--push-mode", help="service: layout and service settings only.")
@@ -44,16 +45,18 @@ def plan(
 
 
 def apply(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="What config plan -o wrote.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A plan written by: config plan -o.")],
     path: Annotated[
         str | None,
-        typer.Option("-p", "--path", metavar="DIR", help="The folder it was made of: a plan holds no secrets."),
+        typer.Option(
+            "-p", "--path", metavar="DIR", help="The folder that the plan was made from: plans contain no secrets."
+        ),
     ] = None,
     cluster_id: ClusterId = None,
     yes: Yes = False,
     state: StateOption = None,
 ) -> None:
-    """Carry out a plan, exactly as it was shown; refused if the cluster has moved since."""
+    """Apply a plan exactly as it was shown; refused if the cluster has changed since."""
     cluster = open_cluster(state)
     check_id(cluster, cluster_id)
     made, message = read_plan(file, cluster, path)

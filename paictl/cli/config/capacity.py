@@ -96,10 +96,12 @@ def _short(text: str | None) -> str:
 
 
 def diff(
-    old: Annotated[str, typer.Argument(metavar="OLD", help="File or folder as it is; alone, the folder to push.")],
-    new: Annotated[str | None, typer.Argument(metavar="[NEW]", help="File or folder as it will be.")] = None,
+    old: Annotated[str, typer.Argument(metavar="OLD", help="Current file or folder; alone, the folder to push.")],
+    new: Annotated[str | None, typer.Argument(metavar="[NEW]", help="New file or folder.")] = None,
     kind: KindOption = None,
-    unified: Annotated[bool, typer.Option("--unified", "-u", help="Against the cluster: lines, not keys.")] = False,
+    unified: Annotated[
+        bool, typer.Option("--unified", "-u", help="Against the cluster: compare lines instead of keys.")
+    ] = False,
     output: OutputOption = Output.TABLE,
     state: StateOption = None,
 ) -> None:

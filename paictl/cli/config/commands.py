@@ -29,7 +29,7 @@ EXAMPLES = """
 """
 
 app = App(help="Validate, generate and compare configuration files.", epilog=EXAMPLES)
-schema_app = App(help="The JSON Schemas of the files, for editors and other tools.")
+schema_app = App(help="Print or export JSON Schemas of the files, for editors and other tools.")
 app.add_typer(schema_app, name="schema")
 app.command("validate", epilog=config_validate.EPILOG)(config_validate.validate)
 app.command("generate", epilog=config_generate.EPILOG)(config_generate.generate)
@@ -147,8 +147,8 @@ def _schema_names() -> dict[str, str]:
 
 @schema_app.command("export", epilog="paictl config schema export schemas/")
 def export_schemas(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder to write to; made if it is not there.")],
-    force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Output folder; created if missing.")],
+    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
 ) -> None:
     """Write all schemas as NAME.schema.json: on top of a file, `# yaml-language-server: $schema=PATH` names one."""
     for path in write_together(folder, {schema_file(n): schema_text(n) for n in SCHEMA_NAMES.values()}, force=force):

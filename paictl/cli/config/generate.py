@@ -27,28 +27,26 @@ EPILOG = """
 
 def generate(
     masters: Annotated[
-        str, typer.Option("--masters", "-m", metavar="FILE", help="List of masters, hostname,address a line.")
+        str, typer.Option("--masters", "-m", metavar="FILE", help="List of masters, one hostname,address per line.")
     ],
     workers: Annotated[
-        str, typer.Option("--workers", "-w", metavar="FILE", help="List of workers, hostname,address a line.")
+        str, typer.Option("--workers", "-w", metavar="FILE", help="List of workers, one hostname,address per line.")
     ],
     config: Annotated[str, typer.Option("--config", "-c", metavar="FILE", help="Cluster settings (config.yaml).")],
-    folder: Annotated[
-        Path, typer.Option("--out", "-o", metavar="DIR", help="Folder to write to; made if it is not there.")
-    ],
+    folder: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Output folder; created if missing.")],
     sku: Annotated[
         list[str] | None,
         typer.Option(
             "--sku",
             metavar="NAME[@HOSTS]=gpu:8,cpu:96,memory:900Gi",
-            help="What a kind of worker has; HOSTS are names with * ? and [01-16], without them all other workers. "
+            help="Hardware of a kind of worker. HOSTS are names with * ? and [01-16]; without HOSTS: all others. "
             "Also type:nvidia.com/gpu and model:V100. The first goes to the virtual cluster default.",
         ),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
-    form: Annotated[Output, typer.Option("--format", "-f", help="Form of the result.")] = Output.TABLE,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
+    form: Annotated[Output, typer.Option("--format", "-f", help="Output format.")] = Output.TABLE,
 ) -> None:
-    """Make layout.yaml and services-configuration.yaml with a HiveD configuration."""
+    """Generate layout.yaml and services-configuration.yaml, with a HiveD configuration."""
     inputs = read_inputs(masters, workers, config)
     if not inputs.usable:
         _refuse(inputs)

@@ -156,8 +156,8 @@ HARM: Final = {
         "{count} jobs then run on without their guarantee: {jobs}",
     ),
     JobImpact.NO_CELL: (
-        "{count} job then runs on devices of which the scheduler knows nothing: {jobs}",
-        "{count} jobs then run on devices of which the scheduler knows nothing: {jobs}",
+        "{count} job then runs on devices that the scheduler does not know: {jobs}",
+        "{count} jobs then run on devices that the scheduler does not know: {jobs}",
     ),
     JobImpact.NO_VC: (
         "{count} job then waits for a virtual cluster that is gone: {jobs}",
@@ -228,17 +228,17 @@ def say_readers(made: PushPlan) -> None:
 
 
 def pull(
-    folder: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Folder to write to; made if absent.")],
+    folder: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Output folder; created if missing.")],
     number: Annotated[
         int | None, typer.Option("--version", metavar="N", autocompletion=names.versions, help="An older version.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
     from_openpai: Annotated[
-        bool, typer.Option("--from-openpai", help="What OpenPAI left in the cluster, its secrets in clear.")
+        bool, typer.Option("--from-openpai", help="Read what OpenPAI left in the cluster, with secrets in clear text.")
     ] = False,
     state: StateOption = None,
 ) -> None:
-    """Write the configuration of the cluster to files; secrets stay sealed, and unchanged when they are pushed."""
+    """Write the configuration of the cluster to files; secrets stay sealed, and pushing them back changes nothing."""
     cluster = open_cluster(state)
     if from_openpai:
         if number is not None:
@@ -266,7 +266,7 @@ def _pull_from_openpai(cluster: Cluster, folder: Path, *, force: bool) -> None:
 
 
 def history(output: OutputOption = Output.TABLE, state: StateOption = None) -> None:
-    """List the versions of the configuration, the oldest first."""
+    """List the versions of the configuration, oldest first."""
     cluster = open_cluster(state)
     versions = cluster.configurations()
     if output is not Output.TABLE:
@@ -292,7 +292,7 @@ def rollback(
     table: Table = False,
     state: StateOption = None,
 ) -> None:
-    """Store an older version again as the newest; keys that came after it are gone."""
+    """Store an older version as the newest; keys added since then are removed."""
     cluster = open_cluster(state)
     check_id(cluster, cluster_id)
     made = plan_rollback(cluster, number)

@@ -49,7 +49,7 @@ def validate(
     form: Annotated[
         ReportFormat,
         typer.Option(
-            "--format", "-f", "--output", "-o", metavar="FORM", help=f"Form of the report: {', '.join(ReportFormat)}."
+            "--format", "-f", "--output", "-o", metavar="FORM", help=f"Output format: {', '.join(ReportFormat)}."
         ),
     ] = ReportFormat.TEXT,
     kind: KindOption = None,
@@ -64,19 +64,22 @@ def validate(
     ] = None,
     ignore: Annotated[
         list[str] | None,
-        typer.Option("--ignore", metavar="RULE,...", autocompletion=rule_ids, help="Without these rules."),
+        typer.Option("--ignore", metavar="RULE,...", autocompletion=rule_ids, help="Skip these rules."),
     ] = None,
-    severity: Annotated[Severity, typer.Option("--severity", help="The mildest severity that counts.")] = Severity.INFO,
+    severity: Annotated[Severity, typer.Option("--severity", help="Lowest severity to report.")] = Severity.INFO,
     skip_unknown: Annotated[
-        bool, typer.Option("--skip-unknown", help="Pass over files that are not ours when they are named, too.")
+        bool,
+        typer.Option(
+            "--skip-unknown", help="Skip files that are not OpenPAI or HiveD configuration, even if you name them."
+        ),
     ] = False,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Pass over no file: name each that is not OpenPAI or HiveD configuration.")
+        bool, typer.Option("--strict", help="Skip no file: report each that is not OpenPAI or HiveD configuration.")
     ] = False,
     all_findings: Annotated[
-        bool, typer.Option("--all-findings", help=f"All of them, not only {MOST_OF_A_RULE} of each rule in each file.")
+        bool, typer.Option("--all-findings", help=f"Report all findings, not only {MOST_OF_A_RULE} per rule and file.")
     ] = False,
-    fix: Annotated[bool, typer.Option("--fix", help="Repair what has one obvious answer.")] = False,
+    fix: Annotated[bool, typer.Option("--fix", help="Fix what has only one obvious solution.")] = False,
     diff: Annotated[bool, typer.Option("--diff", help="Show what --fix would change, and change nothing.")] = False,
 ) -> None:
     """Find every mistake in configuration files, with line and column."""

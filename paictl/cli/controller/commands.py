@@ -15,7 +15,7 @@ from paictl.cli.command import App
 from paictl.cli.options import address, namespaced
 from paictl.errors import PaictlError
 
-HELP = "The job controller of a Kubernetes cluster: runs what paictl job submit has submitted."
+HELP = "Run the job controller of a Kubernetes cluster, which runs submitted jobs."
 app = App(help=HELP)
 
 
@@ -27,21 +27,23 @@ def controller() -> None:
 @app.command(epilog="paictl controller serve --kubeconfig ~/.kube/config --context admin@prod")
 def serve(
     *,
-    kubeconfig: Annotated[Path | None, typer.Option(help="Cluster to talk to; in a pod, its own.")] = None,
+    kubeconfig: Annotated[
+        Path | None, typer.Option(help="Kubeconfig of the cluster (default in a pod: its own cluster).")
+    ] = None,
     context: Annotated[str | None, typer.Option(help="Context of the kubeconfig.")] = None,
-    listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where probes and metrics are.")] = "0.0.0.0:9188",
-    leader_elect: Annotated[bool, typer.Option("--leader-elect", help="One of several replicas acts.")] = False,
+    listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Address for probes and metrics.")] = "0.0.0.0:9188",
+    leader_elect: Annotated[bool, typer.Option("--leader-elect", help="Elect one of several replicas to act.")] = False,
     lease: Annotated[
         str, typer.Option(metavar="NAMESPACE/NAME", help="The Lease for it.")
     ] = "paictl-system/frameworkcontroller",
     door: Annotated[
         str, typer.Option(help="How pods reach the scheduler: extender, or gates (the placer).")
     ] = "extender",
-    keep: Annotated[str, typer.Option(metavar="SPAN", help="Forget jobs so long after they have ended.")] = "30d",
+    keep: Annotated[str, typer.Option(metavar="SPAN", help="How long to keep jobs after they end.")] = "30d",
 ) -> None:
-    """Make Jobs of what was submitted, retry them, and say what has become of them, until told to end.
+    """Create Jobs for submitted jobs, retry them, and report their status, until stopped.
 
-    The exit code is 0 after a clean end, 2 if the process cannot go on, 4 if there is no cluster.
+    The exit code is 0 after a clean end, 2 if the process cannot continue, 4 if there is no cluster.
     """
     from paictl.cluster.doors import server_of
     from paictl.controller.service import ControllerService, ControllerSettings

@@ -58,7 +58,7 @@ def plan(
     out: Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write the plan to a file.")] = None,
     artifacts: ArtifactsOption = "",
     accept_new: AcceptNew = False,
-    form: Annotated[Output, typer.Option("--format", "-f", help="Form of the result.")] = Output.TABLE,
+    form: Annotated[Output, typer.Option("--format", "-f", help="Output format.")] = Output.TABLE,
 ) -> None:
     """Show what a deployment would change on which machine, and change nothing."""
     from paictl.deploy.apply import make_plan, plan_data
@@ -85,18 +85,20 @@ def plan(
 
 
 def apply(
-    file: Annotated[Path | None, typer.Argument(metavar="[PLAN]", help="A plan that was written.")] = None,
+    file: Annotated[Path | None, typer.Argument(metavar="[PLAN]", help="A plan written by: deploy plan --out.")] = None,
     masters: Annotated[
-        MaybeFile, typer.Option("--masters", "-m", metavar="FILE", help="List of masters, hostname,address a line.")
+        MaybeFile,
+        typer.Option("--masters", "-m", metavar="FILE", help="List of masters, one hostname,address per line."),
     ] = None,
     workers: Annotated[
-        MaybeFile, typer.Option("--workers", "-w", metavar="FILE", help="List of workers, hostname,address a line.")
+        MaybeFile,
+        typer.Option("--workers", "-w", metavar="FILE", help="List of workers, one hostname,address per line."),
     ] = None,
     config: Annotated[
         MaybeFile, typer.Option("--config", "-c", metavar="FILE", help="Cluster settings (config.yaml).")
     ] = None,
     kubernetes_only: Annotated[
-        bool, typer.Option("--kubernetes-only", help="End when all nodes are Ready; no services.")
+        bool, typer.Option("--kubernetes-only", help="Stop when all nodes are Ready; start no services.")
     ] = False,
     folder: Annotated[
         Path | None,
@@ -104,20 +106,23 @@ def apply(
     ] = None,
     services: Annotated[
         list[str] | None,
-        typer.Option("--service-name", "-n", metavar="NAME", help="Start only this service; repeat it."),
+        typer.Option("--service-name", "-n", metavar="NAME", help="Start only this service; repeatable."),
     ] = None,
     skip: Annotated[
         list[str] | None,
-        typer.Option("--skip-service-name", "-k", metavar="NAME", help="Start all services but this; repeat it."),
+        typer.Option(
+            "--skip-service-name", "-k", metavar="NAME", help="Start all services except this one; repeatable."
+        ),
     ] = None,
     timeout: Annotated[
-        float, typer.Option("--timeout", min=1, metavar="SECONDS", help="How long a phase may wait, and each service.")
+        float,
+        typer.Option("--timeout", min=1, metavar="SECONDS", help="How long each phase and each service may take."),
     ] = 300.0,
     artifacts: ArtifactsOption = "",
     accept_new: AcceptNew = False,
     break_lock: BreakLock = False,
     yes: Yes = False,
-    form: Annotated[Output, typer.Option("--output", "-o", help="Form of the result.")] = Output.TABLE,
+    form: Annotated[Output, typer.Option("--output", "-o", help="Output format.")] = Output.TABLE,
 ) -> None:
     """Make the machines a running cluster: Kubernetes, and all services on it."""
     from paictl.deploy.apply import apply as carry_out

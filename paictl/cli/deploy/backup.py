@@ -34,7 +34,9 @@ Exit code 1: the file is spoiled or of another cluster, or a master failed; 3: s
 
 
 def backup(
-    target: Annotated[Path, typer.Argument(metavar="FILE|DIR", help="Where it goes; in a folder it gets a name.")],
+    target: Annotated[
+        Path, typer.Argument(metavar="FILE|DIR", help="File to write; in a folder, the file gets a name.")
+    ],
     masters: Masters,
     workers: Workers,
     config: Config,
@@ -71,7 +73,7 @@ def _pushed(cluster: str) -> PushedConfig:
 
 
 def restore(
-    archive: Annotated[Path, typer.Argument(metavar="FILE", help="A file that `deploy backup` has made.")],
+    archive: Annotated[Path, typer.Argument(metavar="FILE", help="A file written by `deploy backup`.")],
     masters: Masters,
     workers: Workers,
     config: Config,
@@ -80,10 +82,11 @@ def restore(
     accept_new: AcceptNew = False,
     break_lock: BreakLock = False,
     timeout: Annotated[
-        float, typer.Option("--timeout", min=1, metavar="SECONDS", help="For all nodes to be Ready afterwards.")
+        float,
+        typer.Option("--timeout", min=1, metavar="SECONDS", help="How long all nodes may take to be Ready afterwards."),
     ] = 180.0,
 ) -> None:
-    """Bring the whole cluster back to a backup, on all masters, after saying what is lost and asking."""
+    """Restore the whole cluster from a backup, on all masters; shows what will be lost and asks first."""
     from paictl.deploy import restore as restoring
     from paictl.deploy.archive import read_backup
 

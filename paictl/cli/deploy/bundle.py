@@ -15,7 +15,7 @@ from paictl.cli.options import OutputOption
 from paictl.errors import ExitCode
 from paictl.places import cache_folder
 
-app = App(help="Make, check and list the artifact folder: all files that a deployment puts on machines.")
+app = App(help="Create, verify and list the artifact folder: all files that a deployment puts on machines.")
 
 Folder = Annotated[Path | None, typer.Argument(metavar="[DIR]", help="Folder (default: ~/.cache/paictl/artifacts).")]
 
@@ -28,26 +28,27 @@ Folder = Annotated[Path | None, typer.Argument(metavar="[DIR]", help="Folder (de
 """
 )
 def create(
-    out: Annotated[Path | None, typer.Option("--out", "-o", metavar="DIR", help="Folder to fill.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", metavar="DIR", help="Output folder.")] = None,
     source: Annotated[
         str,
         typer.Option(
             "--source",
             metavar="WHERE",
-            help="Mirror with {name}, {version}, {arch}, {file}, or a folder (default: the makers' own places).",
+            help="Mirror with {name}, {version}, {arch}, {file}, or a folder (default: the projects' download sites).",
         ),
     ] = "",
-    kubernetes: Annotated[str, typer.Option("--kubernetes", metavar="VERSION", help="Version of Kubernetes.")] = "",
+    kubernetes: Annotated[str, typer.Option("--kubernetes", metavar="VERSION", help="Kubernetes version.")] = "",
     arch: Annotated[list[str] | None, typer.Option("--arch", help="amd64 or arm64; may be repeated.")] = None,
     extra: Annotated[
         list[str] | None, typer.Option("--with", metavar="WHAT", help="flannel, calico or gpu; may be repeated.")
     ] = None,
     lock: Annotated[
-        Path | None, typer.Option("--lock", metavar="FILE", help="An artifacts.json: only these very files are taken.")
+        Path | None,
+        typer.Option("--lock", metavar="FILE", help="A lock file (artifacts.json): accept only these exact files."),
     ] = None,
-    form: Annotated[Output, typer.Option("--format", "-f", help="Form of the result.")] = Output.TABLE,
+    form: Annotated[Output, typer.Option("--format", "-f", help="Output format.")] = Output.TABLE,
 ) -> None:
-    """Gather all files, verify them, and write the lock; what is there and right is kept."""
+    """Download all files, verify them, and write the lock file; correct files are kept."""
     from paictl.deploy.gather import catalogue, gather
 
     into = out or default_folder()
@@ -61,7 +62,7 @@ def create(
 
 @app.command(epilog="paictl deploy bundle verify bundle/")
 def verify(folder: Folder = None, output: OutputOption = Output.TABLE) -> None:
-    """Compare every file with the lock; exit code 1 if one is missing or another one."""
+    """Compare every file with the lock file; exit code 1 if one is missing or differs."""
     from paictl.deploy.artifacts import faults_of, read_lock
 
     found = read_lock(folder or default_folder())

@@ -46,7 +46,7 @@ def check(
     accept_new: AcceptNew = False,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Look at all machines before anything is installed: what would go wrong, and the command that mends it."""
+    """Check all machines before anything is installed: what would go wrong, and the command that fixes it."""
     deployment = read_deployment(masters, workers, config)
     options = ssh_options(accept_new)
     from paictl.deploy.preflight.checking import check_hosts

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from paictl.remote.ssh.link import SshOptions
 
 Masters = Annotated[
-    str, typer.Option("--masters", "-m", metavar="FILE", help="List of masters, hostname,address a line.")
+    str, typer.Option("--masters", "-m", metavar="FILE", help="List of masters, one hostname,address per line.")
 ]
 Workers = Annotated[
-    str, typer.Option("--workers", "-w", metavar="FILE", help="List of workers, hostname,address a line.")
+    str, typer.Option("--workers", "-w", metavar="FILE", help="List of workers, one hostname,address per line.")
 ]
 Config = Annotated[str, typer.Option("--config", "-c", metavar="FILE", help="Cluster settings (config.yaml).")]
 AcceptNew = Annotated[

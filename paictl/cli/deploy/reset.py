@@ -30,12 +30,14 @@ def reset(
     masters: Masters,
     workers: Workers,
     config: Config,
-    node: Annotated[list[str] | None, typer.Option("--node", metavar="NAME", help="Only this one; repeat it.")] = None,
+    node: Annotated[
+        list[str] | None, typer.Option("--node", metavar="NAME", help="Only this machine; repeatable.")
+    ] = None,
     cluster_id: ClusterId = None,
     yes: Yes = False,
     break_lock: BreakLock = False,
 ) -> None:
-    """Bring machines back to what they were before, after saying what is lost and asking for the cluster's id."""
+    """Return machines to their original state; shows what will be lost and asks for the cluster's id."""
     from paictl.cluster import registry
     from paictl.deploy.inventory import named
     from paictl.deploy.kubeconfig import default_kubeconfig, forget

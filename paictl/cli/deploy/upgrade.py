@@ -34,20 +34,25 @@ def upgrade(
     masters: Masters,
     workers: Workers,
     config: Config,
-    to: Annotated[str, typer.Option("--to", metavar="VERSION", help="The version of Kubernetes to go to.")],
-    batch: Annotated[int, typer.Option("--batch", min=1, metavar="N", help="Workers at a time.")] = 1,
+    to: Annotated[str, typer.Option("--to", metavar="VERSION", help="Target version of Kubernetes.")],
+    batch: Annotated[
+        int, typer.Option("--batch", min=1, metavar="N", help="Number of workers to upgrade at a time.")
+    ] = 1,
     drain_timeout: Annotated[
-        float, typer.Option("--drain-timeout", min=1, metavar="SECONDS", help="For a node to get empty.")
+        float, typer.Option("--drain-timeout", min=1, metavar="SECONDS", help="How long draining a node may take.")
     ] = 300.0,
     timeout: Annotated[
-        float, typer.Option("--timeout", min=1, metavar="SECONDS", help="For a node to be Ready with the new version.")
+        float,
+        typer.Option(
+            "--timeout", min=1, metavar="SECONDS", help="How long a node may take to be Ready with the new version."
+        ),
     ] = 180.0,
     artifacts: ArtifactsOption = "",
     break_lock: BreakLock = False,
     yes: Yes = False,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Upgrade Kubernetes: one master after the other, then the workers, each drained before."""
+    """Upgrade Kubernetes: masters one by one, then workers; each node is drained first."""
     from paictl.cli.deploy.showing import PhaseLines, show_end, show_notes
     from paictl.deploy.artifacts import verify
     from paictl.deploy.upgrade import upgrade as carry_out

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from paictl.cluster.pods.labels import Reading
     from paictl.doors.manifests import Choices
 
-HELP = "The scheduler core behind kube-scheduler: serve its questions, make its manifests, read pods as it does."
+HELP = "Run the scheduler core behind kube-scheduler: answer its calls, print its manifests, explain pods."
 app = App(help=HELP)
 
 
@@ -50,21 +50,23 @@ def extender() -> None:
 def serve(
     options: ServeOptions,
     *,
-    preemption: Annotated[Evictor, typer.Option(help="Who evicts; kube-scheduler can from 1.38 on.")] = (
+    preemption: Annotated[Evictor, typer.Option(help="Who evicts pods; kube-scheduler can since version 1.38.")] = (
         Evictor.EXTENDER
     ),
     gang_deadline: Annotated[
         float | None,
-        typer.Option(metavar="SECONDS", min=1, help="Evict the pods of a gang if the others have not come by then."),
+        typer.Option(
+            metavar="SECONDS", min=1, help="Evict the pods of a gang if the others have not arrived after this time."
+        ),
     ] = None,
     bind_deadline: Annotated[
-        float, typer.Option(metavar="SECONDS", min=1, help="Give devices back if no binding came by then.")
+        float, typer.Option(metavar="SECONDS", min=1, help="Release devices if no binding follows within this time.")
     ] = 60.0,
 ) -> None:
     """Answer kube-scheduler's filter, bind and preempt calls, and preempt gang by gang.
 
-    The exit code is 0 after a clean end, 1 if the configuration does not validate (its findings are said), 2 if the
-    process cannot go on, 4 if there is no cluster.
+    The exit code is 0 after a clean end, 1 if the configuration does not validate (its findings are printed),
+    2 if the process cannot continue, 4 if there is no cluster.
     """
     from paictl.extender.server import ExtenderService
 
@@ -91,12 +93,12 @@ def config_(
     namespace: Annotated[str, typer.Option(help="Where everything runs.")] = "paictl-system",
     image: Annotated[str, typer.Option(help="Image of the extender; paictl:VERSION by default.")] = "",
     kube_image: Annotated[str, typer.Option(help="Image of kube-scheduler.")] = "",
-    replicas: Annotated[int, typer.Option(min=1, help="Of the extender and of kube-scheduler.")] = 2,
+    replicas: Annotated[int, typer.Option(min=1, help="Number of replicas of the extender and of kube-scheduler.")] = 2,
     config: Annotated[
         Path | None, typer.Option(help="services-configuration.yaml or hivedscheduler.yaml to put into the ConfigMap.")
     ] = None,
     delete_after: Annotated[
-        float | None, typer.Option(metavar="SECONDS", min=0, help="As for serve; default 600, inf for never.")
+        float | None, typer.Option(metavar="SECONDS", min=0, help="As for serve (default: 600; inf: never).")
     ] = None,
     require_grants: Annotated[
         bool,
@@ -107,7 +109,7 @@ def config_(
     ] = True,
     tls: Annotated[
         bool,
-        typer.Option("--tls/--no-tls", help="Whether kube-scheduler and the extender show each other certificates."),
+        typer.Option("--tls/--no-tls", help="Whether kube-scheduler and the extender use mutual TLS."),
     ] = True,
     devices: Annotated[str, typer.Option(metavar="MODE", help="As for serve.")] = "environment",
     device_class: Annotated[
@@ -117,7 +119,7 @@ def config_(
         list[str] | None, typer.Option("--device-driver", metavar="NAME", help="As for serve.")
     ] = None,
     scheduler_only: Annotated[
-        bool, typer.Option("--scheduler-only", help="Only the KubeSchedulerConfiguration.")
+        bool, typer.Option("--scheduler-only", help="Print only the KubeSchedulerConfiguration.")
     ] = False,
 ) -> None:
     """Print the manifests of the scheduler, for kubectl apply.
@@ -196,7 +198,7 @@ _YES_NO = {True: "yes", False: "no"}
 )
 def explain_pod(
     file: Annotated[
-        str, typer.Argument(metavar="FILE", help="Pods, with their Jobs if you like (YAML, JSON), - for stdin.")
+        str, typer.Argument(metavar="FILE", help="Pods, optionally with their Jobs (YAML, JSON), - for stdin.")
     ],
     *,
     config: Annotated[Path | None, typer.Option(help="Configuration, for the devices of a leaf cell by SKU.")] = None,
@@ -205,7 +207,7 @@ def explain_pod(
     ] = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Say how the scheduler would read a pod: whose it is, its gang and leaf cells, its door, and how it gets devices.
+    """Show how the scheduler reads a pod: its virtual cluster, gang, leaf cells and door, and how it gets devices.
 
     If the file has the Job, JobSet, TrainJob, PyTorchJob, TFJob or MPIJob as well, it says how many pods that runs
     and which label says so. A pod with resourceClaims is checked against the ResourceClaimTemplates in the file.

@@ -52,7 +52,7 @@ def pods_of(file: str) -> tuple[list[Json], list[Json]]:
                 hint="give the pods as they are in the cluster: kubectl get pods -o yaml",
             )  # fmt: skip
     if not pods:
-        raise PaictlError("it contains no pod", where=where)
+        raise PaictlError("it contains no pods", where=where)
     for pod in pods:
         _check_texts(pod["metadata"], where)
     return pods, owners
@@ -64,7 +64,7 @@ _BETWEEN = re.compile(r"^---(?=\s|$)", re.MULTILINE)
 def _documents(content: str, where: str) -> list[Any]:
     """The documents of a YAML text; raises `PaictlError` with line and column for what kubectl would not take either.
 
-    A key that stands twice is such a mistake: most likely the line --- between two objects is missing.
+    A key that appears twice is such a mistake: most likely the line --- between two objects is missing.
     """
     starts = [0, *(match.start() for match in _BETWEEN.finditer(content)), len(content)]
     for start, end in pairwise(starts):
@@ -87,7 +87,7 @@ def _refused(issue: ReadIssue) -> PaictlError:
     line, column = issue.at.source.position(issue.at.start)
     where = f"{issue.at.source.path}:{line}:{column}"
     if issue.kind is IssueKind.TAB:
-        return PaictlError(text("a tab indents this line"), where=where, hint=text("replace the tab by spaces"))
+        return PaictlError(text("a tab indents this line"), where=where, hint=text("replace the tab with spaces"))
     if issue.kind is IssueKind.DUPLICATE_KEY and issue.other is not None:
         first = issue.other.source.position(issue.other.start)[0]
         return PaictlError(

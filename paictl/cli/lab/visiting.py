@@ -44,7 +44,7 @@ class Door(StrEnum):
     """
 )
 def visit(
-    user: Annotated[str, typer.Argument(metavar="USER", help="Who signs in.")],
+    user: Annotated[str, typer.Argument(metavar="USER", help="User to sign in as.")],
     job: Annotated[Path, typer.Argument(metavar="JOB", help="Job file (OpenPAI protocol v2).")],
     *,
     password_file: Annotated[

@@ -50,12 +50,12 @@ def config_(
     *,
     namespace: Annotated[str, typer.Option(help="Where the placer runs.")] = "paictl-system",
     image: Annotated[str, typer.Option(help="Image of the placer; paictl:VERSION by default.")] = "",
-    replicas: Annotated[int, typer.Option(min=1, help="Replicas of the placer.")] = 2,
+    replicas: Annotated[int, typer.Option(min=1, help="Number of replicas of the placer.")] = 2,
     config: Annotated[
         Path | None, typer.Option(help="services-configuration.yaml or hivedscheduler.yaml to put into the ConfigMap.")
     ] = None,
     delete_after: Annotated[
-        float | None, typer.Option(metavar="SECONDS", min=0, help="As for serve; default 600, inf for never.")
+        float | None, typer.Option(metavar="SECONDS", min=0, help="As for serve (default: 600; inf: never).")
     ] = None,
     require_grants: Annotated[
         bool,

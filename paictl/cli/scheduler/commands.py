@@ -34,7 +34,7 @@ app = App(help="Ask the scheduler core: replay operations, explain waiting pods.
 
 ConfigOption = Annotated[Path, typer.Option(help="HiveD configuration (YAML): physicalCluster and virtualClusters.")]
 OpsArgument = Annotated[
-    Path | None, typer.Argument(help="Operations, one JSON object a line; standard input if left out.")
+    Path | None, typer.Argument(help="Operations, one JSON object per line (default: standard input).")
 ]
 
 
@@ -59,7 +59,7 @@ def replay(
     ),
     load: Annotated[Path | None, typer.Option(help="Start from the state in a dump.")] = None,
 ) -> None:
-    """Carry out operations and print one JSON result a line.
+    """Run operations and print one JSON result per line.
 
     The exit code is 0 if all operations were carried out (also if some were refused), 2 if the input is unusable
     or an invariant broke; then the last operations and the state are in the dump, which `replay` can load.
@@ -115,12 +115,12 @@ class ExplainFormat(StrEnum):
 @app.command(epilog="paictl scheduler explain --config hived.yaml operations.jsonl train-0")
 def explain(
     config: ConfigOption,
-    ops: Annotated[Path, typer.Argument(help="Operations, one JSON object a line.")],
+    ops: Annotated[Path, typer.Argument(help="Operations, one JSON object per line.")],
     pod: Annotated[str, typer.Argument(help="Uid or name of a pod.")],
     *,
-    output: Annotated[ExplainFormat, typer.Option("--output", "-o", help="Form of the result.")] = ExplainFormat.TEXT,
+    output: Annotated[ExplainFormat, typer.Option("--output", "-o", help="Output format.")] = ExplainFormat.TEXT,
 ) -> None:
-    """Say what a pod does after some operations; if it waits, why, and what would let it run now.
+    """Show what becomes of a pod after some operations; if it waits, why, and what would let it run now.
 
     The exit code is 0 if it runs or could, 1 if it does not, 2 if the input is unusable.
     """

@@ -266,7 +266,7 @@ class KubernetesCluster:
         if not known:
             raise ClusterError(
                 "no accounts are written yet",
-                hint="the first come about a minute after the service hivedscheduler has started",
+                hint="the first are written about a minute after the service hivedscheduler starts",
             )
         amounts = tuple(amount for book in books for amount in book.amounts())
         until = datetime.fromtimestamp(books[-1].until / 1000, UTC) if books else start

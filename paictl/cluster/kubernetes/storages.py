@@ -98,7 +98,7 @@ class StorageStore:
         """Make the objects of a share, noting the path of each; raises `ConflictError` for one that is there."""
         if storage.kind == SMB and find(self._client, f"{_DRIVERS}/{DRIVER}") is None:
             raise ClusterError(
-                text("this cluster cannot mount shares of SMB: the CSI driver {driver} is missing", driver=DRIVER),
+                text("this cluster cannot mount SMB shares: the CSI driver {driver} is missing", driver=DRIVER),
                 hint=text("install csi-driver-smb, or give a claim of your own with --pvc"),
             )
         wanted = [(VOLUMES, volume(storage)), (CLAIMS, claim(storage))]
@@ -112,7 +112,7 @@ class StorageStore:
                 if error.status != NOT_FOUND:
                     raise
                 raise ClusterError(
-                    text("there is no namespace {space}", space=body["metadata"]["namespace"]),
+                    text("no namespace {space}", space=body["metadata"]["namespace"]),
                     hint=text("start the services first: paictl service start"),
                 ) from None
             made.append(path)
@@ -124,7 +124,7 @@ class StorageStore:
             known, name = find(self._client, path), path.removeprefix("/api/v1/")
             if known is not None and "deletionTimestamp" not in known["metadata"]:
                 raise ConflictError(
-                    text("{object} is there already, and belongs to no storage", object=name),
+                    text("{object} already exists and belongs to no storage", object=name),
                     hint=text("delete it, or choose another name"),
                 )
             if time.monotonic() > end:
@@ -143,7 +143,7 @@ class StorageStore:
             after = change(storages)
             if self._write(after, known):
                 return after
-        raise ConflictError(text("others change the storages all the time"), hint=text("run the same command again"))
+        raise ConflictError(text("others keep changing the storages"), hint=text("run the same command again"))
 
     def _write(self, storages: Sequence[Storage], known: Json | None) -> bool:
         about: Json = {"name": NAME, "namespace": NAMESPACE, "labels": labels("storages")}

@@ -275,7 +275,7 @@ def _notes(masters: Sequence[Named], master: MachineSku, *, hived: bool) -> Iter
         yield f"only {masters[0].name} is in the layout: further masters ({others}) run etcd and the API server only"
     if master is _MASTER:
         yield text(
-            "the master's {sku} holds what OpenPAI asks for at least; say --sku 'NAME@{master}=…'",
+            "{sku}, the master's SKU, has OpenPAI's minimum resources; to set them: --sku 'NAME@{master}=…'",
             sku=MASTER_SKU, master=masters[0].name,
         )  # fmt: skip
     if not hived:

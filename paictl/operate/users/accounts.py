@@ -53,7 +53,7 @@ def add(users: Users, new: NewUser) -> Account:
     """Make an account; raises `ConflictError` if there is one of that name, `PaictlError` for what none can have."""
     if not NAME.fullmatch(new.name) or new.name in RESERVED:
         raise PaictlError(
-            text("{name!r} cannot be the name of a user", name=new.name[:80]),
+            text("{name!r} is not a valid user name", name=new.name[:80]),
             hint="use letters, digits, underscore, dot and hyphen, at most 64",
         )
     passwords.check(new.password)
@@ -160,7 +160,7 @@ def update(users: Users, name: str, wanted: AccountChange) -> Account:
 
 
 def set_password(users: Users, name: str, password: str) -> Account:
-    """Give a user another password; whoever is signed in with the old one has to sign in again."""
+    """Change a user's password; the user has to sign in again everywhere."""
     return update(users, name, AccountChange(password=password))
 
 
@@ -213,7 +213,7 @@ def first_administrator(users: Users, name: str, password: str) -> Account | Non
     if any(one.admin for one in users.accounts()):
         return None
     if not NAME.fullmatch(name):
-        raise PaictlError(text("{name!r} cannot be the name of a user", name=name[:80]), where="rest-server")
+        raise PaictlError(text("{name!r} is not a valid user name", name=name[:80]), where="rest-server")
     stored = password if is_seal(password) else passwords.hashed(password)
     old = users.account(name)
     version = old.version if old else ""

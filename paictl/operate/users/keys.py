@@ -36,7 +36,7 @@ def add_key(users: Users, name: str, line: str, title: str = "") -> PublicKey:
                 hint=text("give another title: --title TITLE"),
             )
         if len(known) >= MOST_KEYS:
-            raise PaictlError(text("user {name} has {count} keys, the most", name=name, count=len(known)))
+            raise PaictlError(text("user {name} has {count} keys, which is the limit", name=name, count=len(known)))
         return replace(account, ssh_keys=(*account.ssh_keys, key.line))
 
     change(users, name, added)

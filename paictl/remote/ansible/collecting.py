@@ -180,7 +180,7 @@ def reason(result: Mapping[str, Any]) -> str:
     if last and last not in said and (not said or any(words in said for words in _EMPTY)):
         code = f"exit code {result['rc']}: " if "rc" in result else ""
         return f"{code}{last}"
-    return said or text("it says no reason")
+    return said or text("it gives no reason")
 
 
 def hint_for(message: str) -> str:

@@ -34,14 +34,14 @@ def why_outrun(
         if gang.fixed:
             return text("{gang} must not move: {reason}", gang=move.key, reason=gang.fixed)
         if sorted(trials.places(gang)) != sorted(move.before):
-            return text("{gang} runs elsewhere than when the plan was made", gang=move.key)
+            return text("{gang} has moved since the plan was made", gang=move.key)
     view = next(
         (view for view in room_views(engine.state, plan.room, owners, closed) if view.chain == plan.chain), None
     )
     going = {move.key for move in plan.moves}
     cells = [] if view is None else [cell for cell in view.cells if cell.address in plan.cells]
     if view is None or len(cells) < len(plan.cells):
-        return text("the configuration has other cells than when the plan was made")
+        return text("the cells of the configuration have changed since the plan was made")
     for cell in cells:
         if not cell.usable:
             return text("{cell} cannot be used any more", cell=cell.address)
@@ -52,5 +52,5 @@ def why_outrun(
         return text("there is no place for {gang} any more", gang=tried.key)
     for planned, now in zip(plan.moves, tried.moves, strict=True):
         if exactly and planned.after != now.after:
-            return text("{gang} would go to another place than planned", gang=now.key)
+            return text("{gang} would not go where the plan says", gang=now.key)
     return None

@@ -87,8 +87,9 @@ def view_texts(view: ViewReport, names: Names) -> list[Text]:
     if view.by_order:
         lines.append(
             text(
-                "All its pods would fit, but not as nodes are filled: smallest pods first, fullest and then largest "
-                "nodes first, never back. Put the larger pods into a group of their own."
+                "All its pods would fit, but not in the order in which nodes are filled: smallest pods first, "
+                "fullest and then largest nodes first, and no choice is revised. "
+                "Put the larger pods into a group of their own."
             )
         )
     elif not view.ever:

@@ -72,7 +72,7 @@ def fair_shares(demands: Demands, size: int) -> Any:
 
 
 def _rounded(shares: Any) -> Any:
-    """Positive shares to so many significant digits: to decimals, a job that needs next to nothing would get nothing."""
+    """Positive shares, to significant digits: to decimals, a job that needs next to nothing would get nothing."""
     scale = 10.0 ** (_DIGITS - 1 - np.floor(np.log10(shares)))
     return np.round(shares * scale) / scale
 

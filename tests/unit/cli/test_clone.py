@@ -72,7 +72,7 @@ def test_stars_are_never_submitted_as_a_secret(
     printed = paictl("job", "clone", "me~s")
     assert ("secrets.key" in printed.err, "geheim-7" in printed.out) == (True, False)
     refused = paictl("job", "clone", "me~s", "--submit", "--user", "me")
-    assert (refused.code, "does not give back the values of secrets.key" in refused.err) == (2, True)
+    assert (refused.code, "does not return the values of secrets.key" in refused.err) == (2, True)
     editor(tmp_path, monkeypatch, "true")
     assert paictl("job", "clone", "me~s", "--edit", "--user", "me").code == 2
     assert [key for key, *_ in keys(paictl)] == ["me~a", "me~s"]

@@ -73,7 +73,7 @@ def test_a_plan_from_a_file_is_applied_once(holes: Path, paictl: Paictl) -> None
     assert (again.code, "the cluster has changed since the plan was made" in again.err) == (2, True)
     file.write_text("{}", encoding="utf-8")
     broken = paictl("cluster", "defrag", "apply", "--plan", str(file))
-    assert (broken.code, "holds no plan of defragmentation" in broken.err) == (2, True)
+    assert (broken.code, "is not a defragmentation plan" in broken.err) == (2, True)
     file.write_text("no", encoding="utf-8")
     assert "holds no plan" in paictl("cluster", "defrag", "apply", "--plan", str(file)).err
 
@@ -88,7 +88,7 @@ def test_a_plan_from_a_file_is_applied_once(holes: Path, paictl: Paictl) -> None
         (("--level", "V100-NOD"), 1, "did you mean 'V100-NODE'?"),
         (("--for", "1xV100-NODE", "--vc", "tenantx"), 1, "no virtual cluster 'tenantx'"),
         (("--for", "0xV100-NODE"), 2, "is not a number of cells"),
-        ((), 2, "nothing to free was given"),
+        ((), 2, "no cells to free were given"),
     ],
 )
 def test_what_is_asked_for_in_vain_is_said(paictl: Paictl, words: tuple[str, ...], code: int, said: str) -> None:

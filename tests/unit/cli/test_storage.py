@@ -118,11 +118,11 @@ def test_a_storage_that_jobs_use_is_not_removed(paictl: Paictl, job: Path) -> No
     [
         (("a", "--nfs", "host"), "'host' is not an address of kind nfs"),
         (("a", "--nfs", "host:/a/../b"), "is not an address"),
-        (("A_b", "--nfs", "host:/a"), "cannot be the name of a storage"),
+        (("A_b", "--nfs", "host:/a"), "is not a valid storage name"),
         (("a", "--nfs", "h:/a", "--smb", "//h/a"), "say where the storage is"),
         (("a", "--nfs", "h:/a", "--vc", "vc9"), "no virtual cluster 'vc9'"),
         (("a", "--nfs", "h:/a", "--path", "/proc/x"), "nothing can be mounted at /proc/x"),
-        (("a", "--smb", "//h/a"), "a share of SMB needs a username"),
+        (("a", "--smb", "//h/a"), "an SMB share needs a username"),
         (("a", "--nfs", "h:/a", "--option", "password=x"), "'password' cannot be a mount option"),
         (("a", "--pvc", "c", "--option", "ro"), "--option works with --nfs and --smb only"),
     ],

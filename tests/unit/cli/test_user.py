@@ -60,7 +60,7 @@ def test_from_the_first_account_to_the_last(typed: Typed, home: Path) -> None:
         (["add", "ann", "--vc", "vc9", "--password-stdin"], WORD, "vc9"),
         (["add", "ann", "--password-stdin"], "short", "password"),
         (["add", "ann", "--password-stdin"], "", "password"),
-        (["add", "a/b", "--password-stdin"], WORD, "cannot be the name of a user"),
+        (["add", "a/b", "--password-stdin"], WORD, "is not a valid user name"),
         (["add", "ann"], "", "give --password-stdin"),
         (["add", "root", "--password-stdin"], WORD, "root"),
         (["passwd", "nobody", "--password-stdin"], WORD, "nobody"),

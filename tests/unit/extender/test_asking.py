@@ -54,7 +54,7 @@ TEMPLATE = "ResourceClaimTemplate"
         (documents("extender.yaml"), "devices: the environment (main), which the container could overwrite"),
         (changed(GATED, "Pod", "spec.containers.0.resources", None), "door: gates (paictl.io/cells), then"),
         (changed(GATED, "Pod", GATES, None), "door: none: it has neither the gate paictl.io/cells nor a schedulerName"),
-        (changed("extender.yaml", "Pod", "spec.containers.0.env", None), "devices: not said: no claim"),
+        (changed("extender.yaml", "Pod", "spec.containers.0.env", None), "devices: unknown: no claim"),
         (changed("extender.yaml", "Pod", "spec.activeDeadlineSeconds", 7200), "run time: at most 2h"),
         (
             changed("extender.yaml", "Pod", "metadata.annotations", {"paictl.io/max-run-time": "7200000ms"}),
@@ -76,7 +76,7 @@ def test_door_and_devices_are_said(
     ("found", "said"),
     [
         (documents(GATED), "which no node provides: remove the limit"),
-        (changed(GATED, "Pod", GATES, [{"name": "paictl.io/cell"}]), "no door knows the gate paictl.io/cell"),
+        (changed(GATED, "Pod", GATES, [{"name": "paictl.io/cell"}]), "no door uses the gate paictl.io/cell"),
         (changed(GATED, "Pod", GATES, ["paictl.io/cells"]), "schedulingGates[0]: expected a list of mappings"),
         (changed(GATED, "Pod", GATES, "paictl.io/cells"), "schedulingGates: expected a list of mappings"),
         (documents(CLAIMED), "asks for 2 leaf cells, but its claims for 4 devices; make them equal"),

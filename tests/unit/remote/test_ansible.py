@@ -73,7 +73,7 @@ def test_every_package_for_ansible_is_pinned_with_hashes(version: tuple[int, int
         ({"msg": "non-zero return code", "rc": 7, "stderr": "a\nboom"}, "exit code 7: boom"),
         ({"msg": "x", "results": [{"msg": "fine"}, {"failed": True, "msg": "the second"}]}, "the second"),
         ({"censored": "hidden"}, "what it said is hidden, for it may hold secrets (no_log)"),
-        ({}, "it says no reason"),
+        ({}, "it gives no reason"),
     ],
 )
 def test_why_a_task_failed(result: dict[str, Any], said: str) -> None:

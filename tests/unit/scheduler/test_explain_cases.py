@@ -318,7 +318,7 @@ def test_a_gang_that_fits_only_in_another_order_is_told_so() -> None:
     gang = PodRequest("p", "default/p", "a", 0, 4, "g", ((1, 2), (4, 1)))
     found = explain(healthy(data), gang)
     assert [view.by_order for view in found.views] == [True]
-    assert any("not as nodes are filled: smallest pods first" in line for line in render(found))
+    assert any("not in the order in which nodes are filled: smallest pods first" in line for line in render(found))
     larger = explain(healthy(data), replace(gang, members=((1, 3), (4, 1))))
     assert [(view.by_order, view.ever) for view in larger.views] == [(False, False)]
 

@@ -1,6 +1,6 @@
 """For people: the line with a caret under the very place, the message, the hint; or all of it in one line.
 
-error[TXT005 duplicate-key]: key 'cellNumber' stands twice here, first in line 9
+error[TXT005 duplicate-key]: key 'cellNumber' appears twice here, first in line 9
   --> hivedscheduler.yaml:9:39
    |
  9 |     - {cellType: NODE, cellNumber: 1, cellNumber: 1}

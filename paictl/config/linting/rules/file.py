@@ -26,7 +26,7 @@ from paictl.i18n import text
 
 @rule("TXT015", "unknown-kind", ERROR)
 def unknown_kind(document: Document) -> Findings:
-    """It cannot be told which kind of file this is.
+    """The kind of file cannot be determined.
 
     Why: nothing but the YAML itself can be checked then. A kind is told by the file's name (`master.csv`,
     `services-configuration.yaml`, …) and by keys that only one kind has.
@@ -42,7 +42,7 @@ def unknown_kind(document: Document) -> Findings:
         yield Finding(
             document.beginning,
             "cannot tell what kind of file this is",
-            text("say it with --kind: {kinds}", kinds=kinds),
+            text("set it with --kind: {kinds}", kinds=kinds),
         )
 
 
@@ -75,7 +75,7 @@ _OPENING, _CLOSING = "“”„‟«‘‚", "“”‟»’"
 
 @rule("TXT017", "typographic-quotes", WARNING)
 def typographic_quotes(document: Document) -> Findings:
-    """A value stands in typographic quotation marks.
+    """A value is in typographic quotation marks.
 
     Why: word processors and web pages put “ and ” where YAML wants the plain ones. To YAML they are a part of the text:
     the user is then called “openpai” with the marks, and nobody can log in.

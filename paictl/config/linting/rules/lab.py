@@ -98,7 +98,9 @@ def repeated_lab_id(document: Document) -> Findings:
             name = one.text("id")
             if name is not None and name.text in seen:
                 yield Finding(
-                    name, text("the id {name!r} stands twice in {part}", name=name.text, part=part), "give each its own"
+                    name,
+                    text("the id {name!r} appears twice in {part}", name=name.text, part=part),
+                    "give each its own",
                 )
             elif name is not None:
                 seen.add(name.text)

@@ -42,7 +42,7 @@ def no_refresh_script(document: Document) -> Findings:
 
 @rule("GRF802", "self-prerequisite", ERROR)
 def self_prerequisite(document: Document) -> Findings:
-    """A service needs itself.
+    """A service lists itself as a prerequisite.
 
     Why: prerequisites are started first, without end: the deployment ends with a RecursionError.
 
@@ -127,7 +127,7 @@ def contradictory_rules(document: Document) -> Findings:
         if label is not None and label.text in wanted:
             yield Finding(
                 label,
-                text("label {label!r} is both asked for and forbidden", label=label.text),
+                text("label {label!r} is both required and forbidden", label=label.text),
                 "remove one of the two rules",
             )
 

@@ -33,7 +33,7 @@ from paictl.i18n import joined, text
 
 @rule("XRF901", "master-in-worker-list", ERROR)
 def master_in_worker_list(bundle: Bundle) -> Findings:
-    """A machine stands in the list of masters and in the list of workers.
+    """A machine is in both the list of masters and the list of workers.
 
     Why: jobs would take memory and disk from etcd and the API server; OpenPAI refuses a master that is a worker, but
     only after the machines are set up.
@@ -106,7 +106,7 @@ def address_in_both_lists(bundle: Bundle) -> Findings:
 
 @rule("XRF903", "host-not-in-layout", ERROR)
 def host_not_in_layout(bundle: Bundle) -> Findings:
-    """A host of master.csv or worker.csv is missing in the layout.
+    """A host of master.csv or worker.csv is missing from the layout.
 
     Why: Kubernetes is set up on the hosts of the lists, OpenPAI on the machines of the layout: a host in the one only
     is a node that runs nothing. Masters behind the first have no place in a layout and are not looked for.
@@ -174,7 +174,7 @@ _LISTS = {"pai-master": FileKind.MASTER_CSV, "pai-worker": FileKind.WORKER_CSV}
 
 @rule("XRF904", "machine-not-in-lists", WARNING)
 def machine_not_in_lists(bundle: Bundle) -> Findings:
-    """A machine of the layout is missing in master.csv or worker.csv.
+    """A machine of the layout is missing from master.csv and worker.csv.
 
     Why: Kubernetes is set up on the hosts of the lists only; OpenPAI then waits for a node that never joins.
 
@@ -252,7 +252,7 @@ def address_differs(bundle: Bundle) -> Findings:
 
 @rule("XRF906", "role-differs", ERROR)
 def role_differs(bundle: Bundle) -> Findings:
-    """A host is in the list of one role, and the layout gives it another.
+    """A host is listed with one role, and the layout gives it another.
 
     Why: a worker of the list that the layout does not make a worker joins Kubernetes and runs no job; a master of the
     layout that the list has as a worker has no control plane.

@@ -194,7 +194,7 @@ _KEYS = {"gpu": "gpu", "cpu": "cpu", "memory": "memoryMB"}
 
 @rule("XRF956", "job-sku-without-resource", ERROR)
 def job_no_gpu(bundle: Bundle) -> Findings:
-    """A job asks for GPUs or cores that come with none of the devices it may get.
+    """A job requests GPUs or cores that none of its possible devices comes with.
 
     Why: such a job never finds a place. Without `skuType` OpenPAI's server reckons with the least of all types of the
     virtual cluster: one CPU type makes that 0 GPUs, and every job with a GPU is refused there (a warning; paictl takes

@@ -89,7 +89,7 @@ def job_vc(bundle: Bundle) -> Findings:
 
 @rule("XRF952", "job-unknown-sku", ERROR)
 def job_sku(bundle: Bundle) -> Findings:
-    """A job wants a device type that the cluster, or its virtual cluster, does not have.
+    """A job requests a device type that the cluster, or its virtual cluster, does not have.
 
     Why: the server answers with an internal error that names nothing, or the pods wait for ever. Opportunistic jobs may
     use types of other virtual clusters.
@@ -180,7 +180,7 @@ def job_sku(bundle: Bundle) -> Findings:
 
 @rule("XRF953", "job-unknown-pin", ERROR)
 def job_pin(bundle: Bundle) -> Findings:
-    """A job wants a pinned cell that its virtual cluster does not have.
+    """A job requests a pinned cell that its virtual cluster does not have.
 
     Why: HiveD refuses the pods one by one, after the job was accepted.
 

@@ -23,7 +23,7 @@ from paictl.units import parse_quantity, shown_bytes
 
 @rule("XRF907", "unknown-node", ERROR)
 def unknown_node(bundle: Bundle) -> Findings:
-    """A node of the HiveD configuration is no worker of the cluster.
+    """A node of the HiveD configuration is not a worker of the cluster.
 
     Why: HiveD waits for a node of that name; as it never joins, its cells stay bad, and the VCs that were promised them
     get less than they are told.

@@ -38,7 +38,7 @@ _HINT = "remove it, or add the description of that service"
 
 @rule("XRF961", "service-unknown-prerequisite", WARNING)
 def service_prerequisite(bundle: Bundle) -> Findings:
-    """A service needs one that is not among the descriptions given together.
+    """A service needs another one that is not among the given descriptions.
 
     Why: the deployment passes over a prerequisite that it does not know, without a word; the order that the line was
     written for is gone, as with `drivers`, which OpenPAI dropped.
@@ -63,7 +63,7 @@ def service_prerequisite(bundle: Bundle) -> Findings:
 
 @rule("XRF962", "service-cycle", ERROR)
 def service_cycle(bundle: Bundle) -> Findings:
-    """Services need each other in a circle.
+    """Services depend on each other in a cycle.
 
     Why: prerequisites are started first, without end: the deployment ends with a RecursionError that names none of
     them.
@@ -96,7 +96,7 @@ def _circles(start: str, services: dict[str, ServiceFile], done: set[str]) -> Fi
             circle = [*names[names.index(needed.text) :], needed.text]
             yield Finding(
                 needed,
-                text("services need each other: {circle}", circle=" → ".join(circle)),
+                text("services depend on each other: {circle}", circle=" → ".join(circle)),
                 "remove one of these lines",
             )
         else:

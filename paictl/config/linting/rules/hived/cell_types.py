@@ -52,7 +52,7 @@ def misspelt_child_type(document: Document) -> Findings:
 
 @rule("HVD502", "cell-type-circle", ERROR)
 def cell_type_circle(document: Document) -> Findings:
-    """Cell types contain each other in a circle.
+    """Cell types contain each other in a cycle.
 
     Why: HiveD follows childCellType without end and runs out of memory.
 
@@ -163,7 +163,7 @@ def two_node_levels(document: Document) -> Findings:
 
 @rule("HVD505", "unknown-cell-type", ERROR)
 def unknown_cell_type(document: Document) -> Findings:
-    """A top cell is of a type that is not defined.
+    """A top cell has a type that is not defined.
 
     Why: HiveD cannot build the cell: it stops at start, naming nothing, or takes the cell for a single device.
 
@@ -203,7 +203,7 @@ def unknown_cell_type(document: Document) -> Findings:
 
 @rule("HVD506", "dot-in-cell-type", ERROR)
 def dot_in_cell_type(document: Document) -> Findings:
-    """The name of a cell type holds a dot.
+    """The name of a cell type contains a dot.
 
     Why: Virtual clusters name cells by a path whose parts are joined by dots, so that no virtual cluster can be
     promised a cell of this type, nor of any type below it.
@@ -239,7 +239,7 @@ def dot_in_cell_type(document: Document) -> Findings:
 
 @rule("HVD507", "unused-cell-type", INFO)
 def unused_cell_type(document: Document) -> Findings:
-    """A cell type is defined, but no physical cell is of it or contains it.
+    """A cell type is defined, but no physical cell has or contains it.
 
     Why: It is kept for later, or a cell that should use it uses another type.
 
@@ -338,7 +338,7 @@ def _old(holder: MappingNode, name: str, severity: Severity | None = None) -> Fi
     if new in holder:
         yield Finding(
             key,
-            text("{name} is the old name of {new}, which stands beside it", name=name, new=new),
+            text("{name} is the old name of {new}, which is also there", name=name, new=new),
             "remove it",
             (),
             severity,

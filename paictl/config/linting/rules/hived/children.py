@@ -59,7 +59,7 @@ def bad_device_index(document: Document) -> Findings:
 
 @rule("HVD514", "repeated-device-index", ERROR)
 def repeated_device_index(document: Document) -> Findings:
-    """A device stands twice in its node.
+    """A device appears twice in its node.
 
     Why: HiveD gives the same device to two jobs. Mind the defaults: a leaf cell without address gets its position,
     which an explicit address beside it may have taken.
@@ -82,7 +82,7 @@ def repeated_device_index(document: Document) -> Findings:
             if first is not device:
                 line = place_of(first.at).line
                 message = text(
-                    "device {device} of node {node} stands twice, first in line {line}",
+                    "device {device} of node {node} appears twice, first in line {line}",
                     device=device.number,
                     node=node.name,
                     line=line,
@@ -176,7 +176,7 @@ def _cell_is_wrong(cell: Cell, wanted: int) -> Finding:
 
 @rule("HVD516", "other-cell-type", ERROR)
 def other_cell_type(document: Document) -> Findings:
-    """A child is said to be of another type than its parent's type gives it.
+    """A child cell has another type than its parent's type defines.
 
     Why: HiveD then builds a cell of mixed types, in which promises cannot be found.
 

@@ -149,7 +149,7 @@ def _lowered(address: ScalarNode) -> tuple[Edit, ...]:
 
 @rule("HVD510", "repeated-node", ERROR)
 def repeated_node(document: Document) -> Findings:
-    """A node stands twice among the physical cells.
+    """A node appears twice among the physical cells.
 
     Why: HiveD counts its devices twice, silently, and promises what does not exist. A node may stand in two chains only
     if it has devices of both kinds, with indices that do not overlap, or if the cells of one are no devices (gpu: 0).
@@ -185,7 +185,7 @@ def repeated_node(document: Document) -> Findings:
             line = place_of(other.address or other.place).line
             if other.chain is cell.chain:
                 message = text(
-                    "node {cell} stands twice in the chain {chain}, first in line {line}",
+                    "node {cell} appears twice in the chain {chain}, first in line {line}",
                     cell=cell.name,
                     chain=cell.chain.name,
                     line=line,

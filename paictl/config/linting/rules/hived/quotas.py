@@ -191,7 +191,7 @@ def _excess(balance: Balance, short: Shortfall) -> Finding:
 
 @rule("HVD526", "quota-not-backed", ERROR)
 def quota_not_backed(document: Document) -> Findings:
-    """The promises fit the numbers of the cell types, but not the cells that are really there.
+    """The promises fit the numbers of the cell types, but not the actual cells.
 
     Why: A cell that lists fewer children than its type cannot be promised as a whole, nor can one that holds a pinned
     cell. HiveD does not see that: it starts, and crashes or waits when the promise is to be kept.

@@ -89,7 +89,7 @@ def _advice(amount: str) -> str:
 
 @rule("HVD528", "unknown-sku", WARNING)
 def unknown_sku(document: Document) -> Findings:
-    """A SKU has the name of no device type.
+    """The name of a SKU is not the name of a device type.
 
     Why: The REST server offers it to jobs as skuType, but HiveD has no such devices, so that these jobs are refused.
 
@@ -118,7 +118,7 @@ def unknown_sku(document: Document) -> Findings:
 
 @rule("HVD529", "device-without-sku", WARNING)
 def device_without_sku(document: Document) -> Findings:
-    """A device type has no SKU, while others have.
+    """A device type has no SKU, although others do.
 
     Why: Jobs name the SKU and the REST server turns it into cores and memory: what has no SKU cannot be asked for.
 

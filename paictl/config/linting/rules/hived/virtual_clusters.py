@@ -147,7 +147,7 @@ def repeated_promise(document: Document) -> Findings:
                     chain=promise.chain.name,
                     line=line,
                 )
-                yield Finding(promise.at, message, "make one entry of the two; the numbers add up")
+                yield Finding(promise.at, message, "merge the two entries; the numbers add up")
 
 
 @rule("HVD538", "no-default-vc", WARNING)

@@ -12,7 +12,7 @@ from paictl.i18n import text
 
 @rule("CSV201", "field-count", ERROR)
 def field_count(document: Document) -> Findings:
-    """A line of a host list has not exactly two fields.
+    """A line of a host list does not have exactly two fields.
 
     Why: OpenPAI takes the first field as host name and the second as address. With one field it stops with an
     IndexError; further fields it ignores without a word.
@@ -82,7 +82,7 @@ def blank_line(document: Document) -> Findings:
     """
     for row in document.rows:
         if row.blank:
-            yield Finding(row, "blank line, at which the old tools crash", "remove it", (Edit(row.whole, ""),))
+            yield Finding(row, "blank line, which makes the old tools crash", "remove it", (Edit(row.whole, ""),))
 
 
 @rule("CSV204", "comment-line", ERROR)
@@ -131,7 +131,7 @@ def spaces_around_field(document: Document) -> Findings:
 
 @rule("CSV206", "quoted-field", WARNING)
 def quoted_field(document: Document) -> Findings:
-    """A field of a host list stands in quotes.
+    """A field of a host list is quoted.
 
     Why: OpenPAI's Python reads the quotes away, its shell scripts do not. A quote that is never closed swallows the
     lines after it.
@@ -153,12 +153,12 @@ def quoted_field(document: Document) -> Findings:
             elif '"' in field.written:
                 hint = text("write it without: {field}", field=field.stripped)
                 edits = (Edit(field, field.stripped),) if '"' not in field.text else ()
-                yield Finding(field, text("{field!r} stands in quotes", field=field.stripped), hint, edits)
+                yield Finding(field, text("{field!r} is in quotes", field=field.stripped), hint, edits)
 
 
 @rule("CSV207", "swapped-fields", ERROR)
 def swapped_fields(document: Document) -> Findings:
-    """A line of a host list gives the address first and the name behind it.
+    """A line of a host list has the address before the name.
 
     Why: OpenPAI takes the first field as the name; a machine named after its address joins Kubernetes under that name,
     and HiveD never finds it.
@@ -174,4 +174,4 @@ def swapped_fields(document: Document) -> Findings:
         address, name = row.fields[:2]
         fixed = f"{name.stripped},{address.stripped}"
         edits = (Edit(Span(row.source, address.start, name.end), fixed),)
-        yield Finding(row, "the address stands before the host name", text("write {fixed}", fixed=fixed), edits)
+        yield Finding(row, "the address comes before the host name", text("write {fixed}", fixed=fixed), edits)

@@ -21,7 +21,7 @@ from paictl.i18n import text
 
 @rule("CSV208", "bad-host-name", ERROR)
 def bad_host_name(document: Document) -> Findings:
-    """A host list names a machine as no machine of a Kubernetes cluster can be named.
+    """A host list contains a name that a Kubernetes node cannot have.
 
     Why: Kubernetes takes the name as a node's name, which is letters, digits and '-' in lower case (RFC 1123), at most
     63 characters between dots. Kubespray stops, or the node joins under another name than the one that HiveD waits for.
@@ -50,7 +50,7 @@ def bad_host_name(document: Document) -> Findings:
 
 @rule("CSV209", "bad-address", ERROR)
 def bad_address(document: Document) -> Findings:
-    """A host list gives something as an address that is no IP address.
+    """A host list contains an address that is not an IP address.
 
     Why: the address goes unchecked into Ansible's inventory, and the deployment fails after minutes of waiting for SSH.
 
@@ -78,7 +78,7 @@ def bad_address(document: Document) -> Findings:
 
 @rule("CSV210", "unusable-address", ERROR)
 def unusable_address(document: Document) -> Findings:
-    """A host list gives a machine an address that no machine of a cluster can have.
+    """A host list contains an address that a machine of a cluster cannot have.
 
     Why: a loopback address leads every machine to itself; 0.0.0.0, broadcast and multicast addresses belong to no
     single machine.
@@ -148,7 +148,7 @@ def duplicate_host(document: Document) -> Findings:
             edits = (Edit(host.row.whole, ""),)
             yield Finding(
                 host.name,
-                text("host {host!r} stands here again", host=host.name.stripped),
+                text("host {host!r} is listed here again", host=host.name.stripped),
                 text("remove it: line {line} is the same", line=line),
                 edits,
             )
@@ -221,7 +221,7 @@ def even_masters(document: Document) -> Findings:
 
 @rule("CSV215", "single-master", INFO)
 def single_master(document: Document) -> Findings:
-    """The list of masters has one machine only.
+    """The list of masters has only one machine.
 
     Why: when it fails, the cluster stands still: etcd and the API server live on it. With three masters etcd survives
     the loss of one; OpenPAI's own services run on the first master in either case.
@@ -250,7 +250,7 @@ def single_master(document: Document) -> Findings:
 
 @rule("CSV216", "no-host", ERROR)
 def no_host(document: Document) -> Findings:
-    """A host list names no machine.
+    """A host list is empty.
 
     Why: a cluster needs a master and at least one worker; OpenPAI's generator stops with an IndexError, or deploys a
     cluster that runs no job.

@@ -99,7 +99,7 @@ CUTOFF = 0.85
 
 @rule("JOB627", "misspelt-extra", WARNING)
 def misspelt_extra(document: Document) -> Findings:
-    """A key of `extras` is nearly, but not quite, one that OpenPAI reads.
+    """A key of `extras` looks like a misspelling of one that OpenPAI reads.
 
     Why: `extras` may hold keys of your own, so a mistyped one passes as such and its wish is lost without a word.
 
@@ -154,7 +154,7 @@ _READ: Final = frozenset(
 
 @rule("JOB630", "field-without-effect", WARNING)
 def without_effect(document: Document) -> Findings:
-    """A field of the job has no effect on a cluster of paictl.
+    """A field of the job has no effect on a paictl cluster.
 
     Why: jobs written for OpenPAI name things that its runtime and its other services do there and nothing does here.
     The job is submitted and runs without them: no mail, no clone of a repository.
@@ -192,7 +192,7 @@ def without_effect(document: Document) -> Findings:
 
 @rule("JOB631", "unknown-plugin", ERROR)
 def unknown_plugin(document: Document) -> Findings:
-    """A runtime plugin is none of OpenPAI's.
+    """A runtime plugin is not one of OpenPAI's.
 
     Why: what it should do would not be done, and a job with a misspelt plugin is not what its user wants.
 
@@ -260,7 +260,7 @@ def storage_mount(document: Document) -> Findings:
 
 @rule("JOB633", "ssh-access", ERROR)
 def ssh_access(document: Document) -> Findings:
-    """The plugin `ssh` has a parameter that it does not know, or a key that is none.
+    """The plugin `ssh` has an unknown parameter, or an invalid key.
 
     Why: the job is refused. Parameters are `jobssh` (tasks reach each other) and `userssh` with the type `custom`,
     which lets in the keys of the user's account (`paictl user key`) and those under `value`.
@@ -344,7 +344,7 @@ def tensorboard_parameters(document: Document) -> Findings:
 
 @rule("JOB635", "image-checker", ERROR)
 def image_checker(document: Document) -> Findings:
-    """The plugin `image_checker` has a parameter that it does not know, or an address that is none.
+    """The plugin `image_checker` has an unknown parameter, or an invalid address.
 
     Why: the job is refused. Its one parameter is `docker_registry_service_url`, where the registry answers if that is
     not at the host that the image names. A note says that `paictl job submit` asks the registries, and not the portal
@@ -404,9 +404,7 @@ def _without_plugin(job: JobSpec) -> Findings:
         if plugin is not None and plugin.text == f"{PLUGINS}.{CMD}":
             if one.name.text not in used:
                 hint = "name it in prerequisites of a task role"
-                yield Finding(
-                    plugin, text("no task role makes use of the commands of {name!r}", name=one.name.text), hint
-                )
+                yield Finding(plugin, text("no task role uses the commands of {name!r}", name=one.name.text), hint)
             continue
         for key in _CALLBACKS:
             if found := one.node.key(key):

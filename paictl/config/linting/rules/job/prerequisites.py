@@ -58,7 +58,7 @@ def _missing(job: JobSpec, role: JobRole, name: ScalarNode, kind: str | None) ->
 
 @rule("JOB602", "unknown-deployment", ERROR)
 def unknown_deployment(document: Document) -> Findings:
-    """The default deployment is none of the job's deployments.
+    """The default deployment is not one of the job's deployments.
 
     Why: the server refuses the job.
 
@@ -165,7 +165,7 @@ def duplicate_prerequisite(document: Document) -> Findings:
         if earlier is not one:
             line = place_of(earlier.name).line
             message = text(
-                "prerequisite {name!r} of type {type} stands twice, first in line {line}",
+                "prerequisite {name!r} of type {type} appears twice, first in line {line}",
                 name=one.name.text,
                 type=one.type,
                 line=line,
@@ -214,7 +214,7 @@ def duplicate_deployment(document: Document) -> Findings:
             line = place_of(earlier).line
             yield Finding(
                 name,
-                text("deployment {name!r} stands twice, first in line {line}", name=name.text, line=line),
+                text("deployment {name!r} appears twice, first in line {line}", name=name.text, line=line),
                 "rename one of the two",
             )
 
@@ -310,7 +310,7 @@ def unused_prerequisite(document: Document) -> Findings:
 
 @rule("JOB617", "clear-password", WARNING)
 def clear_password(document: Document) -> Findings:
-    """The password of an image registry stands in the job in clear.
+    """The password of an image registry is in the job in clear text.
 
     Why: everybody who may see the job sees its file. Values of `secrets` are kept apart and masked.
 

@@ -24,7 +24,7 @@ _HINT = "use lower-case letters and digits, e.g. worker1"
 
 @rule("JOB607", "role-name", ERROR)
 def role_name(document: Document) -> Findings:
-    """The name of a task role is one that the server, HiveD or the web page refuses.
+    """The name of a task role is refused by the server, HiveD or the web page.
 
     Why: the three disagree. The server takes letters, digits and `_`, not beginning with a digit; what HiveD is told
     takes `.` and `~` as well; the web page's editor takes lower-case letters and digits only. `worker1` is fine
@@ -235,7 +235,7 @@ _GIVEN = ("ssh", "http")
 
 @rule("JOB620", "port-label", ERROR)
 def port_label(document: Document) -> Findings:
-    """A port label or a number of ports is one that the server refuses, or that it overwrites.
+    """A port label or number of ports is refused or overwritten by the server.
 
     Why: a label becomes part of a variable's name (`PAI_PORT_LIST_…`): letters, digits and `_`, not beginning with a
     digit. Every task gets a port for `ssh` and one for `http`, whatever the job says about them.

@@ -65,7 +65,7 @@ def crit_priority(document: Document) -> Findings:
 
 @rule("JOB613", "sku-and-pin", ERROR)
 def sku_and_pin(document: Document) -> Findings:
-    """A task role wants both a device type and a pinned cell.
+    """A task role requests both a device type and a pinned cell.
 
     Why: a pinned cell has a type already; the server refuses the job.
 
@@ -102,7 +102,7 @@ def sku_and_pin(document: Document) -> Findings:
 
 @rule("JOB614", "mixed-affinity-group", ERROR)
 def mixed_affinity_group(document: Document) -> Findings:
-    """Task roles of one affinity group want different device types or pinned cells.
+    """Task roles of one affinity group request different device types or pinned cells.
 
     Why: HiveD places a group as a whole, in one chain of cells; the server refuses the job.
 
@@ -149,7 +149,7 @@ def mixed_affinity_group(document: Document) -> Findings:
                 leader=leader.name,
                 other=_words(leader),
             )
-            yield Finding(role.sku or role.pin or role.group, message, "give all roles of a group the same wish")
+            yield Finding(role.sku or role.pin or role.group, message, "give all roles of a group the same request")
 
 
 def _wish(role: JobRole) -> tuple[str | None, str | None]:
@@ -164,7 +164,7 @@ def _words(role: JobRole) -> str:
 
 @rule("JOB615", "unknown-scheduled-role", ERROR)
 def unknown_scheduled_role(document: Document) -> Findings:
-    """`extras.hivedScheduler` speaks of a task role that the job does not have.
+    """`extras.hivedScheduler` names a task role that the job does not have.
 
     Why: the server refuses the job.
 
@@ -188,7 +188,7 @@ def unknown_scheduled_role(document: Document) -> Findings:
 
 @rule("JOB616", "ignored-sku-number", WARNING)
 def ignored_sku_number(document: Document) -> Findings:
-    """The number of devices that a task role asks of HiveD is not used.
+    """The number of devices that a task role requests from HiveD is not used.
 
     Why: the server computes it from `resourcePerInstance` and the resources of the device type, and overwrites
     `skuNumber`; `skuNum` it does not read at all. A number equal to `gpu` changes nothing and is only mentioned.
@@ -268,7 +268,7 @@ def role_outside_gang(document: Document) -> Findings:
 
 @rule("JOB623", "opportunistic-pin", ERROR)
 def opportunistic_pin(document: Document) -> Findings:
-    """An opportunistic job wants a pinned cell.
+    """An opportunistic job requests a pinned cell.
 
     Why: opportunistic jobs run outside the quota of their VC, and a pinned cell is part of it; HiveD refuses the pods.
 
@@ -321,7 +321,7 @@ OF_ROLE = ("skuType", "pinnedCellId", "affinityGroupName")
 
 @rule("JOB626", "misplaced-wish", WARNING)
 def misplaced_wish(document: Document) -> Findings:
-    """A key for the scheduler stands where nobody reads it.
+    """A key for the scheduler is in a place where it is ignored.
 
     Why: OpenPAI carries `extras` along unread, and reads flags such as lazyPreemptionEnable for the whole job only,
     beside taskRoles. Elsewhere the wish is lost without a word: the job is killed where it should have kept its

@@ -23,7 +23,7 @@ from paictl.i18n import text
 
 @rule("LAY403", "unfilled-field", ERROR)
 def unfilled_machine(document: Document) -> Findings:
-    """A field of the layout still holds what the template put there.
+    """A field of the layout still has the template's placeholder.
 
     Why: templates name machines ``hostname (echo `hostname`)`` at the address `IP`; the deployment takes that
     literally. The same placeholder in the same field is reported once.
@@ -56,7 +56,7 @@ def unfilled_machine(document: Document) -> Findings:
 
 @rule("LAY409", "bad-machine-name", ERROR)
 def bad_machine_name(document: Document) -> Findings:
-    """A machine is named as no machine of a Kubernetes cluster can be named.
+    """A machine has a name that a Kubernetes node cannot have.
 
     Why: the name becomes the name of the node, which is letters, digits and '-' in lower case (RFC 1123), at most 63
     characters between dots. OpenPAI accepts 70; Kubernetes does not.
@@ -87,7 +87,7 @@ def bad_machine_name(document: Document) -> Findings:
 
 @rule("LAY410", "bad-machine-address", ERROR)
 def bad_machine_address(document: Document) -> Findings:
-    """A machine's hostip is no IPv4 address.
+    """A machine's hostip is not an IPv4 address.
 
     Why: OpenPAI checks that there are four numbers and lets 999.1.1.1 pass; the deployment then waits for SSH at an
     address that does not exist.
@@ -117,7 +117,7 @@ def bad_machine_address(document: Document) -> Findings:
 
 @rule("LAY411", "unusable-machine-address", ERROR)
 def unusable_machine_address(document: Document) -> Findings:
-    """A machine has an address that no machine of a cluster can have.
+    """A machine has an address that a machine of a cluster cannot have.
 
     Why: a loopback address leads every machine to itself; 0.0.0.0, broadcast and multicast addresses belong to no
     single machine.
@@ -269,7 +269,7 @@ def no_worker(document: Document) -> Findings:
 
 @rule("LAY417", "master-is-worker", ERROR)
 def master_is_worker(document: Document) -> Findings:
-    """A machine is master and worker.
+    """A machine is both master and worker.
 
     Why: jobs would take memory and disk from the API server and from OpenPAI's own services; the deployment stops at
     such a machine.

@@ -15,7 +15,7 @@ from paictl.words import nearest
 
 @rule("LAY401", "legacy-form", WARNING)
 def legacy_form(document: Document) -> Findings:
-    """The layout as a whole is of the form that OpenPAI read before v1.5.
+    """The layout has the form that OpenPAI used before v1.5.
 
     Why: since v1.5 the quick-start refuses every field that it does not know, and names only the first. The findings of
     LAY402 list what has to change; this one stands at the head of them.
@@ -42,7 +42,7 @@ def legacy_form(document: Document) -> Findings:
 
 @rule("LAY402", "legacy-field", WARNING)
 def legacy_field(document: Document) -> Findings:
-    """A field of the layout belongs to the form that OpenPAI read before v1.5.
+    """A field of the layout belongs to the form that OpenPAI used before v1.5.
 
     Why: since v1.5 the quick-start refuses fields that it does not know, and older paictl reads some of them only now
     and then. Each kind is reported once, where it stands first.
@@ -64,7 +64,7 @@ def legacy_field(document: Document) -> Findings:
 
 @rule("LAY404", "unknown-machine-sku", ERROR)
 def unknown_sku(document: Document) -> Findings:
-    """A machine is of a SKU that the layout does not define.
+    """A machine has a SKU that the layout does not define.
 
     Why: what the machine has is taken from its SKU in machine-sku; without one the deployment stops, or its resources
     cannot be divided among jobs.
@@ -105,7 +105,7 @@ def unknown_sku(document: Document) -> Findings:
 
 @rule("LAY405", "unused-machine-sku", INFO)
 def unused_sku(document: Document) -> Findings:
-    """No machine is of a SKU that the layout defines.
+    """The layout defines a SKU that no machine has.
 
     Why: it does no harm, but most often a machine was forgotten, or the name of its SKU changed in one place only.
 
@@ -170,7 +170,7 @@ _LEAST = 1024**3
 
 @rule("LAY407", "bad-memory", ERROR)
 def bad_memory(document: Document) -> Findings:
-    """The memory of a SKU is no amount of memory.
+    """The memory of a SKU is not an amount of memory.
 
     Why: the amount is divided among the devices of the machine. What is no quantity of Kubernetes stops the generation
     of the HiveD configuration, and an amount without unit counts bytes.

@@ -13,7 +13,7 @@ from paictl.i18n import sayable, text
 
 @rule("SVC714", "alert-rules", ERROR)
 def alert_rules(document: Document) -> Findings:
-    """The alert rules of Prometheus are not what Prometheus reads.
+    """Prometheus cannot read its alert rules.
 
     Why: `customized-alerts` is a text that nobody looks at before Prometheus does, which then does not start.
 
@@ -112,7 +112,7 @@ def unknown_receiver(document: Document) -> Findings:
             line = place_of(known[name.text]).line
             yield Finding(
                 name,
-                text("receiver {name!r} stands twice, first in line {line}", name=name.text, line=line),
+                text("receiver {name!r} appears twice, first in line {line}", name=name.text, line=line),
                 "rename one of the two",
             )
     for route in alerts.mapping("customized-routes").sequence("routes").mappings():

@@ -15,7 +15,7 @@ from paictl.i18n import text
 
 @rule("SVC704", "certificate-file", WARNING)
 def certificate_file(document: Document) -> Findings:
-    """The file of a certificate or of its key is not there.
+    """The file of a certificate or of its key is missing.
 
     Why: the file is copied when pylon starts, and HTTPS fails then. Looked at on this machine: validate where you
     deploy from. Relative paths are left alone. paictl itself has no pylon any more, see `service-gone`.
@@ -221,7 +221,7 @@ _HINT = "add pai-bearer-token: the token of an application, made on the user's p
 
 @rule("SVC708", "missing-token", ERROR)
 def missing_token(document: Document) -> Findings:
-    """The alert manager is told to do something for which it needs a token, but has none.
+    """The alert manager is configured to do something that needs a token, but has none.
 
     Why: reports of cluster utilization, stopping and tagging jobs, and mail to users ask the rest server, for which
     OpenPAI wants `pai-bearer-token`; without it they are left out without a word.
@@ -266,7 +266,7 @@ _WINBIND = ("winbind-server-address", "winbind-server-url")
 
 @rule("SVC712", "incomplete-login", ERROR)
 def incomplete_login(document: Document) -> Findings:
-    """Users are to log in elsewhere, but it is not said where.
+    """Users log in at another provider, but its settings are missing.
 
     Why: OpenPAI stops at the first missing key, one deployment after the other. `ms-graph` asks the directory that OIDC
     logs in to, `winbind` a server of its own.
@@ -306,7 +306,7 @@ def incomplete_login(document: Document) -> Findings:
             yield Finding(
                 login.key("OIDC") or oidc,
                 text("OIDC is true, but lacks {lacking}", lacking=", ".join(lacking)),
-                "add what is lacking",
+                "add what is missing",
             )
     groups = login.mapping("group-manager")
     source = groups.text("group-data-source")

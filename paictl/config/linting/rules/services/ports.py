@@ -10,7 +10,7 @@ from paictl.i18n import text
 
 @rule("SVC702", "port-collision", ERROR)
 def port_collision(document: Document) -> Findings:
-    """Two services want the same port of a host.
+    """Two services use the same port of a host.
 
     Why: the services use the network of the host, so that the one that starts later fails again and again. The defaults
     of services that are not written count too.
@@ -64,7 +64,7 @@ def _free(ports: tuple[HostPort, ...], port: HostPort) -> str:
 
 @rule("SVC703", "schedule-ports", WARNING)
 def schedule_ports(document: Document) -> Findings:
-    """The ports that jobs get are none, or ports of services or of outgoing connections are among them.
+    """The port range for jobs is empty, or overlaps ports of services or of outgoing connections.
 
     Why: a job that gets the port of a service, or one that Linux has just given to a connection, fails with "address
     already in use" now and then. The defaults (15000 to 40000) overlap with both; only what is written is reported.

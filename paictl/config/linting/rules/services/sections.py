@@ -22,7 +22,7 @@ from paictl.i18n import text
 
 @rule("SVC701", "empty-section", ERROR)
 def empty_section(document: Document) -> Findings:
-    """A section is there but has nothing in it.
+    """A section is empty.
 
     Why: OpenPAI lays the section over the service's defaults; with nothing there it stops with a TypeError that names
     no file. A section that is left out is fine.
@@ -151,7 +151,7 @@ def duplicate_group(document: Document) -> Findings:
         if earlier is not group:
             line = place_of(earlier.name).line
             message = text(
-                "group {group!r} stands twice, first in line {line} ({place})",
+                "group {group!r} appears twice, first in line {line} ({place})",
                 group=group.name.text,
                 line=line,
                 place=earlier.place,
@@ -168,7 +168,7 @@ _NESTED = {
 
 @rule("SVC713", "dropped-defaults", ERROR)
 def dropped_defaults(document: Document) -> Findings:
-    """A nested key is written in part, and the rest of its defaults is lost.
+    """A nested key is set only in part, so the rest of its defaults are lost.
 
     Why: except for `cluster` and `alert-manager`, OpenPAI merges only the first level: a `group-manager` with nothing
     but a `grouplist` has no administrators' group any more.
@@ -271,7 +271,7 @@ def service_gone(document: Document) -> Findings:
 
 @rule("SVC719", "unknown-image", WARNING)
 def unknown_image(document: Document) -> Findings:
-    """An image is named that none of paictl's services uses.
+    """An image is named that no service of paictl uses.
 
     Why: services ask for their images by the names of `templates/images.yaml`, so a reference under another name is
     never used: the service starts with the image that comes with paictl.

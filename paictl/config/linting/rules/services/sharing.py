@@ -85,7 +85,7 @@ def budget_without_accounts(document: Document) -> Findings:
 
 @rule("SVC732", "budget-out-of-reach", WARNING)
 def budget_out_of_reach(document: Document) -> Findings:
-    """The budget of a user in a virtual cluster is larger than that of the virtual cluster.
+    """The budget of a user in a virtual cluster is larger than the budget of the virtual cluster.
 
     Why: a job has to fit both, so the user never gets that far.
 

@@ -48,7 +48,7 @@ def weak_password(document: Document) -> Findings:
 
 @rule("CFG303", "no-credential", ERROR)
 def no_credential(document: Document) -> Findings:
-    """There is neither a password nor a key to log in with.
+    """Neither a password nor a key is given for logging in.
 
     Why: the deployment works through SSH on every machine; without a credential it fails at the first one.
 
@@ -72,7 +72,7 @@ _BARE = (*_IN_QUOTES, ": ", " #", "'", "[", "]", "{", "}", ",")
 
 @rule("CFG304", "unsafe-password", ERROR)
 def unsafe_password(document: Document) -> Findings:
-    """The password or user name holds characters that break Ansible's inventory.
+    """The password or user name contains characters that break Ansible's inventory.
 
     Why: OpenPAI writes the password between double quotes into hosts.yml and the user name bare: a double quote or
     backslash in the password makes the file unreadable or the password another one, and two opening braces are taken
@@ -117,7 +117,7 @@ def relative_key_path(document: Document) -> Findings:
         message = text(
             "ssh_key_file_path {path!r} is taken relative to wherever the deployment happens to run", path=path.text
         )
-        yield Finding(path, message, "write the path from / on")
+        yield Finding(path, message, "write an absolute path")
 
 
 @rule("CFG307", "key-file-missing", WARNING)

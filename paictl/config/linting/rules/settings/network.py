@@ -115,7 +115,7 @@ def _finding(key: str, scalar: ScalarNode, wanted: str) -> Finding:
 
 @rule("CFG313", "bad-network", ERROR)
 def bad_network(document: Document) -> Findings:
-    """A network of the cluster is none, or begins in the middle.
+    """A network of the cluster is not valid, or does not start at its first address.
 
     Why: Kubespray hands kube_service_addresses and kube_pods_subnet to Kubernetes, which does not start with anything
     but a network such as 10.192.0.0/13, all bits behind the prefix being zero.
@@ -145,7 +145,7 @@ def bad_network(document: Document) -> Findings:
             edits = (Edit(at, str(fixed)),)
             yield Finding(
                 at,
-                text("{name} {at} has bits behind its prefix", name=name, at=at.text),
+                text("{name} {at} has bits set after its prefix", name=name, at=at.text),
                 text("write {fixed}", fixed=fixed),
                 edits,
             )

@@ -14,7 +14,7 @@ from paictl.i18n import sayable, text
 
 @rule("CFG301", "unfilled-setting", ERROR)
 def placeholder(document: Document) -> Findings:
-    """A setting still holds what the template put there.
+    """A setting still has the template's placeholder.
 
     Why: OpenPAI fills templates with whatever stands there: it logs in as `forexample` and pulls images with the tag
     `<% latest-release %>`.
@@ -42,7 +42,7 @@ _TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 
 @rule("CFG305", "bad-image-tag", ERROR)
 def bad_image_tag(document: Document) -> Findings:
-    """The tag of OpenPAI's images is none that a registry can have.
+    """The tag of OpenPAI's images is not a valid image tag.
 
     Why: the tag ends up behind the name of every image; a registry refuses what is no tag, and every service stays in
     ImagePullBackOff.
@@ -184,7 +184,7 @@ _ACCOUNT = ("docker_cache_azure_account_name", "docker_cache_azure_account_key")
 
 @rule("CFG317", "docker-cache-account", ERROR)
 def docker_cache_account(document: Document) -> Findings:
-    """The cache of Docker images is to live in Azure, but has no account there.
+    """The cache of Docker images uses Azure storage, but no account is given.
 
     Why: azure is the default of docker_cache_storage_backend; without an account the cache does not start, and every
     machine is told to pull through it.
@@ -216,7 +216,7 @@ _SEARCHED = re.compile(r"#.*?\b(docker_image_tag|branch_name)\b.*")
 
 @rule("CFG318", "setting-in-comment", WARNING)
 def setting_in_comment(document: Document) -> Findings:
-    """A comment holds a setting that is read by text search.
+    """A comment contains a setting that is read by text search.
 
     Why: OpenPAI's scripts look for docker_image_tag and branch_name with grep and take every line that matches,
     comments too: they get two versions in one word, and check out neither.
@@ -235,7 +235,7 @@ def setting_in_comment(document: Document) -> Findings:
             message = text(
                 "{group} in a comment is read too, by a script that searches the file as text", group=match.group(1)
             )
-            yield Finding(at, message, "remove the comment, or write the name otherwise")
+            yield Finding(at, message, "remove the comment, or spell the name differently")
 
 
 def _in_quotes(document: Document, offset: int) -> bool:

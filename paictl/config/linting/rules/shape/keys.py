@@ -26,7 +26,7 @@ from paictl.i18n import listed, phrase, text
 
 @rule("SHP103", "missing-key", ERROR)
 def missing_key(document: Document) -> Findings:
-    """A key that must be there is missing.
+    """A required key is missing.
 
     Why: the old tools do without a word about it: HiveD ends in a nil pointer, OpenPAI's Python in a KeyError far away
     from the file.
@@ -49,7 +49,7 @@ def missing_key(document: Document) -> Findings:
                 "{missing!r} stands inside {holder!r}, and belongs beside it", missing=missing, holder=holder
             )
             yield Finding(
-                key, message, text("indent {missing}, and all below it, as {holder} is", missing=missing, holder=holder)
+                key, message, text("indent {missing}, and all below it, like {holder}", missing=missing, holder=holder)
             )
             continue
         purpose = violation.schema.get("properties", {}).get(missing, {}).get("description")
@@ -101,7 +101,7 @@ _SHOWN = 20
 
 @rule("SHP104", "unknown-key", ERROR)
 def unknown_key(document: Document) -> Findings:
-    """A key is not known here.
+    """A key is unknown here.
 
     Why: the old tools ignore unknown keys in most files without a word, so a misspelt setting has no effect; in jobs
     the server refuses them.

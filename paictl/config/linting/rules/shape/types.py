@@ -23,7 +23,7 @@ _TAGS = {"integer": "int", "number": "float", "boolean": "bool"}
 
 @rule("SHP101", "wrong-type", ERROR)
 def wrong_type(document: Document) -> Findings:
-    """A value has another type than the one that is read.
+    """A value has the wrong type.
 
     Why: OpenPAI and HiveD take what they find: a string where a number belongs ends in a crash without a name, or in a
     comparison that is never true.
@@ -97,7 +97,7 @@ def _bare(violation: Violation, types: list[str]) -> str | None:
 
 @rule("SHP102", "not-a-string", WARNING)
 def not_a_string(document: Document) -> Findings:
-    """A value that must be a string is read as something else, because it stands without quotes.
+    """A value that must be a string is read as something else, because it is not quoted.
 
     Why: YAML reads `no` and `off` as false, `1.10` as 1.1, `012` as 10 and `12:30` as 750. Where a string is wanted the
     old tools go on with that other value: a tag `1.10` pulls the image 1.1.
@@ -145,7 +145,7 @@ def _reading(node: ScalarNode) -> str:
 
 @rule("SHP105", "not-allowed-value", ERROR)
 def not_allowed_value(document: Document) -> Findings:
-    """A value is none of those that are understood.
+    """A value is not one of those allowed.
 
     Why: the old tools compare with a fixed list and silently take the default, or refuse the file without saying where.
 
@@ -246,7 +246,7 @@ def _limit(violation: Violation) -> str:
 
 @rule("SHP107", "bad-form", ERROR)
 def bad_form(document: Document) -> Findings:
-    """A value is not of the form that is needed.
+    """A value does not have the required form.
 
     Why: names, addresses and versions end up as names of Kubernetes objects or in generated files, which refuse other
     forms far away from the line that you wrote.

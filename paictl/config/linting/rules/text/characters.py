@@ -71,12 +71,12 @@ def tab(document: Document) -> Findings:
     # The first tab in an indentation, where the text cannot be read because of it.
     for issue in document.issues:
         if issue.kind is IssueKind.TAB:
-            yield Finding(issue.at, "a tab indents this line, YAML allows only spaces", "replace the tab by spaces")
+            yield Finding(issue.at, "a tab indents this line, YAML allows only spaces", "replace the tab with spaces")
 
 
 @rule("TXT014", "surprising-number", WARNING)
 def surprising_number(document: Document) -> Findings:
-    """A number is read as another one than its digits say.
+    """A number is not read as its digits suggest.
 
     Why: YAML 1.1 reads `012` as ten (octal) and `12:30` as 750 (sixty to the hour); other readers do not, so that two
     tools see two numbers.

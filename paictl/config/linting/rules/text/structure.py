@@ -35,7 +35,7 @@ def syntax(document: Document) -> Findings:
 
 @rule("TXT005", "duplicate-key", ERROR)
 def duplicate_key(document: Document) -> Findings:
-    """A key stands twice in the same mapping.
+    """A key appears twice in the same mapping.
 
     Why: YAML forbids it, yet the parsers of OpenPAI and HiveD silently keep the last value, so that the first one,
     which may be the one you see, has no effect.
@@ -56,7 +56,7 @@ def duplicate_key(document: Document) -> Findings:
             if _begins_item(issue.other):
                 merged = place_of(issue.at).line - 1
                 message = text(
-                    "key {key!r} stands twice in one item of a list, first in line {line}",
+                    "key {key!r} appears twice in one item of a list, first in line {line}",
                     key=issue.detail,
                     line=line,
                 )
@@ -65,7 +65,7 @@ def duplicate_key(document: Document) -> Findings:
             merged = 0
             yield Finding(
                 issue.at,
-                text("key {key!r} stands twice here, first in line {line}", key=issue.detail, line=line),
+                text("key {key!r} appears twice here, first in line {line}", key=issue.detail, line=line),
                 hint="keep one of the two",
             )
 
@@ -96,7 +96,7 @@ def odd_key(document: Document) -> Findings:
 
 @rule("TXT007", "unknown-tag", ERROR)
 def unknown_tag(document: Document) -> Findings:
-    """A value carries a YAML tag that the tools do not know.
+    """A value has a YAML tag that the tools do not know.
 
     Why: `!vault`, `!Ref` and the like belong to other programs; OpenPAI's loaders refuse the whole file.
 
@@ -109,7 +109,7 @@ def unknown_tag(document: Document) -> Findings:
     # Each tag outside the YAML core.
     for issue in document.issues:
         if issue.kind is IssueKind.UNKNOWN_TAG:
-            yield Finding(issue.at, text("the tag {tag} is not understood", tag=issue.detail), "remove the tag")
+            yield Finding(issue.at, text("the tag {tag} is not known", tag=issue.detail), "remove the tag")
 
 
 @rule("TXT008", "alias-cycle", ERROR)
@@ -130,14 +130,14 @@ def alias_cycle(document: Document) -> Findings:
         if issue.kind is IssueKind.ALIAS_CYCLE:
             yield Finding(
                 issue.at,
-                text("the alias *{alias} stands inside what it refers to", alias=issue.detail),
+                text("the alias *{alias} is inside the value that it refers to", alias=issue.detail),
                 "write the value out",
             )
 
 
 @rule("TXT009", "alias-bomb", ERROR)
 def alias_bomb(document: Document) -> Findings:
-    r"""Aliases of aliases unfold to millions of values.
+    r"""Aliases of aliases expand to millions of values.
 
     Why: a few lines can fill the memory of every tool that reads them; no real configuration does this.
 
@@ -158,7 +158,7 @@ def alias_bomb(document: Document) -> Findings:
             yield Finding(
                 issue.at,
                 text(
-                    "the alias *{alias} makes this file unfold to more than {most:,} values",
+                    "the alias *{alias} makes this file expand to more than {most:,} values",
                     alias=issue.detail,
                     most=MAX_EXPANSION,
                 ),
@@ -214,7 +214,7 @@ def too_deep(document: Document) -> Findings:
 
 @rule("TXT012", "more-documents", ERROR)
 def more_documents(document: Document) -> Findings:
-    """The file holds more than one YAML document.
+    """The file contains more than one YAML document.
 
     Why: the old tools read the first document, or refuse the file; what stands behind `---` has no effect.
 
@@ -235,7 +235,7 @@ def more_documents(document: Document) -> Findings:
 
 @rule("TXT013", "empty-file", ERROR)
 def empty(document: Document) -> Findings:
-    """The file holds nothing but comments.
+    """The file contains nothing but comments.
 
     Why: the tools go on with their defaults, or stop; rules across files have nothing to compare with. If settings were
     meant to stand here, they are commented out. Where nothing tells what the file should be, it is a warning.
