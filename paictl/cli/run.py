@@ -160,7 +160,7 @@ def say(error: Any) -> PaictlError | None:
     message, where = _message(error)
     told = PaictlError(message, where=where, hint=hint if near else text("{path} -h shows all", path=path))
     if not console.is_data_wanted():
-        console.info(context.get_usage())
+        console.info(context.get_usage().replace("Usage", console.said("Usage"), 1))
     console.error(told)
     return told
 

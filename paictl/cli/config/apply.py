@@ -41,7 +41,7 @@ def plan(
     show_plan(made)
     if output is not None:
         write_plan(output, made, message)
-        console.info(f"wrote {output}; to carry it out: paictl config apply {output}")
+        console.info(text("wrote {path}; to carry it out: paictl config apply {path}", path=output))
 
 
 def apply(
@@ -61,7 +61,11 @@ def apply(
     check_id(cluster, cluster_id)
     made, message = read_plan(file, cluster, path)
     show_plan(made)
-    confirm(f"cluster {cluster.name} gets a new configuration", cluster.name, yes=yes or cluster_id is not None)
+    confirm(
+        text("cluster {name} gets a new configuration", name=cluster.name),
+        cluster.name,
+        yes=yes or cluster_id is not None,
+    )
     version = send(cluster, made, noted(message))
-    console.info(f"version {version.number} stored")
+    console.info(text("version {number} stored", number=version.number))
     say_readers(made)

@@ -98,7 +98,11 @@ def push(
     show_plan(made, table=table)
     if dry_run:
         return
-    confirm(f"cluster {cluster.name} gets a new configuration", cluster.name, yes=yes or cluster_id is not None)
+    confirm(
+        text("cluster {name} gets a new configuration", name=cluster.name),
+        cluster.name,
+        yes=yes or cluster_id is not None,
+    )
     with showing_contested():
         version = send(cluster, made, noted(message), order)
     console.info(text("version {number} stored", number=version.number))
@@ -302,7 +306,7 @@ def rollback(
     show_plan(made, table=table)
     if dry_run:
         return
-    question = f"cluster {cluster.name} goes back to version {number}"
+    question = text("cluster {name} goes back to version {number}", name=cluster.name, number=number)
     confirm(question, cluster.name, yes=yes or cluster_id is not None)
     version = send(cluster, made, noted(f"version {number} again"))
     console.info(text("version {number} stored", number=version.number))

@@ -67,7 +67,8 @@ def _taken(session: Session, line: str, lang: str) -> str:
     step = next((step for step in lab.steps if covered(line, step.commands)), here)
     if step is None or session.is_done(step, session.progress):
         return say("taken-well", lang)
-    return say("taken", lang, step=lab.step_ids.index(step.id) + 1)
+    back = [step, here] if here is not None else [step]  # nobody goes back to a step that is still ahead
+    return say("taken", lang, step=min(lab.step_ids.index(one.id) for one in back) + 1)
 
 
 def _under_another_name(line: str, commands: Sequence[str]) -> str:

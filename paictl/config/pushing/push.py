@@ -75,9 +75,10 @@ def _drops(words: Iterable[str], pushed: Files, stored: Files) -> dict[str, list
         path = parse_dotted(rest if named else word)
         found = [name] if named else [file.name for file in stored.values() if file.node(path) is not None]
         if len(found) != 1:
-            many = f"is in {' and '.join(found)}" if found else "is in no file of the cluster"
+            where = i18n.joined(" and ", found)
+            many = "{path} is in {files}" if found else "{path} is in no file of the cluster"
             raise PaictlError(
-                i18n.text("{path} {many}", path=dotted(path), many=many),
+                i18n.text(many, path=dotted(path), files=where),
                 hint="name the file too: --drop FILE:path.to.key",
             )
         if found[0] not in pushed:

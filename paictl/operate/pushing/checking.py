@@ -25,8 +25,8 @@ def check_alone(files: Files, message: str = UNSENT) -> Report:
     Raises `RefusedFilesError` with `message` for a file that is not readable as what it is: nothing merges into it.
     """
     report = _report(files)
-    text = [one for one in report.problems if one.rule.startswith("TXT")]
-    _refuse([one for one in text if one.severity is Severity.ERROR or one.rule == EMPTY], report, message)
+    unreadable = [one for one in report.problems if one.rule.startswith("TXT")]
+    _refuse([one for one in unreadable if one.severity is Severity.ERROR or one.rule == EMPTY], report, message)
     return report
 
 
@@ -92,7 +92,8 @@ def refuse_twice(files: Files, pushed: Iterable[str]) -> tuple[str, ...]:
                     ),
                     hint=text("keep the settings of a service in one file; to remove one: --drop {extra}", extra=extra),
                 )
-            remarks.setdefault((other, name), f"the cluster has {other} and {name}, which both set {key}")
+            both = text("the cluster has {other} and {name}, which both set {key}", other=other, name=name, key=key)
+            remarks.setdefault((other, name), both)
     return tuple(remarks.values())
 
 

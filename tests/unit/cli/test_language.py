@@ -65,7 +65,24 @@ def _places(template: str) -> set[tuple[str, str | None]]:
     return {(name, conversion) for _, name, _, conversion in string.Formatter().parse(template) if name}
 
 
-@pytest.mark.parametrize("package", ["cli", "deploy"])
+def test_every_text_gets_exactly_the_arguments_that_it_has_places_for() -> None:
+    """A place without an argument would fail only where the message is shown: in the rarest of mistakes."""
+    wrong = []
+    for path in sorted((ROOT / "paictl").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.func.id != "text":
+                continue
+            key = node.args[0] if node.args else None
+            if not isinstance(key, ast.Constant) or not isinstance(key.value, str):
+                continue
+            names = {keyword.arg for keyword in node.keywords}
+            places = {re.split(r"[.\[]", name)[0] for name, _ in _places(key.value)}
+            if None not in names and names != places:
+                wrong.append((f"{path.relative_to(ROOT)}:{node.lineno}", sorted(map(str, names ^ places))))
+    assert wrong == []
+
+
+@pytest.mark.parametrize("package", ["cli", "deploy", "config"])
 def test_every_text_with_arguments_that_the_command_line_says_is_in_the_catalogue(package: str) -> None:
     entries = catalogue("zh")._entries
     missing = [

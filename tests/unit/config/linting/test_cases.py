@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,23 @@ from paictl.config.linting.rules import ALONE, TABLE, all_rules, rules_across, r
 from paictl.config.reading.document import Bundle
 from paictl.config.reading.kinds import FileKind
 from paictl.config.reading.load import load_memory
+from paictl.config.reading.problem import Problem
+from paictl.i18n import in_language
 from tests.unit.config.cases import FOLDER, Case, all_cases, lines_of, problems_of
 
 CASES = all_cases()
+
+UNTRANSLATED = re.compile(
+    r"'[^']*'|\"[^\"]*\"|paictl [\w .-]+|nvidia-smi|kubectl get nodes|git clone|affinity group|near miss"
+)
+"""What stays as it is in every language: values, names, commands, terms of OpenPAI and of labs."""
+ENGLISH = re.compile(r"(?<![\w./$-])[a-z]{2,}(?: [a-z]{2,})+(?![\w./:-])")
+
+
+def english_left_in_chinese(problem: Problem) -> list[str]:
+    """Messages and hints in which two English words follow each other: a part that was put in as plain text."""
+    said = [in_language(words, "zh") for words in (problem.message, problem.hint) if words]
+    return [words for words in said if ENGLISH.search(UNTRANSLATED.sub("", words))]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -39,8 +54,10 @@ def test_the_documentation_of_a_rule_is_true(rule: Rule[Any]) -> None:
     assert "\n" not in manual.why
     assert manual.why.endswith(".")
     assert problems_of(manual.passes) == [], "the passing example has problems"
-    assert rule.id in {problem.rule for problem in problems_of(manual.fails)}
-    for problem in problems_of(manual.fails):
+    found = problems_of(manual.fails)
+    assert rule.id in {problem.rule for problem in found}
+    for problem in found:
+        assert english_left_in_chinese(problem) == []
         if problem.rule == rule.id:
             assert not problem.message.endswith(".")
             assert "\n" not in problem.message
