@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PYTEST := -m pytest -q -n auto --dist worksteal
 
-.PHONY: demo test docs lint format bench kube kube-hosts monitoring images e2e e2e-versions e2e-hosts e2e-devices fidelity bench-doors bench-kube fuzz soak example-reports wheel sbom lock test-lowest clean help
+.PHONY: demo test docs lint format messages bench kube kube-hosts monitoring images e2e e2e-versions e2e-hosts e2e-devices fidelity bench-doors bench-kube fuzz soak example-reports wheel sbom lock test-lowest clean help
 
 help:  ## this list
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /	/' | expand -t 16
@@ -25,6 +25,9 @@ lint: $(STAMP) .venv-playbooks/.linted  ## style and types; playbooks only where
 format: $(STAMP)  ## rewrite the sources in house style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+messages: $(STAMP)  ## texts that have no Chinese yet, with their places
+	@$(BIN)/python -m tools.messages
 
 bench: $(STAMP)  ## the figures of README and CHANGELOG (those of a real control plane if make kube has been run)
 	@$(BIN)/python tools/bench_config.py

@@ -92,13 +92,13 @@ def chosen_name(flag: str | None = None, *, state_given: bool = False) -> str:
     if named and folder and named not in (LOCAL, meant):
         raise PaictlError(
             text(
-                "{variable} says {named} and {state_variable} a folder of this machine, ; use only one of them",
+                "{variable} names {named}, and {state_variable} a folder of this machine: which cluster?",
                 variable=VARIABLE,
                 named=named,
                 state_variable=STATE_VARIABLE,
             ),
             hint=text(
-                "say it: --cluster {named}, or --cluster {local}; or: unset {variable}",
+                "pass --cluster {named} or --cluster {local}, or unset {variable}",
                 named=named,
                 local=LOCAL,
                 variable=VARIABLE,

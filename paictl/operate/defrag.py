@@ -47,7 +47,7 @@ def read_plan(path: Path, cluster: Identity) -> DefragPlan:
         plan = plan_from(json.loads(path.read_text(encoding="utf-8")))
     except OSError as error:
         raise PaictlError(text("cannot be read: {strerror}", strerror=error.strerror), where=str(path)) from None
-    except ValueError:
+    except (ValueError, RecursionError):  # also lists in lists without end
         raise PaictlError("is not a defragmentation plan", where=str(path), hint=HOW_TO_PLAN) from None
     except PaictlError as error:
         error.where = str(path)

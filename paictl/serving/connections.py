@@ -110,8 +110,13 @@ class PatientProtocol(HttpToolsProtocol):
         return {} if scope is None else scope
 
     def give_up(self) -> None:
-        """End the connection at once: a sender that reads nothing could keep a polite end waiting."""
+        """End the connection at once: a sender that reads nothing could keep a polite end waiting.
+
+        It no longer counts: the loop reports its end later, and until then each new connection would search all
+        again.
+        """
         if not self.is_closing:
+            self.connections.discard(self)
             self.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:

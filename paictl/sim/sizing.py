@@ -76,7 +76,7 @@ def target(written: str) -> SizingTarget:
         raise ParameterError(text("{written!r} is not a target", written=written), where="--target", hint=_HINT)
     try:
         bound = round(parse_duration(found[3]) * 1000)
-    except DurationError:
+    except (DurationError, OverflowError):
         raise ParameterError(
             text("{written!r} is not a target", written=written), where="--target", hint=_HINT
         ) from None

@@ -13,7 +13,7 @@ import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from itertools import product
-from math import sqrt
+from math import prod, sqrt
 from statistics import fmean, stdev
 from typing import Any, Final
 
@@ -57,10 +57,19 @@ def expanded(policy: str) -> list[str]:
     head, mark, rest = policy.partition(":")
     parts = [part.partition("=") for part in rest.split(",")] if mark else []
     choices = [[f"{key}{equals}{value}" for value in _values(given, policy)] for key, equals, given in parts]
+    _check_number(prod(map(len, choices)))  # before they are made: four short ranges can fill the memory
     made = [f"{head}{mark}{','.join(chosen)}" for chosen in product(*choices)]
     for one in made:
         parse(one)
     return made
+
+
+def _check_number(number: int) -> None:
+    if number > MOST:
+        raise ParameterError(
+            text("{number:,} runs for each trace, more than {most:,}", number=number, most=MOST), where="sweep",
+            hint="take fewer seeds or larger steps",
+        )  # fmt: skip
 
 
 def _values(given: str, policy: str) -> list[str]:
@@ -116,11 +125,7 @@ def planned(
         if model is not None:
             check_failures(model, Cluster(shape), parse(one)[0])
     number = len(texts) * len(shapes) * len(models) * len(drawn)
-    if number > MOST:
-        raise ParameterError(
-            text("{number:,} runs for each trace, more than {most:,}", number=number, most=MOST), where="sweep",
-            hint="take fewer seeds or larger steps",
-        )  # fmt: skip
+    _check_number(number)
     return [
         RunRequest(policy, shape, seed, inflate, failures=model)
         for shape in shapes for model in models for policy in texts for seed in drawn

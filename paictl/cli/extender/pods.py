@@ -6,7 +6,7 @@ import re
 import sys
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
@@ -58,6 +58,7 @@ def pods_of(file: str) -> tuple[list[Json], list[Json]]:
     return pods, owners
 
 
+_FAST_LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _BETWEEN = re.compile(r"^---(?=\s|$)", re.MULTILINE)
 
 
@@ -66,6 +67,7 @@ def _documents(content: str, where: str) -> list[Any]:
 
     A key that appears twice is such a mistake: most likely the line --- between two objects is missing.
     """
+    deep = False
     starts = [0, *(match.start() for match in _BETWEEN.finditer(content)), len(content)]
     for start, end in pairwise(starts):
         above = "\n" * content.count("\n", 0, start)  # so that lines are counted from the beginning of the file
@@ -73,8 +75,11 @@ def _documents(content: str, where: str) -> list[Any]:
         for issue in tree.issues:
             if issue.kind in _REFUSED:
                 raise _refused(issue)
+            deep = deep or issue.kind is IssueKind.TOO_DEEP
+    # libyaml's loader is ten times as fast, but lists in lists without end would overflow its stack.
+    loader = yaml.SafeLoader if deep else _FAST_LOADER
     try:
-        return [one for one in yaml.safe_load_all(content) if one is not None]
+        return [one for one in yaml.load_all(content, Loader=loader) if one is not None]
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise PaictlError(f"not YAML: {' '.join(str(error).split())[:200]}", where=where) from None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import string
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ from paictl.cli.paragraphs import wide
 from paictl.i18n import Text, catalogue, counted, in_language, text
 from tests.conftest import ROOT
 from tests.unit.cli.conftest import Paictl
+from tools.messages import missing
 
 OF_STUDENTS = ("lab", "job", "node", "cluster", "service", "config push", "sim")
 """Groups and commands that the labs use."""
@@ -84,16 +84,13 @@ def test_every_text_gets_exactly_the_arguments_that_it_has_places_for() -> None:
 
 @pytest.mark.parametrize("package", ["cli", "deploy", "config"])
 def test_every_text_with_arguments_that_the_command_line_says_is_in_the_catalogue(package: str) -> None:
-    entries = catalogue("zh")._entries
-    missing = [
-        node.args[0].value
-        for path in sorted((ROOT / "paictl" / package).rglob("*.py"))
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute)
-        if (node.func.id if isinstance(node.func, ast.Name) else node.func.attr) in ("text", "counted", "spoken")
-        if node.args and isinstance(node.args[0], ast.Constant) and node.args[0].value not in entries
-    ]
-    assert missing == []
+    assert list(missing(ROOT / "paictl" / package)) == []
+
+
+def test_a_text_without_chinese_is_listed_with_its_place(tmp_path: Path) -> None:
+    module = tmp_path / "module.py"
+    module.write_text('text("no node {name!r}", name=name)\nspoken("nobody has translated {this}")\n', encoding="utf-8")
+    assert list(missing(tmp_path)) == [(module, 2, "nobody has translated {this}")]
 
 
 @pytest.mark.parametrize("broken", ["msgstr", 'msgid "a"\nmsgstr "b', "msgid b"])

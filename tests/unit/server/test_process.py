@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import random
 import time
@@ -10,6 +11,8 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
+from starlette.routing import Router
+from uvicorn.server import ServerState
 
 from paictl.cluster.embedded.cluster import EmbeddedCluster
 from paictl.errors import PaictlError
@@ -72,6 +75,35 @@ def test_a_stranger_with_all_connections_keeps_no_user_out(server: Served, data:
             status, body = server.ask("GET", "/api/v2/jobs?limit=1", authorization=f"Bearer {token}")
             assert (number, status) == (number, 200), body
         assert sign_in(server)
+
+
+class EndingLater(asyncio.Transport):
+    """A connection of which the loop reports the end some time after it was given up."""
+
+    def __init__(self) -> None:
+        super().__init__({"peername": ("192.0.2.1", 1), "sockname": ("192.0.2.2", 80)})
+        self.gone = False
+
+    def is_closing(self) -> bool:
+        return self.gone
+
+    def abort(self) -> None:
+        self.gone = True
+
+
+def test_connections_that_were_given_up_count_no_longer() -> None:
+    """Or each new one of a burst would search them all, and users would wait behind the burst."""
+
+    async def burst() -> tuple[int, int]:
+        state, loop = ServerState(), asyncio.get_running_loop()
+        made = [EndingLater() for _ in range(2 * connections.CONNECTIONS)]
+        for transport in made:
+            connections.PatientProtocol(settings, state, app_state={}, _loop=loop).connection_made(transport)
+        return len(state.connections), sum(not transport.gone for transport in made)
+
+    settings = connections.serving(Router([]), "127.0.0.1", 0)
+    counted, alive = asyncio.run(burst())
+    assert counted == alive <= connections.PER_ADDRESS
 
 
 @pytest.mark.parametrize(

@@ -97,6 +97,7 @@ def test_the_cheapest_kind_of_node_wins_and_without_prices_the_fewest_devices() 
         (["--target", "queueing <= 1h"], "is not a target"),
         (["--target", "p95 makespan <= 1h"], "is not a target"),
         (["--target", "mean jct <= soon"], "is not a target"),
+        (["--target", f"mean jct <= {'9' * 400}h"], "is not a target"),
         (["--target", "mean jct <= 1h", "--node", "0"], "'0' is not a node"),
         (["--target", "mean jct <= 1h", "--price", "cheap"], "'cheap' is not a price"),
         (["--target", "mean jct <= 1h", "--price", "V100=2"], "there is a price for 'V100', but no such node"),

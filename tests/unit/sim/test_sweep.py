@@ -56,6 +56,8 @@ def test_ranges_stand_for_policies(written: str, policies: list[str]) -> None:
         ("las:knob=1..2..1..1", "is not a valid range"),
         ("las:knob=1..inf", "is not a valid range"),
         ("las:knob=1..9999999", "more than 10,000 values"),
+        ("las:knob=1..10000,promote=1..10000,interval=1..10000", "1,000,000,000,000 runs"),
+        (f"las:knob={'1|' * 20_000}1", "20,001 runs"),
         ("las:nob=1..2", "no parameter 'nob'"),
         ("las:order=start|sideways", "'sideways' is not a known value"),
         ("lass:knob=1..2", "no policy 'lass'"),
