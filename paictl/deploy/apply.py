@@ -13,6 +13,7 @@ from typing import Any, Final
 from paictl.deploy.artifacts import read_lock
 from paictl.deploy.cluster_settings import refuse_fixed
 from paictl.deploy.desired import Desired, desired_of
+from paictl.deploy.downloads import without_password
 from paictl.deploy.facts import HostFacts
 from paictl.deploy.inventory import Deployment
 from paictl.deploy.looking import refuse_other_nodes, refuse_other_version
@@ -52,6 +53,9 @@ def wish_of(desired: Desired) -> dict[str, Any]:
     settings = asdict(deployment.settings)
     settings.pop("notes")
     settings["login"].pop("password")
+    settings["accounts"] = {host: one.username for host, one in deployment.settings.accounts.items()}
+    if (proxies := deployment.settings.proxies) is not None:
+        settings["proxies"] |= {name: without_password(getattr(proxies, name)) for name in ("http", "https")}
     return {
         "machines": [{"name": one.name, "address": one.address, "role": one.role.value} for one in deployment.machines],
         "settings": settings,
@@ -77,7 +81,7 @@ def opened(desired: Desired, folder: Path, timeout: float = TIMEOUT) -> Iterator
     with (
         private_folder() as private,
         AnsibleSession(
-            desired.inventory(), folder, {**JoinCredentials().variables, **desired.deployment.mirror_passwords}
+            desired.inventory(), folder, {**JoinCredentials().variables, **desired.deployment.hidden}
         ) as session,
     ):
         yield Site(desired, session, private, timeout)

@@ -10,14 +10,24 @@ from typing import Any, Final
 
 from paictl.deploy.artifacts import Artifact, ArtifactKind, Artifacts, Image, images_in
 from paictl.deploy.control_plane import FOLDER, master_files
-from paictl.deploy.inventory import Deployment, Machine, Role, groups_of, sign_in
+from paictl.deploy.downloads import (
+    IMAGES,
+    PROXY_UNITS,
+    PROXY_VALUES,
+    REGISTRIES,
+    account_tables,
+    direct_hosts,
+    mirror_files,
+    proxy_files,
+)
+from paictl.deploy.inventory import Deployment, Machine, Role, host_of, sign_in
 from paictl.deploy.kubeadm import merged
 from paictl.deploy.manifests import FOREIGN, images_named
 from paictl.deploy.preflight.asking import asked
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import text
-from paictl.remote.inventory import Host, Inventory
+from paictl.remote.inventory import Inventory
 from paictl.resources import resource_folder
 
 _CIPHERS: Final = "aes128-gcm@openssh.com,aes256-gcm@openssh.com,chacha20-poly1305@openssh.com"
@@ -37,7 +47,7 @@ _CONTROL_PLANE: Final = ("kube-apiserver", "kube-controller-manager", "etcd")
 _MORE: Final = "/etc/containerd/conf.d"
 """Files whose settings containerd adds to those of config.toml."""
 MARK: Final = "# Written by paictl deploy."
-OWNED: Final = ("/etc/containerd/certs.d/*/hosts.toml",)
+OWNED: Final = ("/etc/containerd/certs.d/*/hosts.toml", REGISTRIES, PROXY_VALUES, *PROXY_UNITS)
 """Files that are removed where they begin with the mark and are not wanted any more."""
 _UNITS: Final = "/etc/systemd/system"
 MODES: Final = {
@@ -47,7 +57,7 @@ MODES: Final = {
     "/etc/kubernetes/manifests/*.yaml": "0600",
 }
 """Files that kubeadm and programs of ours write, and what they let their owner do at most."""
-_PRIVATE: Final = ("/hosts.toml", "/kubelet.service", "/10-kubeadm.conf")
+_PRIVATE: Final = ("/hosts.toml", "/kubelet.service", "/10-kubeadm.conf", REGISTRIES, PROXY_VALUES)
 """Ends of paths of files that only root reads."""
 NVIDIA: Final = f"{_MORE}/paictl-nvidia.toml"
 _PLACES: Final = {
@@ -126,7 +136,7 @@ class Desired:
             "/etc/crictl.yaml": "runtime-endpoint: unix:///run/containerd/containerd.sock\n",
             "/etc/modules-load.d/paictl.conf": "".join(f"{name}\n" for name in MODULES),
             "/etc/sysctl.d/90-paictl.conf": "".join(f"{name} = {value}\n" for name, value in SYSCTLS.items()),
-            **_mirrors(deployment),
+            **_downloads(self),
         }
         if deployment.settings.network == "bridge":
             found["/usr/local/lib/paictl/paictl_network.py"] = _file("paictl_network.py")
@@ -163,7 +173,7 @@ class Desired:
 
     def inventory(self) -> Inventory:
         """The machines for playbooks: groups `masters`, `first`, `others` (further masters) and `workers`."""
-        deployment, login = self.deployment, self.deployment.login
+        deployment = self.deployment
         shared = {
             "paictl_programs": self.programs(), "paictl_modules": list(MODULES), "paictl_sysctls": SYSCTLS,
             "paictl_swap_allowed": deployment.settings.swap_allowed, "paictl_pack": PACK,
@@ -171,11 +181,8 @@ class Desired:
             "paictl_encrypts": deployment.settings.encrypts,
             "ansible_ssh_extra_args": f"-c {_CIPHERS}",
         }  # fmt: skip
-        hosts = tuple(
-            Host(one.name, one.address, login.user, login.port, groups_of(deployment, one), self.variables(one))
-            for one in deployment.machines
-        )
-        return Inventory(hosts, sign_in(login), shared)
+        hosts = tuple(host_of(deployment, one, self.variables(one)) for one in deployment.machines)
+        return Inventory(hosts, sign_in(deployment.login), shared)
 
 
 def _mode(path: str) -> str:
@@ -225,7 +232,7 @@ def _file(name: str, **words: str) -> str:
 
 def _firewall(deployment: Deployment, machine: Machine) -> str:
     settings = deployment.settings
-    ports = {*settings.closed_ports, settings.login.port} if settings.closed_ports else ()
+    ports = {*settings.closed_ports, settings.login.access(machine.name).port} if settings.closed_ports else ()
     return _file(
         "paictl-firewall.service", NODE=machine.name, PORTS=" ".join(map(str, sorted(ports))),
         NAMESPACES=" ".join(settings.exempt_namespaces), SHARED=settings.api_address,
@@ -243,23 +250,20 @@ def _address(deployment: Deployment, machine: Machine) -> str:
     return json.dumps(data, indent=1) + "\n"
 
 
-def _mirrors(deployment: Deployment) -> dict[str, str]:
-    """containerd's hosts.toml for each registry that has mirrors, or is spoken to without TLS.
-
-    Passwords in addresses are variables of Ansible: the inventory is kept in the run folder.
-    """
+def _downloads(desired: Desired) -> dict[str, str]:
+    """Files that say how images are downloaded."""
+    deployment = desired.deployment
     settings = deployment.settings
-    hidden = {f":{quote}@": f":{{{{ {name} }}}}@" for name, quote in deployment.mirror_passwords.items()}
-    found = {}
-    for registry in dict.fromkeys((*settings.mirrors, *settings.insecure)):
-        plain = registry in settings.insecure
-        own = f"{'http' if plain else 'https'}://{_server(registry)}"
-        lines = [MARK, f"server = {json.dumps(own)}"]
-        lines += [
-            f'\n[host.{json.dumps(_replaced(url, hidden))}]\n  capabilities = ["pull", "resolve"]'
-            for url in settings.mirrors.get(registry, ())
-        ]
-        found[f"/etc/containerd/certs.d/{registry}/hosts.toml"] = "\n".join(lines) + "\n"
+    found = mirror_files(settings.mirrors, settings.insecure, MARK)
+    if settings.accounts:
+        number = desired.artifacts.need("containerd").version.removeprefix("v")
+        tables = account_tables(settings.accounts, number, desired.artifacts.where)
+        found[REGISTRIES] = toml({"version": _form(*_parts(number))}, {("plugins",): tables})
+    if settings.proxies is not None:
+        addresses = [one.address for one in deployment.machines]
+        host = deployment.endpoint.rpartition(":")[0].strip("[]")
+        direct = direct_hosts(settings.domain, (settings.pods, settings.services), addresses, (host,))
+        found |= proxy_files(settings.proxies, direct, MARK)
     return found
 
 
@@ -267,10 +271,6 @@ def _replaced(text: str, words: Mapping[str, str]) -> str:
     for word, other in words.items():
         text = text.replace(word, other)
     return text
-
-
-def _server(registry: str) -> str:
-    return "registry-1.docker.io" if registry == "docker.io" else registry
 
 
 def containerd_toml(desired: Desired) -> str:
@@ -296,7 +296,7 @@ def containerd_toml(desired: Desired) -> str:
     if pause:
         images["pinned_images"] = {"sandbox": pause}
     plugins = {
-        "io.containerd.cri.v1.images": images,
+        IMAGES: images,
         "io.containerd.cri.v1.runtime": merged(runtime, settings.containerd),
     }
     return toml({"version": _form(major, minor), "imports": [f"{_MORE}/*.toml"]}, {("plugins",): plugins})

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
 from enum import StrEnum
 from pathlib import Path
-from urllib.parse import urlsplit
+from typing import Any
 
 from paictl.config.making.generate import GenerateInputs, inventory_of
 from paictl.config.reading.kinds import FileKind
+from paictl.deploy.downloads import hidden, secrets_of
 from paictl.deploy.settings import API_PORT, DeploySettings, LoginSettings, settings_of
 from paictl.deploy.settings import LoginSettings as Written
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
-from paictl.i18n import text
+from paictl.i18n import did_you_mean, text
 from paictl.remote.inventory import Host, Inventory, Login
 
 
@@ -76,14 +77,13 @@ class Deployment:
     @property
     def secrets(self) -> frozenset[str]:
         """What must not be seen anywhere."""
-        return frozenset({self.login.password, *self.mirror_passwords.values()} - {""})
+        settings = self.settings
+        return frozenset({self.login.password, *secrets_of(settings.accounts, settings.proxies)} - {""})
 
     @property
-    def mirror_passwords(self) -> dict[str, str]:
-        """Passwords in addresses of mirrors, by the variable that stands for each in files of the hosts."""
-        urls = (url for mirrors in self.settings.mirrors.values() for url in mirrors)
-        found = dict.fromkeys(password for url in urls if (password := urlsplit(url).password))
-        return {f"paictl_mirror_password_{number}": password for number, password in enumerate(found)}
+    def hidden(self) -> dict[str, str]:
+        """Passwords in files of the hosts, by the variable of Ansible that stands for each there."""
+        return hidden(self.settings.accounts, self.settings.proxies)
 
 
 def deployment_of(inputs: GenerateInputs) -> Deployment:
@@ -104,6 +104,7 @@ def deployment_of(inputs: GenerateInputs) -> Deployment:
         said = text("{count} masters need one address for all", count=len(masters))
         raise PaictlError(said, where=document.path, hint=hint)
     _check_networks(machines, settings, document.path)
+    _check_own_access(machines, settings, document.path)
     return Deployment(machines, settings)
 
 
@@ -135,6 +136,14 @@ def _check_networks(machines: Iterable[Machine], settings: DeploySettings, path:
         raise PaictlError(text("the network of pods ({pods}) has no /24 for each machine", pods=pods), where=path)
 
 
+def _check_own_access(machines: Iterable[Machine], settings: DeploySettings, path: str) -> None:
+    names = [one.name for one in machines]
+    for name in settings.login.own:
+        if name not in names:
+            hint = did_you_mean(name, names) or text("name machines of master.csv and worker.csv")
+            raise PaictlError(text("deploy.ssh_hosts: no machine {name}", name=name), where=path, hint=hint)
+
+
 def named(deployment: Deployment, names: Iterable[str]) -> Iterator[Machine]:
     """The machines of some names in their order; raises `PaictlError` for a name that none has."""
     wanted = set(names)
@@ -147,9 +156,10 @@ def named(deployment: Deployment, names: Iterable[str]) -> Iterator[Machine]:
 
 
 def sign_in(login: Written) -> Login:
-    """How to sign in: the key where there is one, else the password, which sudo is told in any case."""
+    """How to sign in: the key or the agent's where there is one, else the password, which sudo is told in any case."""
     key = Path(login.key_file) if login.key_file else None
-    return Login(None if key else login.password or None, key, login.password or None)
+    password = None if key or login.agent else login.password or None
+    return Login(password, key, login.password or None, login.bastion)
 
 
 def groups_of(deployment: Deployment, machine: Machine) -> tuple[str, ...]:
@@ -159,10 +169,14 @@ def groups_of(deployment: Deployment, machine: Machine) -> tuple[str, ...]:
     return ("masters", "first" if machine is deployment.first else "others")
 
 
+def host_of(deployment: Deployment, machine: Machine, variables: Mapping[str, Any] | None = None) -> Host:
+    """How a machine is reached, in its groups; `variables` are for playbooks."""
+    access = deployment.login.access(machine.name)
+    groups = groups_of(deployment, machine)
+    return Host(machine.name, machine.address, access.user, access.port, groups, variables or {})
+
+
 def hosts_of(deployment: Deployment) -> Inventory:
     """All machines in the order of the lists, in their groups."""
-    login = deployment.login
-    hosts = (
-        Host(one.name, one.address, login.user, login.port, groups_of(deployment, one)) for one in deployment.machines
-    )
-    return Inventory(tuple(hosts), sign_in(login))
+    hosts = tuple(host_of(deployment, one) for one in deployment.machines)
+    return Inventory(hosts, sign_in(deployment.login))

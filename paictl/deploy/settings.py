@@ -7,14 +7,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import field
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from paictl.config.models.settings import EXTRA, NETWORK_DEFAULTS, cluster_networks, filled, filled_items
 from paictl.config.reading.document import Document
 from paictl.config.reading.nodes import ScalarNode, to_data
 from paictl.deploy.control_plane import AuditLog, Hardening, TokenProvider, hardening_of, own_audit_log
+from paictl.deploy.downloads import Proxies, RegistryAccount, mirrors_of, proxies_of
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import text
+from paictl.remote.inventory import Host
 
 SECTION: Final = "deploy"
 API_PORT: Final = 6443
@@ -52,13 +55,32 @@ EXEMPT_NAMESPACES: Final = ("kube-system", "paictl-system")
 
 
 @frozen
+class OwnAccess:
+    """User and port of one machine; empty and 0 for those of all."""
+
+    user: str = ""
+    port: int = 0
+
+
+@frozen
 class LoginSettings:
-    """How to get into every machine; `password` is for sudo too, and never shown."""
+    """How to get into every machine; `password` is for sudo too, and never shown.
+
+    `own` are machines with a user or port of their own, `bastion` is the machine in the middle, if there is one.
+    """
 
     user: str
     password: str = field(default="", repr=False)
     key_file: str = ""
     port: int = 22
+    agent: bool = False
+    own: Mapping[str, OwnAccess] = field(default_factory=dict)
+    bastion: Host | None = None
+
+    def access(self, machine: str) -> OwnAccess:
+        """User and port of a machine."""
+        found = self.own.get(machine, OwnAccess())
+        return OwnAccess(found.user or self.user, found.port or self.port)
 
 
 @frozen
@@ -75,6 +97,8 @@ class DeploySettings:
     repository: str = "registry.k8s.io"
     mirrors: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     insecure: tuple[str, ...] = ()
+    accounts: Mapping[str, RegistryAccount] = field(default_factory=dict)
+    proxies: Proxies | None = None
     api_address: str = ""
     endpoint: str = ""
     network: str = "bridge"
@@ -118,15 +142,18 @@ def settings_of(document: Document) -> DeploySettings:
         return default if scalar is None or scalar.value is None else scalar.text
 
     hardening = hardening_of(_data(document, SECTION), Path(document.path).parent)
+    mirrors = mirrors_of(_data(document, SECTION), _mirrors(document), Path(document.path).parent, document.path)
     version = own("kubernetes_version") or extra.get("kube_version", "")
     return DeploySettings(
-        login=_login(document, section.integer("ssh_port") or 22),
+        login=_login(document),
         cluster=own("cluster_name", "pai"),
         version=f"v{version.removeprefix('v')}" if version else "",
         artifacts=own("artifacts"),
         repository=own("image_repository") or _text(document, "kube_image_repo") or "registry.k8s.io",
-        mirrors=_mirrors(document),
+        mirrors=mirrors.urls,
         insecure=tuple(item.text for item in filled_items(document, "openpai_docker_insecure_registries")),
+        accounts=mirrors.accounts,
+        proxies=proxies_of(_data(document, SECTION), document.path),
         api_address=_address(own("api_address"), section.scalar("api_address")),
         endpoint=own("api_endpoint"),
         network=own("network") or _network(document),
@@ -153,16 +180,40 @@ def settings_of(document: Document) -> DeploySettings:
     )
 
 
-def _login(document: Document, port: int) -> LoginSettings:
+def _login(document: Document) -> LoginSettings:
     user, password, key = (_text(document, name) for name in ("user", "password", "ssh_key_file_path"))
+    section = _data(document, SECTION)
+    agent = section.get("ssh_agent") is True
     if not user:
         raise PaictlError("user is missing: the account to log in with", where=document.path)
-    if not password and not key:
+    if not (password or key or agent):
         hint = "set password or ssh_key_file_path"
         raise PaictlError(text("no way to log in as {user}", user=user), where=document.path, hint=hint)
+    if key and agent:
+        said = text("deploy.ssh_agent and ssh_key_file_path exclude each other")
+        raise PaictlError(said, where=document.path, hint=text("remove one of them"))
     if key and not Path(key).expanduser().is_file():
         raise PaictlError("the SSH key does not exist", where=key, hint="correct ssh_key_file_path")
-    return LoginSettings(user, password, str(Path(key).expanduser()) if key else "", port)
+    bastion = _bastion(section.get("bastion") or "", user, document.path)
+    if bastion is not None and not (key or agent):
+        said = text("deploy.bastion needs ssh_key_file_path or deploy.ssh_agent: no password is sent to a bastion")
+        raise PaictlError(said, where=document.path)
+    own = {name: OwnAccess(one.get("user", ""), one.get("port", 0))
+           for name, one in (section.get("ssh_hosts") or {}).items()}  # fmt: skip
+    file = str(Path(key).expanduser()) if key else ""
+    return LoginSettings(user, password, file, section.get("ssh_port") or 22, agent, own, bastion)
+
+
+def _bastion(written: str, user: str, where: str) -> Host | None:
+    """``user@host:port``, of which the schema has seen that it is of this form; an IPv6 address is in brackets."""
+    if not written:
+        return None
+    name, _, place = written.rpartition("@")
+    parts = urlsplit(f"ssh://{place}")
+    try:
+        return Host("bastion", parts.hostname or "", name or user, parts.port or 22)
+    except ValueError:
+        raise PaictlError(text("deploy.bastion: a port is at most 65535"), where=where) from None
 
 
 def _text(document: Document, key: str) -> str:

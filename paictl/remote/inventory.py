@@ -43,12 +43,14 @@ class Login:
     """How to sign in to hosts, and how to become root there; nothing of it is shown by `repr`.
 
     Without password and key file, the user's agent and usual key files are tried. `sudo_password` is the password where
-    it is not said otherwise; a user who is root already needs none.
+    it is not said otherwise; a user who is root already needs none. With a `bastion` all hosts are reached through it,
+    by the key or the agent's keys.
     """
 
     password: str | None = field(default=None, repr=False)
     key_file: Path | None = None
     sudo_password: str | None = field(default=None, repr=False)
+    bastion: Host | None = None
 
     @property
     def for_sudo(self) -> str | None:

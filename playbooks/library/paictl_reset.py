@@ -36,6 +36,7 @@ PATHS = [
     "/etc/cni/net.d/10-flannel.conflist", "/opt/cni/bin/flannel", "/run/flannel", "/etc/crictl.yaml", "/etc/paictl",
     "/etc/modules-load.d/paictl.conf", "/etc/sysctl.d/90-paictl.conf", "/etc/systemd/system/containerd.service",
     "/etc/systemd/system/kubelet.service", "/etc/systemd/system/kubelet.service.d",
+    "/etc/systemd/system/containerd.service.d/paictl-proxy.conf",
     "/etc/systemd/system/paictl-network.service", "/etc/systemd/system/paictl-firewall.service",
     "/etc/systemd/system/paictl-address.service", "/etc/systemd/system/paictl-certificates.service",
     "/usr/local/lib/paictl", "/var/lib/paictl-pack.tar", "/var/lib/cni", "/var/log/pods", "/var/log/containers",

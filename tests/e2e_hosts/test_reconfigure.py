@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from paictl.deploy.downloads import REGISTRIES
 from tests.e2e_hosts.site import Site, site_of
 from tools.hosts.lab import Lab
 from tools.hosts.shell import wait_until
@@ -174,11 +175,15 @@ def test_a_second_deployment_at_the_same_time_is_kept_out(site: Site) -> None:
 def test_a_mirror_s_password_is_on_the_hosts_for_root_only(site: Site) -> None:
     after = changed(site, registry_mirrors={"docker.io": ["https://bo:kelp-41@m.example"]})
     hosts = [machine.root / "etc/containerd/certs.d/docker.io/hosts.toml" for machine in site.lab.machines()]
+    accounts = [machine.root / REGISTRIES.lstrip("/") for machine in site.lab.machines()]
     try:
         assert apply(after).returncode == 0
-        for path in hosts:
-            assert "https://bo:kelp-41@m.example" in path.read_text()
-            assert path.stat().st_mode & 0o777 == 0o600
+        for path, account in zip(hosts, accounts, strict=True):
+            assert '"https://m.example"' in path.read_text()
+            assert "kelp-41" in account.read_text()
+            assert account.stat().st_mode & 0o777 == 0o600
+        for machine in site.lab.machines():
+            assert "kelp-41" not in machine.execute(["journalctl", "--no-pager"]).stdout
         kept = [path for path in (site.folder / "home/.local/state").rglob("*") if path.is_file()]
         assert len(kept) > 10
         assert [str(path) for path in kept if b"kelp-41" in path.read_bytes()] == []
@@ -186,7 +191,7 @@ def test_a_mirror_s_password_is_on_the_hosts_for_root_only(site: Site) -> None:
     finally:
         site.write()
     assert apply(site).returncode == 0
-    assert [path for path in hosts if path.exists()] == []
+    assert [path for path in (*hosts, *accounts) if path.exists()] == []
 
 
 def test_nothing_that_lets_machines_in_is_left(site: Site) -> None:

@@ -41,7 +41,29 @@ def read_deployment(masters: str, workers: str, config: str) -> Deployment:
         console.write_segments(FORMATS["text"](inputs.report))
         console.info("no host was changed: correct the errors first")
         raise typer.Exit(ExitCode.USAGE)
-    return deployment_of(inputs)
+    deployment = deployment_of(inputs)
+    _route_api(deployment)
+    return deployment
+
+
+def _route_api(deployment: Deployment) -> None:
+    """Let this command reach the cluster's API through the bastion, if there is one; connected to when it is needed."""
+    bastion = deployment.login.bastion
+    if bastion is None:
+        return
+    from paictl.deploy.inventory import sign_in
+    from paictl.remote.kube.client import route
+    from paictl.remote.ssh.link import forward_by_bastion
+
+    host, _, port = deployment.endpoint.rpartition(":")
+    opened: list[str] = []
+
+    def opener() -> str:
+        if not opened:
+            opened.append(f"127.0.0.1:{forward_by_bastion(sign_in(deployment.login), host.strip('[]'), int(port))}")
+        return opened[0]
+
+    route(f"https://{deployment.endpoint}", opener)
 
 
 def ssh_options(accept_new: bool) -> SshOptions:

@@ -41,6 +41,7 @@ def verify(
     """Try the cluster: pods on every node, names, services, node to node, devices, isolation, certificates."""
     from paictl.deploy.apply import prepare
     from paictl.deploy.kubeconfig import context_name, default_kubeconfig
+    from paictl.deploy.registry_checks import registry_findings
     from paictl.deploy.verifying import (
         CLUSTER,
         CheckState,
@@ -65,6 +66,7 @@ def verify(
     findings += isolation_findings(_protections(deployment.settings.cluster))
     found = certificates_of_masters(deployment, ssh_options(accept_new=False))
     findings += certificate_findings(found, datetime.now(UTC))
+    findings += registry_findings(deployment, ssh_options(accept_new=False))
     if found.found:
         first = min(found.found, key=lambda one: one.ends)
         ends = "the first certificate expires on {day}: {name} of {host}; masters renew theirs 30 days before"

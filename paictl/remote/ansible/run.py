@@ -18,11 +18,12 @@ from typing import Any, Final, Self
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import text
-from paictl.remote.ansible.collecting import Collector, PlaybookResult, TaskListener
+from paictl.remote.ansible.collecting import Collector, PlaybookResult, TaskListener, hint_for
 from paictl.remote.ansible.environment import ansible_environment
 from paictl.remote.extra import require_deploy
 from paictl.remote.inventory import Host, Inventory, known_hosts_file
 from paictl.remote.private import MARK, end_marked, private_folder, write_private
+from paictl.remote.ssh.bastion import BastionError, jump_options, jump_setting
 
 _LOCALE: Final = "C.UTF-8"
 _PAUSE: Final = 0.25
@@ -81,7 +82,36 @@ class AnsibleSession:
         write_private(self._private / "secrets.yml", _yaml_of_secrets(self._all_secrets()))
         for name in ("cp", "tmp", "home"):
             (self._private / name).mkdir(mode=0o700)
+        try:
+            self._reach_bastion()
+        except BaseException:
+            self._stack.close()
+            raise
         return self
+
+    def _reach_bastion(self) -> None:
+        """Open the connection that all hosts share: a bastion's sshd refuses a burst of new ones."""
+        bastion = self.inventory.login.bastion
+        if bastion is None:
+            return
+        socket, said = self._private / "bastion", self._private / "bastion.log"
+        options = jump_options(self.inventory.login, self._trust.known_hosts, control=socket)
+        self._stack.callback(_end_connection, socket)
+        words = ["ssh", "-fN", "-o", "ControlMaster=yes", *options]
+        environment = {**os.environ, MARK: str(self._private)}
+        with said.open("wb") as log:  # no pipe: what stays in the background would hold it open
+            done = subprocess.run(  # noqa: S603 - ours
+                words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, check=False
+            )
+        if done.returncode:
+            lines = said.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+            reason = lines[-1].strip() if lines else text("it says no reason")
+            trying = text("try: ssh -p {port} {user}@{address}", port=bastion.port, user=bastion.user,
+                          address=bastion.address)  # fmt: skip
+            raise BastionError(
+                text("bastion {bastion}: {reason}", bastion=bastion.place, reason=reason),
+                hint=hint_for(reason) or trying,
+            )
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -166,10 +196,13 @@ class AnsibleSession:
             "ANSIBLE_LOCAL_TEMP": str(private / "tmp"),
             "ANSIBLE_SSH_CONTROL_PATH_DIR": str(private / "cp"),
             "ANSIBLE_HOST_KEY_CHECKING": "True",
-            "ANSIBLE_SSH_ARGS": ssh_arguments(self._trust.known_hosts, options.connect, self.inventory),
+            "ANSIBLE_SSH_ARGS": ssh_arguments(
+                self._trust.known_hosts, options.connect, self.inventory, private / "bastion"
+            ),
             "ANSIBLE_PIPELINING": "True",
             "ANSIBLE_TIMEOUT": str(options.connect),
             "ANSIBLE_NOCOLOR": "True",
+            "ANSIBLE_NO_TARGET_SYSLOG": "True",  # modules would log what files they write, passwords and all
             "ANSIBLE_PYTHON_INTERPRETER": "auto_silent",
             "ANSIBLE_DEPRECATION_WARNINGS": "False",
             "ANSIBLE_LOCALHOST_WARNING": "False",
@@ -194,13 +227,17 @@ def _variables(host: Host) -> dict[str, Any]:
     return {**host.variables, **reach}
 
 
-def ssh_arguments(known_hosts: Path, connect: int, inventory: Inventory) -> str:
-    """What Ansible's ssh is told: our host keys and no others, shared connections, an end to silence."""
+def ssh_arguments(known_hosts: Path, connect: int, inventory: Inventory, control: Path | None = None) -> str:
+    """What Ansible's ssh is told: our host keys and no others, shared connections, an end to silence.
+
+    `control` is the socket of the connection to the bastion, which is used where there is a bastion.
+    """
     escaped = str(known_hosts).replace("%", "%%")
     settings = [
         f'UserKnownHostsFile="{escaped}"', "GlobalKnownHostsFile=/dev/null", "StrictHostKeyChecking=yes",
         "UpdateHostKeys=no", "ControlMaster=auto", "ControlPersist=60s", "ServerAliveInterval=5",
         "ServerAliveCountMax=3", f"ConnectTimeout={connect}",
+        *jump_setting(jump_options(inventory.login, known_hosts, connect=connect, control=control)),
     ]  # fmt: skip
     if inventory.login.key_file is not None:
         settings.append("IdentitiesOnly=yes")
@@ -210,9 +247,13 @@ def ssh_arguments(known_hosts: Path, connect: int, inventory: Inventory) -> str:
 def _end_connections(sockets: Path) -> None:
     """End the connections that were kept open; their processes bear no mark, for ssh writes its title over it."""
     for socket in sockets.iterdir():
-        command = ["ssh", "-F", "/dev/null", "-o", f"ControlPath={socket}", "-O", "exit", "host"]
-        with suppress(subprocess.TimeoutExpired):
-            subprocess.run(command, capture_output=True, timeout=2, check=False)  # noqa: S603 - ours
+        _end_connection(socket)
+
+
+def _end_connection(socket: Path) -> None:
+    command = ["ssh", "-F", "/dev/null", "-o", f"ControlPath={socket}", "-O", "exit", "host"]
+    with suppress(subprocess.TimeoutExpired):
+        subprocess.run(command, capture_output=True, timeout=2, check=False)  # noqa: S603 - ours
 
 
 def _yaml_of_secrets(secrets: Mapping[str, str]) -> str:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 import orjson
 import urllib3
@@ -34,6 +34,18 @@ MERGE: Final = "application/merge-patch+json"
 STRATEGIC: Final = "application/strategic-merge-patch+json"
 """Merges lists of conditions by type, and only works for kinds of Kubernetes' own."""
 JSON: Final = "application/json"
+
+
+_ROUTES: Final[dict[str, Callable[[], str]]] = {}
+"""Servers that this process reaches in another way, and what opens it: host:port to connect to instead."""
+
+
+def route(server: str, opener: Callable[[], str]) -> None:
+    """Let all later clients of a server (``https://host:port``) connect to another place; `opener` says where.
+
+    The certificate still has to be the server's. The opener may raise `PaictlError`.
+    """
+    _ROUTES[server.rstrip("/")] = opener
 
 
 class KubeError(PaictlError):
@@ -232,7 +244,13 @@ def connect(kubeconfig: Path | str | None = None, context: str | None = None) ->
         said = f": {' '.join(str(error).split())}" if hasattr(error, "problem_mark") else ""
         hint = "it has clusters, users and contexts: kubectl config view"
         raise PaictlError(f"this is not a kubeconfig{said}", where=where, hint=hint) from None
-    return KubeClient(client.ApiClient(configuration=settings), chosen)
+    server = settings.host.rstrip("/")
+    if server in _ROUTES:
+        settings.tls_server_name = settings.tls_server_name or urlsplit(server).hostname
+        settings.host = f"https://{_ROUTES[server]()}"
+    made = KubeClient(client.ApiClient(configuration=settings), chosen)
+    made.server = server  # what the user knows it by
+    return made
 
 
 def authority_of(settings: Any) -> str:

@@ -15,8 +15,9 @@ from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.remote.inventory import Host, Inventory
+from paictl.remote.ssh.bastion import Bastion
 from paictl.remote.ssh.command import Ended, RemoteCommand, execute
-from paictl.remote.ssh.link import Link, NotReachedError, SshOptions, local_file, open_link
+from paictl.remote.ssh.link import Link, NotReachedError, SshOptions, local_file, open_bastion, open_link
 from paictl.remote.ssh.results import CommandStatus, HostResult
 from paictl.remote.ssh.transfer import download, upload
 
@@ -47,6 +48,11 @@ class _Links:
 
     open: dict[str, Link] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
+    bastion: Bastion | None = None
+    new_key: str = ""
+    """The bastion's, until a host's result has told of it."""
+    opening: threading.Lock = field(default_factory=threading.Lock)
+    """Held while the bastion is connected to: once for all hosts."""
 
 
 class Fleet:
@@ -73,6 +79,9 @@ class Fleet:
             links, self._links.open = self._links.open, {}
         for link in links.values():
             link.close()
+        bastion, self._links.bastion = self._links.bastion, None
+        if bastion is not None:
+            bastion.close()
 
     def run(
         self,
@@ -156,7 +165,7 @@ class Fleet:
         sent, new_key = time.time(), ""
         try:
             link = self._link(host)
-            new_key, link.new_key = link.new_key, ""
+            new_key, link.new_key = self._told(link.new_key), ""
             sent = time.time()
             with local_file():
                 done = work(link)
@@ -173,10 +182,29 @@ class Fleet:
             known = self._links.open.get(host.name)
         if known is not None and known.alive:
             return known
-        link = open_link(host, self.inventory.login, self._options)
+        link = open_link(host, self.inventory.login, self._options, self._bastion())
         with self._links.lock:
             self._links.open[host.name] = link
         return link
+
+    def _bastion(self) -> Bastion | None:
+        """The connection to the bastion, made if there is none; None where hosts are reached directly."""
+        login, links = self.inventory.login, self._links
+        if login.bastion is None:
+            return None
+        with links.opening:
+            if links.bastion is None or not links.bastion.alive:
+                links.bastion, links.new_key = open_bastion(login.bastion, login, self._options)
+            return links.bastion
+
+    def _told(self, new_key: str) -> str:
+        """Keys that were trusted: a host's, and the bastion's if no host has told of it."""
+        with self._links.lock:
+            of_bastion, self._links.new_key = self._links.new_key, ""
+        if not of_bastion:
+            return new_key
+        place = self.inventory.login.bastion.place if self.inventory.login.bastion else ""
+        return ", ".join(filter(None, (new_key, text("{key} (bastion {bastion})", key=of_bastion, bastion=place))))
 
 
 def _readable(source: Path) -> None:

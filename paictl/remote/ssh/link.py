@@ -8,18 +8,22 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.remote.inventory import Host, HostKey, Login, command_to_forget, known_hosts_file, remember
+from paictl.remote.ssh.bastion import Bastion, BastionError, ForwardError, jump_options, jump_setting
 from paictl.remote.ssh.results import CommandStatus
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+_NO_KEY: Final = "No authentication methods available"
+"""What paramiko says where neither the agent nor the usual files have a key."""
 
 
 @frozen
@@ -127,16 +131,59 @@ class Link:
         self._connection.close()
 
 
-def open_link(host: Host, login: Login, options: SshOptions) -> Link:
-    """Connect to a host and verify its key; raises `NotReachedError`."""
+def open_link(host: Host, login: Login, options: SshOptions, bastion: Bastion | None = None) -> Link:
+    """Connect to a host, through a bastion if one is given, and verify its key; raises `NotReachedError`."""
+    sock = None
+    if bastion is not None:
+        try:
+            sock = bastion.channel(host.address, host.port)
+        except ForwardError as error:
+            said = text("bastion {bastion} cannot reach {place}: {reason}", bastion=bastion.host.place,
+                        place=f"{host.address}:{host.port}", reason=str(error))  # fmt: skip
+            hint = text("check that the host is running and has this address, and that the bastion may forward to it")
+            raise NotReachedError(CommandStatus.UNREACHABLE, said, hint) from None
+    connection, trusted = _connected(host, login, options, sock)
+    return Link(host, connection, options.silence, trusted)
+
+
+def open_bastion(host: Host, login: Login, options: SshOptions) -> tuple[Bastion, str]:
+    """Connect to a bastion and verify its key, which is the second part where it was trusted now.
+
+    Raises `NotReachedError`, whose message names the bastion.
+    """
+    keys = replace(login, password=None, sudo_password=None)
+    try:
+        connection, trusted = _connected(host, keys, options)
+    except NotReachedError as error:
+        said = text("bastion {bastion}: {reason}", bastion=host.place, reason=error.message)
+        raise NotReachedError(error.reach, said, error.hint) from None
+    return Bastion(host, connection, options.connect), trusted
+
+
+def forward_by_bastion(login: Login, address: str, port: int, options: SshOptions | None = None) -> int:
+    """A port of this machine's loopback that leads through the bastion to a place, until the process ends.
+
+    Raises `BastionError` where the bastion cannot be reached, or does not let us in.
+    """
+    if login.bastion is None:
+        raise ValueError("there is no bastion")
+    try:
+        return open_bastion(login.bastion, login, options or SshOptions())[0].forward(address, port)
+    except NotReachedError as error:
+        raise BastionError(error.message, hint=error.hint or None) from None
+
+
+def _connected(host: Host, login: Login, options: SshOptions, sock: Any = None) -> tuple[Any, str]:
+    """fabric's connection to a host over a socket that is there, or a new one; and the key that was trusted now."""
     import fabric
     import paramiko
     from paramiko.config import SSHConfig
 
     _quiet()
     config = fabric.Config(ssh_config=SSHConfig(), overrides={"load_ssh_configs": False})
+    credentials = {**_credentials(login, options), **({} if sock is None else {"sock": sock})}
     connection = fabric.Connection(
-        host.address, user=host.user, port=host.port, config=config, connect_kwargs=_credentials(login, options)
+        host.address, user=host.user, port=host.port, config=config, connect_kwargs=credentials
     )
     policy = _NewKeys(host, options)
     connection.client.set_missing_host_key_policy(policy)
@@ -151,7 +198,7 @@ def open_link(host: Host, login: Login, options: SshOptions) -> Link:
         if isinstance(error, paramiko.SSHException | OSError | EOFError | ValueError):
             raise _why(error, host, login, options) from None
         raise
-    return Link(host, connection, options.silence, policy.trusted)
+    return connection, policy.trusted
 
 
 def _quiet() -> None:
@@ -229,7 +276,7 @@ def _why(error: Exception, host: Host, login: Login, options: SshOptions) -> Not
             text("the key file {path} needs a passphrase", path=login.key_file),
             text("add it to an agent (ssh-add) and name no key file"),
         )
-    if isinstance(error, paramiko.AuthenticationException):
+    if isinstance(error, paramiko.AuthenticationException) or _NO_KEY in str(error):
         return _refused(host, login)
     return _unreachable(error, host)
 
@@ -237,11 +284,11 @@ def _why(error: Exception, host: Host, login: Login, options: SshOptions) -> Not
 def _refused(host: Host, login: Login) -> NotReachedError:
     ways = [word for word, is_given in (("key", login.key_file), ("password", login.password)) if is_given]
     tried = " and ".join(ways) or "agent and usual keys"
-    return NotReachedError(
-        CommandStatus.REFUSED,
-        text("authentication failed for user {user} with this {tried}", user=host.user, tried=tried),
-        text("try: ssh -p {port} {user}@{address}", port=host.port, user=host.user, address=host.address),
-    )
+    hint = text("try: ssh -p {port} {user}@{address}", port=host.port, user=host.user, address=host.address)
+    if not ways:
+        hint = text("list the keys of your agent with ssh-add -l, and add the one for the machines with ssh-add FILE")
+    said = text("authentication failed for user {user} with this {tried}", user=host.user, tried=tried)
+    return NotReachedError(CommandStatus.REFUSED, said, hint)
 
 
 def _unreachable(error: Exception, host: Host) -> NotReachedError:
@@ -271,11 +318,13 @@ def shell_command(host: Host, login: Login, *, accept_new: bool = False, known_h
     program = shutil.which("ssh")
     if program is None:
         raise PaictlError("ssh is not installed here", hint="on Debian and Ubuntu: apt install openssh-client")
-    path = str(known_hosts or known_hosts_file()).replace("%", "%%")
+    known = known_hosts or known_hosts_file()
+    path = str(known).replace("%", "%%")
     checking = "accept-new" if accept_new else "yes"
     options = [
         f'UserKnownHostsFile="{path}"', "GlobalKnownHostsFile=/dev/null", f"StrictHostKeyChecking={checking}",
         "HashKnownHosts=no", "ServerAliveInterval=5", "ServerAliveCountMax=3", "ConnectTimeout=10",
+        *jump_setting(jump_options(login, known, checking=checking)),
     ]  # fmt: skip
     words = [program, *(word for one in options for word in ("-o", one)), "-p", str(host.port)]
     if login.key_file is not None:

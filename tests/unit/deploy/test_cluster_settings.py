@@ -15,6 +15,7 @@ import yaml
 from paictl.deploy.cluster_settings import KEYS, Effect, KeyRule, changed_sections, notes_of, refuse_fixed
 from paictl.deploy.control_plane import AuditLog, TokenProvider
 from paictl.deploy.desired import MARK, OWNED, Desired
+from paictl.deploy.downloads import Proxies, RegistryAccount
 from paictl.deploy.facts import HostFacts
 from paictl.deploy.inventory import Deployment
 from paictl.deploy.kubeadm import changed_configuration
@@ -29,7 +30,9 @@ from tests.unit.deploy.test_inventory import made
 SCHEMA = json.loads((ROOT / "schemas/config.schema.json").read_text(encoding="utf-8"))
 ANOTHER: Mapping[str, Any] = {
     "cluster": "other", "version": "v1.36.0", "artifacts": "/elsewhere", "repository": "mirror.example/k8s",
-    "mirrors": {"docker.io": ("https://m.example",)}, "insecure": ("10.0.0.5:5000",), "api_address": "10.77.0.99",
+    "mirrors": {"docker.io": ("https://m.example",)}, "insecure": ("10.0.0.5:5000",),
+    "accounts": {"r.example": RegistryAccount("bo", "kelp")}, "proxies": Proxies("http://p.example:3128"),
+    "api_address": "10.77.0.99",
     "endpoint": "balancer.example:6443", "login": LoginSettings("deploy", "x", port=2222), "network": "flannel",
     "closed_ports": (22,), "exempt_namespaces": ("monitoring",),
     "pods": "10.99.0.0/16", "services": "10.98.0.0/16", "domain": "pai.local", "proxy_mode": "iptables",

@@ -341,14 +341,3 @@ def test_a_machine_that_has_just_joined_is_labelled_as_soon_as_it_is_a_node(monk
             with pytest.raises(DeployError, match="w1 has joined but is not a node yet") as failed:
                 phase.run(lambda *_: None)
             assert "journalctl -u kubelet" in str(failed.value.hint)
-
-
-def test_a_mirror_s_password_is_in_no_inventory_and_in_no_file_that_others_read() -> None:
-    made = deployment(mirrors={"docker.io": ("https://bo:kelp-41@m.example",)})
-    files = {one["path"]: one for one in desired(made).files(made.first)}
-    hosts = files["/etc/containerd/certs.d/docker.io/hosts.toml"]
-    assert hosts["mode"] == "0600"
-    assert "https://bo:{{ paictl_mirror_password_0 }}@m.example" in hosts["content"]
-    assert "kelp-41" not in str(files)
-    assert made.mirror_passwords == {"paictl_mirror_password_0": "kelp-41"}
-    assert "kelp-41" in made.secrets

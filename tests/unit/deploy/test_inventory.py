@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from paictl.config.making.generate import read_inputs
-from paictl.deploy.inventory import Deployment, Role, deployment_of, named
+from paictl.deploy.inventory import Deployment, Role, deployment_of, hosts_of, named
 from paictl.errors import PaictlError
 
 PASSWORD = "kelp $Tundra' 41"  # noqa: S105 - of no machine
@@ -124,3 +124,57 @@ def test_machines_by_name(tmp_path: Path) -> None:
     assert [one.name for one in named(found, ["w2", "m1"])] == ["m1", "w2"]
     with pytest.raises(PaictlError, match="no machine w9"):
         named(found, ["w9"])
+
+
+KEYLESS = "user: deploy\ndocker_image_tag: v1.8.1\ndeploy:\n"
+
+
+def keyed(folder: Path, deploy: str, **lists: str) -> Deployment:
+    """A deployment that signs in with a key file."""
+    (folder / "id").write_text("")
+    head = f"user: deploy\nssh_key_file_path: {folder / 'id'}\ndocker_image_tag: v1.8.1\ndeploy:\n"
+    return made(folder, head + deploy, **lists)
+
+
+@pytest.mark.parametrize(
+    ("written", "user", "address", "port"),
+    [("jump@gw.example:2222", "jump", "gw.example", 2222), ("gw.example", "deploy", "gw.example", 22),
+     ("jump@[fd00::1]:23", "jump", "fd00::1", 23), ("10.0.0.1:24", "deploy", "10.0.0.1", 24)],
+)  # fmt: skip
+def test_all_machines_are_reached_through_the_bastion(
+    tmp_path: Path, written: str, user: str, address: str, port: int
+) -> None:
+    found = hosts_of(keyed(tmp_path, f"  bastion: '{written}'\n"))
+    assert found.login.bastion is not None
+    assert (found.login.bastion.user, found.login.bastion.address, found.login.bastion.port) == (user, address, port)
+    assert [host.address for host in found] == ["10.77.0.11", "10.77.0.12"]
+
+
+def test_a_bastion_takes_no_password_and_no_impossible_port(tmp_path: Path) -> None:
+    with pytest.raises(PaictlError, match="no password is sent to a bastion"):
+        made(tmp_path, SETTINGS + "deploy:\n  bastion: gw.example\n")
+    with pytest.raises(PaictlError, match="at most 65535"):
+        keyed(tmp_path, "  bastion: gw.example:99999\n")
+
+
+def test_the_agent_s_keys_are_enough(tmp_path: Path) -> None:
+    agent = hosts_of(made(tmp_path, KEYLESS + "  ssh_agent: true\n  bastion: gw.example\n")).login
+    assert (agent.password, agent.key_file, agent.for_sudo) == (None, None, None)
+    assert agent.bastion is not None
+    with_sudo = hosts_of(made(tmp_path, SETTINGS + "deploy: {ssh_agent: true}\n")).login
+    assert (with_sudo.password, with_sudo.for_sudo) == (None, PASSWORD)
+    with pytest.raises(PaictlError, match="exclude each other"):
+        keyed(tmp_path, "  ssh_agent: true\n")
+    with pytest.raises(AssertionError):  # CFG303
+        made(tmp_path, KEYLESS + "  ssh_agent: false\n")
+
+
+def test_machines_with_another_user_or_port(tmp_path: Path) -> None:
+    found = made(
+        tmp_path, SETTINGS + "deploy:\n  ssh_port: 23\n  ssh_hosts: {w1: {user: ubuntu, port: 2222}, m1: {port: 24}}\n"
+    )
+    assert [(host.user, host.port) for host in hosts_of(found)] == [("deploy", 24), ("ubuntu", 2222)]
+    with pytest.raises(PaictlError, match="no machine w3") as refused:
+        made(tmp_path, SETTINGS + "deploy:\n  ssh_hosts: {w3: {port: 24}}\n")
+    assert refused.value.where == str(tmp_path / "config.yaml")
+    assert refused.value.hint

@@ -27,6 +27,7 @@ class Account(paramiko.ServerInterface):  # type: ignore[misc]
         return "password,publickey"
 
     def check_auth_password(self, username: str, password: str) -> int:
+        self._server.passwords.append(password)
         good = (username, password) == (USER, PASSWORD)
         return int(paramiko.AUTH_SUCCESSFUL if good else paramiko.AUTH_FAILED)
 
@@ -35,6 +36,12 @@ class Account(paramiko.ServerInterface):  # type: ignore[misc]
         return int(paramiko.AUTH_SUCCESSFUL if good else paramiko.AUTH_FAILED)
 
     def check_channel_request(self, kind: str, chanid: int) -> int:  # noqa: ARG002
+        return int(paramiko.OPEN_SUCCEEDED)
+
+    def check_channel_direct_tcpip_request(self, chanid: int, origin: Any, destination: tuple[str, int]) -> int:  # noqa: ARG002
+        if not self._server.forwards:
+            return int(paramiko.OPEN_FAILED_ADMINISTRATIVELY_PROHIBITED)
+        self._server.forwarded.append(destination)
         return int(paramiko.OPEN_SUCCEEDED)
 
     def check_channel_exec_request(self, channel: Any, command: bytes) -> bool:
@@ -64,7 +71,10 @@ def _replied(transport: Any) -> threading.Event:
 
 
 class Server:
-    """`host_key` may be changed between connections; `silent` takes connections and says nothing from then on."""
+    """`host_key` may be changed between connections; `silent` takes connections and says nothing from then on.
+
+    One that `forwards` is a bastion: it connects to the last of `forwarded`, and does nothing else.
+    """
 
     def __init__(self) -> None:
         self.host_key: Any = paramiko.ECDSAKey.generate()
@@ -73,6 +83,9 @@ class Server:
         self.silent = False
         self.cuts_at_exec = False
         self.commands: list[str] = []
+        self.passwords: list[str] = []
+        self.forwards = False
+        self.forwarded: list[tuple[str, int]] = []
         self._sockets: list[socket.socket] = []
         self._transports: list[Any] = []
         self._listening = socket.create_server(("127.0.0.1", 0))
@@ -93,6 +106,27 @@ class Server:
             self._transports.append(transport)
             with suppress(paramiko.SSHException, EOFError, OSError):
                 transport.start_server(event=threading.Event(), server=Account(self))
+            if self.forwards:
+                threading.Thread(target=self._forward, args=(transport,), daemon=True).start()
+
+    def _forward(self, transport: Any) -> None:
+        """Connect each channel that is opened to the place that it was opened for, in their order."""
+        done = 0
+        while transport.is_active() or not transport.authenticated:
+            channel = transport.accept(0.2)
+            if channel is None:
+                if not transport.is_active():
+                    return
+                continue
+            place, done = self.forwarded[done], done + 1
+            connection = socket.create_connection(place)
+            for words in ((channel.recv, connection.sendall, connection), (connection.recv, channel.sendall, channel)):
+                threading.Thread(target=_relay, args=words, daemon=True).start()
+
+    @property
+    def connections(self) -> int:
+        """How many there have been."""
+        return len(self._transports)
 
     def execute(self, channel: Any, command: str, replied: threading.Event) -> None:
         replied.wait(5)
@@ -150,6 +184,16 @@ def _feed(channel: Any, stdin: Any) -> None:
             stdin.flush()
     with suppress(OSError, ValueError):
         stdin.close()
+
+
+def _relay(receive: Any, send: Any, target: Any) -> None:
+    gone = (OSError, EOFError, paramiko.SSHException)
+    with suppress(*gone):
+        while data := receive(32768):
+            send(data)
+    for end in (lambda: target.shutdown(socket.SHUT_RDWR), target.close):
+        with suppress(*gone):
+            end()
 
 
 def _pump(source: Any, send: Any) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import ssl
+import subprocess
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -14,7 +16,7 @@ import pytest
 import yaml
 
 from paictl.errors import PaictlError
-from paictl.remote.kube.client import KubeClient, KubeError, connect
+from paictl.remote.kube.client import KubeClient, KubeError, NoAnswerError, connect, route
 
 MANY = 1203
 """Objects of /many: two full pages, and a third one."""
@@ -148,3 +150,54 @@ def test_a_file_that_is_no_kubeconfig_is_said_to_be_none(tmp_path: Path, text: s
         connect(str(file))
     assert "\n" not in error.value.message
     assert str(file) in f"{error.value.where} {error.value.message}"
+
+
+def _certificate(folder: Path, address: str) -> Path:
+    """A certificate for an address that is its own authority, with its key in the same file."""
+    kind = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj", "/CN=api"]
+    name = ["-addext", f"subjectAltName=IP:{address}", "-keyout", "key.pem", "-out", "ca.pem"]
+    words = ["openssl", "req", "-x509", *kind, *name]
+    subprocess.run(words, cwd=folder, check=True, capture_output=True)
+    both = folder / "both.pem"
+    both.write_text((folder / "key.pem").read_text() + (folder / "ca.pem").read_text())
+    return both
+
+
+@pytest.mark.parametrize(("shown", "works"), [("192.0.2.7", True), ("192.0.2.8", False)])
+def test_a_server_is_reached_elsewhere_and_still_has_to_be_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shown: str, works: bool
+) -> None:
+    monkeypatch.setattr("paictl.remote.kube.client._ROUTES", {})
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(_certificate(tmp_path, shown))
+    server = "https://192.0.2.7:6443"  # of no machine
+    cluster = {"server": server, "certificate-authority": str(tmp_path / "ca.pem")}
+    made = {
+        "clusters": [{"name": "c", "cluster": cluster}], "users": [{"name": "u", "user": {"token": "t"}}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}], "current-context": "x",
+    }  # fmt: skip
+    (tmp_path / "conf").write_text(yaml.safe_dump(made))
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Server) as local:
+        local.socket = context.wrap_socket(local.socket, server_side=True)
+        thread = threading.Thread(target=local.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            opened: list[int] = []
+
+            def opener() -> str:
+                opened.append(1)
+                return f"127.0.0.1:{local.server_address[1]}"
+
+            route(server, opener)
+            assert opened == []
+            client = connect(tmp_path / "conf")
+            assert client.server == server
+            if works:
+                assert client.get("/version") == {"path": "/version"}
+            else:
+                with pytest.raises(NoAnswerError, match="certificate"):
+                    client.get("/version")
+            assert opened == [1]
+        finally:
+            local.shutdown()
+            thread.join()

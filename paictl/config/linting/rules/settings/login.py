@@ -57,8 +57,11 @@ def no_credential(document: Document) -> Findings:
         # config.yaml
         -password: kelp-Tundra-41
     """
-    # Neither `password` nor `ssh_key_file_path`.
+    # Neither `password` nor `ssh_key_file_path`, nor the agent's keys.
     top = document.top
+    agent = top.mapping("deploy").scalar("ssh_agent")
+    if agent is not None and agent.value is True:
+        return
     if len(top) and "password" not in top and "ssh_key_file_path" not in top:
         at = top.key("user") or next(iter(top)).key
         yield Finding(at, "neither password nor ssh_key_file_path is given", "add password, or ssh_key_file_path")

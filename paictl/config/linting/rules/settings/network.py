@@ -84,6 +84,7 @@ def bad_registry(document: Document) -> Findings:
     for item in filled_items(document, "openpai_docker_registry_mirrors"):
         if not _URL.fullmatch(item.text):
             yield _finding("openpai_docker_registry_mirrors", item, "a URL such as https://mirror.example.org")
+    yield from _accounts(document)
     for key in _REPOS:
         repo = filled(document, key)
         if repo is not None and not _is_image(repo.text):
@@ -92,6 +93,12 @@ def bad_registry(document: Document) -> Findings:
         url = filled(document, key)
         if url is not None and not _URL.fullmatch(url.text):
             yield _finding(key, url, "a URL that begins with https:// or http://")
+
+
+def _accounts(document: Document) -> Findings:
+    for entry in document.top.mapping("deploy").mapping("registry_credentials"):
+        if not _HOST.fullmatch(entry.name):
+            yield _finding("registry_credentials", entry.key, "a registry such as registry.example.org:5000")
 
 
 def _is_image(text: str) -> bool:
