@@ -123,7 +123,7 @@ class UsageBook:
 def recalled(half_life: Millis, books: Iterable[UsageBook], newest: UsageBook) -> DecayedUse:
     """What was used without a guarantee and has ended, by the books of days that do not say when on a day.
 
-    What was used on a day counts as if it had been used evenly. Pods that still run are in the ledger of the newest.
+    What was used on a day counts as if it had been used evenly since then, or since the accounts begin. Pods that still run are in the ledger of the newest.
     """
     use, running = DecayedUse(half_life), list(newest.ledger.open_spans(newest.until))
     for book in books:
@@ -135,7 +135,7 @@ def recalled(half_life: Millis, books: Iterable[UsageBook], newest: UsageBook) -
             if span.kind is UsageKind.OPPORTUNISTIC:
                 used[span.vc, span.user] -= span.within(book.day, book.until)
         for who, amount in used.items():
-            use.spread(who, max(0, amount), book.day, book.until)
+            use.spread(who, max(0, amount), max(book.day, book.ledger.since), book.until)
     return use
 
 
