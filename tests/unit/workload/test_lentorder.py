@@ -18,8 +18,8 @@ from paictl.workload.usagereport import HOUR
 LIFE = Millis(24 * HOUR)
 
 
-def span(start: float, end: float, devices: int = 1, vc: str = "a", user: str = "ann", **more: object) -> UsageSpan:
-    kind = UsageKind(more.get("kind", UsageKind.OPPORTUNISTIC))
+def span(start: float, end: float, devices: int = 1, vc: str = "a", user: str = "ann", **more: UsageKind) -> UsageSpan:
+    kind = more.get("kind", UsageKind.OPPORTUNISTIC)
     return UsageSpan(kind, vc, user, "", "", devices, Millis(round(start * HOUR)), Millis(round(end * HOUR)))
 
 
