@@ -123,7 +123,8 @@ class UsageBook:
 def recalled(half_life: Millis, books: Iterable[UsageBook], newest: UsageBook) -> DecayedUse:
     """What was used without a guarantee and has ended, by the books of days that do not say when on a day.
 
-    What was used on a day counts as if it had been used evenly since then, or since the accounts begin. Pods that still run are in the ledger of the newest.
+    What was used on a day counts as if it had been used evenly, from the beginning of the accounts on the first. Pods
+    that still run are in the ledger of the newest.
     """
     use, running = DecayedUse(half_life), list(newest.ledger.open_spans(newest.until))
     for book in books:
