@@ -13,6 +13,7 @@ from paictl.units import Millis
 
 if TYPE_CHECKING:
     from paictl.scheduler.explain.data import Explanation
+    from paictl.workload.lentorder import LineAhead
 
 
 class JobSituation(StrEnum):
@@ -82,6 +83,8 @@ class JobExplanation:
     longest: Millis | None = None
     start: LatestStart | None = None
     """Where backfill has looked at it."""
+    ahead: LineAhead | None = None
+    """Whose opportunistic jobs are tried before it."""
     moves: int = 0
     """So many gangs would have to move so that it starts; 0: none, or it is not known."""
     room: str = ""
@@ -99,6 +102,7 @@ def to_data(found: JobExplanation) -> dict[str, Any]:
 def from_data(data: Mapping[str, Any]) -> JobExplanation:
     """The inverse of `to_data`; raises `KeyError`, `TypeError` or `ValueError` for anything else."""
     from paictl.scheduler.explain.data import from_data as explanation_from
+    from paictl.workload.lentorder import LineAhead
 
     scheduler = None if data["scheduler"] is None else explanation_from(data["scheduler"])
     words = {"state": JobState(data["state"]), "situation": JobSituation(data["situation"])}
@@ -107,7 +111,11 @@ def from_data(data: Mapping[str, Any]) -> JobExplanation:
     start = None if said is None else LatestStart(
         said["at"], tuple((job, at) for job, at in said["ends"]), tuple(said["unlimited"])
     )  # fmt: skip
-    return JobExplanation(**{**data, **words, "scheduler": scheduler, "windows": windows, "start": start})
+    first = data.get("ahead")
+    ahead = None if first is None else LineAhead(**first)
+    return JobExplanation(
+        **{**data, **words, "scheduler": scheduler, "windows": windows, "start": start, "ahead": ahead}
+    )  # fmt: skip
 
 
 class JobImpact(StrEnum):

@@ -1,4 +1,4 @@
-"""When a job that waits starts at the latest, and whose promised start keeps it from starting now."""
+"""When a job that waits starts at the latest, whose promised start keeps it from starting now, who goes before it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from paictl.cluster.scheduling import JobExplanation, JobSituation, LatestStart
-from paictl.i18n import Text, listed, text
+from paictl.i18n import Text, counted, listed, text
 from paictl.units import instant, rfc3339
 
 if TYPE_CHECKING:
     from paictl.workload.backfill import Foresight, LineGang, StartPromise
+    from paictl.workload.lentorder import LineAhead
 
 Owner = Callable[[str], str]
 """The name that people know a group by: its job, where it has one."""
@@ -62,6 +63,30 @@ def start_lines(start: LatestStart | None) -> list[Text]:
     lines = [text("it starts at {at} at the latest", at=start.at)]
     lines += [text("then {job} has ended, at {at} at the latest", job=job, at=at) for job, at in _merged(start.ends)]
     return lines
+
+
+def ahead_lines(ahead: LineAhead | None) -> list[Text]:
+    """Whose opportunistic jobs are tried before somebody's, and why, a line each."""
+    if ahead is None:
+        return []
+    one, many = (
+        "{count} opportunistic gang is tried before it: {reason}",
+        "{count} opportunistic gangs are tried before it: {reason}",
+    )
+    return [counted(one, many, ahead.gangs, reason=used_less(ahead))]
+
+
+def used_less(ahead: LineAhead) -> Text:
+    """Why somebody goes first."""
+    if not ahead.user:
+        return text(
+            "virtual cluster {vc} used less lately ({used:,.2f} device hours per promised device, {than}: {more:,.2f})",
+            vc=ahead.vc, used=ahead.used, than=ahead.than, more=ahead.more,
+        )  # fmt: skip
+    return text(
+        "user {user} used less lately in virtual cluster {vc} ({used:,.2f} device hours, {than}: {more:,.2f})",
+        user=ahead.user, vc=ahead.vc, used=ahead.used, than=ahead.than, more=ahead.more,
+    )  # fmt: skip
 
 
 def _merged(ends: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:

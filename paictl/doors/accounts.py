@@ -28,8 +28,9 @@ from paictl.scheduler.request import PodRequest
 from paictl.scheduler.wire import BIND_INFO, PREEMPTED_FOR
 from paictl.units import Millis
 from paictl.workload.budgets import month_of
+from paictl.workload.lentorder import RecentUse
 from paictl.workload.usage import Holding, UsageKind, promises
-from paictl.workload.usagebook import Record, UsageBook
+from paictl.workload.usagebook import Record, UsageBook, recalled
 
 PERIOD: Final = 60.0
 """Seconds between two records."""
@@ -162,6 +163,24 @@ class Accountant:
                 found.update(_used_of(self.book, now))
             return found
 
+    def used_lately(self) -> RecentUse | None:
+        """Use without a guarantee as it counts for the order of opportunistic gangs; None until that is known."""
+        with self.core.guarded():
+            if self.book is None or self.book.recent is None:
+                return None
+            now = self._now()
+            return self.book.recent.until(now, self.book.ledger.open_spans(now))
+
+    def _recall(self, book: UsageBook, days: Iterable[UsageBook], now: Millis) -> None:
+        """Go on counting recent use as the last record says; where it does not, as the days of this month say."""
+        order = self.core.options.sharing.order
+        if order is None:
+            book.recent = None
+        elif book.recent is not None:
+            book.recent.change(order.half_life, now)
+        else:
+            book.recent = recalled(order.half_life, [*(one for one in days if one.day != book.day), book], book)
+
     # --- what is written
 
     def _run(self) -> None:
@@ -198,9 +217,12 @@ class Accountant:
             self._days = {one.day: _used_of(one) for one in self._store.of_month(today)}
             self._days.pop(book.day if book is not None else Millis(0), None)
         ended = [] if book is None else self._ended_since(book)
+        order = self.core.options.sharing.order
+        days = self._store.of_month(today) if order is not None and book is not None and book.recent is None else []
         with self.core.guarded():
             now = self._now()
             book = book or UsageBook(now)
+            self._recall(book, days, now)
             for pod, at in ended:
                 self._count_ended(book, pod, min(at, now))
             for uid in list(book.ledger):

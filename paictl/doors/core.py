@@ -185,6 +185,7 @@ class DoorCore:
         self.windows = DoorWindows()
         self.starts = DoorStarts(options.sharing.backfill, self.book.engine, self.table, self.windows, wall)
         self.starts.in_line, self.starts.renewed = self.in_line, self._ask_again
+        self.starts.turns.standing = self.allowances.turns
         self.claims: PodClaims | None = None
         """What is known of claims, where they are written."""
         self.claiming: dict[str, Mapping[str, Any]] = {}

@@ -122,6 +122,7 @@ class DoorMetrics:
             pods = Counter("bound" if pod.bound else "assumed" for pod in core.book.pods.values() if pod.info)
             budgets, holders = core.allowances.states(), core.allowances.holders()
             borrowers, lenders = core.allowances.borrowers(), core.allowances.lenders()
+            lent = core.allowances.lent_lately()
             bad, nodes, risk = len(core.health.bad), len(core.health.nodes), _at_risk(core)
             bad_devices, ahead = sum(map(len, core.health.bad_devices.values())), windows.counts(core)
             starts = core.starts.times() if core.is_open else {}
@@ -136,6 +137,14 @@ class DoorMetrics:
         yield from self._of_sharing(budgets, holders)
         yield from self._of_devices(borrowers, "borrowed_devices", "in use without a guarantee", "borrow_limit")
         yield from self._of_devices(lenders, "lendable_devices", "of its promise that others may use now", "lend_limit")
+        if lent:
+            lately = GaugeMetricFamily(
+                f"{self.prefix}_recent_opportunistic_hours",
+                "Device hours without a guarantee, decayed, by which opportunistic gangs are ordered.", labels=["vc"],
+            )  # fmt: skip
+            for vc, amount in sorted(lent.items()):
+                lately.add_metric([vc], amount / HOUR)
+            yield lately
         promised = GaugeMetricFamily(
             f"{self.prefix}_promised_start_timestamp_seconds",
             "When the first gang in line of a virtual cluster with backfill starts at the latest.", labels=["vc"],

@@ -338,11 +338,13 @@ class DoorService:
     def _configuration(self) -> ExtenderConfiguration:
         """What the files say now. Raises `PaictlError` for files that cannot be used."""
         found = configuration.read(self.settings.config, self.settings.sharing)
-        if found.sharing.budgets and not self.settings.accounts:
+        needing = {"budgets": found.sharing.budgets, "opportunistic-order": found.sharing.order is not None}
+        for name in (name for name, needs in needing.items() if needs and not self.settings.accounts):
             raise PaictlError(
-                "budgets need accounts of device time", where=str(self.settings.sharing or self.settings.config),
-                hint="serve with --accounts NAMESPACE, or remove the budgets",
-            )  # fmt: skip
+                f"{name} need{'s' * (name != 'budgets')} accounts of device time",
+                where=str(self.settings.sharing or self.settings.config),
+                hint=f"serve with --accounts NAMESPACE, or remove {name}",
+            )
         return found
 
     def _reread(self) -> None:

@@ -6,6 +6,7 @@ in the month comes from the accounts every few seconds, and until it has come no
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from paictl.cluster.pods.lines import PodTimes, group_times
 from paictl.workload.budgets import BudgetState, Used
 from paictl.workload.devicelimits import BorrowedDevices, HeldDevices
 from paictl.workload.lending import LendUse, lend_use
+from paictl.workload.lentorder import LentDevices, RecentUse, Turns
 from paictl.workload.preemption import GroupTimes, SparingRules
 from paictl.workload.sharing import Sharing, SharingUse
 from paictl.workload.usage import promises
@@ -41,6 +43,9 @@ class DoorSharing:
         self._groups: Mapping[str, Group] = {}
         self._held = HeldDevices(self._user)
         self._borrowed = BorrowedDevices()
+        self._unguaranteed = LentDevices(self._user)
+        self.recent: RecentUse | None = None
+        """What was used without a guarantee lately; None until the accounts are read."""
         self.sparing = SparingRules(rules.preemption, self._times, now)
         """What the core is asked about groups that run."""
         self._holding: frozenset[tuple[str, str, str]] = frozenset()
@@ -64,6 +69,8 @@ class DoorSharing:
             self._held.start(groups)
         if self.rules.borrowing:
             self._borrowed.start(groups)
+        if self.rules.order is not None:
+            self._unguaranteed.start(groups)
 
     def note(self, outcomes: Sequence[object]) -> None:
         """Groups have changed so."""
@@ -71,6 +78,27 @@ class DoorSharing:
             self._held.note(outcomes)
         if self.rules.borrowing:
             self._borrowed.note(outcomes)
+        if self.rules.order is not None:
+            self._unguaranteed.note(outcomes)
+
+    def turns(self) -> Turns | None:
+        """Who of the opportunistic gangs goes first now; None: whoever was created first.
+
+        Until the accounts are read, only what is in use counts.
+        """
+        if self.rules.order is None:
+            return None
+        promised: Counter[str] = Counter()
+        for (vc, _), devices in self._promised.items():
+            promised[vc] += devices
+        return Turns(self.recent or {}, self._unguaranteed.devices, promised, self.rules.order.half_life)
+
+    def lent_lately(self) -> dict[str, int]:
+        """Device-milliseconds without a guarantee by virtual cluster, as they count now; nothing without an order."""
+        used: Counter[str] = Counter(dict.fromkeys((vc for vc, _ in self._promised), 0))
+        for (vc, _), amount in (self.recent or {}).items():
+            used[vc] += amount
+        return dict(used) if self.rules.order is not None and self.recent is not None else {}
 
     @property
     def awaits_accounts(self) -> bool:

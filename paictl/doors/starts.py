@@ -14,6 +14,7 @@ from paictl.cluster.pods.lines import PodTimes, WaitingPod, end_of, lines
 from paictl.cluster.reservations import reason_of, state_of
 from paictl.cluster.startwaits import delaying, start_of
 from paictl.doors.pod_events import PodEvent
+from paictl.doors.turns import DoorTurns
 from paictl.units import Millis, instant, rfc3339
 from paictl.workload.backfill import HOPELESS, BackfillRules, Foresight, LineGang, StartPromise, StartPromises
 from paictl.workload.reservations import Reservations
@@ -44,6 +45,10 @@ class DoorStarts:
         """Whether nothing but devices keeps a pod from a place."""
         self.renewed: Callable[[], None] = lambda: None
         """Told when another gang has a promise than before: those who waited for it may start."""
+        self.turns = DoorTurns(table, engine, lambda: self.now)
+        """Whose opportunistic gangs go first."""
+        self.turns.in_line = lambda entry: self.in_line(entry)
+        self.turns.fits = lambda gang: self._foresight().fits(gang)
         self.changes = 0
         """Counts what may have changed the lines; kept by the core."""
         self._engine = engine
@@ -93,7 +98,7 @@ class DoorStarts:
         if self.reserved is not None and self.reserved.reservations is not self._windows.reservations:
             self.reserve()
         active = tuple(one.name for one in self._windows.reservations if one.is_active(now))
-        if active != self._active:
+        if active != self._active or self.turns.renew(now):
             self._active = active
             self.renewed()
 
@@ -192,6 +197,8 @@ class DoorStarts:
         """Why the gang of a pod must not start now; empty if it delays nobody, or has its place."""
         if (why := self.obstruction(request)) is not None:
             return reason_of(why, self.now, UNIX)
+        if not request.guaranteed:
+            return self.turns.obstacle(request, self.changes)
         promise = self._delayed(request)
         if promise is None or promise.at is None:
             return ""

@@ -12,6 +12,7 @@ import tempfile
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -29,6 +30,7 @@ from paictl.doors.core import DoorCore, DoorOptions, NotServingError
 from paictl.doors.following import following
 from paictl.doors.pod_events import PodEvent
 from paictl.doors.reconciler import Reconciler
+from paictl.doors.turns import take_recent
 from paictl.remote.kube.client import Json, KubeClient
 from paictl.remote.kube.informer import Informer, InformerTimes
 from paictl.scheduler import snapshot
@@ -72,7 +74,10 @@ class LeaderTerm:
             Accountant(client, core, UsageStore(client, accounts), remaining=remaining) if accounts else None
         )
         used = self.accounts.used_in_month if self.accounts is not None and options.sharing.budgets else None
-        self.budgets = None if used is None else BudgetWatch(used, core.month_used)
+        lately = self.accounts.used_lately if self.accounts is not None and options.sharing.order is not None else None
+        self.watches = [BudgetWatch(used, core.month_used)] if used is not None else []
+        if lately is not None:
+            self.watches.append(BudgetWatch(lately, partial(take_recent, core)))
         self.pods = following(
             client, "/api/v1/pods", self.pod_seen, lambda _key, uid: self.pod_left(uid), self.synced,
             query=PODS, times=times,
@@ -123,8 +128,8 @@ class LeaderTerm:
         self.reconciler.start()
         if self.accounts is not None:
             self.accounts.start()
-        if self.budgets is not None:
-            self.budgets.start()
+        for watch in self.watches:
+            watch.start()
 
     def _informers(self) -> tuple[Informer, ...]:
         others = filter(None, (self.namespaces, self.pod_groups, self.windows))
@@ -137,8 +142,8 @@ class LeaderTerm:
     def stop(self) -> None:
         """Answer nothing more."""
         self.ended = True
-        if self.budgets is not None:
-            self.budgets.stop()
+        for watch in self.watches:
+            watch.stop()
         if self.accounts is not None:
             self.accounts.stop()
         for informer in self._informers():

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from paictl.cluster.interface import JobState, JobView, MachineSpec, NodeCondition, NodeRole, NodeView
 from paictl.cluster.picture import Picture, chain_pictures, vc_pictures
 from paictl.cluster.scheduling import JobExplanation, JobSituation
-from paictl.cluster.startwaits import start_lines
+from paictl.cluster.startwaits import ahead_lines, start_lines
 from paictl.cluster.whywaits import closing_lines, longest_line, waits_for_windows
 from paictl.doors import gangs, reclaim, windows
 from paictl.scheduler import inspect, inspection
@@ -128,15 +128,17 @@ def explain_pod(core: DoorCore, namespace: str, name: str) -> Json:
             if (closed := _maintenance(core, entry)) is not None:
                 return data | closed
             found, latest = explain(core.book.engine, entry.reading.request), core.starts.latest(entry.reading.request)
+            ahead = core.starts.turns.ahead(entry.reading.request, core.starts.changes)
         except RequestError as error:
             return data | {"situation": "refused", "text": [f"Pod {entry.ref.key} was refused: {error.message}"]}
         kind = {PodVerdict.BIND: "ready", PodVerdict.PREEMPT: "preempting"}.get(found.decision, "waiting")
         return data | {
             "situation": kind,
             "group": entry.reading.request.group,
-            "text": [*render(found), *(f"  {line}" for line in start_lines(latest)), *note],
+            "text": [*render(found), *(f"  {line}" for line in (*start_lines(latest), *ahead_lines(ahead))), *note],
             "explanation": to_data(found),
             **({} if latest is None else {"start": asdict(latest)}),
+            **({} if ahead is None else {"ahead": asdict(ahead)}),
         }
 
 
@@ -147,7 +149,8 @@ def _behind(core: DoorCore, entry: PodEntry, why: str) -> Json:
     longest = core.starts.longest(request)
     hint = [] if longest is None else [f"  {longest_line(longest)}"]
     text = [f"Pod {entry.ref.key} waits: {why}.", *hint]
-    situation = "backfill" if core.starts.obstruction(request) is None else "reservation"
+    held = "backfill" if request.guaranteed else "order"
+    situation = held if core.starts.obstruction(request) is None else "reservation"
     return {"situation": situation, "group": request.group, "longest": longest, "text": text}
 
 

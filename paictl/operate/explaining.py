@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from paictl.cluster.scheduling import JobExplanation, JobSituation
-from paictl.cluster.startwaits import start_lines
+from paictl.cluster.startwaits import ahead_lines, start_lines
 from paictl.cluster.whywaits import closing_lines, longest_line
 from paictl.i18n import Text, counted, text
 from paictl.scheduler.explain import ExplanationText, Names, render, to_data, wording
@@ -22,7 +22,7 @@ def lines(found: JobExplanation, *, full: bool = False) -> list[str]:
     `full` spares no detail (`paictl.scheduler.explain.render`).
     """
     if found.scheduler is not None:
-        starts = [f"  {line}" for line in start_lines(found.start)]
+        starts = [f"  {line}" for line in (*start_lines(found.start), *ahead_lines(found.ahead))]
         return [*heads(found), *render(found.scheduler, _NAMES, full=full), *starts, *_after_moves(found)]
     said, hint = plain(found)
     windows = closing_lines(found.windows)
@@ -69,7 +69,8 @@ def data(found: JobExplanation) -> dict[str, Any]:
 
 
 def _start(found: JobExplanation) -> dict[str, Any]:
-    return {} if found.start is None else {"start": asdict(found.start)}
+    start = {} if found.start is None else {"start": asdict(found.start)}
+    return start if found.ahead is None else {**start, "ahead": asdict(found.ahead)}
 
 
 def plain(found: JobExplanation) -> tuple[Text, Text | None]:

@@ -32,6 +32,7 @@ class PlacerCore(DoorCore):
 
     def __init__(self, *args: Any, **named: Any) -> None:
         super().__init__(*args, **named)
+        self.starts.turns.holds_back = False  # `placing` tries gangs in their order
         self.news = threading.Event()
         """Set when a pod may be placed that could not before."""
         self.gated: dict[str, Json] = {}

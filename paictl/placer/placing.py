@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable, Container, Iterator
 from dataclasses import replace
 from typing import Final
@@ -15,6 +16,7 @@ from paictl.doors.pod_events import PodEvent
 from paictl.doors.table import UNVERSIONED, CachedDecision, PodEntry
 from paictl.placer.core import PlacerCore, gates_of
 from paictl.scheduler.wire import GATE
+from paictl.workload.lentorder import Who
 
 WAITING: Final = "Waiting"
 """Reason of the event that says why a pod keeps its gate."""
@@ -37,7 +39,7 @@ def place_round(core: PlacerCore, send: Callable[[list[Binding]], object]) -> No
     with core.sharing() as give_way:
         if not core.is_open:
             return
-        for members in _gangs(core):
+        for members in _in_turn(core, _gangs(core)):
             waiting = [entry for entry in members if _waits(core, entry)]  # some may have gone since
             if waiting and (pins := _place(core, waiting)):
                 send(pins)
@@ -61,6 +63,34 @@ def _gangs(core: PlacerCore) -> list[list[PodEntry]]:
     for members in found.values():
         members.sort(key=lambda entry: entry.ref.key)
     return sorted(found.values(), key=lambda members: _urgency(core, members))
+
+
+def _in_turn(core: PlacerCore, gangs: list[list[PodEntry]]) -> Iterator[list[PodEntry]]:
+    """Gangs in the order in which they are tried: opportunistic ones by what their owners used, where that counts.
+
+    Whoever gets devices has used more from then on, so who goes first is asked again after each place.
+    """
+    if core.allowances.rules.order is None:
+        yield from gangs
+        return
+    queues: dict[Who, deque[list[PodEntry]]] = {}
+    for members in gangs:  # the guaranteed come before all others
+        reading = members[0].reading
+        assert reading is not None  # noqa: S101 - see _gangs
+        if reading.request.guaranteed:
+            yield members
+        else:
+            queues.setdefault((reading.request.vc, members[0].user), deque()).append(members)
+    turns, version = core.allowances.turns(), core.book.engine.version
+    while queues:
+        if core.book.engine.version != version:
+            turns, version = core.allowances.turns(), core.book.engine.version
+        assert turns is not None  # noqa: S101 - there is an order
+        who = min(queues, key=lambda who: (turns.rank(*who), _urgency(core, queues[who][0])))
+        members = queues[who].popleft()
+        if not queues[who]:
+            del queues[who]
+        yield members
 
 
 def _urgency(core: PlacerCore, members: list[PodEntry]) -> tuple[int, str, str]:

@@ -19,6 +19,7 @@ from paictl.i18n import Text, counted, text
 from paictl.scheduler.explain.data import ANOTHER, Change, ChangeOutcome, Explanation, Holder
 from paictl.server.calls import ApiError, Call
 from paictl.workload.job import DEFAULT_VC
+from paictl.workload.lentorder import LineAhead
 from paictl.workload.pods import pod_prefix
 
 _KEY: Final = re.compile(r"(?P<user>[\w.-]{1,64})~[\w.#/-]+", re.ASCII)
@@ -57,7 +58,16 @@ class Tenants:
         if self._all:
             return found
         scheduler = None if found.scheduler is None else self._explained(found.scheduler)
-        return replace(found, reason=self.said(found.reason), scheduler=scheduler, start=self._start(found.start))
+        start, ahead = self._start(found.start), self._ahead(found.ahead)
+        return replace(found, reason=self.said(found.reason), scheduler=scheduler, start=start, ahead=ahead)
+
+    def _ahead(self, ahead: LineAhead | None) -> LineAhead | None:
+        """Who goes first, without the names of virtual clusters and users that are none of the sender's business."""
+        if ahead is None:
+            return None
+        vc = ahead.vc if self._call.me.may_submit_to(ahead.vc) else text("another one")
+        user = ahead.user if ahead.user in ("", self._user) else text("another user")
+        return replace(ahead, vc=vc, user=user)
 
     def _start(self, start: LatestStart | None) -> LatestStart | None:
         if start is None:

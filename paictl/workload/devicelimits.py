@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from itertools import chain
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Final, Generic, TypeVar
 
 from paictl.frozen import frozen
 from paictl.i18n import Text, text
@@ -107,13 +107,16 @@ class UserLimits:
 class HeldDevices(DevicesBy[tuple[str, str]]):
     """Devices of groups with a guarantee by (virtual cluster, user); a group counts once its owner is known."""
 
+    guaranteed: ClassVar[bool] = True
+    """Whether groups with a guarantee count; otherwise those without one."""
+
     def __init__(self, owner: Callable[[str], str]) -> None:
         super().__init__()
         self._owner = owner
         """The user of a pod, by its uid; empty where that is not known."""
 
     def _key(self, group: Group, before: tuple[str, str] | None) -> tuple[str, str] | None:
-        if group.virtual is None:
+        if (group.virtual is not None) is not self.guaranteed:
             return None
         user = before[1] if before is not None else self._owner_of(group)  # its pods may be forgotten before it
         return (group.vc, user) if user else None

@@ -27,6 +27,7 @@ from paictl.workload.devicelimits import (
     devices_of,
 )
 from paictl.workload.lending import LendLimits, LendUse
+from paictl.workload.lentorder import HALF_LIFE, OpportunisticOrder, OrderBy
 from paictl.workload.preemption import PreemptionRules, VictimChoice
 from paictl.workload.runlimits import limit_of
 from paictl.workload.runtimerules import RunTimeRules
@@ -60,6 +61,7 @@ class Sharing:
         spares: Spares | None = None,
         preemption: PreemptionRules | None = None,
         lending: LendLimits | None = None,
+        order: OpportunisticOrder | None = None,
     ) -> None:
         self.budgets = budgets or Budgets()
         self.limits = limits or UserLimits()
@@ -72,6 +74,8 @@ class Sharing:
         self.lending = lending or LendLimits()
         self.preemption = preemption or PreemptionRules()
         """Asked by the scheduler's core when it chooses victims."""
+        self.order = order
+        """Of opportunistic gangs that wait; None: as they were submitted."""
 
     def __bool__(self) -> bool:
         return bool(self.budgets or self.limits or self.borrowing or self.spares or self.lending)
@@ -113,6 +117,7 @@ def read_sharing(data: object, where: str = SECTION) -> Sharing:
                 _min_run_times(section.get("min-run-times")),
             ),
             LendLimits(_devices(section.get("lend-limits"))),
+            _order(section.get("opportunistic-order")),
         )
     except PaictlError:  # one of them is a ValueError, too, and it knows its place
         raise
@@ -142,6 +147,14 @@ def _devices(rows: object) -> dict[str, int]:
 
 def _min_run_times(rows: object) -> dict[str, Millis]:
     return {str(row.get("vc", "")): limit_of(row["time"]) for row in _rows(rows)}
+
+
+def _order(said: object) -> OpportunisticOrder | None:
+    if said is None:
+        return None
+    order = _mapping(said)
+    half_life = limit_of(order["half-life"]) if "half-life" in order else HALF_LIFE
+    return OpportunisticOrder(OrderBy(order["by"]), half_life)
 
 
 def _backfill(rows: object) -> Iterator[BackfillRule]:

@@ -6,12 +6,14 @@ between two records has lost no more than what happened since the last (`docs/us
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from itertools import chain
 from typing import Any, Final
 
 from paictl.units import Millis
+from paictl.workload.lentorder import DecayedUse, Who
 from paictl.workload.usage import UsageAmount, UsageKind, UsageLedger, UsageSpan
 
 DAY: Final = 86_400_000
@@ -37,13 +39,18 @@ class UsageBook:
         self.until = since
         self.ended: dict[str, Millis] = {}
         """Pods that ended a moment before `until`: whoever finds their objects does not count them again."""
+        self.recent: DecayedUse | None = None
+        """What ended pods used without a guarantee, where that decides who goes first."""
         self._amounts: dict[_Key, list[int]] = {}
         """Device-milliseconds of what has ended, by kind."""
 
     def release(self, uid: str, at: Millis, *, lost: bool) -> None:
         """A pod has ended, and with `lost` its work is gone; nothing to do for one that held nothing."""
-        self.ended[uid] = at
+        self.ended[uid], before = at, len(self.ledger.closed)
         self.ledger.release(uid, at, lost=lost)
+        if self.recent is not None:
+            for span in self.ledger.closed[before:]:
+                self.recent.add(span)
 
     def amounts(self, now: Millis | None = None) -> Iterator[UsageAmount]:
         """The device time of the day, until `until` where no instant is given."""
@@ -87,6 +94,7 @@ class UsageBook:
             "used": [[*key, *numbers] for key, numbers in self._amounts.items()],
             "ended": dict(self.ended),
             "open": self.ledger.dump(),
+            **({} if self.recent is None else {"recent": self.recent.dump()}),
         }
 
     def _enter(self, span: UsageSpan, end: Millis) -> None:
@@ -105,9 +113,31 @@ class UsageBook:
         book.ledger = UsageLedger.load(record["open"])
         book.day, book.until = Millis(record["day"]), Millis(record["until"])
         book.ended = {uid: Millis(at) for uid, at in record["ended"].items()}
+        if "recent" in record:
+            book.recent = DecayedUse.load(record["recent"])
         for vc, user, job, sku, *numbers in record["used"]:
             book._amounts[vc, user, job, sku] = [int(number) for number in numbers]
         return book
+
+
+def recalled(half_life: Millis, books: Iterable[UsageBook], newest: UsageBook) -> DecayedUse:
+    """What was used without a guarantee and has ended, by the books of days that do not say when on a day.
+
+    What was used on a day counts as if it had been used evenly, from the beginning of the accounts on the first. Pods
+    that still run are in the ledger of the newest.
+    """
+    use, running = DecayedUse(half_life), list(newest.ledger.open_spans(newest.until))
+    for book in books:
+        used: Counter[Who] = Counter()
+        for one in book.amounts():
+            if one.kind is UsageKind.OPPORTUNISTIC:
+                used[one.vc, one.user] += one.amount
+        for span in running:
+            if span.kind is UsageKind.OPPORTUNISTIC:
+                used[span.vc, span.user] -= span.within(book.day, book.until)
+        for who, amount in used.items():
+            use.spread(who, max(0, amount), max(book.day, book.ledger.since), book.until)
+    return use
 
 
 def without_jobs(record: Record) -> Record:

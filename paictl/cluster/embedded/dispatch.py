@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from paictl.scheduler.request import PodRequest
     from paictl.scheduler.sparing import Sparing
     from paictl.workload.backfill import Foresight, StartPromises
+    from paictl.workload.lentorder import Turns
     from paictl.workload.reserved import ReservedCells
 
 
@@ -104,6 +105,8 @@ class Dispatcher:
         """When a group that holds devices ends at the latest; None: it may run for ever."""
         self.backfill: StartPromises | None = None
         """Who has a promised start, and so must not be delayed by others; None: nobody has."""
+        self.turns: Callable[[], Turns | None] | None = None
+        """Who of the opportunistic gangs goes first; None: whoever was submitted first. Only with `owner`."""
         self.sparing: Sparing | None = None
         """What groups lose if they are preempted, where that decides who goes; set by `spare`."""
         self.reserved: ReservedCells | None = None
@@ -358,7 +361,7 @@ class Dispatcher:
 
     def _candidates(self) -> Iterator[str]:
         """Groups to try, best first: one for each kind of request that was not refused since the last release."""
-        heads = sorted(self._heads())
+        heads = self._in_turn(self._heads())
         assert self.engine is not None  # noqa: S101 - asked before
         for group in list(self._joining):
             if group in self.engine.state.groups.by_name:
@@ -380,6 +383,31 @@ class Dispatcher:
                 yield self._foremost(bucket)
             elif preempting:  # victims go for it already, and its place is reserved
                 yield from (row for row in bucket.order if row[2] in preempting)
+
+    def _in_turn(self, rows: Iterable[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
+        """Groups in the order in which they are tried; opportunistic ones by what their owners used, where that counts.
+
+        All groups of a kind have one owner then.
+        """
+        turns = None if self.turns is None else self.turns()
+        if turns is None:
+            return sorted(rows)
+
+        def place(row: tuple[int, int, str]) -> tuple[int, tuple[float, int], int, str]:
+            priority, number, group = row
+            request, owner = self._first_pod(group), self.owner
+            rank = (0.0, 0) if request.guaranteed or owner is None else turns.rank(request.vc, owner(request))
+            return priority, rank, number, group
+
+        return sorted(rows, key=place)
+
+    def waiting_opportunistic(self) -> Iterator[PodRequest]:
+        """A pod of each opportunistic group that waits for a place and that nothing else holds back."""
+        placed = {} if self.engine is None else self.engine.state.groups.by_name
+        for bucket in self._buckets.values():
+            request = self._head(bucket)
+            if not request.guaranteed and (self.owner is None or not self.obstacle(request)):
+                yield from (self._first_pod(group) for *_, group in bucket.order if group not in placed)
 
     def _foremost(self, bucket: _Bucket) -> tuple[int, int, str]:
         """The first group of a kind, or the one that has a promise: the others of its kind stay behind it."""

@@ -74,6 +74,7 @@ def explain_job(world: World, job: LiveJob, epoch: datetime) -> JobExplanation:
     from paictl.cluster.embedded.defrag import scene_of
 
     known = with_moves(explained(known, engine, request, job.plan.groups.keys()), lambda: scene_of(world), request)
+    known = replace(known, ahead=world.sharing.line_ahead(request, job.plan.user))
     if world.sharing.rules.backfill:
         return _with_start(world, known, request, job.job.max_run_time, epoch)
     return known

@@ -21,6 +21,7 @@ from paictl.workload.backfill import StartPromises
 from paictl.workload.budgets import BudgetLevel, BudgetState, MonthUse, next_month
 from paictl.workload.devicelimits import BorrowedDevices, HeldDevices
 from paictl.workload.lending import lend_use
+from paictl.workload.lentorder import DecayedUse, LentDevices, LineAhead, Turns, Who
 from paictl.workload.preemption import GroupTimes, SparingRules
 from paictl.workload.sharing import Sharing, SharingUse
 from paictl.workload.usage import promises
@@ -73,6 +74,11 @@ class WorldSharing:
         self._borrowed: BorrowedDevices | None = None
         self._used: tuple[Millis, Counter[tuple[str, str]]] | None = None
         """The month's use at an instant: within one nothing is added to it."""
+        self._recent: DecayedUse | None = None
+        """What was used without a guarantee, where that decides who goes first."""
+        self._lent: LentDevices | None = None
+        self._recently: tuple[Millis, Counter[Who]] | None = None
+        """The recent use at an instant: within one nothing is added to it."""
         self._told: dict[str, str] = {}
         """What was said last of a budget: month and level."""
         self._heads: dict[str, str] = {}
@@ -84,8 +90,10 @@ class WorldSharing:
 
     def load(self, rules: Sharing) -> None:
         """The scheduler starts with these rules."""
-        self.rules, self._held, self._borrowed = rules, None, None
+        self.rules, self._held, self._borrowed, self._lent = rules, None, None, None
         dispatcher = self._world.dispatcher
+        self._remember_use()
+        dispatcher.turns = self.turns if rules.order is not None else None
         dispatcher.obstacle, dispatcher.noted = self.obstacle, self._note
         if dispatcher.backfill is not None:
             self._heads = dispatcher.backfill.heads
@@ -94,8 +102,9 @@ class WorldSharing:
             dispatcher.backfill.heads, dispatcher.backfill.reserved = dict(self._heads), dispatcher.reserved
         self.sparing = SparingRules(rules.preemption, self._times, lambda: self._world.now)
         dispatcher.spare(self.sparing if rules.preemption else None)
-        if rules or dispatcher.owner is not None:
-            dispatcher.hold_by(self.owner if rules else None)
+        by_owner = bool(rules) or rules.order is not None
+        if by_owner or dispatcher.owner is not None:
+            dispatcher.hold_by(self.owner if by_owner else None)
 
     def owner(self, request: PodRequest) -> str:
         """The user of a pod that waits or runs."""
@@ -119,6 +128,8 @@ class WorldSharing:
         spans = self._world.usage.closed
         for span in spans[self._entered :]:
             self.month.add(span, self._world.epoch)
+            if self._recent is not None:
+                self._recent.add(span)
         self._entered = len(spans)
         return self.month
 
@@ -150,8 +161,47 @@ class WorldSharing:
             self._borrowed.start(engine.state.groups.by_name)
         return self._borrowed.devices
 
+    # --- who goes first
+
+    def _remember_use(self) -> None:
+        """Count recent use from now on if it decides who goes first, and no more if not."""
+        if self.month is not None:
+            self.enter()  # what ended before belongs to what was counted before
+        order, self._recently = self.rules.order, None
+        if order is None:
+            self._recent = None
+        elif self._recent is None:
+            self._recent = DecayedUse(order.half_life)
+        else:
+            self._recent.change(order.half_life, self._world.now)
+
+    def turns(self) -> Turns | None:
+        """Who of the opportunistic gangs goes first now; None: whoever was submitted first."""
+        engine, order = self._world.dispatcher.engine, self.rules.order
+        if engine is None or order is None or self._recent is None:
+            return None
+        if self._lent is None:
+            self._lent = LentDevices(self._user)
+            self._lent.start(engine.state.groups.by_name)
+        now = self._world.now
+        if self._recently is None or self._recently[0] != now:
+            self.enter()
+            self._recently = now, self._recent.until(now, self._world.usage.open_spans(now))
+        promised: Counter[str] = Counter()
+        for (vc, _), devices in promises(engine.state).items():
+            promised[vc] += devices
+        return Turns(self._recently[1], self._lent.devices, promised, order.half_life)
+
+    def line_ahead(self, request: PodRequest, user: str) -> LineAhead | None:
+        """Whose gangs are tried before one that waits; None if nobody's are for what they used."""
+        turns = None if request.guaranteed else self.turns()
+        if turns is None:
+            return None
+        waiting = self._world.dispatcher.waiting_opportunistic()
+        return turns.ahead((request.vc, user), [(one.vc, self.owner(one)) for one in waiting])
+
     def _note(self, outcomes: Sequence[object]) -> None:
-        for counted in (self._held, self._borrowed):
+        for counted in (self._held, self._borrowed, self._lent):
             if counted is not None:
                 counted.note(outcomes)
 
@@ -299,11 +349,15 @@ class WorldSharing:
         backfill = self._world.dispatcher.backfill
         heads = self._heads if backfill is None else backfill.heads
         starts = {"heads": heads, "starts": self._starts} if heads or self._starts else {}
-        return {**self.enter().dump(), **told, **starts}
+        month = self.enter().dump()
+        recent = {} if self._recent is None else {"recent": self._recent.dump()}
+        return {**month, **told, **starts, **recent}
 
     def restore(self, data: Mapping[str, Any] | None) -> None:
         """The inverse of `dump`."""
         self.month = None if data is None else MonthUse.load(data)
+        recent = (data or {}).get("recent")
+        self._recent = None if recent is None else DecayedUse.load(recent)
         self._told = dict((data or {}).get("told", {}))
         self._heads = dict((data or {}).get("heads", {}))
         self._starts = {group: Millis(at) for group, at in (data or {}).get("starts", {}).items()}

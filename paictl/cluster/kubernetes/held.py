@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,6 +12,7 @@ from paictl.cluster.usagebooks import UsageStore
 from paictl.errors import PaictlError
 from paictl.workload.devicelimits import BorrowedDevices, HeldDevices
 from paictl.workload.lending import lend_use
+from paictl.workload.lentorder import LentDevices, Turns
 from paictl.workload.sharing import Sharing, SharingUse
 from paictl.workload.usage import UsageKind, promises
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from paictl.scheduler.engine import Engine
     from paictl.scheduler.request import PodRequest
     from paictl.workload.budgets import Used
+    from paictl.workload.lentorder import LineAhead, OpportunisticOrder, RecentUse
 
 _USED: Final = (UsageKind.GUARANTEED, UsageKind.OPPORTUNISTIC)
 
@@ -38,6 +40,40 @@ def month_used(client: KubeClient, now: datetime) -> Used | None:
     except PaictlError:
         return None
     return used
+
+
+def used_lately(client: KubeClient, now: datetime) -> RecentUse:
+    """Use without a guarantee as the order of opportunistic gangs counts it, as it is written down.
+
+    Empty where the accounts cannot be read, or do not say.
+    """
+    try:
+        book = UsageStore(client, NAMESPACE).newest(now)
+    except PaictlError:
+        return {}
+    if book is None or book.recent is None:
+        return {}
+    return book.recent.until(book.until, book.ledger.open_spans(book.until))
+
+
+def line_ahead(
+    order: OpportunisticOrder, engine: Engine, pods: list[dict[str, Any]], request: PodRequest, user: str,
+    waiting: Iterable[tuple[str, PodRequest]], used: RecentUse,
+) -> LineAhead | None:  # fmt: skip
+    """Whose opportunistic gangs are tried before one that waits; `waiting` are (user, request) of pods that wait."""
+    placed = engine.state.groups.by_name
+    if request.guaranteed or request.group in placed:
+        return None
+    users = {str(pod["metadata"]["uid"]): user_of(pod) for pod in pods}
+    lent = LentDevices(lambda uid: users.get(uid, ""))
+    lent.start(placed)
+    promised: Counter[str] = Counter()
+    for (vc, _), number in promises(engine.state).items():
+        promised[vc] += number
+    gangs = {
+        one.group: (one.vc, owner) for owner, one in waiting if not one.guaranteed and one.group not in placed
+    }  # fmt: skip
+    return Turns(used, lent.devices, promised, order.half_life).ahead((request.vc, user), gangs.values())
 
 
 def held_devices(engine: Engine, pods: list[dict[str, Any]]) -> Mapping[tuple[str, str], int]:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from paictl.scheduler.defrag import RoomPlan, RoomRequest
     from paictl.workload.budgets import Used
     from paictl.workload.lending import LendUse
+    from paictl.workload.lentorder import RecentUse
 
 _GOING_ON: Final = {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}
 
@@ -57,7 +58,8 @@ class SchedulingReader:
         windows, now = self._ahead()
         scene = self._scene([pai])
         reservations = self._windows.reservations(instant(UNIX, now))
-        found = explain_job(scene, configuration, pai, windows, now, self._month(configuration), reservations)
+        month, lately = self._month(configuration), self._lately(configuration)
+        found = explain_job(scene, configuration, pai, windows, now, month, reservations, lately)
         if found.scheduler is None:
             return found
         from paictl.cluster.defrag import with_moves
@@ -95,6 +97,11 @@ class SchedulingReader:
         from paictl.cluster.kubernetes.held import month_used
 
         return month_used(self._client, datetime.now(UTC)) if configuration.sharing.budgets else {}
+
+    def _lately(self, configuration: ConfigSnapshot) -> RecentUse:
+        from paictl.cluster.kubernetes.held import used_lately
+
+        return {} if configuration.sharing.order is None else used_lately(self._client, datetime.now(UTC))
 
     def picture(self, cluster: str, now: datetime, epoch: datetime, *, history: bool) -> Picture:
         """Everything at once."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from paictl.cluster.configured import ConfigSnapshot
 from paictl.cluster.jobwords import STATES, harm_of_running
-from paictl.cluster.kubernetes.held import obstacle
+from paictl.cluster.kubernetes.held import line_ahead, obstacle
 from paictl.cluster.kubernetes.jobviews import has_ended, view_of
 from paictl.cluster.kubernetes.names import CONTROLLER, JOBS_NAMESPACE, run_limit, user_of
 from paictl.cluster.kubernetes.nodes import views_of
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from paictl.cluster.kubernetes.paijob.seen import PodSeen
     from paictl.scheduler.request import PodRequest
     from paictl.workload.budgets import Used
+    from paictl.workload.lentorder import LineAhead, OpportunisticOrder, RecentUse
 
 Json = dict[str, Any]
 ROUNDS = 8
@@ -128,11 +129,12 @@ def _state(scene: ClusterSnapshot, configuration: ConfigSnapshot | None) -> tupl
 
 def explain_job(
     scene: ClusterSnapshot, configuration: ConfigSnapshot, pai: PaiJob, windows: Windows, now: Millis,
-    month: Used | None = None, reservations: Reservations | None = None,
+    month: Used | None = None, reservations: Reservations | None = None, lately: RecentUse | None = None,
 ) -> JobExplanation:  # fmt: skip
     """What a job does, or why it waits and what would let it run.
 
-    Windows and `now` count from 1970; `month` is what was used, where that is known.
+    Windows and `now` count from 1970; `month` is what was used, `lately` what was used without a guarantee, where that
+    is known.
     """
     record = pai.record
     if record is None:
@@ -177,6 +179,8 @@ def explain_job(
     answer = explained(known, found.engine, request, groups or [request.group])
     if configuration.sharing.backfill.covers(request):
         answer = _with_start(answer, scene, found, configuration, request, record.max_run_time, windows, now)
+    if configuration.sharing.order is not None:
+        answer = replace(answer, ahead=_ahead(scene, found, configuration.sharing.order, request, pai.user, lately))
     if answer.scheduler is None or answer.scheduler.decision is not PodVerdict.BIND:
         return answer
     return (
@@ -194,6 +198,19 @@ def _kept_out(
     if why := _exclusion(scene, found, request, {pod.uid for pod in pods}):
         return replace(known, situation=JobSituation.EXCLUDED, reason=why)
     return None
+
+
+def _ahead(
+    scene: ClusterSnapshot, found: Recovered, order: OpportunisticOrder, request: PodRequest, user: str,
+    lately: RecentUse | None,
+) -> LineAhead | None:  # fmt: skip
+    """Whose opportunistic gangs are tried before one, by the pods that wait and by what is written of their use."""
+    pods = {str(pod["metadata"]["uid"]): pod for pod in scene.pods}
+    waiting = (
+        (user_of(pods[uid]), reading.request) for uid, reading in found.readings.items()
+        if not (pods[uid].get("spec") or {}).get("nodeName") and not pods[uid]["metadata"].get("deletionTimestamp")
+    )  # fmt: skip
+    return line_ahead(order, found.engine, scene.pods, request, user, waiting, lately or {})
 
 
 def _spare(

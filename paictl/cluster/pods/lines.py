@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from paictl.frozen import frozen
 from paictl.units import Millis
-from paictl.workload.backfill import BackfillRules, LineGang
+from paictl.workload.backfill import LineGang
 from paictl.workload.preemption import GroupTimes
 
 if TYPE_CHECKING:
@@ -59,8 +59,15 @@ class WaitingPod:
     created: str
 
 
-def lines(pods: Iterable[WaitingPod], rules: BackfillRules, placed: Collection[str]) -> dict[str, list[LineGang]]:
-    """The gangs that wait for cells of their virtual cluster where it has backfill, in order: by priority and age.
+class LineRules(Protocol):
+    """Which gangs stand in a line."""
+
+    def covers(self, request: PodRequest) -> bool:
+        """Whether a gang does."""
+
+
+def lines(pods: Iterable[WaitingPod], rules: LineRules, placed: Collection[str]) -> dict[str, list[LineGang]]:
+    """The gangs that wait and stand in a line, by virtual cluster and in order: by priority and age.
 
     A gang of which pods are missing is in no line, nor is one that has its place.
     """

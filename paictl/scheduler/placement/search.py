@@ -231,10 +231,8 @@ class SearchAttempt:
             state.journal.rollback(mark)
 
     def _map_leaves(self, leaves: Sequence[VirtualCell]) -> Mapped | None:
-        if self.losses is not None:
-            bound = [self.state.binding.physical[leaf] for leaf in leaves]
-            self.losses.fallen = frozenset()
-            self.losses.fall(leaf for leaf in bound if leaf != UNBOUND)
+        # users of leaves that are bound fall as well, but make no other leaf cheaper: either all of their leaves are
+        # bound, or they go already and cost nothing
         try:
             return map_leaves(self.state, leaves, self.suggested, self.losses)
         finally:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from paictl.cluster.interface import JobState, JobView, Port
 from paictl.cluster.picture import ChainPicture, Picture
 from paictl.cluster.scheduling import JobExplanation, JobSituation
-from paictl.cluster.startwaits import start_lines
+from paictl.cluster.startwaits import ahead_lines, start_lines
 from paictl.cluster.whywaits import closing_lines
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
@@ -94,7 +94,8 @@ def explained(call: Call, job: JobView, *, pictured: bool) -> Why:
         if way.shown:
             outcome, caption = way.outcome, way.said
     chains = _pictured(call, raw.scheduler, outcome) if pictured else ()
-    return Why((*explaining.heads(seen), *start_lines(seen.start)), words, ways, (_edit(job),), chains, caption)
+    heads = (*explaining.heads(seen), *start_lines(seen.start), *ahead_lines(seen.ahead))
+    return Why(heads, words, ways, (_edit(job),), chains, caption)
 
 
 def _unsearched(call: Call, job: JobView, seen: JobExplanation, *, pictured: bool) -> Why:

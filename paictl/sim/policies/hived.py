@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Literal
@@ -19,7 +19,9 @@ from paictl.sim.policies.parameters import Span, parameter
 from paictl.sim.policies.promised_starts import SimulatedStarts
 from paictl.sim.view import JobView
 from paictl.units import Millis
+from paictl.workload.lentorder import DecayedUse, Turns, Who
 from paictl.workload.preemption import GroupTimes, PreemptionRules, SparingRules, VictimChoice, lost_time
+from paictl.workload.usage import UsageKind, UsageSpan
 
 if TYPE_CHECKING:
     from paictl.scheduler.groups import Group
@@ -54,6 +56,10 @@ class HivedParameters(Parameters):
     min_run_time: Span = parameter(
         Span(0), "for how long a job that started is not preempted by other jobs of its tenant, and by others last"
     )
+    opportunistic_order: Literal["none", "decayed-use"] = parameter(
+        "none", "decayed-use: the tenant that used least outside its quota lately goes first, then the user in it"
+    )
+    half_life: Span = parameter(Span(86_400_000), "with opportunistic-order: after how long use counts half")
     checkpoint: Span = parameter(Span(0), "how often jobs save their work, for what a preemption loses; 0: they do not")
 
 
@@ -96,8 +102,14 @@ class Hived(Policy):
         super().__init__(parameters, setup)
         promised = self.cells.promised
         self.tenants = {vc: Tenant(promised.get(vc, 0)) for vc in sorted(set(promised) | set(setup.tenants))}
-        self._spare: dict[Kind, dict[str, deque[JobView]]] = {}
-        """Opportunistic jobs that wait, by group and VC."""
+        self._spare: dict[Kind, dict[Who, deque[JobView]]] = {}
+        """Opportunistic jobs that wait, by group, VC and, where use decides who goes first, user."""
+        self._by_use = parameters.opportunistic_order == "decayed-use"
+        self._used = DecayedUse(Millis(max(1000, parameters.half_life)))
+        """What opportunistic jobs that do not run any more have used."""
+        self._lent: Counter[Who] = Counter()
+        """Devices of opportunistic jobs that run."""
+        self._recent: tuple[Millis, Counter[Who]] | None = None
         self._spare_changed = False
         self._runs: dict[int, JobView] = {}
         self._turns: dict[int, int] = {}
@@ -149,6 +161,9 @@ class Hived(Policy):
 
     def _gone(self, job: JobView, number: int) -> None:
         self._runs.pop(job.number, None)
+        if self._by_use and not self.cells.guaranteed(job):
+            self._lent[self._owner(job)] -= number
+            self._used.add(self._span(job, number))
         self._began.pop(job.number, None)
         if self._starts is not None:
             self._starts.gone(job)
@@ -196,8 +211,11 @@ class Hived(Policy):
             heappush(tenant.heaps.setdefault(group, []), (-job.priority, turn, job))
             tenant.changed = True
         else:
-            self._spare.setdefault(group, {}).setdefault(job.vc, deque()).append(job)
+            self._spare.setdefault(group, {}).setdefault(self._owner(job), deque()).append(job)
             self._spare_changed = True
+
+    def _owner(self, job: JobView) -> Who:
+        return job.vc, job.user if self._by_use else ""
 
     # --- guaranteed
 
@@ -262,30 +280,47 @@ class Hived(Policy):
     def _serve_spare(self) -> None:
         stuck: set[Kind] = set()
         while (found := self._next_spare(stuck)) is not None:
-            group, vc = found
-            line = self._spare[group][vc]
+            group, who = found
+            line = self._spare[group][who]
             if self.placement.free < group[0] or not self.start(line[0]):
                 stuck.add(group)
                 continue
             job = line.popleft()
             self._runs[job.number] = job
             self._began[job.number] = self.now
-            self.tenants[vc].spare += job.gpus
+            self.tenants[job.vc].spare += job.gpus
+            self._lent[who] += job.gpus
             if not line:
-                del self._spare[group][vc]
+                del self._spare[group][who]
                 if not self._spare[group]:
                     del self._spare[group]
 
-    def _next_spare(self, stuck: set[Kind]) -> tuple[Kind, str] | None:
-        """The first job of the tenant that uses least, by its quota; or the first of all."""
-        free, by_share = self.placement.free, self.p.order == "share"
+    def _next_spare(self, stuck: set[Kind]) -> tuple[Kind, Who] | None:
+        """The first job of the tenant that uses least, by its quota, or has lately; or the first of all."""
+        free, rank = self.placement.free, self._rank()
         ahead = [
-            (by_share * self.tenants[vc].spare / self.tenants[vc].weight, self._turns[line[0].number], group, vc)
+            (rank(*who), self._turns[line[0].number], group, who)
             for group, lines in self._spare.items()
             if group not in stuck and group[0] <= free
-            for vc, line in lines.items()
+            for who, line in lines.items()
         ]
         return min(ahead, key=lambda row: row[:2])[2:] if ahead else None
+
+    def _rank(self) -> Callable[[str, str], tuple[float, int]]:
+        """Whose opportunistic jobs go first: less is earlier."""
+        if not self._by_use:
+            by_share = self.p.order == "share"
+            return lambda vc, _: (by_share * self.tenants[vc].spare / self.tenants[vc].weight, 0)
+        if self._recent is None or self._recent[0] != self.now:
+            running = (self._span(job, job.gpus) for job in self._runs.values() if not self.cells.guaranteed(job))
+            self._recent = self.now, self._used.until(self.now, running)
+        weights = {vc: tenant.weight for vc, tenant in self.tenants.items()}
+        return Turns(self._recent[1], self._lent, weights, self._used.half_life).rank
+
+    def _span(self, job: JobView, devices: int) -> UsageSpan:
+        """What an opportunistic job has used since it started."""
+        kind, began = UsageKind.OPPORTUNISTIC, self._began[job.number]
+        return UsageSpan(kind, job.vc, job.user, "", "", devices, began, self.now)
 
     def counted(self) -> Mapping[str, float]:
         """Devices taken from jobs by preemption, and the device hours of work that this lost."""

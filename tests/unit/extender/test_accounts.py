@@ -19,6 +19,7 @@ from paictl.doors.core import DoorOptions
 from paictl.doors.metrics import DoorMetrics
 from paictl.remote.kube.client import Json
 from paictl.scheduler.wire import BIND_INFO, GRANTED, SCHEDULING_SPEC
+from paictl.workload.sharing import read_sharing
 from paictl.workload.usage import UsageKind
 from tests.unit.cluster.fakekube import FakeKube
 from tests.unit.extender.conftest import NODES, spec
@@ -215,6 +216,53 @@ def test_a_damaged_day_is_named_and_what_to_do(office: Office) -> None:
     with pytest.raises(ClusterError, match="the accounts of this day are corrupt") as caught:
         office.books()
     assert caught.value.where == "usagebook paictl-system/day-2026-11-24"
+
+
+# --- what was used lately
+
+
+ORDER = DoorOptions(sharing=read_sharing({"opportunistic-order": {"by": "decayed-use", "half-life": "1h"}}))
+
+
+def lately(office: Office) -> dict[str, float]:
+    """Device hours without a guarantee by VC, as they count now."""
+    found = office.accounts.used_lately()
+    assert found is not None
+    return {vc: amount / HOUR for (vc, _), amount in found.items()}
+
+
+def test_use_without_a_guarantee_decays_and_outlives_the_process() -> None:
+    office = Office(ORDER)
+    uid = office.run(gang("lent", 1, 4, "A", priority=-1)[0])
+    office.run(gang("own", 1, 4, "A")[0])
+    office.run(gang("runs", 1, 4, "B", priority=-1)[0])
+    office.harness.now += 3600  # over midnight
+    office.end(uid)
+    once = 4 / 0.693147 / 2
+    assert lately(office) == pytest.approx({"A": once, "B": once}, rel=1e-5)
+    office.harness.now += 3600
+    assert office.accounts.attempt()
+    before = lately(office)
+    assert before == pytest.approx({"A": once / 2, "B": once * 1.5}, rel=1e-5)
+    office.kill()
+    assert lately(office) == before
+
+
+def test_where_it_was_not_written_down_the_days_say_what_was_used() -> None:
+    office = Office()
+    office.run(gang("runs", 1, 4, "B", priority=-1)[0])
+    uid = office.run(gang("lent", 1, 4, "A", priority=-1)[0])
+    office.harness.now += 3600
+    office.end(uid)
+    assert office.accounts.attempt()
+    assert office.accounts.used_lately() is None
+    office.harness.options = ORDER
+    office.kill()
+    once = 4 / 0.693147 / 2
+    assert lately(office) == pytest.approx({"A": once, "B": once}, rel=0.01), "evenly on each day"
+    office.harness.options = DoorOptions()
+    office.kill()
+    assert office.accounts.used_lately() is None
 
 
 def test_a_report_of_the_cluster_adds_up(office: Office) -> None:

@@ -242,3 +242,26 @@ def test_a_job_runs_for_its_minimum_run_time_before_stronger_ones_of_its_tenant(
     result = simulate([*low, *high], spec, "hived:min-run-time=30")
     assert starts(result) == {"a0": 0, "a1": 30_000}
     assert result.outcomes[0].end == 110_000
+
+
+# --- the order of opportunistic jobs
+
+
+def test_opportunistic_jobs_start_by_what_their_tenants_and_users_used_lately() -> None:
+    """A's job used all devices for an hour; then both tenants wait, and A submitted first."""
+
+    def opportunistic(name: str, submit: int, vc: str, user: str) -> Job:
+        hour = Millis(3_600_000)
+        return Job(name, Millis(submit), 16, hour, vc=vc, user=user, share=Share.OPPORTUNISTIC)
+
+    rows = ("a0", "a", "ann"), ("a1", "a", "ann"), ("a2", "a", "bob"), ("b0", "b", "bob"), ("b1", "b", "cid")
+    jobs = [opportunistic(name, 1000 * number, vc, user) for number, (name, vc, user) in enumerate(rows)]
+    shape = replace(homogeneous(2, 8), quotas={"a": 8, "b": 8})
+    assert order_of(jobs, shape, "hived:order=created") == ["a0", "a1", "a2", "b0", "b1"]
+    policy = "hived:opportunistic-order=decayed-use,half-life=24h"
+    assert order_of(jobs, shape, policy) == ["a0", "b0", "a2", "b1", "a1"]
+
+
+def order_of(jobs: list[Job], shape: ClusterShape, policy: str) -> list[str]:
+    outcomes = simulate(jobs, shape, policy).outcomes
+    return [outcome.id for outcome in sorted(outcomes, key=lambda outcome: outcome.first_start or 0)]

@@ -66,9 +66,9 @@ def shared_twice(document: Document) -> Findings:
 
 @rule("SVC731", "budget-without-accounts", ERROR)
 def budget_without_accounts(document: Document) -> Findings:
-    """There are budgets, but no accounts of device time are kept.
+    """There are budgets, or an order by recent use, but no accounts of device time are kept.
 
-    Why: what is used up follows from the accounts, so the scheduler does not start with these settings.
+    Why: what was used follows from the accounts, so the scheduler does not start with these settings.
 
     Fails with::
 
@@ -76,11 +76,15 @@ def budget_without_accounts(document: Document) -> Findings:
            - {vc: vision, default: 24h, max: 7d}
         +hivedscheduler: {accounts: false}
     """
-    # The list of budgets, if accounts are switched off.
+    # The list of budgets and the order, if accounts are switched off.
     accounts = document.top.mapping("hivedscheduler").get("accounts")
-    at = document.top.mapping("sharing").key("budgets")
-    if at is not None and isinstance(accounts, ScalarNode) and accounts.value is False:
+    off = isinstance(accounts, ScalarNode) and accounts.value is False
+    sharing = document.top.mapping("sharing")
+    if off and (at := sharing.key("budgets")) is not None:
         yield Finding(at, "budgets need accounts of device time", "remove accounts: false, or the budgets")
+    if off and (at := sharing.key("opportunistic-order")) is not None:
+        message = "opportunistic-order needs accounts of device time"
+        yield Finding(at, message, "remove accounts: false, or opportunistic-order")
 
 
 @rule("SVC732", "budget-out-of-reach", WARNING)

@@ -1,0 +1,146 @@
+"""Whose opportunistic gangs go first behind the doors, by what was used lately (`docs/opportunistic-order.md`).
+
+The placer tries gangs in this order. kube-scheduler asks the extender about pods in an order of its own, so there a
+gang waits while one that goes before it has a place. All of it needs the core's lock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from paictl.cluster.pods.lines import WaitingPod, lines
+from paictl.cluster.startwaits import used_less
+from paictl.units import Millis
+from paictl.workload.lentorder import LineAhead, Turns, Who
+
+if TYPE_CHECKING:
+    from paictl.doors.core import DoorCore
+    from paictl.doors.table import PodEntry, PodTable
+    from paictl.scheduler.engine import Engine
+    from paictl.scheduler.request import PodRequest
+    from paictl.workload.backfill import LineGang
+    from paictl.workload.lentorder import RecentUse
+
+PATIENCE: Final = 60_000
+"""Milliseconds for which others wait for a gang that could start: kube-scheduler may refuse it for other reasons."""
+FRESH: Final = 10_000
+"""Milliseconds after which it is asked anew whether a gang has a place: maintenance windows come closer."""
+TRIED: Final = 16
+"""Kinds of gangs that are asked about for one that waits behind them."""
+
+
+class Opportunistic:
+    """The gangs that wait for devices without a guarantee."""
+
+    @staticmethod
+    def covers(request: PodRequest) -> bool:
+        """Whether a gang is one of them."""
+        return not request.guaranteed
+
+
+class DoorTurns:
+    """The order of one core's opportunistic gangs."""
+
+    def __init__(self, table: PodTable, engine: Engine, now: Callable[[], Millis]) -> None:
+        self.standing: Callable[[], Turns | None] = lambda: None
+        """Who goes first; None: no order is configured."""
+        self.in_line: Callable[[PodEntry], bool] = lambda _: True
+        """Whether nothing but devices keeps a pod from a place."""
+        self.fits: Callable[[LineGang], bool] = lambda _: False
+        """Whether a gang has a place now."""
+        self.holds_back = True
+        """Whether gangs wait for those before them; not where the door itself tries them in their order."""
+        self._table = table
+        self._engine = engine
+        self._now = now
+        self._line: tuple[tuple[int, int], list[LineGang]] = (-1, -1), []
+        self._fitting: tuple[tuple[int, int], dict[object, bool]] = (-1, -1), {}
+        """By kind of request: whether it has a place at a version of the engine."""
+        self._ready: dict[str, Millis] = {}
+        """Since when gangs could start that others wait for."""
+        self._stalled: frozenset[str] = frozenset()
+
+    def renew(self, now: Millis) -> bool:
+        """Whether gangs have become ready for so long since the last call that others need not wait any more."""
+        stalled = frozenset(group for group, since in self._ready.items() if since + PATIENCE <= now)
+        changed, self._stalled = stalled != self._stalled, stalled
+        return changed
+
+    def obstacle(self, request: PodRequest, changes: int) -> str:
+        """Why a gang must not start now; empty if none that goes before it has a place.
+
+        `changes` counts news of pods.
+        """
+        turns = self._turns(request)
+        if turns is None or not self.holds_back:
+            return ""
+        own = self._owner(request)
+        rank, tried = turns.rank(*own), set[object]()
+        line = [(turns.rank(*self._owner(gang.request)), gang) for gang in self._waiting(changes)]
+        for place, gang in sorted(line, key=lambda row: row[0]):
+            kind = _kind(gang)
+            if place >= rank or len(tried) > TRIED:
+                break
+            tried.add(kind)
+            if self._has_place(gang, kind) and not self._stalls(gang.request.group):
+                first = turns.ahead(own, [self._owner(gang.request)])
+                return "" if first is None else used_less(first)
+        return ""
+
+    def ahead(self, request: PodRequest, changes: int) -> LineAhead | None:
+        """Whose gangs are tried before another that waits; None if nobody's are for what they used."""
+        turns = self._turns(request)
+        if turns is None:
+            return None
+        return turns.ahead(self._owner(request), [self._owner(gang.request) for gang in self._waiting(changes)])
+
+    def _turns(self, request: PodRequest) -> Turns | None:
+        if request.guaranteed or request.group in self._engine.state.groups.by_name:
+            return None
+        return self.standing()
+
+    def _owner(self, request: PodRequest) -> Who:
+        entry = self._table.by_uid.get(request.uid)
+        return request.vc, "" if entry is None else entry.user
+
+    def _waiting(self, changes: int) -> list[LineGang]:
+        key = self._engine.version, changes
+        if self._line[0] != key:
+            waiting = (
+                WaitingPod(entry.reading.request, entry.limit, entry.created)
+                for entry in self._table
+                if entry.reading is not None and not entry.runs and not entry.deleting
+                and not entry.reading.request.guaranteed and self.in_line(entry) and not entry.reservation
+            )  # fmt: skip
+            found = lines(waiting, Opportunistic(), self._engine.state.groups.by_name)
+            self._line = key, [gang for line in found.values() for gang in line]
+            there = {gang.request.group for gang in self._line[1]}
+            self._ready = {group: since for group, since in self._ready.items() if group in there}
+        return self._line[1]
+
+    def _has_place(self, gang: LineGang, kind: object) -> bool:
+        at = self._engine.version, self._now() // FRESH
+        if self._fitting[0] != at:
+            self._fitting = at, {}
+        known = self._fitting[1]
+        if kind not in known:
+            known[kind] = self.fits(gang)
+        if not known[kind]:
+            self._ready.pop(gang.request.group, None)
+        return known[kind]
+
+    def _stalls(self, group: str) -> bool:
+        return self._ready.setdefault(group, self._now()) + PATIENCE <= self._now()
+
+
+def _kind(gang: LineGang) -> object:
+    """What two opportunistic gangs have in common if they get the same answer."""
+    request = gang.request
+    return request.members, request.leaf_type, request.pinned_id, request.ignore_suggested, gang.limit
+
+
+def take_recent(core: DoorCore, used: RecentUse) -> None:
+    """So much was used without a guarantee lately; takes the core's lock."""
+    with core.guarded():
+        core.allowances.recent = used
