@@ -165,10 +165,14 @@ def why_so_many_cells(job: Job, supply: Supply, names: Collection[str]) -> str:
             what = decisive(unit, role.resources) if role.name in names else None
             if what is not None:
                 return text(
-                    "a task of {role} asks for {amount} {field}, and a leaf cell has {unit}: that is {cells} leaf cells",
-                    role=role.name, amount=getattr(role.resources, what), field="memoryMB" if what == "memory" else what,
-                    unit=f"{float(getattr(unit, what)):g}", cells=leaf_number(unit, role.resources),
-                )  # fmt: skip
+                    "a task of {role} asks for {amount} {field}, and a leaf cell has {unit}: that is {cells} leaf "
+                    "cells",
+                    role=role.name,
+                    amount=getattr(role.resources, what),
+                    field="memoryMB" if what == "memory" else what,
+                    unit=f"{float(getattr(unit, what)):g}",
+                    cells=leaf_number(unit, role.resources),
+                )
     return ""
 
 
