@@ -18,7 +18,7 @@ from paictl.i18n import did_you_mean, text
 
 EVERY_VC: Final = "*"
 """Among the virtual clusters of a library: all of them."""
-MOST_LIBRARIES: Final = 50
+MOST_LIBRARIES: Final = 20
 MOST_TEMPLATES: Final = 200
 """Of a library."""
 MOST_BYTES: Final = 900_000

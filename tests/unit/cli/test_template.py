@@ -66,7 +66,7 @@ def test_it_is_read_again_given_to_others_and_removed(paictl: Paictl, folder: Pa
     (folder / "more.yaml").write_text(TRAIN, encoding="utf-8")
     assert paictl("template", "sync", "vision", str(folder)).code == 0
     (library,) = paictl("template", "list", "--vc", "vc1", "-o", "json").data
-    assert [one["path"] for one in library["templates"]] == ["more.yaml", "cv/train.yaml"]
+    assert [one["path"] for one in library["templates"]] == ["cv/train.yaml", "more.yaml"]
     assert paictl("template", "sync", "vision", str(folder), "--vc", "default").code == 0
     assert paictl("template", "list", "--vc", "vc1", "-o", "json").data == []
     assert paictl("template", "remove", "vision", "--yes").code == 0
@@ -144,4 +144,4 @@ def test_a_large_file_and_a_file_with_an_odd_name_are_left_out(paictl: Paictl, f
     assert "large.yaml is left out: it has more than 131,072 bytes" in done.err
     assert "a b.yaml is left out" in done.err
     (library,) = paictl("template", "list", "-o", "json").data
-    assert [one["path"] for one in library["templates"]] == ["wrong.yml", "cv/train.yaml"]
+    assert [one["path"] for one in library["templates"]] == ["cv/train.yaml", "wrong.yml"]
