@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.browser import Page
 
 AXE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "paictl" / "axe-core" / "axe.min.js"
-NAVIGATION = ["Home", "Jobs", "Submit", "Cluster", "Usage", "Administration"]
+NAVIGATION = ["Home", "Jobs", "Submit", "Templates", "Cluster", "Usage", "Administration"]
 SHOWN = {
     "/": "Home",
     "/jobs": "Jobs",
@@ -18,6 +18,7 @@ SHOWN = {
     "/jobs/root/two/why": "Why root~two waits Waiting",
     "/submit": "Submit a job",
     "/submit?clone=root~two&replace=yes": "Submit a job",
+    "/templates": "Templates",
     "/cluster": "Cluster",
     "/usage": "Device hours",
     "/account": "root",

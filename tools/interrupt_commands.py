@@ -71,9 +71,16 @@ job logs hold
 job exec hold -- true
 job stop hold late-3
 job clone hold
+job tag hold sweep
+job list --tag sweep
 job ssh hold --print
 job open hold
 job run --interactive ubuntu:24.04
+template add vision . --vc vision
+template sync vision .
+template list
+template show vision
+template remove vision --yes
 storage list
 storage add data --nfs 10.0.0.1:/data --vc vision
 storage show data

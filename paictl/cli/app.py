@@ -45,6 +45,7 @@ GROUPS = {
     "reservation": Lazy(
         "paictl.cli.reservation", "Reserve cells for jobs that name the reservation, once or repeatedly."
     ),
+    "template": Lazy("paictl.cli.template", "Job templates of tenants, from a folder or repository."),
     "storage": Lazy("paictl.cli.storage", "Named storages that jobs mount, and who may use them."),
     "usage": Lazy("paictl.cli.accounting", "Device hours by tenant, user, job and SKU."),
     "user": Lazy("paictl.cli.user", "Manage users of the REST server and the portal, and their rights."),

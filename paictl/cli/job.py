@@ -5,36 +5,39 @@ from __future__ import annotations
 import getpass
 import math
 import time
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from paictl.cli import console, names
+from paictl.cli import console, jobshow, names
 from paictl.cli.clusters import (
     OutputOption,
     StateOption,
     clock_text,
     lab_site,
     open_cluster,
-    plain,
     show_events,
     showing_reports,
     warn,
 )
 from paictl.cli.command import App
-from paictl.cli.console import Output, said, spoken, write, write_data, write_table
+from paictl.cli.console import Output, said, write, write_data, write_table
+from paictl.cli.jobshow import job_data
 from paictl.cli.options import WatchTimeout
 from paictl.cli.settings import settings
-from paictl.cluster.attempts import JobAttempt, attempts_of
-from paictl.cluster.interface import Cluster, HandClock, Jobs, JobState, JobView, MemberRepair
+from paictl.cluster.interface import Cluster, HandClock, Jobs, JobState, JobView
 from paictl.errors import ExitCode, PaictlError
-from paictl.i18n import counted, did_you_mean, text
+from paictl.i18n import did_you_mean, text
 from paictl.operate import jobs as operate
 from paictl.operate.jobs import Filter, SubmitPorts, find_job
 from paictl.operate.jobs import list_jobs as chosen
 from paictl.units import span_text
+
+if TYPE_CHECKING:
+    from paictl.config.reading.problem import Problem
 
 EXAMPLES = """
     paictl job submit job.yaml
@@ -45,6 +48,7 @@ EXAMPLES = """
 app = App(help="Submit jobs, follow them, understand why they wait.", epilog=EXAMPLES)
 
 UserOption = Annotated[str | None, typer.Option("--user", help="Owner of the job (default: you).")]
+TagsOption = Annotated[list[str] | None, typer.Option("--tag", metavar="TAG", help="Tag of the job; repeatable.")]
 JobName = Annotated[
     str, typer.Argument(metavar="JOB", autocompletion=names.jobs, help="USER~NAME, or NAME alone for your own.")
 ]
@@ -54,7 +58,8 @@ JobName = Annotated[
     epilog="""
     paictl job submit train.yaml --vc vision --priority prod --duration 5m
     paictl job submit --file list.txt
-    paictl job submit train.yaml --repeat 100
+    paictl job submit train.yaml --repeat 100 --tag sweep-7
+    paictl job submit --template vision/resnet --set epochs=20 --name resnet-20
 """
 )
 def submit(
@@ -69,6 +74,17 @@ def submit(
     duration: Annotated[str | None, typer.Option("--duration", help="How long each task runs, e.g. 5m.")] = None,
     repeat: Annotated[int, typer.Option("--repeat", min=1, help="Submit each file N times, as NAME-1, NAME-2, …")] = 1,
     name: Annotated[str | None, typer.Option("--name", help="Name of the job (overrides the file's).")] = None,
+    tags: TagsOption = None,
+    template: Annotated[
+        str | None,
+        typer.Option(
+            "--template", metavar="LIBRARY/FILE", help="A job template instead of a file: paictl template list."
+        ),
+    ] = None,
+    settings_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="PARAMETER=VALUE", help="With --template: a parameter of the job; repeatable."),
+    ] = None,
     user: UserOption = None,
     output: OutputOption = Output.TABLE,
     state: StateOption = None,
@@ -77,14 +93,19 @@ def submit(
     from paictl.operate.jobfiles import SubmitOptions, files_listed  # late: only what reads job files needs the linter
 
     paths = [*(files or []), *(files_listed(listed) if listed else [])]
-    if not paths:
+    if template is not None and paths:
+        raise PaictlError(text("--template works without job files"), hint=text("give either of the two"))
+    if settings_ and template is None:
+        raise PaictlError(text("--set works with --template only"), hint=text("edit the parameters of the file"))
+    if not paths and template is None:
         raise PaictlError("no job file given", hint="paictl job submit FILE, or --file LIST")
     if name is not None and len(paths) > 1:
         raise PaictlError("--name works with a single file only")
     with showing_reports(), console.progress("submitting"):
-        wishes = SubmitOptions(vc, priority, duration, name, repeat)
-        done = operate.submit(_taking(state), paths, user or _me(), wishes)
-    warn(done.warnings, "paictl config validate FILE")
+        wishes = SubmitOptions(vc, priority, duration, name, repeat, tuple(tags or ()))
+        read, noted = _from_template(state, template, settings_ or ())
+        done = operate.submit(_taking(state), read or paths, user or _me(), wishes, read)
+    warn((*noted, *done.warnings), "paictl config validate FILE")
     for said_no in done.unchecked:
         console.warning(said_no)
     for remark in operate.remarks(open_cluster(state), done.jobs):
@@ -100,6 +121,23 @@ def submit(
                 console.info(text("simulated: {mount} would be mounted", mount=str(mount)))
     if len(done.jobs) > 20:
         write(f"… and {len(done.jobs) - 20} more")
+
+
+def _from_template(
+    state: Path | None, word: str | None, given: Iterable[str]
+) -> tuple[dict[str, Mapping[str, object]], list[Problem]]:  # fmt: skip
+    """The job that a template makes, by where it stands, and its warnings; nothing without a template."""
+    noted: list[Problem] = []
+    if word is None:
+        return {}, noted
+    from paictl.operate.templates import job_from  # late: it needs the linter
+
+    pairs = [pair.partition("=") for pair in given]
+    for name, sign, _ in pairs:
+        if not name or not sign:
+            raise PaictlError(text("--set needs PARAMETER=VALUE, not {word!r}", word=name))
+    where, job = job_from(open_cluster(state), word, {name: value for name, _, value in pairs}, noted.append)
+    return {where: job}, noted
 
 
 def _taking(state: Path | None) -> SubmitPorts:
@@ -140,7 +178,7 @@ def _state(word: str) -> JobState:
     paictl job list --watch
     paictl job list --vc vc1 -s waiting
     DEVICES is used/requested, RAN the time of the current attempt
-    MAX RUN TIME appears if a job has one (extras.maxRunTime)
+    MAX RUN TIME and TAGS appear if a job has them
 """,
 )
 def list_jobs(
@@ -152,13 +190,16 @@ def list_jobs(
         list[str] | None, typer.Option("--job-state", "-s", metavar="STATE", help="Only waiting, running, succeeded, …")
     ] = None,
     user: Annotated[str | None, typer.Option("--user", help="Only jobs of a user.")] = None,
+    tags: Annotated[
+        list[str] | None, typer.Option("--tag", metavar="TAG", help="Only jobs with this tag; with one of several.")
+    ] = None,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Refresh every second, until Ctrl-C.")] = False,
     timeout: WatchTimeout = None,
     output: OutputOption = Output.TABLE,
     state: StateOption = None,
 ) -> None:
     """List jobs: state, VC, priority, devices, times. For a job's tasks: paictl job show JOB."""
-    wanted = Filter(vc, frozenset(map(_state, states or ())), user, unfinished)
+    wanted = Filter(vc, frozenset(map(_state, states or ())), user, unfinished, frozenset(tags or ()))
     cluster = open_cluster(state)
     end = time.monotonic() + (math.inf if timeout is None else timeout)
     with console.full_screen(watch):
@@ -172,16 +213,25 @@ def _show_jobs(cluster: Cluster, wanted: Filter, output: Output, *, watch: bool,
         if watch:
             console.clear_screen()
         if output is Output.TABLE:
-            limited = any(job.max_run_time is not None for job in jobs)
-            heads = ("JOB", "STATE", "VC", "PRIORITY", "DEVICES", "SUBMITTED", "RAN", "PREEMPTED")
-            rows = [(*_row(cluster, job), *([span_text(job.max_run_time)] if limited else ())) for job in jobs]
-            write_table((*heads, "MAX RUN TIME") if limited else heads, rows)
+            _write_jobs(cluster, jobs)
         else:
             listed = [job_data(job) for job in jobs]
             write_data([{name: one for name, one in data.items() if name != "tasks"} for data in listed], output)
         if not watch or time.monotonic() + 1 > end:
             return
         time.sleep(1)
+
+
+def _write_jobs(cluster: Cluster, jobs: Sequence[JobView]) -> None:
+    limited, tagged = any(job.max_run_time is not None for job in jobs), any(job.tags for job in jobs)
+    heads = ("JOB", "STATE", "VC", "PRIORITY", "DEVICES", "SUBMITTED", "RAN", "PREEMPTED")
+    heads += (*(["MAX RUN TIME"] if limited else ()), *(["TAGS"] if tagged else ()))
+    rows = [
+        (*_row(cluster, job), *([span_text(job.max_run_time)] if limited else ()),
+         *([", ".join(job.tags)] if tagged else ()))
+        for job in jobs
+    ]  # fmt: skip
+    write_table(heads, rows)
 
 
 def _row(cluster: Cluster, job: JobView) -> tuple[object, ...]:
@@ -196,83 +246,33 @@ def _held(job: JobView) -> str:
     return f"{job.devices}" if job.state.ended else f"{job.used}/{job.devices}"
 
 
-def job_data(job: JobView) -> dict[str, Any]:
-    """A job as plain data; instants as in RFC 3339, attempts counted from 1 as people do."""
-    data: dict[str, Any] = plain(job)
-    for one in (data, *data["tasks"]):
-        one["attempt"] += 1
-    return data
-
-
 @app.command(epilog="paictl job show train")
 def show(job: JobName, output: OutputOption = Output.TABLE, state: StateOption = None) -> None:
     """Show one job with its tasks: where they run, on which devices; and how its attempts ended, if it was retried."""
     cluster = open_cluster(state)
-    found = _find(cluster, job)
-    attempts = attempts_of(found, cluster.events(f"job/{found.key}"))
-    if output is not Output.TABLE:
-        write_data({**job_data(found), "attempts": [_attempt_data(one) for one in attempts]}, output)
-        return
-    head = spoken("job {job}: {state}", job=found.key, state=found.state.value)
-    write(head + (f", {said(found.reason)}" if found.reason else ""))
-    preempted = spoken(", {count} preempted", count=found.preemptions) if found.preemptions else ""
-    devices = counted("{count} device", "{count} devices", found.devices)
-    write(
-        spoken(
-            "virtual cluster {vc}, priority {priority}, {used} of {devices} in use, attempt {attempt}",
-            vc=found.vc, priority=found.priority, used=found.used, devices=devices, attempt=found.attempt + 1,
-        ) + preempted
-    )  # fmt: skip
-    times = [("submitted", found.submitted), ("started", found.started), ("ended", found.ended)]
-    write(", ".join(f"{said(word)} {clock_text(at)}" for word, at in times if at is not None))
-    if found.ends_by is not None:
-        until, limit = clock_text(found.ends_by), span_text(found.max_run_time)
-        write(spoken("runs until {until} at the latest (maxRunTime {limit})", until=until, limit=limit))
-    elif found.max_run_time is not None:
-        write(spoken("runs for {limit} at most (maxRunTime)", limit=span_text(found.max_run_time)))
-    for mount in operate.mounts(cluster, found):
-        write(spoken("storage {mount}", mount=str(mount)))
-    rows = [
-        (
-            f"{task.role}[{task.index}]",
-            task.state,
-            task.node or "-",
-            ",".join(map(str, sorted(task.devices))),
-            said(task.reason),
-        )
-        for task in found.tasks
-    ]
-    write("")
-    write_table(("TASK", "STATE", "NODE", "DEVICES", "WHY"), rows)
-    if len(attempts) > 1:
-        write("")
-        write(spoken("attempts:"))
-        write_table(("ATTEMPT", "STARTED", "ENDED", "OUTCOME", "EXIT CODE", "WHY"), [_attempt(one) for one in attempts])
-    if found.repairs:
-        write("")
-        write(spoken("lost members that were replaced while the others kept running:"))
-        write_table(("TASK", "LOST", "NODE", "WHY", "BACK AFTER", "NOW"), [_repair(one) for one in found.repairs])
-    if found.state.value == "Waiting":
-        console.info(text("why it waits: paictl job explain {job}", job=found.key))
+    jobshow.show(cluster, _find(cluster, job), output)
 
 
-def _attempt(one: JobAttempt) -> tuple[str, ...]:
-    why = f"{one.task}: {said(one.reason)}" if one.task and one.reason else said(one.reason)
-    started, ended = (clock_text(at) if at is not None else "-" for at in (one.started, one.ended))
-    code = "-" if one.exit_code is None else str(one.exit_code)
-    return str(one.number + 1), started, ended, spoken(one.outcome), code, why
-
-
-def _attempt_data(one: JobAttempt) -> dict[str, Any]:
-    data: dict[str, Any] = plain(one)
-    return {**data, "number": one.number + 1}
-
-
-def _repair(one: MemberRepair) -> tuple[str, ...]:
-    after = spoken("waits") if one.back is None else span_text(one.back - one.lost)
-    return (
-        f"{one.role}[{one.index}]", clock_text(one.lost), one.before or "-", said(one.reason), after, one.node or "-"
-    )  # fmt: skip
+@app.command(
+    epilog="""
+    paictl job tag train sweep-7 baseline
+    paictl job tag train --remove baseline
+    paictl job list --tag sweep-7
+"""
+)
+def tag(
+    job: JobName,
+    tags: Annotated[list[str] | None, typer.Argument(metavar="TAG...", help="Tags to add.")] = None,
+    remove: Annotated[
+        list[str] | None, typer.Option("--remove", metavar="TAG", help="Tag to remove; repeatable.")
+    ] = None,
+    state: StateOption = None,
+) -> None:
+    """Add tags to a job, or remove them; finished jobs too. A clone keeps them, and the scheduler ignores them."""
+    if not tags and not remove:
+        raise PaictlError(text("nothing is to be changed"), hint=text("name tags to add, or say --remove TAG"))
+    key, now = operate.tag(open_cluster(state), job, _me(), tags or (), remove or ())
+    console.outcome(text("job {job}: {tags}", job=key, tags=", ".join(now) or "-"), name=key, tags=list(now))
 
 
 @app.command(
@@ -305,8 +305,8 @@ def clone(
     copy = jobclone.clone(cluster, _find(cluster, job), whose, name).instead(vc, priority)
 
     def send(path: str) -> None:
-        submit(files=[path], listed=None, vc=None, priority=None, duration=None, repeat=1, name=None, user=whose,
-               output=Output.TABLE, state=state)  # fmt: skip
+        submit(files=[path], listed=None, vc=None, priority=None, duration=None, repeat=1, name=None, tags=None,
+               template=None, settings_=None, user=whose, output=Output.TABLE, state=state)  # fmt: skip
 
     if edit:
         jobclone.edited(copy, send)

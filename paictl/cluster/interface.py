@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from paictl.cluster.reservations import ReservationRequest
     from paictl.cluster.scheduling import Impact, JobExplanation
     from paictl.cluster.storages import Credentials, Storage
+    from paictl.cluster.templates import TemplateLibrary
     from paictl.remote.pipes import Pipes
     from paictl.scheduler.defrag import RoomPlan, RoomRequest
     from paictl.workload.lending import LendUse
@@ -178,6 +179,12 @@ class Jobs(Protocol):
 
     def stop_job(self, key: str) -> None:
         """End a job; its pods may take a while to go. Nothing to do for one that has ended."""
+
+    def tag_job(self, key: str, add: Sequence[str] = (), remove: Sequence[str] = ()) -> Sequence[str]:
+        """Change the tags of a job, ended or not; returns all of them. Nothing is scheduled by them.
+
+        Raises `TagError` for a word that cannot be a tag, or too many of them.
+        """
 
     def jobs(self, *, ended: bool = True) -> Sequence[JobView]:
         """Jobs in order of submission, without tasks."""
@@ -439,6 +446,20 @@ class Stored(Protocol):
         """Remove a storage from the list, with its credentials; its data stay where they are."""
 
 
+@runtime_checkable
+class Templated(Protocol):
+    """A cluster with job templates (`docs/templates.md`). Every method raises `ClusterError` when it refuses."""
+
+    def template_libraries(self) -> Sequence[TemplateLibrary]:
+        """All libraries by name."""
+
+    def put_template_library(self, library: TemplateLibrary, *, new: bool) -> None:
+        """Add a library (`ConflictError` if its name is taken), or replace the one of its name; whole or not at all."""
+
+    def remove_template_library(self, name: str) -> None:
+        """Remove a library; jobs that were made from it are none of its business."""
+
+
 class Cluster(
     Identity,
     Nodes,
@@ -451,6 +472,7 @@ class Cluster(
     Reserving,
     Defragmented,
     Stored,
+    Templated,
     Protocol,
 ):
     """All ports of a cluster together. A function asks for the ports that it uses, not for the whole."""

@@ -32,18 +32,24 @@ class JobQuery:
     vcs: frozenset[str] = frozenset()
     states: frozenset[JobState] = frozenset()
     keyword: str = ""
+    tags: frozenset[str] = frozenset()
+    """A job must have one of them; none given: any job."""
+    not_tags: frozenset[str] = frozenset()
+    """A job must have none of them."""
     order: JobOrder = JobOrder.SUBMITTED
     descending: bool = True
     offset: int = 0
     limit: int = 100
 
-    def keeps(self, key: str, vc: str, state: JobState) -> bool:
+    def keeps(self, key: str, vc: str, state: JobState, tags: Iterable[str] = ()) -> bool:
         """Whether a job is wanted."""
         return (
             (not self.users or key.partition("~")[0] in self.users)
             and (not self.vcs or vc in self.vcs)
             and (not self.states or state in self.states)
             and self.keyword in key
+            and (not self.tags or not self.tags.isdisjoint(tags))
+            and self.not_tags.isdisjoint(tags)
         )
 
     def place(self, key: str, vc: str, state: JobState, ended: datetime | int | None) -> str | float:
@@ -119,7 +125,7 @@ def page_of(cluster: Listing, query: JobQuery) -> JobPage:
 
 def page_among(jobs: Iterable[JobView], query: JobQuery) -> JobPage:
     """A page of jobs that are all at hand."""
-    kept = [job for job in jobs if query.keeps(job.key, job.vc, job.state)]
+    kept = [job for job in jobs if query.keeps(job.key, job.vc, job.state, job.tags)]
     kept.sort(
         key=lambda job: (query.place(job.key, job.vc, job.state, job.ended), job.number), reverse=query.descending
     )

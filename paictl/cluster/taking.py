@@ -13,7 +13,7 @@ from paictl.units import FOREVER, Millis
 from paictl.workload.duration import task_seconds
 from paictl.workload.fields import JobError
 from paictl.workload.job import Job
-from paictl.workload.pods import JobPlan, plan_job
+from paictl.workload.pods import JobPlan, plan_job, why_so_many_cells
 from paictl.workload.template import MASK, masked
 
 if TYPE_CHECKING:
@@ -54,7 +54,10 @@ def taken(request: JobRequest, configuration: ConfigSnapshot) -> Taken:
     plan = plan_job(job, configuration.supply, request.user)
     refusal = configuration.judge.refusal(plan)
     if refusal is not None:
-        raise refusal.error()
+        error = refusal.error()
+        if why := why_so_many_cells(job, configuration.supply, refusal.roles):
+            error.hint = text("{why}; ask for less of it", why=why)
+        raise error
     return Taken(f"{request.user}~{job.name}", job, plan, durations_of(job, request.duration))
 
 

@@ -257,6 +257,8 @@ class JobView:
     """How long an attempt runs at most; None: without a limit."""
     repairs: tuple[MemberRepair, ...] = ()
     """Tasks of its gang that were lost and replaced while the others kept running, the last ones."""
+    tags: tuple[str, ...] = ()
+    """By what people find it again (`workload.tags`)."""
 
     @property
     def ends_by(self) -> datetime | None:

@@ -10,6 +10,7 @@ from paictl.cluster.interface import ClusterError, Jobs, JobView
 from paictl.cluster.jobpages import JobQuery, KeepsJobData, Listing, page_of
 from paictl.frozen import frozen
 from paictl.i18n import text
+from paictl.workload.tags import FIELD
 from paictl.workload.template import MASK
 
 _NUMBERED: Final = re.compile(r"-[0-9]{1,6}\Z")
@@ -50,7 +51,9 @@ def clone(cluster: ClonePorts, job: JobView, user: str, name: str | None = None)
     extras = _mapping(data.get("extras"))
     hived = {**_mapping(extras.get("hivedScheduler")), "jobPriorityClass": job.priority}
     data["defaults"] = {**_mapping(data.get("defaults")), "virtualCluster": job.vc}
-    data["extras"] = {**extras, "hivedScheduler": hived}
+    data["extras"] = {**{name: value for name, value in extras.items() if name != FIELD}, "hivedScheduler": hived}
+    if job.tags:
+        data["extras"][FIELD] = list(job.tags)
     return JobCopy(data, tuple(_masked(data)))
 
 

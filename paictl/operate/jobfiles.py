@@ -22,6 +22,7 @@ from paictl.operate.errors import RefusedFilesError
 from paictl.units import FOREVER, Millis, parse_duration
 from paictl.workload.fields import JobError, steps_of
 from paictl.workload.job import PRIORITIES
+from paictl.workload.tags import FIELD, tags_of, with_changes
 
 
 @frozen
@@ -33,6 +34,8 @@ class SubmitOptions:
     duration: str | None = None
     name: str | None = None
     repeat: int = 1
+    tags: tuple[str, ...] = ()
+    """Beside those of the files."""
 
 
 TYPED: Final = "job.yaml"
@@ -45,9 +48,12 @@ Warn = Callable[[Problem], object]
 
 
 def requests_in(
-    paths: Iterable[str], user: str, wishes: SubmitOptions, warn: Warn = lambda _: None
-) -> Iterator[JobRequest]:
+    paths: Iterable[str], user: str, wishes: SubmitOptions, warn: Warn = lambda _: None,
+    read: Mapping[str, Mapping[str, object]] | None = None,
+) -> Iterator[JobRequest]:  # fmt: skip
     """What to submit, in the order of the files; a folder stands for the jobs in it and below.
+
+    `read` are jobs that have been read already, by what stands for their file.
 
     Raises `RefusedFilesError` for a file with errors, `PaictlError` for one that cannot be read and for a wrong wish.
     """
@@ -63,7 +69,7 @@ def requests_in(
             text("--repeat {repeat} is too large", repeat=wishes.repeat),
             hint=text("the limit is {most_jobs} jobs at a time", most_jobs=MOST_JOBS),
         )
-    known: dict[str, list[Mapping[str, object]]] = {}
+    known = {path: [job] for path, job in (read or {}).items()}
     left = MOST_JOBS
     for path in paths:
         if path not in known:
@@ -74,7 +80,7 @@ def requests_in(
                 where=path,
             )
         for found in known[path]:
-            data = found if wishes.name is None else {**found, "name": wishes.name}
+            data = _tagged(found if wishes.name is None else {**found, "name": wishes.name}, wishes.tags)
             left -= wishes.repeat
             if left < 0:
                 raise PaictlError(
@@ -83,6 +89,15 @@ def requests_in(
             for number in range(1, wishes.repeat + 1):
                 one = data if wishes.repeat == 1 else {**data, "name": f"{data['name']}-{number}"}
                 yield JobRequest(user, one, wishes.vc, wishes.priority, span)
+
+
+def _tagged(job: Mapping[str, object], tags: Sequence[str]) -> Mapping[str, object]:
+    """A job with further tags; raises `TagError`."""
+    if not tags:
+        return job
+    given = job.get("extras")
+    extras: Mapping[str, object] = given if isinstance(given, Mapping) else {}
+    return {**job, "extras": {**extras, FIELD: list(with_changes(tags_of(extras), tags))}}
 
 
 def jobs_in(path: str, warn: Warn) -> list[Mapping[str, object]]:
@@ -116,9 +131,18 @@ def place_of_field(paths: Sequence[str], repeat: int, error: JobError) -> str | 
     return None
 
 
-def job_in_text(data: bytes, warn: Warn) -> Mapping[str, object]:
+def job_in_text(data: bytes, warn: Warn, where: str = TYPED) -> Mapping[str, object]:
     """The job that somebody wrote or sent, not in a file; raises as `jobs_in` does."""
-    return _sound(list(load_memory({TYPED: data}, FileKind.JOB).documents), TYPED, warn)[0]
+    return _sound(list(load_memory({where: data}, FileKind.JOB).documents), where, warn)[0]
+
+
+def findings_in(where: str, data: bytes) -> tuple[tuple[Problem, ...], Mapping[str, object]]:
+    """What the validator says of such a job, and its data; a text that cannot be read as one is empty."""
+    loaded = load_memory({where: data}, FileKind.JOB)
+    first = next(iter(loaded.documents), None)
+    found = first.data if first is not None else None
+    problems = validate(loaded, Choice(severity=Severity.INFO)).problems
+    return problems, found if isinstance(found, dict) else {}
 
 
 def findings(data: bytes) -> tuple[Problem, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from paictl.cluster.interface import ClusterError, JobRequest, Jobs, JobState, JobView, Scheduling
@@ -37,8 +37,11 @@ class SubmitPorts(Protocol):
         """Take them all, or none."""
 
 
-def submit(cluster: SubmitPorts, paths: Iterable[str], user: str, wishes: SubmitOptions | None = None) -> Submitted:
-    """Submit the jobs of some files (a folder: all below it) as `user`: all of them or none.
+def submit(
+    cluster: SubmitPorts, paths: Iterable[str], user: str, wishes: SubmitOptions | None = None,
+    read: Mapping[str, Mapping[str, object]] | None = None,
+) -> Submitted:  # fmt: skip
+    """Submit the jobs of some files (a folder: all below it) as `user`: all or none; `read` as in `requests_in`.
 
     Raises `RefusedFilesError` for a file with errors, `PaictlError` for one without a job, `ClusterError` for what the
     cluster refuses.
@@ -52,12 +55,13 @@ def submit(cluster: SubmitPorts, paths: Iterable[str], user: str, wishes: Submit
 
     warnings: list[Problem] = []
     files, wishes = list(paths), wishes or SubmitOptions()
-    requests = list(requests_in(files, user, wishes, warnings.append))
+    requests = list(requests_in(files, user, wishes, warnings.append, read))
     try:
         unchecked = check_images(requests)
         return Submitted(tuple(cluster.submit(requests)), tuple(warnings), tuple(unchecked))
     except JobError as error:
-        error.where = place_of_field(files, wishes.repeat, error) or error.where
+        if not read:
+            error.where = place_of_field(files, wishes.repeat, error) or error.where
         raise
 
 
@@ -98,6 +102,12 @@ def _stop(cluster: Jobs, key: str) -> Stopped:
     return Stopped(key, before)
 
 
+def tag(cluster: Jobs, word: str, user: str, add: Sequence[str], remove: Sequence[str]) -> tuple[str, Sequence[str]]:
+    """Change the tags of a job, found as `find_job` does; its key, and its tags then. Raises `TagError`."""
+    key = find_job(cluster, word, user).key
+    return key, cluster.tag_job(key, add, remove)
+
+
 def key_of(word: str, user: str) -> str:
     """A job by ``user~name``, or by name alone for the user's own."""
     return word if "~" in word else f"{user}~{word}"
@@ -125,6 +135,8 @@ class Filter:
     states: frozenset[JobState] = frozenset()
     user: str | None = None
     unfinished: bool = False
+    tags: frozenset[str] = frozenset()
+    """A job must have one of them."""
 
     def keeps(self, job: JobView) -> bool:
         """Whether a job is wanted."""
@@ -132,6 +144,7 @@ class Filter:
             self.vc in (None, job.vc)
             and (not self.states or job.state in self.states)
             and self.user in (None, job.key.partition("~")[0])
+            and (not self.tags or not self.tags.isdisjoint(job.tags))
         )
 
 

@@ -20,7 +20,7 @@ from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.server import openapi
-from paictl.server.api import defrag, info, jobs, maintenance, oidc, tokens, usage, users, vcs
+from paictl.server.api import defrag, info, jobs, maintenance, oidc, templates, tokens, usage, users, vcs
 from paictl.server.app import Extension, ServerApp
 from paictl.server.credentials import Network
 from paictl.server.federation import Federation
@@ -271,5 +271,6 @@ def routes(
         *maintenance.ROUTES,
         *defrag.ROUTES,
         *jobs.ROUTES,
+        *templates.ROUTES,
     )
     return (*api, openapi.route_of(api), *pages.routes(sign_ins, history or UsageHistory(), federation, tasks))

@@ -18,6 +18,7 @@ from paictl.units import Millis
 from paictl.workload.fields import Fields, JobError, kind, suggestion
 from paictl.workload.plugins import callbacks_of, commands_around
 from paictl.workload.runlimits import limit_of
+from paictl.workload.tags import tags_of
 from paictl.workload.template import MOST_EXPANDED, Leftover, Values, masked, too_large
 
 PRIORITIES: Final = {"oppo": -1, "test": 10, "prod": 100, "crit": 120}
@@ -113,6 +114,8 @@ class Job:
     restart: Restart = Restart.GANG
     checkpoint_every: Millis | None = None
     """How often the job saves its work: so much of it is lost at most when it has to start again; None: all."""
+    tags: tuple[str, ...] = ()
+    """By what people find it again, as submitted (`workload.tags`)."""
     leftovers: tuple[Leftover, ...] = ()
     """Templates that name nothing. OpenPAI runs such a job all the same, with the template in its commands."""
 
@@ -165,6 +168,7 @@ class Job:
             reservation=fields.mapping("extras").text("reservation", ""),
             restart=_restart(fields.mapping("extras")),
             checkpoint_every=_span(fields.mapping("extras"), "checkpointEvery"),
+            tags=tags_of(fields.mapping("extras").values),
             leftovers=tuple(reader.leftovers),
         )
 

@@ -20,7 +20,7 @@ from paictl.scheduler.wire import pod_name, request_json
 from paictl.workload.fields import JobError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from paictl.workload.job import Job, TaskRole
     from paictl.workload.supply import Supply
@@ -149,6 +149,31 @@ def plan_job(job: Job, supply: Supply, user: str) -> JobPlan:
                 own.append(Pod(pod, _uid(pod, 0), role.name, index, number, group.name))
     ordered = tuple(pod for role in job.roles for pod in pods[role.name])
     return JobPlan(job.name, user, job.vc, job.priority, job.gang, groups, ordered)
+
+
+def why_so_many_cells(job: Job, supply: Supply, names: Collection[str]) -> str:
+    """Why a task of one of some roles needs more leaf cells than devices: a sentence, empty if none of them does.
+
+    CPUs and memory count, too, as in OpenPAI: a task has the whole of its cells, and shares none with another.
+    """
+    from paictl.workload.sku import decisive, leaf_number
+    from paictl.workload.terms import agree
+
+    for _, roles in _grouping(job):
+        unit = agree(job, supply, roles).unit
+        for role in roles:
+            what = decisive(unit, role.resources) if role.name in names else None
+            if what is not None:
+                return text(
+                    "a task of {role} asks for {amount} {field}, and a leaf cell has {unit}: that is {cells} leaf "
+                    "cells",
+                    role=role.name,
+                    amount=getattr(role.resources, what),
+                    field="memoryMB" if what == "memory" else what,
+                    unit=f"{float(getattr(unit, what)):g}",
+                    cells=leaf_number(unit, role.resources),
+                )
+    return ""
 
 
 def short_name(name: str) -> str:

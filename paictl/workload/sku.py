@@ -94,6 +94,14 @@ def leaf_number(sku: Sku, wanted: Resources) -> int:
     return number
 
 
+def decisive(sku: Sku, wanted: Resources) -> str | None:
+    """The resource that makes a task need more leaf cells than its devices do; None if its devices decide."""
+    by_devices = leaf_number(Sku(sku.gpu, None, None), wanted)
+    if leaf_number(sku, wanted) == by_devices:
+        return None
+    return "cpu" if leaf_number(Sku(sku.gpu, sku.cpu, None), wanted) == leaf_number(sku, wanted) else "memory"
+
+
 DEVICES: Final = (
     "nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe", "habana.ai/gaudi",
     "aws.amazon.com/neuron", "google.com/tpu", "huawei.com/Ascend910",

@@ -9,6 +9,7 @@ import pytest
 from paictl.cluster.interface import ClusterError, JobState, Port
 from paictl.cluster.jobpages import ForgetsJobs, JobQuery, KeepsJobData, page_of
 from paictl.operate.history import history
+from paictl.workload.tags import TagError
 from tests.contract.conftest import Contract
 
 
@@ -25,6 +26,32 @@ def test_what_a_job_was_submitted_with_is_kept_without_its_secrets(contract: Con
         contract.cluster.job_data("ann~nobody")
     page = page_of(contract.cluster, JobQuery(users=frozenset({"ann"}), limit=1))
     assert ([one.key for one in page.jobs], page.total) == (["ann~one"], 1)
+
+
+@pytest.mark.needs(Port.JOBS)
+def test_tags_are_submitted_with_a_job_and_changed_whether_it_has_ended_or_not(contract: Contract) -> None:
+    request = contract.request("one", vc="vc1")
+    (job,) = contract.cluster.submit([replace(request, data={**request.data, "extras": {"tags": ["paper", "sweep"]}})])
+    assert job.tags == ("paper", "sweep")
+    assert contract.cluster.tag_job(job.key, add=["best"], remove=["paper", "nosuch"]) == ("sweep", "best")
+    contract.cluster.stop_job(job.key)
+    contract.job_in(job.key, JobState.STOPPED)
+    assert contract.cluster.tag_job(job.key, remove=["best"]) == ("sweep",)
+    for bad in ("a b", "a,b", ""):
+        with pytest.raises(TagError):
+            contract.cluster.tag_job(job.key, add=["fine", bad])
+    assert contract.again().job(job.key).tags == contract.cluster.jobs()[0].tags == ("sweep",)
+
+    def keys(query: JobQuery) -> list[str]:
+        return [one.key for one in page_of(contract.cluster, query).jobs]
+
+    with_tags, without = JobQuery(tags=frozenset({"sweep", "x"})), JobQuery(not_tags=frozenset({"x"}))
+    assert keys(with_tags) == keys(without) == [job.key]
+    assert keys(JobQuery(tags=frozenset({"best"}))) == keys(JobQuery(not_tags=frozenset({"sweep"}))) == []
+    assert contract.cluster.tag_job(job.key, remove=["sweep"]) == ()
+    assert contract.again().job(job.key).tags == ()
+    with pytest.raises(ClusterError):
+        contract.cluster.tag_job("ann~nobody", add=["x"])
 
 
 @pytest.mark.needs(Port.JOBS)

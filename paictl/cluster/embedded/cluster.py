@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from paictl.cluster.embedded.commands import BringUp, Line, LoggedCommand
     from paictl.cluster.embedded.live import Live
     from paictl.cluster.embedded.storages import EmbeddedStorages
+    from paictl.cluster.embedded.templates import EmbeddedTemplates
     from paictl.cluster.embedded.users import EmbeddedUsers
     from paictl.cluster.interface import (
         DeviceTime,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from paictl.cluster.reservations import ReservationRequest
     from paictl.cluster.scheduling import Impact, JobExplanation
     from paictl.cluster.storages import Credentials, Storage
+    from paictl.cluster.templates import TemplateLibrary
     from paictl.remote.pipes import Pipes
     from paictl.scheduler.defrag import RoomPlan, RoomRequest
     from paictl.workload.lending import LendUse
@@ -246,6 +248,26 @@ class EmbeddedCluster:
 
         return EmbeddedStorages(self._store.folder)
 
+    # --- job templates
+
+    def template_libraries(self) -> Sequence[TemplateLibrary]:
+        """All libraries of job templates by name."""
+        return self._templates.read()
+
+    def put_template_library(self, library: TemplateLibrary, *, new: bool) -> None:
+        """Add a library, or replace the one of its name."""
+        self._templates.put(library, new=new)
+
+    def remove_template_library(self, name: str) -> None:
+        """Remove a library."""
+        self._templates.remove(name)
+
+    @property
+    def _templates(self) -> EmbeddedTemplates:
+        from paictl.cluster.embedded.templates import EmbeddedTemplates  # late: few commands are about templates
+
+        return EmbeddedTemplates(self._store.folder)
+
     # --- jobs
 
     def submit(self, requests: Sequence[JobRequest]) -> Sequence[JobView]:
@@ -260,6 +282,10 @@ class EmbeddedCluster:
     def stop_job(self, key: str) -> None:
         """End a job; nothing to do for one that has ended."""
         self._live.stop_job(key)
+
+    def tag_job(self, key: str, add: Sequence[str] = (), remove: Sequence[str] = ()) -> Sequence[str]:
+        """Change the tags of a job, ended or not."""
+        return self._live.tag_job(key, add, remove)
 
     def jobs(self, *, ended: bool = True) -> Sequence[JobView]:
         """Jobs in order of submission, without tasks."""

@@ -127,6 +127,25 @@ class StopJob(LoggedCommand):
 
 
 @frozen
+class TagJob(LoggedCommand):
+    """Change the tags of a job; of one that is stored as ended, the caller changes what is stored."""
+
+    do: ClassVar[str] = "tag-job"
+    key: str
+    add: tuple[str, ...]
+    remove: tuple[str, ...]
+
+    def act(self, world: World) -> None:
+        """Change them."""
+        world.tag_job(self.key, self.add, self.remove)
+
+    @classmethod
+    def of(cls, line: Line) -> Self:
+        """From the log."""
+        return cls(line["key"], tuple(line["add"]), tuple(line["remove"]))
+
+
+@frozen
 class SetNode(LoggedCommand):
     """Change how a node is."""
 
@@ -382,8 +401,8 @@ class RunOut(LoggedCommand):
 
 
 _KINDS: Final[tuple[type[LoggedCommand], ...]] = (
-    BringUp, Submit, StopJob, SetNode, SetDevices, AddNode, RemoveNode, Push, SetService, RestartServices, WipeService,
-    Tick, RunOut, AddWindow, RemoveWindow, EvictGang, AddReservation, RemoveReservation,
+    BringUp, Submit, StopJob, TagJob, SetNode, SetDevices, AddNode, RemoveNode, Push, SetService, RestartServices,
+    WipeService, Tick, RunOut, AddWindow, RemoveWindow, EvictGang, AddReservation, RemoveReservation,
 )  # fmt: skip
 _READERS: Final[Mapping[str, Callable[[Line], LoggedCommand]]] = {kind.do: kind.of for kind in _KINDS}
 

@@ -77,6 +77,7 @@ def admitted(requests: Sequence[JobRequest], configuration: ConfigSnapshot, now:
             durations=found.durations,
             submitted=now,
             status=lifecycle.submit(found.job).status,
+            tags=found.job.tags,
         )
         for request, found in zip(requests, all_taken(requests, configuration), strict=True)
     ]

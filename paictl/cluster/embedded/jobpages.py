@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from datetime import datetime
@@ -48,11 +49,11 @@ class WithPages:
             found = []
             for number, job in live.items():
                 about = job.key, job.job.vc, STATES[job.status.state]
-                if query.keeps(*about):
+                if query.keeps(*about, job.tags):
                     found.append((query.place(*about, job.ended), number))
-            for number, key, vc, state, ended in self._store.ended_index(query.users):
+            for number, key, vc, state, ended, tags in self._store.ended_index(query.users):
                 about = key, vc, JobState(state)
-                if query.keeps(*about):
+                if query.keeps(*about, json.loads(tags) if tags else ()):
                     found.append((query.place(*about, ended), number))
             found.sort(reverse=query.descending)
             wanted = [number for _, number in found[query.offset : query.offset + query.limit]]

@@ -74,6 +74,8 @@ class LiveJob:
     """Why the cluster stopped the job, where its user did not."""
     repairs: list[TaskRepair] = field(default_factory=list)
     """What was lost and came again while the others kept running, the last ones."""
+    tags: tuple[str, ...] = ()
+    """By what people find it again, as they are now."""
 
     _pods: dict[Place, Pod] = field(init=False, repr=False)
     """First pod of each task."""
@@ -141,6 +143,7 @@ def dump_job(job: LiveJob) -> dict[str, Any]:
         "demoted_by": job.demoted_by,
         **({"stopped_for": job.stopped_for} if job.stopped_for else {}),
         **({"repairs": [astuple(one) for one in job.repairs]} if job.repairs else {}),
+        **({"tags": list(job.tags)} if job.tags else {}),
     }  # fmt: skip
 
 
@@ -167,6 +170,7 @@ def load_job(data: Mapping[str, Any]) -> LiveJob:
         demoted_by=data["demoted_by"],
         stopped_for=data.get("stopped_for", ""),
         repairs=[TaskRepair(*row) for row in data.get("repairs", ())],
+        tags=tuple(data.get("tags", ())),
     )
 
 

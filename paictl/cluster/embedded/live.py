@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime
 from itertools import chain
 from pathlib import Path
@@ -41,6 +41,7 @@ from paictl.cluster.maintenance import shown
 from paictl.units import Millis, instant, millis_between, unix_millis
 from paictl.workload.budgets import MonthUse, month_of
 from paictl.workload.lending import lend_use
+from paictl.workload.tags import with_changes
 
 if TYPE_CHECKING:
     from paictl.cluster.defrag import DefragPlan, GangPods
@@ -232,6 +233,22 @@ class Live(WithPages, ImaginedPods):
             with self._world() as world:  # another client may have stopped it since
                 if not self._job(world, key).status.state.final:
                     raise
+
+    def tag_job(self, key: str, add: Sequence[str], remove: Sequence[str]) -> Sequence[str]:
+        """Change the tags of a job, ended or not."""
+
+        def act(world: World) -> Sequence[str]:
+            for job in (*world.jobs.values(), *world.ended):
+                if job.key == key:
+                    return job.tags
+            if (stored := self._store.job(key)) is None:
+                raise no_job([*self._store.job_keys(), *(job.key for job in world.ended), *world.jobs], key)
+            tags = with_changes(stored.data.get("tags", ()), add, remove)
+            now = {"tags": list(tags)}
+            self._store.put_jobs([replace(stored, view={**stored.view, **now}, data={**stored.data, **now})])
+            return tags
+
+        return self._write(commands.TagJob(key, tuple(add), tuple(remove)), act)
 
     def jobs(self, *, ended: bool = True) -> Sequence[JobView]:
         """Jobs in order of submission, without tasks."""

@@ -36,7 +36,7 @@ from paictl.workload.windows import read_window
 
 KEY: Final = "still"
 """The setting in which it is stored."""
-FORM: Final = 4
+FORM: Final = 5
 """Changed whenever what is written down is, so that what another version wrote is computed anew."""
 MOST: Final = 500
 """Tasks and nodes at most: more take longer to write down with every command than it takes to load the world."""
@@ -115,7 +115,8 @@ def view_from(row: Mapping[str, Any], epoch: datetime, *, tasks: bool = True) ->
     """The inverse of `dump_view`; without `tasks` the short form of lists."""
     shown = tuple(_task_from(task, epoch) for task in row["tasks"]) if tasks else ()
     repairs = tuple(MemberRepair(**{**one, **_instants(one, epoch, _REPAIR)}) for one in row.get("repairs", ()))
-    said = {"state": JobState(row["state"]), "tasks": shown, "repairs": repairs}
+    tags = tuple(row.get("tags", ()))
+    said = {"state": JobState(row["state"]), "tasks": shown, "repairs": repairs, "tags": tags}
     return JobView(**{**row, **_instants(row, epoch, _JOB), **said})
 
 

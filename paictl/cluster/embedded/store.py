@@ -33,6 +33,8 @@ USERS_FILE = "users.db"
 """Beside it: accounts and tokens, if there are any."""
 STORAGES_FILE = "storages.json"
 """Beside it: the named storages, if there are any."""
+TEMPLATES_FILE = "templates.jsonl"
+"""Beside it: the libraries of job templates, if there are any."""
 SCHEMA_VERSION = 3
 BUSY_SECONDS = 30.0
 """How long a command waits for another one that is at work on the same cluster."""
@@ -147,7 +149,8 @@ class Store:
         """Remove the files of a cluster; the folder stays if it holds anything else."""
         with explained(folder):
             beside = (USERS_FILE, f"{USERS_FILE}-journal", STORAGES_FILE, f"{STORAGES_FILE}.lock")
-            for name in (FILE, f"{FILE}-wal", f"{FILE}-shm", *beside):
+            further = (TEMPLATES_FILE, f"{TEMPLATES_FILE}.lock")
+            for name in (FILE, f"{FILE}-wal", f"{FILE}-shm", *beside, *further):
                 (folder / name).unlink(missing_ok=True)
             _remove_drafts(folder)
             if not any(folder.iterdir()):
@@ -271,9 +274,9 @@ class Store:
         query = "SELECT number, view FROM job WHERE ended = 1 ORDER BY number"
         return ((number, _parsed(view)) for number, view in self._db.execute(query))
 
-    def ended_index(self, users: Iterable[str] = ()) -> Iterator[tuple[int, str, str, str, int]]:
-        """(number, key, VC, state, end) of the same jobs, of some users or (none given) of all, in no order."""
-        columns = ", ".join(f"json_extract(view, '$.{name}')" for name in ("vc", "state", "ended"))
+    def ended_index(self, users: Iterable[str] = ()) -> Iterator[tuple[int, str, str, str, int, str | None]]:
+        """(number, key, VC, state, end, tags as JSON) of them, of some users or (none given) of all, in no order."""
+        columns = ", ".join(f"json_extract(view, '$.{name}')" for name in ("vc", "state", "ended", "tags"))
         query = f"SELECT number, key, {columns} FROM job WHERE ended = 1"  # noqa: S608 - constants only
         if not (wanted := tuple(users)):
             return self._db.execute(query)

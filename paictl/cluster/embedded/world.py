@@ -61,6 +61,7 @@ from paictl.workload import lifecycle
 from paictl.workload.lifecycle import PodChange, RunState, TaskRef, Transition
 from paictl.workload.reservations import Reservations
 from paictl.workload.runlimits import overran
+from paictl.workload.tags import with_changes
 from paictl.workload.usage import Holding, UsageLedger
 from paictl.workload.windows import Windows
 
@@ -355,6 +356,13 @@ class World(WithWindows, WithReservations):
             )
         self._follow(self.jobs[key], lifecycle.stop(self.jobs[key].status))
         self._settle()
+
+    def tag_job(self, key: str, add: Sequence[str], remove: Sequence[str]) -> None:
+        """Change the tags of a job that waits or runs, or has just ended."""
+        self.services.need(API)
+        for job in (*self.jobs.values(), *self.ended):
+            if job.key == key:
+                job.tags = with_changes(job.tags, add, remove)
 
     def evict_gang(self, key: str, group: str, reason: str) -> None:
         """Evict the running pods of one group of a job, of all with an empty `group`; they start again."""

@@ -24,6 +24,7 @@ from paictl.cluster.kubernetes.pushing import Pusher
 from paictl.cluster.kubernetes.services.port import KubeServices
 from paictl.cluster.kubernetes.storages import StorageStore, read_storages
 from paictl.cluster.kubernetes.store import VersionStore
+from paictl.cluster.kubernetes.templates import TemplateStore
 from paictl.cluster.kubernetes.times import read_time
 from paictl.cluster.kubernetes.users import KubernetesUsers
 from paictl.cluster.kubernetes.windows import WindowStore
@@ -33,6 +34,7 @@ from paictl.cluster.reservations import ReservationRequest, names_reservation
 from paictl.cluster.scheduling import Impact, JobExplanation, JobSituation
 from paictl.cluster.sshaccess import with_account_keys
 from paictl.cluster.storages import Credentials, Storage, refuse_extras
+from paictl.cluster.templates import TemplateLibrary
 from paictl.cluster.usagebooks import UsageStore
 from paictl.cluster.values import (
     About,
@@ -87,6 +89,7 @@ class KubernetesCluster:
         self._jobs = JobStore(client)
         self._windows = WindowStore(client)
         self._storages = StorageStore(client)
+        self._templates = TemplateStore(client)
         self._looker = SchedulingReader(
             client, self._store, self._jobs, lambda: self._services.loaded(SCHEDULER), self._windows
         )
@@ -275,6 +278,21 @@ class KubernetesCluster:
 
     # --- jobs
 
+    def template_libraries(self) -> Sequence[TemplateLibrary]:
+        """All libraries of job templates by name."""
+        with told():
+            return self._templates.read()
+
+    def put_template_library(self, library: TemplateLibrary, *, new: bool) -> None:
+        """Add a library, or replace the one of its name."""
+        with told():
+            self._templates.put(library, new=new)
+
+    def remove_template_library(self, name: str) -> None:
+        """Remove a library."""
+        with told():
+            self._templates.remove(name)
+
     def submit(self, requests: Sequence[JobRequest]) -> Sequence[JobView]:
         """Take jobs by the newest configuration; secrets go into a Secret of each job."""
         with told():
@@ -292,6 +310,11 @@ class KubernetesCluster:
         with told():
             self._services.need(API)
             self._jobs.stop(key)
+
+    def tag_job(self, key: str, add: Sequence[str] = (), remove: Sequence[str] = ()) -> Sequence[str]:
+        """Change the tags of a job, which are an annotation of its object."""
+        with told():
+            return self._jobs.tag(key, add, remove)
 
     def job_data(self, key: str) -> Mapping[str, object]:
         """What a job was submitted with, secrets masked."""

@@ -16,6 +16,7 @@ from paictl.cluster.kubernetes.paijob.names import (
     JOB,
     SELECTOR,
     SSH_HOST_KEY,
+    TAGS,
     labels_of,
     object_name,
     paijobs_path,
@@ -24,13 +25,22 @@ from paictl.cluster.kubernetes.paijob.names import (
 from paictl.cluster.kubernetes.paijob.resource import PaiJob, manifest_of, read_paijob, secret_of, values_of
 from paictl.cluster.kubernetes.paijob.seen import PodSeen, read_pod
 from paictl.cluster.pods.labels import EVERY_VC
-from paictl.cluster.values import ClusterError, JobRequest, JobView, NotStartedError, SshAddress, TaskPlace
+from paictl.cluster.values import (
+    ClusterError,
+    ConflictError,
+    JobRequest,
+    JobView,
+    NotStartedError,
+    SshAddress,
+    TaskPlace,
+)
 from paictl.i18n import text
 from paictl.remote.kube import podstreams
 from paictl.remote.kube.client import MERGE, Json, KubeClient, KubeError
-from paictl.remote.kube.objects import NOT_FOUND, create, delete, find, path_of
+from paictl.remote.kube.objects import CONFLICT, NOT_FOUND, create, delete, find, path_of
 from paictl.remote.pipes import Pipes
 from paictl.scheduler.wire import GRANTED
+from paictl.workload.tags import with_changes
 
 if TYPE_CHECKING:
     from paictl.cluster.configured import ConfigSnapshot
@@ -40,6 +50,8 @@ if TYPE_CHECKING:
 
 PODS: Final = path_of(JOBS_NAMESPACE, "pods")
 BAD_REQUEST: Final = 400
+_TRIES: Final = 5
+"""A change of tags over another's, which writes of the job's status are, too."""
 MOST_TASKS: Final = 10_000
 """Tasks of a job: its status has to fit into an object."""
 
@@ -155,6 +167,21 @@ class JobStore:
             if error.status != NOT_FOUND:
                 raise
             raise no_job([], key) from None
+
+    def tag(self, key: str, add: Sequence[str], remove: Sequence[str]) -> tuple[str, ...]:
+        """Change the tags of a job, over the version that they were read from."""
+        for _ in range(_TRIES):
+            pai = self.find(key)
+            tags = with_changes(pai.tags, add, remove)
+            wish = {"metadata": {"resourceVersion": pai.version, "annotations": {TAGS: ",".join(tags)}}}
+            try:
+                self._told(self._client.request("PATCH", paijobs_path(pai.name), wish, kind=MERGE))
+            except KubeError as error:
+                if error.status not in (CONFLICT, NOT_FOUND):
+                    raise
+                continue
+            return tags
+        raise ConflictError(text("others change {job} all the time", job=key), hint=text("run the same command again"))
 
     def find(self, key: str) -> PaiJob:
         """One job; raises `ClusterError` with the names that come near if there is none."""

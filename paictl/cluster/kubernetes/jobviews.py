@@ -43,6 +43,7 @@ def view_of(pai: PaiJob, pods: Iterable[PodSeen], number: int = 0, *, tasks: boo
     known = JobView(
         key=pai.key, vc=pai.vc, priority=pai.priority, state=JobState.WAITING, submitted=pai.submitted,
         devices=pai.asked, number=number, pod=alike(pai.sizes), reason=DAMAGED if pai.damaged else NOT_SEEN,
+        tags=pai.tags,
     )  # fmt: skip
     if record is None:
         return replace(known, state=JobState.STOPPED, reason="") if pai.stopped else known

@@ -20,6 +20,7 @@ from paictl.server.api import jobviews
 from paictl.server.calls import Answer, ApiError, Call, bad, json_answer, problem_data, said
 from paictl.server.routing import Access, Operation, Route
 from paictl.server.tenants import Tenants, request_for
+from paictl.workload.tags import LONGEST_TAG
 
 YAML: Final = 512 * 1024
 """Bytes of a job."""
@@ -70,10 +71,12 @@ def query_of(call: Call) -> JobQuery:
     field, _, direction = call.query.get("order", "submissionTime,DESC").partition(",")
     if field not in _ORDERS or direction not in ("ASC", "DESC", ""):
         raise bad(text("order must be FIELD,ASC or FIELD,DESC; FIELD is one of: {names}", names=", ".join(_ORDERS)))
+    tags = _words(call, "tag") | _words(call, "tagsContain")
     known = frozenset(_STATES[state] for state in states - _UNKNOWN)
     return JobQuery(
-        users, _words(call, "vc"), known, call.query.get("keyword", "")[:255], _ORDERS[field], direction != "ASC",
-        number(call, "offset", 0, 10**9), 0 if states and not known else number(call, "limit", _DEFAULT, MOST),
+        users, _words(call, "vc"), known, call.query.get("keyword", "")[:255], tags, _words(call, "tagsNotContain"),
+        _ORDERS[field], direction != "ASC", number(call, "offset", 0, 10**9),
+        0 if states and not known else number(call, "limit", _DEFAULT, MOST),
     )  # fmt: skip
 
 
@@ -154,6 +157,24 @@ def execute(call: Call) -> Answer:
     return said(f"execute job {call.path['job']} successfully", 202)
 
 
+def add_tag(call: Call) -> Answer:
+    """Add a tag to a job; a tag that it has stays."""
+    return _tagged(call, "add")
+
+
+def remove_tag(call: Call) -> Answer:
+    """Remove a tag from a job; nothing to do for one that it does not have."""
+    return _tagged(call, "remove")
+
+
+def _tagged(call: Call, change: str) -> Answer:
+    value = call.fields().get("value")
+    if not isinstance(value, str):
+        raise bad(text("value must be a tag"))
+    call.cluster.tag_job(found_job(call).key, **{change: [value]})
+    return said(f"update tags of job {call.path['job']} successfully")
+
+
 def attempts_health(call: Call) -> Answer:
     """Attempts are known of every job that is."""
     found_job(call)
@@ -197,8 +218,12 @@ _BODY: Final = {"text/yaml": {"type": "object", "description": "A job of protoco
 _VALUE: Final = {"application/json": {
     "type": "object", "required": ["value"], "properties": {"value": {"type": "string", "enum": ["STOP", "START"]}}
 }}  # fmt: skip
+_TAG: Final = {"application/json": {
+    "type": "object", "required": ["value"], "properties": {"value": {"type": "string", "maxLength": LONGEST_TAG}}
+}}  # fmt: skip
 _LIST: Final = {
     "username": "string", "vc": "string", "state": "string", "keyword": "string", "order": "string",
+    "tag": "string", "tagsContain": "string", "tagsNotContain": "string",
     "offset": "integer", "limit": "integer", "withTotalCount": "boolean",
 }  # fmt: skip
 _ONE: Final = "/api/v2/jobs/{user}~{job}"
@@ -221,6 +246,10 @@ ROUTES: Final = (
     Route("GET", f"{_ONE}/explain", Access.OWNER, explain, _told("Why a job waits"), jobs=True),
     Route("PUT", f"{_ONE}/executionType", Access.OWNER, execute,
           _told("Stop a job", 202, 400, 404, takes=_VALUE), jobs=True),
+    Route("PUT", f"{_ONE}/tag", Access.OWNER, add_tag,
+          _told("Add a tag to a job", 200, 400, 404, takes=_TAG), jobs=True),
+    Route("DELETE", f"{_ONE}/tag", Access.OWNER, remove_tag,
+          _told("Remove a tag from a job", 200, 400, 404, takes=_TAG), jobs=True),
     Route("GET", f"{_ONE}/job-attempts", Access.OWNER, attempts, _told("The attempts of a job"), jobs=True),
     Route("GET", f"{_ONE}/job-attempts/healthz", Access.OWNER, attempts_health,
           _told("Whether attempts are known"), jobs=True),

@@ -34,6 +34,7 @@ def summary(job: JobView) -> dict[str, Any]:
         "virtualCluster": job.vc,
         "jobPriority": job.priority,
         "totalGpuNumber": job.devices,
+        "tags": list(job.tags),
     }
 
 
@@ -41,7 +42,11 @@ def detail(job: JobView) -> dict[str, Any]:
     """A job with its tasks."""
     short = summary(job)
     status = {
-        **{name: value for name, value in short.items() if name not in ("name", "launchedTime", "totalGpuNumber")},
+        **{
+            name: value
+            for name, value in short.items()
+            if name not in ("name", "launchedTime", "totalGpuNumber", "tags")
+        },
         "appId": job.key,
         "appLaunchedTime": millis(job.started),
         "appCompletedTime": millis(job.ended),
@@ -60,7 +65,7 @@ def detail(job: JobView) -> dict[str, Any]:
         role = roles.setdefault(task.role, {"taskRoleStatus": {"name": task.role}, "taskStatuses": []})
         role["taskStatuses"].append(_task(task))
     totals = {"totalGpuNumber": job.devices, "totalTaskNumber": len(job.tasks), "totalTaskRoleNumber": len(roles)}
-    return {"name": short["name"], "jobStatus": status, "taskRoles": roles, **totals}
+    return {"name": short["name"], "jobStatus": status, "taskRoles": roles, "tags": short["tags"], **totals}
 
 
 def _repair(one: MemberRepair) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from paictl.cluster.timeline import timeline
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.server.calls import Answer, Call, redirect
-from paictl.server.portal.rendering import MOST_SHOWN, fragment, page, path_of
+from paictl.server.portal.rendering import MOST_SHOWN, fragment, page, path_of, tag_path
 from paictl.server.portal.why import explained
 from paictl.server.routing import Access, Operation, Route
 from paictl.server.tasks.access import TaskSite
@@ -45,7 +45,7 @@ def _values(call: Call, *, opens: bool) -> dict[str, Any]:
         "chart": chart(told, found.submitted, found.ended or now),
         "events": [(event, detail(event)) for event in told[-MOST_SHOWN:]],
         "more_events": max(len(told) - MOST_SHOWN, 0), "attempts": attempts_of(found, told),
-        "ports": _ports(call, found), "opens": opens,
+        "ports": _ports(call, found), "opens": opens, "tag_path": tag_path,
     }  # fmt: skip
 
 
@@ -81,6 +81,14 @@ def stop(call: Call) -> Answer:
     """End the job."""
     key = _key(call)
     call.cluster.stop_job(key)
+    return redirect(path_of(key))
+
+
+def tags(call: Call) -> Answer:
+    """Add a tag to the job, or remove one."""
+    key, given = _key(call), call.fields()
+    change = {name: [str(given[name]).strip()] for name in ("add", "remove") if given.get(name)}
+    call.cluster.tag_job(call.cluster.job(key).key, **change)
     return redirect(path_of(key))
 
 
@@ -157,6 +165,14 @@ _ROUTES: Final = (
         Access.OWNER,
         stop,
         Operation("Stop a job", answers=(303, 400)),
+        jobs=True,
+    ),
+    Route(
+        "POST",
+        "/jobs/{user}/{name}/tags",
+        Access.OWNER,
+        tags,
+        Operation("Change the tags of a job", answers=(303, 400)),
         jobs=True,
     ),
 )

@@ -7,13 +7,13 @@ from typing import Any, Final
 from paictl.cluster.interface import JobState
 from paictl.cluster.jobpages import JobQuery, page_of
 from paictl.server.calls import Answer, Call
-from paictl.server.portal.rendering import address, all_vcs, fragment, number_in, page, paging, path_of
+from paictl.server.portal.rendering import address, all_vcs, fragment, number_in, page, paging, path_of, tag_path
 from paictl.server.routing import Access, Operation, Route
 from paictl.server.tenants import Tenants
 
 LIMIT: Final = 50
 """Jobs on a page."""
-_FILTERS: Final = ("keyword", "state", "vc", "mine")
+_FILTERS: Final = ("keyword", "state", "vc", "tag", "mine")
 
 
 def jobs(call: Call) -> Answer:
@@ -40,6 +40,7 @@ def _table(call: Call) -> dict[str, Any]:
             vcs=frozenset({vc} if vc else ()),
             states=frozenset(one for one in JobState if one.value == state),
             keyword=chosen["keyword"],
+            tags=frozenset({chosen["tag"]} if chosen["tag"] else ()),
             offset=offset,
             limit=LIMIT,
         ),
@@ -48,7 +49,8 @@ def _table(call: Call) -> dict[str, Any]:
     rows = [{"job": job, "path": path_of(job.key), "ran": (job.ended or now) - job.started if job.started else None}
             for job in map(Tenants(call).job, found.jobs)]  # fmt: skip
     return {
-        "rows": rows, "chosen": chosen, "paging": paging("/jobs", chosen, offset, LIMIT, found.total),
+        "rows": rows, "chosen": chosen, "tagged": any(job.tags for job in found.jobs), "tag_path": tag_path,
+        "paging": paging("/jobs", chosen, offset, LIMIT, found.total),
         "live": address("/jobs/table", {**chosen, "offset": str(offset)}),
     }  # fmt: skip
 

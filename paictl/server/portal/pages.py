@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from paictl.server.federation import Federation
-from paictl.server.portal import account, cluster, federated, home, hours, job, jobs, session, submit, why
+from paictl.server.portal import account, cluster, federated, home, hours, job, jobs, session, submit, templates, why
 from paictl.server.portal.admin import configuration, machines, users
 from paictl.server.portal.usage import UsageHistory
 from paictl.server.routing import Route
@@ -30,6 +30,7 @@ def routes(
         *([open_route(tasks)] if tasks is not None else []),
         *why.ROUTES,
         *submit.ROUTES,
+        *templates.ROUTES,
         *cluster.ROUTES,
         *hours.ROUTES,
         *account.ROUTES,

@@ -33,6 +33,7 @@ NAVIGATION: Final[tuple[NavigationEntry, ...]] = (
     ("/", "Home", False),
     ("/jobs", "Jobs", False),
     ("/submit", "Submit", False),
+    ("/templates", "Templates", False),
     ("/cluster", "Cluster", False),
     ("/usage", "Usage", False),
     ("/admin", "Administration", True),
@@ -178,6 +179,11 @@ def granted(call: Call) -> list[str]:
 def all_vcs(cluster: Cluster) -> list[str]:
     """The virtual clusters of a cluster; none where nobody can say."""
     return [] if Port.SCHEDULING in cluster.lacks else sorted(vc.name for vc in cluster.picture().vcs)
+
+
+def tag_path(tag: str) -> str:
+    """The list of the jobs with a tag."""
+    return f"/jobs?{urlencode({'tag': tag})}"
 
 
 def path_of(key: str) -> str:

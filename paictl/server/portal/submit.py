@@ -19,9 +19,10 @@ from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import in_language, text
 from paictl.operate import explaining
-from paictl.operate.cloning import free_name
+from paictl.operate.cloning import clone, free_name
 from paictl.operate.errors import RefusedFilesError
-from paictl.operate.jobfiles import job_in_text
+from paictl.operate.jobfiles import findings_in, job_in_text
+from paictl.server.api.templates import found_template
 from paictl.server.calls import Answer, ApiError, Call, answer_to, json_answer, problem_data, redirect
 from paictl.server.portal.rendering import granted, page, path_of
 from paictl.server.routing import Access, Operation, Route
@@ -157,30 +158,56 @@ def _request(call: Call, written: str, found: Checked) -> JobRequest:
 def form(call: Call) -> Answer:
     """The page: empty, or with ``?clone=USER~NAME`` the YAML of a job under another name.
 
+    ``template=LIBRARY`` and ``file=PATH`` give the text of a template, in a virtual cluster that the caller may use.
     ``priority`` is the class that the clone shall have, ``instances`` and ``gpu`` the size of its only task role;
     ``replace=yes`` offers to stop the job that was cloned once the clone is submitted.
     """
     vcs = granted(call)
     empty = SubmitForm(vc=vcs[0] if vcs else "")
     key = call.query.get("clone", "")
+    if call.query.get("template"):
+        typed = _from_template(call, vcs)
+        return _page(call, None, typed, checked(call, typed))
     if not key:
         return _page(call, empty, "", None)
     copy = _cloned(call, key)
     made = SubmitForm.saying(copy)
-    typed = made.yaml() if made else yaml.safe_dump(copy, sort_keys=False, allow_unicode=True, width=1000)
+    typed = made.yaml() if made else _yaml(copy)
     waits = call.query.get("replace") == "yes" and not call.cluster.job(key).state.ended
     return _page(call, made, typed, checked(call, typed), replaces=key if waits else "")
 
 
+def _from_template(call: Call, vcs: list[str]) -> str:
+    """The text of a template, its job under a name that is free and in a virtual cluster of the caller's.
+
+    It stays as it was written, comments and all, unless something has to be changed. A text with errors stays, too.
+    """
+    library, template = found_template(call, call.query["template"], call.query.get("file", ""))
+    problems, job = findings_in(template.path, template.text.encode())
+    if not job or any(one.severity.value == "error" for one in problems):
+        return template.text
+    changed, defaults = dict(job), _mapping(job.get("defaults"))
+    own = [vc for vc in vcs if library.is_for([vc])] or vcs
+    if own and str(defaults.get("virtualCluster", "")) not in vcs:
+        changed["defaults"] = {**defaults, "virtualCluster": own[0]}
+    if _is_taken(call, call.me.name, str(job["name"])):
+        changed["name"] = free_name(call.cluster, call.me.name, str(job["name"]))
+    return template.text if changed == job else _yaml(changed)
+
+
+def _yaml(data: Mapping[str, Any]) -> str:
+    typed: str = yaml.safe_dump(dict(data), sort_keys=False, allow_unicode=True, width=1000)
+    return typed
+
+
 def _cloned(call: Call, key: str) -> dict[str, Any]:
     """What a job was submitted with, under a name that is free. Raises `ApiError` for a job of another user."""
-    user, _, name = key.partition("~")
+    user = key.partition("~")[0]
     if user != call.me.name and not call.me.admin:
         raise ApiError(403, "ForbiddenUserError", text("only {user} and administrators may do this", user=user[:64]))
     if not isinstance(call.cluster, KeepsJobData):
         raise ApiError(404, "NoJobConfigError", text("this cluster does not keep submitted job files"))
-    data = dict(call.cluster.job_data(call.cluster.job(key).key))
-    data["name"] = free_name(call.cluster, call.me.name, name)
+    data: dict[str, Any] = {**clone(call.cluster, call.cluster.job(key), call.me.name).data}
     priority = call.query.get("priority", "")
     if priority in PRIORITIES:
         extras = _mapping(data.get("extras"))

@@ -28,6 +28,8 @@ def contract(tmp_path_factory: pytest.TempPathFactory) -> Contract:
     for name, vc in (("long", "vc1"), ("waits", "vc1"), ("stopped", "default")):
         found.submit(name, vc=vc)
     found.cluster.stop_job("ann~stopped")
+    for name, tag in (("ann~short0", "paper"), ("ann-b~short2", "sweep"), ("ann~long", "sweep"), ("ann~stopped", "x")):
+        found.cluster.tag_job(name, add=[tag])
     return found
 
 
@@ -38,6 +40,8 @@ QUERIES = [
     JobQuery(states=frozenset({JobState.SUCCEEDED, JobState.WAITING})),
     JobQuery(keyword="short"),
     JobQuery(keyword="n-b~"),
+    JobQuery(tags=frozenset({"sweep", "paper"})),
+    JobQuery(not_tags=frozenset({"sweep"}), tags=frozenset({"sweep", "x"})),
     JobQuery(offset=2, limit=2),
     JobQuery(offset=99),
     JobQuery(users=frozenset({"nobody"})),

@@ -435,3 +435,23 @@ def test_attempts_of_a_job_that_was_retried(server: Server) -> None:
     assert server.get(path, "bob").status == 403
     page = server.ask("GET", "/jobs/ann/one", cookie=server.session("ann")).text
     assert 'id="attempts"' in page
+
+
+def test_tags_are_openpais_and_filter_lists(server: Server) -> None:
+    assert [submit(server, name).status for name in ("one", "two")] == [202, 202]
+    path = "/api/v2/jobs/ann~one/tag"
+    for value in ("sweep-7", "best", "best"):
+        assert server.send("PUT", path, {"value": value}, "ann").status == 200
+    assert server.get("/api/v2/jobs/ann~one", "ann").data["tags"] == ["sweep-7", "best"]
+    assert server.send("DELETE", path, {"value": "best"}, "ann").status == 200
+    for wrong in ("a,b", "a b", "", 7, None):
+        assert server.send("PUT", path, {"value": wrong}, "ann").status == 400
+    assert server.send("PUT", path, {"value": "z"}, "bob").status == 403
+    assert server.send("PUT", "/api/v2/jobs/ann~nosuch/tag", {"value": "z"}, "ann").status == 404
+
+    def names(query: str) -> list[tuple[str, list[str]]]:
+        return [(one["name"], one["tags"]) for one in server.get(f"/api/v2/jobs?{query}", "ann").data]
+
+    assert names("tag=sweep-7") == names("tagsContain=x,sweep-7") == [("one", ["sweep-7"])]
+    assert names("tagsNotContain=sweep-7") == [("two", [])]
+    assert names("tag=nosuch") == []

@@ -12,6 +12,7 @@ import pytest
 
 from paictl.cluster.interface import JobRequest, JobState, NodeChange
 from paictl.cluster.maintenance import WindowRequest
+from paictl.cluster.templates import JobTemplate, TemplateLibrary
 from paictl.operate import explaining
 from paictl.server.portal.submit import SubmitForm
 from paictl.units import Millis
@@ -209,7 +210,7 @@ def test_ones_own_password_and_tokens(server: Server, ann: Browser) -> None:
 
 
 PAGES = ("/", "/jobs", "/jobs/root/one", "/jobs/root/one/why", "/jobs/root/one/log/worker/0",
-         "/submit", "/cluster", "/usage", "/account", "/admin/users", "/admin/users/ann",
+         "/submit", "/templates", "/cluster", "/usage", "/account", "/admin/users", "/admin/users/ann",
          "/admin/nodes", "/admin/services", "/admin/configuration", "/admin/configuration/1")  # fmt: skip
 
 
@@ -408,3 +409,79 @@ def test_replaced_members_of_a_gang_are_listed(server: Server, ann: Browser) -> 
     assert "Replaced members" in page
     assert f"{node} its node has failed" in page
     assert "被替换的成员" in ann.get("/jobs/ann/train", language="zh")
+
+
+def test_tags_are_added_removed_and_lists_are_filtered_by_them(server: Server, ann: Browser, root: Browser) -> None:
+    submit(ann)
+    submit(ann, name="two")
+    assert "New tag" in text_of(ann.get("/jobs/ann/one"))
+    evil = "<b>x</b>"
+    for tag in ("sweep-7", evil):
+        assert ann.post("/jobs/ann/one", "/jobs/ann/one/tags", {"add": tag}).status == 303
+    assert ann.post("/jobs/ann/one", "/jobs/ann/one/tags", {"add": "a b"}).status == 400
+    assert root.post("/jobs/ann/one", "/jobs/ann/one/tags", {"add": "seen"}).status == 303
+    assert Browser(server, server.session("bob")).post("/jobs", "/jobs/ann/one/tags", {"add": "z"}).status == 403
+    assert server.cluster.job("ann~one").tags == ("sweep-7", evil, "seen")
+    for path in ("/jobs", "/jobs/ann/one", "/jobs?tag=sweep-7"):
+        assert evil not in ann.get(path)
+        assert "sweep-7" in text_of(ann.get(path))
+    listed = ann.get("/jobs?tag=sweep-7")
+    assert ("ann~one" in listed, "ann~two" in listed) == (True, False)
+    assert "No job matches" in text_of(ann.get("/jobs?tag=nosuch"))
+    clone = html.unescape(ann.get("/submit?clone=ann~one"))
+    assert "- sweep-7" in clone
+    assert ann.post("/jobs/ann/one", "/jobs/ann/one/tags", {"remove": evil}).status == 303
+    assert server.cluster.job("ann~one").tags == ("sweep-7", "seen")
+
+
+def test_a_clone_has_the_class_that_the_job_got_and_its_stars_are_not_submitted(server: Server, ann: Browser) -> None:
+    data = {**SubmitForm(**{**JOB, "name": "base"}).data(), "secrets": {"key": "geheim"}}
+    server.cluster.submit([JobRequest("ann", data, priority="prod")])
+    page = ann.get("/submit?clone=ann~base")
+    typed = re.search(r"<textarea name=\"yaml\"[^>]*>(.*?)</textarea>", page, re.DOTALL)
+    assert typed is not None
+    copy = html.unescape(typed[1])
+    assert ("jobPriorityClass: prod" in copy, "geheim" in copy) == (True, False)
+    assert "JOB637" in page
+    refused = ann.post("/submit", "/submit", {**JOB, "yaml": copy, "wish": "submit"})
+    assert refused.status == 400
+    edited = copy.replace("******", "neu")
+    assert ann.post("/submit", "/submit", {**JOB, "yaml": edited, "wish": "submit"}).status == 303
+    assert [(one.key, one.priority) for one in server.cluster.jobs()] == [("ann~base", "prod"), ("ann~base-2", "prod")]
+
+
+def test_templates_of_ones_virtual_clusters_fill_the_form(server: Server, ann: Browser, root: Browser) -> None:
+    bob = Browser(server, server.session("bob"))
+    assert "There are no templates" in text_of(ann.get("/templates"))
+    text = "# by <b>us</b>\n" + SubmitForm(**{**JOB, "name": "net"}).yaml()
+    plain = JobTemplate("cv/net.yaml", text, "net", "<i>x</i>")
+    wrong = JobTemplate("wrong.yaml", "protocolVersion: 2\ntype: jub\n", errors=3, warnings=1)
+    moved = JobTemplate("moved.yaml", text.replace("virtualCluster: vc1", "virtualCluster: elsewhere"), "net")
+    library = TemplateLibrary("vision", ("vc1",), (plain, wrong, moved))
+    server.cluster.put_template_library(library, new=True)
+    listed = ann.get("/templates")
+    assert "3 errors, 1 warnings" in text_of(listed)
+    assert "<i>x</i>" not in listed
+    assert "/submit?template=vision&amp;file=cv%2Fnet.yaml" in listed
+    assert "cv/net.yaml" in root.get("/templates")
+    assert "cv/net.yaml" not in bob.get("/templates")
+
+    def filled(path: str) -> str:
+        page = ann.get(f"/submit?template=vision&file={path}")
+        found = re.search(r'<textarea name="yaml"[^>]*>(.*?)</textarea>', page, re.DOTALL)
+        assert found is not None
+        return html.unescape(found[1])
+
+    assert filled("cv/net.yaml") == text
+    assert "virtualCluster: vc1" in filled("moved.yaml")
+    assert "jub" in filled("wrong.yaml")
+    assert ann.post("/submit", "/submit", {**JOB, "yaml": filled("moved.yaml"), "wish": "submit"}).status == 303
+    assert "name: net-2" in filled("cv/net.yaml")
+    ann.get("/submit?template=vision&file=nosuch.yaml", 404)
+    bob.get("/submit?template=vision&file=cv/net.yaml", 404)
+    api = "/api/v2/templates"
+    assert [one["path"] for one in server.get(api, "ann").data[0]["templates"]] == [
+        "cv/net.yaml", "wrong.yaml", "moved.yaml"
+    ]  # fmt: skip
+    assert server.get(f"{api}/vision?file=cv/net.yaml", "ann").text == text
+    assert (server.get(api, "bob").data, server.get(f"{api}/vision?file=cv/net.yaml", "bob").status) == ([], 404)

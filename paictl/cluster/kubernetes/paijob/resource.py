@@ -10,7 +10,16 @@ from functools import cached_property
 from typing import Any, Final
 
 from paictl.cluster.kubernetes.names import JOBS_NAMESPACE
-from paictl.cluster.kubernetes.paijob.names import API_VERSION, KEY, KIND, USER, labels_of, object_name, user_label
+from paictl.cluster.kubernetes.paijob.names import (
+    API_VERSION,
+    KEY,
+    KIND,
+    TAGS,
+    USER,
+    labels_of,
+    object_name,
+    user_label,
+)
 from paictl.cluster.kubernetes.paijob.record import JobRecord, read_record
 from paictl.cluster.kubernetes.times import read_time
 from paictl.cluster.taking import with_wishes
@@ -18,6 +27,8 @@ from paictl.cluster.values import JobRequest
 from paictl.frozen import frozen_caching
 from paictl.units import Millis
 from paictl.workload.job import Job
+from paictl.workload.tags import known as known_tags
+from paictl.workload.tags import tags_of
 
 Json = dict[str, Any]
 _NEVER = datetime(1970, 1, 1, tzinfo=UTC)
@@ -47,6 +58,8 @@ class PaiJob:
     record: JobRecord | None
     ssh_keys: tuple[str, ...] = ()
     """Public keys of the user's account when the job was submitted, if its tasks let them in."""
+    tags: tuple[str, ...] = ()
+    """By what people find it again, as they are now."""
     damaged: bool = False
     """Whether its status cannot be read: somebody has written into it, or a newer paictl."""
 
@@ -142,8 +155,16 @@ def read_paijob(found: Mapping[str, Any]) -> PaiJob:
         deleting=bool(about.get("deletionTimestamp")),
         record=record,
         ssh_keys=tuple(map(str, spec.get("sshKeys") or ())),
+        tags=_tags(about.get("annotations") or {}, data.get("extras")),
         damaged=damaged,
     )
+
+
+def _tags(noted: Mapping[str, Any], extras: object) -> tuple[str, ...]:
+    """The tags of a job: what was changed since is in an annotation, because its spec never changes."""
+    if TAGS in noted:
+        return known_tags(str(noted[TAGS]).split(","))
+    return tags_of(extras) if isinstance(extras, Mapping) else ()
 
 
 WHOLE: Final = "secrets.json"

@@ -25,7 +25,7 @@ from paictl.config.linting.rule import ERROR, INFO, WARNING, Document, Finding, 
 from paictl.config.linting.rules.job.wishes import OF_JOB, OF_ROLE
 from paictl.config.linting.rules.shape.words import suggested
 from paictl.config.models.job import JobSpec, job_of
-from paictl.config.reading.nodes import Entry, ScalarNode, nearest_node
+from paictl.config.reading.nodes import Entry, MappingNode, ScalarNode, nearest_node
 from paictl.i18n import listed, text
 from paictl.words import nearest
 from paictl.workload.fields import Fields, JobError, steps_of
@@ -35,6 +35,8 @@ from paictl.workload.mounts import mounts_of
 from paictl.workload.plugins import CMD, GIT, IMAGE_CHECKER, KNOWN, PLUGINS, SSH
 from paictl.workload.ports import tensorboard_of
 from paictl.workload.ssh import ssh_of
+from paictl.workload.tags import FIELD, refusal
+from paictl.workload.template import MASK
 
 
 @rule("JOB625", "unknown-plugin-role", WARNING)
@@ -90,6 +92,7 @@ EXTRAS = (
     "restart",
     "storages",
     "submitFrom",
+    "tags",
 )
 
 
@@ -147,6 +150,7 @@ _READ: Final = frozenset(
         "restart",
         "storages",
         "submitFrom",
+        "tags",
     }
 )
 """Extras that mean something here, or that only say which program wrote the job."""
@@ -388,6 +392,57 @@ def image_checker(document: Document) -> Findings:
     except JobError as error:
         if f"'{PLUGINS}'" in error.path and ".parameters" in error.path:
             yield Finding(nearest_node(job_of(document).top, steps_of(error.path)), error.message, error.hint)
+
+
+@rule("JOB636", "tag", ERROR)
+def tag(document: Document) -> Findings:
+    """A tag of the job is one that no job can have, or there are too many.
+
+    Why: the job is refused. A tag has 1 to 64 characters, without spaces and commas; a job has at most 20.
+
+    Fails with::
+
+        # job.yaml
+        -extras: {gangAllocation: false}
+        +extras: {tags: [sweep 7]}
+    """
+    # The first tag that cannot be one, or the list if it is too long.
+    tags = job_of(document).top.mapping("extras").sequence(FIELD)
+    words = [word for word in tags.scalars() if word.tag == "str"]
+    for word in words:
+        if wrong := refusal([word.text]):
+            yield Finding(word, *wrong)
+            return
+    if wrong := refusal(word.text for word in words):
+        yield Finding(job_of(document).top.mapping("extras").key(FIELD) or words[-1], *wrong)
+
+
+@rule("JOB637", "masked-secret", ERROR)
+def masked_secret(document: Document) -> Findings:
+    """A secret of the job is `******`, which stands for the value in a clone.
+
+    Why: a cluster does not give back secrets, so the job would run with stars. Put the value in again.
+
+    Fails with::
+
+        # job.yaml
+        -extras: {gangAllocation: false}
+        +secrets: {token: "******"}
+    """
+    # Every value of secrets, and password of a registry, that is the mask.
+    top = job_of(document).top
+    passwords = (image.mapping("auth").text("password") for image in top.sequence("prerequisites").mappings())
+    for value in (*_scalars_in(top.mapping("secrets")), *passwords):
+        if value is not None and value.text == MASK:
+            yield Finding(value, "the value of this secret is missing", f"put it in instead of {MASK}")
+
+
+def _scalars_in(node: MappingNode) -> Iterator[ScalarNode]:
+    for entry in node:
+        if isinstance(entry.value, ScalarNode):
+            yield entry.value
+        elif isinstance(entry.value, MappingNode):
+            yield from _scalars_in(entry.value)
 
 
 def _without_plugin(job: JobSpec) -> Findings:

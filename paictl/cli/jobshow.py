@@ -1,0 +1,92 @@
+"""`paictl job show`: one job with its tasks and attempts, in words or as data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from paictl.cli import console
+from paictl.cli.clusters import clock_text, plain
+from paictl.cli.console import Output, said, spoken, write, write_data, write_table
+from paictl.cluster.attempts import JobAttempt, attempts_of
+from paictl.cluster.interface import Cluster, JobView, MemberRepair
+from paictl.i18n import counted, text
+from paictl.operate import jobs as operate
+from paictl.units import span_text
+
+
+def job_data(job: JobView) -> dict[str, Any]:
+    """A job as plain data; instants as in RFC 3339, attempts counted from 1 as people do."""
+    data: dict[str, Any] = plain(job)
+    for one in (data, *data["tasks"]):
+        one["attempt"] += 1
+    return data
+
+
+def show(cluster: Cluster, found: JobView, output: Output) -> None:
+    """Write a job."""
+    attempts = attempts_of(found, cluster.events(f"job/{found.key}"))
+    if output is not Output.TABLE:
+        write_data({**job_data(found), "attempts": [_attempt_data(one) for one in attempts]}, output)
+        return
+    head = spoken("job {job}: {state}", job=found.key, state=found.state.value)
+    write(head + (f", {said(found.reason)}" if found.reason else ""))
+    preempted = spoken(", {count} preempted", count=found.preemptions) if found.preemptions else ""
+    devices = counted("{count} device", "{count} devices", found.devices)
+    write(
+        spoken(
+            "virtual cluster {vc}, priority {priority}, {used} of {devices} in use, attempt {attempt}",
+            vc=found.vc, priority=found.priority, used=found.used, devices=devices, attempt=found.attempt + 1,
+        ) + preempted
+    )  # fmt: skip
+    times = [("submitted", found.submitted), ("started", found.started), ("ended", found.ended)]
+    write(", ".join(f"{said(word)} {clock_text(at)}" for word, at in times if at is not None))
+    if found.ends_by is not None:
+        until, limit = clock_text(found.ends_by), span_text(found.max_run_time)
+        write(spoken("runs until {until} at the latest (maxRunTime {limit})", until=until, limit=limit))
+    elif found.max_run_time is not None:
+        write(spoken("runs for {limit} at most (maxRunTime)", limit=span_text(found.max_run_time)))
+    if found.tags:
+        write(spoken("tags: {tags}", tags=", ".join(found.tags)))
+    for mount in operate.mounts(cluster, found):
+        write(spoken("storage {mount}", mount=str(mount)))
+    rows = [
+        (
+            f"{task.role}[{task.index}]",
+            task.state,
+            task.node or "-",
+            ",".join(map(str, sorted(task.devices))),
+            said(task.reason),
+        )
+        for task in found.tasks
+    ]
+    write("")
+    write_table(("TASK", "STATE", "NODE", "DEVICES", "WHY"), rows)
+    if len(attempts) > 1:
+        write("")
+        write(spoken("attempts:"))
+        write_table(("ATTEMPT", "STARTED", "ENDED", "OUTCOME", "EXIT CODE", "WHY"), [_attempt(one) for one in attempts])
+    if found.repairs:
+        write("")
+        write(spoken("lost members that were replaced while the others kept running:"))
+        write_table(("TASK", "LOST", "NODE", "WHY", "BACK AFTER", "NOW"), [_repair(one) for one in found.repairs])
+    if found.state.value == "Waiting":
+        console.info(text("why it waits: paictl job explain {job}", job=found.key))
+
+
+def _attempt(one: JobAttempt) -> tuple[str, ...]:
+    why = f"{one.task}: {said(one.reason)}" if one.task and one.reason else said(one.reason)
+    started, ended = (clock_text(at) if at is not None else "-" for at in (one.started, one.ended))
+    code = "-" if one.exit_code is None else str(one.exit_code)
+    return str(one.number + 1), started, ended, spoken(one.outcome), code, why
+
+
+def _attempt_data(one: JobAttempt) -> dict[str, Any]:
+    data: dict[str, Any] = plain(one)
+    return {**data, "number": one.number + 1}
+
+
+def _repair(one: MemberRepair) -> tuple[str, ...]:
+    after = spoken("waits") if one.back is None else span_text(one.back - one.lost)
+    return (
+        f"{one.role}[{one.index}]", clock_text(one.lost), one.before or "-", said(one.reason), after, one.node or "-"
+    )  # fmt: skip
