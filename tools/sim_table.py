@@ -1,14 +1,14 @@
 """The table of docs/simulator.md: every published figure, ours, the difference, and why a row is outside its bound.
 
 `python -m tools.sim_table` plays all rows and prints the table; `--write` puts it into docs/simulator.md, `--only
-chronus` plays one file. The exit code is 1 if a row is outside its bound and gives no reason, or gives one and is
-within it.
+chronus` plays one file, `--row 'workload 2'` the rows of that name. Rows that were not played keep their lines. The
+exit code is 1 if a row is outside its bound and gives no reason, or gives one and is within it.
 
 Rows are data: `tests/sim_reference/rows/*.yaml`, a file a system. Fields of a file hold for all of its rows:
 
     title: Gavel                   # the heading
     source: table D3 of policies.md, gavel @c4fa400
-    trace: gavel.tar.gz/gavel/physical_cluster/max_min_fairness.trace      # in ../shared/traces
+    trace: gavel.tar.gz/gavel/physical_cluster/max_min_fairness.trace      # in ../shared/traces; means over a list
     format: gavel
     cluster: V100=8x1,P100=16x1,K80=24x1
     seeds: 0                       # or 0..4: figures are means over them
@@ -27,7 +27,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from math import fsum
 from pathlib import Path
@@ -65,7 +65,7 @@ class RowError(ValueError):
 class Play:
     """What is run for a row."""
 
-    trace: str
+    traces: tuple[str, ...]
     format: str
     cluster: str
     policy: str
@@ -116,7 +116,7 @@ def rows(path: Path) -> list[Row]:
         if missing := {"name", "policy", "trace", "format", "cluster", "bound"} - row.keys():
             raise RowError(f"{where}: lacks {', '.join(sorted(missing))}")
         wanted = Play(
-            row["trace"],
+            (row["trace"],) if isinstance(row["trace"], str) else tuple(row["trace"]),
             row["format"],
             str(row["cluster"]),
             row["policy"],
@@ -149,11 +149,11 @@ def _jobs(trace: str, kind: str) -> Sequence[Job]:
 def _runs(wanted: Play) -> Sequence[RunResult]:
     spec = cluster_named(f"{TRACES}/{wanted.cluster}" if wanted.cluster.endswith(".csv") else wanted.cluster)
     requests = [RunRequest(wanted.policy, spec, seed, wanted.inflate) for seed in wanted.seeds]
-    return play(_jobs(wanted.trace, wanted.format), requests)
+    return [run for trace in wanted.traces for run in play(_jobs(trace, wanted.format), requests)]
 
 
 def measured(row: Row) -> float:
-    """Our figure: the mean over the seeds of the row; raises `RowError` for a figure that a run does not have."""
+    """Our figure: the mean over traces and seeds; raises `RowError` for a figure that a run does not have."""
     values = []
     for run in _runs(row.play):
         found = getattr(figures(run), row.figure, run.counters.get(row.figure))
@@ -163,21 +163,33 @@ def measured(row: Row) -> float:
     return fsum(values) / len(values)
 
 
-def table(path: Path) -> Iterator[tuple[str, Row | None, float]]:
-    """The lines of a file's table, each with its row and our figure if it has one."""
+HEAD: Final = (
+    "| row | policy | figure | published | ours | difference | bound | measured reason |\n"
+    "| --- | --- | --- | --- | --- | --- | --- | --- |"
+)
+
+
+def line(row: Row, ours: float) -> str:
+    """The line of a row in the table of its file."""
+    reason = "" if row.within(ours) else row.reason
+    return f"{_begin(row)} {_number(ours)} | {row.difference(ours)} | {row.bound} | {reason} |".replace("  |", " |")
+
+
+def _begin(row: Row) -> str:
+    """How the line of a row begins, whatever ours is."""
+    policy = row.play.policy.replace("|", "/")
+    return f"| {row.name} | `{policy}` | {row.figure.replace('_', ' ')} | {_number(row.published)} |"
+
+
+def block(path: Path, lines: Mapping[Row, str], old: str) -> str:
+    """The table of a file: the lines of the rows that were played, of the others those that the page has."""
     data = yaml.safe_load(path.read_text(encoding="utf-8"))
-    yield f"**{data['title']}** ({data['source']})", None, 0.0
-    yield "", None, 0.0
-    yield "| row | policy | figure | published | ours | difference | bound | measured reason |", None, 0.0
-    yield "| --- | --- | --- | --- | --- | --- | --- | --- |", None, 0.0
+    known = old.splitlines()
+    body = []
     for row in rows(path):
-        ours = measured(row)
-        reason = "" if row.within(ours) else row.reason
-        cells = (
-            row.name, f"`{row.play.policy.replace('|', '/')}`", row.figure.replace("_", " "), _number(row.published),
-            _number(ours), row.difference(ours), row.bound, reason,
-        )  # fmt: skip
-        yield f"| {' | '.join(cells)} |".replace("  |", " |"), row, ours
+        begin = _begin(row)
+        body += [lines[row]] if row in lines else [text for text in known if text.startswith(begin)][:1]
+    return "\n".join((f"**{data['title']}** ({data['source']})", "", HEAD, *body))
 
 
 def _number(value: float) -> str:
@@ -196,7 +208,7 @@ def faults(found: Sequence[tuple[Row, float]]) -> list[str]:
         if row.reason:
             explained.setdefault((row.play, row.reason), []).append(row.within(ours))
     return wrong + [
-        f"{wanted.policy} on {wanted.trace}: all figures are within their bounds, the reason is of no use"
+        f"{wanted.policy} on {', '.join(wanted.traces)}: all figures are within their bounds, the reason is of no use"
         for (wanted, _), within in explained.items()
         if all(within)
     ]
@@ -223,33 +235,40 @@ def main() -> int:
     """Print or write the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--only", action="append", choices=[path.stem for path in files()], help="files to play")
+    parser.add_argument("--row", action="append", default=[], metavar="NAME", help="rows of these names only")
     parser.add_argument("--write", action="store_true", help="put the tables into docs/simulator.md")
     given: Any = parser.parse_args()
-    blocks = dict(kept(PAGE.read_text(encoding="utf-8")))
+    chosen = [path for path in files() if not given.only or path.stem in given.only]
+    played = {path: [row for row in rows(path) if not given.row or row.name in given.row] for path in chosen}
+    if missing := set(given.row) - {row.name for found in played.values() for row in found}:
+        parser.error(f"no row of the files is named {', '.join(sorted(missing))}")
     found: list[tuple[Row, float]] = []
-    for path in files():
-        title = yaml.safe_load(path.read_text(encoding="utf-8"))["title"]
-        if given.only and path.stem not in given.only:
-            continue
-        lines = []
-        for line, row, ours in table(path):
-            sys.stdout.write(line + "\n")
-            sys.stdout.flush()
-            lines.append(line)
-            if row is not None:
-                found.append((row, ours))
-        sys.stdout.write("\n")
-        blocks[title] = "\n".join(lines)
+    lines: dict[Row, str] = {}
+    for row in (row for of_file in played.values() for row in of_file):
+        ours = measured(row)
+        found.append((row, ours))
+        lines[row] = line(row, ours)
+        sys.stdout.write(lines[row] + "\n")
+        sys.stdout.flush()
     if given.write:
-        order = [yaml.safe_load(path.read_text(encoding="utf-8"))["title"] for path in files()]
-        text = "\n\n".join(blocks[title] for title in order if title in blocks)
-        PAGE.write_text(replaced(PAGE.read_text(encoding="utf-8"), text), encoding="utf-8")
+        write(lines)
     wrong = faults(found)
-    for line in wrong:
-        sys.stderr.write(line + "\n")
+    for text in wrong:
+        sys.stderr.write(text + "\n")
     within = sum(row.within(ours) for row, ours in found)
     sys.stdout.write(f"{within} of {len(found)} figures within their bounds\n")
     return 1 if wrong else 0
+
+
+def write(lines: Mapping[Row, str]) -> None:
+    """Put these lines into the page; it is read now, since other commands may have written while rows were played."""
+    page = PAGE.read_text(encoding="utf-8")
+    old = kept(page)
+    blocks = []
+    for path in files():
+        title = yaml.safe_load(path.read_text(encoding="utf-8"))["title"]
+        blocks.append(block(path, lines, old.get(title, "")))
+    PAGE.write_text(replaced(page, "\n\n".join(blocks)), encoding="utf-8")
 
 
 if __name__ == "__main__":

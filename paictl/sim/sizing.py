@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from paictl.frozen import frozen
 from paictl.i18n import text
@@ -244,6 +244,15 @@ def best(answers: Sequence[SizingAnswer]) -> SizingAnswer | None:
     return min(met, key=lambda one: one.found.devices if one.found is not None else 0)
 
 
+class SizingQuestion(NamedTuple):
+    """What is asked: targets that must all be met, kinds of nodes to try, nodes that are there, what fails."""
+
+    goals: Sequence[SizingTarget]
+    kinds: Sequence[NodeOffer]
+    base: ClusterShape | None
+    failures: FailureModel | None
+
+
 def question(
     policy: str,
     targets: Sequence[str],
@@ -251,7 +260,7 @@ def question(
     prices: Sequence[str],
     cluster: str | None,
     failures: str = NO_FAILURES,
-) -> tuple[list[SizingTarget], list[NodeOffer], ClusterShape | None, FailureModel | None]:
+) -> SizingQuestion:
     """What is asked, with all that is wrong with it raised before anything is played."""
     plays, _ = parse(policy)
     goals = [target(one) for one in targets]
@@ -269,4 +278,4 @@ def question(
         )  # fmt: skip
     if model is not None:
         check_failures(model, Cluster(base if base is not None else grown(None, kinds[0], 1)), plays)
-    return goals, kinds, base, model
+    return SizingQuestion(goals, kinds, base, model)

@@ -1,9 +1,12 @@
 """Many runs at once: policies over ranges of a parameter, several traces and seeds, and what their figures come to.
 
-A replication is one (trace, seed). Figures of a setting (policy with parameters, on a cluster) are means over its
-replications with a 95 % confidence interval by Student's t; two settings are compared by the differences of the
-same replications, so that what traces and seeds have in common cancels out. Where all seeds of a trace give the same
-value, nothing was drawn: they are one replication.
+What replicates a setting (policy with parameters, on a cluster) are its traces: seeds of one trace share its jobs, so
+they count as one value, their mean. With a single trace its seeds are the replications, and the interval says what the
+dice do on it; if all of them gave the same value, nothing was drawn, and they are one. Intervals are 95 %
+confidence intervals by Student's t, cut to the values that the metric can have: that takes nothing from their coverage.
+
+Two settings are compared on the same replications, so that what traces have in common cancels out. Times are compared
+by their ratio (on the logarithm: a trace of long jobs does not outweigh the others), all else by the difference.
 """
 
 from __future__ import annotations
@@ -13,7 +16,13 @@ import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from itertools import product
+<<<<<<< ours
 from math import prod, sqrt
+||||||| base
+from math import sqrt
+=======
+from math import exp, inf, log, sqrt
+>>>>>>> theirs
 from statistics import fmean, stdev
 from typing import Any, Final
 
@@ -36,6 +45,12 @@ METRICS: Final = (
     "fragmentation", "preemptions", "migrations", "jobs", "unfinished", "interruptions", "wasted", "down",
 )  # fmt: skip
 """Figures that a sweep reports."""
+TIMES: Final = frozenset({"mean_jct", "p50_jct", "p95_jct", "p99_jct", "mean_queueing", "mean_waiting", "makespan"})
+"""Metrics in seconds: settings are compared by their ratio."""
+SHARES: Final = frozenset({"utilization", "fragmentation", "wasted", "down"})
+"""Metrics that are parts of 1; all others are at least 0."""
+FEW: Final = 4
+"""Replications below which an interval says little: the quantile of two is 12.7, of three 4.3."""
 MOST: Final = 10_000
 """Runs of one sweep."""
 _T: Final = (
@@ -193,17 +208,23 @@ class SweepRun:
 
 @frozen
 class Estimate:
-    """A mean over replications and its 95 % confidence interval; `low` and `high` are None for a single one."""
+    """A mean over replications and its 95 % confidence interval; `low` and `high` are None for a single one.
+
+    Of a ratio: the geometric mean, and `neutral` is 1.
+    """
 
     mean: float
     low: float | None
     high: float | None
     count: int
+    over: str = "traces"
+    """What the replications are: "traces", or "seeds" of a single one."""
+    neutral: float = 0.0
 
     @property
     def certain(self) -> bool:
-        """Whether the interval leaves 0 out: the sign of a difference is not chance."""
-        return self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
+        """Whether the interval leaves `neutral` out: the sign of a difference is not chance."""
+        return self.low is not None and self.high is not None and (self.low > self.neutral or self.high < self.neutral)
 
 
 @frozen
@@ -217,15 +238,35 @@ class Setting:
     """By metric; without those that some run has not."""
     against: Mapping[str, Estimate]
     """Difference to the first setting of the same cluster, by metric; empty for that one."""
+    ratios: Mapping[str, Estimate]
+    """Ratio to it, for the metrics in `TIMES` that are above 0 in all runs."""
+
+    def certain(self, metric: str) -> bool:
+        """Whether the difference to the first setting is significant, by the ratio where there is one."""
+        return (self.ratios.get(metric) or self.against[metric]).certain
 
 
-def estimate(values: Sequence[float]) -> Estimate:
-    """Mean and confidence interval of at least one value."""
-    mean, count = fmean(values), len(values)
+def estimate(
+    values: Sequence[float], *, least: float = -inf, most: float = inf, over: str = "traces", ratio: bool = False
+) -> Estimate:
+    """Mean and confidence interval of at least one value, within what the mean can be; of ratios on the logarithm."""
+    given = [log(value) for value in values] if ratio else list(values)
+    mean, count, neutral = fmean(given), len(given), float(ratio)
     if count < 2:
-        return Estimate(mean, None, None, count)
-    half = (_T[count - 2] if count - 2 < len(_T) else 1.96) * stdev(values) / sqrt(count)
-    return Estimate(mean, mean - half, mean + half, count)
+        return Estimate(exp(mean) if ratio else mean, None, None, count, over, neutral)
+    half = quantile(count - 1) * stdev(given) / sqrt(count)
+    low, high = mean - half, mean + half
+    if ratio:
+        return Estimate(exp(mean), exp(low), exp(high), count, over, neutral)
+    return Estimate(mean, max(least, low), min(most, high), count, over, neutral)
+
+
+def quantile(freedom: int) -> float:
+    """97.5 % quantile of Student's t with so many degrees of freedom; above 30 by its expansion, to four digits."""
+    if freedom <= len(_T):
+        return _T[freedom - 1]
+    z = 1.959964
+    return z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
 
 
 def settings(runs: Iterable[SweepRun]) -> list[Setting]:
@@ -237,26 +278,48 @@ def settings(runs: Iterable[SweepRun]) -> list[Setting]:
     made = []
     for (policy, cluster, failures), mine in groups.items():
         first = firsts.setdefault(cluster, mine)
-        shared = [key for key in mine if key in first] if first is not mine else []
-        estimates, against = {}, {}
+        estimates: dict[str, Estimate] = {}
+        against: dict[str, Estimate] = {}
+        ratios: dict[str, Estimate] = {}
         for metric in METRICS:
             values = {key: getattr(one, metric) for key, one in mine.items()}
             if None in values.values():
                 continue
-            estimates[metric] = estimate(_replications(values))
-            theirs = {key: getattr(first[key], metric) for key in shared}
-            if theirs and None not in theirs.values():
-                against[metric] = estimate(_replications({key: values[key] - theirs[key] for key in shared}))
-        made.append(Setting(policy, cluster, failures, estimates, against))
+            top = 1.0 if metric in SHARES else inf
+            estimates[metric] = _over(values, least=0.0, most=top)
+            theirs = {key: getattr(first[key], metric) for key in mine if key in first}
+            if first is mine or not theirs or None in theirs.values():
+                continue
+            against[metric] = _over({key: values[key] - theirs[key] for key in theirs}, least=-top, most=top)
+            if metric in TIMES and min(*theirs.values(), *values.values()) > 0:
+                ratios[metric] = _ratio(values, theirs)
+        made.append(Setting(policy, cluster, failures, estimates, against, ratios))
     return made
 
 
-def _replications(values: Mapping[tuple[str, int], float]) -> list[float]:
-    """The values by (trace, seed), those of a trace once if all of its seeds gave the same."""
+def _over(values: Mapping[tuple[str, int], float], *, least: float, most: float) -> Estimate:
+    over, found = _replications(values)
+    return estimate(found, least=least, most=most, over=over)
+
+
+def _ratio(values: Mapping[tuple[str, int], float], theirs: Mapping[tuple[str, int], float]) -> Estimate:
+    """Of each trace its mean by the other's mean; of a single trace seed by seed."""
+    if len({trace for trace, _ in theirs}) > 1:
+        mine, other = (_replications({key: of[key] for key in theirs})[1] for of in (values, theirs))
+        return estimate([a / b for a, b in zip(mine, other, strict=True)], ratio=True)
+    over, found = _replications({key: values[key] / theirs[key] for key in theirs})
+    return estimate(found, over=over, ratio=True)
+
+
+def _replications(values: Mapping[tuple[str, int], float]) -> tuple[str, list[float]]:
+    """What replicates, and its values: of each trace the mean over its seeds; of a single trace those of its seeds."""
     traces: dict[str, list[float]] = {}
     for (trace, _), value in values.items():
         traces.setdefault(trace, []).append(value)
-    return [value for row in traces.values() for value in (row[:1] if len(set(row)) == 1 else row)]
+    if len(traces) > 1:
+        return "traces", [fmean(row) for row in traces.values()]
+    (row,) = traces.values()
+    return "seeds", row[:1] if len(set(row)) == 1 else row
 
 
 # --- as data
@@ -270,7 +333,10 @@ def sweep_data(runs: Sequence[SweepRun]) -> dict[str, Any]:
                 "policy": one.policy, "cluster": one.cluster, "failures": one.failures or None,
                 "metrics": {name: _estimate_data(value) for name, value in one.estimates.items()},
                 "against_first": {
-                    name: {**_estimate_data(value), "significant": value.certain}
+                    name: {
+                        **_estimate_data(value), "significant": one.certain(name),
+                        "ratio": _estimate_data(one.ratios[name]) if name in one.ratios else None,
+                    }
                     for name, value in one.against.items()
                 },
             }
@@ -281,7 +347,9 @@ def sweep_data(runs: Sequence[SweepRun]) -> dict[str, Any]:
 
 
 def _estimate_data(given: Estimate) -> dict[str, Any]:
-    return {"mean": given.mean, "low": given.low, "high": given.high, "replications": given.count}
+    return {
+        "mean": given.mean, "low": given.low, "high": given.high, "replications": given.count, "over": given.over,
+    }  # fmt: skip
 
 
 def _rows(runs: Iterable[SweepRun]) -> Iterator[dict[str, Any]]:

@@ -41,16 +41,21 @@ def elastic(job: Job, training: TrainingProfile, batch: int) -> Job:
 
 
 def test_most_of_its_testbed_jobs_are_in_time() -> None:
-    """Published: 72.8 % (Pollux 52.3, Themis 31.2, EDF 11.8); ours is 81.0 %, see docs/simulator.md."""
+    """Published: 72.8 % (Pollux 52.3, Themis 31.2, EDF 11.8): so it is if a slot's jobs are admitted all or none.
+
+    Admitting each for itself keeps more deadlines (81.0 %).
+    """
     given = trace("elasticflow", "elasticVpollux_e.csv", "itp")
     trainings = {job.model: job.training for job in trace("pollux", "workloads/workload-1.csv", "pollux").jobs}
     table = source(f"{SHARED}/traces/elasticflow.tar.gz/elasticflow/elasticVpollux_e.csv").text()
     batches = {row["job_id"]: int(row["batch_size"]) for row in csv.DictReader(io.StringIO(table))}
     assert rates(trainings["cifar10"], 4096)[16] == pytest.approx(4.4744, abs=1e-4)  # type: ignore[arg-type]
     scaled = tuple(elastic(job, trainings[job.model], batches[job.id]) for job in given.jobs)  # type: ignore[arg-type]
+    theirs = measure(replace(given, jobs=scaled), CLUSTER, "elasticflow:admission=slot")
+    assert 1 - (theirs.deadline_misses or 0) / 195 == pytest.approx(0.728, abs=0.01)
     got = measure(replace(given, jobs=scaled), CLUSTER, "elasticflow")
     assert got.jobs == 195
-    assert 1 - (got.deadline_misses or 0) / 195 == pytest.approx(0.728, abs=0.09)
+    assert 1 - (got.deadline_misses or 0) / 195 == pytest.approx(0.81, abs=0.01)
     assert (got.admitted_misses or 0) <= 1
     rigid = measure(given, CLUSTER, "themis")
     assert (rigid.deadline_misses or 0) > 2 * (got.deadline_misses or 0)

@@ -27,7 +27,9 @@ from paictl.i18n import text
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from paictl.sim.sizing import SizingAnswer, SizingTarget, SizingTrial
+    from paictl.sim.job import Trace
+    from paictl.sim.kept import KeptRuns
+    from paictl.sim.sizing import SizingAnswer, SizingQuestion, SizingTarget, SizingTrial
 
 EPILOG = """
 paictl sim size tiny --target 'p95 queueing <= 1h'
@@ -74,48 +76,62 @@ def size(
     """
     from paictl.sim import sizing
 
-    goals, kinds, base, model = sizing.question(policy, targets, nodes or ["8"], prices or [], cluster, failures)
+    question = sizing.question(policy, targets, nodes or ["8"], prices or [], cluster, failures)
     with progressing(text("reading {trace}", trace=trace)) as say:
         found = read_trace(trace, kind)
-
-        def tried(trial: SizingTrial) -> None:
-            say(text("{nodes:,} nodes: {met}", nodes=trial.nodes, met=text("enough") if trial.met else text("too few")))
-
-        def part(number: int, done: float) -> None:
-            if done == 0 or number not in trials:
-                trials[number] = estimating(say, text("{nodes:,} nodes", nodes=number))
-            trials[number](done)
-
-        trials: dict[int, Callable[[float], None]] = {}
         with resumable(found, resume=resume) as (kept,):
-            answers = []
-            for one in kinds:
-                trials.clear()
-                answers.append(
-                    sizing.size(
-                        found.jobs,
-                        one,
-                        goals,
-                        policy,
-                        base=base,
-                        seed=seed,
-                        failures=model,
-                        most=most,
-                        tried=tried,
-                        part=part,
-                        kept=kept,
-                    )
-                )
+            answers = _searched(question, found, policy, seed=seed, most=most, kept=kept, say=say)
     best = sizing.best(answers)
     if output is Output.TABLE:
-        _write(answers, best, goals, cluster)
+        _write(answers, best, question.goals, cluster)
     else:
-        text_of = None if model is None else model.text
-        write_data({"policy": policy, "cluster": cluster, "failures": text_of, "targets": [one.text for one in goals],
-                    "best": None if best is None else answers.index(best),
-                    "answers": [_answer(one) for one in answers]}, output)  # fmt: skip
+        write_data({"policy": policy, "cluster": cluster, **_data(question, answers, best)}, output)
     if best is None:
         raise typer.Exit(ExitCode.NEGATIVE)
+
+
+def _searched(
+    question: SizingQuestion,
+    trace: Trace,
+    policy: str,
+    *,
+    seed: int,
+    most: int,
+    kept: KeptRuns,
+    say: Callable[[str], None],
+) -> list[SizingAnswer]:
+    """An answer for each kind of node, saying after each number of nodes whether it was enough."""
+    from paictl.sim import sizing
+
+    trials: dict[int, Callable[[float], None]] = {}
+
+    def tried(trial: SizingTrial) -> None:
+        say(text("{nodes:,} nodes: {met}", nodes=trial.nodes, met=text("enough") if trial.met else text("too few")))
+
+    def part(number: int, done: float) -> None:
+        if done == 0 or number not in trials:
+            trials[number] = estimating(say, text("{nodes:,} nodes", nodes=number))
+        trials[number](done)
+
+    answers = []
+    for one in question.kinds:
+        trials.clear()
+        answers.append(
+            sizing.size(
+                trace.jobs, one, question.goals, policy, base=question.base, seed=seed, failures=question.failures,
+                most=most, tried=tried, part=part, kept=kept,
+            )
+        )  # fmt: skip
+    return answers
+
+
+def _data(question: SizingQuestion, answers: Sequence[SizingAnswer], best: SizingAnswer | None) -> dict[str, Any]:
+    return {
+        "failures": None if question.failures is None else question.failures.text,
+        "targets": [one.text for one in question.goals],
+        "best": None if best is None else answers.index(best),
+        "answers": [_answer(one) for one in answers],
+    }
 
 
 def _seconds(values: Sequence[float]) -> list[float | None]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from paictl.cli import names as names_of
-from paictl.cli.console import Output, progressing, said, spoken, write, write_data, write_table
+from paictl.cli.console import Output, info, progressing, said, spoken, write, write_data, write_table
 from paictl.cli.options import OutputOption
 from paictl.cli.sim.shared import (
     FormatOption,
@@ -98,33 +98,58 @@ def sweep(
 
 
 def _write(made: Sequence[Setting], runs: int) -> None:
-    write(spoken("{runs:,} runs; ± is the 95 % confidence interval over traces and seeds", runs=runs))
+    write(
+        spoken("{runs:,} runs; in brackets 95 % confidence intervals over traces, or over the seeds of one", runs=runs)
+    )
     write("")
     several, failing = len({one.cluster for one in made}) > 1, len({one.failures for one in made}) > 1
     columns = (("mean_jct", span), ("p95_jct", span), ("makespan", span), ("utilization", share))
     write_table(
-        ("SETTING", "MEAN JCT", "P95 JCT", "MAKESPAN", "UTILIZATION", "MEAN JCT VS FIRST", "SIGNIFICANT"),
+        ("SETTING", "N", "MEAN JCT", "P95 JCT", "MAKESPAN", "UTILIZATION", "MEAN JCT VS FIRST", "SIGNIFICANT"),
         (
             (
                 one.policy
                 + (f" on {one.cluster}" if several else "")
                 + (f", {one.failures or 'none'}" if failing else ""),
+                str(one.estimates["utilization"].count),
                 *(_estimate(one.estimates.get(metric), show) for metric, show in columns),
-                _estimate(one.against.get("mean_jct"), span),
-                _significant(one.against.get("mean_jct")),
+                _estimate(one.ratios.get("mean_jct"), _change),
+                _significant(one, "mean_jct"),
             )
             for one in made
         ),
     )
+    _say_few(made)
+
+
+def _say_few(made: Sequence[Setting]) -> None:
+    """What so few replications cannot tell, and what to do about it."""
+    from paictl.sim.sweep import FEW, quantile
+
+    counts = {one.estimates["utilization"].count for one in made}
+    if counts == {1}:
+        info(text("one replication has no interval: sweep several traces, or several seeds of a policy that draws"))
+    elif (few := min(counts - {1})) < FEW:
+        info(
+            text(
+                "{count} replications say little: their intervals are {factor:.1f} standard errors to either side",
+                count=few,
+                factor=quantile(few - 1),
+            )
+        )
 
 
 def _estimate(given: Estimate | None, show: Callable[[float | None], str]) -> str:
     if given is None:
         return "-"
-    return show(given.mean) + (f" ± {show(given.high - given.mean)}" if given.high is not None else "")
+    return show(given.mean) + (f" [{show(given.low)}, {show(given.high)}]" if given.low is not None else "")
 
 
-def _significant(given: Estimate | None) -> str:
-    if given is None or given.low is None:
+def _change(ratio: float | None) -> str:
+    return "-" if ratio is None else f"{100 * (ratio - 1):+.1f}%"
+
+
+def _significant(given: Setting, metric: str) -> str:
+    if metric not in given.against or given.against[metric].low is None:
         return "-"
-    return said("yes" if given.certain else "no")
+    return said("yes" if given.certain(metric) else "no")

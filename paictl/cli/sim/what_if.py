@@ -42,8 +42,10 @@ from paictl.i18n import text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from paictl.cluster.interface import Cluster
+    from paictl.sim.cluster import ClusterShape
     from paictl.sim.job import Trace
     from paictl.sim.kept import RunRequest
     from paictl.sim.what_if import Moved, TenantChange, WhatIf
@@ -98,7 +100,22 @@ def what_if(
     from paictl.sim.report import compared
     from paictl.sim.what_if import requests, what_if_data
 
-    paths = config or []
+    cluster, paths, (old, new) = _configurations(trace, config or [], state, from_cluster=from_cluster)
+    found, given = _played(trace or "", kind, cluster, requests((old, new), failures, seed), resume=resume)
+    both = compared(found, [given.old, given.new], discriminating=False)
+    _warn_of_strangers(found, [dict(old.quotas), dict(new.quotas)], paths)
+    title = text("{trace}: {old} and {new}", trace=found.path, old=old.text, new=new.text)
+    write_results(both, title, jobs=jobs, html=html)
+    if output is Output.TABLE:
+        _write(given)
+    else:
+        write_data(what_if_data(given, reproducible=reproducible), output)
+
+
+def _configurations(
+    trace: str | None, paths: list[str], state: Path | None, *, from_cluster: bool
+) -> tuple[Cluster | None, list[str], tuple[ClusterShape, ClusterShape]]:
+    """The cluster that the jobs are from, how messages name the old and the new configuration, and both of them."""
     if len(paths) != 2 and not (from_cluster and len(paths) == 1):
         raise PaictlError(
             "what-if needs two configurations",
@@ -113,16 +130,7 @@ def what_if(
     old, new = specs
     if old is None or new is None:
         raise typer.Exit(ExitCode.NEGATIVE)
-    runs = requests((old, new), failures, seed)
-    found, given = _played(trace or "", kind, cluster, runs, resume=resume)
-    both = compared(found, [given.old, given.new], discriminating=False)
-    _warn_of_strangers(found, [dict(old.quotas), dict(new.quotas)], paths)
-    title = text("{trace}: {old} and {new}", trace=found.path, old=old.text, new=new.text)
-    write_results(both, title, jobs=jobs, html=html)
-    if output is Output.TABLE:
-        _write(given)
-    else:
-        write_data(what_if_data(given, reproducible=reproducible), output)
+    return cluster, paths, (old, new)
 
 
 def _played(

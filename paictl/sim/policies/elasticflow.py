@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from itertools import islice
 from math import inf
-from typing import Final
+from typing import Final, Literal
 
 from paictl.frozen import frozen
 from paictl.sim.actions import Resize, Start, Trigger
@@ -26,6 +26,9 @@ class ElasticFlowParameters(Parameters):
     """`elasticflow:slot=60`; the defaults are those of the published runs."""
 
     slot: Span = parameter(Span(60_000), "at its end devices are given anew, if anything has changed", least=0.001)
+    admission: Literal["each", "slot"] = parameter(
+        "each", "each: a job is refused for itself; slot: all or none of the jobs that came in a slot are admitted"
+    )
     most: int = parameter(1024, "how many jobs without a promise a decision looks at, the oldest", least=1)
 
 
@@ -50,6 +53,8 @@ class ElasticFlow(Policy):
         "the published code plans anew for each candidate",
         "jobs that are refused are not dropped: they run on what is left, least remaining service first, as jobs "
         "without deadlines do",
+        "each job is admitted for itself; the published code refuses all jobs that came in a slot if their deadlines "
+        "cannot all be kept (admission=slot)",
         "of several deadlines the first one counts; durations are exact",
         "a job that a resize or a restart makes late keeps no promise, and runs on what is left",
     )
@@ -85,9 +90,9 @@ class ElasticFlow(Policy):
         return Millis((self.now // self.p.slot + 1) * self.p.slot) if self._news else None
 
     def _decide(self) -> None:
-        for job in self._arrived:
-            self._curves[job.number] = self._curve(job)
-            self._admit(job)
+        self._curves |= {job.number: self._curve(job) for job in self._arrived}
+        for jobs in [self._arrived] if self.p.admission == "slot" else [[job] for job in self._arrived]:
+            self._admit(jobs)
         self._arrived = []
         profile = FreeDevices(self.cluster.size)
         wanted = self._least(profile)
@@ -108,15 +113,15 @@ class ElasticFlow(Policy):
 
     # --- promises
 
-    def _admit(self, job: JobView) -> None:
-        """Promise it its deadline if all promises can be kept then."""
-        if job.deadlines:
-            self._promised[job.number] = job
-            if self._late(FreeDevices(self.cluster.size)):
-                del self._promised[job.number]
-            self._admitted[job.number] = job.number in self._promised
-        if job.number not in self._promised:
-            self._others[job.number] = job
+    def _admit(self, jobs: Iterable[JobView]) -> None:
+        """Promise jobs their deadlines if all promises can be kept then; else none of them."""
+        due = {job.number: job for job in jobs if job.deadlines}
+        before = dict(self._promised)
+        self._promised |= due
+        kept = not due or not self._late(FreeDevices(self.cluster.size))
+        self._promised = self._promised if kept else before
+        self._admitted |= dict.fromkeys(due, kept)
+        self._others |= {job.number: job for job in jobs if job.number not in self._promised}
 
     def _late(self, profile: FreeDevices) -> bool:
         """Whether a promise cannot be kept."""

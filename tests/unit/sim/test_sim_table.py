@@ -11,7 +11,7 @@ from tools import sim_table
 
 
 def row(bound: str, published: float, reason: str = "") -> sim_table.Row:
-    wanted = sim_table.Play("t", "native", "1x1", "fifo", (0,), None)
+    wanted = sim_table.Play(("t",), "native", "1x1", "fifo", (0,), None)
     return sim_table.Row("System", "row", wanted, "mean_jct", published, bound, reason)
 
 
@@ -67,6 +67,24 @@ def test_the_page_has_every_row_with_its_published_figure_and_reason() -> None:
             if re.fullmatch(r"[\d.]+ %|[\d.]+ points", one.bound):
                 assert bool(cells[7]) == (not one.within(ours)), line
             assert cells[7] in ("", one.reason)
+
+
+def test_rows_that_were_not_played_keep_their_lines(tmp_path: Path) -> None:
+    path = tmp_path / "some.yaml"
+    path.write_text(
+        "title: T\nsource: s\ntrace: t\nformat: native\ncluster: 1x1\nbound: 5 %\npolicy: fifo\nrows:\n"
+        "- {name: a, mean_jct: 100, makespan: 200}\n- {name: b, mean_jct: 300}\n"
+        "- {name: new, trace: [t, u], mean_jct: 7}\n",
+        encoding="utf-8",
+    )
+    first, second, third, fourth = sim_table.rows(path)
+    assert (first.play.traces, fourth.play.traces) == (("t",), ("t", "u"))
+    old = sim_table.block(path, {row: sim_table.line(row, row.published) for row in (first, second, third)}, "")
+    assert len(old.splitlines()) == 7, "a row that was never played has no line"
+    new = sim_table.block(path, {second: sim_table.line(second, 190.0)}, old)
+    assert new.splitlines()[:5] == old.splitlines()[:5]
+    assert new.splitlines()[5] == "| a | `fifo` | makespan | 200 | 190 | -5.0 % | 5 % | |"
+    assert new.splitlines()[6] == old.splitlines()[6]
 
 
 def test_what_is_written_replaces_only_what_is_between_the_marks() -> None:

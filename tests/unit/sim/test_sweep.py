@@ -6,10 +6,14 @@ import csv
 import io
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 from xml.etree import ElementTree
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from paictl.cli.main import run as paictl
 from paictl.sim.cluster import homogeneous
@@ -19,7 +23,18 @@ from paictl.sim.metrics import figures
 from paictl.sim.parallel import play
 from paictl.sim.policies.parameters import ParameterError
 from paictl.sim.simulate import LOOK, simulate
-from paictl.sim.sweep import SweepRun, estimate, expanded, planned, seeds_of, settings, sweep_csv, sweep_data, swept
+from paictl.sim.sweep import (
+    SweepRun,
+    estimate,
+    expanded,
+    planned,
+    quantile,
+    seeds_of,
+    settings,
+    sweep_csv,
+    sweep_data,
+    swept,
+)
 from paictl.sim.traces.load import load
 
 BRANCHING = "easy:limits=user,factor=2..3"
@@ -100,13 +115,88 @@ def test_a_setting_has_means_over_traces_and_seeds_and_differences_to_the_first(
     runs = runs_of("fifo", BRANCHING)
     fifo, two, three = settings(runs)
     assert [one.policy for one in (fifo, two, three)] == ["fifo", *expanded(BRANCHING)]
-    assert fifo.estimates["mean_jct"].count == 2, "fifo draws nothing: three seeds of a trace are one replication"
-    assert fifo.against == {}
-    assert two.estimates["mean_jct"].count == three.estimates["mean_jct"].count > 2
+    assert fifo.against == fifo.ratios == {}
+    for one in (fifo, two, three):
+        assert (one.estimates["mean_jct"].count, one.estimates["mean_jct"].over) == (2, "traces"), (
+            "seeds of a trace share its jobs: they are one replication, whether the policy draws or not"
+        )
     means = {(one.trace, one.policy, one.seed): one.figures.mean_jct or 0 for one in runs}
     differences = [means[trace, two.policy, seed] - means[trace, "fifo", seed] for trace, _, seed in means]
     assert two.against["mean_jct"].mean < 0
     assert min(differences) <= two.against["mean_jct"].mean <= max(differences)
+    assert min(differences) < fmean(differences) == pytest.approx(two.against["mean_jct"].mean)
+
+
+def made_up(*rows: tuple[str, str, int, float, float]) -> list[SweepRun]:
+    """Runs by (policy, trace, seed, mean JCT, utilization)."""
+    figure = swept([load("tiny")], planned(["fifo"], ["2x4"], []), processes=1)[0].figures
+    return [
+        SweepRun(trace, policy, "2x4", seed, replace(figure, mean_jct=jct, utilization=used))
+        for policy, trace, seed, jct, used in rows
+    ]
+
+
+def test_an_interval_never_leaves_what_a_metric_can_be() -> None:
+    rows = [("fifo", "a", 0, 10.0, 0.1), ("fifo", "b", 0, 900.0, 0.9), ("srtf", "a", 0, 9.0, 0.95),
+            ("srtf", "b", 0, 800.0, 0.2)]  # fmt: skip
+    fifo, srtf = settings(made_up(*rows))
+    shares, times = fifo.estimates["utilization"], fifo.estimates["mean_jct"]
+    assert (shares.mean, shares.low, shares.high) == (0.5, 0.0, 1.0), "t of two values is 12.7: nothing is known"
+    assert times.low == 0.0
+    assert times.high is not None
+    assert times.high > 900
+    assert (srtf.against["utilization"].low, srtf.against["utilization"].high) == (-1.0, 1.0)
+
+
+def test_a_trace_of_long_jobs_does_not_outweigh_the_others() -> None:
+    base = [(f"t{place}", 10.0**place) for place in range(5)]
+    rows = [("fifo", trace, 0, jct, 0.5) for trace, jct in base]
+    factors = (0.5, 0.55, 0.45, 0.5, 0.52)
+    rows += [("srtf", trace, 0, jct * factor, 0.5) for (trace, jct), factor in zip(base, factors, strict=True)]
+    _, srtf = settings(made_up(*rows))
+    assert not srtf.against["mean_jct"].certain, "the difference is that of the longest trace alone"
+    assert srtf.certain("mean_jct"), "each trace ends in about half of the time"
+    ratio = srtf.ratios["mean_jct"]
+    assert ratio.low is not None
+    assert ratio.high is not None
+    assert ratio.mean == pytest.approx((0.5 * 0.55 * 0.45 * 0.5 * 0.52) ** 0.2)
+    assert 0.44 < ratio.low < ratio.mean < ratio.high < 0.56
+
+
+def test_many_seeds_of_two_traces_do_not_pass_for_many_traces() -> None:
+    rows = [("fifo", trace, seed, jct, 0.5) for trace, jct in (("a", 10.0), ("b", 30.0)) for seed in range(20)]
+    rows += [("easy", trace, seed, jct + seed / 100, 0.5) for _, trace, seed, jct, _ in rows]
+    _, easy = settings(made_up(*rows))
+    found = easy.estimates["mean_jct"]
+    assert found.count == 2
+    assert found.high is not None
+    assert found.high > 100, "t of two values, not of forty"
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
+def test_the_mean_is_within_its_interval(values: list[float]) -> None:
+    found = estimate(values, least=0.0, most=1.0)
+    assert (found.low is None) == (len(values) == 1)
+    if found.low is not None and found.high is not None:
+        assert 0 <= found.low <= found.mean + 1e-12
+        assert found.mean - 1e-12 <= found.high <= 1
+
+
+@pytest.mark.parametrize(
+    ("freedom", "value"), [(1, 12.706), (2, 4.303), (30, 2.042), (31, 2.0395), (60, 2.0003), (1000, 1.9623)]
+)
+def test_quantiles_are_those_of_the_tables(freedom: int, value: float) -> None:
+    assert quantile(freedom) == pytest.approx(value, abs=2e-4)
+
+
+def test_few_replications_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["sim", "sweep", "tiny", "--policy", BRANCHING, "--cluster", "2x4"]
+    assert paictl(words) == 0
+    assert "one replication has no interval" in capsys.readouterr().err
+    assert paictl([*words, "--seed", "1..3"]) == 0
+    assert "3 replications say little: their intervals are 4.3 standard errors" in capsys.readouterr().err
+    assert paictl([*words, "--seed", "1..5"]) == 0
+    assert "replications" not in capsys.readouterr().err
 
 
 def test_what_draws_nothing_is_never_significant_on_one_trace() -> None:
@@ -133,7 +223,7 @@ def test_results_as_json_csv_and_a_plot(tmp_path: Path, capsys: pytest.CaptureFi
     assert {"mean_jct", "makespan", "2x4", "1x4"} <= set(shown)
     assert len(list(root.iter("{http://www.w3.org/2000/svg}circle"))) >= 4 * 8
     assert paictl(words) == 0
-    assert "95 % confidence interval" in capsys.readouterr().out
+    assert "95 % confidence intervals" in capsys.readouterr().out
 
 
 def test_a_plot_of_one_setting_without_differences_can_be_drawn() -> None:

@@ -49,6 +49,16 @@ def test_as_many_are_admitted_as_can_all_be_in_time() -> None:
     assert ends(result)["c"] > 60, "who is refused runs on what is left, later"
 
 
+def test_jobs_of_a_slot_are_admitted_all_or_none_as_in_the_published_code() -> None:
+    jobs = [job(name, 100, 60, scaling=LINEAR) for name in "abc"]
+    assert admitted(play(jobs, 4, "slot=10,admission=slot")) == [], "two of them could be in time"
+    assert admitted(play(jobs[:2], 4, "slot=10,admission=slot")) == ["a", "b"]
+    later = [job("a", 100, 60, scaling=LINEAR), job("b", 100, 70, at=10, scaling=LINEAR), job("c", 100, 75, at=20)]
+    assert admitted(play(later, 4, "slot=10,admission=slot")) == ["a", "b"], "slots are judged one by one"
+    loose = job("none", 100, scaling=LINEAR)
+    assert ends(play([*jobs, loose], 4, "slot=10,admission=slot")).keys() == {"a", "b", "c", "none"}, "all of them run"
+
+
 def test_a_job_that_is_not_elastic_is_promised_what_it_asks_for() -> None:
     assert admitted(play([job("a", 50, 60), job("b", 70, 60)], 2)) == ["a"]
 
