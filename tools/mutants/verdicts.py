@@ -34,6 +34,10 @@ BUDGET, LIMIT = 30.0, 60.0
 """Seconds for a mutant: the tests it is given, by `TIMES`; all in all, by the clock."""
 EXAMPLES: Final = 15
 """Most examples of a property test. CI takes more: a score is a lower bound."""
+OPTIONS: Final = (
+    *("-q", "-p", "no:cacheprovider", "-p", "no:xdist"),
+    *("-W", "ignore::pytest.PytestAssertRewriteWarning"),  # hypothesis is imported before pytest begins
+)
 MEMORY: Final = 6 << 30
 HEAVY: Final = "kubernetes.client yaml jsonschema typer.testing rich.console sqlite3 asyncio starlette requests"
 """Imported once, before the forks."""
@@ -89,7 +93,7 @@ def record(tests: list[str]) -> None:
         measured.load()
     recorder = Recorder(measured)
     measured.start()
-    pytest.main(["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not slow", *tests], plugins=[recorder])
+    pytest.main(["-m", "not slow", *OPTIONS, *tests], plugins=[recorder])
     measured.stop()
     measured.save()
     known = json.loads(TIMES.read_text()) if TIMES.exists() else {}
@@ -152,9 +156,7 @@ def child(tests: dict[str, float], log: Path) -> int:
     for number in range(3):
         os.dup2(quiet, number)
     files = dict.fromkeys(name.partition("::")[0] for name in tests)
-    options = ["-x", "-q", "--tb=no", "-p", "no:cacheprovider", "-p", "no:xdist"]
-    unloaded = ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # hypothesis was imported before pytest began
-    return int(pytest.main([*options, *unloaded, *files], plugins=[Selected(tests, log)]))
+    return int(pytest.main(["-x", "--tb=no", *OPTIONS, *files], plugins=[Selected(tests, log)]))
 
 
 def verdict(tests: dict[str, float]) -> tuple[str, str]:
