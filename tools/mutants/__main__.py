@@ -94,6 +94,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*", help="tests of `map`, rooms of `run`")
     parser.add_argument("--sample", type=int, default=40)
     parser.add_argument("--seed", type=int, default=20)
+    parser.add_argument("--by-name", action="store_true", help="choose tests by their names, without a map")
     options = parser.parse_args()
     if options.command == "report":
         return report()
@@ -106,10 +107,11 @@ def main() -> None:
         return record(options.names)
     tried = results()
     if options.command == "again":
-        return write(attempt([m[-1] for m in tried.values() if m[-1]["verdict"] not in NOTICED and still(m[-1])]))
+        left = [tries[-1] for tries in tried.values() if tries[-1]["verdict"] not in NOTICED]
+        return write(attempt([mutant for mutant in left if still(mutant)], mapped=not options.by_name))
     for room in options.names or ROOMS:
         mutants = sample(room, options.sample, options.seed)
-        write(attempt([mutant for mutant in mutants if key(mutant) not in tried]))
+        write(attempt([mutant for mutant in mutants if key(mutant) not in tried], mapped=not options.by_name))
     return None
 
 

@@ -6,6 +6,7 @@ import contextlib
 import importlib
 import json
 import os
+import re
 import resource
 import signal
 import sys
@@ -28,7 +29,7 @@ LINES: Final = ROOT / "build" / "mutants" / "lines.sqlite"
 TIMES: Final = ROOT / "build" / "mutants" / "times.json"
 """Seconds of each test under coverage."""
 TESTS: Final = ("scheduler", "extender", "placer", "controller", "remote", "deploy", "cluster", "cells", "operate")
-LONG: Final = 8
+LONG: Final = 3
 """Seconds of CPU after which a test under coverage is left out."""
 BUDGET, LIMIT = 30.0, 60.0
 """Seconds for a mutant: the tests it is given, by `TIMES`; all in all, by the clock."""
@@ -38,6 +39,8 @@ OPTIONS: Final = (
     *("-q", "-p", "no:cacheprovider", "-p", "no:xdist"),
     *("-W", "ignore::pytest.PytestAssertRewriteWarning"),  # hypothesis is imported before pytest begins
 )
+FILES: Final = 10
+"""Test files of a mutant where they are chosen by name."""
 MEMORY: Final = 6 << 30
 HEAVY: Final = "kubernetes.client yaml jsonschema typer.testing rich.console sqlite3 asyncio starlette requests"
 """Imported once, before the forks."""
@@ -130,6 +133,24 @@ class Chooser:
         return chosen
 
 
+def by_name(mutant: Mutant) -> dict[str, float]:
+    """Without a map: files of the room's tests that name the module, its package, or neither; small ones first."""
+    path = Path(mutant["module"]).with_suffix("")
+    module, package = ".".join(path.parts), ".".join(path.parts[:-1])
+    ranked = []
+    for folder in ROOMS[mutant["room"]][1]:
+        for file in Path("tests/unit", folder).rglob("test_*.py"):
+            code = file.read_text()
+            words = [
+                rf"{re.escape(package)} import .*\b{path.name}\b|{re.escape(module)}\b",
+                rf"\b{path.name}\b",
+                re.escape(package),
+            ]
+            rank = next((rank for rank, word in enumerate(words) if re.search(word, code)), len(words))
+            ranked.append((rank, len(code), str(file)))
+    return {file: 0.0 for *_, file in sorted(ranked)[:FILES]}
+
+
 class Selected(Light):
     """These tests in this order; one that takes twenty times as long as it should, hangs."""
 
@@ -139,13 +160,14 @@ class Selected(Light):
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Choose and sort."""
         order = {name: number for number, name in enumerate(self.tests)}
-        items[:] = sorted((i for i in items if i.nodeid in order), key=lambda item: order[item.nodeid])
+        if any("::" in name for name in order):
+            items[:] = sorted((i for i in items if i.nodeid in order), key=lambda item: order[item.nodeid])
         super().pytest_collection_modifyitems(items)
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         """Say which test runs, and set its alarm."""
         self.log.write_text(nodeid)
-        signal.alarm(20 + int(20 * self.tests[nodeid]))
+        signal.alarm(20 + int(20 * self.tests.get(nodeid, 2.0)))
 
 
 def child(tests: dict[str, float], log: Path) -> int:
@@ -156,7 +178,7 @@ def child(tests: dict[str, float], log: Path) -> int:
     for number in range(3):
         os.dup2(quiet, number)
     files = dict.fromkeys(name.partition("::")[0] for name in tests)
-    return int(pytest.main(["-x", "--tb=no", *OPTIONS, *files], plugins=[Selected(tests, log)]))
+    return int(pytest.main(["-x", "--tb=no", "-m", "not slow", *OPTIONS, *files], plugins=[Selected(tests, log)]))
 
 
 def verdict(tests: dict[str, float]) -> tuple[str, str]:
@@ -184,15 +206,15 @@ def verdict(tests: dict[str, float]) -> tuple[str, str]:
     return ("survived", "") if os.WEXITSTATUS(status) == 0 else ("killed", last)
 
 
-def attempt(mutants: list[Mutant]) -> Iterator[Mutant]:
-    """Each mutant with its verdict."""
+def attempt(mutants: list[Mutant], *, mapped: bool) -> Iterator[Mutant]:
+    """Each mutant with its verdict; its tests by what `record` knows, or by name."""
     os.environ["PYTHONDONTWRITEBYTECODE"], sys.dont_write_bytecode = "1", True
     for name in (*HEAVY.split(), "hypothesis.strategies", "_hypothesis_pytestplugin"):
         importlib.import_module(name)
-    chooser, moments = Chooser(), count(1_000_000_000)
+    choose, moments = (Chooser().tests if mapped else by_name), count(1_000_000_000)
     for mutant in mutants:
         path, start = TREE / mutant["module"], time.monotonic()
-        tests, code, stat = chooser.tests(mutant), path.read_text(), path.stat()
+        tests, code, stat = choose(mutant), path.read_text(), path.stat()
         came, by = "reached by no test", ""
         if tests:
             path.write_text(mutated(mutant) or "")
