@@ -75,10 +75,10 @@ def meaning(code: str) -> str:
 def mutated(mutant: Mutant) -> str | None:
     """The module's text with this mutant, or None if Python runs the same, or nothing."""
     before = (TREE / mutant["module"]).read_text()
-    after: str | None = mutate_code(before, get_operator(mutant["operator"])(), mutant["occurrence"])
     try:
+        after: str | None = mutate_code(before, get_operator(mutant["operator"])(), mutant["occurrence"])
         return after if after and meaning(after) != meaning(before) else None
-    except SyntaxError:
+    except (SyntaxError, AttributeError):  # it does not know ``except a.b``
         return None
 
 
