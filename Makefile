@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PYTEST := -m pytest -q -n auto --dist worksteal
 
-.PHONY: demo test docs lint format messages bench kube kube-hosts monitoring images e2e e2e-versions e2e-hosts e2e-devices fidelity bench-doors bench-kube fuzz soak example-reports wheel sbom lock test-lowest clean help
+.PHONY: demo test docs lint format messages bench kube kube-hosts monitoring images e2e e2e-versions e2e-hosts e2e-devices fidelity bench-doors bench-kube fuzz soak mutants example-reports wheel sbom lock test-lowest clean help
 
 help:  ## this list
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /	/' | expand -t 16
@@ -93,6 +93,12 @@ soak: $(STAMP)  ## 2 million random operations on the scheduler core, a million 
 	@PAICTL_DEFRAG_CASES=1000 $(BIN)/python -m pytest -q tests/unit/scheduler/test_defrag.py
 	@PAICTL_SOAK=500 $(BIN)/python -m pytest -q tests/unit/cluster/test_properties.py tests/unit/workload/test_usage.py tests/unit/cluster/test_sharing.py tests/unit/extender/test_sharing.py tests/unit/cluster/test_promised_starts.py tests/unit/cluster/test_backfill.py tests/unit/extender/test_starts.py
 
+ROOM ?=
+mutants: .venv-mutants/.installed  ## single lines broken on purpose, and whether a unit test notices (hours; ROOM=scheduler; docs/mutants.md)
+	@test -e build/mutants/times.json || .venv-mutants/bin/python -m tools.mutants map
+	@.venv-mutants/bin/python -m tools.mutants run $(ROOM)
+	@.venv-mutants/bin/python -m tools.mutants report
+
 example-reports: $(STAMP)  ## reports of all labs, in examples/lab-report
 	$(BIN)/python tools/example_report.py
 
@@ -117,6 +123,8 @@ lock:  ## renew the lock files (needs uv)
 	  --no-header --upgrade --resolution lowest-direct -o requirements/lowest.lock
 	uv pip compile -q requirements/docs.in --universal --python-version 3.11 --generate-hashes --no-header --upgrade \
 	  -o requirements/docs.lock
+	uv pip compile -q requirements/mutants.in -c requirements/dev.lock --universal --python-version 3.11 --generate-hashes \
+	  --no-header --upgrade -o requirements/mutants.lock
 	uv pip compile -q requirements/playbooks.in --universal --python-version 3.11 --generate-hashes --no-header \
 	  --upgrade -o requirements/playbooks.lock
 
@@ -145,10 +153,17 @@ $(STAMP): requirements/dev.lock pyproject.toml
 	@.venv-docs/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/docs.lock
 	@touch $@
 
+.venv-mutants/.installed: requirements/mutants.lock requirements/dev.lock
+	@$(PYTHON) -m venv --clear .venv-mutants
+	@.venv-mutants/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/dev.lock
+	@.venv-mutants/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/mutants.lock
+	@.venv-mutants/bin/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
 .venv-lowest/.installed: requirements/lowest.lock
 	@$(PYTHON) -m venv --clear .venv-lowest
 	@.venv-lowest/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/lowest.lock
 	@touch $@
 
 clean:  ## remove what make made
-	rm -rf $(VENV) .venv-lowest .venv-playbooks .venv-docs .mypy_cache .ruff_cache .pytest_cache .hypothesis demo-output build dist
+	rm -rf $(VENV) .venv-lowest .venv-mutants .venv-playbooks .venv-docs .mypy_cache .ruff_cache .pytest_cache .hypothesis demo-output build dist

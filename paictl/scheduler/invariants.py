@@ -31,6 +31,8 @@ def validate(state: State) -> None:
     """Raise `InvariantError` with everything that is wrong, a line each."""
     checks = (_health, _occupancy, _groups, _pods, _binding, _roots, _buddy, _ledger, _doomed, _views)
     problems = [f"{check.__name__[1:]}: {problem}" for check in checks for problem in check(state)]
+    if not problems:  # it makes what is doomed anew, which a state that is wrong otherwise does not stand
+        problems = [f"doomed: {problem}" for problem in _wanted(state)]
     if problems:
         raise InvariantError("\n".join(problems[:40]))
 
@@ -261,7 +263,7 @@ def _ledger(state: State) -> Iterator[str]:
 
 
 def _doomed(state: State) -> Iterator[str]:
-    """Bad cells left are noted; doomed cells serve their VC and are bad and idle; they are those that have to be."""
+    """Bad cells left are noted; doomed cells serve their VC and are bad and idle."""
     tree, doomed = state.physical, state.doomed
     noted = [[0] * (chain.top + 1) for chain in tree.chains]
     for cell, bad in zip(tree.cells(), state.counts.bad, strict=True):
@@ -279,11 +281,15 @@ def _doomed(state: State) -> Iterator[str]:
                 yield f"{tree.address(cell)} does not serve a preassigned cell of {vc}"
             if state.counts.guaranteed[cell] or not state.counts.bad[cell]:
                 yield f"{tree.address(cell)} is doomed without being bad and idle"
-    for index in tree.chain_indexes():
-        if set(doomed.present(index)) != doomed.wanted(index):
-            yield f"what is doomed in chain {tree.chains[index].name} is not what has to be"
     if count != doomed.count:
         yield "doomed cells are miscounted"
+
+
+def _wanted(state: State) -> Iterator[str]:
+    """Those cells are doomed that have to be."""
+    for index in state.physical.chain_indexes():
+        if set(state.doomed.present(index)) != state.doomed.wanted(index):
+            yield f"what is doomed in chain {state.physical.chains[index].name} is not what has to be"
 
 
 def _views(state: State) -> Iterator[str]:

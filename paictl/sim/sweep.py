@@ -16,13 +16,7 @@ import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from itertools import product
-<<<<<<< ours
-from math import prod, sqrt
-||||||| base
-from math import sqrt
-=======
-from math import exp, inf, log, sqrt
->>>>>>> theirs
+from math import exp, inf, log, prod, sqrt
 from statistics import fmean, stdev
 from typing import Any, Final
 

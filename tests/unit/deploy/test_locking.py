@@ -16,7 +16,7 @@ import pytest
 from paictl.deploy import locking
 from paictl.deploy.facts import HostFacts
 from paictl.deploy.inventory import Machine, Role
-from paictl.deploy.locking import LockHolder, holder, holder_from, locked, refuse_locked
+from paictl.deploy.locking import Lock, LockHolder, holder, holder_from, locked, refuse_locked
 from paictl.deploy.site import DeployError
 from paictl.errors import ExitCode
 from paictl.remote.ansible.collecting import HostOutcome, PlaybookResult, TaskEvent, TaskEventKind
@@ -195,3 +195,24 @@ def test_the_module_takes_and_releases_and_replaces_only_what_is_named(
     monkeypatch.setattr(program, "STATE", str(tmp_path / "was-reset"))
     assert call("a", "absent") == "left alone"
     assert not (tmp_path / "was-reset").exists()
+
+
+def test_a_deployment_releases_only_a_lock_that_it_took() -> None:
+    other = replace(holder("deploy upgrade", NOW), who="alice@box-1", box="box-1 0a 1", process="1 a 1")
+    played: list[tuple[Any, ...]] = []
+
+    def play(name: str, _: object, machines: tuple[Machine, ...], variables: dict[str, Any]) -> None:
+        assert (name, [one.name for one in machines]) == ("lock", ["m1"]), "masters only"
+        played.append((variables["paictl_lock_state"], variables["paictl_lock_holder"]))
+
+    at_work = site(other, break_lock=True)
+    at_work.command, at_work.play = "deploy apply", play
+    at_work.desired = SimpleNamespace(deployment=deployment())
+    phase = Lock(at_work)
+    phase.clean_up()
+    assert played == [], "it never took one"
+    phase.run(lambda *_: None)
+    phase.clean_up()
+    assert [state for state, _ in played] == ["present", "absent"]
+    assert played[0][1] == played[1][1], "what is released is what was taken"
+    assert played[0][1]["command"] == "deploy apply"

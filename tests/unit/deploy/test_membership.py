@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,11 +12,17 @@ from typing import Any
 import pytest
 
 from paictl.cluster.interface import ConfigVersion, Port
+from paictl.deploy import growing
 from paictl.deploy.inventory import Deployment, Machine, Role
+from paictl.deploy.reset import forget_nodes
 from paictl.deploy.site import DeployError
 from paictl.errors import ExitCode, PaictlError
 from paictl.operate.membership import change_configuration, note_in_list, plan_joining, plan_leaving, worker_of
+from paictl.remote.ansible.collecting import HostOutcome, PlaybookResult, TaskEvent, TaskEventKind
+from paictl.remote.kube.client import KubeError, NoAnswerError
+from tests.unit.cluster.fakekube import FakeKube
 from tests.unit.config.pushing.test_machines import LAYOUT, POOL, services
+from tests.unit.deploy.test_desired import deployment
 
 W1 = Machine("w1", "10.0.0.2", Role.WORKER)
 W2 = Machine("w2", "10.0.0.3", Role.WORKER)
@@ -38,6 +46,18 @@ class Cluster:
     def push(self, files: dict[str, str], message: str, *, base: int, secrets: object) -> ConfigVersion:
         self.pushed.append((files, message, base, secrets))
         return replace(self.kept[-1], number=base + 1)
+
+
+def api(**refused: Exception) -> FakeKube:
+    """An API server with nodes m1 and w1, that answers a request about a machine with an error."""
+    client = FakeKube({f"/api/v1/nodes/{name}": {"metadata": {"name": name}} for name in ("m1", "w1")})
+
+    def before(number: int) -> None:
+        if error := refused.get(client.requests[number][1].rpartition("/")[2]):
+            raise error
+
+    client.before = before
+    return client
 
 
 def quota(number: int) -> str:
@@ -94,3 +114,43 @@ def test_the_list_of_the_site_keeps_its_mode(tmp_path: Path) -> None:
     assert path.read_text() == "w1,10.0.0.2\nw2,10.0.0.3\n"
     note_in_list(path, W1, there=False)
     assert (path.read_text(), path.stat().st_mode & 0o777) == ("w2,10.0.0.3\n", 0o640)
+
+
+def test_a_node_that_is_gone_already_is_forgotten_and_one_that_stays_is_named() -> None:
+    client = api(w2=KubeError("no webhook", status=500), m1=NoAnswerError("connection refused"))
+    assert forget_nodes(client, [W1, W2, Machine("w3", "10.0.0.4", Role.WORKER), M1]) == ["w2", "m1"]
+    assert "/api/v1/nodes/w1" not in client.objects
+
+
+@pytest.mark.parametrize("what", ["well", "reset fails", "node stays"])
+def test_a_machine_leaves_as_a_whole_or_it_is_said_what_is_left(
+    what: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    held: list[str] = []
+    failed = (TaskEvent(TaskEventKind.FAILED, "reset", "w1", "a mount is busy"),) if what == "reset fails" else ()
+
+    @contextmanager
+    def locked(few: Deployment, command: str, *_: object, **__: object) -> Iterator[None]:
+        assert [one.name for one in few.machines] == ["m1", "w1"], "nobody else is asked for anything"
+        held.append(command)
+        yield
+        held.pop()
+
+    def clean(few: Deployment, chosen: list[Machine], folder: Path, _: object) -> PlaybookResult:
+        assert (few.machines[0], chosen, held) == (M1, [W1], ["node remove"])
+        return PlaybookResult({"w1": HostOutcome("w1", failures=failed)}, True, folder)
+
+    monkeypatch.setattr(growing, "locked", locked)
+    monkeypatch.setattr(growing, "clean", clean)
+    client = api(**({"w1": KubeError("forbidden", status=403)} if what == "node stays" else {}))
+    cluster = replace(deployment(), machines=(M1, W1, W2))
+    with growing.leaving(cluster, W1, tmp_path, lambda: datetime(2026, 1, 1, tzinfo=UTC), break_lock=False) as leave:
+        if what == "well":
+            leave(client, lambda *_: None)
+        else:
+            with pytest.raises(DeployError) as caught:
+                leave(client, lambda *_: None)
+            wanted = {"reset fails": ExitCode.NEGATIVE, "node stays": ExitCode.PARTIAL}[what]
+            assert caught.value.exit_code is wanted, "all of one machine is not some of them"
+    assert ("/api/v1/nodes/w1" in client.objects) is (what != "well"), "no node is forgotten whose machine is in use"
+    assert held == []

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import cast
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from paictl.deploy import installing
+from paictl.deploy.facts import HostFacts
+from paictl.deploy.installing import PushArtifacts
+from paictl.deploy.inventory import Machine, Role
 from paictl.deploy.phases import phases
 from paictl.deploy.site import Site, pack_folder
 from paictl.deploy.upgrading import UpgradeOptions, UpgradeWork, upgrade_phases
@@ -40,3 +45,24 @@ def test_what_is_pushed_is_the_run_s_own_and_what_a_killed_run_left_goes(
         (mine / "x.tar").touch()
         assert sorted(packs.iterdir()) == sorted([other, mine])
     assert list(packs.iterdir()) == [other]
+
+
+def test_a_host_that_lacks_nothing_is_pushed_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    machines = [Machine(name, f"10.0.0.{number}", Role.WORKER) for number, name in enumerate(("w1", "w2", "w3"), 1)]
+    lacks = {"w1": ["kubelet"], "w2": [], "w3": ["runc"]}
+    facts = {one.name: HostFacts(one, {"differences": {"programs": lacks[one.name], "images": []}}) for one in machines}
+    played: list[Any] = []
+    site: Any = SimpleNamespace(
+        machines=machines,
+        facts=facts,
+        desired=SimpleNamespace(artifacts=None),
+        play=lambda *given: played.append(given),
+    )
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(installing, "verify", lambda _: None)
+    packed = {"w1": tmp_path / "a.tar", "w3": None}  # only images for another role are missing on w3
+    monkeypatch.setattr(installing, "pack", lambda _, machine, *__: packed[machine.name])
+    PushArtifacts(site).run(lambda *_: None)
+    ((name, _, due, variables),) = played
+    assert (name, [one.name for one in due]) == ("artifacts", ["w1", "w3"])
+    assert variables == {"paictl_packs": {"w1": str(tmp_path / "a.tar")}}

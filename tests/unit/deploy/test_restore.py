@@ -246,3 +246,19 @@ def test_a_node_that_only_the_backup_calls_ready_is_waited_for(tmp_path: Path, m
     with pytest.raises(DeployError, match="no answer yet") as caught:
         restoring.settle(made, api, SshOptions(), lambda *_: None)
     assert caught.value.exit_code is ExitCode.PARTIAL
+
+
+def test_a_snapshot_goes_to_the_place_of_each_master_and_who_lacks_it_is_named(tmp_path: Path) -> None:
+    class Uploading(Fleet):
+        def upload(self, source: Path, place: str, *, hosts: list[Host], mode: int, **_: Any) -> dict[str, HostResult]:
+            assert (source, mode) == (tmp_path / "snapshot.db", 0o600), "the cluster's secrets are in it"
+            self.done += [f"{one.name}:{place}" for one in hosts]
+            failed = {one.name: 1 if ("upload", one.name) in self.fails else 0 for one in hosts}
+            return {name: HostResult(name, CommandStatus.DONE, code, stderr="full\n") for name, code in failed.items()}
+
+    fleet: Any = Uploading()
+    Masters(fleet).upload(tmp_path / "snapshot.db", lambda name: f"/x/{name}.db")
+    assert fleet.done == ["m1:/x/m1.db", "m2:/x/m2.db"]
+    lacking: Any = Uploading(("upload", "m2"))
+    with pytest.raises(DeployError, match="m2: full"):
+        Masters(lacking).upload(tmp_path / "snapshot.db", lambda _: "/x/snapshot.db")

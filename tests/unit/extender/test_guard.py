@@ -14,7 +14,7 @@ import pytest
 
 from paictl.cluster.doors import scheduler_host
 from paictl.cluster.manifests.certificates import CertificateSet, renewed
-from paictl.doors.callers import ALLOWED_FOR, Guard, Reviewer
+from paictl.doors.callers import ALLOWED_FOR, REFUSED_FOR, Guard, Reviewer
 from paictl.remote.kube.client import NoAnswerError
 from tests.unit.extender.conftest import NODES
 from tests.unit.extender.harness import Caller, Harness, gang, served
@@ -134,3 +134,20 @@ def test_a_token_is_reviewed_by_path_and_remembered_for_a_while() -> None:
     now[0] = ALLOWED_FOR + 1
     assert reviewer.refusal("ann", "/metrics") == ""
     assert len(server.asked) == count + 2
+
+
+def test_a_right_that_was_just_granted_counts_before_a_lost_one_is_forgotten() -> None:
+    server, now = Reviews(), [0.0]
+    reviewer = Reviewer(server, lambda: now[0])  # type: ignore[arg-type]
+    reviewer.refusal("ann", "/metrics")
+    reviewer.refusal("bob", "/metrics")
+    count = len(server.asked)
+    now[0] = REFUSED_FOR - 1
+    reviewer.refusal("bob", "/metrics")
+    assert len(server.asked) == count, "strangers do not have the API server asked at each try"
+    now[0] = REFUSED_FOR + 1
+    reviewer.refusal("bob", "/metrics")
+    assert len(server.asked) == count + 2, "a refusal is asked about again soon"
+    now[0] = ALLOWED_FOR - 1
+    assert reviewer.refusal("ann", "/metrics") == ""
+    assert len(server.asked) == count + 2, "a permission holds for longer"

@@ -134,6 +134,14 @@ def test_a_budget_keeps_a_gang_whole_and_it_is_tried_again(harness: Harness) -> 
     harness.reconciler.reconcile()
     assert harness.evictions() == []
     assert any("budget" in event.message for event in harness.recorded)
+    asked: list[float] = []
+    began = harness.now
+    while harness.now < began + 100:
+        harness.recorded.clear()
+        harness.reconciler.reconcile()
+        asked += [harness.now - began] if harness.recorded else []
+        harness.now += 1
+    assert asked == [1, 3, 7, 15, 31, 61, 91], "each pause twice the last one, up to half a minute"
     harness.server.refuse.clear()
     harness.now += 60
     harness.reconciler.reconcile()

@@ -85,6 +85,26 @@ def test_lazy_preemption_moves_nothing_while_there_is_room() -> None:
     assert (victim.state, victim.virtual, victim.preemptor) == (GroupState.ALLOCATED, None, "default/strong")
 
 
+def test_a_lazy_preemption_is_carried_out_late_only_if_it_takes_what_was_planned() -> None:
+    engine = healthy(config(A={"NODE": 1}, B={"NODE": 2}))
+    run(engine, pod("lazy", "A", 4, priority=1, lazy_preemption=True))
+    decision = engine.plan(pod("strong", "A", 4, priority=2))
+    engine.observe(NodeHealth("n3", healthy=False))
+    assert decision.version != engine.version
+    engine.apply(decision)
+    validate(engine.state)
+    assert engine.state.groups.by_name["default/lazy"].preemptor == "default/strong"
+    engine = healthy(config(A={"NODE": 1}, B={"NODE": 2}))
+    run(engine, pod("lazy", "A", 4, priority=1, lazy_preemption=True))
+    decision = engine.plan(pod("strong", "A", 4, priority=2))
+    gone(engine, "lazy")
+    run(engine, pod("lazy", "A", 4, priority=1))
+    before = engine.state.digest()
+    with pytest.raises(RequestError, match="plan again"):
+        engine.apply(decision)
+    assert engine.state.digest() == before, "a guarantee that may be taken only with an eviction is not taken without"
+
+
 @pytest.mark.parametrize("switch", [False, True])
 def test_a_lazily_preempted_group_is_promoted_back_if_wanted(switch: bool) -> None:
     data = config(A={"NODE": 1}, B={"NODE": 2}) | {"lazyPreemptionRecovery": switch}

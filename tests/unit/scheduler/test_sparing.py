@@ -86,6 +86,16 @@ def test_a_gang_that_goes_anyway_is_used_before_others_go() -> None:
     assert {uid for _, uids in decision.victims for uid in uids} == {"g0", "g1"}
 
 
+def test_what_is_left_of_a_gang_that_is_being_preempted_is_free_for_the_next_one() -> None:
+    engine = lent(2)
+    for number in range(2):
+        run(engine, pod(f"g{number}", "B", 4, -1, group="gang", pods=2))
+    engine.sparing = Losses({"o0": 10, "o1": 10})
+    assert isinstance(run(engine, pod("first", "A", 4), Phase.PREEMPTING), Preempt)
+    engine.sparing = Losses({"o0": 1, "o1": 1, "gang": 100})
+    assert victims(engine, "next") <= {"g0", "g1"}, "no third pod goes, though it loses next to nothing"
+
+
 def test_what_is_left_of_a_gang_that_goes_costs_nothing_more() -> None:
     engine = healthy(config(A={"NODE": 2}, B={"NODE": 2}))
     run(engine, pod("b", "B", 4))

@@ -11,7 +11,8 @@ import pytest
 
 from paictl.config.making.generate import read_inputs
 from paictl.deploy.facts import HostFacts
-from paictl.deploy.inventory import Deployment, deployment_of
+from paictl.deploy.inventory import Deployment, DeploySettings, LoginSettings, Machine, Role, deployment_of
+from paictl.deploy.preflight.asking import asked
 from paictl.deploy.preflight.checking import MENDED, ONCE, SLOW, PreflightReport, judged, judged_quickly
 from paictl.deploy.preflight.node_checks import PromisedDevices, promises_in
 from paictl.deploy.preflight.verdict import Level
@@ -179,3 +180,18 @@ def test_apply_leaves_out_what_is_slow_what_it_mends_and_what_a_cluster_that_wor
     assert set(quick) - set(quickly(tmp_path, fresh=False).hosts[0].verdicts) == ONCE
     narrow = {"disks": {"/var/lib/containerd": {"free": 0, "on": "/", "total": 1 << 40}}}
     assert failed(quickly(tmp_path, narrow, fresh=False)) == []
+
+
+def test_a_machine_is_asked_about_what_its_role_needs() -> None:
+    roles = {"m1": Role.MASTER, "m2": Role.MASTER, "w1": Role.WORKER}
+    machines = [Machine(name, f"10.0.0.{number}", role) for number, (name, role) in enumerate(roles.items())]
+    cluster = Deployment(tuple(machines), DeploySettings(LoginSettings("ops", "")))
+    master, worker = asked(cluster, machines[0]), asked(cluster, machines[2])
+    assert {6443, 2379, 2380} < set(master["ports"]), "of the API server and of etcd"
+    assert worker["ports"] == [10250], "a worker may have anything else on them"
+    assert (master["fsync"], worker["fsync"]) == ("/var/lib/etcd", None), "etcd is on masters only"
+    assert (master["reach"], worker["reach"]) == ([["10.0.0.1", 6443]], [["10.0.0.0", 6443], ["10.0.0.1", 6443]])
+    quick = asked(cluster, machines[0], quick=True)
+    assert (quick["fsync"], quick["reach"], quick["names"]) == (None, [], False), (
+        "the slow ones wait for `deploy check`"
+    )
