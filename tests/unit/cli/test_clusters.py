@@ -73,7 +73,7 @@ def test_every_command_with_a_state_takes_a_cluster_and_the_nearest_word_counts(
     monkeypatch.setenv("PAICTL_STATE", str(tmp_path / "lab"))
     asked = len(kube.requests)
     done = paictl("node", "list")
-    assert (done.code, "PAICTL_CLUSTER says prod" in done.err, len(kube.requests)) == (2, True, asked)
+    assert (done.code, "PAICTL_CLUSTER names prod" in done.err, len(kube.requests)) == (2, True, asked)
     monkeypatch.delenv("PAICTL_CLUSTER")
     registry.use("prod")
     assert paictl("node", "list").code == 4, "in the shell of a lab commands stay there"

@@ -108,7 +108,7 @@ def test_the_nearest_word_counts(
 def test_a_lab_s_shell_and_a_named_cluster_contradict_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PAICTL_STATE", "/lab")
     monkeypatch.setenv("PAICTL_CLUSTER", "prod")
-    with pytest.raises(PaictlError, match="PAICTL_CLUSTER says prod"):
+    with pytest.raises(PaictlError, match="PAICTL_CLUSTER names prod"):
         chosen_name()
 
 
