@@ -1,4 +1,4 @@
-"""The month's use, looked at again and again for as long as this process leads: what budgets are compared with."""
+"""What was used, looked at again and again for as long as this process leads: what budgets and the order go by."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from paictl.doors.core import NotServingError
+from paictl.doors.core import DoorCore, NotServingError
 
 if TYPE_CHECKING:
     from paictl.workload.budgets import Used
+    from paictl.workload.lentorder import RecentUse
 
 PERIOD: Final = 5.0
 """Seconds between two looks."""
@@ -18,8 +19,14 @@ BEGIN: Final = 0.5
 """Seconds between looks until the accounts are read."""
 
 
+def take_recent(core: DoorCore, used: RecentUse) -> None:
+    """So much was used without a guarantee lately; takes the core's lock."""
+    with core.guarded():
+        core.allowances.recent = used
+
+
 class BudgetWatch:
-    """Looks at the month's use again and again; `renew` is told of it and takes the core's lock itself."""
+    """Looks at what was used again and again; `renew` is told of it and takes the core's lock itself."""
 
     def __init__(self, used: Callable[[], Used | None], renew: Callable[[Used], None]) -> None:
         self._used = used

@@ -25,12 +25,11 @@ from paictl.cluster.usagebooks import UsageStore
 from paictl.doors import claims
 from paictl.doors.accounts import Accountant
 from paictl.doors.binder import Binder
-from paictl.doors.budgets import BudgetWatch
+from paictl.doors.budgets import BudgetWatch, take_recent
 from paictl.doors.core import DoorCore, DoorOptions, NotServingError
 from paictl.doors.following import following
 from paictl.doors.pod_events import PodEvent
 from paictl.doors.reconciler import Reconciler
-from paictl.doors.turns import take_recent
 from paictl.remote.kube.client import Json, KubeClient
 from paictl.remote.kube.informer import Informer, InformerTimes
 from paictl.scheduler import snapshot

@@ -15,12 +15,10 @@ from paictl.units import Millis
 from paictl.workload.lentorder import LineAhead, Turns, Who
 
 if TYPE_CHECKING:
-    from paictl.doors.core import DoorCore
     from paictl.doors.table import PodEntry, PodTable
     from paictl.scheduler.engine import Engine
     from paictl.scheduler.request import PodRequest
     from paictl.workload.backfill import LineGang
-    from paictl.workload.lentorder import RecentUse
 
 PATIENCE: Final = 60_000
 """Milliseconds for which others wait for a gang that could start: kube-scheduler may refuse it for other reasons."""
@@ -138,9 +136,3 @@ def _kind(gang: LineGang) -> object:
     """What two opportunistic gangs have in common if they get the same answer."""
     request = gang.request
     return request.members, request.leaf_type, request.pinned_id, request.ignore_suggested, gang.limit
-
-
-def take_recent(core: DoorCore, used: RecentUse) -> None:
-    """So much was used without a guarantee lately; takes the core's lock."""
-    with core.guarded():
-        core.allowances.recent = used

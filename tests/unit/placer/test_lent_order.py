@@ -7,10 +7,11 @@ from datetime import UTC, datetime
 import pytest
 
 from paictl.cluster.pods.labels import Rules
+from paictl.doors.budgets import take_recent
 from paictl.doors.core import DoorOptions
 from paictl.doors.housekeeping import to_requeue
 from paictl.doors.metrics import DoorMetrics
-from paictl.doors.turns import PATIENCE, take_recent
+from paictl.doors.turns import PATIENCE
 from paictl.doors.views import explain_pod
 from paictl.remote.kube.client import Json
 from paictl.workload.sharing import read_sharing
