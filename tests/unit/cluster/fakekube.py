@@ -66,8 +66,16 @@ class FakeKube(KubeClient):
                 raise _error(409, "the object has been modified")
             return self._kept(path, body)
         if method == "PATCH":
-            self.objects[path].setdefault("spec", {}).update(body["spec"])
+            self._merge(self.objects[path], body)
         return self.objects[path]
+
+    def _merge(self, known: Json, body: Json) -> None:
+        known.setdefault("spec", {}).update(body.get("spec", {}))
+        about = body.get("metadata", {})
+        if about.get("resourceVersion") not in (None, known["metadata"].get("resourceVersion")):
+            raise _error(409, "the object has been modified")
+        if "annotations" in about:
+            known["metadata"].setdefault("annotations", {}).update(about["annotations"])
 
     def _listed(self, path: str, query: dict[str, object]) -> list[Json]:
         found = [one for at, one in self.objects.items() if at.rpartition("/")[0] == path]
