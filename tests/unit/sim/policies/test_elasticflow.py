@@ -51,7 +51,9 @@ def test_as_many_are_admitted_as_can_all_be_in_time() -> None:
 
 def test_jobs_of_a_slot_are_admitted_all_or_none_as_in_the_published_code() -> None:
     jobs = [job(name, 100, 60, scaling=LINEAR) for name in "abc"]
-    assert admitted(play(jobs, 4, "slot=10,admission=slot")) == [], "two of them could be in time"
+    refused = play(jobs, 4, "slot=10,admission=slot")
+    assert admitted(refused) == [], "two of them could be in time"
+    assert refused.counters["promises_broken"] == 0, "nothing was promised to any of them"
     assert admitted(play(jobs[:2], 4, "slot=10,admission=slot")) == ["a", "b"]
     later = [job("a", 100, 60, scaling=LINEAR), job("b", 100, 70, at=10, scaling=LINEAR), job("c", 100, 75, at=20)]
     assert admitted(play(later, 4, "slot=10,admission=slot")) == ["a", "b"], "slots are judged one by one"
