@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from paictl.cells.ids import PhysicalCell
-from paictl.scheduler.binding import UNBOUND
+from paictl.cells.ids import NO_VIRTUAL, PhysicalCell
 from paictl.scheduler.decision import Phase
 from paictl.scheduler.engine import Engine
 from paictl.scheduler.errors import InvariantError
@@ -106,7 +105,7 @@ def lies(group: Group) -> Iterator[Group]:
         yield replace(group, vc="B" if group.vc == "A" else "A")
         yield replace(group, pinned_id="pin")
         yield replace(group, priority=OPPORTUNISTIC)
-        yield replace(group, virtual=tuple(tuple((UNBOUND,) * len(twins) for twins in row) for row in group.virtual))
+        yield replace(group, virtual=tuple(tuple((NO_VIRTUAL,) * len(twins) for twins in row) for row in group.virtual))
 
 
 def changes(table: Table) -> Iterator[tuple[object, Any, Any]]:
