@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tools.hosts.lab import Lab
+from tools.hosts.shell import run, wait_until
 
 _AWAY = " -o ".join(f"-path {path}" for path in ("/proc", "/sys", "/run", "/tmp", "/var/log", "/home", "/root/.cache"))  # noqa: S108
 SNAPSHOT = f"find / -xdev \\( {_AWAY} \\) -prune -o -printf '%p %T@ %m %u\\n' | sort"
@@ -37,11 +38,11 @@ class Box:
         (self.folder / "config" / "paictl").mkdir(exist_ok=True)
         (self.folder / "config" / "paictl" / "known_hosts").write_bytes(self.lab.known_hosts.read_bytes())
 
-    def paictl(self, *words: str) -> subprocess.CompletedProcess[str]:
+    def paictl(self, *words: str, text: str | None = None) -> subprocess.CompletedProcess[str]:
         files = ["-m", "master.csv", "-w", "worker.csv", "-c", "config.yaml"]
         return self.lab.run(
             [sys.executable, "-m", "paictl", *words[:2], *files, *words[2:]],
-            check=False, folder=self.folder, seconds=120,
+            check=False, folder=self.folder, seconds=120, text=text,
             environment={"XDG_CONFIG_HOME": str(self.folder / "config"), "PYTHONPATH": str(Path.cwd())},
         )  # fmt: skip
 
@@ -183,6 +184,67 @@ def test_a_playbook_whose_link_is_cut_in_the_middle(box: Box, tmp_path: Path) ->
     assert said.startswith("('h3',) 1 ")
     assert b"ops-pw" not in arguments
     assert "ops-pw" not in "".join(path.read_text() for path in (tmp_path / "run").rglob("*") if path.is_file())
+
+
+@pytest.fixture
+def apart(box: Box) -> Iterator[None]:
+    """The dev box has no way to h2 and h3; h1 has."""
+    routes = [["blackhole", f"{box.lab.address(number)}/32"] for number in (2, 3)]
+    for route in routes:
+        run(["ip", "-n", box.lab.network.namespace, "route", "add", *route])
+    try:
+        yield
+    finally:
+        for route in routes:
+            run(["ip", "-n", box.lab.network.namespace, "route", "del", *route])
+        box.settings(f"user: deploy\nssh_key_file_path: {box.lab.key}\n")
+
+
+PLAY = (
+    "import sys\nfrom pathlib import Path\n"
+    "from paictl.remote.ansible.run import AnsibleSession, Trust\n"
+    "from paictl.remote.inventory import Host, Inventory, Login\n"
+    "key = Path(sys.argv[2]) if sys.argv[2:] else None\n"
+    "hosts = Inventory(tuple(Host(f'h{n}', f'10.77.0.1{n}', 'deploy') for n in (1, 2, 3)),\n"
+    "                  Login(None, key, None, Host('bastion', '10.77.0.11', 'deploy')))\n"
+    "with AnsibleSession(hosts, Path('run'), {}, Trust(Path(sys.argv[1]))) as session:\n"
+    "    result = session.run(Path('playbooks/connect.yml').resolve())\n"
+    "print(result.ok, sorted(result.hosts))\n"
+)
+"""Signs in everywhere by a playbook."""
+
+
+@pytest.mark.usefixtures("apart")
+def test_hosts_that_only_a_bastion_reaches(box: Box, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    code, hosts = box.check()
+    assert code == 3
+    assert [hosts[name]["ssh"]["level"] for name in ("h1", "h2", "h3")] == ["ok", "fail", "fail"]
+    box.settings(f"user: deploy\nssh_key_file_path: {box.lab.key}\ndeploy: {{bastion: 'deploy@10.77.0.11:22'}}\n")
+    code, hosts = box.check()
+    assert code == 0, hosts
+    assert [hosts[name]["ssh"]["level"] for name in ("h1", "h2", "h3")] == ["ok"] * 3
+    (box.folder / "note").write_text("kelp\n")
+    assert box.paictl("node", "copy", "note", "/tmp/note").returncode == 0  # noqa: S108 - on the hosts
+    assert box.lab.machine(3).execute(["cat", "/tmp/note"]).stdout == "kelp\n"  # noqa: S108
+    assert box.paictl("node", "ssh", "h2", text="hostname\n").stdout.splitlines()[-1] == "h2"
+    play = [sys.executable, "-c", PLAY, str(box.lab.known_hosts)]
+    told = {"PYTHONPATH": str(Path.cwd())}
+    assert box.lab.run([*play, str(box.lab.key)], environment=told).stdout == "True ['h1', 'h2', 'h3']\n"
+    box.settings("user: deploy\ndeploy: {bastion: 10.77.0.11, ssh_agent: true}\n")
+    agent = tmp_path / "agent"
+    with subprocess.Popen(["ssh-agent", "-D", "-a", str(agent)], stdout=subprocess.DEVNULL) as running:
+        try:
+            wait_until(agent.exists, "the agent")
+            monkeypatch.setenv("SSH_AUTH_SOCK", str(agent))
+            refused = box.paictl("node", "run", "hostname")
+            assert refused.returncode == 4
+            assert "ssh-add" in refused.stderr
+            run(["ssh-add", "-q", box.lab.key])
+            done = box.paictl("node", "run", "hostname")
+            assert sorted(done.stdout.split()) == sorted(["h1", "|", "h1", "h2", "|", "h2", "h3", "|", "h3"])
+            assert box.lab.run(play, environment=told).stdout == "True ['h1', 'h2', 'h3']\n"
+        finally:
+            running.terminate()
 
 
 def _readable(name: str) -> Iterator[Path]:
