@@ -82,6 +82,14 @@ def test_every_text_gets_exactly_the_arguments_that_it_has_places_for() -> None:
     assert wrong == []
 
 
+def _said_by(function: ast.Name | ast.Attribute) -> str:
+    """The function that makes a text, if it is one; `node.text("key")` of a document is another."""
+    if isinstance(function, ast.Name):
+        return function.id
+    module = function.value
+    return function.attr if isinstance(module, ast.Name) and module.id in ("i18n", "console") else ""
+
+
 @pytest.mark.parametrize("package", ["cli", "deploy", "config"])
 def test_every_text_with_arguments_that_the_command_line_says_is_in_the_catalogue(package: str) -> None:
     entries = catalogue("zh")._entries
@@ -90,7 +98,7 @@ def test_every_text_with_arguments_that_the_command_line_says_is_in_the_catalogu
         for path in sorted((ROOT / "paictl" / package).rglob("*.py"))
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute)
-        if (node.func.id if isinstance(node.func, ast.Name) else node.func.attr) in ("text", "counted", "spoken")
+        if _said_by(node.func) in ("text", "counted", "spoken")
         if node.args and isinstance(node.args[0], ast.Constant) and node.args[0].value not in entries
     ]
     assert missing == []
