@@ -225,7 +225,7 @@ def _unbacked(balance: Balance, short: Shortfall) -> Finding:
     kind = balance.chain.types[short.level]
     reasons: list[str] = []
     if balance.incomplete:
-        lists = "a cell lists too few children", "{count} cells list too few children"
+        lists = "{count} cell lists too few children", "{count} cells list too few children"
         reasons.append(counted(*lists, balance.incomplete))
     reasons += [text("pinned cells break up larger ones")] if any(balance.pinned) else []
     message = text(
