@@ -180,3 +180,25 @@ def hosts_of(deployment: Deployment) -> Inventory:
     """All machines in the order of the lists, in their groups."""
     hosts = tuple(host_of(deployment, one) for one in deployment.machines)
     return Inventory(hosts, sign_in(deployment.login))
+
+
+def route_api(deployment: Deployment) -> None:
+    """Let this process reach the cluster's API through the bastion, if there is one; connected to when it is needed."""
+    if deployment.login.bastion is None:
+        return
+    try:
+        from paictl.remote.kube.client import route
+        from paictl.remote.ssh.link import forward_by_bastion
+    except ModuleNotFoundError:
+        return  # without the extra k8s nothing asks the API: commands for hosts alone do without
+
+    host, _, port = deployment.endpoint.rpartition(":")
+    opened: list[str] = []
+
+    def opener() -> str:
+        if not opened:
+            local = forward_by_bastion(sign_in(deployment.login), host.strip("[]"), int(port))
+            opened.append(f"127.0.0.1:{local}")
+        return opened[0]
+
+    route(f"https://{deployment.endpoint}", opener)

@@ -34,7 +34,7 @@ def read_deployment(masters: str, workers: str, config: str) -> Deployment:
     """What the files say; ends the command with code 2, showing them, if there are errors in them."""
     from paictl.config.linting.report import FORMATS
     from paictl.config.making.generate import read_inputs
-    from paictl.deploy.inventory import deployment_of
+    from paictl.deploy.inventory import deployment_of, route_api
 
     inputs = read_inputs(masters, workers, config)
     if not inputs.usable:
@@ -42,28 +42,8 @@ def read_deployment(masters: str, workers: str, config: str) -> Deployment:
         console.info("no host was changed: correct the errors first")
         raise typer.Exit(ExitCode.USAGE)
     deployment = deployment_of(inputs)
-    _route_api(deployment)
+    route_api(deployment)
     return deployment
-
-
-def _route_api(deployment: Deployment) -> None:
-    """Let this command reach the cluster's API through the bastion, if there is one; connected to when it is needed."""
-    bastion = deployment.login.bastion
-    if bastion is None:
-        return
-    from paictl.deploy.inventory import sign_in
-    from paictl.remote.kube.client import route
-    from paictl.remote.ssh.link import forward_by_bastion
-
-    host, _, port = deployment.endpoint.rpartition(":")
-    opened: list[str] = []
-
-    def opener() -> str:
-        if not opened:
-            opened.append(f"127.0.0.1:{forward_by_bastion(sign_in(deployment.login), host.strip('[]'), int(port))}")
-        return opened[0]
-
-    route(f"https://{deployment.endpoint}", opener)
 
 
 def ssh_options(accept_new: bool) -> SshOptions:

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from paictl.config.making.generate import read_inputs
-from paictl.deploy.inventory import Deployment, Role, deployment_of, hosts_of, named
+from paictl.deploy.inventory import Deployment, Role, deployment_of, hosts_of, named, route_api
 from paictl.errors import PaictlError
+from paictl.remote.inventory import Login
 
 PASSWORD = "kelp $Tundra' 41"  # noqa: S105 - of no machine
 SETTINGS = 'user: deploy\npassword: "kelp $Tundra\' 41"\ndocker_image_tag: v1.8.1\n'
@@ -178,3 +180,23 @@ def test_machines_with_another_user_or_port(tmp_path: Path) -> None:
         made(tmp_path, SETTINGS + "deploy:\n  ssh_hosts: {w3: {port: 24}}\n")
     assert refused.value.where == str(tmp_path / "config.yaml")
     assert refused.value.hint
+
+
+def test_the_api_is_reached_through_the_bastion_when_it_is_needed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    routes: dict[str, Callable[[], str]] = {}
+    asked: list[tuple[str | None, str, int]] = []
+
+    def forward(login: Login, address: str, port: int) -> int:
+        asked.append((login.bastion.address if login.bastion else None, address, port))
+        return 4711
+
+    monkeypatch.setattr("paictl.remote.kube.client._ROUTES", routes)
+    monkeypatch.setattr("paictl.remote.ssh.link.forward_by_bastion", forward)
+    route_api(made(tmp_path))
+    assert routes == {}
+    route_api(keyed(tmp_path, "  bastion: gw.example\n"))
+    assert (list(routes), asked) == (["https://10.77.0.11:6443"], [])
+    assert [routes["https://10.77.0.11:6443"]() for _ in range(2)] == ["127.0.0.1:4711"] * 2
+    assert asked == [("gw.example", "10.77.0.11", 6443)]
