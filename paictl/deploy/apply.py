@@ -216,7 +216,7 @@ def plan_from(path: Path) -> PlanFile:
         )
     except OSError as error:
         raise PaictlError(text("cannot be read: {strerror}", strerror=error.strerror), where=str(path)) from None
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         hint = "write one: paictl deploy plan -m … -w … -c … -o FILE"
         raise PaictlError(
             text("is not a deployment plan: {error!r}", error=error), where=str(path), hint=hint

@@ -125,6 +125,9 @@ class Simulation:
                 self.check(self)
             if self._barren and self._barren % BARREN == 0 and not self._progresses():
                 break
+        while self._next is not None:  # nothing would become of those that come after that either
+            self._pass(max(self.now, self._next.submit))
+            self._arrivals()
         for state in list(self.live.values()):
             if state.placed:
                 self._drop(state)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Hashable, Iterator
 from heapq import heappop, heappush
 from typing import Literal
@@ -94,8 +95,7 @@ class Las(Ranked):
 
     def queue_of(self, job: JobView) -> int:
         """The queue of a job, from 0."""
-        service = self.service(job)
-        return sum(service >= limit for limit in self.limits)
+        return bisect_right(self.limits, self.service(job))
 
     # --- events
 

@@ -116,6 +116,13 @@ def test_what_never_comes_to_its_end_is_given_up(monkeypatch: pytest.MonkeyPatch
     assert (long.ending, long.interruptions, short.ending) == (Ending.UNFINISHED, 5, Ending.PASSED)
 
 
+def test_who_comes_where_no_work_is_ever_done_counts_as_unfinished(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("paictl.sim.engine.BARREN", 20)
+    jobs = [Job("long", Millis(0), 1, Millis(HOUR)), Job("late", Millis(HOUR), 1, Millis(HOUR))]
+    run = simulate(jobs, homogeneous(1, 1), "fifo", failures=failures_of("node=1,repair=1,checkpoint=never"))
+    assert [one.ending for one in run.outcomes] == [Ending.UNFINISHED] * 2
+
+
 def test_jobs_wait_for_ever_where_nothing_is_repaired() -> None:
     run = simulate(LONG, homogeneous(1, 2), "fifo", failures=logged(("gpu-1", 0, 10, None)))
     assert [one.ending for one in run.outcomes] == [Ending.UNFINISHED]
