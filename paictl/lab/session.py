@@ -377,9 +377,13 @@ class Session:
         return before
 
     def outcome_seen(self, step: Step) -> bool:
-        """Whether a command of a step has shown what comes of it, also where it wrote no file."""
+        """Whether a command of a step has shown what comes of it, also where it wrote no file.
+
+        Commands that an earlier step has, too, were typed there: they say nothing of this one.
+        """
         typed = [one.line for one in commandlog.read(self.workspace.folder)]
-        return any(covered(told, typed) for command in step.commands for told in {command, printing_only(command)})
+        own = set(step.commands).difference(*(one.commands for one in self.lab.steps[: self.lab.steps.index(step)]))
+        return any(covered(told, typed) for command in own for told in {command, printing_only(command)})
 
     def _note_prediction(self, step: Step, words: str) -> str:
         with self.file.changing() as progress:

@@ -164,6 +164,15 @@ def test_who_forgot_the_file_has_seen_the_outcome_all_the_same(begin: Begin) -> 
     assert any("paictl lab reset --step 2" in line for line in ways_on(failed, session, "en"))
 
 
+@pytest.mark.parametrize(("lab", "step"), [("22", "move"), ("25", "owner"), ("26", "after")])
+def test_looking_again_as_an_earlier_step_did_is_no_look_at_the_outcome(begin: Begin, lab: str, step: str) -> None:
+    session, runner = begin(lab)
+    asked = session.lab.step(step)
+    for earlier in session.lab.steps[: session.lab.steps.index(asked)]:
+        types(session, runner, *earlier.commands)
+    assert not session.predict(asked, "it moves")
+
+
 def test_checks_of_later_steps_are_not_failures(begin: Begin) -> None:
     session, _ = begin("02")
     assert set(standing(session).values()) == {CheckStatus.FAILED, CheckStatus.LATER}
