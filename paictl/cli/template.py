@@ -46,7 +46,7 @@ def add(name: Name, folder: Folder, vc: Vcs = None, state: StateOption = None) -
     _done(operate.add(open_cluster(state), name, found, vc))
 
 
-@app.command(epilog="git -C job-templates pull && paictl template sync vision job-templates")
+@app.command(epilog="paictl template sync vision ./job-templates")
 def sync(name: Name, folder: Folder, vc: Vcs = None, state: StateOption = None) -> None:
     """Replace the files of a library with those of a folder, and with --vc, the virtual clusters that may use it."""
     found = _read(folder)

@@ -193,13 +193,12 @@ def grant(
 @app.command(epilog="paictl user remove ann")
 def remove(name: Name, *, yes: Yes = False, state: StateOption = None) -> None:
     """Remove a user; the jobs stay, and only administrators can change them."""
-    from paictl.operate.users.accounts import find
-    from paictl.operate.users.accounts import remove as removed
+    from paictl.operate.users import accounts
 
     users = open_cluster(state).users
-    find(users, name)
+    accounts.find(users, name)
     confirm(text("user {name} will be removed", name=name), name, yes=yes)
-    removed(users, name)
+    accounts.remove(users, name)
     console.outcome(text("user {name} removed", name=name), name=name)
 
 

@@ -321,5 +321,5 @@ def test_a_folder_that_is_bound_means_its_cluster_and_no_other(home: Path, monke
     assert chosen_name() == "prod"
     assert chosen_name("local") == "local"
     monkeypatch.setenv("PAICTL_CLUSTER", "other")
-    with pytest.raises(PaictlError, match="says other"):
+    with pytest.raises(PaictlError, match="names other"):
         chosen_name()

@@ -329,7 +329,7 @@ def test_the_explanation_of_a_job_has_the_words_of_the_command_and_shows_where_i
     assert re.findall(r'class="leaf ([^"]*) place" title', ann.get(last)) == ["held mine blocks"]
     assert 'aria-current="true"' in ann.get(last.replace("why?", "why/live?"))
     ann.get("/jobs/bob/two/why", 403)
-    assert "does not wait" in text_of(ann.get("/jobs/ann/one/why"))
+    assert "is not waiting" in text_of(ann.get("/jobs/ann/one/why"))
     assert len(re.findall(r'class="leaf [^"]* place" title', ann.get("/jobs/ann/one/why"))) == 1
     assert "等待的原因" in ann.get("/jobs/ann/two", language="zh")
 

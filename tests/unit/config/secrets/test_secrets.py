@@ -260,7 +260,9 @@ def properties(schema: Any) -> Iterator[tuple[str, Any]]:
             yield from properties(value)
 
 
-NO_SECRETS = {"secret-name", "token_expired_second", "secrets", "secrets_encryption", "dependencies"}
+NO_SECRETS = {
+    "secret-name", "token_expired_second", "secrets", "secrets_encryption", "dependencies", "registry_credentials",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", [FileKind.CONFIG, FileKind.LAYOUT, FileKind.SERVICES])

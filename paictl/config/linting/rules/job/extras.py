@@ -434,7 +434,7 @@ def masked_secret(document: Document) -> Findings:
     passwords = (image.mapping("auth").text("password") for image in top.sequence("prerequisites").mappings())
     for value in (*_scalars_in(top.mapping("secrets")), *passwords):
         if value is not None and value.text == MASK:
-            yield Finding(value, "the value of this secret is missing", f"put it in instead of {MASK}")
+            yield Finding(value, "the value of this secret is missing", text("put it in instead of {mask}", mask=MASK))
 
 
 def _scalars_in(node: MappingNode) -> Iterator[ScalarNode]:
