@@ -205,10 +205,10 @@ PLAY = (
     "import sys\nfrom pathlib import Path\n"
     "from paictl.remote.ansible.run import AnsibleSession, Trust\n"
     "from paictl.remote.inventory import Host, Inventory, Login\n"
-    "key = Path(sys.argv[2]) if sys.argv[2:] else None\n"
+    "key = Path(sys.argv[3]) if sys.argv[3:] else None\n"
     "hosts = Inventory(tuple(Host(f'h{n}', f'10.77.0.1{n}', 'deploy') for n in (1, 2, 3)),\n"
     "                  Login(None, key, None, Host('bastion', '10.77.0.11', 'deploy')))\n"
-    "with AnsibleSession(hosts, Path('run'), {}, Trust(Path(sys.argv[1]))) as session:\n"
+    "with AnsibleSession(hosts, Path(sys.argv[2]), {}, Trust(Path(sys.argv[1]))) as session:\n"
     "    result = session.run(Path('playbooks/connect.yml').resolve())\n"
     "print(result.ok, sorted(result.hosts))\n"
 )
@@ -229,7 +229,7 @@ def test_hosts_that_only_a_bastion_reaches(box: Box, monkeypatch: pytest.MonkeyP
     assert box.paictl("node", "copy", "note", "/tmp/note").returncode == 0  # noqa: S108 - on the hosts
     assert box.lab.machine(3).execute(["cat", "/tmp/note"]).stdout == "kelp\n"  # noqa: S108
     assert box.paictl("node", "ssh", "h2", text="hostname\n").stdout.splitlines()[-1] == "h2"
-    play = [sys.executable, "-c", PLAY, str(box.lab.known_hosts)]
+    play = [sys.executable, "-c", PLAY, str(box.lab.known_hosts), str(tmp_path / "runs")]
     told = {"PYTHONPATH": str(Path.cwd())}
     assert box.lab.run([*play, str(box.lab.key)], environment=told).stdout == "True ['h1', 'h2', 'h3']\n"
     box.settings("user: deploy\ndeploy: {bastion: 10.77.0.11, ssh_agent: true}\n")
