@@ -74,17 +74,17 @@ class DoorTurns:
         if turns is None or not self.holds_back:
             return ""
         own = self._owner(request)
-        rank, tried = turns.rank(*own), set[object]()
+        rank, tried, first = turns.rank(*own), set[object](), None
         line = [(turns.rank(*self._owner(gang.request)), gang) for gang in self._waiting(changes)]
         for place, gang in sorted(line, key=lambda row: row[0]):
             kind = _kind(gang)
-            if place >= rank or len(tried) > TRIED:
+            if place >= rank or len(tried | {kind}) > TRIED:
                 break
             tried.add(kind)
-            if self._has_place(gang, kind) and not self._stalls(gang.request.group):
+            # the patience with all of them begins at once: with one after the other it would have no end
+            if self._has_place(gang, kind) and not self._stalls(gang.request.group) and first is None:
                 first = turns.ahead(own, [self._owner(gang.request)])
-                return "" if first is None else used_less(first)
-        return ""
+        return "" if first is None else used_less(first)
 
     def ahead(self, request: PodRequest, changes: int) -> LineAhead | None:
         """Whose gangs are tried before another that waits; None if nobody's are for what they used."""

@@ -128,6 +128,18 @@ def test_behind_the_extender_nobody_waits_for_long_for_a_gang_that_does_not_star
     assert harness.ask(a[0]).names
 
 
+def test_behind_the_extender_gangs_that_do_not_start_are_waited_for_at_once_not_in_turn(harness: Harness) -> None:
+    a, _ = crowd(harness)
+    for second, name in enumerate(("c", "d"), 4):
+        for pod in lent(name, 3, "B", second):
+            harness.create(pod)
+    free(harness)
+    assert not harness.ask(a[0]).names
+    harness.now += PATIENCE / 1000
+    harness.core.starts.turn()
+    assert harness.ask(a[0]).names, "three gangs of B, and a minute for all of them"
+
+
 def test_behind_the_extender_nobody_waits_for_a_gang_that_has_no_place(harness: Harness) -> None:
     crowd(harness)
     harness.delete("full0-0")
