@@ -62,10 +62,13 @@ def ask(url, authorization=""):
         return error.code, error.headers.get("WWW-Authenticate", ""), b""
 
 
-def token(challenge, basic):
-    """The token that a service gives to an account, ready to be sent; empty where it gives none."""
+def token(challenge, basic, schemes):
+    """The token that a service gives to an account, ready to be sent; empty where it gives none.
+
+    A registry with TLS may not send the account to a service without it: `schemes` are those that are good enough.
+    """
     values = dict(re.findall(r'(\w+)="([^"]*)"', challenge))
-    if not values.get("realm", "").startswith(("http://", "https://")):
+    if not values.get("realm", "").startswith(schemes):
         return ""
     query = urllib.parse.urlencode({"service": values["service"]} if "service" in values else {})
     status, _, body = ask(values["realm"] + ("?" + query if query else ""), basic)
@@ -81,7 +84,8 @@ def tried(one):
     try:
         status, challenge, _ = ask(one["url"])
         if status == 401 and challenge.lower().startswith("bearer"):
-            given = token(challenge, basic)
+            schemes = ("https://",) if one["url"].startswith("https://") else ("http://", "https://")
+            given = token(challenge, basic, schemes)
             status = ask(one["url"], given)[0] if given else 401
         elif status == 401:
             status = ask(one["url"], basic)[0]

@@ -92,6 +92,19 @@ def test_accounts_are_tried_as_registries_ask_for_them() -> None:
     assert "refused" in why.lower()
 
 
+def test_a_registry_with_tls_cannot_have_the_account_sent_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    program, asked = load("files/paictl_registries.py"), []
+
+    def ask(url: str, authorization: str = "") -> tuple[int, str, bytes]:
+        asked.append((url, authorization))
+        return 401, 'Bearer realm="http://tokens.example.org/"', b""
+
+    monkeypatch.setattr(program, "ask", ask)
+    account = {"url": "https://registry.example.org/v2/", "username": "bo", "password": WORD}
+    assert program.tried(account) == ["refused", "401"]
+    assert asked == [("https://registry.example.org/v2/", "")]
+
+
 def test_networks_without_a_proxy_are_those_of_the_file(tmp_path: Path) -> None:
     program = load("files/paictl_registries.py")
     path = tmp_path / "proxy.env"
