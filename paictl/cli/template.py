@@ -13,7 +13,7 @@ from paictl.cli.command import App
 from paictl.cli.console import Output, spoken, write, write_data, write_table
 from paictl.cluster.templates import EVERY_VC, JobTemplate, TemplateLibrary, library_named, template_named
 from paictl.errors import PaictlError
-from paictl.i18n import text
+from paictl.i18n import counted, joined, text
 from paictl.operate import templates as operate
 from paictl.operate.templates import FolderRead
 
@@ -63,8 +63,10 @@ def _read(folder: Path) -> FolderRead:
 
 
 def _done(library: TemplateLibrary) -> None:
-    said = text("template library {name}: {count} templates for {vcs}", name=library.name,
-                count=len(library.templates), vcs=_vcs(library))  # fmt: skip
+    said = counted(
+        "template library {name}: {count} template for {vcs}", "template library {name}: {count} templates for {vcs}",
+        count=len(library.templates), name=library.name, vcs=_vcs(library),
+    )  # fmt: skip
     console.outcome(said, name=library.name, vcs=list(library.vcs), templates=len(library.templates))
 
 
@@ -100,8 +102,10 @@ def _vcs(library: TemplateLibrary) -> str:
 
 
 def _state(template: JobTemplate) -> str:
-    counts = {"errors": template.errors, "warnings": template.warnings}
-    return ", ".join(f"{count} {word}" for word, count in counts.items() if count) or "ok"
+    errors = counted("{count} error", "{count} errors", count=template.errors)
+    warnings = counted("{count} warning", "{count} warnings", count=template.warnings)
+    found = ((errors, template.errors), (warnings, template.warnings))
+    return console.said(joined(", ", [words for words, count in found if count])) or "ok"
 
 
 def _data(library: TemplateLibrary) -> dict[str, Any]:
