@@ -60,7 +60,7 @@ class TemplateStore:
             if error.status != NOT_FOUND:
                 raise
             raise ClusterError(
-                text("there is no namespace {space}", space=NAMESPACE),
+                text("the namespace {space} does not exist", space=NAMESPACE),
                 hint=text("start the services first: paictl service start"),
             ) from None
 

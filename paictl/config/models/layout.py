@@ -193,7 +193,7 @@ _LEGACY: tuple[tuple[str, _Finder, str], ...] = (
         "write computing-device with type (such as nvidia.com/gpu), model and count",
     ),
     ("memory without a unit", _bare_memory, "write it with its unit: {value}Gi"),
-    ("field os of a SKU", partial(_sku_key, "os"), "remove it, the operating system is no longer read"),
+    ("field os of a SKU", partial(_sku_key, "os"), "remove it; the operating system is no longer read"),
     (
         "field dataFolder of a SKU",
         partial(_sku_key, "dataFolder"),
@@ -206,7 +206,7 @@ _LEGACY: tuple[tuple[str, _Finder, str], ...] = (
         'remove it, pai-master: "true" and pai-worker: "true" say which machine does what',
     ),
     ("field etcdid", partial(_machine_key, "etcdid"), "remove it, Kubespray names the members of etcd"),
-    ("field zkid", partial(_machine_key, "zkid"), "remove it, ZooKeeper is no longer used"),
+    ("field zkid", partial(_machine_key, "zkid"), "remove it; ZooKeeper is no longer used"),
     ("field dashboard", partial(_machine_key, "dashboard"), "remove it, the dashboard runs on the master"),
     (
         "field docker-data",

@@ -59,7 +59,7 @@ def _wheels_of_site() -> Path | None:
 
 def _make(folder: Path, pinned: Path, wheels: Path | None) -> None:
     if wheels is not None and not wheels.is_dir():
-        raise PaictlError(text("there is no such folder of wheels"), where=str(wheels))
+        raise PaictlError(text("the folder of wheels does not exist"), where=str(wheels))
     shutil.rmtree(folder, ignore_errors=True)
     pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-input"]
     source = ["--no-index", "--find-links", str(wheels)] if wheels else []

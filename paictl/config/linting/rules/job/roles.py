@@ -277,7 +277,7 @@ def port_label(document: Document) -> Findings:
                 )
                 yield Finding(entry.value, message, "write 1 or more, or remove the label")
             elif entry.name in _GIVEN and number not in (None, 1):
-                message = text("every task gets exactly one port {entry!r}, whatever stands here", entry=entry.name)
+                message = text("every task gets exactly one port {entry!r}, whatever is written here", entry=entry.name)
                 yield Finding(entry.key, message, "use another label", severity=Severity.WARNING)
 
 
