@@ -11,10 +11,8 @@ from paictl.doors.core import DoorCore
 from paictl.doors.table import PodEntry
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
-from paictl.remote.kube.client import KubeClient
+from paictl.remote.kube.client import STRATEGIC, KubeClient
 
-STRATEGIC: Final = "application/strategic-merge-patch+json"
-"""A patch that keeps the conditions of others."""
 _LONGEST: Final = 2000
 """Characters of a message."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any, Final
 
 from paictl.cluster.pods.reading import noted_on
@@ -12,7 +13,7 @@ from paictl.doors.core import Binding, pinned_node
 from paictl.errors import PaictlError
 from paictl.placer.core import PlacerCore, gates_of
 from paictl.remote.kube import pods
-from paictl.remote.kube.client import MERGE, Json, KubeError, NoAnswerError
+from paictl.remote.kube.client import STRATEGIC, Json, KubeError, NoAnswerError
 from paictl.scheduler.wire import BIND_INFO, GATE
 
 _ATTEMPTS: Final = 3
@@ -23,9 +24,11 @@ ASKED: Final = 4 * WORKERS
 
 
 def pin_patch(pod: Mapping[str, Any], node: str, annotations: Mapping[str, str]) -> Json:
-    """A merge patch: no gate, these annotations, and every term of the pod's own node affinity narrowed to the node.
+    """A patch: no gate, these annotations, and every term of the pod's own node affinity narrowed to the node.
 
-    It names uid and version of the pod: lists are replaced as a whole, and a term added meanwhile must not be lost.
+    It names uid and version of the pod: the terms are replaced as a whole, and one added meanwhile must not be lost. It
+    means the same as a merge patch and as a strategic one, and is sent as the latter: the API server then takes much
+    less time over an annotation that names the places of a large gang.
     """
     own = ((pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}).get(
         "requiredDuringSchedulingIgnoredDuringExecution"
@@ -46,6 +49,11 @@ def pin_patch(pod: Mapping[str, Any], node: str, annotations: Mapping[str, str])
         },
         "spec": {"schedulingGates": None, "affinity": {"nodeAffinity": required}},
     }
+
+
+def _shortened(binding: Binding) -> Binding:
+    """A pin to ask about, without the places of the whole gang."""
+    return replace(binding, annotations={**binding.annotations, BIND_INFO: binding.node})
 
 
 class Pinner(Binder):
@@ -83,6 +91,7 @@ class Pinner(Binder):
 
         A pin cannot be taken back: a gang of which one pod is kept back by a policy would run in part for ever. So the
         API server is asked about all of them (a dry run, in which policies and webhooks take part) before the first.
+        The annotation with the places of the gang is equally long for all pods, so it is asked about only once.
         """
         why = self._first_refusal(gang) if len(gang) > 1 else ""
         refs = [binding.ref for binding in gang]
@@ -94,9 +103,10 @@ class Pinner(Binder):
 
     def _first_refusal(self, gang: Sequence[Binding]) -> str:
         """Why the first pod of a gang that would be refused would be; empty if none would, or this term has ended."""
-        for first in range(0, len(gang), ASKED):
+        questions = [gang[0], *map(_shortened, gang[1:])]
+        for first in range(0, len(questions), ASKED):
             try:
-                asked = self._asking.map(self._refusal, gang[first : first + ASKED])
+                asked = self._asking.map(self._refusal, questions[first : first + ASKED])
             except RuntimeError:  # this term has ended: no pin of the gang will be sent, either
                 return ""
             try:
@@ -113,7 +123,7 @@ class Pinner(Binder):
             return ""
         body, path = pin_patch(pod, binding.node, binding.annotations), pods.pod_path(ref.namespace, ref.name)
         try:
-            self.client.request("PATCH", path, body, kind=MERGE, query={"dryRun": "All"}, timeout=pods.BIND)
+            self.client.request("PATCH", path, body, kind=STRATEGIC, query={"dryRun": "All"}, timeout=pods.BIND)
         except KubeError as error:
             passing = error.status in (404, 409, 429) or error.status >= 500 or "dry run" in error.message
             return "" if passing else f"pod {ref.name}: {error.message}"
@@ -162,7 +172,7 @@ class Pinner(Binder):
         ref, body = binding.ref, pin_patch(pod, binding.node, binding.annotations)
         try:
             path = pods.pod_path(ref.namespace, ref.name)
-            self.client.request("PATCH", path, body, kind=MERGE, timeout=min(pods.BIND, seconds))
+            self.client.request("PATCH", path, body, kind=STRATEGIC, timeout=min(pods.BIND, seconds))
         except KubeError as error:
             if error.status not in (404, 409):
                 raise

@@ -39,8 +39,13 @@ class PatchingServer(FakeServer):
 
     asking: Callable[[], object] = staticmethod(lambda: None)
     """What happens when it is asked by a dry run."""
+    longest = 256 * 1024
+    """Bytes that the annotations of a pod may have."""
 
     def request(self, method: str, path: str, body: Any = None, **named: object) -> Json:
+        noted = ((body or {}).get("metadata") or {}).get("annotations") or {}
+        if sum(len(text or "") for text in noted.values()) > self.longest:
+            raise KubeError("metadata.annotations: Too long", status=422)
         if named.get("query") == {"dryRun": "All"}:
             self.asking()
             if (error := self.refuse.get(f"ask {path.split('/')[6]}")) is not None:
@@ -305,6 +310,15 @@ def test_a_gang_that_would_be_refused_in_part_goes_nowhere_and_keeps_no_place(pl
     placer.now += 6
     placer.round()
     assert len({placer.node("g-0"), placer.node("g-1")} - {""}) == 2
+
+
+def test_a_gang_whose_places_no_annotation_can_hold_goes_nowhere(placer: Placer) -> None:
+    placer.server.longest = 200
+    placer.create(gang("g", 2, 4))
+    placer.round()
+    assert [placer.node("g-0"), placer.node("g-1")] == ["", ""]
+    assert "its gang cannot be pinned whole: pod g-0: metadata.annotations: Too long" in placer.recorded[-1].message
+    assert not placer.core.book.holds("uid-g-0"), "no device is held"
 
 
 def test_the_pods_of_a_gang_are_asked_about_at_the_same_time(placer: Placer) -> None:
