@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from paictl import i18n
 from paictl.cli.envelope import Envelope, lines_in, names_in, plain, with_version
-from paictl.cli.segments import Segment, painted
+from paictl.cli.segments import Segment, painted, visible
 from paictl.cli.settings import settings
 from paictl.cli.tables import fitting, table_lines
 from paictl.config.reading.source import printable
@@ -41,6 +42,8 @@ class Output(StrEnum):
 
 
 _FOR_PROGRAMS = frozenset({Output.JSON, Output.YAML, Output.NDJSON})
+_STEERING = re.compile(r"[\x80-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+"""What JSON may hold unescaped although a terminal obeys it."""
 
 envelope = Envelope()
 """What this command line has said so far."""
@@ -101,7 +104,16 @@ def is_data_wanted() -> bool:
 
 
 def write(text: str) -> None:
-    """Write a result to stdout, with a line end behind it."""
+    """Write a result that a person reads to stdout, with a line end behind it."""
+    _write(visible(text))
+
+
+def write_file(text: str) -> None:
+    """Write the text of a file to stdout: to a program as it is, to a person so that a terminal obeys nothing in it."""
+    _write(visible(text) if sys.stdout.isatty() else text)
+
+
+def _write(text: str) -> None:
     if envelope.capturing:
         envelope.lines.extend(text.splitlines())
         return
@@ -158,19 +170,21 @@ def write_data(data: object, output: Output) -> None:
         return
     if output is Output.NDJSON:
         for line in lines_in(data, _json):
-            write(line)
+            _write(line)
     elif output is Output.JSON:
-        write(_json(with_version(data), indent=2))
+        _write(_json(with_version(data), indent=2))
     else:
         import yaml
 
         dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # ten times as fast, where it was compiled
         content = json.loads(_json(with_version(data)))
-        write(yaml.dump(content, None, dumper, sort_keys=False, allow_unicode=_has_all_characters(sys.stdout)).rstrip())
+        shown = yaml.dump(content, None, dumper, sort_keys=False, allow_unicode=_has_all_characters(sys.stdout))
+        _write(shown.rstrip())
 
 
 def _json(data: object, indent: int | None = None) -> str:
-    return json.dumps(data, indent=indent, default=plain, ensure_ascii=not _has_all_characters(sys.stdout))
+    content = json.dumps(data, indent=indent, default=plain, ensure_ascii=not _has_all_characters(sys.stdout))
+    return content if content.isascii() else _STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", content)
 
 
 def _write_names(data: object) -> None:
@@ -215,7 +229,7 @@ def write_segments(lines: Iterable[Sequence[Segment]]) -> None:
     styled = settings.wants_color(sys.stdout.isatty())
     spoken_in = language()
     for segments in lines:
-        line = [(style, i18n.translated(text, spoken_in)) for style, text in segments]
+        line = [(style, visible(i18n.translated(text, spoken_in))) for style, text in segments]
         if not styled:
             _out("".join(text for _, text in line) + "\n")
         elif None not in (parts := [painted(segment) for segment in line]):
@@ -266,13 +280,13 @@ def info(message: str) -> None:
     if envelope.capturing:
         envelope.messages.append(str(message))
     elif settings.verbosity >= 0:
-        print(said(message), file=sys.stderr)  # noqa: T201 - this module is where printing is done
+        print(visible(said(message)), file=sys.stderr)  # noqa: T201 - this module is where printing is done
 
 
 def detail(message: str) -> None:
     """Say something on stderr with --verbose only."""
     if settings.verbosity > 0:
-        print(message, file=sys.stderr)  # noqa: T201
+        print(visible(message), file=sys.stderr)  # noqa: T201
 
 
 def warning(message: str) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Final, TypeAlias
 
+from paictl.config.reading.source import printable
+
 Segment: TypeAlias = tuple[str, str]
 """(style in the words of rich, text)"""
 Line: TypeAlias = list[Segment]
@@ -14,13 +16,17 @@ _CODES: Final = {
     "yellow": "33", "blue": "34", "magenta": "35", "cyan": "36", "white": "37",
 }  # fmt: skip
 """Select Graphic Rendition (ECMA-48, 8.3.117) by the words of styles."""
-_UNSEEN: Final = dict.fromkeys(map(ord, "\a\b\v\f\r"))
-"""What a terminal would obey and not show."""
 
 
 def visible(text: str) -> str:
-    """A text without what moves the cursor of a terminal, tabs as blanks."""
-    return text if text.isprintable() else text.translate(_UNSEEN).expandtabs()
+    """A text with everything escaped that a terminal would obey instead of showing it; line ends and tabs stay.
+
+    Tenants write descriptions, messages and labels that administrators read: nothing of theirs may move the cursor,
+    hide a line or set the title of a window.
+    """
+    if text.isprintable():
+        return text
+    return "\n".join("\t".join(map(printable, line.split("\t"))) for line in text.split("\n"))
 
 
 def painted(segment: Segment) -> str | None:
@@ -29,7 +35,7 @@ def painted(segment: Segment) -> str | None:
     codes = _codes(style)
     if codes is None:
         return None
-    return f"\x1b[{codes}m{visible(text)}\x1b[0m" if codes and text else visible(text)
+    return f"\x1b[{codes}m{text}\x1b[0m" if codes and text else text
 
 
 @cache

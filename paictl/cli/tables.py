@@ -32,7 +32,7 @@ def table_lines(
     between words so that it fits, the widest first, and what a row is about stays in one piece unless it leaves too
     little for the rest. No word is ever broken: where `fitting` leaves a word that is too wide, lines are longer.
     """
-    cells = [[_as_cell(cell, seen=width is not None) for cell in row] for row in rows]
+    cells = [[_as_cell(cell) for cell in row] for row in rows]
     numeric = [bool(cells) and all(_is_number(_plain(row[index])) for row in cells) for index in range(len(columns))]
     heads: list[list[Segment] | str] = [[(HEADING, column)] for column in columns]
     every = [heads, *cells]
@@ -51,7 +51,7 @@ def fitting(columns: Sequence[str], rows: Iterable[Sequence[object]], width: int
     The first, which says what a row is about, is always there; then those that hold sentences have the first claim, and
     the others from the left.
     """
-    cells = [[_plain(_as_cell(cell, seen=True)) for cell in row] for row in rows]
+    cells = [[_plain(_as_cell(cell)) for cell in row] for row in rows]
     least = [max(map(_widest_word, column)) for column in zip(columns, *cells, strict=True)]
     sentences = [any(len(_WORD.findall(row[index])) > 2 for row in cells) for index in range(len(columns))]
     kept, left = [0], width - least[0]
@@ -74,11 +74,11 @@ def cell_width(text: str) -> int:
 # --- cells
 
 
-def _as_cell(cell: object, *, seen: bool) -> list[Segment] | str:
-    """A cell as segments if it is styled, else as text; on a terminal without what moves its cursor."""
+def _as_cell(cell: object) -> list[Segment] | str:
+    """A cell as segments if it is styled, else as text; what a terminal would obey is escaped, tabs are blanks."""
     if isinstance(cell, list):
-        return [(style, visible(text) if seen else text) for style, text in cell]
-    return visible(str(cell)) if seen else str(cell)
+        return [(style, visible(text).expandtabs()) for style, text in cell]
+    return visible(str(cell)).expandtabs()
 
 
 def _plain(cell: list[Segment] | str) -> str:

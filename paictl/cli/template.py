@@ -10,7 +10,7 @@ import typer
 from paictl.cli import console, names
 from paictl.cli.clusters import OutputOption, StateOption, Yes, confirm, open_cluster, plain, warn
 from paictl.cli.command import App
-from paictl.cli.console import Output, spoken, write, write_data, write_table
+from paictl.cli.console import Output, spoken, write, write_data, write_file, write_table
 from paictl.cluster.templates import EVERY_VC, JobTemplate, TemplateLibrary, library_named, template_named
 from paictl.errors import PaictlError
 from paictl.i18n import counted, joined, text
@@ -131,7 +131,7 @@ def show(
         if output is not Output.TABLE:
             write_data({"library": library.name, **plain(template)}, output)
         else:
-            write(template.text.rstrip("\n"))
+            write_file(template.text.rstrip("\n"))
         return
     library = library_named(libraries, name)
     if output is not Output.TABLE:

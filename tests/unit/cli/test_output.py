@@ -191,3 +191,31 @@ def test_configuration_is_checked_where_there_is_no_posix(tmp_path: Path) -> Non
 
 def test_no_group_has_the_help_of_an_option(paictl: Paictl) -> None:
     assert "extender     Serve a kube-scheduler" in paictl("-h").out
+
+
+STEERING = "red \x1b[31m title \x1b]0;x\a back \r\b csi \x9b2J swapped \u202e end"
+"""What a tenant may write into a description or a message: a terminal would obey it."""
+
+
+def test_what_others_wrote_steers_nobody_s_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    with console.command_line("table"):
+        console.write(f"line\t中\n{STEERING}")
+        console.write_table(("NAME", "WHY"), [["a", STEERING], ["b", [("bold", STEERING)]]])
+        console.write_segments([[("", STEERING)]])
+        for say in (console.info, console.warning):
+            say(STEERING)
+    said = capsys.readouterr()
+    assert "line\t中\n" in said.out
+    shown = said.out.count(r"red \x1b[31m title \x1b]0;x\x07 back \r\x08 csi \x9b2J swapped \u202e end")
+    assert (shown, said.err.count(r"\x1b]0;x\x07")) == (4, 2)
+    assert not {c for c in said.out + said.err if not c.isprintable()} - {"\n", "\t"}
+
+
+@pytest.mark.parametrize("form", ["json", "yaml", "ndjson"])
+def test_data_for_programs_keep_it_and_steer_nothing_either(form: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with console.command_line(form):
+        console.write_data([{"name": "a", "why": STEERING}], Output(form))
+    out = capsys.readouterr().out
+    assert not {c for c in out if not c.isprintable()} - ({"\n", "\u202e"} if form == "yaml" else {"\n"})
+    read = yaml.safe_load(out)
+    assert (read if form == "ndjson" else read["items"][0])["why"] == STEERING

@@ -57,6 +57,18 @@ def test_a_folder_becomes_a_library_without_what_is_not_a_job_file(paictl: Paict
     assert "secret" not in paictl("template", "list").out
 
 
+def test_a_file_is_printed_as_it_is_except_on_a_terminal(
+    paictl: Paictl, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "wrong.yml").write_text("protocolVersion: 2\nname: x # \x1b]0;title\a\n", encoding="utf-8")
+    assert paictl("template", "add", "vision", str(folder), "--vc", "vc1").code == 0
+    assert "# \x1b]0;title\a" in paictl("template", "show", "vision/wrong.yml").out
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    shown = paictl("template", "show", "vision/wrong.yml").out
+    assert "\\x1b]0;title\\x07" in shown
+    assert "\x1b" not in shown
+
+
 def test_it_is_read_again_given_to_others_and_removed(paictl: Paictl, folder: Path) -> None:
     assert paictl("template", "sync", "vision", str(folder)).code == 2
     assert paictl("template", "add", "vision", str(folder), "--vc", "vc1").code == 0
