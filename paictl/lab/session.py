@@ -177,7 +177,7 @@ class Session:
             self._copy_to(self.workspace.folder / STEPS / here.id)
 
     def _is_rest_of_step_before(self) -> bool:
-        """Whether all that was typed since the last check passed is what the step before the present one still asked for.
+        """Whether all that was typed since the last check passed is what the step before still asked for.
 
         Checks may pass before the last command of their step: that command belongs to how things are at the next one.
         """

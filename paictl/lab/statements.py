@@ -202,8 +202,12 @@ def explain(seen: Observation, says: Says) -> Iterator[Mismatch]:
     if "text" in says:
         lines = explaining.lines(answer)
         finding = text(subject, "says", says["text"], "\n".join(lines))
-        yield finding if "zh" not in says else in_both(
-            finding, text(subject, "says", says["zh"], "\n".join(in_language(line, "zh") for line in lines))
+        yield (
+            finding
+            if "zh" not in says
+            else in_both(
+                finding, text(subject, "says", says["zh"], "\n".join(in_language(line, "zh") for line in lines))
+            )
         )
     if "change" in says:
         kinds = [str(change["kind"]) for change in data.get("changes", ())]

@@ -131,9 +131,7 @@ def svg(lines: Sequence[TaskHistory], now: int, clock: Clock, say: Callable[[str
     )
 
 
-def _svg_line(
-    line: TaskHistory, number: int, now: int, clock: Clock, say: Callable[[str], str]
-) -> Iterator[str]:
+def _svg_line(line: TaskHistory, number: int, now: int, clock: Clock, say: Callable[[str], str]) -> Iterator[str]:
     y = number * _ROW + 4
     yield f'<text x="{_LEFT - 8}" y="{y + 14}" text-anchor="end" fill="currentColor">{escape(line.name)}</text>'
     for bar in line.bars:

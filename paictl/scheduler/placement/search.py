@@ -77,7 +77,8 @@ def _guaranteed_views(state: State, request: PodRequest) -> list[tuple[str, Virt
     names = state.physical.chains
     views = [(f"chain {names[chain].name}", index) for chain, index in own if index is not None]
     if request.leaf_type and not views:
-        raise RequestError(request.name, "leafCellType", text("VC {vc} has no {type}", vc=request.vc, type=request.leaf_type))
+        said = text("VC {vc} has no {type}", vc=request.vc, type=request.leaf_type)
+        raise RequestError(request.name, "leafCellType", said)
     return views
 
 
@@ -94,7 +95,8 @@ def _pinned_view(state: State, request: PodRequest) -> VirtualIndex:
     _check_vc(state, request)
     index = state.views.pinned.get((request.vc, request.pinned_id))
     if index is None:
-        raise RequestError(request.name, "pinnedCellId", text("VC {vc} has no pinned cell {cell}", vc=request.vc, cell=request.pinned_id))
+        said = text("VC {vc} has no pinned cell {cell}", vc=request.vc, cell=request.pinned_id)
+        raise RequestError(request.name, "pinnedCellId", said)
     return index
 
 
