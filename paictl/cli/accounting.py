@@ -64,7 +64,7 @@ def limits(
     output: OutputOption = Output.TABLE,
     state: StateOption = None,
 ) -> None:
-    """List limits of devices: held, and allowed, by users with a guarantee and by tenants that borrow or lend."""
+    """List limits of devices: held, and allowed, by users, by tenants that borrow or lend, and by departments."""
     found = operate.limits(open_cluster(state), vc)
     if output is not Output.TABLE:
         write_data(operate.as_data(found), output)

@@ -73,11 +73,21 @@ def ahead_lines(ahead: LineAhead | None) -> list[Text]:
         "{count} opportunistic gang is tried before it: {reason}",
         "{count} opportunistic gangs are tried before it: {reason}",
     )
-    return [counted(one, many, ahead.gangs, reason=used_less(ahead))]
+    return [counted(one, many, ahead.gangs, reason=why_first(ahead))]
 
 
-def used_less(ahead: LineAhead) -> Text:
+def why_first(ahead: LineAhead) -> Text:
     """Why somebody goes first."""
+    if ahead.department:
+        return text(
+            "virtual cluster {vc} goes first: department {department} has {unused} unused devices",
+            vc=ahead.vc, department=ahead.department, unused=ahead.unused,
+        )  # fmt: skip
+    if ahead.unused:
+        return text(
+            "virtual cluster {vc} goes first: {unused} devices of its own promise are unused",
+            vc=ahead.vc, unused=ahead.unused,
+        )  # fmt: skip
     if not ahead.user:
         return text(
             "virtual cluster {vc} used less lately ({used:,.2f} device hours per promised device, {than}: {more:,.2f})",

@@ -157,7 +157,7 @@ class DoorCore:
         self.allowances = DoorSharing(
             options.sharing, self.table, lambda: self.book.engine.state, lambda: Millis(int(1000 * wall()))
         )
-        if options.sharing.preemption:
+        if options.sharing.chooses_victims:
             self.book.engine.sparing = self.allowances.sparing
         self.is_open = False
         self.broken = ""

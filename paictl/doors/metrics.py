@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from paictl.doors.core import DoorCore
     from paictl.scheduler.state import State
     from paictl.workload.budgets import BudgetState
+    from paictl.workload.departments import DepartmentUse
 
 
 BUCKETS: Final = (0.0005, 0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
@@ -122,7 +123,7 @@ class DoorMetrics:
             pods = Counter("bound" if pod.bound else "assumed" for pod in core.book.pods.values() if pod.info)
             budgets, holders = core.allowances.states(), core.allowances.holders()
             borrowers, lenders = core.allowances.borrowers(), core.allowances.lenders()
-            lent = core.allowances.lent_lately()
+            lent, departments = core.allowances.lent_lately(), core.allowances.departments()
             bad, nodes, risk = len(core.health.bad), len(core.health.nodes), _at_risk(core)
             bad_devices, ahead = sum(map(len, core.health.bad_devices.values())), windows.counts(core)
             starts = core.starts.times() if core.is_open else {}
@@ -137,6 +138,7 @@ class DoorMetrics:
         yield from self._of_sharing(budgets, holders)
         yield from self._of_devices(borrowers, "borrowed_devices", "in use without a guarantee", "borrow_limit")
         yield from self._of_devices(lenders, "lendable_devices", "of its promise that others may use now", "lend_limit")
+        yield from self._of_departments(departments)
         if lent:
             lately = GaugeMetricFamily(
                 f"{self.prefix}_recent_opportunistic_hours",
@@ -224,6 +226,21 @@ class DoorMetrics:
                 most.add_metric([vc], allowed)
             yield held
             yield most
+
+    def _of_departments(self, rows: list[DepartmentUse]) -> Iterator[Metric]:
+        """Devices and promises of departments, where there are some."""
+        if rows:
+            used = GaugeMetricFamily(
+                f"{self.prefix}_department_devices", "Devices that the jobs of a department use.", labels=["department"]
+            )
+            promised = GaugeMetricFamily(
+                f"{self.prefix}_department_promise", "Devices that a department is promised.", labels=["department"]
+            )
+            for row in rows:
+                used.add_metric([row.name], row.used)
+                promised.add_metric([row.name], row.promised)
+            yield used
+            yield promised
 
     def _counted(self, core: DoorCore) -> Counter[CellKey]:
         """Cells by key, counted anew if that is due."""

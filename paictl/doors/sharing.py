@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from paictl.cluster.pods.lines import PodTimes, group_times
 from paictl.workload.budgets import BudgetState, Used
+from paictl.workload.departments import DepartmentUse, DevicesInUse, UnusedPromises
 from paictl.workload.devicelimits import BorrowedDevices, HeldDevices
 from paictl.workload.lending import LendUse, lend_use
 from paictl.workload.lentorder import LentDevices, RecentUse, Turns
@@ -40,13 +41,18 @@ class DoorSharing:
         self._state = state
         self._promised = promises(state())
         """Devices that the configuration promises, by virtual cluster and leaf type."""
+        self._by_vc: Counter[str] = Counter()
+        """The same by virtual cluster."""
+        for (vc, _), devices in self._promised.items():
+            self._by_vc[vc] += devices
         self._groups: Mapping[str, Group] = {}
         self._held = HeldDevices(self._user)
         self._borrowed = BorrowedDevices()
         self._unguaranteed = LentDevices(self._user)
+        self._used = DevicesInUse()
         self.recent: RecentUse | None = None
         """What was used without a guarantee lately; None until the accounts are read."""
-        self.sparing = SparingRules(rules.preemption, self._times, now)
+        self.sparing = SparingRules(rules.preemption, self._times, now, rules.departments)
         """What the core is asked about groups that run."""
         self._holding: frozenset[tuple[str, str, str]] = frozenset()
 
@@ -71,6 +77,8 @@ class DoorSharing:
             self._borrowed.start(groups)
         if self.rules.order is not None:
             self._unguaranteed.start(groups)
+        if self.rules.departments:
+            self._used.start(groups)
 
     def note(self, outcomes: Sequence[object]) -> None:
         """Groups have changed so."""
@@ -80,18 +88,23 @@ class DoorSharing:
             self._borrowed.note(outcomes)
         if self.rules.order is not None:
             self._unguaranteed.note(outcomes)
+        if self.rules.departments:
+            self._used.note(outcomes)
 
     def turns(self) -> Turns | None:
         """Who of the opportunistic gangs goes first now; None: whoever was created first.
 
         Until the accounts are read, only what is in use counts.
         """
-        if self.rules.order is None:
-            return None
-        promised: Counter[str] = Counter()
-        for (vc, _), devices in self._promised.items():
-            promised[vc] += devices
-        return Turns(self.recent or {}, self._unguaranteed.devices, promised, self.rules.order.half_life)
+        departments, order = self.rules.departments, self.rules.order
+        unused = UnusedPromises(departments, self._by_vc, self._used.devices) if departments else None
+        if order is None:
+            return None if unused is None else Turns.by_departments(unused)
+        return Turns(self.recent or {}, self._unguaranteed.devices, self._by_vc, order.half_life, unused)
+
+    def departments(self) -> list[DepartmentUse]:
+        """How each department stands."""
+        return self.rules.departments.use(self._by_vc, self._used.devices)
 
     def lent_lately(self) -> dict[str, int]:
         """Device-milliseconds without a guarantee by virtual cluster, as they count now; nothing without an order."""

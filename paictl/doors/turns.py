@@ -1,4 +1,5 @@
-"""Whose opportunistic gangs go first behind the doors, by what was used lately (`docs/opportunistic-order.md`).
+"""Whose opportunistic gangs go first behind the doors, by departments (`docs/departments.md`) and by what was used
+lately (`docs/opportunistic-order.md`).
 
 The placer tries gangs in this order. kube-scheduler asks the extender about pods in an order of its own, so there a
 gang waits while one that goes before it has a place. All of it needs the core's lock.
@@ -10,9 +11,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from paictl.cluster.pods.lines import WaitingPod, lines
-from paictl.cluster.startwaits import used_less
+from paictl.cluster.startwaits import why_first
 from paictl.units import Millis
-from paictl.workload.lentorder import LineAhead, Turns, Who
+from paictl.workload.devicelimits import devices_of
+from paictl.workload.lentorder import LineAhead, Turns, WaitingGang
 
 if TYPE_CHECKING:
     from paictl.doors.table import PodEntry, PodTable
@@ -73,9 +75,9 @@ class DoorTurns:
         turns = self._turns(request)
         if turns is None or not self.holds_back:
             return ""
-        own = self._owner(request)
+        own = self._gang(request)
         rank, tried, first = turns.rank(*own), set[object](), None
-        line = [(turns.rank(*self._owner(gang.request)), gang) for gang in self._waiting(changes)]
+        line = [(turns.rank(*self._gang(gang.request)), gang) for gang in self._waiting(changes)]
         for place, gang in sorted(line, key=lambda row: row[0]):
             kind = _kind(gang)
             if place >= rank or len(tried | {kind}) > TRIED:
@@ -83,24 +85,24 @@ class DoorTurns:
             tried.add(kind)
             # the patience with all of them begins at once: with one after the other it would have no end
             if self._has_place(gang, kind) and not self._stalls(gang.request.group) and first is None:
-                first = turns.ahead(own, [self._owner(gang.request)])
-        return "" if first is None else used_less(first)
+                first = turns.ahead(own, [self._gang(gang.request)])
+        return "" if first is None else why_first(first)
 
     def ahead(self, request: PodRequest, changes: int) -> LineAhead | None:
-        """Whose gangs are tried before another that waits; None if nobody's are for what they used."""
+        """Whose gangs are tried before another that waits; None if nobody's are by the configured order."""
         turns = self._turns(request)
         if turns is None:
             return None
-        return turns.ahead(self._owner(request), [self._owner(gang.request) for gang in self._waiting(changes)])
+        return turns.ahead(self._gang(request), [self._gang(gang.request) for gang in self._waiting(changes)])
 
     def _turns(self, request: PodRequest) -> Turns | None:
         if request.guaranteed or request.group in self._engine.state.groups.by_name:
             return None
         return self.standing()
 
-    def _owner(self, request: PodRequest) -> Who:
+    def _gang(self, request: PodRequest) -> WaitingGang:
         entry = self._table.by_uid.get(request.uid)
-        return request.vc, "" if entry is None else entry.user
+        return request.vc, "" if entry is None else entry.user, devices_of(request.members)
 
     def _waiting(self, changes: int) -> list[LineGang]:
         key = self._engine.version, changes

@@ -1,4 +1,4 @@
-"""Limits of devices: what users hold with a guarantee and tenants borrow without one, and what they may."""
+"""Limits of devices: what users hold with a guarantee, what tenants borrow without one, what departments use."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ GUARANTEED: Final = "guaranteed"
 OPPORTUNISTIC: Final = "opportunistic"
 LENT: Final = "lendable"
 """Devices of a promise that others may use now, as far as its owner does not use them."""
+DEPARTMENT: Final = "department"
+"""Devices that the jobs of a department use, with and without a guarantee, beside its promise."""
 
 
 class LimitPorts(Identity, Configuration, Scheduling, Protocol):
@@ -26,7 +28,8 @@ class LimitPorts(Identity, Configuration, Scheduling, Protocol):
 class LimitState:
     """Devices of a class that a user holds in a virtual cluster, and may hold.
 
-    A limit for each user has a row with `*`, too; borrow and lend limits have no user.
+    A limit for each user has a row with `*`, too; borrow and lend limits have no user. Departments have their name for
+    a virtual cluster, and may hold more than they are promised.
     """
 
     vc: str
@@ -41,7 +44,7 @@ def limits(cluster: LimitPorts, vc: str | None = None, user: str | None = None) 
     rules = sharing_of(cluster)
     rows = list(_of_users(cluster, rules))
     if user is None:
-        rows += [*_borrowing(cluster, rules), *_lending(cluster, rules)]
+        rows += [*_borrowing(cluster, rules), *_lending(cluster, rules), *_departments(cluster, rules)]
     shown = (one for one in rows if vc in (None, one.vc) and user in (None, one.user))
     return sorted(shown, key=lambda one: (one.vc, one.kind, one.user))
 
@@ -71,3 +74,11 @@ def _lending(cluster: LimitPorts, rules: Sharing) -> Iterator[LimitState]:
     lendable = {} if use is None else rules.lending.lendable(use)
     for vc, most in rules.lending.devices.items():
         yield LimitState(vc, "", LENT, lendable.get(vc, 0), most)
+
+
+def _departments(cluster: LimitPorts, rules: Sharing) -> Iterator[LimitState]:
+    use = cluster.lend_use() if rules.departments else None
+    if use is None:
+        return
+    for one in rules.departments.use(use.promised, use.used):
+        yield LimitState(one.name, "", DEPARTMENT, one.used, one.promised)

@@ -16,7 +16,8 @@ from paictl.doors.pod_events import PodEvent
 from paictl.doors.table import UNVERSIONED, CachedDecision, PodEntry
 from paictl.placer.core import PlacerCore, gates_of
 from paictl.scheduler.wire import GATE
-from paictl.workload.lentorder import Who
+from paictl.workload.devicelimits import devices_of
+from paictl.workload.lentorder import WaitingGang
 
 WAITING: Final = "Waiting"
 """Reason of the event that says why a pod keeps its gate."""
@@ -66,30 +67,31 @@ def _gangs(core: PlacerCore) -> list[list[PodEntry]]:
 
 
 def _in_turn(core: PlacerCore, gangs: list[list[PodEntry]]) -> Iterator[list[PodEntry]]:
-    """Gangs in the order in which they are tried: opportunistic ones by what their owners used, where that counts.
+    """Gangs in the order in which they are tried: opportunistic ones by departments and use, where they count.
 
-    Whoever gets devices has used more from then on, so who goes first is asked again after each place.
+    Whoever gets devices uses more from then on, so who goes first is asked again after each place.
     """
-    if core.allowances.rules.order is None:
+    if not core.allowances.rules.orders:
         yield from gangs
         return
-    queues: dict[Who, deque[list[PodEntry]]] = {}
+    queues: dict[WaitingGang, deque[list[PodEntry]]] = {}
     for members in gangs:  # the guaranteed come before all others
         reading = members[0].reading
         assert reading is not None  # noqa: S101 - see _gangs
         if reading.request.guaranteed:
             yield members
         else:
-            queues.setdefault((reading.request.vc, members[0].user), deque()).append(members)
+            gang = reading.request.vc, members[0].user, devices_of(reading.request.members)
+            queues.setdefault(gang, deque()).append(members)
     turns, version = core.allowances.turns(), core.book.engine.version
     while queues:
         if core.book.engine.version != version:
             turns, version = core.allowances.turns(), core.book.engine.version
         assert turns is not None  # noqa: S101 - there is an order
-        who = min(queues, key=lambda who: (turns.rank(*who), _urgency(core, queues[who][0])))
-        members = queues[who].popleft()
-        if not queues[who]:
-            del queues[who]
+        gang = min(queues, key=lambda gang: (turns.rank(*gang), _urgency(core, queues[gang][0])))
+        members = queues[gang].popleft()
+        if not queues[gang]:
+            del queues[gang]
         yield members
 
 

@@ -28,15 +28,17 @@ TRIES: Final = 8
 """Searches for a gang beside the first ones: enough to halve the costs of 256 nodes down to one."""
 SINGLES: Final = 32
 """Nodes on which a single pod is tried."""
-SHIELD: Final = 10**18
-"""Added to the loss of a group that is shielded: it falls only where no other place is permitted."""
+SHIELD: Final = 10**60
+"""Added to the loss of a group that is shielded: it falls only where no other place is permitted, whatever the caller
+says of those who would have to go instead."""
 
 
 class Sparing(Protocol):
     """What the caller knows of groups that run. Both must not change while a decision is made."""
 
-    def loss(self, group: Group) -> int:
-        """Work that is lost if the group has to start again, in device-milliseconds, never negative."""
+    def loss(self, group: Group, vc: str) -> int:
+        """What is lost if the group has to go for a request of a VC, never negative: work in device-milliseconds, and
+        more for those whom the caller would rather keep."""
 
     def shields(self, group: Group) -> bool:
         """Whether the group has run for less than its minimum run time."""
@@ -52,7 +54,7 @@ def search_sparing(
     plain = search(state, request, suggested)
     if not isinstance(plain, Found):
         return plain
-    losses = Losses(state, lambda group: _cost(group, sparing))
+    losses = Losses(state, lambda group: _cost(group, request.vc, sparing))
     if not losses.of(_leaves(plain)):
         return plain
     found = _Choice(state, request, suggested, losses).least(plain)
@@ -148,10 +150,10 @@ def _weaker(group: Group, request: PodRequest) -> bool:
     return group.virtual is None or (group.vc == request.vc and group.priority < request.priority)
 
 
-def _cost(group: Group, sparing: Sparing) -> int:
+def _cost(group: Group, vc: str, sparing: Sparing) -> int:
     if group.state is GroupState.BEING_PREEMPTED:
         return 0  # it goes anyway
-    return sparing.loss(group) + (SHIELD if sparing.shields(group) else 0)
+    return sparing.loss(group, vc) + (SHIELD if sparing.shields(group) else 0)
 
 
 def _is_barred(group: Group, request: PodRequest, sparing: Sparing) -> bool:

@@ -65,9 +65,10 @@ class Tenants:
         """Who goes first, without the names of virtual clusters and users that are none of the sender's business."""
         if ahead is None:
             return None
-        vc = ahead.vc if self._call.me.may_submit_to(ahead.vc) else text("another one")
+        mine = self._call.me.may_submit_to(ahead.vc)
+        vc, department = (ahead.vc, ahead.department) if mine else (text("another one"),) * 2
         user = ahead.user if ahead.user in ("", self._user) else text("another user")
-        return replace(ahead, vc=vc, user=user)
+        return replace(ahead, vc=vc, user=user, department=department if ahead.department else "")
 
     def _start(self, start: LatestStart | None) -> LatestStart | None:
         if start is None:

@@ -46,6 +46,8 @@ class ClusterShape:
     """The same by device type, where the promise is of types."""
     hived: str | None = None
     """The HiveD configuration (YAML text) that it is from, for `hived`."""
+    sharing: str | None = None
+    """The section `sharing` beside it (YAML text), as far as `hived` obeys it; None: there is none."""
 
 
 def homogeneous(nodes: int, devices: int, type: str = "gpu", text: str = "") -> ClusterShape:  # noqa: A002 the field

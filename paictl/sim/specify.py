@@ -14,8 +14,10 @@ A ``.csv`` is a table of nodes as Alibaba publishes them, also inside an archive
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from paictl import i18n
@@ -33,10 +35,13 @@ from paictl.sim.cluster import ClusterShape, ClusterShapeError, Node, mixed
 from paictl.sim.job import BadRow
 from paictl.sim.traces import lines
 from paictl.sim.traces.source import TraceFile, source
+from paictl.workload.budgets import SECTION
 
 _COUNT: Final = re.compile(r"(?:(?P<type>[^=,\s]+)=)?(?P<nodes>\d{1,9})x(?P<devices>\d{1,9})", re.ASCII)
 _HINT: Final = "write 15x4 (nodes x devices), V100=2x4,P100=4x4, or a file's path"
 _KEYS: Final = frozenset({"name", "nodes", "devices", "type", "inside", "around", "cpu_milli", "memory_mib"})
+SIMULATED: Final = ("borrow-limits", "lend-limits", "departments")
+"""The lists of the section `sharing` that `hived` obeys; what else is in it are parameters of the policy."""
 _TABLE_HINT: Final = "a table of nodes has the columns sn, cpu_milli, memory_mib, gpu, model"
 MOST: Final = 1_000_000
 """Devices of a cluster: a simulator that is asked for more was asked by mistake."""
@@ -83,7 +88,7 @@ def _from_file(text: str) -> ClusterShape:
         raise failure
     kinds = {document.kind for document in loaded.documents}
     if FileKind.HIVED in kinds:
-        return from_hived(configuration(loaded), text)
+        return from_hived(configuration(loaded), text, loaded.documents)
     if FileKind.LAYOUT in kinds:
         return _from_layout(loaded, text)
     for document in loaded.documents:
@@ -118,13 +123,26 @@ def _table_row(line: lines.Line) -> Node:
 # --- HiveD
 
 
-def from_hived(document: Document, text: str) -> ClusterShape:
-    """Nodes, levels and quotas of a HiveD configuration; raises `SpecError` where it cannot be a cluster."""
+def from_hived(document: Document, text: str, beside: Iterable[Document] = ()) -> ClusterShape:
+    """Nodes, levels and quotas of a HiveD configuration; raises `SpecError` where it cannot be a cluster.
+
+    The section `sharing` is that of the service settings which hold the configuration, or of those beside it.
+    """
     if not isinstance(document.data, Mapping):
         raise ClusterShapeError("the hivedscheduler configuration is not a mapping", where=text)
     data = to_data(document.root) if document.root is not None else {}
     assert isinstance(data, Mapping)  # noqa: S101 - narrows the type
-    return hived_cluster(HivedSpec.from_mapping(data), text, _yaml(data))
+    shape = hived_cluster(HivedSpec.from_mapping(data), text, _yaml(data))
+    settings = document.host or next((one for one in beside if one.kind is FileKind.SERVICES), None)
+    return replace(shape, sharing=None if settings is None else _sharing(settings))
+
+
+def _sharing(settings: Document) -> str | None:
+    """The lists of the section `sharing` that the simulator knows."""
+    data = settings.data if isinstance(settings.data, Mapping) else {}
+    section = data.get(SECTION)
+    known = {key: section[key] for key in SIMULATED if key in section} if isinstance(section, Mapping) else {}
+    return json.dumps(known) if known else None
 
 
 def hived_cluster(spec: HivedSpec, text: str, written: str) -> ClusterShape:
@@ -175,8 +193,6 @@ def promised_by_type(spec: HivedSpec) -> dict[str, dict[str, int]]:
 
 
 def _yaml(data: Mapping[str, Any]) -> str:
-    import json
-
     # JSON is YAML, and needs no YAML library here.
     wanted = ("physicalCluster", "virtualClusters", "lazyPreemptionRecovery")
     return json.dumps({key: data[key] for key in wanted if key in data})

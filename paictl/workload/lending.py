@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from paictl.frozen import frozen
 from paictl.i18n import Text, text
 from paictl.scheduler.request import gang_of
+from paictl.workload.departments import UsedDevices
 from paictl.workload.devicelimits import EMPTY, devices_of
 from paictl.workload.usage import promises
 
@@ -28,13 +30,22 @@ class LendUse:
     borrowed: Mapping[str, int]
     unpromised: int
     """Healthy devices that nobody was promised; below 0 where so many are bad that not all promises could be kept."""
+    promised: Mapping[str, int] = field(default_factory=dict)
+    """Devices of the promises by virtual cluster."""
+
+    @property
+    def used(self) -> UsedDevices:
+        """Devices in use, as departments count them."""
+        held = {(vc, True): number - self.idle.get(vc, 0) for vc, number in self.promised.items()}
+        return held | {(vc, False): number for vc, number in self.borrowed.items()}
 
 
 def lend_use(state: State) -> LendUse:
     """How the promises of an engine's state stand."""
-    idle: Counter[str] = Counter()
+    promised: Counter[str] = Counter()
     for (vc, _), number in promises(state).items():
-        idle[vc] += number
+        promised[vc] += number
+    idle = Counter(promised)
     unpromised = _healthy(state) - idle.total()
     borrowed: Counter[str] = Counter()
     for name, group in state.groups.by_name.items():
@@ -42,7 +53,7 @@ def lend_use(state: State) -> LendUse:
             borrowed[group.vc] += devices_of(group.members)
         elif gang_of(name) == name:  # a preemption for a member of a gang does not count once more
             idle[group.vc] -= devices_of(group.members)
-    return LendUse(idle, borrowed, unpromised)
+    return LendUse(idle, borrowed, unpromised, promised)
 
 
 def _healthy(state: State) -> int:

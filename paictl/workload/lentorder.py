@@ -1,5 +1,5 @@
-"""The order in which opportunistic gangs are tried, by what was used without a guarantee lately
-(`docs/opportunistic-order.md`).
+"""The order in which opportunistic gangs are tried: first those for which a department has unused devices
+(`docs/departments.md`), then by what was used without a guarantee lately (`docs/opportunistic-order.md`).
 
 Use loses half of its weight in each half-life. Pure: the caller says what time it is, in milliseconds of its clock.
 """
@@ -14,7 +14,8 @@ from typing import Any, Final
 
 from paictl.frozen import frozen
 from paictl.units import Millis
-from paictl.workload.devicelimits import HeldDevices
+from paictl.workload.departments import UnusedPart, UnusedPromises
+from paictl.workload.devicelimits import EMPTY, HeldDevices
 from paictl.workload.usage import UsageKind, UsageSpan
 from paictl.workload.usagereport import HOUR
 
@@ -25,6 +26,10 @@ _LN2: Final = log(2)
 
 Who = tuple[str, str]
 """(virtual cluster, user)."""
+WaitingGang = tuple[str, str, int]
+"""Virtual cluster, user and devices of a gang that waits."""
+Rank = tuple[int, float, int]
+"""Less goes first."""
 RecentUse = Mapping[Who, int]
 """Device-milliseconds without a guarantee by (virtual cluster, user), the older the less they count."""
 
@@ -115,10 +120,15 @@ class Turns:
     """Who goes first at an instant."""
 
     def __init__(
-        self, used: RecentUse, devices: Mapping[Who, int], promised: Mapping[str, int], half_life: Millis
-    ) -> None:
-        """`devices` are those in use without a guarantee, `promised` those of the promises by virtual cluster."""
+        self, used: RecentUse, devices: Mapping[Who, int], promised: Mapping[str, int], half_life: Millis,
+        unused: UnusedPromises | None = None,
+    ) -> None:  # fmt: skip
+        """`devices` are those in use without a guarantee, `promised` those of the promises by virtual cluster.
+
+        `unused` is None where there are no departments.
+        """
         self._promised = promised
+        self._unused = unused
         self._users: Counter[Who] = Counter(used)
         ahead = min(AHEAD, half_life)
         for who, number in devices.items():
@@ -127,31 +137,45 @@ class Turns:
         for (vc, _), amount in self._users.items():
             self._vcs[vc] += amount
 
-    def rank(self, vc: str, user: str) -> tuple[float, int]:
-        """Less goes first: the use of a virtual cluster for each device that it is promised, then that of its user.
+    @classmethod
+    def by_departments(cls, unused: UnusedPromises) -> Turns:
+        """The order where recent use does not count."""
+        return cls({}, {}, EMPTY, HALF_LIFE, unused)
 
-        A virtual cluster without a promise counts as one of a single device.
+    def rank(self, vc: str, user: str, devices: int) -> Rank:
+        """Less goes first: how near the unused devices are promised that a gang would use, then what was used.
+
+        That is the use of a virtual cluster for each device that it is promised, then that of its user. A virtual
+        cluster without a promise counts as one of a single device.
         """
-        return self.use(vc), self._users[vc, user]
+        return self._part(vc, devices).level, self.use(vc), self._users[vc, user]
+
+    def _part(self, vc: str, devices: int) -> UnusedPart:
+        return UnusedPart(0) if self._unused is None else self._unused.of(vc, devices)
 
     def use(self, vc: str) -> float:
         """The use of a virtual cluster for each device that it is promised, in milliseconds."""
         return self._vcs[vc] / max(1, self._promised.get(vc, 0))
 
-    def ahead(self, own: Who, waiting: Iterable[Who]) -> LineAhead | None:
-        """Who goes before a gang of somebody because of what they used; None if nobody does.
+    def ahead(self, own: WaitingGang, waiting: Iterable[WaitingGang]) -> LineAhead | None:
+        """Who goes before a gang because of departments or of what they used; None if nobody does.
 
-        `waiting` are the owners of the gangs that wait, each as often as it has some.
+        `waiting` are the gangs that wait.
         """
         rank = self.rank(*own)
-        before = [who for who in waiting if self.rank(*who) < rank]
+        before = [gang for gang in waiting if self.rank(*gang) < rank]
         if not before:
             return None
-        first = min(before, key=lambda who: (self.rank(*who), who))
-        if first[0] != own[0]:
-            return LineAhead(len(before), first[0], "", self.use(first[0]) / HOUR, own[0], self.use(own[0]) / HOUR)
-        users = self._users[first] / HOUR, self._users[own] / HOUR
-        return LineAhead(len(before), first[0], first[1], users[0], own[1], users[1])
+        vc, user, devices = min(before, key=lambda gang: (self.rank(*gang), gang))
+        part = self._part(vc, devices)
+        if part.level < rank[0]:
+            return LineAhead(
+                len(before), vc, "", 0.0, own[0], 0.0, department=part.department, unused=part.unused
+            )  # fmt: skip
+        if vc != own[0]:
+            return LineAhead(len(before), vc, "", self.use(vc) / HOUR, own[0], self.use(own[0]) / HOUR)
+        users = self._users[vc, user] / HOUR, self._users[own[:2]] / HOUR
+        return LineAhead(len(before), vc, user, users[0], own[1], users[1])
 
 
 @frozen
@@ -161,10 +185,14 @@ class LineAhead:
     gangs: int
     vc: str
     user: str
-    """Empty where the virtual clusters differ."""
+    """Empty where the virtual clusters differ, or use is not the reason."""
     used: float
     """Device hours: of a virtual cluster for each device that it is promised, of a user as they are."""
     than: str
     """The virtual cluster or the user that is behind."""
     more: float
     """What that used, likewise."""
+    department: str = ""
+    """The department whose unused devices are the reason; empty: the promise of the virtual cluster itself, or use."""
+    unused: int = 0
+    """So many devices of that promise are unused; 0: recent use is the reason."""

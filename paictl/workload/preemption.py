@@ -12,12 +12,19 @@ from typing import TYPE_CHECKING, Final
 
 from paictl.frozen import frozen
 from paictl.units import Millis
+from paictl.workload.departments import Departments
 from paictl.workload.devicelimits import devices_of
 
 if TYPE_CHECKING:
     from paictl.scheduler.groups import Group
 
 NO_SPANS: Final[Mapping[str, Millis]] = MappingProxyType({})
+SISTER: Final = 10**16
+"""Added to the loss of a sister's group for each of its devices: more than all strangers of a cluster lose together."""
+NEARER: Final = 10**7
+"""One device of a nearer sister counts as so many of a farther one: more than a cluster has."""
+NEAREST: Final = 6
+"""From here on nearer sisters count alike, so that a minimum run time counts more than all of them."""
 
 
 class VictimChoice(StrEnum):
@@ -64,15 +71,25 @@ class SparingRules:
     """What the scheduler's core asks about groups that run (`scheduler.sparing.Sparing`)."""
 
     def __init__(
-        self, rules: PreemptionRules, times: Callable[[Group], GroupTimes | None], now: Callable[[], Millis]
-    ) -> None:
+        self, rules: PreemptionRules, times: Callable[[Group], GroupTimes | None], now: Callable[[], Millis],
+        departments: Departments | None = None,
+    ) -> None:  # fmt: skip
         """`times` of a group are None if none of its pods says since when it runs: it has nothing to lose then."""
         self.rules = rules
+        self.departments = departments or Departments()
         self._times = times
         self._now = now
 
-    def loss(self, group: Group) -> int:
-        """Device-milliseconds that are lost if the group starts again."""
+    def loss(self, group: Group, vc: str) -> int:
+        """Device-milliseconds that are lost if the group gives way to a virtual cluster, and far more for its sisters.
+
+        Where only departments are configured, nothing else counts, so that HiveD's order decides between strangers.
+        """
+        near = min(NEAREST, self.departments.closeness(vc, group.vc)) if group.virtual is None else 0
+        kin = devices_of(group.members) * SISTER * NEARER ** (near - 1) if near else 0
+        return kin + (self._lost(group) if self.rules else 0)
+
+    def _lost(self, group: Group) -> int:
         if self.rules.victims is VictimChoice.FEWEST_DEVICES:
             return devices_of(group.members)
         times = self._times(group)

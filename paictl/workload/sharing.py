@@ -18,6 +18,7 @@ from paictl.scheduler.request import PodRequest
 from paictl.units import Millis
 from paictl.workload.backfill import BackfillMode, BackfillRule, BackfillRules
 from paictl.workload.budgets import EACH, SECTION, WARN_AT, Budgets, OverBudget, UsageBudget, Used
+from paictl.workload.departments import Department, Departments
 from paictl.workload.devicelimits import (
     BorrowLimits,
     Spares,
@@ -62,6 +63,7 @@ class Sharing:
         preemption: PreemptionRules | None = None,
         lending: LendLimits | None = None,
         order: OpportunisticOrder | None = None,
+        departments: Departments | None = None,
     ) -> None:
         self.budgets = budgets or Budgets()
         self.limits = limits or UserLimits()
@@ -75,7 +77,19 @@ class Sharing:
         self.preemption = preemption or PreemptionRules()
         """Asked by the scheduler's core when it chooses victims."""
         self.order = order
-        """Of opportunistic gangs that wait; None: as they were submitted."""
+        """Of opportunistic gangs that wait, by recent use; None: it does not count."""
+        self.departments = departments or Departments()
+        """Of opportunistic gangs that wait, and of those that give way."""
+
+    @property
+    def orders(self) -> bool:
+        """Whether opportunistic gangs are tried in another order than that of submission."""
+        return self.order is not None or bool(self.departments)
+
+    @property
+    def chooses_victims(self) -> bool:
+        """Whether more than HiveD's order decides who gives way."""
+        return bool(self.preemption or self.departments)
 
     def __bool__(self) -> bool:
         return bool(self.budgets or self.limits or self.borrowing or self.spares or self.lending)
@@ -118,6 +132,7 @@ def read_sharing(data: object, where: str = SECTION) -> Sharing:
             ),
             LendLimits(_devices(section.get("lend-limits"))),
             _order(section.get("opportunistic-order")),
+            Departments(_departments(section.get("departments"))),
         )
     except PaictlError:  # one of them is a ValueError, too, and it knows its place
         raise
@@ -147,6 +162,15 @@ def _devices(rows: object) -> dict[str, int]:
 
 def _min_run_times(rows: object) -> dict[str, Millis]:
     return {str(row.get("vc", "")): limit_of(row["time"]) for row in _rows(rows)}
+
+
+def _departments(rows: object) -> Iterator[Department]:
+    for row in _rows(rows):
+        vcs = row.get("vcs") or ()
+        if not isinstance(vcs, list | tuple):
+            raise TypeError("a list of virtual clusters is expected")
+        devices = int(row["devices"]) if row.get("devices") is not None else None
+        yield Department(str(row["name"]), tuple(map(str, vcs)), str(row.get("parent", "")), devices)
 
 
 def _order(said: object) -> OpportunisticOrder | None:

@@ -92,7 +92,7 @@ def _sound(loaded: Loaded, where: str, *, pushed: bool = False) -> ClusterShape 
     alone = Loaded((Bundle(document.path, (document,)),))  # what else is wrong in these files is no matter here
     report = validate(alone, Choice(severity=Severity.ERROR))
     if not report.problems:
-        return from_hived(document, where if pushed else document.path)
+        return from_hived(document, where if pushed else document.path, loaded.documents)
     write_segments(FORMATS["text"](report))
     hint = "paictl config pull; then: paictl config validate" if pushed else f"paictl config validate {where}"
     error(PaictlError("was not simulated: it has errors", where=where, hint=hint))

@@ -34,8 +34,9 @@ def compare_promises(
             text("no policy {name!r}", name=unknown[0]),
             hint=text("one of: {names}", names=", ".join(PromiseKind)),
         )
-    document = configuration(load([config]))
-    spec = from_hived(document, config)
+    loaded = load([config])
+    document = configuration(loaded)
+    spec = from_hived(document, config, loaded.documents)
     hived = ClusterSpec.from_mapping(document.data)  # type: ignore[arg-type] # a mapping, or the line above had refused
     found = read_trace(trace, kind)
     jobs = found.jobs

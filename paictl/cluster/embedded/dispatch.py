@@ -22,6 +22,7 @@ from paictl.scheduler.events import GroupChange, Outcome
 from paictl.scheduler.groups import Group, GroupState
 from paictl.units import Millis
 from paictl.workload.backfill import HOPELESS, LineGang, StartPromise
+from paictl.workload.devicelimits import devices_of
 from paictl.workload.reserved import Clash, Unready
 from paictl.workload.usage import promises
 from paictl.workload.windows import Windows
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from paictl.scheduler.request import PodRequest
     from paictl.scheduler.sparing import Sparing
     from paictl.workload.backfill import Foresight, StartPromises
-    from paictl.workload.lentorder import Turns
+    from paictl.workload.lentorder import Rank, Turns
     from paictl.workload.reserved import ReservedCells
 
 
@@ -385,18 +386,19 @@ class Dispatcher:
                 yield from (row for row in bucket.order if row[2] in preempting)
 
     def _in_turn(self, rows: Iterable[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
-        """Groups in the order in which they are tried; opportunistic ones by what their owners used, where that counts.
+        """Groups in the order in which they are tried; opportunistic ones by departments and use, where they count.
 
-        All groups of a kind have one owner then.
+        All groups of a kind have one owner and one size then.
         """
         turns = None if self.turns is None else self.turns()
         if turns is None:
             return sorted(rows)
 
-        def place(row: tuple[int, int, str]) -> tuple[int, tuple[float, int], int, str]:
+        def place(row: tuple[int, int, str]) -> tuple[int, Rank, int, str]:
             priority, number, group = row
-            request, owner = self._first_pod(group), self.owner
-            rank = (0.0, 0) if request.guaranteed or owner is None else turns.rank(request.vc, owner(request))
+            request, owner, rank = self._first_pod(group), self.owner, (0, 0.0, 0)
+            if not request.guaranteed and owner is not None:
+                rank = turns.rank(request.vc, owner(request), devices_of(request.members))
             return priority, rank, number, group
 
         return sorted(rows, key=place)

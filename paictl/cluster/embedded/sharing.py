@@ -19,7 +19,8 @@ from paictl.sim.loop import EventPriority
 from paictl.units import Millis, instant, rfc3339
 from paictl.workload.backfill import StartPromises
 from paictl.workload.budgets import BudgetLevel, BudgetState, MonthUse, next_month
-from paictl.workload.devicelimits import BorrowedDevices, HeldDevices
+from paictl.workload.departments import DevicesInUse, UnusedPromises
+from paictl.workload.devicelimits import BorrowedDevices, HeldDevices, devices_of
 from paictl.workload.lending import lend_use
 from paictl.workload.lentorder import DecayedUse, LentDevices, LineAhead, Turns, Who
 from paictl.workload.preemption import GroupTimes, SparingRules
@@ -30,6 +31,7 @@ from paictl.workload.usagereport import HOUR
 if TYPE_CHECKING:
     from paictl.cluster.embedded.dispatch import Dispatcher
     from paictl.cluster.embedded.jobs import LiveJob
+    from paictl.scheduler.engine import Engine
     from paictl.scheduler.groups import Group
     from paictl.scheduler.request import PodRequest
     from paictl.sim.loop import EventLoop
@@ -77,6 +79,7 @@ class WorldSharing:
         self._recent: DecayedUse | None = None
         """What was used without a guarantee, where that decides who goes first."""
         self._lent: LentDevices | None = None
+        self._promised: DevicesInUse | None = None
         self._recently: tuple[Millis, Counter[Who]] | None = None
         """The recent use at an instant: within one nothing is added to it."""
         self._told: dict[str, str] = {}
@@ -90,19 +93,19 @@ class WorldSharing:
 
     def load(self, rules: Sharing) -> None:
         """The scheduler starts with these rules."""
-        self.rules, self._held, self._borrowed, self._lent = rules, None, None, None
+        self.rules, self._held, self._borrowed, self._lent, self._promised = rules, None, None, None, None
         dispatcher = self._world.dispatcher
         self._remember_use()
-        dispatcher.turns = self.turns if rules.order is not None else None
+        dispatcher.turns = self.turns if rules.orders else None
         dispatcher.obstacle, dispatcher.noted = self.obstacle, self._note
         if dispatcher.backfill is not None:
             self._heads = dispatcher.backfill.heads
         dispatcher.backfill = StartPromises(rules.backfill, self.end_of) if rules.backfill else None
         if dispatcher.backfill is not None:
             dispatcher.backfill.heads, dispatcher.backfill.reserved = dict(self._heads), dispatcher.reserved
-        self.sparing = SparingRules(rules.preemption, self._times, lambda: self._world.now)
-        dispatcher.spare(self.sparing if rules.preemption else None)
-        by_owner = bool(rules) or rules.order is not None
+        self.sparing = SparingRules(rules.preemption, self._times, lambda: self._world.now, rules.departments)
+        dispatcher.spare(self.sparing if rules.chooses_victims else None)
+        by_owner = bool(rules) or rules.orders
         if by_owner or dispatcher.owner is not None:
             dispatcher.hold_by(self.owner if by_owner else None)
 
@@ -178,8 +181,14 @@ class WorldSharing:
     def turns(self) -> Turns | None:
         """Who of the opportunistic gangs goes first now; None: whoever was submitted first."""
         engine, order = self._world.dispatcher.engine, self.rules.order
-        if engine is None or order is None or self._recent is None:
+        if engine is None or not self.rules.orders:
             return None
+        promised: Counter[str] = Counter()
+        for (vc, _), devices in promises(engine.state).items():
+            promised[vc] += devices
+        unused = self._unused(engine, promised) if self.rules.departments else None
+        if order is None or self._recent is None:
+            return None if unused is None else Turns.by_departments(unused)
         if self._lent is None:
             self._lent = LentDevices(self._user)
             self._lent.start(engine.state.groups.by_name)
@@ -187,21 +196,26 @@ class WorldSharing:
         if self._recently is None or self._recently[0] != now:
             self.enter()
             self._recently = now, self._recent.until(now, self._world.usage.open_spans(now))
-        promised: Counter[str] = Counter()
-        for (vc, _), devices in promises(engine.state).items():
-            promised[vc] += devices
-        return Turns(self._recently[1], self._lent.devices, promised, order.half_life)
+        return Turns(self._recently[1], self._lent.devices, promised, order.half_life, unused)
+
+    def _unused(self, engine: Engine, promised: Mapping[str, int]) -> UnusedPromises:
+        """What departments leave unused."""
+        if self._promised is None:
+            self._promised = DevicesInUse()
+            self._promised.start(engine.state.groups.by_name)
+        return UnusedPromises(self.rules.departments, promised, self._promised.devices)
 
     def line_ahead(self, request: PodRequest, user: str) -> LineAhead | None:
-        """Whose gangs are tried before one that waits; None if nobody's are for what they used."""
+        """Whose gangs are tried before one that waits; None if nobody's are for their departments or what they used."""
         turns = None if request.guaranteed else self.turns()
         if turns is None:
             return None
         waiting = self._world.dispatcher.waiting_opportunistic()
-        return turns.ahead((request.vc, user), [(one.vc, self.owner(one)) for one in waiting])
+        gangs = [(one.vc, self.owner(one), devices_of(one.members)) for one in waiting]
+        return turns.ahead((request.vc, user, devices_of(request.members)), gangs)
 
     def _note(self, outcomes: Sequence[object]) -> None:
-        for counted in (self._held, self._borrowed, self._lent):
+        for counted in (self._held, self._borrowed, self._lent, self._promised):
             if counted is not None:
                 counted.note(outcomes)
 

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 from paictl.cluster.kubernetes.names import NAMESPACE, user_of
 from paictl.cluster.usagebooks import UsageStore
 from paictl.errors import PaictlError
-from paictl.workload.devicelimits import BorrowedDevices, HeldDevices
+from paictl.workload.departments import DevicesInUse, UnusedPromises
+from paictl.workload.devicelimits import BorrowedDevices, HeldDevices, devices_of
 from paictl.workload.lending import lend_use
-from paictl.workload.lentorder import LentDevices, Turns
+from paictl.workload.lentorder import HALF_LIFE, LentDevices, Turns
 from paictl.workload.sharing import Sharing, SharingUse
 from paictl.workload.usage import UsageKind, promises
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from paictl.scheduler.engine import Engine
     from paictl.scheduler.request import PodRequest
     from paictl.workload.budgets import Used
-    from paictl.workload.lentorder import LineAhead, OpportunisticOrder, RecentUse
+    from paictl.workload.lentorder import LineAhead, RecentUse
 
 _USED: Final = (UsageKind.GUARANTEED, UsageKind.OPPORTUNISTIC)
 
@@ -57,23 +58,38 @@ def used_lately(client: KubeClient, now: datetime) -> RecentUse:
 
 
 def line_ahead(
-    order: OpportunisticOrder, engine: Engine, pods: list[dict[str, Any]], request: PodRequest, user: str,
+    rules: Sharing, engine: Engine, pods: list[dict[str, Any]], request: PodRequest, user: str,
     waiting: Iterable[tuple[str, PodRequest]], used: RecentUse,
 ) -> LineAhead | None:  # fmt: skip
     """Whose opportunistic gangs are tried before one that waits; `waiting` are (user, request) of pods that wait."""
     placed = engine.state.groups.by_name
     if request.guaranteed or request.group in placed:
         return None
+    gangs = {
+        one.group: (one.vc, owner, devices_of(one.members)) for owner, one in waiting
+        if not one.guaranteed and one.group not in placed
+    }  # fmt: skip
+    turns = _turns(rules, engine, pods, used)
+    return turns.ahead((request.vc, user, devices_of(request.members)), gangs.values())
+
+
+def _turns(rules: Sharing, engine: Engine, pods: list[dict[str, Any]], used: RecentUse) -> Turns:
+    """Who goes first by what the pods and the accounts say."""
+    placed, promised = engine.state.groups.by_name, Counter[str]()
+    for (vc, _), number in promises(engine.state).items():
+        promised[vc] += number
+    unused = None
+    if rules.departments:
+        held = DevicesInUse()
+        held.start(placed)
+        unused = UnusedPromises(rules.departments, promised, held.devices)
+        if rules.order is None:
+            return Turns.by_departments(unused)
     users = {str(pod["metadata"]["uid"]): user_of(pod) for pod in pods}
     lent = LentDevices(lambda uid: users.get(uid, ""))
     lent.start(placed)
-    promised: Counter[str] = Counter()
-    for (vc, _), number in promises(engine.state).items():
-        promised[vc] += number
-    gangs = {
-        one.group: (one.vc, owner) for owner, one in waiting if not one.guaranteed and one.group not in placed
-    }  # fmt: skip
-    return Turns(used, lent.devices, promised, order.half_life).ahead((request.vc, user), gangs.values())
+    half_life = HALF_LIFE if rules.order is None else rules.order.half_life
+    return Turns(used, lent.devices, promised, half_life, unused)
 
 
 def held_devices(engine: Engine, pods: list[dict[str, Any]]) -> Mapping[tuple[str, str], int]:

@@ -49,7 +49,8 @@ if TYPE_CHECKING:
     from paictl.cluster.kubernetes.paijob.seen import PodSeen
     from paictl.scheduler.request import PodRequest
     from paictl.workload.budgets import Used
-    from paictl.workload.lentorder import LineAhead, OpportunisticOrder, RecentUse
+    from paictl.workload.lentorder import LineAhead, RecentUse
+    from paictl.workload.sharing import Sharing
 
 Json = dict[str, Any]
 ROUNDS = 8
@@ -179,8 +180,8 @@ def explain_job(
     answer = explained(known, found.engine, request, groups or [request.group])
     if configuration.sharing.backfill.covers(request):
         answer = _with_start(answer, scene, found, configuration, request, record.max_run_time, windows, now)
-    if configuration.sharing.order is not None:
-        answer = replace(answer, ahead=_ahead(scene, found, configuration.sharing.order, request, pai.user, lately))
+    if configuration.sharing.orders:
+        answer = replace(answer, ahead=_ahead(scene, found, configuration.sharing, request, pai.user, lately))
     if answer.scheduler is None or answer.scheduler.decision is not PodVerdict.BIND:
         return answer
     return (
@@ -201,16 +202,16 @@ def _kept_out(
 
 
 def _ahead(
-    scene: ClusterSnapshot, found: Recovered, order: OpportunisticOrder, request: PodRequest, user: str,
+    scene: ClusterSnapshot, found: Recovered, rules: Sharing, request: PodRequest, user: str,
     lately: RecentUse | None,
 ) -> LineAhead | None:  # fmt: skip
-    """Whose opportunistic gangs are tried before one, by the pods that wait and by what is written of their use."""
+    """Whose opportunistic gangs are tried before one, by the pods that there are and what is written of their use."""
     pods = {str(pod["metadata"]["uid"]): pod for pod in scene.pods}
     waiting = (
         (user_of(pods[uid]), reading.request) for uid, reading in found.readings.items()
         if not (pods[uid].get("spec") or {}).get("nodeName") and not pods[uid]["metadata"].get("deletionTimestamp")
     )  # fmt: skip
-    return line_ahead(order, found.engine, scene.pods, request, user, waiting, lately or {})
+    return line_ahead(rules, found.engine, scene.pods, request, user, waiting, lately or {})
 
 
 def _spare(
@@ -218,7 +219,7 @@ def _spare(
     now: Millis,
 ) -> JobExplanation | None:  # fmt: skip
     """Let the engine choose victims as the configuration says; what is known of a job that waits for their run time."""
-    if not configuration.sharing.preemption:
+    if not configuration.sharing.chooses_victims:
         return None
     pods = {str(pod["metadata"]["uid"]): pod for pod in scene.pods}
 
@@ -226,7 +227,10 @@ def _spare(
         pod = pods.get(uid)
         return None if pod is None else PodTimes(run_limit(pod), began_at(pod), checkpoint_every(pod))
 
-    sparing = SparingRules(configuration.sharing.preemption, lambda group: group_times(group, times), lambda: now)
+    rules = configuration.sharing
+    sparing = SparingRules(
+        rules.preemption, lambda group: group_times(group, times), lambda: now, rules.departments
+    )  # fmt: skip
     found.engine.sparing = sparing
     return waits_for_shield(known, found.engine, request, sparing, UNIX)
 

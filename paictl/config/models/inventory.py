@@ -47,10 +47,15 @@ class ListedHost:
     role: str
 
 
-def virtual_clusters_beside(document: Document, bundle: Bundle) -> list[str]:
-    """Names of the VCs in the configuration that service settings hold, else in the only one of the bundle."""
+def hived_beside(document: Document, bundle: Bundle) -> Document | None:
+    """The hivedscheduler configuration that service settings hold, else the only one of the bundle."""
     inside = next((one for one in bundle.of(FileKind.HIVED) if one.host is document), None)
-    found = inside or bundle.only(FileKind.HIVED)
+    return inside or bundle.only(FileKind.HIVED)
+
+
+def virtual_clusters_beside(document: Document, bundle: Bundle) -> list[str]:
+    """Names of the VCs in the configuration that `hived_beside` finds."""
+    found = hived_beside(document, bundle)
     return [] if found is None else [entry.name for entry in found.top.mapping("virtualClusters")]
 
 

@@ -22,6 +22,7 @@ CHOICES: Final = ("vc", "vc,user", "user", "job", "sku", "vc,sku")
 NAMES: Final = {
     "vc": "Virtual cluster", "user": "User", "job": "Job", "sku": "SKU",
     "guaranteed": "Guaranteed", "opportunistic": "Opportunistic", "lost": "Lost", "idle": "Promised, idle",
+    "lendable": "Lendable", "department": "Department",
 }  # fmt: skip
 """Headings of the columns, keys of the catalogue."""
 

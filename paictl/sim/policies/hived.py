@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Literal
+
+import yaml
 
 from paictl.frozen import frozen
 from paictl.sim.actions import Preempt, Trigger
@@ -19,8 +22,13 @@ from paictl.sim.policies.parameters import Span, parameter
 from paictl.sim.policies.promised_starts import SimulatedStarts
 from paictl.sim.view import JobView
 from paictl.units import Millis
-from paictl.workload.lentorder import DecayedUse, Turns, Who
+from paictl.workload.budgets import SECTION
+from paictl.workload.departments import Departments, UnusedPromises
+from paictl.workload.devicelimits import BorrowLimits
+from paictl.workload.lending import LendLimits, LendUse, lend_use
+from paictl.workload.lentorder import DecayedUse, Rank, Turns, Who
 from paictl.workload.preemption import GroupTimes, PreemptionRules, SparingRules, VictimChoice, lost_time
+from paictl.workload.sharing import Sharing, read_sharing
 from paictl.workload.usage import UsageKind, UsageSpan
 
 if TYPE_CHECKING:
@@ -61,6 +69,11 @@ class HivedParameters(Parameters):
     )
     half_life: Span = parameter(Span(86_400_000), "with opportunistic-order: after how long use counts half")
     checkpoint: Span = parameter(Span(0), "how often jobs save their work, for what a preemption loses; 0: they do not")
+    sharing: Literal["config", "ignore"] = parameter(
+        "config",
+        "config: obey departments, lend limits and borrow limits in the section sharing beside the cluster's "
+        "hivedscheduler configuration; ignore: decide as without them",
+    )
 
 
 class Tenant:
@@ -125,12 +138,23 @@ class Hived(Policy):
         self._began: dict[int, Millis] = {}
         """When jobs that run started, by number."""
         rules = PreemptionRules(VictimChoice(parameters.victims), {"": Millis(parameters.min_run_time)})
-        self._sparing = SparingRules(rules, self._times, self._present)
+        self._departments, self._lending, self._borrowing = self._read_sharing()
+        self._stand: tuple[int, LendUse] | None = None
+        """How the promises stand at a version of the core."""
+        self._sparing = SparingRules(rules, self._times, self._present, self._departments)
         self._shields = bool(parameters.min_run_time)
         self._shield_end: Millis | None = None
         """When the next job has run for its minimum run time, so that stronger ones may ask again."""
-        if rules:
+        if rules or self._departments:
             self.cells.engine.sparing = self._sparing
+
+    def _read_sharing(self) -> tuple[Departments, LendLimits, BorrowLimits]:
+        """What the configuration says of lending, if it counts; all of it can be written into a snapshot."""
+        spec, rules = self.cluster.spec, Sharing()
+        if self.p.sharing == "config" and spec.sharing is not None:
+            rules = read_sharing(yaml.safe_load(spec.sharing), f"{spec.text}: {SECTION}")
+        limits = LendLimits(dict(rules.lending.devices)), BorrowLimits(dict(rules.borrowing.devices))
+        return rules.departments, *limits
 
     def _present(self) -> Millis:
         return self.now
@@ -279,9 +303,13 @@ class Hived(Policy):
 
     def _serve_spare(self) -> None:
         stuck: set[Kind] = set()
-        while (found := self._next_spare(stuck)) is not None:
+        held: set[tuple[Kind, Who]] = set()
+        while (found := self._next_spare(stuck, held)) is not None:
             group, who = found
             line = self._spare[group][who]
+            if self._held_back(line[0]):
+                held.add(found)
+                continue
             if self.placement.free < group[0] or not self.start(line[0]):
                 stuck.add(group)
                 continue
@@ -295,27 +323,57 @@ class Hived(Policy):
                 if not self._spare[group]:
                     del self._spare[group]
 
-    def _next_spare(self, stuck: set[Kind]) -> tuple[Kind, Who] | None:
-        """The first job of the tenant that uses least, by its quota, or has lately; or the first of all."""
+    def _next_spare(self, stuck: set[Kind], held: set[tuple[Kind, Who]]) -> tuple[Kind, Who] | None:
+        """The first job of the tenant that uses least, by its quota, or has lately; or the first of all.
+
+        With departments, jobs go before all others for which there are unused devices in theirs.
+        """
         free, rank = self.placement.free, self._rank()
         ahead = [
-            (rank(*who), self._turns[line[0].number], group, who)
+            (rank(*who, group[0]), self._turns[line[0].number], group, who)
             for group, lines in self._spare.items()
             if group not in stuck and group[0] <= free
             for who, line in lines.items()
+            if (group, who) not in held
         ]
         return min(ahead, key=lambda row: row[:2])[2:] if ahead else None
 
-    def _rank(self) -> Callable[[str, str], tuple[float, int]]:
+    def _held_back(self, job: JobView) -> bool:
+        """Whether a limit keeps an opportunistic job from devices that are free."""
+        if self._borrowing.refusal(job.vc, job.gpus, self.tenants[job.vc].spare) is not None:
+            return True
+        return bool(self._lending) and self._lending.refusal(job.vc, job.gpus, self._use()) is not None
+
+    def _use(self) -> LendUse:
+        """How the promises stand; a job of a tenant that was promised nothing borrows for itself."""
+        version = self.cells.engine.version
+        if self._stand is None or self._stand[0] != version:
+            borrowed = {vc: tenant.spare for vc, tenant in self.tenants.items() if tenant.spare}
+            self._stand = version, replace(lend_use(self.cells.engine.state), borrowed=borrowed)
+        return self._stand[1]
+
+    def _unused(self) -> UnusedPromises | None:
+        """What departments leave unused; None where there are none."""
+        if not self._departments:
+            return None
+        use = self._use()
+        return UnusedPromises(self._departments, use.promised, use.used)
+
+    def _rank(self) -> Callable[[str, str, int], Rank]:
         """Whose opportunistic jobs go first: less is earlier."""
+        unused = self._unused()
         if not self._by_use:
-            by_share = self.p.order == "share"
-            return lambda vc, _: (by_share * self.tenants[vc].spare / self.tenants[vc].weight, 0)
+            by_share, tenants = self.p.order == "share", self.tenants
+            if unused is None:
+                return lambda vc, _user, _devices: (0, by_share * tenants[vc].spare / tenants[vc].weight, 0)
+            return lambda vc, _user, devices: (
+                unused.of(vc, devices).level, by_share * tenants[vc].spare / tenants[vc].weight, 0
+            )  # fmt: skip
         if self._recent is None or self._recent[0] != self.now:
             running = (self._span(job, job.gpus) for job in self._runs.values() if not self.cells.guaranteed(job))
             self._recent = self.now, self._used.until(self.now, running)
         weights = {vc: tenant.weight for vc, tenant in self.tenants.items()}
-        return Turns(self._recent[1], self._lent, weights, self._used.half_life).rank
+        return Turns(self._recent[1], self._lent, weights, self._used.half_life, unused).rank
 
     def _span(self, job: JobView, devices: int) -> UsageSpan:
         """What an opportunistic job has used since it started."""

@@ -23,7 +23,7 @@ class Losses:
         self.losses = losses
         self.shielded = shielded
 
-    def loss(self, group: Group) -> int:
+    def loss(self, group: Group, vc: str) -> int:  # noqa: ARG002 - the same for all
         return self.losses.get(group.name.removeprefix("default/"), 0)
 
     def shields(self, group: Group) -> bool:

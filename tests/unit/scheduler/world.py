@@ -25,10 +25,13 @@ from paictl.scheduler.replay import describe_change
 from paictl.scheduler.request import PodRequest
 from paictl.scheduler.sparing import SHIELD
 from paictl.scheduler.views import VirtualIndex, members
+from paictl.units import Millis
+from paictl.workload.departments import Department, Departments
+from paictl.workload.preemption import SISTER, PreemptionRules, SparingRules
 from tests.unit.scheduler.random_configs import random_config
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from paictl.scheduler.decision import BindInfo, Decision
     from paictl.scheduler.events import Event, Outcome
@@ -37,21 +40,37 @@ if TYPE_CHECKING:
 
 
 class RandomSparing:
-    """What groups lose, and which are shielded: by their names and a clock, so that it changes with time."""
+    """What groups lose, and which are shielded: by their names and a clock, so that it changes with time.
 
-    def __init__(self) -> None:
+    Sisters lose more than all others, where there are departments.
+    """
+
+    def __init__(self, departments: Departments) -> None:
         self.now = 0
+        self._kin = SparingRules(PreemptionRules(), lambda _: None, lambda: Millis(0), departments)
 
     def _age(self, group: Group) -> int:
         return (7 * int(group.name[1:]) + self.now) % 30
 
-    def loss(self, group: Group) -> int:
+    def loss(self, group: Group, vc: str) -> int:
         """Up to 30 for each device."""
-        return self._age(group) * sum(size * pods for size, pods in group.members)
+        return self._kin.loss(group, vc) + self._age(group) * sum(size * pods for size, pods in group.members)
 
     def shields(self, group: Group) -> bool:
         """A fifth of the groups."""
         return self._age(group) < 6
+
+
+def random_departments(pick: Callable[[int], int], vcs: Iterable[str]) -> Departments:
+    """Two departments, one of them in a third, with some of the virtual clusters; in half of the cases none."""
+    members: dict[str, list[str]] = {"inner": [], "outer": [], "other": []}
+    for vc in sorted(vcs) if pick(2) else ():
+        members[("inner", "outer", "other")[pick(3)]].append(vc)
+    if members["inner"] and not members["outer"]:
+        members["outer"], members["inner"] = members["inner"], []
+    parents = {"inner": "outer"}
+    rows = (Department(name, tuple(own), parents.get(name, "")) for name, own in members.items() if own)
+    return Departments(rows)
 
 
 class World:
@@ -62,7 +81,7 @@ class World:
         self.check_plans = check_plans
         self.config = random_config(pick)
         self.engine = Engine.from_config(self.config)
-        self.sparing = RandomSparing() if pick(2) else None
+        self.sparing = RandomSparing(random_departments(pick, self.engine.state.vcs)) if pick(2) else None
         self.engine.sparing = self.sparing
         self.nodes = list(self.engine.state.physical.nodes)
         self.bad: set[str] = set()
@@ -217,8 +236,10 @@ class World:
             groups = self.engine.state.groups.by_name.values()
             assert any(one.vc == request.vc and sparing.shields(one) for one in groups)
         else:
-            self.stats["loses less"] += self.loss(fallen) < self.loss(before)
-            assert self.loss(fallen) <= self.loss(before), "another place costs less"
+            lost, most = self.loss(fallen, request.vc), self.loss(before, request.vc)
+            self.stats["loses less"] += lost < most
+            self.stats["spares a sister"] += lost + SISTER <= most
+            assert lost <= most, "another place costs less"
 
     def fallen(self, decision: Decision) -> list[Group]:
         """The groups that go for a decision."""
@@ -226,11 +247,11 @@ class World:
         victims = decision.victims if isinstance(decision, Preempt) else ()
         return [groups.by_name[name] for name in sorted({groups.slots[uid][0] for _, uids in victims for uid in uids})]
 
-    def loss(self, groups: list[Group]) -> int:
-        """What they lose, and first how many are shielded."""
+    def loss(self, groups: list[Group], vc: str) -> int:
+        """What they lose to a virtual cluster, first how many are shielded, then how near they are to it."""
         sparing, running = self.sparing, [one for one in groups if one.state is not GroupState.BEING_PREEMPTED]
         assert sparing is not None
-        return sum(sparing.loss(one) + SHIELD * sparing.shields(one) for one in running)
+        return sum(sparing.loss(one, vc) + SHIELD * sparing.shields(one) for one in running)
 
     def check_safety(self, request: PodRequest, suggested: list[str] | None, decision: Decision) -> None:
         """On healthy hardware a VC's own cells are all that counts: what fits into them has physical cells."""

@@ -9,9 +9,10 @@ import pytest
 
 from paictl.cluster.interface import JobState
 from paictl.cluster.scheduling import JobExplanation, JobSituation, LatestStart
-from paictl.cluster.startwaits import delaying, start_lines
+from paictl.cluster.startwaits import ahead_lines, delaying, start_lines
 from paictl.server.credentials import cookies_of, csrf_of
 from paictl.server.tenants import Tenants
+from paictl.workload.lentorder import LineAhead
 from tests.unit.server.conftest import Reply, Server
 from tests.unit.server.test_api import JOB
 
@@ -96,3 +97,14 @@ def test_the_latest_start_names_only_ones_own_jobs(user: str, admin: bool, shown
     said = [str(line) for line in (found.reason, *start_lines(found.start), found.start and found.start.unlimited)]
     assert ["ann~train" in line for line in said] == [shown, False, shown, shown]
     assert shown or all("another tenant's job" in line for line in (said[0], *said[2:]))
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+def test_who_goes_first_for_its_department_has_a_name_for_who_may_use_it(allowed: bool) -> None:
+    me: Any = SimpleNamespace(admin=False, name="bob", may_submit_to=lambda _: allowed)
+    call: Any = SimpleNamespace(me=me)
+    ahead = LineAhead(1, NAME, "", 0.0, "vc1", 0.0, department=f"{NAME}-lab", unused=4)
+    waits = JobExplanation("bob~mine", JobState.WAITING, JobSituation.NO_ROOM, ahead=ahead)
+    (line,) = ahead_lines(Tenants(call).explanation(waits).ahead)
+    assert (NAME in line) is allowed
+    assert "4 unused devices" in line

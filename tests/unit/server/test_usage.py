@@ -61,7 +61,8 @@ def test_users_see_their_budgets_and_limits_and_those_of_their_tenants(server: S
         server,
         "sharing: {budgets: [{vc: vc1, device-hours: 1, over: refuse}, {vc: default, device-hours: 4}, "
         "{user: '*', device-hours: 2}, {device-hours: 9}], user-limits: [{vc: vc1, devices: 2}], "
-        "borrow-limits: [{vc: vc1, devices: 3}]}",
+        "borrow-limits: [{vc: vc1, devices: 3}], lend-limits: [{vc: vc1, devices: 0}], "
+        "departments: [{name: research, vcs: [vc1]}]}",
     )
     everything = server.get("/api/v2/usage/budgets", "root").data["budgets"]
     assert [(one["vc"], one["user"], one["level"]) for one in everything] == [
@@ -78,6 +79,8 @@ def test_users_see_their_budgets_and_limits_and_those_of_their_tenants(server: S
     page = server.ask("GET", "/usage", cookie=server.session("root")).text
     assert "Budgets of this month" in page
     assert "Limits of devices" in page
+    assert "Lendable" in page
+    assert "research" in page
     assert "<td" in page.partition("Budgets of this month")[2]
     mine = server.ask("GET", "/usage", cookie=server.session("bob")).text
     assert "vc1" not in mine.partition("Budgets of this month")[2]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import yaml
 
 from paictl.errors import PaictlError
 from paictl.sim.cluster import Cluster, ClusterShapeError
@@ -43,6 +44,22 @@ def test_a_hived_configuration_gives_nodes_levels_and_quotas() -> None:
     assert spec.hived is not None
     cluster = Cluster(spec)
     assert (cluster.level((0, 3)), cluster.level((0, 4)), cluster.level((0, 8))) == ("V100-QUAD", "node", "V100-POOL")
+
+
+def test_the_section_sharing_counts_where_it_is_with_the_configuration_or_beside_it(tmp_path: Path) -> None:
+    text = (ROOT / "labs" / "15_fragmentation" / "services-configuration.yaml").read_text(encoding="utf-8")
+    assert cluster_named(str(ROOT / "labs" / "15_fragmentation" / "services-configuration.yaml")).sharing is None
+    section = "sharing:\n  lend-limits: [{vc: vc1, devices: 2}]\n  preemption: {victims: least-loss}\n"
+    (tmp_path / "services-configuration.yaml").write_text(text + section, encoding="utf-8")
+    expected = '{"lend-limits": [{"vc": "vc1", "devices": 2}]}'
+    assert cluster_named(str(tmp_path / "services-configuration.yaml")).sharing == expected
+    beside = tmp_path / "beside"
+    beside.mkdir()
+    config = yaml.safe_load(text)["hivedscheduler"]["config"]
+    (beside / "hivedscheduler.yaml").write_text(config, encoding="utf-8")
+    assert cluster_named(str(beside)).sharing is None
+    (beside / "services-configuration.yaml").write_text(section, encoding="utf-8")
+    assert cluster_named(str(beside)).sharing == expected
 
 
 def test_a_layout_gives_its_workers_with_devices(tmp_path: Path) -> None:

@@ -55,10 +55,10 @@ def world() -> Engine:
 
 def test_the_use_follows_from_groups_and_hardware() -> None:
     engine = world()
-    assert lend_use(engine.state) == LendUse({"A": 8, "B": 4}, {}, 4)
+    assert lend_use(engine.state) == LendUse({"A": 8, "B": 4}, {}, 4, {"A": 8, "B": 4})
     run(engine, pod("a", "A", 4))
     run(engine, pod("lent", "B", 2, -1))
-    assert lend_use(engine.state) == LendUse({"A": 4, "B": 4}, {"B": 2}, 4)
+    assert lend_use(engine.state) == LendUse({"A": 4, "B": 4}, {"B": 2}, 4, {"A": 8, "B": 4})
     engine.observe(LeafHealth("n3", 0, healthy=False))
     engine.observe(NodeHealth("n3", healthy=False))
     assert lend_use(engine.state).unpromised == 0

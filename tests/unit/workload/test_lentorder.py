@@ -108,14 +108,14 @@ def turns(used: dict[tuple[str, str], int], devices: dict[tuple[str, str], int] 
 
 def test_the_virtual_cluster_goes_first_that_used_least_for_its_promise() -> None:
     order = turns({("a", "ann"): 16, ("b", "bob"): 5})
-    assert order.rank("a", "ann") < order.rank("b", "bob"), "2 hours a device against 2.5"
-    assert order.rank("c", "cid") < order.rank("a", "ann"), "it has used nothing"
+    assert order.rank("a", "ann", 1) < order.rank("b", "bob", 1), "2 hours a device against 2.5"
+    assert order.rank("c", "cid", 1) < order.rank("a", "ann", 1), "it has used nothing"
 
 
 def test_the_user_goes_first_that_used_least_in_it() -> None:
     order = turns({("a", "ann"): 16, ("a", "bob"): 15})
-    assert order.rank("a", "bob") < order.rank("a", "ann")
-    assert order.rank("a", "new") < order.rank("a", "bob")
+    assert order.rank("a", "bob", 1) < order.rank("a", "ann", 1)
+    assert order.rank("a", "new", 1) < order.rank("a", "bob", 1)
 
 
 def test_devices_in_use_count_for_an_hour_in_advance() -> None:
@@ -125,13 +125,13 @@ def test_devices_in_use_count_for_an_hour_in_advance() -> None:
 
 def test_who_is_ahead_is_said_with_what_both_used() -> None:
     order = turns({("a", "ann"): 16, ("a", "bob"): 8, ("b", "bob"): 2})
-    found = order.ahead(("a", "ann"), [("b", "bob"), ("a", "bob"), ("a", "ann"), ("b", "bob")])
+    found = order.ahead(("a", "ann", 1), [("b", "bob", 1), ("a", "bob", 1), ("a", "ann", 1), ("b", "bob", 1)])
     assert found is not None
     assert (found.gangs, found.vc, found.user, found.used, found.than, found.more) == (3, "b", "", 1, "a", 3)
-    found = order.ahead(("a", "ann"), [("a", "bob"), ("a", "ann")])
+    found = order.ahead(("a", "ann", 1), [("a", "bob", 1), ("a", "ann", 1)])
     assert found is not None
     assert (found.gangs, found.vc, found.user, found.used, found.than, found.more) == (1, "a", "bob", 8, "ann", 16)
-    assert order.ahead(("b", "bob"), [("b", "bob"), ("a", "ann")]) is None
+    assert order.ahead(("b", "bob", 1), [("b", "bob", 1), ("a", "ann", 1)]) is None
 
 
 # --- what a configuration says

@@ -37,6 +37,7 @@ TABLE: dict[str, tuple[str, ...]] = {
         "services.sections",
         "services.alerts",
         "services.sharing",
+        "services.departments",
     ),
     "service": ("service",),
     "lab": ("lab",),

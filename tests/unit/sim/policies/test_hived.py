@@ -15,7 +15,7 @@ from paictl.sim.placement.cells import Cells, from_text
 from paictl.sim.placement.consolidate import Consolidate
 from paictl.sim.policies.hived import shares
 from paictl.sim.run import RunResult
-from paictl.sim.simulate import simulate
+from paictl.sim.simulate import PausedError, simulate
 from paictl.sim.state import JobProgress
 from paictl.sim.view import JobView, view_for
 from paictl.units import Millis
@@ -265,3 +265,52 @@ def test_opportunistic_jobs_start_by_what_their_tenants_and_users_used_lately() 
 def order_of(jobs: list[Job], shape: ClusterShape, policy: str) -> list[str]:
     outcomes = simulate(jobs, shape, policy).outcomes
     return [outcome.id for outcome in sorted(outcomes, key=lambda outcome: outcome.first_start or 0)]
+
+
+# --- the section `sharing` beside the configuration
+
+
+def borrowed(sharing: str, given: list[Job], policy: str = "hived:order=created") -> dict[str, int | None]:
+    """Starts on four nodes of two devices: a is promised three of them, b one, c nothing."""
+    shape = replace(homogeneous(4, 2), quotas={"a": 6, "b": 2, "c": 0}, sharing=sharing)
+    return {name: None if at is None else at // 1000 for name, at in starts(simulate(given, shape, policy)).items()}
+
+
+OPPORTUNISTIC = Share.OPPORTUNISTIC
+
+
+def test_a_lend_limit_keeps_devices_of_its_owner_free() -> None:
+    limited = '{"lend-limits": [{"vc": "a", "devices": 3}]}'
+    given = [*jobs("b", [(0, 2, 50)] * 4, OPPORTUNISTIC), *jobs("a", [(10, 2, 10)])]
+    assert borrowed("{}", given) == {"b0": 0, "b1": 0, "b2": 0, "b3": 0, "a0": 10}
+    assert borrowed(limited, given) == {"b0": 0, "b1": 0, "b2": 50, "b3": 50, "a0": 10}, "its own two and one node of a"
+    own = jobs("a", [(0, 2, 50)] * 4, OPPORTUNISTIC)
+    assert set(borrowed(limited, own).values()) == {0}, "a's own jobs do not count"
+    assert borrowed(limited, given, "hived:order=created,sharing=ignore") == borrowed("{}", given)
+
+
+def test_a_job_that_a_limit_holds_back_keeps_no_other_waiting() -> None:
+    limited = '{"borrow-limits": [{"vc": "b", "devices": 2}], "lend-limits": [{"vc": "b", "devices": 0}]}'
+    given = [*jobs("b", [(0, 2, 50)] * 2, OPPORTUNISTIC), *jobs("c", [(0, 2, 50)] * 4, OPPORTUNISTIC)]
+    assert borrowed(limited, given) == {"b0": 0, "b1": 50, "c0": 0, "c1": 0, "c2": 0, "c3": 50}
+
+
+def test_a_sister_goes_first_and_gives_way_last() -> None:
+    team = '{"departments": [{"name": "team", "vcs": ["a", "c"]}]}'
+    full = jobs("b", [(0, 2, 20 + number) for number in range(4)], OPPORTUNISTIC)
+    late = [*jobs("b", [(1, 2, 50)], OPPORTUNISTIC, 4), *jobs("c", [(1, 2, 50)], OPPORTUNISTIC)]
+    assert [borrowed(one, [*full, *late])[name] for one in ("{}", team) for name in ("b4", "c0")] == [20, 21, 21, 20]
+    mixed_up = [*jobs("c", [(0, 2, 50)], OPPORTUNISTIC), *jobs("b", [(0, 2, 50)] * 3, OPPORTUNISTIC)]
+    shape = replace(homogeneous(4, 2), quotas={"a": 6, "b": 2, "c": 0}, sharing=team)
+    result = simulate([*mixed_up, *jobs("a", [(10, 2, 5)])], shape, "hived:order=created")
+    assert [one.id for one in result.outcomes if one.preemptions] == ["b0"]
+
+
+def test_a_run_with_the_section_can_be_paused() -> None:
+    section = '{"lend-limits": [{"vc": "a", "devices": 3}], "departments": [{"name": "team", "vcs": ["a", "c"]}]}'
+    shape = replace(homogeneous(4, 2), quotas={"a": 6, "b": 2, "c": 0}, sharing=section)
+    given = [*jobs("b", [(0, 2, 50)] * 4, OPPORTUNISTIC), *jobs("a", [(10, 2, 10)])]
+    with pytest.raises(PausedError) as paused:
+        simulate(given, shape, "hived", stop=lambda: True)
+    resumed = simulate(given, shape, "hived", snapshot=paused.value.snapshot)
+    assert starts(resumed) == starts(simulate(given, shape, "hived"))
