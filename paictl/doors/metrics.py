@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
@@ -128,65 +128,49 @@ class DoorMetrics:
             bad_devices, ahead = sum(map(len, core.health.bad_devices.values())), windows.counts(core)
             starts = core.starts.times() if core.is_open else {}
             reserved, short = core.starts.reservations(), core.starts.short() if core.is_open else {}
-        waiting = GaugeMetricFamily(f"{self.prefix}_waiting_pods", "Pods that wait, by reason.", labels=["reason"])
-        common = reasons.most_common(REASONS)
-        for reason, number in sorted(common):
-            waiting.add_metric([reason], number)
-        # always there, so that a sum over all reasons is 0 while nobody waits, and not nothing
-        waiting.add_metric(["other"], reasons.total() - sum(number for _, number in common))
-        yield waiting
+        yield self._gauge("waiting_pods", "Pods that wait, by reason.", "reason", _most_common(reasons))
         yield from self._of_sharing(budgets, holders)
         yield from self._of_devices(borrowers, "borrowed_devices", "in use without a guarantee", "borrow_limit")
         yield from self._of_devices(lenders, "lendable_devices", "of its promise that others may use now", "lend_limit")
         yield from self._of_departments(departments)
         if lent:
-            lately = GaugeMetricFamily(
-                f"{self.prefix}_recent_opportunistic_hours",
-                "Device hours without a guarantee, decayed, by which opportunistic gangs are ordered.", labels=["vc"],
+            yield self._gauge(
+                "recent_opportunistic_hours",
+                "Device hours without a guarantee, decayed, by which opportunistic gangs are ordered.", "vc",
+                {vc: amount / HOUR for vc, amount in sorted(lent.items())},
             )  # fmt: skip
-            for vc, amount in sorted(lent.items()):
-                lately.add_metric([vc], amount / HOUR)
-            yield lately
-        promised = GaugeMetricFamily(
-            f"{self.prefix}_promised_start_timestamp_seconds",
-            "When the first gang in line of a virtual cluster with backfill starts at the latest.", labels=["vc"],
+        yield self._gauge(
+            "promised_start_timestamp_seconds",
+            "When the first gang in line of a virtual cluster with backfill starts at the latest.", "vc",
+            dict(sorted(starts.items())),
         )  # fmt: skip
-        for vc, at in sorted(starts.items()):
-            promised.add_metric([vc], at)
-        yield promised
-        held = GaugeMetricFamily(f"{self.prefix}_pods", "Pods that hold devices.", labels=["state"])
-        for state in ("assumed", "bound"):
-            held.add_metric([state], pods[state])
-        yield held
+        by_state = {state: pods[state] for state in ("assumed", "bound")}
+        yield self._gauge("pods", "Pods that hold devices.", "state", by_state)
         yield GaugeMetricFamily(f"{self.prefix}_nodes", "Nodes that the API server has.", value=nodes)
         yield GaugeMetricFamily(f"{self.prefix}_bad_nodes", "Bad nodes of the configuration.", value=bad)
         yield GaugeMetricFamily(
             f"{self.prefix}_bad_devices", "Devices that no claim gets: missing or tainted.", value=bad_devices
         )
-        maintenance = GaugeMetricFamily(
-            f"{self.prefix}_maintenance_windows", "Maintenance windows by state.", labels=["state"]
-        )
-        for state, number in ahead.items():
-            maintenance.add_metric([state], number)
-        yield maintenance
-        reservations = GaugeMetricFamily(f"{self.prefix}_reservations", "Reservations by state.", labels=["state"])
-        for state, number in reserved.items():
-            reservations.add_metric([state], number)
-        yield reservations
-        lacking = GaugeMetricFamily(
-            f"{self.prefix}_reservation_short_cells",
-            "Reserved cells that will not be free in time.", labels=["reservation"],
+        yield self._gauge("maintenance_windows", "Maintenance windows by state.", "state", ahead)
+        yield self._gauge("reservations", "Reservations by state.", "state", reserved)
+        yield self._gauge(
+            "reservation_short_cells", "Reserved cells that will not be free in time.", "reservation",
+            dict(sorted(short.items())),
         )  # fmt: skip
-        for name, number in sorted(short.items()):
-            lacking.add_metric([name], number)
-        yield lacking
-        doomed = GaugeMetricFamily(
-            f"{self.prefix}_guarantees_at_risk", "Preassigned cells of a VC that only bad hardware can serve.",
-            labels=["vc"],
+        yield self._gauge(
+            "guarantees_at_risk", "Preassigned cells of a VC that only bad hardware can serve.", "vc",
+            dict(sorted(risk.items())),
         )  # fmt: skip
-        for vc, number in sorted(risk.items()):
-            doomed.add_metric([vc], number)
-        yield doomed
+        yield self._of_cells(core)
+
+    def _gauge(self, name: str, what: str, label: str, values: Mapping[str, float]) -> GaugeMetricFamily:
+        """A family with one label."""
+        family = GaugeMetricFamily(f"{self.prefix}_{name}", what, labels=[label])
+        for of, value in values.items():
+            family.add_metric([of], value)
+        return family
+
+    def _of_cells(self, core: DoorCore) -> GaugeMetricFamily:
         family = GaugeMetricFamily(
             f"{self.prefix}_cells", "Cells of virtual clusters by cell type, level and state.",
             labels=["vc", "cell_type", "level", "state"],
@@ -195,7 +179,7 @@ class DoorMetrics:
         for place in sorted({key[:3] for key in cells}):
             for cell_state in STATES:  # those without cells too: an alert that asks for 0 needs a 0
                 family.add_metric([*place, cell_state], cells[*place, cell_state])
-        yield family
+        return family
 
     def _of_sharing(self, budgets: list[BudgetState], holders: list[tuple[str, str, int, int]]) -> Iterator[Metric]:
         """Budgets and limits for users, where there are some."""
@@ -219,28 +203,15 @@ class DoorMetrics:
     def _of_devices(self, rows: list[tuple[str, int, int]], name: str, what: str, limit: str) -> Iterator[Metric]:
         """Devices and limits of virtual clusters, where there are some."""
         if rows:
-            held = GaugeMetricFamily(f"{self.prefix}_{name}", f"Devices {what}.", labels=["vc"])
-            most = GaugeMetricFamily(f"{self.prefix}_{limit}", f"The most devices {what}.", labels=["vc"])
-            for vc, devices, allowed in rows:
-                held.add_metric([vc], devices)
-                most.add_metric([vc], allowed)
-            yield held
-            yield most
+            yield self._gauge(name, f"Devices {what}.", "vc", {vc: devices for vc, devices, _ in rows})
+            yield self._gauge(limit, f"The most devices {what}.", "vc", {vc: most for vc, _, most in rows})
 
     def _of_departments(self, rows: list[DepartmentUse]) -> Iterator[Metric]:
         """Devices and promises of departments, where there are some."""
         if rows:
-            used = GaugeMetricFamily(
-                f"{self.prefix}_department_devices", "Devices that the jobs of a department use.", labels=["department"]
-            )
-            promised = GaugeMetricFamily(
-                f"{self.prefix}_department_promise", "Devices that a department is promised.", labels=["department"]
-            )
-            for row in rows:
-                used.add_metric([row.name], row.used)
-                promised.add_metric([row.name], row.promised)
-            yield used
-            yield promised
+            used, promised = ({row.name: row.used for row in rows}, {row.name: row.promised for row in rows})
+            yield self._gauge("department_devices", "Devices that the jobs of a department use.", "department", used)
+            yield self._gauge("department_promise", "Devices that a department is promised.", "department", promised)
 
     def _counted(self, core: DoorCore) -> Counter[CellKey]:
         """Cells by key, counted anew if that is due."""
@@ -284,6 +255,12 @@ def count(core: DoorCore) -> Counter[CellKey]:
             for level, word, number in _below(state, chain, root, _idle(state, root, top.vc), give_way):
                 found[top.vc, chain.types[level], str(level), word] += number
     return found
+
+
+def _most_common(reasons: Counter[str]) -> dict[str, int]:
+    """Waiting pods by reason; always with ``other``, so that a sum is 0 while nobody waits, and not nothing."""
+    common = dict(sorted(reasons.most_common(REASONS)))
+    return common | {"other": common.get("other", 0) + reasons.total() - sum(common.values())}
 
 
 def _idle(state: State, root: VirtualCell, vc: str) -> str:
