@@ -148,8 +148,8 @@ _HEAD: Final = (
 pai_until=$(( $(date +%%s) + %(seconds)s ))
 pai_address() {
   while :; do
-    # ahosts asks for both kinds of addresses at once. hosts also asks the name servers of the machines for the kind that
-    # a pod lacks, which takes seconds where these do not answer; but some images have nothing else.
+    # ahosts asks for both kinds of addresses at once. hosts also asks the name servers of the machines for the kind
+    # that a pod lacks, which takes seconds where these do not answer; but some images have nothing else.
     pai_found=$({ getent ahosts "$1" || getent hosts "$1"; } 2>/dev/null |
       { read -r pai_ip pai_rest && echo "$pai_ip"; })
     [ -n "$pai_found" ] && { echo "$pai_found"; return; }
