@@ -123,6 +123,8 @@ lock:  ## renew the lock files (needs uv)
 	  --no-header --upgrade --resolution lowest-direct -o requirements/lowest.lock
 	uv pip compile -q requirements/docs.in --universal --python-version 3.11 --generate-hashes --no-header --upgrade \
 	  -o requirements/docs.lock
+	uv pip compile -q requirements/desk.in --python-version 3.11 --python-platform x86_64-unknown-linux-gnu --only-binary :all: \
+	  --no-emit-package jedi --no-emit-package debugpy --generate-hashes --no-header --no-annotate --upgrade -o requirements/desk.lock
 	uv pip compile -q requirements/mutants.in -c requirements/dev.lock --universal --python-version 3.11 --generate-hashes \
 	  --no-header --upgrade -o requirements/mutants.lock
 	uv pip compile -q requirements/playbooks.in --universal --python-version 3.11 --generate-hashes --no-header \

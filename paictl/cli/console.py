@@ -121,10 +121,18 @@ def _write(text: str) -> None:
     _out(text + "\n")
 
 
-def _out(text: str) -> None:
+def write_at_once(text: str) -> None:
+    """Write a result of a command that keeps running, so that a program which reads it from a pipe need not wait."""
+    write(text)
+    _out("", flush=True)
+
+
+def _out(text: str, *, flush: bool = False) -> None:
     """Write to stdout; raises `PaictlError` where that is full, and lets a reader that went away through."""
     try:
         sys.stdout.write(text)
+        if flush:
+            sys.stdout.flush()
     except BrokenPipeError:
         raise
     except OSError as error:

@@ -159,7 +159,7 @@ def serve(
     """
     number = local.getsockname()[1]
     entrance = None if raw else Entrance(number)
-    console.write(entrance.address() if entrance else f"{HOST}:{number}")
+    console.write_at_once(entrance.address() if entrance else f"{HOST}:{number}")
     console.info(text("port {port} of task {task} of {job}; press Ctrl-C to close it", port=port, task=task, job=key))
     if entrance is None:
         console.warning(text("any user of this machine can connect to it"))

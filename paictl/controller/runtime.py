@@ -148,7 +148,10 @@ _HEAD: Final = (
 pai_until=$(( $(date +%%s) + %(seconds)s ))
 pai_address() {
   while :; do
-    pai_found=$(getent hosts "$1" 2>/dev/null | { read -r pai_ip pai_rest && echo "$pai_ip"; })
+    # ahosts asks for both kinds of addresses at once. hosts also asks the name servers of the machines for the kind
+    # that a pod lacks, which takes seconds where these do not answer; but some images have nothing else.
+    pai_found=$({ getent ahosts "$1" || getent hosts "$1"; } 2>/dev/null |
+      { read -r pai_ip pai_rest && echo "$pai_ip"; })
     [ -n "$pai_found" ] && { echo "$pai_found"; return; }
     command -v getent >/dev/null 2>&1 && [ "$(date +%%s)" -lt "$pai_until" ] || { echo "$1"; return; }
     sleep 1
@@ -157,7 +160,12 @@ pai_address() {
 pai_role() {
   pai_name=$1; pai_count=$2; pai_prefix=$3; shift 3; pai_index=0
   while [ "$pai_index" -lt "$pai_count" ]; do
-    export "PAI_HOST_IP_${pai_name}_$pai_index=$(pai_address "$pai_prefix-$pai_index.$PAI_JOB_OBJECT.SPACE.svc")"
+    # its own address is known; a job of one task has no Service, so that no name leads to it
+    if [ "$pai_name $pai_index" = "$PAI_CURRENT_TASK_ROLE_NAME $PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX" ]
+    then pai_found=$PAI_CURRENT_CONTAINER_IP
+    else pai_found=$(pai_address "$pai_prefix-$pai_index.$PAI_JOB_OBJECT.SPACE.svc")
+    fi
+    export "PAI_HOST_IP_${pai_name}_$pai_index=$pai_found"
     for pai_port in "$@"; do
       export "PAI_PORT_LIST_${pai_name}_${pai_index}_${pai_port%%%%=*}=${pai_port#*=}"
     done

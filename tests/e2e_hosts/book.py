@@ -127,11 +127,11 @@ class Book:
         data["defaults"]["virtualCluster"] = vc or data["defaults"]["virtualCluster"]
         return self.submit(data)
 
-    def submit(self, data: Mapping[str, Any]) -> str:
+    def submit(self, data: Mapping[str, Any], *words: str) -> str:
         """Submit a job; its name."""
         path = self.box.home / f"{data['name']}.yaml"
         path.write_text(yaml.safe_dump(dict(data)))
-        self.run("job", "submit", str(path))
+        self.run("job", "submit", str(path), *words)
         return str(data["name"])
 
     def runs(self, name: str, tasks: int = 1) -> list[Json]:
@@ -153,11 +153,15 @@ class Book:
         gone = lambda: not any(phase(pod) in ("Running", "Pending") for name in names for pod in self.pods(name))  # noqa: E731
         wait_until(gone, f"{', '.join(names)} ended", seconds=120, pause=0.5)
 
-    def reconfigure(self, vcs: Mapping[str, Sequence[str]]) -> str:
-        """The textbook's three commands, with a file of the one section that changes; what they show."""
+    def reconfigure(self, vcs: Mapping[str, Sequence[str]], rest_server: Mapping[str, Any] | None = None) -> str:
+        """The textbook's three commands, with a file of the sections that change; what they show."""
         folder = self.box.home / "-".join(("cluster", *vcs))
         folder.mkdir(exist_ok=True)
-        text = yaml.safe_dump({"hivedscheduler": {"config": hived(vcs)}})
+        sections = {
+            "hivedscheduler": {"config": hived(vcs)},
+            **({"rest-server": dict(rest_server)} if rest_server else {}),
+        }
+        text = yaml.safe_dump(sections)
         (folder / "services-configuration.yaml").write_text(text)
         services = ("-n", "rest-server", "hivedscheduler")
         shown = self.run("service", "stop", *services)

@@ -15,10 +15,12 @@ import yaml
 
 from tests.browser import CHROMIUM, Page, browser, click, fill, reads, sign_in
 from tests.conftest import ROOT
-from tests.e2e_hosts import intruder
+from tests.e2e_hosts import features, intruder
 from tests.e2e_hosts.book import DIVIDED, ISOLATION, NAMES, SYSTEM, UNITED, Book, lives, phase, places
 from tests.e2e_hosts.deploying import PASSWORD, DevBox
+from tools.hosts import share
 from tools.hosts.artifacts import BUSYBOX
+from tools.hosts.desk import DESK
 from tools.hosts.gpu import plug_in
 from tools.hosts.lab import Lab
 
@@ -250,7 +252,7 @@ def united(divided: Book) -> Book:
     """Only job 5 is left, and default has both workers."""
     divided.stop("job-1", "job-2", "job-3", "job-4")
     before = divided.runs("job-5")
-    shown = divided.reconfigure(UNITED)
+    shown = divided.reconfigure(UNITED, features.TASKS)
     assert "virtual cluster default: 1 device now, 2 after" in shown
     assert lives(divided.pods("job-5")) == lives(before)
     return divided
@@ -355,6 +357,127 @@ def test_what_is_handed_to_a_command_in_a_container_ends(talk: Book) -> None:
     failing = ("job", "exec", "talk", "--task", "server:0", "--", "sh", "-c", "exit 7")
     talk.run(*failing, codes=(7,))
     talk.stop("talk")
+
+
+# --- what OpenPAI's jobs could do beside run: SSH, storage, TensorBoard, notebooks
+
+
+@pytest.fixture(scope="module")
+def work(united: Book) -> Book:
+    """kim has a key, a storage and a job that runs."""
+    features.furnish(united, "kim.password")
+    united.submit(features.WORK, "--user", features.USER)
+    united.runs("work")
+    united.until(
+        lambda: united.run("job", "logs", "kim~work"), lambda said: "TensorBoard starts" in said, "its servers start"
+    )
+    return united
+
+
+def test_a_file_of_one_job_is_read_by_the_next_on_another_node(work: Book) -> None:
+    """The storage is at the path that OpenPAI used; kubelet asks the host for what paictl was told."""
+    work.submit(features.READ, "--user", features.USER)
+    (read,) = work.until(
+        lambda: work.pods("read"), lambda pods: [phase(pod) for pod in pods] == ["Succeeded"], "read ends"
+    )
+    (writer,) = work.pods("work")
+    assert {read["spec"]["nodeName"], writer["spec"]["nodeName"]} == {"worker1", "worker2"}
+    assert work.run("job", "logs", "kim~read").split() == ["written", "by", "kim~work", "first"]
+    for number in (2, 3):
+        (line,) = share.asked(work.box.lab.machine(number))
+        server, folder, options = line.split(" ", 2)
+        assert (server, options) == (share.EXPORT, "-o rw,nfsvers=4.1")
+        assert folder.endswith("/volumes/kubernetes.io~nfs/paictl-storage-shelf")
+
+
+def test_the_key_of_the_account_gets_a_shell_in_a_task_and_no_other_does(work: Book) -> None:
+    key = work.box.home / "kim-key"
+    asks = "hostname; id -un; echo $PAI_JOB_NAME has $NVIDIA_VISIBLE_DEVICES; ls /mnt/shelf/note"
+    (pod,) = work.pods("work")
+    wanted = [pod["metadata"]["name"].rpartition("-")[0], "root", "kim~work has 0", "/mnt/shelf/note"]
+    by_paictl = work.run("job", "ssh", "kim~work", "--task", "worker:0", "-i", str(key), "--", asks)
+    assert by_paictl.splitlines() == wanted
+    port = work.run("job", "ssh", "kim~work", "--print").split()[2]
+    plain = ["ssh", "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "BatchMode=yes"]
+    for number in NAMES:  # a port of every node, as a user of OpenPAI has it
+        words = [*plain, "-i", str(key), "-p", port, f"root@{work.box.lab.address(number)}", asks]
+        assert work.box.lab.run(words, seconds=60).stdout.splitlines() == wanted
+    other = features.new_key(work.box.home, "other-key")
+    words = [
+        *plain,
+        "-i",
+        str(other),
+        "-o",
+        "IdentitiesOnly=yes",
+        "-p",
+        port,
+        f"root@{work.box.lab.address(2)}",
+        "true",
+    ]
+    refused = work.box.lab.run(words, check=False, seconds=60)
+    assert (refused.returncode, "Permission denied (publickey)" in refused.stderr) == (255, True)
+
+
+def test_job_open_leads_to_tensorboard_and_to_a_notebook(work: Book) -> None:
+    """Both are the real programs; the notebook is kept for the portal."""
+    notebook = ("job", "run", "--notebook", DESK, "--user", features.USER, "--vc", "default", "--name", "desk",
+                "--gpu", "1", "--cpu", "1", "--memory", "1024", "--keep")  # fmt: skip
+    commands = {
+        "data/plugin/scalars/tags": ("job", "open", "kim~work", "--port", "tensorboard", "--listen", "0"),
+        "api/status": notebook,
+    }
+    for path, words in commands.items():
+        with features.opened(work, *words) as address:
+            jar = str(work.box.home / f"{path[:3]}.jar")
+            work.until(
+                lambda: features.fetch(work, address, "-L", "-b", jar, "-c", jar)[0],  # noqa: B023
+                lambda status: status == 200, f"{path} answers",
+            )  # fmt: skip
+            here = address.partition("?")[0] + path
+            assert features.fetch(work, here)[0] == 403, "who was not shown the address"
+            status, said = features.fetch(work, here, "-b", jar)
+            assert status == 200
+            assert "loss" in said if path.startswith("data") else json.loads(said)["kernels"] == 0
+
+
+@pytest.fixture
+def tasks_page(cluster: Book) -> Iterator[Page]:
+    """A browser for which all names of tasks are the master, as a wildcard of DNS makes them."""
+    to_master = f"--host-resolver-rules=MAP *.tasks.lab {cluster.box.lab.address(1)}"
+    with browser(cluster.box.lab.network.inside(), "--ignore-certificate-errors", to_master) as made:
+        made.size(1280, 900)
+        yield made
+
+
+@pytest.mark.skipif(not CHROMIUM, reason="needs Chromium")
+def test_the_portal_leads_to_both_and_nobody_else_gets_there(work: Book, tasks_page: Page) -> None:
+    page = tasks_page
+    sign_in(page, portal(work), features.USER, (work.box.home / "kim.password").read_text().strip())
+    page.open(f"{portal(work)}/jobs/kim/work")
+    page.open(portal(work) + page.run("document.querySelector('#open-worker-0-tensorboard').getAttribute('href')"))
+    assert page.run("document.title") == "TensorBoard"
+    tags = page.run("fetch('/data/plugin/scalars/tags').then((answer) => answer.json())")
+    assert list(tags["first"]) == ["loss"]
+    page.open(f"{portal(work)}/jobs/kim/desk")
+    link = page.run("document.querySelector('#open-notebook-0-http').getAttribute('href')")
+    page.open(portal(work) + link)
+    page.until("document.querySelector('.jp-Launcher')")
+    assert page.run(features.KERNEL) == "42 kim~desk\n"
+    host = page.run("location.host")
+    assert host.endswith(".tasks.lab:30187")
+    there = ("--resolve", f"{host}:{work.box.lab.address(1)}")
+    assert features.fetch(work, f"https://{host}/api/status", *there)[0] == 401, "nobody is signed in"
+    assert features.fetch(work, portal(work) + link)[0] == 303, "to the sign-in"
+    jar = str(work.box.home / "bob.jar")
+    password = (work.box.home / "bob.password").read_text().strip()
+    signing = ("-c", jar, "--data-urlencode", "user=bob", "--data-urlencode", f"password={password}")
+    assert features.fetch(work, f"{portal(work)}/sign-in", *signing)[0] == 303
+    assert features.fetch(work, portal(work) + link, "-b", jar)[0] == 403, "it is not bob's"
+    work.run("job", "stop", "kim~work", "kim~desk")
+    work.until(
+        lambda: [phase(pod) for name in ("work", "desk") for pod in work.pods(name)],
+        lambda phases: "Running" not in phases, "their devices are free",
+    )  # fmt: skip
 
 
 # --- the ports' contract

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import queue
+import select
 import socket
 import threading
 from dataclasses import dataclass, field
@@ -92,6 +94,19 @@ def opened(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) 
     ).start()  # fmt: skip
     shown = browsed.get(timeout=10)
     return Opened(local.getsockname()[1], notebook, capsys.readouterr().out.strip(), shown)
+
+
+def test_a_program_reads_the_address_from_a_pipe_while_the_port_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    reading, writing = os.pipe()
+    local = jobopen.listener(0, 8888)
+    with os.fdopen(reading) as reader, os.fdopen(writing, "w") as output:
+        monkeypatch.setattr("sys.stdout", output)
+        threading.Thread(
+            target=jobopen.serve, args=(Notebook(), "ann~desk", TaskPlace("notebook", 0), 8888, local),
+            kwargs={"browser": False}, daemon=True,
+        ).start()  # fmt: skip
+        assert select.select([reader], [], [], 10)[0]
+        assert reader.readline().startswith(f"http://127.0.0.1:{local.getsockname()[1]}/?paictl=")
 
 
 def test_who_was_not_shown_the_address_reaches_nothing(opened: Opened) -> None:

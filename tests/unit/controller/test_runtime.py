@@ -78,6 +78,47 @@ def test_all_processes_hear_that_they_are_to_end_and_may_save(shell: str, runtim
     assert process.returncode == (3 if "exit 3" in commands else 143)
 
 
+GETENT = """\
+#!/bin/sh
+echo "$1 $2" >>{folder}/asked
+[ "$1" = {knows} ] || exit 2
+case $2 in one-train-0-1.*) echo "10.0.0.8 STREAM $2" ;; *) exit 2 ;; esac
+"""
+"""It knows the name of the second task, and one database."""
+
+
+def addresses(shell: str, folder: Path, tasks: int, knows: str) -> tuple[str, list[str]]:
+    """What the first task of a gang is told of addresses, and what it has looked up."""
+    given = {**JOB, "taskRoles": {"train": {**JOB["taskRoles"]["train"], "instances": tasks}}}
+    job = Job.from_mapping(given)
+    text = runtime_script("one", job, 0, {"train": options_of(given, "train")})
+    (folder / "runtime.sh").write_text(text.replace(FOLDER, str(folder)))
+    (folder / "user.sh").write_text('echo "$PAI_HOST_IP_train_0 $PAI_HOST_IP_train_1"')
+    (folder / "getent").write_text(GETENT.format(folder=folder, knows=knows))
+    (folder / "getent").chmod(0o755)
+    own = {"PAI_CURRENT_TASK_ROLE_NAME": "train", "PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX": "0",
+           "PAI_CURRENT_CONTAINER_IP": "10.0.0.7", "PAI_JOB_OBJECT": "one"}  # fmt: skip
+    done = subprocess.run(
+        [shell, str(folder / "runtime.sh")], env={**os.environ, **own, "PATH": f"{folder}:{os.environ['PATH']}"},
+        capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    asked = folder / "asked"
+    return done.stdout.strip(), asked.read_text().splitlines() if asked.exists() else []
+
+
+def test_a_task_looks_up_the_others_only(shell: str, tmp_path: Path) -> None:
+    """A job of one task has no Service: it once looked for its own name for ten minutes before it started."""
+    assert addresses(shell, tmp_path, 1, "ahosts") == ("10.0.0.7", [])
+
+
+@pytest.mark.parametrize("knows", ["ahosts", "hosts"])
+def test_addresses_are_looked_up_in_the_database_that_an_image_has(shell: str, tmp_path: Path, knows: str) -> None:
+    """hosts, which takes seconds where the machines' name servers do not answer, only in an image without ahosts."""
+    name = "one-train-0-1.one.paictl-jobs.svc"
+    tried = ["ahosts"] if knows == "ahosts" else ["ahosts", "hosts"]
+    assert addresses(shell, tmp_path, 2, knows) == ("10.0.0.7 10.0.0.8", [f"{one} {name}" for one in tried])
+
+
 @pytest.mark.parametrize("gpu", [0, 1])
 def test_a_task_without_gpus_is_handed_no_device(shell: str, gpu: int) -> None:
     """Its cells are numbered, too: it once had the device of the number of a core."""

@@ -195,7 +195,8 @@ def contained(root: Path, name: str, kube: FakeJobs, command: str) -> subprocess
     )
     environment = {
         "PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "PAI_JOB_OBJECT": name, "PAI_CURRENT_TASK_ROLE_NAME": "worker",
-        "PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX": "0", "PAI_JOB_NAME": "ann~job", "HOME": "/root",
+        "PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX": "0", "PAI_CURRENT_CONTAINER_IP": "127.0.0.1",
+        "PAI_JOB_NAME": "ann~job", "HOME": "/root",
     }  # fmt: skip
     words = ["unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "/bin/sh", "-c", steps]
     return subprocess.run(words, env=environment, capture_output=True, text=True, check=False, timeout=120)
