@@ -32,6 +32,8 @@ class Effect(StrEnum):
 
     FILES = "files"
     """A file, image or kernel setting of the hosts has its value, and is compared on each of them."""
+    APPLIED = "applied"
+    """A manifest has its value; the first master keeps which one it has applied."""
     NOTED = "noted"
     """A section of the note on the hosts; the phase `settings` applies it."""
     EACH_TIME = "each time"
@@ -86,6 +88,7 @@ KEYS: Final = (
     KeyRule("audit_log", ("audit",), Effect.NOTED, "api_server_arguments"),
     KeyRule("oidc", ("oidc",), Effect.NOTED, "api_server_arguments"),
     KeyRule("feature_gates", ("gates",), Effect.NOTED, "component_arguments"),
+    KeyRule("storage_class", ("storage_class",), Effect.APPLIED),
     KeyRule("etcd_arguments", ("etcd",), Effect.NOTED, "etcd_arguments"),
     KeyRule("api_server_arguments", ("api_server",), Effect.NOTED, "api_server_arguments"),
     KeyRule("kubelet", ("kubelet",), Effect.NOTED, "kubelet"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import PurePosixPath
 from typing import Any, Final
@@ -24,6 +24,7 @@ from paictl.deploy.inventory import Deployment, Machine, Role, host_of, sign_in
 from paictl.deploy.kubeadm import merged
 from paictl.deploy.manifests import FOREIGN, images_named
 from paictl.deploy.preflight.asking import asked
+from paictl.deploy.storage_class import IMAGE
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import text
@@ -200,19 +201,20 @@ def desired_of(deployment: Deployment, artifacts: Artifacts) -> Desired:
     made.programs()  # which says what is missing
     network = deployment.settings.network
     if network in FOREIGN:
-        _need_network(made, network)
+        _need_images(made, network, images_named(artifacts.file(artifacts.need(network))))
+    if deployment.settings.storage_class is not None:
+        _need_images(made, "storage_class", (IMAGE,))
     return made
 
 
-def _need_network(desired: Desired, network: str) -> None:
-    """A network's manifest, and, where no machine reaches a registry, the images that it names."""
-    path = desired.artifacts.file(desired.artifacts.need(network))
+def _need_images(desired: Desired, what: str, images: Sequence[str]) -> None:
+    """Raise `PaictlError` where no machine reaches a registry and no archive has the images of what a key asks for."""
     if not desired.deployment.settings.offline:
         return
     here = {image.reference for image in desired.images}
-    if lacking := [one for one in images_named(path) if one not in here]:
+    if lacking := [one for one in images if one not in here]:
         said = text("{network} needs images that are not among the artifacts: {images}",
-                    network=network, images=", ".join(lacking))  # fmt: skip
+                    network=what, images=", ".join(lacking))  # fmt: skip
         hint = text("put archives of them into images/ of the folder, or write offline: false")
         raise PaictlError(said, where=desired.artifacts.where, hint=hint)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from paictl.deploy.default_storage import DefaultStorage
 from paictl.deploy.installing import Devices, PodNetwork, PushArtifacts, Runtime
 from paictl.deploy.joining import ControlPlane, JoinMasters, JoinWorkers
 from paictl.deploy.locking import Lock
@@ -27,7 +28,7 @@ class LockForChanges(Lock):
 
 PHASES: Final[tuple[type[DeployPhase], ...]] = (
     Connect, Facts, SameVersion, LockForChanges, PushArtifacts, Runtime, ControlPlane, Settings, JoinMasters,
-    PodNetwork, JoinWorkers, Devices, Labels, AllReady,
+    PodNetwork, JoinWorkers, Devices, Labels, DefaultStorage, AllReady,
 )  # fmt: skip
 """In their order."""
 LOOKING: Final = ("connect", "facts")

@@ -14,6 +14,7 @@ from paictl.config.reading.document import Document
 from paictl.config.reading.nodes import ScalarNode, to_data
 from paictl.deploy.control_plane import AuditLog, Hardening, TokenProvider, hardening_of, own_audit_log
 from paictl.deploy.downloads import Proxies, RegistryAccount, mirrors_of, proxies_of
+from paictl.deploy.storage_class import StorageClass, storage_class_of
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import text
@@ -116,6 +117,7 @@ class DeploySettings:
     audit: AuditLog = field(default_factory=own_audit_log)
     oidc: TokenProvider | None = None
     gates: Mapping[str, bool] = field(default_factory=dict)
+    storage_class: StorageClass | None = None
     etcd: Values = field(default_factory=dict)
     api_server: Values = field(default_factory=dict)
     kubelet: Values = field(default_factory=dict)
@@ -171,6 +173,7 @@ def settings_of(document: Document) -> DeploySettings:
         audit=hardening.audit,
         oidc=hardening.oidc,
         gates=hardening.gates,
+        storage_class=storage_class_of(_data(document, SECTION)),
         etcd=_data(document, SECTION, "etcd_arguments"),
         api_server=_data(document, SECTION, "api_server_arguments"),
         kubelet=_data(document, SECTION, "kubelet"),

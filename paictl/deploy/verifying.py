@@ -22,6 +22,7 @@ from paictl.deploy.certs import SOON, Certificates, status
 from paictl.deploy.inventory import Deployment, Machine
 from paictl.deploy.nodes import nodes_of, not_ready
 from paictl.deploy.preflight.node_checks import addresses_of, unlisted
+from paictl.deploy.storage_class import problem_with
 from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.remote.kube.client import KubeClient, KubeError
@@ -91,6 +92,14 @@ def isolation_findings(guards: Iterable[Protection]) -> tuple[NodeCheck, ...]:
         NodeCheck(one.name, CLUSTER, CheckState.OK if one.in_force else CheckState.WARNING, one.message)
         for one in guards
     )
+
+
+def storage_findings(client: KubeClient, deployment: Deployment) -> tuple[NodeCheck, ...]:
+    """Whether the default storage class makes volumes; nothing for a cluster without one."""
+    if deployment.settings.storage_class is None:
+        return ()
+    problem = problem_with(client)
+    return (NodeCheck("storage-class", CLUSTER, CheckState.FAILED if problem else CheckState.OK, problem),)
 
 
 def certificates_of_masters(deployment: Deployment, options: SshOptions) -> Certificates:

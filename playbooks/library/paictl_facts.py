@@ -132,6 +132,7 @@ def main():
         "begun": read(BEGUN).strip(),
         "done": read(DONE).strip(),
         "network": read("/var/lib/paictl/network").strip(),
+        "storage": read("/var/lib/paictl/storage-class").strip(),
         "settings": read(NOTE),
         "lock": read(LOCK),
         "cluster": cluster(),

@@ -8,7 +8,9 @@ import time
 from pathlib import Path
 
 import pytest
+import yaml
 
+from paictl.deploy.storage_class import NAMESPACE, StorageClass, manifest_of
 from paictl.errors import PaictlError
 from paictl.remote.kube import client as client_module
 from paictl.remote.kube import pods
@@ -16,6 +18,7 @@ from paictl.remote.kube.client import Json, KubeError, connect
 from paictl.remote.kube.events import EventRecorder, NewEvent, PodReference
 from paictl.remote.kube.informer import Informer, InformerTimes
 from paictl.remote.kube.leases import LeaderElector, LeaseTimes
+from tests.e2e_kube.accounts import found, install, uninstall
 from tests.e2e_kube.controlplane import ControlPlane
 from tests.e2e_kube.kubeapi import ApiError, KubeApi, hived_pod, until
 
@@ -173,3 +176,16 @@ def test_a_pod_uses_its_own_credentials(
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST")
     with pytest.raises(PaictlError, match="own credentials cannot be used"):
         connect()
+
+
+def test_the_objects_of_a_default_storage_class_are_valid(api: KubeApi) -> None:
+    """Fields that the API server does not know are errors; the provisioner itself runs in tests/e2e_hosts."""
+    objects = [one for one in yaml.safe_load_all(manifest_of(StorageClass("/srv/volumes"))) if one]
+    found(objects, "Deployment", "local-path-provisioner")["spec"]["replicas"] = 0
+    try:
+        applied = install(api, objects)
+    finally:
+        uninstall(api, objects)
+        api.call("DELETE", f"/api/v1/namespaces/{NAMESPACE}")
+    assert found(applied, "StorageClass", "local-path")["reclaimPolicy"] == "Delete"
+    assert len(applied) == len(objects)

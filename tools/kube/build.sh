@@ -3,7 +3,7 @@
 #   Components: etcd kube-apiserver kube-controller-manager kube-scheduler kwok helm oidc (what `make e2e` needs; the default);
 #   kubectl kubelet kubeadm kube-proxy etcdctl containerd runc cni crictl coredns pause deviceplugin; "hosts" is all that test hosts need;
 #   prometheus alertmanager node-exporter, in the versions of templates/images.yaml; "monitoring" is these three.
-#   flannel (another network of pods) and dradriver (devices by claims), for a test of their own each.
+#   flannel (another network of pods), dradriver (devices by claims) and localpath (a storage class), for a test of their own each.
 #   Versions: versions.env beside this file, or the environment. PAICTL_KUBE is the folder of Kubernetes' own binaries
 #   (default: ${XDG_CACHE_HOME:-~/.cache}/paictl/kube/VERSION); the others are in COMPONENT-VERSION beside it.
 #   KUBE_STAMP=v1.37.0 links the same code again under another version, in seconds a program: an "older patch" for upgrades.
@@ -22,6 +22,8 @@ CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/paictl/kube
 PLUGIN=$HERE/../hosts/gpu/plugin.go
 DRIVER=$HERE/../hosts/gpu/driver.go
 PROVIDER=$HERE/oidc.go
+# The one in the manifest that `deploy` applies.
+LOCALPATH_VERSION=$(sed -n 's/^IMAGE.*local-path-provisioner:\(v[0-9.]*\)"$/\1/p' "$HERE/../../paictl/deploy/storage_class.py")
 # image_version NAME: of an image that the services use; its program is built in the same version.
 image_version() { sed -n "s/^$1: .*://p" "$HERE/../../templates/images.yaml"; }
 PROMETHEUS_VERSION=$(image_version prometheus)
@@ -36,7 +38,7 @@ DEFAULT=(etcd kube-apiserver kube-scheduler kube-controller-manager kwok helm oi
 KUBERNETES=(kube-apiserver kube-controller-manager kube-scheduler kube-proxy kubectl kubelet kubeadm)
 BESIDE=(etcd kwok helm oidc runc cni containerd crictl etcdctl coredns pause deviceplugin)
 MONITORING=(prometheus alertmanager node-exporter)
-APART=(flannel dradriver)
+APART=(flannel dradriver localpath)
 
 say() { printf 'kube: %s\n' "$*" >&2; }
 die() { say "$*"; exit 2; }
@@ -103,6 +105,7 @@ folder_of() {
     crictl) echo "$CACHE/crictl-$CRICTL_VERSION" ;;
     coredns) echo "$CACHE/coredns-$COREDNS_VERSION" ;;
     pause) echo "$CACHE/pause-$PAUSE_VERSION" ;;
+    localpath) echo "$CACHE/localpath-$LOCALPATH_VERSION" ;;
     flannel) echo "$CACHE/flannel-$FLANNEL_VERSION" ;;
     deviceplugin) echo "$CACHE/deviceplugin-$KUBE_VERSION-$(sha256sum <"$PLUGIN" | cut -c 1-8)" ;;
     dradriver) echo "$CACHE/dradriver-$KUBE_VERSION-$(sha256sum <"$DRIVER" | cut -c 1-8)" ;;
@@ -128,6 +131,7 @@ last_of() {
     deviceplugin) echo nvidia-device-plugin ;;
     dradriver) echo dra-driver ;;
     oidc) echo oidc-provider ;;
+    localpath) echo local-path-provisioner ;;
     *) echo "$1" ;;
   esac
 }
@@ -183,6 +187,12 @@ crictl() {
 coredns() {
   module coredns github.com/coredns/coredns "$COREDNS_VERSION"
   compile "$(folder_of coredns)/coredns" github.com/coredns/coredns "-s -w"
+}
+
+localpath() {
+  module localpath github.com/rancher/local-path-provisioner "$LOCALPATH_VERSION"
+  compile "$(folder_of localpath)/local-path-provisioner" github.com/rancher/local-path-provisioner \
+    "-s -w -X main.VERSION=$LOCALPATH_VERSION"
 }
 
 # Its release 3.11.3 is the module's 0.311.3. Of its discoveries the one that our configuration uses; without pages, which npm makes.

@@ -52,6 +52,7 @@ def verify(
         image_for,
         isolation_findings,
         nodes_not_listed,
+        storage_findings,
         verify_cluster,
     )
     from paictl.remote.kube.client import connect
@@ -66,6 +67,7 @@ def verify(
     findings += isolation_findings(_protections(deployment.settings.cluster))
     found = certificates_of_masters(deployment, ssh_options(accept_new=False))
     findings += certificate_findings(found, datetime.now(UTC))
+    findings += storage_findings(client, deployment)
     findings += registry_findings(deployment, ssh_options(accept_new=False))
     if found.found:
         first = min(found.found, key=lambda one: one.ends)
