@@ -114,8 +114,9 @@ class DoorSharing:
 
     def obstacle(self, request: PodRequest, now: float) -> str:
         """Why a gang that has no place may not get one at a Unix time; empty if it may."""
-        spares = self.rules.spares.use(self._by_vc, self._used.devices) if self.rules.spares else {}
-        use = SharingUse(self.month, self._held.devices, self._borrowed.devices, spares, self._lent())
+        spares = self.rules.spares.use(self._by_vc, self._used.devices) if request.guaranteed else {}
+        lent = None if request.guaranteed else self._lent()  # only those who borrow are asked about it
+        use = SharingUse(self.month, self._held.devices, self._borrowed.devices, spares, lent)
         return self.rules.obstacle(request, self._user(request.uid), use, datetime.fromtimestamp(now, UTC))
 
     def _lent(self) -> LendUse | None:

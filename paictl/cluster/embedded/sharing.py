@@ -307,14 +307,14 @@ class WorldSharing:
         engine = self._world.dispatcher.engine
         if not self.rules or engine is None or request.group in engine.state.groups.by_name:
             return ""
-        counts = self.rules.spares or self.rules.lending
+        counts = self.rules.spares if request.guaranteed else self.rules.lending
         promised, used = (promises_by_vc(engine.state), self._in_use(engine)) if counts else ({}, {})
         use = SharingUse(
             self.used() if self.rules.budgets else {},
             self.held() if self.rules.limits else {},
             self.borrowed() if self.rules.borrowing else {},
             self.rules.spares.use(promised, used),
-            lend_use(engine.state, promised, used) if self.rules.lending else None,
+            lend_use(engine.state, promised, used) if counts and not request.guaranteed else None,
         )
         return self.rules.obstacle(request, user or self.owner(request), use, self.now)
 
