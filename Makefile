@@ -32,6 +32,7 @@ messages: $(STAMP)  ## texts that have no Chinese yet, with their places
 bench: $(STAMP)  ## the figures of README and CHANGELOG (those of a real control plane if make kube has been run)
 	@$(BIN)/python tools/bench_config.py
 	@$(BIN)/python tools/bench_scheduler.py
+	@$(BIN)/python tools/bench_sharing.py
 	@$(BIN)/python tools/bench_cluster.py
 	@$(BIN)/python tools/bench_server.py
 	@$(BIN)/python tools/bench_sim.py

@@ -15,11 +15,10 @@ from paictl.cluster.pods.lines import PodTimes, group_times
 from paictl.workload.budgets import BudgetState, Used
 from paictl.workload.departments import DepartmentUse, DevicesInUse, UnusedPromises
 from paictl.workload.devicelimits import BorrowedDevices, HeldDevices
-from paictl.workload.lending import LendUse, lend_use
+from paictl.workload.lending import LendUse, lend_use, promises_by_vc
 from paictl.workload.lentorder import LentDevices, RecentUse, Turns
 from paictl.workload.preemption import GroupTimes, SparingRules
 from paictl.workload.sharing import Sharing, SharingUse
-from paictl.workload.usage import promises
 
 if TYPE_CHECKING:
     from paictl.doors.table import PodTable
@@ -39,17 +38,13 @@ class DoorSharing:
         """Device-milliseconds of the month by (virtual cluster, user); None until the accounts are read."""
         self._table = table
         self._state = state
-        self._promised = promises(state())
-        """Devices that the configuration promises, by virtual cluster and leaf type."""
-        self._by_vc: Counter[str] = Counter()
-        """The same by virtual cluster."""
-        for (vc, _), devices in self._promised.items():
-            self._by_vc[vc] += devices
-        self._groups: Mapping[str, Group] = {}
+        self._by_vc = promises_by_vc(state())
+        """Devices that the configuration promises, by virtual cluster."""
         self._held = HeldDevices(self._user)
         self._borrowed = BorrowedDevices()
         self._unguaranteed = LentDevices(self._user)
         self._used = DevicesInUse()
+        self._counts_use = bool(rules.departments or rules.lending or rules.spares)
         self.recent: RecentUse | None = None
         """What was used without a guarantee lately; None until the accounts are read."""
         self.sparing = SparingRules(rules.preemption, self._times, now, rules.departments)
@@ -70,14 +65,13 @@ class DoorSharing:
 
     def start(self, groups: Mapping[str, Group]) -> None:
         """The core opens with these groups, and keeps them up to date."""
-        self._groups = groups
         if self.rules.limits:
             self._held.start(groups)
         if self.rules.borrowing:
             self._borrowed.start(groups)
         if self.rules.order is not None:
             self._unguaranteed.start(groups)
-        if self.rules.departments:
+        if self._counts_use:
             self._used.start(groups)
 
     def note(self, outcomes: Sequence[object]) -> None:
@@ -88,7 +82,7 @@ class DoorSharing:
             self._borrowed.note(outcomes)
         if self.rules.order is not None:
             self._unguaranteed.note(outcomes)
-        if self.rules.departments:
+        if self._counts_use:
             self._used.note(outcomes)
 
     def turns(self) -> Turns | None:
@@ -108,7 +102,7 @@ class DoorSharing:
 
     def lent_lately(self) -> dict[str, int]:
         """Device-milliseconds without a guarantee by virtual cluster, as they count now; nothing without an order."""
-        used: Counter[str] = Counter(dict.fromkeys((vc for vc, _ in self._promised), 0))
+        used: Counter[str] = Counter(dict.fromkeys(self._by_vc, 0))
         for (vc, _), amount in (self.recent or {}).items():
             used[vc] += amount
         return dict(used) if self.rules.order is not None and self.recent is not None else {}
@@ -120,12 +114,13 @@ class DoorSharing:
 
     def obstacle(self, request: PodRequest, now: float) -> str:
         """Why a gang that has no place may not get one at a Unix time; empty if it may."""
-        spares = self.rules.spares.use(self._groups, self._promised) if self.rules.spares else {}
-        use = SharingUse(self.month, self._held.devices, self._borrowed.devices, spares, self._lent())
+        spares = self.rules.spares.use(self._by_vc, self._used.devices) if request.guaranteed else {}
+        lent = None if request.guaranteed else self._lent()  # only those who borrow are asked about it
+        use = SharingUse(self.month, self._held.devices, self._borrowed.devices, spares, lent)
         return self.rules.obstacle(request, self._user(request.uid), use, datetime.fromtimestamp(now, UTC))
 
     def _lent(self) -> LendUse | None:
-        return lend_use(self._state()) if self.rules.lending else None
+        return lend_use(self._state(), self._by_vc, self._used.devices) if self.rules.lending else None
 
     def lenders(self) -> list[tuple[str, int, int]]:
         """(virtual cluster, devices of its promise that others may use now, devices that it lends at most)."""

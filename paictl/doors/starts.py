@@ -173,16 +173,17 @@ class DoorStarts:
         return self._ready[group] + PATIENCE <= self.now
 
     def _lines(self) -> dict[str, list[LineGang]]:
-        key = self._engine.version, self.changes
+        key, placed = (self._engine.version, self.changes), self._engine.state.groups.by_name
         if self._known[0] != key:
             waiting = (
                 WaitingPod(entry.reading.request, entry.limit, entry.created)
                 for entry in self._table
                 if entry.reading is not None and not entry.runs and not entry.deleting
+                and entry.reading.request.group not in placed  # the cheapest question about most pods
                 and self._backfill.rules.covers(entry.reading.request) and self.in_line(entry)
                 and not entry.reservation
             )  # fmt: skip
-            self._known = key, lines(waiting, self._backfill.rules, self._engine.state.groups.by_name)
+            self._known = key, lines(waiting, self._backfill.rules, placed)
             there = {gang.request.group for line in self._known[1].values() for gang in line}
             self._ready = {group: since for group, since in self._ready.items() if group in there}
         return self._known[1]

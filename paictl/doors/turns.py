@@ -105,15 +105,16 @@ class DoorTurns:
         return request.vc, "" if entry is None else entry.user, devices_of(request.members)
 
     def _waiting(self, changes: int) -> list[LineGang]:
-        key = self._engine.version, changes
+        key, placed = (self._engine.version, changes), self._engine.state.groups.by_name
         if self._line[0] != key:
             waiting = (
                 WaitingPod(entry.reading.request, entry.limit, entry.created)
                 for entry in self._table
                 if entry.reading is not None and not entry.runs and not entry.deleting
-                and not entry.reading.request.guaranteed and self.in_line(entry) and not entry.reservation
+                and entry.reading.request.group not in placed and not entry.reading.request.guaranteed
+                and self.in_line(entry) and not entry.reservation
             )  # fmt: skip
-            found = lines(waiting, Opportunistic(), self._engine.state.groups.by_name)
+            found = lines(waiting, Opportunistic(), placed)
             self._line = key, [gang for line in found.values() for gang in line]
             there = {gang.request.group for gang in self._line[1]}
             self._ready = {group: since for group, since in self._ready.items() if group in there}

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, ClassVar, Final, Generic, TypeVar
 from paictl.frozen import frozen
 from paictl.i18n import Text, text
 from paictl.scheduler.events import GroupChange
-from paictl.scheduler.request import gang_of
 from paictl.workload.budgets import EACH
 
 if TYPE_CHECKING:
@@ -170,20 +169,12 @@ class Spares:
     def __bool__(self) -> bool:
         return bool(self.devices)
 
-    def use(self, groups: Mapping[str, Group], promised: Mapping[tuple[str, str], int]) -> dict[str, SpareUse]:
+    def use(self, promised: Mapping[str, int], used: Mapping[tuple[str, bool], int]) -> dict[str, SpareUse]:
         """How the promises stand of which a part is spare.
 
-        `promised` is by virtual cluster and leaf type. A member that waits for a repair counts with its gang, and the
-        preemption for it not once more.
+        `promised` is by virtual cluster, `used` by virtual cluster and whether with a guarantee (`DevicesInUse`).
         """
-        held = dict.fromkeys(self.devices, 0)
-        for name, group in groups.items():
-            if group.vc in held and group.virtual is not None and gang_of(name) == name:
-                held[group.vc] += devices_of(group.members)
-        return {
-            vc: SpareUse(sum(number for (of, _), number in promised.items() if of == vc), number)
-            for vc, number in held.items()
-        }
+        return {vc: SpareUse(promised.get(vc, 0), used.get((vc, True), 0)) for vc in self.devices}
 
     def refusal(self, vc: str, devices: int, use: Mapping[str, SpareUse]) -> Text | None:
         """Why a gang with so many devices has to leave the spare ones free; None if it may start, or nobody knows."""

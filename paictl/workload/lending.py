@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 
 from paictl.frozen import frozen
 from paictl.i18n import Text, text
-from paictl.scheduler.request import gang_of
-from paictl.workload.departments import UsedDevices
-from paictl.workload.devicelimits import EMPTY, devices_of
+from paictl.workload.departments import DevicesInUse, UsedDevices
+from paictl.workload.devicelimits import EMPTY
 from paictl.workload.usage import promises
 
 if TYPE_CHECKING:
@@ -40,20 +39,32 @@ class LendUse:
         return held | {(vc, False): number for vc, number in self.borrowed.items()}
 
 
-def lend_use(state: State) -> LendUse:
-    """How the promises of an engine's state stand."""
+def lend_use(state: State, promised: Mapping[str, int] | None = None, used: UsedDevices | None = None) -> LendUse:
+    """How the promises of an engine's state stand.
+
+    A caller that keeps what is promised and used, by virtual cluster, saves adding it up.
+    """
+    if promised is None:
+        promised = promises_by_vc(state)
+    if used is None:
+        counted = DevicesInUse()
+        counted.start(state.groups.by_name)
+        used = counted.devices
+    idle, borrowed = Counter(promised), Counter[str]()
+    for (vc, guaranteed), devices in used.items():
+        if guaranteed:
+            idle[vc] -= devices
+        else:
+            borrowed[vc] += devices
+    return LendUse(idle, borrowed, _healthy(state) - sum(promised.values()), promised)
+
+
+def promises_by_vc(state: State) -> Counter[str]:
+    """Devices that are promised, by virtual cluster."""
     promised: Counter[str] = Counter()
     for (vc, _), number in promises(state).items():
         promised[vc] += number
-    idle = Counter(promised)
-    unpromised = _healthy(state) - idle.total()
-    borrowed: Counter[str] = Counter()
-    for name, group in state.groups.by_name.items():
-        if group.virtual is None:
-            borrowed[group.vc] += devices_of(group.members)
-        elif gang_of(name) == name:  # a preemption for a member of a gang does not count once more
-            idle[group.vc] -= devices_of(group.members)
-    return LendUse(idle, borrowed, unpromised, promised)
+    return promised
 
 
 def _healthy(state: State) -> int:

@@ -19,13 +19,12 @@ from paictl.sim.loop import EventPriority
 from paictl.units import Millis, instant, rfc3339
 from paictl.workload.backfill import StartPromises
 from paictl.workload.budgets import BudgetLevel, BudgetState, MonthUse, next_month
-from paictl.workload.departments import DevicesInUse, UnusedPromises
+from paictl.workload.departments import DevicesInUse, UnusedPromises, UsedDevices
 from paictl.workload.devicelimits import BorrowedDevices, HeldDevices, devices_of
-from paictl.workload.lending import lend_use
+from paictl.workload.lending import lend_use, promises_by_vc
 from paictl.workload.lentorder import DecayedUse, LentDevices, LineAhead, Turns, Who
 from paictl.workload.preemption import GroupTimes, SparingRules
 from paictl.workload.sharing import Sharing, SharingUse
-from paictl.workload.usage import promises
 from paictl.workload.usagereport import HOUR
 
 if TYPE_CHECKING:
@@ -79,7 +78,7 @@ class WorldSharing:
         self._recent: DecayedUse | None = None
         """What was used without a guarantee, where that decides who goes first."""
         self._lent: LentDevices | None = None
-        self._promised: DevicesInUse | None = None
+        self._used_devices: DevicesInUse | None = None
         self._recently: tuple[Millis, Counter[Who]] | None = None
         """The recent use at an instant: within one nothing is added to it."""
         self._told: dict[str, str] = {}
@@ -93,7 +92,7 @@ class WorldSharing:
 
     def load(self, rules: Sharing) -> None:
         """The scheduler starts with these rules."""
-        self.rules, self._held, self._borrowed, self._lent, self._promised = rules, None, None, None, None
+        self.rules, self._held, self._borrowed, self._lent, self._used_devices = rules, None, None, None, None
         dispatcher = self._world.dispatcher
         self._remember_use()
         dispatcher.turns = self.turns if rules.orders else None
@@ -183,9 +182,7 @@ class WorldSharing:
         engine, order = self._world.dispatcher.engine, self.rules.order
         if engine is None or not self.rules.orders:
             return None
-        promised: Counter[str] = Counter()
-        for (vc, _), devices in promises(engine.state).items():
-            promised[vc] += devices
+        promised = promises_by_vc(engine.state)
         unused = self._unused(engine, promised) if self.rules.departments else None
         if order is None or self._recent is None:
             return None if unused is None else Turns.by_departments(unused)
@@ -200,10 +197,14 @@ class WorldSharing:
 
     def _unused(self, engine: Engine, promised: Mapping[str, int]) -> UnusedPromises:
         """What departments leave unused."""
-        if self._promised is None:
-            self._promised = DevicesInUse()
-            self._promised.start(engine.state.groups.by_name)
-        return UnusedPromises(self.rules.departments, promised, self._promised.devices)
+        return UnusedPromises(self.rules.departments, promised, self._in_use(engine))
+
+    def _in_use(self, engine: Engine) -> UsedDevices:
+        """Devices of groups by virtual cluster."""
+        if self._used_devices is None:
+            self._used_devices = DevicesInUse()
+            self._used_devices.start(engine.state.groups.by_name)
+        return self._used_devices.devices
 
     def line_ahead(self, request: PodRequest, user: str) -> LineAhead | None:
         """Whose gangs are tried before one that waits; None if nobody's are for their departments or what they used."""
@@ -215,7 +216,7 @@ class WorldSharing:
         return turns.ahead((request.vc, user, devices_of(request.members)), gangs)
 
     def _note(self, outcomes: Sequence[object]) -> None:
-        for counted in (self._held, self._borrowed, self._lent, self._promised):
+        for counted in (self._held, self._borrowed, self._lent, self._used_devices):
             if counted is not None:
                 counted.note(outcomes)
 
@@ -306,12 +307,14 @@ class WorldSharing:
         engine = self._world.dispatcher.engine
         if not self.rules or engine is None or request.group in engine.state.groups.by_name:
             return ""
+        counts = self.rules.spares if request.guaranteed else self.rules.lending
+        promised, used = (promises_by_vc(engine.state), self._in_use(engine)) if counts else ({}, {})
         use = SharingUse(
             self.used() if self.rules.budgets else {},
             self.held() if self.rules.limits else {},
             self.borrowed() if self.rules.borrowing else {},
-            self.rules.spares.use(engine.state.groups.by_name, promises(engine.state)) if self.rules.spares else {},
-            lend_use(engine.state) if self.rules.lending else None,
+            self.rules.spares.use(promised, used),
+            lend_use(engine.state, promised, used) if counts and not request.guaranteed else None,
         )
         return self.rules.obstacle(request, user or self.owner(request), use, self.now)
 

@@ -12,10 +12,10 @@ from paictl.cluster.usagebooks import UsageStore
 from paictl.errors import PaictlError
 from paictl.workload.departments import DevicesInUse, UnusedPromises
 from paictl.workload.devicelimits import BorrowedDevices, HeldDevices, devices_of
-from paictl.workload.lending import lend_use
+from paictl.workload.lending import lend_use, promises_by_vc
 from paictl.workload.lentorder import HALF_LIFE, LentDevices, Turns
 from paictl.workload.sharing import Sharing, SharingUse
-from paictl.workload.usage import UsageKind, promises
+from paictl.workload.usage import UsageKind
 
 if TYPE_CHECKING:
     from paictl.remote.kube.client import KubeClient
@@ -75,9 +75,7 @@ def line_ahead(
 
 def _turns(rules: Sharing, engine: Engine, pods: list[dict[str, Any]], used: RecentUse) -> Turns:
     """Who goes first by what the pods and the accounts say."""
-    placed, promised = engine.state.groups.by_name, Counter[str]()
-    for (vc, _), number in promises(engine.state).items():
-        promised[vc] += number
+    placed, promised = engine.state.groups.by_name, promises_by_vc(engine.state)
     unused = None
     if rules.departments:
         held = DevicesInUse()
@@ -118,6 +116,6 @@ def obstacle(
     )  # fmt: skip
     held = held_devices(engine, pods) if rules.limits else {}
     borrowed = borrowed_devices(engine) if rules.borrowing else {}
-    spares = rules.spares.use(engine.state.groups.by_name, promises(engine.state)) if rules.spares else {}
-    lent = lend_use(engine.state) if rules.lending else None
+    lent = lend_use(engine.state) if rules.lending or rules.spares else None
+    spares = {} if lent is None else rules.spares.use(lent.promised, lent.used)
     return known.obstacle(request, user, SharingUse(month, held, borrowed, spares, lent), datetime.now(UTC))
