@@ -513,6 +513,17 @@ class Recorded(Protocol):
         """What happened."""
 
 
+@runtime_checkable
+class DecisionsRecorded(Protocol):
+    """A cluster whose scheduler keeps its newest decisions with what they depended on."""
+
+    def decisions(self) -> Mapping[str, bytes]:
+        """The records (JSON, as `scheduler.record.encode` makes it) of what schedules now, by its name.
+
+        Empty if nothing schedules; raises `ClusterError` if what does has no record to give.
+        """
+
+
 @frozen
 class OpenPaiLeft:
     """What OpenPAI's own tool left in a cluster: the id, empty for none, and its files with their secrets in clear."""
