@@ -85,7 +85,7 @@ def _decision(operation: PlayedOperation, names: Mapping[str, str]) -> Decision:
     kind = "recover" if operation.kind == "recover" else operation.computed.word
     said = _said(operation.computed, names)
     if operation.kind == "recover":
-        said = text("{count} pods that ran", count=operation.subject)
+        said = text("{count} running pods", count=operation.subject)
     subject = f"pod/{operation.pod}" if operation.pod else ""
     return Decision(operation.number, at, kind, subject, said, not operation.difference, operation.gang)
 
