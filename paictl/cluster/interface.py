@@ -514,13 +514,13 @@ class Recorded(Protocol):
 
 
 @runtime_checkable
-class DecisionsRecorded(Protocol):
-    """A cluster whose scheduler keeps its newest decisions with what they depended on."""
+class SchedulerShown(Protocol):
+    """A cluster whose scheduler is a program of its own, which keeps a record of its newest decisions."""
 
-    def decisions(self) -> Mapping[str, bytes]:
-        """The records (JSON, as `scheduler.record.encode` makes it) of what schedules now, by its name.
+    def scheduler_files(self) -> Mapping[str, bytes]:
+        """What it shows of itself, as files; ``NAME/decisions.json`` is what `scheduler.record.encode` makes.
 
-        Empty if nothing schedules; raises `ClusterError` if what does has no record to give.
+        Empty if nothing schedules; raises `ClusterError` if what does shows nothing.
         """
 
 

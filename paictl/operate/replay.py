@@ -26,8 +26,10 @@ from paictl.workload.duration import sleep_seconds
 
 FILE: Final = "replay.json"
 """Its name in a bundle."""
-FOLDER: Final = "decisions"
-"""The folder of a bundle with the records of what schedules on Kubernetes, a file each."""
+FOLDER: Final = "scheduler"
+"""The folder of a bundle with what the scheduler shows on Kubernetes, a folder for each that leads."""
+RECORD: Final = "/decisions.json"
+"""How the names of their records end."""
 FORMAT: Final = 1
 MOST_BYTES: Final = 512 << 20
 """What a recording may be when it is unpacked: who made the archive is not known."""
@@ -138,7 +140,7 @@ def _recordings(path: Path) -> dict[str, Any]:
             found = {}
             for member in tar:
                 name = member.name.partition("/")[2]
-                if member.isfile() and (name == FILE or (name.startswith(f"{FOLDER}/") and name.endswith(".json"))):
+                if member.isfile() and (name == FILE or (name.startswith(f"{FOLDER}/") and name.endswith(RECORD))):
                     found[name] = _loaded(tar.extractfile(member), member.size, path)
     except OSError as error:
         raise PaictlError(

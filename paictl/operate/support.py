@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from paictl import __version__
-from paictl.cluster.interface import Cluster, DecisionsRecorded, JobState, Port, Recorded
+from paictl.cluster.interface import Cluster, JobState, Port, Recorded, SchedulerShown
 from paictl.cluster.picture import picture_data
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
@@ -89,8 +89,8 @@ def _parts(cluster: Cluster) -> dict[str, Callable[[], dict[str, str]]]:
     }
     if isinstance(cluster, Recorded):
         parts["recording"] = (None, lambda: recording(cluster, _SEALED))
-    if isinstance(cluster, DecisionsRecorded):
-        parts["decisions"] = (Port.SCHEDULING, lambda: _decisions(cluster))
+    if isinstance(cluster, SchedulerShown):
+        parts["scheduler"] = (Port.SCHEDULING, lambda: _scheduler(cluster))
     return {name: part for name, (port, part) in parts.items() if port is None or port not in cluster.lacks}
 
 
@@ -116,8 +116,9 @@ def _services(cluster: Cluster) -> dict[str, str]:
     return {"services.json": _json({"services": views, "drift": drift, "protections": cluster.protections()})}
 
 
-def _decisions(cluster: DecisionsRecorded) -> dict[str, str]:
-    return {f"{FOLDER}/{name}.json": record.decode(errors="replace") for name, record in cluster.decisions().items()}
+def _scheduler(cluster: SchedulerShown) -> dict[str, str]:
+    files = cluster.scheduler_files()
+    return {f"{FOLDER}/{name}": content.decode(errors="replace") for name, content in files.items()}
 
 
 def _waiting(cluster: Cluster) -> dict[str, Any]:

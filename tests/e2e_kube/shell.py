@@ -51,9 +51,10 @@ class Shell:
         """
         (self.plane.folder / DOOR).write_text(str(port))
         made = json.loads(self.tried("support", "bundle", "--file", str(file), "-o", "json")[1])
-        assert "decisions" not in made["missing"], made["missing"]
+        assert "scheduler" not in made["missing"], made["missing"]
+        assert {f"scheduler/{door}/metrics.txt", f"scheduler/{door}/readyz.txt"} <= set(made["files"])
         with tarfile.open(file) as tar:
-            (member,) = [one for one in tar if one.name.endswith(f"/decisions/{door}.json")]
+            (member,) = [one for one in tar if one.name.endswith(f"/scheduler/{door}/decisions.json")]
             record = tar.extractfile(member)
             assert record is not None
             text = record.read().decode()

@@ -370,12 +370,12 @@ class KubernetesCluster:
 
     # --- scheduling
 
-    def decisions(self) -> Mapping[str, bytes]:
-        """The records of decisions of the doors that lead, through their pods' ports."""
-        from paictl.cluster.kubernetes.decisions import read_decisions  # late: only a support bundle needs it
+    def scheduler_files(self) -> Mapping[str, bytes]:
+        """Records of decisions, metrics and complaints of the doors that lead, through their pods' ports."""
+        from paictl.cluster.kubernetes.decisions import read_doors  # late: only a support bundle needs it
 
         with told():
-            return read_decisions(self._client)
+            return read_doors(self._client)
 
     def explain(self, key: str) -> JobExplanation:
         """Why a job waits, and what would let it run, by the newest configuration."""

@@ -13,7 +13,7 @@ import certifi
 import pytest
 
 from paictl.cluster.kubernetes import decisions
-from paictl.cluster.kubernetes.decisions import read_decisions
+from paictl.cluster.kubernetes.decisions import read_doors
 from paictl.cluster.values import ClusterError
 from paictl.remote.kube.client import KubeError, NoAnswerError
 
@@ -66,20 +66,21 @@ def reply(status: str, body: str = "", *headers: str) -> str:
 def read(monkeypatch: pytest.MonkeyPatch, server: Server) -> dict[str, bytes]:
     monkeypatch.setattr(decisions, "dial", server.dial)
     monkeypatch.setattr("paictl.cluster.kubernetes.decisions.time.sleep", lambda _seconds: None)
-    return read_decisions(server)  # type: ignore[arg-type]
+    return read_doors(server)  # type: ignore[arg-type]
 
 
 def test_without_tls_the_record_is_read_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    server = Server({DEPLOYMENT: {}}, reply("200 OK", '{"format": 1}'))
-    assert read(monkeypatch, server) == {"hivedscheduler-placer": b'{"format": 1}'}
+    server = Server({DEPLOYMENT: {}}, reply("200 OK", '{"format": 1}'), reply("200 OK", "up 1"), reply("503 No", "ill"))
+    files = {"decisions.json": b'{"format": 1}', "metrics.txt": b"up 1", "readyz.txt": b"ill"}
+    assert read(monkeypatch, server) == {f"hivedscheduler-placer/{name}": body for name, body in files.items()}
     assert server.asked[0].startswith("GET /v1/inspect/decisions HTTP/1.1\r\n")
     assert "authorization" not in server.asked[0].lower()
     assert server.posted == []
 
 
 def test_who_was_asked_a_moment_ago_is_asked_again_as_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    server = Server({DEPLOYMENT: {}}, reply("429 Busy", "", "Retry-After: 19"), reply("200 OK", "{}"))
-    assert read(monkeypatch, server) == {"hivedscheduler-placer": b"{}"}
+    server = Server({DEPLOYMENT: {}}, reply("429 Busy", "", "Retry-After: 19"), *[reply("200 OK", "{}")] * 3)
+    assert read(monkeypatch, server)["hivedscheduler-placer/decisions.json"] == b"{}"
     forever = Server({DEPLOYMENT: {}}, reply("429 Busy", '"ask again"', "Retry-After: 500"))
     with pytest.raises(ClusterError, match="ask again"):
         read(monkeypatch, forever)

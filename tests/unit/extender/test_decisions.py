@@ -54,7 +54,7 @@ def record_of(harness: Harness) -> dict[str, Any]:
     return found
 
 
-def played(data: Any, folder: Path, name: str = "folder/decisions/hivedscheduler-extender.json") -> Replay:
+def played(data: Any, folder: Path, name: str = "folder/scheduler/hivedscheduler-extender/decisions.json") -> Replay:
     file = folder / "b.tar.gz"
     body = json.dumps(data).encode()
     with tarfile.open(file, "w:gz") as tar:
