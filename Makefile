@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PYTEST := -m pytest -q -n auto --dist worksteal
 
-.PHONY: demo test docs lint format messages bench kube kube-hosts monitoring images e2e e2e-versions e2e-hosts e2e-devices fidelity bench-doors bench-kube fuzz soak mutants example-reports wheel sbom lock test-lowest clean help
+.PHONY: demo test docs lint format messages bench kube kube-hosts monitoring images e2e e2e-versions e2e-hosts e2e-devices fidelity bench-doors bench-kube fuzz soak mutants example-reports wheel sbom dist verify-dist lock test-lowest clean help
 
 help:  ## this list
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /	/' | expand -t 16
@@ -110,6 +110,14 @@ docs: $(STAMP) .venv-docs/.installed  ## the documentation site, in build/site (
 
 sbom: $(STAMP)  ## what the wheel and the image are made of, from the lock files (CycloneDX, in dist)
 	@$(BIN)/python tools/sbom.py
+
+dist: $(STAMP) images  ## wheel, bills of materials and image in dist, with checksums; signed: SIGNING_KEY=FILE (docs/security.md)
+	@$(BIN)/python tools/dist.py build
+	@test -z "$(SIGNING_KEY)" || $(BIN)/python tools/dist.py sign "$(SIGNING_KEY)"
+
+SIGNERS ?= allowed_signers
+verify-dist: $(STAMP)  ## whether all files of dist are as they were signed: SIGNERS=FILE (default: allowed_signers)
+	@$(BIN)/python tools/dist.py verify "$(SIGNERS)"
 
 wheel: $(STAMP)  ## trial: the core compiled by mypyc, the same tests on it and what it brings (ten minutes; needs gcc)
 	@$(BIN)/python tools/wheel.py

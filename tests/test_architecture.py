@@ -61,6 +61,8 @@ INNER: dict[str, tuple[frozenset[str], ...]] = {
             "engine",
             "book snapshot",
             "replay",
+            "record",
+            "playback",
             "explain",
             "defrag",
         ),

@@ -132,6 +132,44 @@ class ClusterSpec:
             lazy_preemption_recovery=_flag(root.get("lazyPreemptionRecovery"), "lazyPreemptionRecovery"),
         )
 
+    def to_mapping(self) -> dict[str, object]:
+        """The inverse of `from_mapping`: nothing of a file but what was read of it, no comment and no other key."""
+        physical: dict[str, object] = {
+            "cellTypes": {
+                name: {
+                    "childCellType": kind.child_type,
+                    "childCellNumber": kind.child_number,
+                    "isNodeLevel": kind.is_node_level,
+                }
+                for name, kind in self.cell_types.items()
+            },
+            "physicalCells": [_cell_mapping(cell) for cell in self.physical_cells],
+            "skuTypes": {name: dict(resources) for name, resources in self.sku_types.items()},
+        }
+        vcs = {
+            vc.name: {
+                "virtualCells": [{"cellType": ".".join(cell.path), "cellNumber": cell.number} for cell in vc.cells],
+                "pinnedCells": [{"pinnedCellId": pinned} for pinned in vc.pinned_ids],
+            }
+            for vc in self.virtual_clusters
+        }
+        return {
+            "physicalCluster": physical,
+            "virtualClusters": vcs,
+            "lazyPreemptionRecovery": self.lazy_preemption_recovery,
+        }
+
+
+def _cell_mapping(cell: PhysicalCellSpec) -> dict[str, object]:
+    """A declared cell with what was said of it."""
+    said: dict[str, object] = {
+        "cellType": cell.cell_type,
+        "cellAddress": cell.address,
+        "pinnedCellId": cell.pinned_id,
+        "cellChildren": [_cell_mapping(child) for child in cell.children],
+    }
+    return {name: value for name, value in said.items() if value}
+
 
 def _mapping(value: object, path: str) -> Mapping[str, object]:
     if not isinstance(value, Mapping):

@@ -15,6 +15,7 @@ from paictl.cli.command import App
 from paictl.cli.console import Output, said, spoken, write_data, write_table
 from paictl.errors import ExitCode, PaictlError
 from paictl.i18n import text
+from paictl.operate.recorded_decisions import Decision
 from paictl.operate.replay import replay as play
 from paictl.operate.support import archive, gather
 from paictl.places import log_file, state_folder
@@ -80,33 +81,43 @@ Exit code 0: every decision is as it was recorded; 1: one is not, and is shown; 
 )
 def replay(
     file: Annotated[Path, typer.Argument(metavar="BUNDLE", help="A file written by `paictl support bundle`.")],
-    job: Annotated[str, typer.Option("--job", metavar="JOB", help="Show the decisions about this job only.")] = "",
+    job: Annotated[
+        str,
+        typer.Option(
+            "--job", metavar="JOB", help="Show only the decisions about this job; on Kubernetes also NAMESPACE/POD."
+        ),
+    ] = "",
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Replay the scheduler's decisions from a support bundle, and compare them with the recorded ones.
 
-    Everything is computed on this machine; no cluster is asked or changed. Bundles of clusters on this machine can be
-    replayed. Of jobs, a bundle holds only what the scheduler reads: their commands are replaced by their duration.
+    Everything is computed on this machine; no cluster is asked or changed. For a cluster on this machine, the bundle
+    holds everything since its beginning; on Kubernetes, the newest 4,096 to 8,192 operations of the scheduler. Of
+    jobs, a bundle holds only what the scheduler reads: their commands are replaced by their duration.
+
+    Instead of a bundle, you can give the file that a scheduler writes when it finds a contradiction in its own state.
     """
     done = play(file)
-    decisions = [one for one in done.decisions if not job or one.subject == f"job/{job}"]
+    decisions = [one for one in done.decisions if not job or _is_about(one, job)]
     if job and not decisions:
         raise PaictlError(text("no decision about job {job} in this bundle", job=job), where=str(file))
     if output is not Output.TABLE:
         rows = [
-            {"number": one.number, "at": one.at, "kind": one.kind, "subject": one.subject, "message": said(one.message)}
+            {"number": one.number, "at": one.at, "kind": one.kind, "subject": one.subject, "group": one.group or None,
+             "message": said(one.message), "same": one.same}
             for one in decisions
-        ]
-        data = {"same": not done.difference, "compared": done.compared, "difference": str(done.difference) or None}
-        write_data({**data, "decisions": rows}, output)
+        ]  # fmt: skip
+        data = {"same": not done.difference, "compared": done.compared, "dropped": done.dropped}
+        write_data({**data, "difference": said(done.difference) or None, "decisions": rows}, output)
     else:
         if decisions:
-            rows_of_table = [
-                (one.at, one.kind, one.subject.removeprefix("job/"), said(one.message)) for one in decisions
-            ]
-            write_table(("TIME", "EVENT", "JOB", "MESSAGE"), rows_of_table)
+            rows_of_table = [(one.at, one.kind, one.subject.partition("/")[2], said(one.message)) for one in decisions]
+            of_pods = any(one.subject.startswith("pod/") for one in decisions)
+            write_table(("TIME", "EVENT", "POD" if of_pods else "JOB", "MESSAGE"), rows_of_table)
         if not done.difference:
             console.write(spoken("{count} events replayed, all as recorded", count=done.compared))
+        if done.dropped:
+            console.info(text("the record does not hold the {count} operations before these", count=done.dropped))
     if done.difference:
         console.error(PaictlError(said(done.difference), where=str(file), hint=text("report it, with the bundle")))
         raise typer.Exit(ExitCode.NEGATIVE)
@@ -139,6 +150,14 @@ def log(
     for line in newest:
         console.write(line)
     console.info(text("log file: {path}", path=path) if newest else text("no command has failed yet"))
+
+
+def _is_about(decision: Decision, job: str) -> bool:
+    """Whether a decision is about a job, a pod of it, or a gang of that name."""
+    if decision.subject in (f"job/{job}", f"pod/{job}"):
+        return True
+    group = decision.group.partition("#")[0]  # behind it is how often the job was tried
+    return group == job or group.startswith(f"{job}/")
 
 
 def _write(path: Path, data: bytes) -> None:

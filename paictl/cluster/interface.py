@@ -513,6 +513,17 @@ class Recorded(Protocol):
         """What happened."""
 
 
+@runtime_checkable
+class SchedulerShown(Protocol):
+    """A cluster whose scheduler is a program of its own, which keeps a record of its newest decisions."""
+
+    def scheduler_files(self) -> Mapping[str, bytes]:
+        """What it shows of itself, as files; ``NAME/decisions.json`` is what `scheduler.record.encode` makes.
+
+        Empty if nothing schedules; raises `ClusterError` if what does shows nothing.
+        """
+
+
 @frozen
 class OpenPaiLeft:
     """What OpenPAI's own tool left in a cluster: the id, empty for none, and its files with their secrets in clear."""

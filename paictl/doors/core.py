@@ -33,11 +33,12 @@ from paictl.doors.starts import DoorStarts
 from paictl.doors.table import PodEntry, PodRef, PodTable
 from paictl.doors.window_state import DoorWindows
 from paictl.frozen import frozen
-from paictl.scheduler.book import Book, reclassed
+from paictl.scheduler.book import reclassed
 from paictl.scheduler.decision import BindInfo
 from paictl.scheduler.engine import Engine
 from paictl.scheduler.errors import InvariantError, RequestError
 from paictl.scheduler.events import RunningPod
+from paictl.scheduler.record import RecordedBook
 from paictl.scheduler.request import PodRequest
 from paictl.scheduler.wire import BIND_INFO, GATE, BindInfoTexts
 from paictl.units import Millis
@@ -151,14 +152,14 @@ class DoorCore:
         """What all pods request, by node, those of other schedulers too."""
         self.departed: set[str] = set()
         """Groups of which a pod has come and gone: those that are left need not wait for it."""
-        self.book = Book(Engine(spec))
+        self.book = RecordedBook(Engine(spec))
         self.texts = BindInfoTexts()
         """Writes bind annotations, under the lock."""
         self.allowances = DoorSharing(
             options.sharing, self.table, lambda: self.book.engine.state, lambda: Millis(int(1000 * wall()))
         )
         if options.sharing.chooses_victims:
-            self.book.engine.sparing = self.allowances.sparing
+            self.book.spare(self.allowances.sparing)
         self.is_open = False
         self.broken = ""
         """What made the engine stop; nothing is answered any more."""

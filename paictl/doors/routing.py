@@ -10,12 +10,11 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
+from paictl.cluster.kubernetes.names import LEADER
 from paictl.errors import PaictlError
 from paictl.remote.kube import pods
 from paictl.remote.kube.client import KubeClient
 
-LEADER: Final = "paictl.io/leader"
-"""Label of the pod that leads; its value is ``true``."""
 APP: Final = "app.kubernetes.io/name"
 PERIOD: Final = 0.25
 """Seconds between looks at who leads."""

@@ -49,6 +49,8 @@ class Api:
     """What is wrong although it answers."""
     verbs: Mapping[str, str] = field(default_factory=dict)
     """Paths that are POSTed to, and what they do."""
+    door: str = ""
+    """Who decides, as the pods' events call it."""
     _views: views.ViewCache = field(default_factory=views.ViewCache)
     _throttle: Throttle = field(default_factory=Throttle)
 
@@ -147,6 +149,14 @@ class Api:
     async def _picture(self, request: Request) -> Response:
         return await self._cached(request, lambda: picture_data(views.picture(self.core(), self.cluster)))
 
+    async def _decisions(self, _request: Request) -> Response:
+        """The record of decisions, also of a core that has stopped: that is when it is needed most."""
+        term = self.term()
+        if isinstance(term, str):
+            raise NotServingError(term)
+        data = await self._throttle.run(lambda: orjson.dumps(views.decisions(term.core, self.door)), rare=True)
+        return Response(data, media_type="application/json")
+
     async def _explain(self, request: Request) -> Response:
         namespace, found, name = unquote(request.url.path.removeprefix(_EXPLAIN)).partition("/")
         if not found or not name:
@@ -185,6 +195,7 @@ _VIEWS: Final[dict[str, _View]] = {
     "/availablez": Api._availablez,
     "/metrics": Api._metrics,
     "/v1/picture": Api._picture,
+    "/v1/inspect/decisions": Api._decisions,
     _GROUPS: Api._groups,
     _VIRTUAL: Api._virtual,
     "/v1/inspect/clusterstatus": Api._status,

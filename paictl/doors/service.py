@@ -260,7 +260,8 @@ class DoorService:
         """How HTTP is served. Raises `PaictlError` if the certificate or its key cannot be used."""
         settings = self.settings
         guard = None if settings.client_authority is None else Guard(Reviewer(self.client).refusal)
-        app = self.api_type(self.term, self.metrics, self.client.context, self.unfit, guard, self.warnings).app()
+        context, door = self.client.context, self.component
+        app = self.api_type(self.term, self.metrics, context, self.unfit, guard, self.warnings, door=door).app()
         try:
             return serving(
                 app, settings.host, settings.port, settings.certificate, settings.key, settings.client_authority

@@ -18,11 +18,12 @@ from typing import Final
 
 from paictl.cells.spec import ClusterSpec
 from paictl.cluster.devices.pod_claims import PodClaims
+from paictl.cluster.doors import server_of
 from paictl.cluster.maintenance import NAME as WINDOWS
 from paictl.cluster.pods.nodes import node_status
 from paictl.cluster.pods.podgroups import read_group
 from paictl.cluster.usagebooks import UsageStore
-from paictl.doors import claims
+from paictl.doors import claims, views
 from paictl.doors.accounts import Accountant
 from paictl.doors.binder import Binder
 from paictl.doors.budgets import BudgetWatch, take_recent
@@ -197,7 +198,11 @@ class LeaderTerm:
 
     def dump(self, folder: Path | None = None) -> Path:
         """Write the state of an engine that contradicts itself, for whoever looks into it; returns the file."""
-        data: Json = {"error": self.core.broken, "engine": snapshot.dump(self.core.book.engine)}
+        data: Json = {
+            "error": self.core.broken,
+            "engine": snapshot.dump(self.core.book.engine),
+            "decisions": views.decisions(self.core, server_of("extender" if self.binds else "gates")),
+        }
         text = json.dumps(data, default=str)
         with tempfile.NamedTemporaryFile(
             "w", dir=folder, prefix="paictl-extender-", suffix=".json", delete=False, encoding="utf-8"

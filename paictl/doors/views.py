@@ -8,6 +8,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from paictl import __version__
 from paictl.cluster.interface import JobState, JobView, MachineSpec, NodeCondition, NodeRole, NodeView
 from paictl.cluster.picture import Picture, chain_pictures, vc_pictures
 from paictl.cluster.scheduling import JobExplanation, JobSituation
@@ -18,6 +19,7 @@ from paictl.scheduler import inspect, inspection
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.explain import PodVerdict, explain, render, to_data
 from paictl.scheduler.groups import Group, GroupState
+from paictl.scheduler.record import encode
 from paictl.units import from_unix
 
 if TYPE_CHECKING:
@@ -267,6 +269,16 @@ def _jobs(core: DoorCore, waiting: list[PodEntry], now: datetime) -> list[JobVie
             number=len(shown) + 1, reason=entry.cached.reason,
         )  # fmt: skip
     return list(shown.values())
+
+
+def decisions(core: DoorCore, door: str) -> Json:
+    """``GET /v1/inspect/decisions``: what the core was told and decided, to be played again (`scheduler.playback`).
+
+    A core that has stopped or is not open yet says what it has, too. Only the copying is done with the lock.
+    """
+    with core.lock:
+        record, made = core.book.record(), core.wall()
+    return encode(record, {"paictl": __version__, "door": door, "made": made})
 
 
 class ViewCache:

@@ -2,6 +2,7 @@
 
 A cluster that keeps a log of commands computes everything from it, so the log is enough. Into a bundle go no more of
 its jobs than the scheduler reads: how long commands sleep, not the commands; no parameters, no plugins, no images.
+On Kubernetes, what schedules keeps a record of its newest decisions (`recorded_decisions`).
 """
 
 from __future__ import annotations
@@ -12,18 +13,23 @@ import re
 import tarfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 from paictl.cluster.interface import Event, EventKind, Recorded
 from paictl.cluster.targets import replayed
 from paictl.errors import PaictlError
-from paictl.frozen import frozen
 from paictl.i18n import text
+from paictl.operate import recorded_decisions
+from paictl.operate.recorded_decisions import Decision, Replay
 from paictl.units import Millis, rfc3339, unix_millis
 from paictl.workload.duration import sleep_seconds
 
 FILE: Final = "replay.json"
 """Its name in a bundle."""
+FOLDER: Final = "scheduler"
+"""The folder of a bundle with what the scheduler shows on Kubernetes, a folder for each that leads."""
+RECORD: Final = "/decisions.json"
+"""How the names of their records end."""
 FORMAT: Final = 1
 MOST_BYTES: Final = 512 << 20
 """What a recording may be when it is unpacked: who made the archive is not known."""
@@ -41,26 +47,6 @@ _EXTRAS: Final = ("hivedScheduler", "gangAllocation", "maxRunTime", "reservation
 
 Row = list[Any]
 """An event: number, instant in milliseconds, kind, subject, data."""
-
-
-@frozen
-class Decision:
-    """An event of a job as it was computed again; `at` is an RFC 3339 time."""
-
-    number: int
-    at: str
-    kind: str
-    subject: str
-    message: str
-
-
-@frozen
-class Replay:
-    """What came of it: decisions about jobs, how many events were compared, and the first that differs, in words."""
-
-    decisions: tuple[Decision, ...]
-    compared: int
-    difference: str = ""
 
 
 def recording(cluster: Recorded, sealed: re.Pattern[str]) -> dict[str, str]:
@@ -124,38 +110,61 @@ def _sleeping(commands: Sequence[str]) -> str:
     return f"sleep {seconds:f}" if math.isfinite(seconds) else "sleep infinity"
 
 
-def read_recording(path: Path) -> dict[str, Any]:
-    """The recording in a bundle; raises `PaictlError` for a file that has none."""
+def replay(path: Path) -> Replay:
+    """Play the decisions in a bundle again, and compare them with what was recorded.
+
+    A record of decisions alone can be played, too: as a door gives it, or in the file that it leaves when it stops.
+    Raises `PaictlError` for a file that cannot be played.
+    """
+    recordings = _recordings(path)
+    done = [
+        _replayed_log(data, path) if name == FILE else recorded_decisions.replayed(data, f"{path}: {name}")
+        for name, data in recordings.items()
+    ]
+    return Replay(
+        tuple(decision for one in done for decision in one.decisions),
+        sum(one.compared for one in done),
+        next((one.difference for one in done if one.difference), ""),
+        sum(one.dropped for one in done),
+    )
+
+
+def _recordings(path: Path) -> dict[str, Any]:
+    """What can be played of a file, by its name in the bundle; raises `PaictlError` if nothing can."""
     try:
+        with path.open("rb") as file:
+            if file.read(1) == b"{":
+                file.seek(0)
+                return {path.name: _loaded(file, path.stat().st_size, path)}
         with tarfile.open(path) as tar:
+            found = {}
             for member in tar:
-                if member.isfile() and member.name.partition("/")[2] == FILE:
-                    if member.size > MOST_BYTES:
-                        raise PaictlError(text("the recording is too large"), where=str(path))
-                    file = tar.extractfile(member)
-                    data = json.loads(file.read()) if file is not None else None
-                    break
-            else:
-                hint = text("bundles of clusters on this machine have one; make a new one: paictl support bundle")
-                raise PaictlError(text("the bundle has no recording to replay"), where=str(path), hint=hint)
+                name = member.name.partition("/")[2]
+                if member.isfile() and (name == FILE or (name.startswith(f"{FOLDER}/") and name.endswith(RECORD))):
+                    found[name] = _loaded(tar.extractfile(member), member.size, path)
     except OSError as error:
         raise PaictlError(
             text("cannot be read: {strerror}", strerror=error.strerror or error), where=str(path)
         ) from None
-    except (tarfile.TarError, EOFError, ValueError) as error:
+    except (tarfile.TarError, EOFError, ValueError, RecursionError) as error:
         raise PaictlError(text("not a support bundle: {error}", error=error), where=str(path)) from None
+    if not found:
+        hint = text("missing.json in the bundle may say why; make a new one: paictl support bundle")
+        raise PaictlError(text("the bundle has no recording to replay"), where=str(path), hint=hint)
+    return found
+
+
+def _loaded(file: IO[bytes] | None, size: int, path: Path) -> Any:
+    if size > MOST_BYTES:
+        raise PaictlError(text("the recording is too large"), where=str(path))
+    return json.loads(file.read()) if file is not None else None
+
+
+def _replayed_log(data: Any, path: Path) -> Replay:
+    """The log of commands of a cluster on this machine, played again."""
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         said = text("the recording was made by another version of paictl")
         raise PaictlError(said, where=str(path), hint=text("replay it with the version in about.json"))
-    return data
-
-
-def replay(path: Path) -> Replay:
-    """Play the decisions in a bundle again, and compare them with what the cluster had recorded.
-
-    Raises `PaictlError` for a file that cannot be played.
-    """
-    data = read_recording(path)
     try:
         log = [(Millis(at), line) for at, line in data["log"]]
         recorded: list[Row] = [list(row) for row in data["events"]]
@@ -166,15 +175,19 @@ def replay(path: Path) -> Replay:
         said = text("the recording cannot be replayed: {error}", error=error)
         raise PaictlError(said, where=str(path), hint=hint) from None
     computed = [(_row(unix_millis(one.at) - epoch, one), one) for one in events]
+    known = {row[0]: row for row in recorded}
     return Replay(
         tuple(
-            Decision(one.number, rfc3339(one.at), one.kind.value, one.subject, one.message)
-            for _, one in computed
+            Decision(
+                one.number, rfc3339(one.at), one.kind.value, one.subject, one.message,
+                same=known.get(one.number, row) == row,
+            )
+            for row, one in computed
             if one.kind in DECISIONS and one.subject.startswith("job/")
         ),
         len(recorded),
         next(_differences(recorded, [row for row, _ in computed]), ""),
-    )
+    )  # fmt: skip
 
 
 def _differences(recorded: Sequence[Row], computed: Sequence[Row]) -> Iterator[str]:

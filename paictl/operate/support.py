@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from paictl import __version__
-from paictl.cluster.interface import Cluster, JobState, Port, Recorded
+from paictl.cluster.interface import Cluster, JobState, Port, Recorded, SchedulerShown
 from paictl.cluster.picture import picture_data
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
-from paictl.operate.replay import recording
+from paictl.operate.replay import FOLDER, recording
 from paictl.operate.status import summary
 
 MOST_EVENTS: Final = 20_000
@@ -89,6 +89,8 @@ def _parts(cluster: Cluster) -> dict[str, Callable[[], dict[str, str]]]:
     }
     if isinstance(cluster, Recorded):
         parts["recording"] = (None, lambda: recording(cluster, _SEALED))
+    if isinstance(cluster, SchedulerShown):
+        parts["scheduler"] = (Port.SCHEDULING, lambda: _scheduler(cluster))
     return {name: part for name, (port, part) in parts.items() if port is None or port not in cluster.lacks}
 
 
@@ -112,6 +114,11 @@ def _services(cluster: Cluster) -> dict[str, str]:
     views = cluster.services(closely=True)
     drift = {view.name: list(cluster.drift(view.name)) for view in views}
     return {"services.json": _json({"services": views, "drift": drift, "protections": cluster.protections()})}
+
+
+def _scheduler(cluster: SchedulerShown) -> dict[str, str]:
+    files = cluster.scheduler_files()
+    return {f"{FOLDER}/{name}": content.decode(errors="replace") for name, content in files.items()}
 
 
 def _waiting(cluster: Cluster) -> dict[str, Any]:

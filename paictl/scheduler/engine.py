@@ -86,6 +86,11 @@ class Engine:
             self._state.doomed.settle()
         return self._state
 
+    @property
+    def offered(self) -> Collection[str]:
+        """The names that the last plan looked at which looked at any; the same object as long as they stay the same."""
+        return self._suggested[0] if self._suggested is not None else ()
+
     def plan(
         self, request: PodRequest, suggested: Collection[str] | None = None, phase: Phase = Phase.FILTERING
     ) -> Decision:

@@ -14,17 +14,19 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final
 
 from paictl.errors import PaictlError
+from paictl.frozen import frozen
 from paictl.scheduler.decision import Slot
 from paictl.scheduler.engine import Engine
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.groups import Group, GroupState
+from paictl.scheduler.journal import Table
+from paictl.scheduler.state import digest_of
 from paictl.scheduler.wire import bind_info_json, read_bind_info
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from paictl.cells.spec import ClusterSpec
-    from paictl.scheduler.journal import Table
 
 Json = dict[str, Any]
 
@@ -37,16 +39,40 @@ class SnapshotError(PaictlError, ValueError):
     """The data is no snapshot, is damaged, or belongs to another specification."""
 
 
+@frozen
+class StateCopy:
+    """The state of an engine at one moment, taken by shallow copies: what is in the tables never changes."""
+
+    spec: ClusterSpec
+    version: int
+    stopped: bool
+    tables: tuple[Table, ...]
+
+    def digest(self) -> str:
+        """What `State.digest` was at that moment."""
+        return digest_of(self.tables)
+
+
+def copy_state(engine: Engine) -> StateCopy:
+    """The state as it is now, to be written later; costs no more than to copy the tables."""
+    tables = tuple(Table(box.name, box.values.copy(), box.bits) for box in engine.state.journal.tables)
+    return StateCopy(engine.spec, engine.version, engine.stopped, tables)
+
+
 def dump(engine: Engine) -> Json:
     """The complete mutable state of an engine, as JSON values that share nothing with it."""
-    state = engine.state
+    return dump_copy(copy_state(engine))
+
+
+def dump_copy(copy: StateCopy) -> Json:
+    """What `dump` would have written at the moment of the copy."""
     return {
         "format": FORMAT,
-        "specification": fingerprint(engine.spec),
-        "version": engine.version,
-        "stopped": engine.stopped,
-        "digest": state.digest(),
-        "state": {box.name: _encode(box) for box in state.journal.tables},
+        "specification": fingerprint(copy.spec),
+        "version": copy.version,
+        "stopped": copy.stopped,
+        "digest": copy.digest(),
+        "state": {box.name: _encode(box) for box in copy.tables},
     }
 
 

@@ -19,9 +19,10 @@ from paictl.scheduler.occupancy import Occupancy
 from paictl.scheduler.views import Counts, Views
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from paictl.cells.ids import ChainIndex
+    from paictl.scheduler.journal import Table
 
 
 class State:
@@ -74,23 +75,33 @@ class State:
 
     def contents(self) -> Iterator[object]:
         """All mutable state, in a canonical order; equal contents answer every request alike."""
-        for name, values, bits in self.journal.tables:
-            yield name
-            if name == "groups.by_name":
-                yield sorted(map(_group_key, self.groups.by_name.values()))
-            elif name == "doomed.cells":  # an empty set is as good as none
-                yield sorted((key, hex(ranks)) for key, ranks in self.doomed.cells.items() if ranks)
-            elif isinstance(values, dict):
-                yield sorted((key, hex(value)) for key, value in values.items()) if bits else sorted(values.items())
-            else:
-                yield list(map(hex, values)) if bits else values
+        return contents_of(self.journal.tables)
 
     def digest(self) -> str:
         """A hash of `contents`; walks the whole cluster, for tests and dumps only."""
-        hashed = hashlib.sha256()
-        for part in self.contents():
-            hashed.update(repr(part).encode())
-        return hashed.hexdigest()
+        return digest_of(self.journal.tables)
+
+
+def contents_of(tables: Iterable[Table]) -> Iterator[object]:
+    """What is in all tables of a state, or in copies of them, in a canonical order."""
+    for name, values, bits in tables:
+        yield name
+        if name == "groups.by_name":
+            yield sorted(map(_group_key, values.values()))
+        elif name == "doomed.cells":  # an empty set is as good as none
+            yield sorted((key, hex(ranks)) for key, ranks in values.items() if ranks)
+        elif isinstance(values, dict):
+            yield sorted((key, hex(value)) for key, value in values.items()) if bits else sorted(values.items())
+        else:
+            yield list(map(hex, values)) if bits else values
+
+
+def digest_of(tables: Iterable[Table]) -> str:
+    """A hash of `contents_of`."""
+    hashed = hashlib.sha256()
+    for part in contents_of(tables):
+        hashed.update(repr(part).encode())
+    return hashed.hexdigest()
 
 
 def _group_key(group: object) -> str:

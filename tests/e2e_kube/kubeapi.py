@@ -155,9 +155,9 @@ class KubeApi:
         until(lambda: not self.pods(namespace), 120, "all pods are gone")
         self.call("DELETE", f"/api/v1/namespaces/{namespace}/events")  # what is said later is about other pods
 
-    def node_of(self, name: str) -> str:
+    def node_of(self, name: str, namespace: str = "default") -> str:
         """Where a pod is bound; empty if it is not."""
-        found = self.pod(name)
+        found = self.pod(name, namespace)
         return str(found["spec"].get("nodeName", "")) if found else ""
 
     def phase(self, name: str, namespace: str = "default") -> str:

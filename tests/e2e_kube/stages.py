@@ -5,6 +5,7 @@ As a kubelet does, it first lets a pod that is deleted fail, and only then takes
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,19 @@ phase: PHASE
 """
 
 
+DOOR = "door-port"
+"""File with the port of this machine that stands for port 30096 of all pods: where their door's process really is."""
+_RELAY = """
+import os, socket, sys, threading
+door = socket.create_connection(("127.0.0.1", int(open(sys.argv[1]).read())))
+def sends():
+    while data := os.read(0, 65536):
+        door.sendall(data)
+threading.Thread(target=sends, daemon=True).start()
+while data := door.recv(65536):
+    while data:
+        data = data[os.write(1, data):]
+"""
 _BOARD = (
     'while IFS= read -r line && [ "${#line}" -gt 1 ]; do echo "$line"; done >/dev/null; '
     'printf "HTTP/1.1 200 OK\\r\\nContent-Length: 5\\r\\nConnection: close\\r\\n\\r\\nboard"'
@@ -52,7 +66,7 @@ def stages(folder: Path) -> Path:
     """The stages that `make kube` has fetched with those for the pods of jobs, as a file.
 
     All containers have written ``container.log``, and commands run in `folder`: kwok stands in for kubelets there, too.
-    On port 6006 they answer as a TensorBoard, on 7007 with what they are sent.
+    On port 6006 they answer as a TensorBoard, on 7007 with what they are sent, on 30096 as the process of a door.
     """
     found = list(yaml.safe_load_all(binary("kwok-stages.yaml").read_text()))
     for stage in found:
@@ -89,7 +103,8 @@ def stages(folder: Path) -> Path:
          "spec": {"execs": [{"local": {"workDir": str(folder)}}]}},
         {"apiVersion": "kwok.x-k8s.io/v1alpha1", "kind": "ClusterPortForward", "metadata": {"name": "ports"},
          "spec": {"forwards": [{"ports": [6006], "command": ["sh", "-c", _BOARD]},
-                               {"ports": [7007], "command": ["cat"]}]}},
+                               {"ports": [7007], "command": ["cat"]},
+                               {"ports": [30096], "command": [sys.executable, "-c", _RELAY, str(folder / DOOR)]}]}},
     ]  # fmt: skip
     path = folder / "stages.yaml"
     path.write_text(yaml.safe_dump_all(found, sort_keys=False))

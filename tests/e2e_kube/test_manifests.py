@@ -39,6 +39,7 @@ from tests.e2e_kube.churn import gang
 from tests.e2e_kube.controlplane import HOST, ControlPlane, answers, free_ports
 from tests.e2e_kube.kubeapi import ApiError, Json, KubeApi, hived_pod, until
 from tests.e2e_kube.rig import Rig, nodes_of
+from tests.e2e_kube.shell import Shell
 
 LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{SPACE}/leases"
 BINDINGS = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
@@ -212,6 +213,37 @@ def test_who_has_neither_certificate_nor_right_is_told_nothing(up: Rig, api: Kub
         up.token = good
 
 
+def test_a_support_bundle_decides_again_what_the_extender_decided(up: Rig, api: KubeApi, tmp_path: Path) -> None:
+    """Through the port of the leader's pod, with the service's own certificate and a token of its reader."""
+    leader = _replicas(api)[0]["metadata"]["name"]
+    _bind(api, leader, "told-0")
+    until(lambda: api.phase(leader, SPACE) == "Running", 30, "it runs")
+    (weak,) = gang("weak", 1, 4, "A", -1)
+    weak["spec"]["containers"][0]["env"] = [{"name": "KEY", "value": "planted-in-a-pod"}]
+    api.create(weak)
+    api.await_bound(["weak-0"])
+    program = up.plane.programs["extender"]
+    program.stop()
+    program.start()
+    program.wait_until(lambda: answers(f"{up.url}/readyz", up.reading))
+    api.create(gang("strong", 1, 4, "A", 5)[0])
+    api.await_bound(["strong-0"])
+    record, done = Shell(up.plane, tmp_path).replayed(EXTENDER, up.port, tmp_path / "b.tar.gz")
+    assert "default/weak-0" in record
+    assert "planted-in-a-pod" not in record
+    assert (done["same"], done["dropped"]) == (True, 0)
+    decisions = [(one["kind"], one["subject"]) for one in done["decisions"]]
+    assert decisions[0] == ("recover", "")
+    assert decisions.index(("preempt", "pod/default/strong-0")) < decisions.index(("bind", "pod/default/strong-0"))
+    api.delete("strong-0")
+
+
+def _bind(api: KubeApi, pod: str, node: str) -> None:
+    """Bind a pod of the scheduler itself, which no scheduler of these tests does."""
+    binding = {"metadata": {"name": pod}, "target": {"kind": "Node", "name": node}}
+    api.call("POST", f"/api/v1/namespaces/{SPACE}/pods/{pod}/binding", binding)
+
+
 def test_a_lease_that_no_role_allows_is_said(up: Rig) -> None:
     """Instead of waiting in silence for ever."""
     at = free_ports(1)[0]
@@ -234,8 +266,8 @@ def test_the_leaders_node_can_be_drained_and_the_service_leads_to_the_leader(up:
         standby.wait_until(lambda: answers(f"http://{HOST}:{other}{probe}"))
         assert not answers(f"http://{HOST}:{other}/readyz"), "it does not answer questions"
         for name, address in ((first, up.url), (second, f"http://{HOST}:{other}")):
-            binding = {"metadata": {"name": name}, "target": {"kind": "Node", "name": "told-0"}}
-            api.call("POST", f"/api/v1/namespaces/{SPACE}/pods/{name}/binding", binding)
+            if not api.node_of(name, SPACE):
+                _bind(api, name, "told-0")
             ready = {"type": "Ready", "status": str(answers(f"{address}{probe}", up.reading))}
             until(lambda name=name: api.phase(name, SPACE) == "Running", 30, "it runs")  # type: ignore[misc]
             path = f"/api/v1/namespaces/{SPACE}/pods/{name}/status"

@@ -14,6 +14,7 @@ import subprocess
 import tempfile
 import urllib.error
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,6 +27,7 @@ from tests.e2e_kube.controlplane import HOST, ControlPlane, answers, kubeconfig
 from tests.e2e_kube.gates import ACCOUNT, STOCK, Placer
 from tests.e2e_kube.kubeapi import ApiError, Json, KubeApi, until
 from tests.e2e_kube.rig import add_nodes
+from tests.e2e_kube.shell import Shell
 
 CONFIG: dict[str, Any] = {
     "physicalCluster": {
@@ -135,6 +137,23 @@ def test_who_is_stronger_gets_the_devices(up: Placer, api: KubeApi) -> None:
     _create(api, ordinary("urgent", 4, "5"))
     until(lambda: api.node_of("urgent") != "", 60, lambda: api.plight(["urgent"]) + up.plane.programs["placer"].tail())
     assert api.pod("train") is None
+
+
+def test_a_support_bundle_decides_again_what_the_placer_decided(up: Placer, api: KubeApi, tmp_path: Path) -> None:
+    """Follows the scene before; the placer begins anew and recovers what runs."""
+    program = up.plane.programs["placer"]
+    program.stop()
+    program.start()
+    program.wait_until(lambda: answers(f"{up.url}/readyz", up.reading))
+    _create(api, ordinary("urgentest", 4, "9"))
+    until(lambda: api.node_of("urgentest") != "", 60, lambda: api.plight(["urgentest"]) + program.tail())
+    until(lambda: api.phase(_replica(api), SPACE) == "Running", 30, "the placer's pod runs")
+    _, done = Shell(up.plane, tmp_path).replayed(ACCOUNT, up.port, tmp_path / "b.tar.gz")
+    assert (done["same"], done["dropped"]) == (True, 0)
+    decisions = [(one["kind"], one["subject"]) for one in done["decisions"]]
+    assert decisions[0] == ("recover", "")
+    stronger = "pod/default/urgentest"
+    assert decisions.index(("preempt", stronger)) < decisions.index(("bind", stronger))
 
 
 def test_looking_needs_a_token_of_a_reader(up: Placer, api: KubeApi) -> None:

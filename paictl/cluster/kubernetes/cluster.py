@@ -370,6 +370,13 @@ class KubernetesCluster:
 
     # --- scheduling
 
+    def scheduler_files(self) -> Mapping[str, bytes]:
+        """Records of decisions, metrics and complaints of the doors that lead, through their pods' ports."""
+        from paictl.cluster.kubernetes.decisions import read_doors  # late: only a support bundle needs it
+
+        with told():
+            return read_doors(self._client)
+
     def explain(self, key: str) -> JobExplanation:
         """Why a job waits, and what would let it run, by the newest configuration."""
         with told():

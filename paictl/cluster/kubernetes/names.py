@@ -29,6 +29,8 @@ MAX_RUN_TIME: Final = "paictl.io/max-run-time"
 """Annotation of the pods of jobs of ours: how long the job's attempt runs at most, as ``7200000ms``."""
 KEEP: Final = "paictl.io/keep"
 """Annotation ``true``: the object holds data, which stop and delete leave alone unless they are told otherwise."""
+LEADER: Final = "paictl.io/leader"
+"""Label of the scheduler's pod that leads; its value is ``true``."""
 FOR_JOBS: Final = "paictl.io/jobs"
 """Key of a taint that keeps a node for jobs: their pods tolerate it."""
 

@@ -13,15 +13,18 @@ from paictl.scheduler.engine import Engine
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.events import RunningPod
 from paictl.scheduler.invariants import validate
+from paictl.scheduler.record import RecordedBook
 from paictl.scheduler.request import PodRequest
 from tests.unit.scheduler.support import NODES, config, pod
 
 SPEC = ClusterSpec.from_mapping(config(A={"NODE": 2}, B={"NODE": 2}))
 
 
-@pytest.fixture
-def book() -> Book:
-    out = Book(Engine(SPEC))
+@pytest.fixture(params=[Book, RecordedBook])
+def book(request: pytest.FixtureRequest) -> Book:
+    """One that records is none the less a book."""
+    kind: type[Book] = request.param
+    out = kind(Engine(SPEC))
     for name in NODES:
         out.report(name, True)
     return out
