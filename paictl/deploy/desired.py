@@ -58,7 +58,7 @@ MODES: Final = {
     "/etc/kubernetes/manifests/*.yaml": "0600",
 }
 """Files that kubeadm and programs of ours write, and what they let their owner do at most."""
-_PRIVATE: Final = ("/hosts.toml", "/kubelet.service", "/10-kubeadm.conf", REGISTRIES, PROXY_VALUES)
+_PRIVATE: Final = ("/hosts.toml", "/kubelet.service", "/10-kubeadm.conf", REGISTRIES, PROXY_VALUES, *PROXY_UNITS)
 """Ends of paths of files that only root reads."""
 NVIDIA: Final = f"{_MORE}/paictl-nvidia.toml"
 _PLACES: Final = {

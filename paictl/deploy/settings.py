@@ -12,9 +12,10 @@ from urllib.parse import urlsplit
 from paictl.config.models.settings import EXTRA, NETWORK_DEFAULTS, cluster_networks, filled, filled_items
 from paictl.config.reading.document import Document
 from paictl.config.reading.nodes import ScalarNode, to_data
+from paictl.config.reading.source import place_of
 from paictl.deploy.control_plane import AuditLog, Hardening, TokenProvider, hardening_of, own_audit_log
 from paictl.deploy.downloads import Proxies, RegistryAccount, mirrors_of, proxies_of
-from paictl.deploy.storage_class import StorageClass, storage_class_of
+from paictl.deploy.storage_class import StorageClass, belongs_to_the_system, storage_class_of
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import text
@@ -173,7 +174,7 @@ def settings_of(document: Document) -> DeploySettings:
         audit=hardening.audit,
         oidc=hardening.oidc,
         gates=hardening.gates,
-        storage_class=storage_class_of(_data(document, SECTION)),
+        storage_class=_storage_class(document),
         etcd=_data(document, SECTION, "etcd_arguments"),
         api_server=_data(document, SECTION, "api_server_arguments"),
         kubelet=_data(document, SECTION, "kubelet"),
@@ -246,6 +247,16 @@ def _address(value: str, at: ScalarNode | None) -> str:
         raise PaictlError(
             text("deploy.api_address: {value!r} is not a valid address", value=value), where=where
         ) from None
+
+
+def _storage_class(document: Document) -> StorageClass | None:
+    found = storage_class_of(_data(document, SECTION))
+    at = document.top.at(SECTION, "storage_class").scalar("path")
+    if found is not None and at is not None and belongs_to_the_system(found.path):
+        said = text("deploy.storage_class.path: {path} belongs to the system", path=found.path)
+        hint = text("choose a folder of its own, for instance {path}", path="/srv/volumes")
+        raise PaictlError(said, where=str(place_of(at)), hint=hint)
+    return found
 
 
 def _network(document: Document) -> str:

@@ -19,7 +19,14 @@ from paictl.deploy.desired import Desired, desired_of
 from paictl.deploy.facts import HostFacts
 from paictl.deploy.installing import manifest_mark
 from paictl.deploy.site import DeployError
-from paictl.deploy.storage_class import IMAGE, StorageClass, manifest_of, problem_with, volumes_of
+from paictl.deploy.storage_class import (
+    IMAGE,
+    StorageClass,
+    belongs_to_the_system,
+    manifest_of,
+    problem_with,
+    volumes_of,
+)
 from paictl.deploy.verifying import storage_findings
 from paictl.errors import PaictlError
 from paictl.remote.kube.client import KubeError
@@ -169,7 +176,7 @@ def lines_with_problems(tmp_path: Path, written: str) -> set[tuple[str, int]]:
         "{provisioner: local-path, folder: /srv/volumes}",
         *(
             f"{{provisioner: local-path, path: {path}}}"
-            for path in ("/", "/srv", "srv/volumes", "/etc/volumes", "/var/lib/kubelet/pods", "/srv/../etc", "/srv/a b")
+            for path in ("/", "/srv", "srv/volumes", "/srv/../etc", "/srv/a b")
         ),
     ],
 )
@@ -177,9 +184,19 @@ def test_what_is_wrong_is_reported_with_its_place(tmp_path: Path, written: str) 
     assert lines_with_problems(tmp_path, written) == {("config.yaml", 5)}
 
 
-@pytest.mark.parametrize("path", ["/opt/local-path-provisioner", "/srv/volumes", "/var/lib/volumes", "/data/.v/x-1"])
+@pytest.mark.parametrize(
+    "path", ["/opt/local-path-provisioner", "/srv/volumes", "/var/lib/volumes", "/data/v.1/x-1", "/etcetera/x"]
+)
 def test_what_is_right_is_taken(tmp_path: Path, path: str) -> None:
     assert lines_with_problems(tmp_path, f"{{provisioner: local-path, path: {path}}}") == set()
+    assert not belongs_to_the_system(path)
+
+
+@pytest.mark.parametrize("path", ["/etc/volumes", "/usr/lib", "/var/lib/kubelet", "/var/lib/kubelet/pods"])
+def test_a_folder_of_the_system_is_refused_with_its_place(tmp_path: Path, path: str) -> None:
+    with pytest.raises(PaictlError, match="belongs to the system") as caught:
+        made(tmp_path, f"{HEAD}  storage_class: {{provisioner: local-path, path: {path}}}\n")
+    assert str(caught.value.where).endswith("config.yaml:5:50")
 
 
 def test_offline_machines_need_its_image_among_the_artifacts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
