@@ -242,6 +242,7 @@ def wishes() -> Iterator[tuple[str, str, str]]:
         "run-times": "  - {{vc: v{n}, maximum: 1h}}\n",
         "lend-limits": "  - {{vc: v{n}, devices: 1}}\n",
         "borrow-limits": "  - {{vc: v{n}, devices: 1}}\n",
+        "departments": "  - {{name: d{n}, vcs: [v{n}]}}\n",
     }
     for key, row in entries.items():
         rows = "".join(row.format(n=n) for n in range(20_000))

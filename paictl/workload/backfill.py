@@ -129,8 +129,10 @@ class Foresight:
         """
         for gang, _ in zip(line, range(HOPELESS), strict=False):
             with self.imagine(gang) as scratch:
+                if self._room(gang, self.now):  # most gangs, and nobody need be asked when others end
+                    return StartPromise(gang, self.now)
                 ends, unlimited = self.planned(gang.request.vc)
-                for at, rows in groupby(sorted([(self.now, ""), *ends]), key=lambda row: row[0]):
+                for at, rows in groupby(sorted(ends), key=lambda row: row[0]):
                     scratch.end(name for _, name in rows)
                     if self._room(gang, at):
                         return StartPromise(gang, at)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from paictl.frozen import frozen
 from paictl.i18n import text
@@ -17,6 +17,9 @@ from paictl.workload.devicelimits import DevicesBy
 
 if TYPE_CHECKING:
     from paictl.scheduler.groups import Group
+
+DEEPEST: Final = 5
+"""Departments that a virtual cluster may be in, one around the other."""
 
 UsedDevices = Mapping[tuple[str, bool], int]
 """Devices in use by (virtual cluster, whether with a guarantee)."""
@@ -45,7 +48,7 @@ class Departments:
     """All departments of a cluster, a forest whose leaves are virtual clusters."""
 
     def __init__(self, departments: Iterable[Department] = ()) -> None:
-        """Raises `ValueError` if one is defined twice, has no virtual cluster, or shares one, and for loops."""
+        """Raises `ValueError` if one is defined twice, has no virtual cluster, shares one, or is nested too deeply."""
         self.all = tuple(departments)
         self._by_name = {one.name: one for one in self.all}
         if len(self._by_name) < len(self.all):
@@ -75,6 +78,8 @@ class Departments:
             if at.name in line:
                 raise ValueError(text("department {name} is part of itself", name=at.name))
             line[at.name] = None
+            if len(line) > DEEPEST:
+                raise ValueError(text("departments are nested deeper than {most}", most=DEEPEST))
             if at.parent and at.parent not in self._by_name:
                 raise ValueError(text("no department {name!r}", name=at.parent))
             at = self._by_name.get(at.parent)

@@ -22,9 +22,8 @@ NO_SPANS: Final[Mapping[str, Millis]] = MappingProxyType({})
 SISTER: Final = 10**16
 """Added to the loss of a sister's group for each of its devices: more than all strangers of a cluster lose together."""
 NEARER: Final = 10**7
-"""One device of a nearer sister counts as so many of a farther one: more than a cluster has."""
-NEAREST: Final = 6
-"""From here on nearer sisters count alike, so that a minimum run time counts more than all of them."""
+"""One device of a nearer sister counts as so many of a farther one: more than a cluster has. As departments are nested
+no deeper than `departments.DEEPEST`, a minimum run time (`scheduler.sparing.SHIELD`) counts more than all sisters."""
 
 
 class VictimChoice(StrEnum):
@@ -85,7 +84,7 @@ class SparingRules:
 
         Where only departments are configured, nothing else counts, so that HiveD's order decides between strangers.
         """
-        near = min(NEAREST, self.departments.closeness(vc, group.vc)) if group.virtual is None else 0
+        near = self.departments.closeness(vc, group.vc) if group.virtual is None else 0
         kin = devices_of(group.members) * SISTER * NEARER ** (near - 1) if near else 0
         return kin + (self._lost(group) if self.rules else 0)
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import pytest
+import yaml
 
 from paictl.cluster.interface import FOREVER, JobRequest
-from paictl.operate.explaining import data
+from paictl.operate.explaining import data, lines
 from paictl.operate.limits import as_data, limits
 from paictl.units import Millis
+from paictl.workload.sharing import read_sharing
+from tests.conftest import ROOT
 from tests.unit.cluster.conftest import MINUTE, Bench, MakeBench
 from tests.unit.cluster.test_sharing import load, said
 
@@ -59,6 +62,21 @@ def test_the_sister_of_the_lender_starts_first(lab: Bench) -> None:
     lab.cluster.restart_services(["hivedscheduler"])
     lab.pass_time(HOUR)
     assert running(lab, *keys) == [False, True]
+
+
+def test_the_page_shows_what_is_said(lab: Bench) -> None:
+    page = (ROOT / "docs" / "departments.md").read_text(encoding="utf-8")
+    example = page.partition("```yaml\n")[2].partition("```")[0]
+    rules = read_sharing(yaml.safe_load(example)["sharing"])
+    near = [rules.departments.closeness("vision", vc) for vc in ("speech", "robots", "ads")]
+    assert near == [2, 1, 0], "teams, teams of one department, strangers"
+    assert TEAM.partition("[")[2].rpartition("]")[0] in page
+    load(lab, TEAM)
+    key, _ = crowd(lab)
+    shown = page.partition("```console\n")[2].partition("```")[0].splitlines()[1:]
+    found = [str(line) for line in lines(lab.cluster.explain(key))]
+    assert len(shown) == 3
+    assert [line for line in shown if line not in found] == ["…"]
 
 
 def test_a_department_that_uses_its_promise_goes_first_no_more(lab: Bench) -> None:

@@ -53,6 +53,7 @@ def test_a_department_is_promised_what_it_says_or_what_its_parts_are() -> None:
         ([{"name": "a", "vcs": ["v"], "parent": "b"}], "no department 'b'"),
         ([{"name": "a", "vcs": ["v"], "parent": "b"}, {"name": "b", "parent": "a"}], "a is part of itself"),
         ([{"name": "a", "vcs": ["v"]}, {"name": "b"}], "department b has no virtual clusters"),
+        ([{"name": f"d{n}", "vcs": [f"v{n}"], "parent": f"d{n + 1}"} for n in range(6)], "nested deeper than 5"),
         ([{"name": "a", "vcs": "vision"}], "a list of virtual clusters is expected"),
         ([{"vcs": ["v"]}], "name"),
     ],

@@ -13,6 +13,7 @@ from paictl.config.models.inventory import hived_beside, virtual_clusters_beside
 from paictl.config.reading.kinds import FileKind
 from paictl.config.reading.nodes import MappingNode, ScalarNode
 from paictl.i18n import listed, text
+from paictl.workload.departments import DEEPEST
 
 _KINDS: Final = (
     "budgets", "user-limits", "borrow-limits", "run-times", "backfill", "spares", "min-run-times", "lend-limits",
@@ -160,9 +161,9 @@ def _over_promised(rows: list[MappingNode], cells: HivedConfig) -> Findings:
 
 
 def _depth(name: str, above: dict[str, str]) -> int:
-    """How many departments are around one; a circle, which another rule reports, ends where it began."""
+    """How many departments are around one; another rule reports circles, and what is nested too deeply."""
     line: dict[str, None] = {}
-    while name in above and name not in line:
+    while name in above and name not in line and len(line) <= DEEPEST:
         line[name] = None
         name = above[name]
     return len(line)

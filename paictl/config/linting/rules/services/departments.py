@@ -22,6 +22,7 @@ from paictl.config.linting.rules.shape.words import suggested
 from paictl.config.reading.nodes import MappingNode, ScalarNode
 from paictl.config.reading.source import place_of
 from paictl.i18n import listed, text
+from paictl.workload.departments import DEEPEST
 
 
 @rule("SVC737", "department-twice", ERROR)
@@ -56,7 +57,7 @@ def department_twice(document: Document) -> Findings:
 
 @rule("SVC738", "department-parent", ERROR)
 def department_parent(document: Document) -> Findings:
-    """The parent of a department does not exist, or departments are parts of each other.
+    """The parent of a department does not exist, departments are parts of each other, or nested too deeply.
 
     Why: without a chain of parents that ends, it is unknown whose unused devices a team may use first.
 
@@ -69,16 +70,20 @@ def department_parent(document: Document) -> Findings:
     # Every parent that is not the name of a department; of a circle the first of them.
     parents = _parents(document)
     circles: set[str] = set()
+    known = text("name one of: {names}", names=listed(parents))
     for row in _rows(document):
         name, parent = row.text("name"), row.text("parent")
         if name is None or parent is None:
             continue
         if parent.text not in parents:
-            hint = suggested(parent, parents, text("name one of: {names}", names=listed(parents)))
+            hint = suggested(parent, parents, known)
             yield Finding(parent, text("no department {name!r}", name=parent.text), *hint)
             continue
         line = _line(name.text, parents)
-        if parents.get(line[-1]) == name.text and name.text not in circles:
+        if len(line) > DEEPEST:
+            message = text("departments are nested deeper than {most}", most=DEEPEST)
+            yield Finding(parent, message, "remove a level")
+        elif parents.get(line[-1]) == name.text and name.text not in circles:
             circles |= set(line)
             message = text("departments are parts of each other: {names}", names=" → ".join([*line, name.text]))
             yield Finding(parent, message, "remove one of the parents")
@@ -123,9 +128,9 @@ def _parents(document: Document) -> dict[str, str]:
 
 
 def _line(name: str, parents: dict[str, str]) -> list[str]:
-    """A department and those around it, as far as they are known and none comes twice."""
+    """A department and those around it, as far as they are known and none comes twice; one more than there may be."""
     line: dict[str, None] = {}
-    while name in parents and name not in line:
+    while name in parents and name not in line and len(line) <= DEEPEST:
         line[name] = None
         name = parents[name]
     return list(line)
