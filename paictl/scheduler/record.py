@@ -239,7 +239,7 @@ class RecordedBook(Book):
         if self._inside:
             return call()
         part = self._parts[-1]
-        if kind != "allocate" and (  # which carries out a plan that no copy has
+        if kind != "allocate" and (  # which carries out the plan of the call before, and no copy has plans
             len(part.operations) >= self._limits.operations or part.size >= self._limits.size
         ):
             part = self._begin_part()
