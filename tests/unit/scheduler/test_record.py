@@ -171,6 +171,16 @@ def check(story: Story, limits: RecordLimits | None) -> None:
         assert data["dropped"] == 0 or len(data["parts"]) == 2
 
 
+def test_what_looks_between_two_operations_settle_is_recorded() -> None:
+    """They choose which virtual cells stand for bad hardware, which this story would otherwise choose another way."""
+    story = Story(random.Random(1938).randrange, RecordLimits(operations=20))  # noqa: S311 - a test
+    for _ in range(120):
+        story.step()
+    data = written(story.book)
+    assert any(row[7] for part in data["parts"] for row in part["operations"])
+    check(story, None)
+
+
 @given(data=st.data())
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 def test_whatever_was_recorded_is_decided_alike_again(data: Any) -> None:
