@@ -87,6 +87,11 @@ class Engine:
         return self._state
 
     @property
+    def is_settled(self) -> bool:
+        """Whether every doomed cell is as it has to be; whoever looks at the state next settles what is not."""
+        return not self._state.doomed.unsettled
+
+    @property
     def offered(self) -> Collection[str]:
         """The names that the last plan looked at which looked at any; the same object as long as they stay the same."""
         return self._suggested[0] if self._suggested is not None else ()

@@ -206,7 +206,7 @@ class _Player:
     def play(self, number: int, row: Any, where: str) -> PlayedOperation:
         """One operation; raises `PlaybackError` for one that is none."""
         try:
-            kind, now, subject, offered, losses, result, version = row
+            kind, now, subject, offered, losses, result, version, settled = row
             recorded = self._reader.result(result)
             names = self._names(offered)
             self._sparing.losses = {name: (pair[0], pair[1]) for name, pair in (losses or {}).items()}
@@ -217,6 +217,8 @@ class _Player:
             raise
         except _WRONG as error:
             raise PlaybackError(f"the operation is damaged ({type(error).__name__}: {error})", where=where) from None
+        if settled and not self._book.engine.is_settled:
+            self._book.engine.state.doomed.settle()  # as somebody did at this moment, by looking
         computed = self._carried_out(call, where)
         difference = "result" if computed != recorded else "version" if self._book.engine.version != version else ""
         pod, gang = ("", "") if request is None else (request.name, request.group)

@@ -85,6 +85,11 @@ class RecordedOperation(NamedTuple):
     losses: Losses | None
     result: OperationResult
     version: int
+    settled: bool
+    """Whether somebody looked at the state before, which settled what the last operation had left open.
+
+    Which virtual cells stand for bad hardware depends on when that was.
+    """
 
 
 @frozen
@@ -155,6 +160,8 @@ class RecordedBook(Book):
         self._parts = [_Part(None)]
         self._dropped = 0
         self._inside = False
+        self._left_open = False
+        """Whether the last operation left doomed cells to be settled."""
         self._sparing: NotedSparing | None = None
 
     def spare(self, sparing: Sparing) -> None:
@@ -239,24 +246,25 @@ class RecordedBook(Book):
         if self._inside:
             return call()
         part = self._parts[-1]
-        if kind != "allocate" and (  # which carries out a plan that no copy has
+        if kind != "allocate" and (  # which carries out the plan of the call before, and no copy has plans
             len(part.operations) >= self._limits.operations or part.size >= self._limits.size
         ):
             part = self._begin_part()
         if self._sparing is not None:
             self._sparing.losses = {}
+        settled = self._left_open and self.engine.is_settled
         self._inside = True
         try:
             done = call()
         except RequestError as error:
-            self._append(part, kind, now, subject, offered, OperationResult("refused", error.message))
+            self._append(part, kind, now, subject, offered, OperationResult("refused", error.message), settled)
             raise
         except InvariantError as error:
-            self._append(part, kind, now, subject, offered, OperationResult("stopped", str(error)))
+            self._append(part, kind, now, subject, offered, OperationResult("stopped", str(error)), settled)
             raise
         finally:
             self._inside = False
-        self._append(part, kind, now, subject, offered, _result(done))
+        self._append(part, kind, now, subject, offered, _result(done), settled)
         return done
 
     def _append(
@@ -267,13 +275,15 @@ class RecordedBook(Book):
         subject: Any,
         offered: Collection[str] | None,
         result: OperationResult,
+        settled: bool,
     ) -> None:
         losses = None
         if self._sparing is not None:
             losses, self._sparing.losses = self._sparing.losses or None, None
         # the engine keeps the names that it looked at; where it did not look, any will do
         change = None if offered is None else _change(part, self.engine.offered)
-        part.operations.append(RecordedOperation(kind, now, subject, change, losses, result, self.engine.version))
+        version, self._left_open = self.engine.version, not self.engine.is_settled
+        part.operations.append(RecordedOperation(kind, now, subject, change, losses, result, version, settled))
         part.size += BASE
         if change or losses or result.changed or kind in _LARGE or result.word == "preempt":
             part.size += _size(part.operations[-1])
@@ -345,7 +355,7 @@ def _words(before: GroupState | None, after: GroupState | None, preemptor: str |
 
 def _size(operation: RecordedOperation) -> int:
     """Roughly the bytes of what is kept for an operation alone, beyond `BASE`."""
-    _, _, subject, offered, losses, result, _ = operation
+    _, _, subject, offered, losses, result, _, _ = operation
     size = 60 * len(offered or ()) + 160 * len(losses or ()) + 160 * len(result.changed or ())
     if operation.kind == "recover":
         size += sum(BASE + _info_size(pod.info) for pod in subject)
@@ -438,11 +448,11 @@ class _Writer:
 
     def operation(self, operation: RecordedOperation) -> list[Any]:
         """An operation as a row of its fields."""
-        kind, now, subject, offered, losses, result, version = operation
+        kind, now, subject, offered, losses, result, version, settled = operation
         return [
             kind, now, self._subject(kind, subject), None if offered is None else sorted(offered),
             None if losses is None else {name: list(pair) for name, pair in losses.items()},
-            self._result(result), version,
+            self._result(result), version, settled,
         ]  # fmt: skip
 
     def _subject(self, kind: str, subject: Any) -> Any:

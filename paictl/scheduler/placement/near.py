@@ -39,7 +39,7 @@ def search_near(
     chain = state.physical.chain[anchor]
     views = [view for view in candidate_views(state, request) if _chain(state, request, view[1]) == chain]
     second: Found | None = None
-    suggested = None
+    suggested = Suggested(frozenset(), state.physical)  # of no node, if none of the chain is offered
     for names in _scopes(state, anchor, offered):
         suggested = Suggested(names, state.physical)
         for bound in (True, False) if request.guaranteed else (False,):

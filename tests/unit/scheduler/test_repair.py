@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paictl.scheduler.book import Allocation, Book
+from paictl.scheduler.book import Allocation, Book, ScheduleResult
 from paictl.scheduler.decision import Bind, Preempt, Wait
 from paictl.scheduler.engine import Engine
 from paictl.scheduler.errors import RequestError
@@ -103,6 +103,18 @@ def test_without_room_in_its_rack_it_goes_to_the_nearest_cell_that_keeps_its_pro
     lose(book, "g2", before["g2"])
     node, _ = place(book, member(10, 4))
     assert node in {f"n{at}" for at in range(4, 8)}, "the other rack of its hall"
+
+
+@pytest.mark.parametrize("offered", [[], ["elsewhere"]])
+def test_it_waits_if_no_node_of_its_cells_is_offered(offered: list[str]) -> None:
+    book = book_of(racks(A=("RACK", 2)))
+    before = gang_on(book, 3, ignore_suggested=False)
+    lose(book, "g1", before["g1"])
+    found = book.place(member(10, 3, ignore_suggested=False), offered)
+    assert isinstance(found, ScheduleResult)
+    assert isinstance(found.decision, Wait)
+    assert nodes_now(book) == {uid: before[uid] for uid in ("g0", "g2")}
+    assert place(book, member(10, 3, ignore_suggested=False))[0] not in before.values()
 
 
 def test_it_waits_if_its_promise_has_no_room_although_others_have_some() -> None:
