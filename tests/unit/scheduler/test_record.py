@@ -60,7 +60,7 @@ class SparingByName:
         return (crc32(f"{vc}/{group.name}".encode()) + self.now) % 30
 
     def shields(self, group: Group) -> bool:
-        return self.loss(group) < 6
+        return self.loss(group, group.vc) < 6
 
 
 class Story:
