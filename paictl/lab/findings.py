@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from paictl.frozen import frozen
-from paictl.lab.messages import Message, joined, literal, message, message_from
+from paictl.lab.messages import Message, by_language, joined, literal, message, message_from
 from paictl.units import parse_duration
 
 NOTHING: Final = message("nothing")
@@ -104,6 +105,13 @@ def text(subject: Message, aspect: str, pattern: str, seen: str) -> Mismatch:
         quoted(plain(pattern)) if plain(pattern) else NOTHING,
         quoted(line) if line else NOTHING,
     )
+
+
+def in_both(english: Mismatch, chinese: Mismatch) -> Mismatch:
+    """The same finding made on the texts of both languages, said to each reader in his own; both must be so."""
+    said = ({"en": english.expected, "zh": chinese.expected}, {"en": english.observed, "zh": chinese.observed})
+    expected, observed = map(by_language, said)
+    return replace(english, ok=english.ok and chinese.ok, expected=expected, observed=observed)
 
 
 def plain(pattern: str) -> str:

@@ -34,6 +34,8 @@ class Message:
 
     def text(self, language: str) -> str:
         """The words in a language."""
+        if self.key == _BY_LANGUAGE:
+            return _shown(self.values.get(language, self.values[DEFAULT]), language)
         template = catalogue(language)[self.key]
         items = self.values.get("items")
         if isinstance(items, tuple):
@@ -53,6 +55,14 @@ def message(key: str, **values: Value) -> Message:
 def literal(value: object) -> Message:
     """A name, number, state or command that is the same in every language."""
     return Message("literal", {"value": str(value)})
+
+
+def by_language(texts: Mapping[str, Value]) -> Message:
+    """What is said in other words in each language: language → value, English at least."""
+    return Message(_BY_LANGUAGE, dict(texts))
+
+
+_BY_LANGUAGE: Final = "by-language"
 
 
 def joined(key: str, items: Iterable[Value]) -> Message:

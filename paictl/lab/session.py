@@ -15,7 +15,7 @@ from paictl.frozen import frozen
 from paictl.lab import commandlog, requests
 from paictl.lab.actions import Runner, prepare
 from paictl.lab.checks import CheckVerdict, judge
-from paictl.lab.commandlog import INTERRUPTED, OUTPUT_CUT, VERB, TypedCommand, covered, printing_only, wall_clock
+from paictl.lab.commandlog import INTERRUPTED, OUTPUT_CUT, VERB, TypedCommand, covered, means, printing_only, wall_clock
 from paictl.lab.folders import Backups
 from paictl.lab.manifest import Act, BilingualText, Check, Lab, Step
 from paictl.lab.messages import LabError
@@ -167,14 +167,28 @@ class Session:
         return lab_progress(json.loads((folder / ENTRY).read_text(encoding="utf-8")))
 
     def _keep_arrival(self) -> None:
-        """Keep how things are if the student has come to a step for the first time; note when the lab is done."""
+        """Keep how things are where the student has come to a step; note when the lab is done."""
         here = self.current_step()
         if here is None:
             if not self.progress.finished:
                 with self.file.changing() as progress:
                     progress.lab(self.lab.id).finished = wall_clock()
-        elif not self.workspace.has_kept(here.id):
+        elif not self.workspace.has_kept(here.id) or self._is_rest_of_step_before():
             self._copy_to(self.workspace.folder / STEPS / here.id)
+
+    def _is_rest_of_step_before(self) -> bool:
+        """Whether all that was typed since the last check passed is what the step before still asked for.
+
+        Checks may pass before the last command of their step: that command belongs to how things are at the next one.
+        """
+        here = self.current_step()
+        at = self.lab.step_ids.index(here.id) if here is not None else 0
+        typed = [one.line for one in commandlog.read(self.workspace.folder)]
+        before, since = typed[: self.progress.settled], typed[self.progress.settled :]
+        if not at or not since or self.workspace.site is not None:
+            return False
+        left = [command for command in self.lab.steps[at - 1].commands if not covered(command, before)]
+        return len(since) <= len(left) and all(any(means(command, line) for command in left) for line in since)
 
     # --- seeing
 
@@ -222,6 +236,7 @@ class Session:
                 noted = {verdict.check.id: Passed(wall_clock(), now, _rows(verdict)) for verdict in passed}
                 progress.lab(self.lab.id).passed.update(noted)
                 progress.lab(self.lab.id).settled = len(seen.typed)
+        if passed or self._is_rest_of_step_before():
             self._keep_arrival()
         return [verdict.check for verdict in passed]
 

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from paictl.cluster.interface import Event, JobView
+from paictl.i18n import in_language
 from paictl.lab.commandlog import INTERRUPTED, OUTPUT_CUT, TypedCommand, means
-from paictl.lab.findings import NOTHING, YES_OR_NO, Mismatch, bounds, exact, number, plain, quoted, span, text
+from paictl.lab.findings import NOTHING, YES_OR_NO, Mismatch, bounds, exact, in_both, number, plain, quoted, span, text
 from paictl.lab.messages import Message, joined, literal, message
 from paictl.lab.observation import Observation
 from paictl.lab.requests import matching as matching_requests
@@ -199,7 +200,15 @@ def explain(seen: Observation, says: Says) -> Iterator[Mismatch]:
     if "decision" in says:
         yield exact(subject, "decision", says["decision"], data.get("decision"))
     if "text" in says:
-        yield text(subject, "says", says["text"], "\n".join(explaining.lines(answer)))
+        lines = explaining.lines(answer)
+        finding = text(subject, "says", says["text"], "\n".join(lines))
+        yield (
+            finding
+            if "zh" not in says
+            else in_both(
+                finding, text(subject, "says", says["zh"], "\n".join(in_language(line, "zh") for line in lines))
+            )
+        )
     if "change" in says:
         kinds = [str(change["kind"]) for change in data.get("changes", ())]
         yield Mismatch(says["change"] in kinds, subject, "possible change", literal(says["change"]), _list(kinds))

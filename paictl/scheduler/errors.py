@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from paictl.errors import PaictlError
+from paictl.i18n import joined
 
 
 class RequestError(PaictlError):
@@ -12,7 +13,7 @@ class RequestError(PaictlError):
     """
 
     def __init__(self, pod: str, field: str, message: str) -> None:
-        super().__init__(f"{field}: {message}", where=f"pod {pod}")
+        super().__init__(joined(": ", (field, message)), where=f"pod {pod}")
         self.pod = pod
         self.field = field
 

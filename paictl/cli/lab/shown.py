@@ -70,7 +70,11 @@ def ways_on(result: CheckResult, session: Session, lang: str) -> list[str]:
     if result.unpredicted:
         step = session.lab.step(result.unpredicted)
         at = session.lab.step_ids.index(step.id) + 1
-        return [say("unpredicted-late" if session.outcome_seen(step) else "unpredicted", lang, step=at), *said]
+        if not session.outcome_seen(step):
+            return [say("unpredicted", lang, step=at), *said]
+        if any("paictl lab reset" in one for one in said):  # two ways back would be one too many
+            return [*said, say("predict-again", lang, step=at)]
+        return [say("unpredicted-late", lang, step=at), *said]
     said += [say("perhaps", lang, text=guess.of(lang).strip()) for guess in result.guesses]
     said += [say("stranger", lang, job=name) for name in result.strangers]
     said += [say("stopped-job", lang, job=name) for name in result.stopped]

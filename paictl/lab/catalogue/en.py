@@ -184,6 +184,7 @@ TEXTS: Final[Mapping[str, str]] = {
     "stuck-at-site": "everything was typed, and still it is not so; compare what is expected with what is observed, or "
     "begin anew with paictl lab reset (and a lower --pace)",
     "unpredicted": 'say first what you expect: paictl lab predict {step} "…"; wrong is no harm, afterwards is too late',
+    "predict-again": 'there, say first what you expect: paictl lab predict {step} "…"',
     "unpredicted-late": "what you expected is not written down, and now you have seen what comes: paictl lab reset "
     '--step {step}, then paictl lab predict {step} "…" with what you had in mind, then the step again',
     "step-back": "only this step anew, what was before stays: paictl lab reset --step {step}",

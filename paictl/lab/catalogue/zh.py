@@ -74,7 +74,7 @@ TEXTS: Final[Mapping[str, str]] = {
     "aspect.device numbers": "设备编号 {value}",
     "aspect.shares nodes with": "共用节点：{value}",
     "aspect.nodes": "节点数 {value}",
-    "aspect.happened": "发生 {value}",
+    "aspect.happened": "{value}",
     "aspect.times": "次数 {value}",
     "aspect.ever at the same time": "是否曾同时运行：{value}",
     "aspect.decision": "调度决定 {value}",
@@ -181,6 +181,7 @@ TEXTS: Final[Mapping[str, str]] = {
     "stuck-at-site": "所有命令都已输入，结果仍不符；请比较应为与实际，"
     "或用 paictl lab reset 重新开始（并把 --pace 调小）",
     "unpredicted": '先写下你的预测：paictl lab predict {step} "…"；预测可以是错的，但必须在动手之前写下',
+    "predict-again": '重做时先写下你的预测：paictl lab predict {step} "…"',
     "unpredicted-late": "你还没有写下预测就看到了结果：先运行 paictl lab reset --step {step}，"
     '再用 paictl lab predict {step} "…" 写下你原来的想法，然后重做这一步',
     "step-back": "只重做这一步，之前的保留：paictl lab reset --step {step}",

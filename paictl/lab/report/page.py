@@ -136,7 +136,8 @@ def _experiment(experiment: Mapping[str, Any], lang: str) -> Iterator[str]:
             + (f'\n  <span class="refused">{escape(refusal)}</span>' if typed["message"] else "")
         )
     yield "</pre>"
-    picture = svg(lines_of(phenomena(experiment), experiment["now"]), experiment["now"], clock_of(experiment))
+    lines = lines_of(phenomena(experiment), experiment["now"])
+    picture = svg(lines, experiment["now"], clock_of(experiment), lambda key: word(key, lang))
     if picture:
         yield f'<h3>{escape(word("timeline", lang))}</h3><div class="scroll">{picture}</div>'
         yield _legend(picture, lang)

@@ -108,32 +108,37 @@ LEGEND: Final = (
     ("runs-to-end", _COLOURS["finished"]), ("still-runs", _COLOURS["running"]), ("loses", _LOST_COLOUR),
     ("is-stopped", _COLOURS["stopped"]), ("waits", _COLOURS[""]),
 )  # fmt: skip
+_OUTCOMES: Final = {
+    "": "waits", "finished": "runs-to-end", "running": "still-runs", "stopped": "is-stopped",
+    **dict.fromkeys(_LOST, "loses"),
+}  # fmt: skip
+"""Key of the report's words by how a bar ends."""
 INSTANT: Final = 'class="instant"'
 """Stands in the picture where something began and ended at the same instant."""
 
 """(key of the report's words, colour) of the picture."""
 
 
-def svg(lines: Sequence[TaskHistory], now: int, clock: Clock) -> str:
-    """The picture as a self-contained SVG element; empty if there is nothing to see."""
+def svg(lines: Sequence[TaskHistory], now: int, clock: Clock, say: Callable[[str], str]) -> str:
+    """The picture as a self-contained SVG element; empty if there is nothing to see. `say` gives the words of a key."""
     if not lines or not now:
         return ""
     height = _ROW * len(lines) + 30
-    body = "".join(part for number, line in enumerate(lines) for part in _svg_line(line, number, now, clock))
+    body = "".join(part for number, line in enumerate(lines) for part in _svg_line(line, number, now, clock, say))
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_LEFT + _SPAN + 20} {height}" role="img" '
         f'font-family="sans-serif" font-size="12">{body}{_axis(height, now, clock)}</svg>'
     )
 
 
-def _svg_line(line: TaskHistory, number: int, now: int, clock: Clock) -> Iterator[str]:
+def _svg_line(line: TaskHistory, number: int, now: int, clock: Clock, say: Callable[[str], str]) -> Iterator[str]:
     y = number * _ROW + 4
     yield f'<text x="{_LEFT - 8}" y="{y + 14}" text-anchor="end" fill="currentColor">{escape(line.name)}</text>'
     for bar in line.bars:
         x = _LEFT + bar.start * _SPAN / now
         width = max((bar.end - bar.start) * _SPAN / now, 2)
         colour = _LOST_COLOUR if bar.outcome in _LOST else _COLOURS.get(bar.outcome, "#5b8def")
-        title = f"{bar.place} {bar.outcome}".strip() or "waits"
+        title = f"{bar.place} {say(_OUTCOMES[bar.outcome])}".strip()
         times = f"{clock(bar.start)}–{clock(bar.end)}"
         if bar.is_instant:
             yield _instant(x, y + (_ROW - 8) / 2, colour, f"{title} {clock(bar.start)}", bar.place)

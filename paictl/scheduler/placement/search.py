@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from paictl.frozen import frozen
+from paictl.i18n import text
 from paictl.scheduler.binding import UNBOUND
 from paictl.scheduler.decision import Failure, Placed, Placement, RejectedView
 from paictl.scheduler.errors import RequestError
@@ -76,7 +77,8 @@ def _guaranteed_views(state: State, request: PodRequest) -> list[tuple[str, Virt
     names = state.physical.chains
     views = [(f"chain {names[chain].name}", index) for chain, index in own if index is not None]
     if request.leaf_type and not views:
-        raise RequestError(request.name, "leafCellType", f"VC {request.vc} has no {request.leaf_type}")
+        said = text("VC {vc} has no {type}", vc=request.vc, type=request.leaf_type)
+        raise RequestError(request.name, "leafCellType", said)
     return views
 
 
@@ -84,7 +86,7 @@ def _opportunistic_views(state: State, request: PodRequest) -> list[tuple[str, N
     """The views of an opportunistic request in order, with their names."""
     if request.pinned_id:
         _pinned_view(state, request)
-        raise RequestError(request.name, "pinnedCellId", "an opportunistic pod cannot use a pinned cell")
+        raise RequestError(request.name, "pinnedCellId", text("an opportunistic pod cannot use a pinned cell"))
     chains = _chains(state, request)
     return [(f"chain {state.physical.chains[chain].name}", state.views.physical[chain]) for chain in chains]
 
@@ -93,7 +95,8 @@ def _pinned_view(state: State, request: PodRequest) -> VirtualIndex:
     _check_vc(state, request)
     index = state.views.pinned.get((request.vc, request.pinned_id))
     if index is None:
-        raise RequestError(request.name, "pinnedCellId", f"VC {request.vc} has no pinned cell {request.pinned_id}")
+        said = text("VC {vc} has no pinned cell {cell}", vc=request.vc, cell=request.pinned_id)
+        raise RequestError(request.name, "pinnedCellId", said)
     return index
 
 
@@ -103,13 +106,13 @@ def _chains(state: State, request: PodRequest) -> list[ChainIndex]:
     if not request.leaf_type:
         return [chain for chains in state.chains_by_type.values() for chain in chains]
     if request.leaf_type not in state.chains_by_type:
-        raise RequestError(request.name, "leafCellType", f"the cluster has no {request.leaf_type}")
+        raise RequestError(request.name, "leafCellType", text("the cluster has no {type}", type=request.leaf_type))
     return state.chains_by_type[request.leaf_type]
 
 
 def _check_vc(state: State, request: PodRequest) -> None:
     if request.vc not in state.vcs:
-        raise RequestError(request.name, "virtualCluster", f"there is no VC {request.vc}")
+        raise RequestError(request.name, "virtualCluster", text("there is no VC {vc}", vc=request.vc))
 
 
 def is_bad(state: State, tree: Tree[Any], cell: Any) -> bool:

@@ -306,3 +306,18 @@ def test_a_chinese_text_that_yaml_folded_has_no_space_in_it() -> None:
     folded = [question.answer.zh for lab in all_labs() for question in lab.questions if len(question.answer.zh) > 60]
     assert len(folded) > 10
     assert not [text for text in folded if re.search(r"[\u4e00-\u9fff] [\u4e00-\u9fff]", text)]
+
+
+def test_a_step_begins_once_all_of_the_step_before_was_typed(begin: Begin) -> None:
+    """The check of lab 25's first step passes before its last eleven minutes, which a way back must not lose."""
+    session, runner = begin("25")
+    twenty = "paictl cluster tick 20m"
+    types(session, runner, "paictl job submit lent-1.yaml", twenty, "paictl job submit lent-2.yaml", twenty)
+    types(session, runner, "paictl job submit lent-3.yaml")
+    assert standing(session)["all-lent"] is CheckStatus.PASSED
+    types(session, runner, "paictl cluster tick 11m", "paictl job list", "paictl job submit owner.yaml")
+    session.reset_to(session.step_named("2"))
+    assert session.observation().now == 51 * 60_000
+    types(session, runner, twenty, "paictl job list")
+    session.reset_to(session.step_named("2"))
+    assert session.observation().now == 51 * 60_000, "what no step asks for is not how a step begins"
