@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from paictl import i18n
 from paictl.errors import PaictlError
 
 
@@ -21,7 +22,9 @@ def write_together(folder: Path, texts: Mapping[str, str], *, force: bool = Fals
     try:
         there = [name for name, path in targets.items() if _differs(path, texts[name])]
     except OSError as error:  # a name too long, a folder that may not be entered
-        raise PaictlError(f"cannot be read: {error.strerror}", where=str(error.filename or folder)) from None
+        raise PaictlError(
+            i18n.text("cannot be read: {reason}", reason=error.strerror), where=str(error.filename or folder)
+        ) from None
     if there and not force:
         verb = "already exists" if len(there) == 1 else "already exist"
         raise PaictlError(f"{' and '.join(there)} {verb}", where=str(folder), hint="replace with --force")
@@ -33,7 +36,9 @@ def write_together(folder: Path, texts: Mapping[str, str], *, force: bool = Fals
         _rename_all(temporary, targets)
     except OSError as error:
         where = str(error.filename or folder)
-        raise PaictlError(f"cannot write: {error.strerror}", where=where, hint="nothing was changed") from None
+        raise PaictlError(
+            i18n.text("cannot write: {reason}", reason=error.strerror), where=where, hint="nothing was changed"
+        ) from None
     finally:
         for path in temporary.values():
             path.unlink(missing_ok=True)

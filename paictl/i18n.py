@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import gettext
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import Any, Final
@@ -71,6 +72,18 @@ def joined(separator: str, parts: Iterable[str]) -> Text:
 def sayable(words: str) -> Text:
     """What was said, as a text that can be put into another one and still be said in another language."""
     return words if isinstance(words, Text) else phrase(words)
+
+
+def recalled(words: str, keys: Iterable[str]) -> str:
+    """What was said before it was stored, or came over a wire: made anew of the first key whose places fit the words.
+
+    Words that no key fits, and places that hold words themselves, stay as they are.
+    """
+    for key in keys:
+        pattern = re.sub(r"\\{(\w+)\\}", r"(?P<\1>.+)", re.escape(key))
+        if (match := re.fullmatch(pattern, words)) is not None:
+            return text(key, **match.groupdict())
+    return words
 
 
 def phrase(words: str) -> Text:

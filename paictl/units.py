@@ -14,6 +14,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Final, NewType
 
+from paictl import i18n
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
 
@@ -106,11 +107,11 @@ def exact_quantity(value: int | str) -> Fraction:
     """
     if isinstance(value, int):
         if value < 0:
-            raise ValueError(f"{value} is negative")
+            raise ValueError(i18n.text("{value} is negative", value=value))
         return Fraction(value)
     match = re.fullmatch(_EXACT, value.strip(), re.ASCII)
     if match is None:
-        raise ValueError(f"{value!r} is not a quantity such as 4, 500m, 64Gi or 64G")
+        raise ValueError(i18n.text("{value!r} is not a quantity such as 4, 500m, 64Gi or 64G", value=value))
     number, exponent, suffix = match.groups()
     if exponent is not None:
         return Fraction(number.rstrip(".") + exponent)
@@ -118,7 +119,11 @@ def exact_quantity(value: int | str) -> Fraction:
         return Fraction(number.rstrip(".")) * Fraction(1, 1000)
     if suffix not in _FACTORS:
         known = ", ".join(["m", *filter(None, _FACTORS)])
-        raise ValueError(f"{value!r} ends in {suffix}, which is not one of {known}")
+        raise ValueError(
+            i18n.text(
+                "{value!r} ends in {suffix}, which is not one of {known}", value=value, suffix=suffix, known=known
+            )
+        )
     return Fraction(number.rstrip(".")) * Fraction(_FACTORS[suffix])
 
 
@@ -140,7 +145,8 @@ class DurationError(PaictlError, ValueError):
     """A text that is no duration."""
 
     def __init__(self, text: str) -> None:
-        super().__init__(f"{text!r} is not a duration", hint="write for instance 90, 90s, 5m, 1h30m, 2d or infinity")
+        said = i18n.text("{said!r} is not a duration", said=text)
+        super().__init__(said, hint="write for instance 90, 90s, 5m, 1h30m, 2d or infinity")
 
 
 def parse_duration(text: str) -> float:

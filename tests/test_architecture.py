@@ -22,7 +22,8 @@ ORDER: tuple[frozenset[str], ...] = tuple(
     for names in (
         "frozen",
         "errors resources words",
-        "units files places i18n pages",
+        "i18n",
+        "units files places pages",
         "cells",
         "scheduler",
         "workload",

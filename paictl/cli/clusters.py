@@ -110,7 +110,11 @@ def check_id(cluster: Identity, wanted: str | None) -> None:
     """
     name = chosen_name(settings.cluster, state_given=settings.state_given)
     if name != LOCAL:
-        console.info(f"cluster {cluster.name} is {name}, at {find_target(name).where}")
+        console.info(
+            text(
+                "cluster {name} is {target}, at {where}", name=cluster.name, target=name, where=find_target(name).where
+            )
+        )
     if wanted is not None and wanted != cluster.name:
         said = text("this is cluster {name}, not {wanted}", name=cluster.name, wanted=wanted)
         raise PaictlError(said, hint="nothing was done; check --cluster and --state")

@@ -55,7 +55,7 @@ def completion(
         raise PaictlError(text("no completion for the shell {name!r}", name=name), hint="name one of: bash, zsh, fish")
     if put:
         _, place = scripts.install(shell=name, prog_name="paictl", complete_var=VARIABLE)  # type: ignore[attr-defined]
-        info(f"installed in {place}; it takes effect in a new shell")
+        info(text("installed in {place}; it takes effect in a new shell", place=place))
     else:
         script = scripts.get_completion_script(  # type: ignore[attr-defined]
             prog_name="paictl", complete_var=VARIABLE, shell=name

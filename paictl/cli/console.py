@@ -208,7 +208,8 @@ def write_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
     """
     import shutil
 
-    heads, cells = [said(column) for column in columns], [list(row) for row in rows]
+    spoken_in, heads = language(), [said(column) for column in columns]
+    cells = [[i18n.translated(cell, spoken_in) if isinstance(cell, str) else cell for cell in row] for row in rows]
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() and not settings.wide else None
     left_out: list[str] = []
     if width is not None:

@@ -120,7 +120,7 @@ def submit(
             for mount in operate.mounts(cluster, job):
                 console.info(text("simulated: {mount} would be mounted", mount=str(mount)))
     if len(done.jobs) > 20:
-        write(f"… and {len(done.jobs) - 20} more")
+        write(console.spoken("and {count} more", count=len(done.jobs) - 20))
 
 
 def _from_template(
@@ -167,7 +167,7 @@ def user_here() -> str:
 def _state(word: str) -> JobState:
     names = [state.value for state in JobState]
     if word.capitalize() not in names:
-        hint = did_you_mean(word, names) or f"one of: {', '.join(names).lower()}"
+        hint = did_you_mean(word, names) or text("one of: {known}", known=", ".join(names).lower())
         raise PaictlError(text("no job state {word!r}", word=word), hint=hint)
     return JobState(word.capitalize())
 

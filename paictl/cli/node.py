@@ -13,6 +13,7 @@ from paictl.cli.clusters import OutputOption, StateOption, clock_text, confirm, 
 from paictl.cli.command import App
 from paictl.cli.console import Output, spoken, write, write_data, write_table
 from paictl.cli.maintenance import window_line
+from paictl.cluster.eventtext import reasons
 from paictl.cluster.interface import MachineSpec, NodeChange, NodeCondition, NodeView
 from paictl.errors import PaictlError
 from paictl.i18n import counted, joined, listed, text
@@ -76,11 +77,12 @@ def show(name: Name, output: OutputOption = Output.TABLE, state: StateOption = N
     kind = f" ({machine.device_type})" if machine.devices else ""
     write(spoken("devices:  {used} of {all} in use", used=node.used, all=machine.devices) + kind)
     if node.bad_devices:
-        write(spoken("broken:   {devices}", devices=listed(f"device {device}" for device in node.bad_devices)))
+        devices = listed(console.spoken("device {device}", device=device) for device in node.bad_devices)
+        write(spoken("broken:   {devices}", devices=devices))
     for pod in node.pods_at_risk:
         write(spoken("at risk:  {pod} runs on a broken device", pod=pod))
     if node.reason:
-        write(spoken("note:     it is {reason}", reason=node.reason))
+        write(spoken("note:     it is {reason}", reason=reasons(node.reason)))
     for window in cluster.windows():
         if machine.name in window.nodes:
             write(spoken("maintenance: {window}", window=window_line(window)))
@@ -90,8 +92,10 @@ def show(name: Name, output: OutputOption = Output.TABLE, state: StateOption = N
 
 def _hardware(machine: MachineSpec) -> str:
     if not machine.cpu:
-        return "not described"
-    return f"{machine.sku or 'no SKU'}, {machine.cpu} cores, {machine.memory // 2**30} GiB"
+        return console.said("not described")
+    sku = machine.sku or text("no SKU")
+    said = text("{sku}, {cores} cores, {memory} GiB", sku=sku, cores=machine.cpu, memory=machine.memory // 2**30)
+    return console.said(said)
 
 
 def _data(node: NodeView) -> dict[str, object]:
@@ -233,7 +237,10 @@ def add(
     if address is None:
         raise PaictlError("say where the machine is", hint="--address ADDRESS; or -m -w -c for a real cluster")
     added = add_worker(open_cluster(state), name, address, like=like, sku=sku)
-    console.outcome(f"node {name} added" + (f"; it is {added.reason}" if added.reason else ""), name=name)
+    said = text("node {name} added", name=name)
+    if added.reason:
+        said = text("node {name} added; it is {reason}", name=name, reason=reasons(added.reason))
+    console.outcome(said, name=name)
 
 
 @app.command(
@@ -263,6 +270,8 @@ def remove(
     nodes = [find_node(cluster, name) for name in names]
     for node in nodes:
         name = node.machine.name
-        confirm(f"node {name} will be removed, {len(node.pods)} pods run there", name, yes=yes)
+        confirm(
+            text("node {name} will be removed, {count} pods run there", name=name, count=len(node.pods)), name, yes=yes
+        )
         cluster.remove_node(name)
-        console.outcome(f"node {name} removed", name=name)
+        console.outcome(text("node {name} removed", name=name), name=name)

@@ -40,7 +40,9 @@ def kind_named(word: str) -> FileKind:
 def meant(word: str, names: tuple[str, ...]) -> str:
     """The hint for a word that is none of some names: the nearest one, or all of them."""
     near = difflib.get_close_matches(word, names, 1)
-    return f"did you mean {near[0]!r}?" if near else f"one of: {', '.join(names)}"
+    if near:
+        return text("did you mean {near!r}?", near=near[0])
+    return text("one of: {known}", known=", ".join(names))
 
 
 def rule_ids() -> list[str]:
@@ -61,11 +63,11 @@ def address(word: str, *, least: int = 1) -> tuple[str, int]:
     return host.strip("[]") or "0.0.0.0", int(port)  # noqa: S104 - all addresses is what an empty host means
 
 
-def namespaced(option: str, text: str) -> tuple[str, str]:
+def namespaced(option: str, word: str) -> tuple[str, str]:
     """Namespace and name of an option that takes ``NAMESPACE/NAME``. Raises `PaictlError`."""
-    space, _, name = text.partition("/")
+    space, _, name = word.partition("/")
     if not space or not name:
-        raise PaictlError(f"{option} {text!r}: expected NAMESPACE/NAME")
+        raise PaictlError(text("{option} {word!r}: expected NAMESPACE/NAME", option=option, word=word))
     return space, name
 
 

@@ -103,7 +103,7 @@ def list_reservations(output: OutputOption = Output.TABLE, state: StateOption = 
     rows = [
         (
             known.name, "active" if known.active else "planned", clock_text(known.start), clock_text(known.end),
-            known.repeat, known.size, str(known.used) if known.vc else "-",
+            known.repeat, known.kept, str(known.used) if known.vc else "-",
         )
         for known in reservations
     ]  # fmt: skip
@@ -139,7 +139,7 @@ def remove(name: ReservationName, state: StateOption = None) -> None:
 def reservation_line(known: ReservationView) -> str:
     """A reservation on one line."""
     start, end = clock_text(known.start), clock_text(known.end)
-    size = known.size
+    size = known.kept
     if known.repeat == Repeat.ONCE:
         said = spoken("{name}: {size} from {start} to {end}", name=known.name, size=size, start=start, end=end)
     else:

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 import typer
 
@@ -18,7 +18,7 @@ from paictl.cli.helptext import argument_word
 from paictl.cli.settings import settings
 from paictl.cli.userconfig import setting
 from paictl.errors import ExitCode, PaictlError
-from paictl.i18n import text
+from paictl.i18n import recalled, text
 from paictl.words import nearest
 
 BROKEN_PIPE = 141
@@ -114,7 +114,7 @@ def _lacking(error: ModuleNotFoundError, arguments: Sequence[str]) -> PaictlErro
         extra = "server"
     return PaictlError(
         text("this command needs the package {name}, which is not installed", name=module.replace("_", "-")),
-        hint=f"install it: pip install 'paictl[{extra}]'",
+        hint=text("install it: pip install 'paictl[{extra}]'", extra=extra),
     )
 
 
@@ -152,7 +152,11 @@ def _command_tree() -> Any:
 def say(error: Any) -> PaictlError | None:
     """Say what typer found wrong with a command line, and give it; for a group without a command that is its help."""
     context = getattr(error, "ctx", None)
-    if context is None or error.message == context.get_help():
+    if context is None:
+        told = PaictlError(_message(error)[0], hint=text("{path} -h shows all", path="paictl"))
+        console.error(told)
+        return told
+    if error.message == context.get_help():
         error.show()
         return None
     path, near = context.command_path, _near(error)
@@ -173,7 +177,18 @@ def _message(error: Any) -> tuple[str, str | None]:
     if hasattr(error, "possibilities"):
         return text("no such option: {name}", name=error.option_name), None
     said = str(error.message or error.format_message()).rstrip(".")
-    return said[:1].lower() + said[1:], None
+    return recalled(said[:1].lower() + said[1:], _BY_TYPER), None
+
+
+_BY_TYPER: Final = (
+    "got unexpected extra argument(s) ({words})",
+    "got unexpected extra argument ({words})",
+    "got unexpected extra arguments ({words})",
+    "option {name} requires an argument",
+    "option {name} requires {count} arguments",
+    "option {name} does not take a value",
+)
+"""What typer itself says of a command line, without the case and the full stop."""
 
 
 def _name(param: Any) -> str:

@@ -26,7 +26,7 @@ from paictl.cli.progress import Display, say_left
 from paictl.cli.serviceexport import EXPORT_EXAMPLES, SECRETS_EXAMPLE, export, secrets
 from paictl.cluster.interface import Cluster, HandClock, ServiceView
 from paictl.errors import ExitCode
-from paictl.i18n import listed, text
+from paictl.i18n import joined, listed, sayable, text
 from paictl.operate import services as operate
 from paictl.operate.services import Condition, Prepared, perform, prepare
 from paictl.places import runs_folder
@@ -151,7 +151,7 @@ def status(
     if output is not Output.TABLE:
         write_data([_condition_data(one) for one in found], output)
     else:
-        rows = [(one.service, one.state.value, "yes" if one.ready else "no", "; ".join(one.reasons))
+        rows = [(one.service, one.state.value, text("yes") if one.ready else text("no"), joined("; ", one.reasons))
                 for one in (condition.readiness for condition in found)]  # fmt: skip
         write_table(("NAME", "STATE", "READY", "WHY NOT"), rows)
         for one in found:
@@ -316,7 +316,7 @@ def _run(
     say_left(prepared.left)
     if dry_run:
         for step in prepared.plan.steps:
-            write(f"would {step.action.value} {step.service}: {step.reason}")
+            write(console.spoken(_WOULD[step.action.value], name=step.service, reason=sayable(step.reason)))
         raise typer.Exit(ExitCode.NEGATIVE if prepared.plan.blocked else ExitCode.OK)
     if not prepared.plan.blocked:
         _ask(prepared, cluster.name, yes=yes or cluster_id is not None)
@@ -359,10 +359,9 @@ def _ask(prepared: Prepared, cluster: str, *, yes: bool) -> None:
     action = prepared.plan.request.action.value
     if not prepared.plan.steps or not (prepared.sweeping or action == "delete"):
         return
-    done = {**_PAST, "restart": "restarted"}[action]
     names = list(dict.fromkeys(step.service for step in prepared.plan.steps))
-    some = ", ".join(names) if len(names) <= 4 else f"{len(names)} services"
-    confirm(f"{some} of cluster {cluster} will be {done}", cluster, yes=yes)
+    some = ", ".join(names) if len(names) <= 4 else text("{count} services", count=len(names))
+    confirm(text(_WILL_BE[action], some=some, cluster=cluster), cluster, yes=yes)
 
 
 def _say(prepared: Prepared) -> None:
@@ -370,7 +369,7 @@ def _say(prepared: Prepared) -> None:
     for blocked in plan.blocked:
         console.info(text("blocked: {what}", what=blocked.message))
     for remark in plan.settled:
-        console.info(f"{remark.service} {remark.text}")
+        console.info(joined(" ", (remark.service, sayable(remark.text))))
     for remark in plan.warnings:
         console.info(text("warning: {name} {what}", name=remark.service, what=remark.text))
     for name, objects in prepared.stale.items():
@@ -381,9 +380,22 @@ def _say(prepared: Prepared) -> None:
             if prepared.data_stay:
                 console.info(text("kept for {name}: {data}; --with-data deletes it", name=loss.service, data=data))
             else:
-                console.info(f"lost with {loss.service}: {data}")
+                console.info(text("lost with {service}: {data}", service=loss.service, data=data))
 
 
+_WOULD = {
+    "start": "would start {name}: {reason}",
+    "stop": "would stop {name}: {reason}",
+    "delete": "would delete {name}: {reason}",
+    "refresh": "would refresh {name}: {reason}",
+}
+_WILL_BE = {
+    "start": "{some} of cluster {cluster} will be started",
+    "stop": "{some} of cluster {cluster} will be stopped",
+    "restart": "{some} of cluster {cluster} will be restarted",
+    "delete": "{some} of cluster {cluster} will be deleted",
+    "refresh": "{some} of cluster {cluster} will be refreshed",
+}
 _PAST = {"start": "started", "stop": "stopped", "delete": "deleted", "refresh": "refreshed"}
 
 

@@ -132,7 +132,7 @@ def log(
     except FileNotFoundError:
         newest = []
     except OSError as error:
-        raise PaictlError(f"cannot be read: {error.strerror}", where=str(path)) from None
+        raise PaictlError(text("cannot be read: {reason}", reason=error.strerror), where=str(path)) from None
     if output is not Output.TABLE:
         write_data({"file": str(path), "lines": newest}, output)
         return
@@ -149,4 +149,4 @@ def _write(path: Path, data: bytes) -> None:
     except FileExistsError:
         raise PaictlError("already exists", where=str(path), hint="name another: --file FILE") from None
     except OSError as error:
-        raise PaictlError(f"cannot be written: {error.strerror}", where=str(path)) from None
+        raise PaictlError(text("cannot be written: {reason}", reason=error.strerror), where=str(path)) from None

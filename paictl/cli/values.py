@@ -14,7 +14,7 @@ from typing import Any, get_args, get_origin
 
 import typer
 
-from paictl.i18n import text
+from paictl.i18n import Text, text
 from paictl.words import nearest
 
 Reader = Callable[[Any], Any]
@@ -107,6 +107,14 @@ def _parsed(parser: Callable[[str], Any]) -> Reader:
     return read
 
 
+def _bounds(least: float | None, most: float | None) -> Text:
+    if least is not None and most is not None:
+        return text("at least {least} and at most {most}", least=least, most=most)
+    if least is None:
+        return text("a number") if most is None else text("at most {most}", most=most)
+    return text("at least {least}", least=least)
+
+
 def _number(kind: Any, least: float | None, most: float | None) -> Reader:
     what = "{value} is not a whole number" if kind is int else "{value} is not a number"
 
@@ -116,8 +124,7 @@ def _number(kind: Any, least: float | None, most: float | None) -> Reader:
         except ValueError:
             raise BadWordError(text(what, value=repr(value))) from None
         if math.isnan(number) or (least is not None and number < least) or (most is not None and number > most):
-            bounds = [f"at least {least}"] * (least is not None) + [f"at most {most}"] * (most is not None)
-            raise BadWordError(f"{value} is not {' and '.join(bounds) or 'a number'}")
+            raise BadWordError(text("{value} is not {bounds}", value=value, bounds=_bounds(least, most)))
         return number
 
     return read

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from paictl.errors import PaictlError
+from paictl.i18n import text
 from paictl.scheduler.wire import GATE
 
 DOORS: Final = {"extender": "hivedscheduler-extender", "gates": "hivedscheduler-placer"}
@@ -16,7 +17,10 @@ GUARDED: Final = {GATE: "enabled"}
 def server_of(door: str) -> str:
     """The Deployment and Service behind a door. Raises `PaictlError` for an unknown door."""
     if door not in DOORS:
-        raise PaictlError(f"no door {door!r} to the scheduler", hint=f"use one of: {', '.join(DOORS)}")
+        raise PaictlError(
+            text("no door {door!r} to the scheduler", door=door),
+            hint=text("use one of: {names}", names=", ".join(DOORS)),
+        )
     return DOORS[door]
 
 

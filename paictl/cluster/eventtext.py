@@ -1,4 +1,4 @@
-"""What an event tells, in words that can be said in every language: made anew from its kind and data.
+"""What events and conditions tell, in words that can be said in every language: events from their kind and data.
 
 An event whose data do not say enough (it was noted by an older paictl, or its cluster is of another kind) keeps the
 message that came with it.
@@ -6,8 +6,10 @@ message that came with it.
 
 from __future__ import annotations
 
+from typing import Final
+
 from paictl.cluster.interface import Event, EventKind
-from paictl.i18n import Text, text
+from paictl.i18n import Text, joined, recalled, text
 from paictl.workload.budgets import BudgetState, UsageBudget
 from paictl.workload.usagereport import HOUR
 
@@ -47,7 +49,53 @@ def detail(event: Event) -> str:
             return _budget(event).said
     if "role" in data and data.get("reason"):
         return text("{task}: {reason}", task=_task(event), reason=_reason(event))
-    return event.message
+    return _planned(event) or event.message
+
+
+def _planned(event: Event) -> Text | None:
+    """What an event of a maintenance window or a reservation tells, None for others."""
+    data = event.data
+    match event.kind:
+        case EventKind.MAINTENANCE_PLANNED | EventKind.MAINTENANCE_STARTED if "reason" in data:
+            return _maintenance(event)
+        case EventKind.MAINTENANCE_ENDED if "removed" in data:
+            how = "window {window} was removed" if data["removed"] else "window {window} is over"
+            return text(how, window=data["window"])
+        case EventKind.RESERVATION_ADDED | EventKind.RESERVATION_STARTED if data.get("cells"):
+            size = text("{cells}x{type} of {vc}", cells=data["cells"], type=data["type"], vc=data["vc"])
+            return text("{size}: {reason}", size=size, reason=data["reason"]) if data["reason"] else size
+        case EventKind.RESERVATION_SHORT if "kept" in data:
+            return text(
+                "{kept} of {needed} cells are free or can be made free", kept=data["kept"], needed=data["needed"]
+            )
+        case _:
+            return None
+
+
+def _maintenance(event: Event) -> Text:
+    data = event.data
+    window = text("maintenance ({window})", window=data["window"])
+    if data["reason"]:
+        window = text("maintenance ({window}): {reason}", window=data["window"], reason=data["reason"])
+    if "nodes" not in data:
+        return window
+    said = "{window}: it has to leave {nodes}, and starts again elsewhere then"
+    return text(said, window=window, nodes=", ".join(data["nodes"]))
+
+
+_REASONS: Final = (
+    "stopped",
+    "runs by configuration {loaded}, the newest is {newest}",
+    "its configuration names nodes that are not there: {nodes}",
+    "in maintenance ({window})",
+    "kept free of new pods ({window})",
+    "in no cell of the scheduler's configuration, so nothing runs there",
+)
+
+
+def reasons(words: str) -> Text:
+    """Why a service or node does not do its work, as its view has it: several reasons stand between semicolons."""
+    return joined("; ", (recalled(one, _REASONS) for one in words.split("; ")))
 
 
 def _budget(event: Event) -> BudgetState:

@@ -66,7 +66,7 @@ def refuse_task(key: str, task: TaskPlace, known: Sequence[tuple[str, int]]) -> 
     if task.role in roles:
         hint = text("its tasks: {first} to {last}", first=f"{task.role}:0", last=f"{task.role}:{roles[task.role] - 1}")
         raise ClusterError(text("job {job} has no task {task}", job=key, task=task), hint=hint)
-    hint_text = did_you_mean(task.role, roles) or f"one of: {listed(list(roles))}"
+    hint_text = did_you_mean(task.role, roles) or text("one of: {known}", known=listed(list(roles)))
     raise ClusterError(text("job {job} has no task {task}", job=key, task=task), hint=hint_text)
 
 

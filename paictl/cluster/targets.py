@@ -111,7 +111,9 @@ def find_target(name: str, folder: Path | None = None) -> Target:
     """What is behind a name; raises `ClusterError` with the nearest names if it is not known."""
     known = targets(folder)
     if name not in known:
-        hint = did_you_mean(name, known) or f"one of: {', '.join(known)}; to add one: paictl cluster add NAME"
+        hint = did_you_mean(name, known) or text(
+            "one of: {names}; to add one: paictl cluster add NAME", names=", ".join(known)
+        )
         raise ClusterError(text("no cluster {name!r}", name=name), hint=hint)
     return known[name]
 

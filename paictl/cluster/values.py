@@ -169,6 +169,13 @@ class ReservationView:
     short: int = 0
     """Cells that could not be had in time as things are now, since hardware failed or the configuration changed."""
 
+    @property
+    def kept(self) -> str:
+        """What is kept, in words that can be said in every language."""
+        if not self.vc:
+            return self.size
+        return text("{cells}x{type} of {vc}", cells=self.cells, type=self.cell_type, vc=self.vc)
+
 
 class JobState(StrEnum):
     """Where a job is in its life."""

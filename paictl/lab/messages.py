@@ -35,7 +35,7 @@ class Message:
     def text(self, language: str) -> str:
         """The words in a language."""
         if self.key == _BY_LANGUAGE:
-            return _shown(self.values.get(language, self.values[DEFAULT]), language)
+            return str(_shown(self.values.get(language, self.values[DEFAULT]), language))
         template = catalogue(language)[self.key]
         items = self.values.get("items")
         if isinstance(items, tuple):

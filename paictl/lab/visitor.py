@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
 
+from paictl import i18n
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.lab.messages import LabError
@@ -131,12 +132,15 @@ class Visitor:
         address = urlsplit(self.base)
         if address.scheme not in ("http", "https") or not address.hostname:
             raise PaictlError(
-                f"{self.base!r} is not the address of a server", hint="for instance http://127.0.0.1:9186"
+                i18n.text("{base!r} is not the address of a server", base=self.base),
+                hint="for instance http://127.0.0.1:9186",
             )
         if address.scheme == "http":
             return http.client.HTTPConnection(address.hostname, address.port, timeout=PATIENCE)
         try:
             context = ssl.create_default_context(cafile=self.authority or None)
         except OSError as error:
-            raise PaictlError(f"cannot be read: {error.strerror or error}", where=self.authority) from None
+            raise PaictlError(
+                i18n.text("cannot be read: {reason}", reason=error.strerror or error), where=self.authority
+            ) from None
         return http.client.HTTPSConnection(address.hostname, address.port, timeout=PATIENCE, context=context)

@@ -161,6 +161,6 @@ def list_jobs(cluster: JobListPorts, wanted: Filter) -> Sequence[JobView]:
     if wanted.vc is not None and not found:
         known = {*(vc.name for vc in cluster.picture().vcs), *(job.vc for job in cluster.jobs())}
         if wanted.vc not in known:
-            hint = did_you_mean(wanted.vc, known) or f"one of: {', '.join(sorted(known))}"
+            hint = did_you_mean(wanted.vc, known) or text("one of: {known}", known=", ".join(sorted(known)))
             raise ClusterError(text("no virtual cluster {vc!r}", vc=wanted.vc), hint=hint)
     return found

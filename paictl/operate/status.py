@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
+from paictl.cluster.eventtext import reasons
 from paictl.cluster.interface import About, Cluster, NodeView, Port, ServiceView
 from paictl.frozen import frozen
-from paictl.i18n import listed
+from paictl.i18n import joined, listed, text
 
 
 @frozen
@@ -54,10 +55,12 @@ def remarks(nodes: Sequence[NodeView], services: Sequence[ServiceView]) -> Itera
     """What an administrator should know, one line each."""
     stopped = [service.name for service in services if not service.running]
     if stopped:
-        yield f"stopped: {listed(stopped)} (paictl service start)"
-    yield from (f"{service.name}: {service.reason}" for service in services if service.running and service.reason)
-    reasons: dict[str, list[str]] = {}
+        yield text("stopped: {names} (paictl service start)", names=listed(stopped))
+    for service in services:
+        if service.running and service.reason:
+            yield joined(": ", (service.name, reasons(service.reason)))
+    places: dict[str, list[str]] = {}
     for node in nodes:
         if node.reason:
-            reasons.setdefault(node.reason, []).append(node.machine.name)
-    yield from (f"{listed(names)}: {reason}" for reason, names in reasons.items())
+            places.setdefault(node.reason, []).append(node.machine.name)
+    yield from (joined(": ", (listed(names), reasons(reason))) for reason, names in places.items())

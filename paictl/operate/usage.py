@@ -109,14 +109,18 @@ def dimensions(words: str) -> tuple[Dimension, ...]:
     for name in names:
         if name not in tuple(Dimension):
             near = nearest(name, tuple(Dimension))
-            hint = text("did you mean {near!r}?", near=str(near)) if near else f"one of: {', '.join(Dimension)}"
+            hint = (
+                text("did you mean {near!r}?", near=str(near))
+                if near
+                else text("one of: {known}", known=", ".join(Dimension))
+            )
             raise PaictlError(text("usage cannot be grouped by {name!r}", name=name), where="--by", hint=hint)
     return tuple(dict.fromkeys(map(Dimension, names)))
 
 
 def _no_tenant(vc: str, known: Sequence[str]) -> PaictlError:
     near = nearest(vc, known)
-    hint = text("did you mean {near!r}?", near=near) if near else f"one of: {', '.join(known) or '-'}"
+    hint = text("did you mean {near!r}?", near=near) if near else text("one of: {known}", known=", ".join(known) or "-")
     return PaictlError(
         text("virtual cluster {vc!r} has neither a promise nor any use in this month", vc=vc), where="--vc", hint=hint
     )

@@ -192,7 +192,7 @@ def _why_start(context: _Context, name: str) -> str:
         state = context.state(name)
         return "is wished to run again" if state is ServiceState.RUNNING else f"is {state}"
     users = context.in_order(users_of(context.catalogue.graph, [name]) & context.chosen)
-    return f"is needed by {listed(users)}"
+    return text("is needed by {users}", users=listed(users))
 
 
 def _blocked(context: _Context, name: str, missing: tuple[str, ...]) -> Blocked:

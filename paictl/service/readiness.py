@@ -6,10 +6,12 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import field
 from typing import Protocol
 
+from paictl.cluster.eventtext import reasons
 from paictl.cluster.interface import Configuration, Services, ServiceView
 from paictl.config.pushing.compare import FileDifference
 from paictl.config.reading.nodes import parse_dotted
 from paictl.frozen import frozen
+from paictl.i18n import text
 from paictl.service.catalogue import Catalogue, Service
 from paictl.service.plan import Action, DataLoss, ServicePlan, ServiceState, States
 
@@ -49,25 +51,25 @@ def readiness_of(name: str, catalogue: Catalogue, observed: ObservedCluster) -> 
     service = catalogue[name]
     state = observed.states.get(name, ServiceState.ABSENT)
     missing = [need for need in service.prerequisites if observed.states.get(need) is not ServiceState.RUNNING]
-    chains = [f"needs {_chain(need, catalogue, observed)}" for need in missing]
+    chains = [text("needs {names}", names=_chain(need, catalogue, observed)) for need in missing]
     return Readiness(name, state, (*_own(service, state, observed), *_configuration(service, observed), *chains))
 
 
 def _own(service: Service, state: ServiceState, observed: ObservedCluster) -> list[str]:
     detail = observed.details.get(service.name)
     if detail:
-        return [f"is {state}: {detail}"]
+        return [text("is {state}: {detail}", state=state, detail=reasons(detail))]
     if state is ServiceState.RUNNING:
         return []
     if state is ServiceState.STARTING:
         return ["is starting"]
-    return [f"is {state}: start it with paictl service start -n {service.name}"]
+    return [text("is {state}: start it with paictl service start -n {name}", state=state, name=service.name)]
 
 
 def _configuration(service: Service, observed: ObservedCluster) -> list[str]:
     """Files that it reads and nobody pushed; a missing section is no reason, each section has defaults."""
     files = dict.fromkeys(reference.partition(":")[0] for reference in service.configuration)
-    return [f"reads {file}, which was never pushed" for file in files if file not in observed.files]
+    return [text("reads {file}, which was never pushed", file=file) for file in files if file not in observed.files]
 
 
 def _chain(need: str, catalogue: Catalogue, observed: ObservedCluster) -> str:
@@ -75,7 +77,8 @@ def _chain(need: str, catalogue: Catalogue, observed: ObservedCluster) -> str:
     state = observed.states.get(need, ServiceState.ABSENT)
     for deeper in catalogue[need].prerequisites:
         if observed.states.get(deeper, ServiceState.ABSENT) is not ServiceState.RUNNING:
-            return f"{need} ({state}), which needs {_chain(deeper, catalogue, observed)}"
+            deeper_chain = _chain(deeper, catalogue, observed)
+            return text("{name} ({state}), which needs {names}", name=need, state=state, names=deeper_chain)
     return f"{need} ({state})"
 
 

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 import uvicorn
 
 from paictl.errors import PaictlError
+from paictl.i18n import text
 
 
 def serve(server: uvicorn.Server, start: Callable[[], object], stop: Callable[[], object]) -> None:
@@ -32,7 +33,8 @@ def refuse_unserved(server: uvicorn.Server) -> None:
     """Raise `PaictlError` if a server never answered."""
     if not server.started:
         raise PaictlError(
-            f"cannot listen on {server.config.host}:{server.config.port}", hint="choose another with --listen HOST:PORT"
+            text("cannot listen on {host}:{port}", host=server.config.host, port=server.config.port),
+            hint="choose another with --listen HOST:PORT",
         )
 
 

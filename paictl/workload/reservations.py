@@ -70,7 +70,9 @@ class Reservation:
     @property
     def size(self) -> str:
         """What is kept, in a few words."""
-        return f"{self.cells}x{self.cell_type} of {self.vc}" if self.vc else listed(self.nodes, 4)
+        if not self.vc:
+            return listed(self.nodes, 4)
+        return text("{cells}x{type} of {vc}", cells=self.cells, type=self.cell_type, vc=self.vc)
 
     def occurrence(self, now: Millis) -> tuple[Millis, Millis] | None:
         """Begin and end of the occurrence that lasts now, or of the next one; None: there is none any more."""

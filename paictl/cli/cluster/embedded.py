@@ -17,7 +17,7 @@ from paictl.cluster.interface import ClusterError, UnreachableError, Unsupported
 from paictl.cluster.machines import machines_in
 from paictl.config.pushing.push import seal_files
 from paictl.errors import PaictlError
-from paictl.i18n import text
+from paictl.i18n import counted, sayable, text
 from paictl.lab.site import LabSite
 from paictl.operate import clock
 from paictl.operate.beginning import HostLists, beginning
@@ -140,14 +140,16 @@ def down(
         raise
     except ClusterError as error:  # it cannot be read, and can be removed all the same
         folder = state if state is not None else state_folder()
-        console.info(f"note: {error}")
-        confirm(f"the cluster in {folder}, which cannot be read, will be removed", "remove", yes=yes)
+        console.info(text("note: {message}", message=sayable(error.message)))
+        confirm(
+            text("the cluster in {folder}, which cannot be read, will be removed", folder=folder), "remove", yes=yes
+        )
         EmbeddedCluster.remove(folder)
-        console.info(f"the cluster in {folder} is removed")
+        console.info(text("the cluster in {folder} is removed", folder=folder))
         return
     if not isinstance(cluster, EmbeddedCluster):
         raise PaictlError("this cluster is not on this machine", hint="only a cluster on this machine is taken down so")
-    what = "1 unfinished job" if running == 1 else f"{running} unfinished jobs"
-    confirm(f"cluster {name} will be removed, with {what} and all history", name, yes=yes)
+    what = counted("{count} unfinished job", "{count} unfinished jobs", running)
+    confirm(text("cluster {name} will be removed, with {what} and all history", name=name, what=what), name, yes=yes)
     cluster.down()
-    console.outcome(f"cluster {name} is down", name=name)
+    console.outcome(text("cluster {name} is down", name=name), name=name)

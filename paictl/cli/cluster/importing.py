@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from paictl import i18n
 from paictl.cli import console, names
 from paictl.cli.clusters import OutputOption
 from paictl.cli.console import Output, write_data, write_table
@@ -67,7 +68,7 @@ def import_(
     for question in made.questions:
         console.info(f"question: {question}")
     for remark in made.remarks:
-        console.info(f"not taken over: {remark}")
+        console.info(i18n.text("not taken over: {remark}", remark=remark))
     if file != STDOUT:
         _say_next(made, file)
 
@@ -81,7 +82,7 @@ def _chosen(name: str | None, kubeconfig: str | None, context: str | None) -> Pi
     target = find_target(name)
     if target.pinned is None:
         raise PaictlError(
-            f"{name} is not a Kubernetes cluster",
+            i18n.text("{name} is not a Kubernetes cluster", name=name),
             hint="name one that was added: paictl cluster list; or --context NAME",
         )
     return target.pinned
@@ -102,8 +103,9 @@ def _show(made: Draft, path: Path, output: Output) -> None:
 
 def _say_next(made: Draft, file: str) -> None:
     """What has to be done before the scheduler follows it."""
-    console.info(f"next: look at it, then paictl config validate {file}")
-    console.info(f"      paictl placer config --config {file} | kubectl apply -f -   (or paictl extender config)")
+    console.info(i18n.text("next: look at it, then paictl config validate {file}", file=file))
+    ways = i18n.text("(or paictl extender config)")
+    console.info(f"      paictl placer config --config {file} | kubectl apply -f -   {console.said(ways)}")
     granted: dict[str, list[str]] = {}
     for tenant in made.tenants:
         for space in tenant.namespaces:
@@ -115,7 +117,8 @@ def _say_next(made: Draft, file: str) -> None:
         console.info(f"      kubectl label namespace {space} {GATE}=enabled")
         console.info(f"      kubectl annotate namespace {space} {GRANTED}={','.join(tenants)}")
     if others:
-        console.info(f"      TENANT is one of {', '.join(others)}: nothing says which namespaces are theirs")
+        said = i18n.text("TENANT is one of {names}: nothing says which namespaces are theirs", names=", ".join(others))
+        console.info(f"      {console.said(said)}")
 
 
 def _data(made: Draft, path: Path) -> dict[str, Any]:

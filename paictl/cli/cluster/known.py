@@ -35,7 +35,7 @@ def list_clusters(output: OutputOption = Output.TABLE) -> None:
     ]  # fmt: skip
     write_table(("", "NAME", "KIND", "WHERE", "CONTEXT"), rows)
     if used not in known:
-        console.warning(f"{used} is in use and is not known (any more): paictl cluster use NAME")
+        console.warning(text("{used} is in use and is not known (any more): paictl cluster use NAME", used=used))
 
 
 def _data(target: Target, used: str) -> dict[str, Any]:
@@ -54,10 +54,16 @@ def use(name: Name) -> None:
     """Set the default cluster."""
     target = find_target(name)
     registry.use(name)
-    console.outcome(f"commands reach {name} now ({target.where})", name=name)
+    console.outcome(text("commands reach {name} now ({where})", name=name, where=target.where), name=name)
     reached = chosen_name()
     if reached != name:
-        console.warning(f"in this shell they reach {reached} still: {VARIABLE} or PAICTL_STATE is set")
+        console.warning(
+            text(
+                "in this shell they reach {reached} still: {variable} or PAICTL_STATE is set",
+                reached=reached,
+                variable=VARIABLE,
+            )
+        )
 
 
 def add(
@@ -74,13 +80,19 @@ def add(
     """Add a Kubernetes cluster under a name; the name pins its context and server."""
     pinned = pinned_now(name, kubeconfig, context)
     registry.add(pinned, force=force)
-    console.outcome(f"cluster {name} is {pinned.server} (context {pinned.context})", name=name, server=pinned.server)
+    console.outcome(
+        text("cluster {name} is {server} (context {context})", name=name, server=pinned.server, context=pinned.context),
+        name=name,
+        server=pinned.server,
+    )
     try:
         about = open_target(name).about()
     except (UnreachableError, ClusterError) as error:
-        console.warning(f"it does not answer yet: {error}")
+        console.warning(text("it does not answer yet: {error}", error=error))
     else:
-        console.info(f"it runs Kubernetes {about.version}; next: paictl cluster use {name}")
+        console.info(
+            text("it runs Kubernetes {version}; next: paictl cluster use {name}", version=about.version, name=name)
+        )
 
 
 def remove(name: Name) -> None:
@@ -92,4 +104,6 @@ def remove(name: Name) -> None:
             hint="to take the cluster on this machine down: paictl cluster down",
         )
     registry.remove(name)
-    console.outcome(f"{name} removed; the cluster at {target.where} keeps running", name=name)
+    console.outcome(
+        text("{name} removed; the cluster at {where} keeps running", name=name, where=target.where), name=name
+    )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from paictl import i18n
 from paictl.cli import console
 from paictl.cli.cluster.picture.by import By
 from paictl.cli.cluster.picture.lines import picture_lines
@@ -80,7 +81,7 @@ def _write_page(cluster: Cluster, path: Path) -> None:
     except PaictlError as error:
         error.where, error.hint = str(path), "name another file"
         raise
-    console.info(f"wrote {path}; open it in a browser")
+    console.info(i18n.text("wrote {path}; open it in a browser", path=path))
 
 
 def _watch(cluster: Cluster, by: By, seconds: float = math.inf) -> None:

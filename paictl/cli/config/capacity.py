@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from paictl import i18n
 from paictl.cli.clusters import StateOption
 from paictl.cli.config.push import diff_with_cluster
 from paictl.cli.console import Output, info, progress, write, write_data, write_table
@@ -60,7 +61,11 @@ def _capacity_of(path: str, kind: FileKind | None) -> Capacity:
         report = validate(loaded, Choice(severity=Severity.ERROR))
     wrong = sum(problem.place.path == document.path for problem in report.problems)
     if wrong:
-        info(f"{document.path} has {wrong} error{'' if wrong == 1 else 's'}: paictl config validate {path}")
+        one, many = (
+            "{file} has {count} error: paictl config validate {path}",
+            "{file} has {count} errors: paictl config validate {path}",
+        )
+        info(i18n.counted(one, many, wrong, file=document.path, path=path))
     return found
 
 

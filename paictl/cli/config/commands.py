@@ -14,7 +14,7 @@ from paictl.cli.config import capacity as config_capacity
 from paictl.cli.config import generate as config_generate
 from paictl.cli.config import push as config_push
 from paictl.cli.config import validate as config_validate
-from paictl.cli.console import Output, info, reflowed, write, write_data, write_table
+from paictl.cli.console import Output, info, reflowed, said, write, write_data, write_table
 from paictl.cli.options import OutputOption, kind_option, meant, rule_ids
 from paictl.config.linting.rules import all_rules, find_rule, rules_for
 from paictl.config.reading.kinds import FileKind
@@ -57,7 +57,8 @@ def rules(
         for rule in chosen
     ]
     if output is Output.TABLE:
-        write_table(("ID", "NAME", "SEVERITY", "WHAT"), [tuple(row.values()) for row in data])
+        rows = [(row["id"], row["name"], row["severity"], said(row["summary"])) for row in data]
+        write_table(("ID", "NAME", "SEVERITY", "SUMMARY"), rows)
     else:
         write_data(data, output)
 
@@ -90,14 +91,14 @@ def explain(
         return
     write(f"{found.id} {found.name} ({found.severity.value})\n")
     for paragraph in (manual.summary, manual.why):
-        write(reflowed(paragraph) + "\n")
-    for title, files in (("Passes", manual.passes), ("Fails", manual.fails)):
-        write(f"{title}:\n")
+        write(reflowed(said(paragraph)) + "\n")
+    for title, files in (("Passes:", manual.passes), ("Fails:", manual.fails)):
+        write(f"{said(title)}\n")
         for name, text in _texts(files).items():
             body = text if text.startswith(f"# {name}") else f"# {name}\n{text}"
             write("\n".join(f"    {line}".rstrip() for line in body.splitlines()) + "\n")
     if found.id.startswith("SHP"):
-        write("The schemas say what is wanted: paictl config schema show KIND")
+        write(said("The schemas say what is wanted: paictl config schema show KIND"))
 
 
 def _texts(files: dict[str, bytes]) -> dict[str, str]:
@@ -112,7 +113,7 @@ def list_schemas(output: OutputOption = Output.TABLE) -> None:
         {"name": name, "kind": kind.value, "title": load_schema(name)["title"]} for kind, name in SCHEMA_NAMES.items()
     ]
     if output is Output.TABLE:
-        write_table(("NAME", "KIND", "TITLE"), [tuple(row.values()) for row in data])
+        write_table(("NAME", "KIND", "TITLE"), [(row["name"], row["kind"], said(row["title"])) for row in data])
     else:
         write_data(data, output)
 
@@ -154,4 +155,9 @@ def export_schemas(
     for path in write_together(folder, {schema_file(n): schema_text(n) for n in SCHEMA_NAMES.values()}, force=force):
         write(str(path))
     example = folder / schema_file(SCHEMA_NAMES[FileKind.LAYOUT])
-    info(f"an editor uses one if the first line of a file is: # yaml-language-server: $schema={example}")
+    info(
+        i18n.text(
+            "an editor uses one if the first line of a file is: # yaml-language-server: $schema={example}",
+            example=example,
+        )
+    )

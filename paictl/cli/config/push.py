@@ -265,7 +265,7 @@ def _pull_from_openpai(cluster: Cluster, folder: Path, *, force: bool) -> None:
     for path in write_together(folder, left.files, force=force, mode=0o600):
         write(str(path))
     if left.cluster_id:
-        console.info(f"its cluster id is {left.cluster_id}")
+        console.info(text("its cluster id is {cluster_id}", cluster_id=left.cluster_id))
     console.warning("secrets in these files are in clear; a push keeps them in a Secret, then remove the files")
 
 

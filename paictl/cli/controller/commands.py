@@ -14,6 +14,7 @@ from paictl.cli import console
 from paictl.cli.command import App
 from paictl.cli.options import address, namespaced
 from paictl.errors import PaictlError
+from paictl.i18n import text
 
 HELP = "Run the job controller of a Kubernetes cluster, which runs submitted jobs."
 app = App(help=HELP)
@@ -61,5 +62,5 @@ def serve(
     settings = ControllerSettings(
         host=host, port=port, elect=leader_elect, lease=named, keep=seconds, gated=door == "gates"
     )
-    console.info(f"probes and metrics on {listen}, jobs of {client.where}")
+    console.info(text("probes and metrics on {listen}, jobs of {where}", listen=listen, where=client.where))
     ControllerService(client, settings, console.info).run()

@@ -17,6 +17,7 @@ from paictl.cluster.interface import ConflictError
 from paictl.cluster.targets import open_target
 from paictl.errors import ExitCode
 from paictl.frozen import frozen
+from paictl.i18n import text
 from paictl.operate.deploying import (
     address_of,
     make_configuration,
@@ -95,7 +96,7 @@ def push_folder(cluster: Cluster, where: Path, *, named: bool, yes: bool) -> Non
         return
     if made.base:
         show_plan(made)
-        confirm(f"cluster {cluster.name} gets a new configuration", cluster.name, yes=yes)
+        confirm(text("cluster {name} gets a new configuration", name=cluster.name), cluster.name, yes=yes)
     with showing_contested():
         version = store_configuration(cluster, made, where)
     console.info(spoken("configuration version {version} stored", version=version))

@@ -22,6 +22,7 @@ from paictl.cli.console import Output
 from paictl.cli.doors import ServeOptions, serves_door
 from paictl.cli.options import OutputOption
 from paictl.errors import PaictlError
+from paictl.i18n import text
 from paictl.places import state_folder
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def serve(
         bind_deadline, own_preemption=preemption is Evictor.EXTENDER, gang_deadline=gang_deadline
     )
     service = options.connect(ExtenderService, settings)
-    console.info(f"answering on {options.listen} for {service.client.where}")
+    console.info(text("answering on {listen} for {where}", listen=options.listen, where=service.client.where))
     service.run()
 
 
@@ -181,7 +182,10 @@ def _certificates(choices: Choices) -> CertificateSet | None:
     path = state_folder() / server.removeprefix("hivedscheduler-") / f"{choices.namespace}.json"
     found = kept_in(path, scheduler_host(choices.namespace, choices.door), time.time())
     console.info(
-        f"the output holds private keys, in Secrets for kubectl: keep it out of version control; kept in {path}"
+        text(
+            "the output holds private keys, in Secrets for kubectl: keep it out of version control; kept in {path}",
+            path=path,
+        )
     )
     return found
 

@@ -14,6 +14,7 @@ from paictl.cli import console
 from paictl.cli.command import App
 from paictl.cli.doors import ServeOptions, serves_door
 from paictl.cli.extender.commands import print_objects
+from paictl.i18n import text
 
 HELP = "Place pods that carry the scheduling gate paictl.io/cells, on any stock kube-scheduler."
 app = App(help=HELP)
@@ -41,7 +42,9 @@ def serve(
     from paictl.placer.term import PlacerService
 
     service = options.connect(PlacerService, options.settings(pin_deadline))
-    console.info(f"placing pods of {service.client.where}, answering on {options.listen}")
+    console.info(
+        text("placing pods of {where}, answering on {listen}", where=service.client.where, listen=options.listen)
+    )
     service.run()
 
 

@@ -20,6 +20,7 @@ from paictl.cli.command import App
 from paictl.cli.scheduler.input import STDIN, load_dump, load_spec, located, operations, parse_yaml
 from paictl.config.reading.source import printable
 from paictl.errors import PaictlError
+from paictl.i18n import text
 from paictl.scheduler.errors import InvariantError
 from paictl.scheduler.explain.pod import PodHistory, PodSituation, report, report_data, report_lines
 from paictl.scheduler.invariants import validate as check
@@ -87,7 +88,9 @@ def _write(line: str) -> None:
     except BrokenPipeError:
         raise  # no error: the reader went away
     except OSError as error:
-        raise PaictlError(f"the output cannot be written: {error.strerror}", hint="free some space") from None
+        raise PaictlError(
+            text("the output cannot be written: {reason}", reason=error.strerror), hint="free some space"
+        ) from None
 
 
 def _stopped(dump: Path, replayer: Replayer, ops: Path | None, number: int, error: Exception) -> PaictlError:
@@ -101,7 +104,7 @@ def _stopped(dump: Path, replayer: Replayer, ops: Path | None, number: int, erro
         hint = f"the dump could not be written to {dump} ({why}): run again with --dump FILE"
     else:
         hint = f"this is a bug in paictl: report it with {dump}, which has the state and the last operations"
-    return PaictlError(f"the scheduler has stopped: {reason}", where=where, hint=hint)
+    return PaictlError(text("the scheduler has stopped: {reason}", reason=reason), where=where, hint=hint)
 
 
 class ExplainFormat(StrEnum):
@@ -130,7 +133,8 @@ def explain(
         found = report(history, pod)
     except InvariantError as error:
         hint = "this is a bug in paictl: `paictl scheduler replay` on the same operations writes a dump to report"
-        raise PaictlError(f"the scheduler has stopped: {error}", where=str(ops), hint=hint) from error
+        said = text("the scheduler has stopped: {reason}", reason=error)
+        raise PaictlError(said, where=str(ops), hint=hint) from error
     if output is ExplainFormat.TEXT:
         console.write("\n".join(printable(console.said(line)) for line in report_lines(found)))
     else:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from paictl import i18n
 from paictl.cells.spec import ClusterSpec, SpecError
 from paictl.config.reading.nodes import MappingNode, Node, ScalarNode, SequenceNode, to_data
 from paictl.config.reading.source import MAX_BYTES, Source
@@ -44,7 +45,10 @@ def _root(name: str, text: str) -> Node | None:
     if tree.fatal:
         issue = tree.issues[-1]
         line, column = issue.at.source.position(issue.at.start)
-        raise PaictlError(f"not YAML: {_READ[issue.kind].format(issue.detail)}", where=f"{name}:{line}:{column}")
+        raise PaictlError(
+            i18n.text("not YAML: {reason}", reason=_READ[issue.kind].format(issue.detail)),
+            where=f"{name}:{line}:{column}",
+        )
     return None if isinstance(tree.root, ScalarNode) and tree.root.value is None else tree.root
 
 
@@ -115,11 +119,12 @@ def operations(path: Path | None) -> Iterator[tuple[int, dict[str, object]]]:
         try:
             operation = json.loads(line)
         except json.JSONDecodeError as error:
-            raise PaictlError(
-                f"not JSON: {error.msg}", where=f"{name}:{number}:{error.colno}", hint=_ONE_A_LINE
-            ) from None
+            said = i18n.text("not JSON: {error}", error=error.msg)
+            raise PaictlError(said, where=f"{name}:{number}:{error.colno}", hint=_ONE_A_LINE) from None
         except (ValueError, RecursionError) as error:  # a number without end, brackets without end
-            raise PaictlError(f"not JSON: {error}", where=f"{name}:{number}", hint=_ONE_A_LINE) from None
+            raise PaictlError(
+                i18n.text("not JSON: {error}", error=error), where=f"{name}:{number}", hint=_ONE_A_LINE
+            ) from None
         if not isinstance(operation, dict):
             message = f"expected an object, found a {type(operation).__name__}"
             raise PaictlError(message, where=f"{name}:{number}", hint=_ONE_A_LINE)
@@ -135,7 +140,7 @@ def _standard_input() -> Iterable[str]:
     try:
         yield from sys.stdin
     except UnicodeDecodeError as error:
-        raise PaictlError(f"is not UTF-8: {error.reason}", where=STDIN) from None
+        raise PaictlError(i18n.text("is not UTF-8: {reason}", reason=error.reason), where=STDIN) from None
 
 
 def load_dump(path: Path) -> Any:
@@ -143,7 +148,9 @@ def load_dump(path: Path) -> Any:
     try:
         return json.loads(read_text(path))
     except (ValueError, RecursionError) as error:
-        raise PaictlError(f"not JSON: {error}", where=str(path), hint="name a dump of scheduler replay") from None
+        raise PaictlError(
+            i18n.text("not JSON: {error}", error=error), where=str(path), hint="name a dump of scheduler replay"
+        ) from None
 
 
 def read_text(path: Path, limit: int | None = None) -> str:
@@ -152,9 +159,15 @@ def read_text(path: Path, limit: int | None = None) -> str:
         with path.open("rb") as stream:
             data = stream.read(-1 if limit is None else limit + 1)
         if limit is not None and len(data) > limit:
-            raise PaictlError(f"is larger than {limit >> 20} MiB, no configuration is", where=str(path))
+            raise PaictlError(
+                i18n.text("is larger than {size} MiB, no configuration is", size=limit >> 20), where=str(path)
+            )
         return data.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
     except OSError as error:
-        raise PaictlError(f"cannot read: {error.strerror}", where=str(path), hint="check the path") from None
+        raise PaictlError(
+            i18n.text("cannot read: {reason}", reason=error.strerror), where=str(path), hint="check the path"
+        ) from None
     except UnicodeDecodeError as error:
-        raise PaictlError(f"is not UTF-8: {error.reason}", where=str(path), hint="save it as UTF-8") from None
+        raise PaictlError(
+            i18n.text("is not UTF-8: {reason}", reason=error.reason), where=str(path), hint="save it as UTF-8"
+        ) from None

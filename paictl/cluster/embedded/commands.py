@@ -17,6 +17,7 @@ from paictl.cluster.embedded.still import machine_from
 from paictl.cluster.embedded.world import World
 from paictl.cluster.interface import JobRequest, MachineSpec, NodeChange
 from paictl.frozen import frozen
+from paictl.i18n import text
 from paictl.units import Millis
 from paictl.workload.reservations import Reservation
 from paictl.workload.windows import Window
@@ -78,7 +79,7 @@ class BringUp(LoggedCommand):
 
     def act(self, world: World) -> None:
         """A world comes up once."""
-        raise ValueError(f"{world.name} is up already")
+        raise ValueError(text("{name} is up already", name=world.name))
 
     @classmethod
     def of(cls, line: Line) -> Self:

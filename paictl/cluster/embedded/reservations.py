@@ -70,7 +70,7 @@ class WithReservations:
     def add_reservation(self, new: Reservation) -> Reservation:
         """Add a reservation; raises `ReservationError` for one that could not be kept."""
         self.reserve(self.try_reservation(new))
-        self._say(EventKind.RESERVATION_ADDED, f"reservation/{new.name}", reservation_words(new), vc=new.vc)
+        self._say(EventKind.RESERVATION_ADDED, f"reservation/{new.name}", reservation_words(new), **_data(new))
         self._schedule(new)
         self.advance_reservations()
         return new
@@ -125,7 +125,7 @@ class WithReservations:
             return
         subject = f"reservation/{known.name}"
         if timer.kind == BEGIN:
-            self._say(EventKind.RESERVATION_STARTED, subject, reservation_words(known), vc=known.vc)
+            self._say(EventKind.RESERVATION_STARTED, subject, reservation_words(known), **_data(known))
             for needed, kept in self._short(known):
                 said = f"{kept} of {needed} cells are free or can be made free"
                 self._say(EventKind.RESERVATION_SHORT, subject, said, vc=known.vc, needed=needed, kept=kept)
@@ -152,6 +152,11 @@ class WithReservations:
             (clash.reservation.cells, clash.kept) for clash in kept.short(foresight, known.vc)
             if clash.reservation.name == known.name and clash.at == self.loop.now
         ]  # fmt: skip
+
+
+def _data(known: Reservation) -> dict[str, object]:
+    """A reservation in the data of an event."""
+    return {"vc": known.vc, "cells": known.cells, "type": known.cell_type, "reason": known.reason}
 
 
 def reservation_words(known: Reservation) -> str:

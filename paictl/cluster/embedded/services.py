@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from paictl.cluster.interface import ClusterError, UnreachableError
 from paictl.frozen import frozen
-from paictl.i18n import did_you_mean
+from paictl.i18n import did_you_mean, text
 from paictl.units import Millis
 
 CONFIGURATION: Final = "cluster-configuration"
@@ -59,7 +59,7 @@ class EmbeddedServices:
         """A service; raises `ClusterError` if the cluster has none of that name."""
         if name not in self._services:
             hint = did_you_mean(name, self._services) or "list them with: paictl service list"
-            raise ClusterError(f"there is no service {name!r}", hint=hint)
+            raise ClusterError(text("there is no service {name!r}", name=name), hint=hint)
         return self._services[name]
 
     def runs(self, name: str) -> bool:
@@ -70,7 +70,9 @@ class EmbeddedServices:
         """Raise `UnreachableError` unless a service runs."""
         if not self.runs(name):
             state = "is stopped" if self.get(name).there else "was deleted"
-            raise UnreachableError(state, where=f"service {name}", hint=f"start it: paictl service start -n {name}")
+            raise UnreachableError(
+                state, where=f"service {name}", hint=text("start it: paictl service start -n {name}", name=name)
+            )
 
     def set(self, name: str, now: Millis, *, running: bool, loaded: int | None = None) -> EmbeddedService:
         """Start or stop a service."""

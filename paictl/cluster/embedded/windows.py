@@ -42,7 +42,13 @@ class WithWindows:
         workers = [node.machine.name for node in self.machines if node.machine.role is NodeRole.WORKER]
         self.windows = self.windows.added(window, self.loop.now, workers)
         for node in () if window.hold else window.nodes:
-            self._say(EventKind.MAINTENANCE_PLANNED, f"node/{node}", window_words(window), window=window.name)
+            self._say(
+                EventKind.MAINTENANCE_PLANNED,
+                f"node/{node}",
+                window_words(window),
+                window=window.name,
+                reason=window.reason,
+            )
         if window.hold:  # nobody has to leave, so there is nothing to say
             self.loop.schedule(window.end, EventPriority.TIMER, Timer(END, window.name, window.start))
             self._settle()
@@ -65,7 +71,7 @@ class WithWindows:
         """Remove a window: its nodes are used again."""
         window = self.windows.find(name)
         self.windows = self.windows.without(name)
-        self._ended(window, f"window {name} was removed")
+        self._ended(window, f"window {name} was removed", removed=True)
         self._settle()
 
     def is_due(self, timer: Timer) -> bool:
@@ -80,18 +86,25 @@ class WithWindows:
         if timer.kind == NOTICE:
             for key, nodes in self._leaving(window).items():
                 said = f"{window_words(window)}: it has to leave {', '.join(nodes)}, and starts again elsewhere then"
-                self._say(EventKind.MAINTENANCE_PLANNED, f"job/{key}", said, window=window.name, nodes=nodes)
+                self._say(EventKind.MAINTENANCE_PLANNED, f"job/{key}", said, window=window.name, nodes=nodes,
+                          reason=window.reason)  # fmt: skip
         elif timer.kind == BEGIN:
             for node in window.nodes:
-                self._say(EventKind.MAINTENANCE_STARTED, f"node/{node}", window_words(window), window=window.name)
+                self._say(
+                    EventKind.MAINTENANCE_STARTED,
+                    f"node/{node}",
+                    window_words(window),
+                    window=window.name,
+                    reason=window.reason,
+                )
             self.drain()
         else:
             self.windows = self.windows.without(window.name)
-            self._ended(window, f"window {window.name} is over")
+            self._ended(window, f"window {window.name} is over", removed=False)
 
-    def _ended(self, window: Window, said: str) -> None:
+    def _ended(self, window: Window, said: str, *, removed: bool) -> None:
         for node in () if window.hold else window.nodes:
-            self._say(EventKind.MAINTENANCE_ENDED, f"node/{node}", said, window=window.name)
+            self._say(EventKind.MAINTENANCE_ENDED, f"node/{node}", said, window=window.name, removed=removed)
         self.dispatcher.reconsider()
 
     def drain(self) -> None:

@@ -329,7 +329,14 @@ class World(WithWindows, WithReservations):
         waiting = sum(len(job.status.tasks) for job in self.jobs.values())
         if waiting + sum(len(job.status.tasks) for job in jobs) > MOST_WAITING:
             hint = "wait until some have ended, or stop them"
-            raise ClusterError(f"{waiting} tasks wait or run, and at most {MOST_WAITING} can", hint=hint)
+            raise ClusterError(
+                text(
+                    "{waiting} tasks wait or run, and at most {most} can",
+                    waiting=waiting,
+                    most=MOST_WAITING,
+                ),
+                hint=hint,
+            )
         self.sharing.refuse(jobs)
         if any(job.job.reservation for job in jobs):
             self._refuse_unreserved(jobs)

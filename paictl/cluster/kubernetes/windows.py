@@ -11,6 +11,7 @@ from paictl.cluster.maintenance import KEY, NAME, UNIX, WindowRequest, shown, wi
 from paictl.cluster.reservations import KEY as RESERVATIONS
 from paictl.cluster.reservations import reservations_of, reservations_text
 from paictl.cluster.values import ClusterError, ConflictError, MaintenanceWindow
+from paictl.i18n import text
 from paictl.remote.kube.client import Json, KubeClient, KubeError
 from paictl.remote.kube.objects import NOT_FOUND, create, find, path_of, replace
 from paictl.units import Millis, millis_between
@@ -102,7 +103,8 @@ class WindowStore:
             if error.status != NOT_FOUND:
                 raise
             raise ClusterError(
-                f"there is no namespace {NAMESPACE}", hint="push a configuration first: paictl config push -p DIR"
+                text("there is no namespace {name}", name=NAMESPACE),
+                hint="push a configuration first: paictl config push -p DIR",
             ) from None
 
 

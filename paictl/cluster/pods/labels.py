@@ -11,6 +11,7 @@ from dataclasses import field
 from math import ceil
 from typing import Any, Final
 
+from paictl import i18n
 from paictl.cluster.pods.podgroups import PodGroup, group_of
 from paictl.frozen import frozen
 from paictl.scheduler.errors import RequestError
@@ -121,7 +122,11 @@ def _members(said: Mapping[str, str], leaves: int, name: str) -> list[dict[str, 
         for part in text.replace(",", ".").split("."):
             pods, found, cells = part.partition("x")
             if not found:
-                raise RequestError(name, MEMBERS, f"expected PODSxCELLS joined by dots, as in 1x4.2x8, found {text!r}")
+                raise RequestError(
+                    name,
+                    MEMBERS,
+                    i18n.text("expected PODSxCELLS joined by dots, as in 1x4.2x8, found {found!r}", found=text),
+                )
             members.append({"podNumber": _number(pods, MEMBERS, name), "leafCellNumber": _number(cells, MEMBERS, name)})
         return members
     if text := said.get(GROUP_SIZE):
@@ -135,7 +140,9 @@ def _named_members(pod: Mapping[str, Any], leaves: int, name: str, named: PodGro
     if not wanted:
         return []
     if named is None:
-        raise RequestError(name, SCHEDULING_GROUP, f"PodGroup {wanted} does not exist, or is not known yet")
+        raise RequestError(
+            name, SCHEDULING_GROUP, i18n.text("PodGroup {name} does not exist, or is not known yet", name=wanted)
+        )
     return [{"podNumber": named.size, "leafCellNumber": leaves}] if named.size else []
 
 
@@ -164,8 +171,9 @@ def _leaves(
             how = f"limits of {resource}: {devices}" + (f", {each} to a leaf cell" if each > 1 else "")
             return ceil(devices / each), how
     raise RequestError(
-        name, NO_DEVICES, f"no container asks for devices ({', '.join(rules.devices[:3])}, ...); "
-        f"say how many leaf cells by {LEAF_CELLS}",
+        name, NO_DEVICES, i18n.text(
+            "no container asks for devices ({names}, ...); say how many leaf cells by {label}",
+            names=", ".join(rules.devices[:3]), label=LEAF_CELLS),
     )  # fmt: skip
 
 
@@ -210,13 +218,13 @@ def _priority(said: Mapping[str, str], name: str) -> int:
 def _flag(said: Mapping[str, str], key: str, name: str) -> bool:
     text = said.get(key, "false").lower()
     if text not in _WORDS:
-        raise RequestError(name, key, f"expected true or false, found {text[:40]!r}")
+        raise RequestError(name, key, i18n.text("expected true or false, found {found!r}", found=text[:40]))
     return _WORDS[text]
 
 
 def _number(text: str, key: str, name: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 9):
-        raise RequestError(name, key, f"expected a whole number, found {text[:40]!r}")
+        raise RequestError(name, key, i18n.text("expected a whole number, found {found!r}", found=text[:40]))
     return int(text)
 
 

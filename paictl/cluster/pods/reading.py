@@ -9,6 +9,7 @@ from typing import Any, Final
 import orjson
 import yaml
 
+from paictl import i18n
 from paictl.cluster.pods.labels import (
     GROUP_SIZE,
     KEYS,
@@ -97,7 +98,10 @@ def read_pod(pod: Mapping[str, Any], uid: str, name: str, rules: Rules, named: P
             return read_labels(pod, uid, name, rules, named)
         raise RequestError(
             name, SCHEDULING_SPEC.rpartition("/")[2],
-            f"the pod has neither this annotation nor a label {VC} (with {GROUP_SIZE} and {LEAF_CELLS} where needed)",
+            i18n.text(
+                "the pod has neither this annotation nor a label {vc} (with {size} and {cells} where needed)",
+                vc=VC, size=GROUP_SIZE, cells=LEAF_CELLS,
+            ),
         )  # fmt: skip
     if isinstance(text, str) and len(text) > MAX_TEXT:
         raise RequestError(name, SCHEDULING_SPEC.rpartition("/")[2], "the annotation is too long")

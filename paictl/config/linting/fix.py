@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from paictl import i18n
 from paictl.config.linting.validate import Choice, Report, validate
 from paictl.config.reading.document import Bundle, Document
 from paictl.config.reading.kinds import FileKind
@@ -60,7 +61,9 @@ class Fixed:
         except OSError as error:
             reason = error.strerror or str(error)
             hint = "check owner and permissions of the folder"
-            raise PaictlError(f"cannot be written: {reason}", where=self.path, hint=hint) from None
+            raise PaictlError(
+                i18n.text("cannot be written: {reason}", reason=reason), where=self.path, hint=hint
+            ) from None
 
 
 @frozen

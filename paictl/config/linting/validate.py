@@ -17,6 +17,7 @@ from paictl.config.reading.problem import Finding, Problem, Severity
 from paictl.config.reading.source import Source, one_line, place_of
 from paictl.errors import ExitCode, PaictlError
 from paictl.frozen import frozen
+from paictl.i18n import text
 
 MOST_OF_A_RULE = 20
 """Problems of one rule in one file that are reported unless all are asked for: nobody reads thousands of them."""
@@ -46,7 +47,7 @@ class Choice:
         """Raise `PaictlError` for a word that matches no rule: a typo would silently select nothing."""
         for word in (*self.select, *self.ignore):
             if not is_known(word):
-                raise PaictlError(f"no rule matches {word!r}", hint=nearest(word))
+                raise PaictlError(text("no rule matches {word!r}", word=word), hint=nearest(word))
 
     def runs(self, rule: Rule[Any]) -> bool:
         """Whether the findings of a rule are wanted at all: only then it is run."""

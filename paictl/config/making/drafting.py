@@ -29,6 +29,7 @@ from paictl.config.making.shapes import (
 from paictl.config.making.skus import free_cpus, free_memory
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
+from paictl.i18n import text
 
 _NVIDIA: Final = "network.topology.nvidia.com"
 FAMILIES: Final = (
@@ -93,12 +94,18 @@ def _levels(found: FoundCluster, levels: Sequence[str], topology: str) -> tuple[
         for label in levels:
             lacking = [node.name for node in found.nodes if label not in node.labels]
             if lacking:
-                raise PaictlError(f"nodes without the label {label}: {_some(lacking)}", where="--level")
+                raise PaictlError(
+                    text("nodes without the label {label}: {nodes}", label=label, nodes=_some(lacking)), where="--level"
+                )
         return tuple(levels)
     named = [one for one in found.topologies if topology in ("", one.name)]
     if topology and not named:
         known = ", ".join(one.name for one in found.topologies)
-        raise PaictlError(f"no topology {topology}", where="--topology", hint=f"one of: {known}" if known else None)
+        raise PaictlError(
+            text("no topology {topology}", topology=topology),
+            where="--topology",
+            hint=text("one of: {known}", known=known) if known else None,
+        )
     return named[0].levels if len(named) == 1 else None
 
 

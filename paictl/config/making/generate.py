@@ -23,7 +23,7 @@ from paictl.config.reading.problem import Severity
 from paictl.config.reading.source import place_of
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
-from paictl.i18n import text
+from paictl.i18n import sayable, text
 from paictl.units import Quantity
 
 LAYOUT_FILE = "layout.yaml"
@@ -170,7 +170,7 @@ def plan(inventory: MachineList, skus: Sequence[MachineSku], secret: Callable[[]
     the SKUs do not fit the workers, or a machine is too small to be divided.
     """
     if not skus:
-        hint = f"say it for each kind of worker: --sku '{FORM}'"
+        hint = text("say it for each kind of worker: --sku '{form}'", form=FORM)
         raise PaictlError("it is not known what the workers have", where="--sku", hint=hint)
     masters, workers, settings = inventory.masters, inventory.workers, inventory.settings
     chosen = assign([worker.name for worker in workers], [masters[0].name], skus)
@@ -210,8 +210,8 @@ def _hosts(inputs: GenerateInputs, kind: FileKind) -> tuple[HostRow, ...]:
 
 def _default_master(host: Named, skus: Iterable[MachineSku]) -> MachineSku:
     if any(sku.name == MASTER_SKU for sku in skus):
-        hint = f"write {MASTER_SKU}@{host.name}=…, or call it otherwise"
-        raise PaictlError(f"the SKU {MASTER_SKU!r} does not have the master", where="--sku", hint=hint)
+        hint = text("write {sku}@{host}=…, or call it otherwise", sku=MASTER_SKU, host=host.name)
+        raise PaictlError(text("the SKU {sku!r} does not have the master", sku=MASTER_SKU), where="--sku", hint=hint)
     return _MASTER
 
 
@@ -238,8 +238,9 @@ def _pool(sku: MachineSku, nodes: Sequence[str], vc: str, qos: bool) -> WorkerPo
     else:
         leaves, each, share = int(cpus), 1, int(memory / cpus)
     if min(leaves, each, share) < 1:
-        parts = f"{sku.devices} devices" if sku.devices else "its cores"
-        message = f"a machine of {sku.name!r} is too small: what is left for {parts} after the reserve is nothing"
+        parts = text("{count} devices", count=sku.devices) if sku.devices else text("its cores")
+        said = "a machine of {sku!r} is too small: what is left for {parts} after the reserve is nothing"
+        message = text(said, sku=sku.name, parts=parts)
         raise PaictlError(message, where="--sku", hint="check cpu and memory, which are those of the whole machine")
     return WorkerPool(sku, vc, tuple(nodes), leaves, each, share)
 
@@ -250,7 +251,7 @@ def _refuse_same_cell_types(pools: Iterable[WorkerPool]) -> None:
         for name in (pool.sku.name, pool.node_type, pool.pool_type):
             if name in seen:
                 hint = "call one SKU otherwise, not ending in -NODE or -POOL"
-                raise PaictlError(f"two cell types would be called {name!r}", where="--sku", hint=hint)
+                raise PaictlError(text("two cell types would be called {name!r}", name=name), where="--sku", hint=hint)
             seen.add(name)
 
 
@@ -292,5 +293,6 @@ def recheck(inputs: GenerateInputs, texts: dict[str, str]) -> None:
     report = _check([*inputs.documents, *made])
     for problem in report.problems:
         if problem.severity is not Severity.INFO and problem.place.path in texts:
-            message = f"the files made from these inputs would have problems, first {problem.rule}: {problem.message}"
+            said = "the files made from these inputs would have problems, first {rule}: {message}"
+            message = text(said, rule=problem.rule, message=sayable(problem.message))
             raise PaictlError(message, where=str(problem.place), hint=problem.hint)

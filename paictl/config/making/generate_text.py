@@ -6,6 +6,7 @@ import json
 import textwrap
 from collections.abc import Iterator
 
+from paictl import i18n
 from paictl.config.making.drafting import Draft
 from paictl.config.making.generate import LAYOUT_FILE, MASTER_SKU, SERVICES_FILE, GeneratedFiles, WorkerPool
 from paictl.config.making.shapes import DraftCell
@@ -136,7 +137,10 @@ def _check(text: str) -> None:
     report = validate(Loaded((Bundle("draft", tuple(load_bytes(DRAFT_FILE, text.encode()))),)))
     for problem in report.problems:
         if problem.severity is Severity.ERROR:
-            raise PaictlError(f"the draft would be wrong, {problem.rule}: {problem.message}", where=str(problem.place))
+            raise PaictlError(
+                i18n.text("the draft would be wrong, {rule}: {message}", rule=problem.rule, message=problem.message),
+                where=str(problem.place),
+            )
 
 
 def _head(draft: Draft, cluster: str) -> Iterator[str]:

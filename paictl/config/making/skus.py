@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from functools import cached_property
 
+from paictl import i18n
 from paictl.errors import PaictlError
 from paictl.frozen import frozen_caching
 from paictl.units import Quantity, likely_quantity, parse_quantity
@@ -60,23 +61,33 @@ def parse_sku(text: str) -> MachineSku:
     name, at, hosts = head.partition("@")
     patterns = tuple(pattern.strip().lower() for pattern in hosts.split(",") if pattern.strip())
     if not equals:
-        raise _error(text, "has no '='", f"write {FORM}")
+        raise _error(text, "has no '='", i18n.text("write {form}", form=FORM))
     if not _NAME.fullmatch(name):
-        raise _error(text, f"cannot be called {name!r}", "use letters, digits, '-' and '_', at most 52")
+        raise _error(
+            text, i18n.text("cannot be called {name!r}", name=name), "use letters, digits, '-' and '_', at most 52"
+        )
     if at and not patterns:
-        raise _error(text, "names no hosts behind '@'", f"write {FORM}, or leave the '@' out")
+        raise _error(text, "names no hosts behind '@'", i18n.text("write {form}, or leave the '@' out", form=FORM))
     for pattern in patterns:
         if not re.fullmatch(r"[a-z0-9.*?-]+", _RANGE.sub("", pattern)) or not _regex(pattern):
-            raise _error(text, f"has the host pattern {pattern!r}", "use names, *, ? and ranges such as [01-16]")
+            raise _error(
+                text,
+                i18n.text("has the host pattern {pattern!r}", pattern=pattern),
+                "use names, *, ? and ranges such as [01-16]",
+            )
     given = _resources(text, tail)
     devices = _number(text, "gpu", given.get("gpu", "0"), least=0)
     cpus = _number(text, "cpu", given["cpu"], least=1)
     memory = _memory(text, given["memory"])
     kind, model = given.get("type", "nvidia.com/gpu"), given.get("model", name)
     if not _TYPE.fullmatch(kind):
-        raise _error(text, f"has the device type {kind!r}", "write a resource name such as nvidia.com/gpu")
+        raise _error(
+            text, i18n.text("has the device type {kind!r}", kind=kind), "write a resource name such as nvidia.com/gpu"
+        )
     if not _MODEL.fullmatch(model):
-        raise _error(text, f"has the model {model!r}", "use letters, digits, spaces, '.', '-' and '_'")
+        raise _error(
+            text, i18n.text("has the model {model!r}", model=model), "use letters, digits, spaces, '.', '-' and '_'"
+        )
     return MachineSku(name, devices, cpus, memory, kind, model, patterns)
 
 
@@ -85,23 +96,35 @@ def _resources(text: str, tail: str) -> dict[str, str]:
     for part in tail.split(","):
         key, colon, value = (word.strip() for word in part.partition(":"))
         if not colon or not value:
-            raise _error(text, f"has {part.strip()!r} where KEY:VALUE belongs", f"write {FORM}")
+            raise _error(
+                text,
+                i18n.text("has {part!r} where KEY:VALUE belongs", part=part.strip()),
+                i18n.text("write {form}", form=FORM),
+            )
         if key not in _KEYS:
             near = nearest(key, _KEYS)
-            hint = f"did you mean {near!r}?" if near else f"known: {', '.join(_KEYS)}"
-            raise _error(text, f"gives {key!r}, which is unknown", hint)
+            hint = (
+                i18n.text("did you mean {near!r}?", near=near)
+                if near
+                else i18n.text("known: {names}", names=", ".join(_KEYS))
+            )
+            raise _error(text, i18n.text("gives {key!r}, which is unknown", key=key), hint)
         if key in given:
-            raise _error(text, f"gives {key!r} twice", "give it once")
+            raise _error(text, i18n.text("gives {key!r} twice", key=key), "give it once")
         given[key] = value
     for key in ("cpu", "memory"):
         if key not in given:
-            raise _error(text, f"does not say {key}", f"write {FORM}")
+            raise _error(text, i18n.text("does not say {key}", key=key), i18n.text("write {form}", form=FORM))
     return given
 
 
 def _number(text: str, key: str, value: str, *, least: int) -> int:
     if not re.fullmatch(r"[0-9]{1,6}", value) or int(value) < least:
-        raise _error(text, f"gives {key}:{value}", f"write a whole number of at least {least}")
+        raise _error(
+            text,
+            i18n.text("gives {key}:{value}", key=key, value=value),
+            i18n.text("write a whole number of at least {least}", least=least),
+        )
     return int(value)
 
 
@@ -110,11 +133,16 @@ def _memory(text: str, value: str) -> Quantity:
     if memory is not None and memory.bytes >= 1024**3:
         return memory
     likely = f"{value}Gi" if value.isdigit() else likely_quantity(value)
-    raise _error(text, f"gives memory:{value}", f"did you mean {likely}?" if likely else "write it like 900Gi")
+    raise _error(
+        text,
+        i18n.text("gives {key}:{value}", key="memory", value=value),
+        i18n.text("did you mean {likely}?", likely=likely) if likely else "write it like 900Gi",
+    )
 
 
 def _error(text: str, message: str, hint: str) -> PaictlError:
-    return PaictlError(f"SKU {text!r} {message}", hint=hint, where="--sku")
+    said = i18n.text("SKU {sku!r} {wrong}", sku=text, wrong=i18n.sayable(message))
+    return PaictlError(said, hint=hint, where="--sku")
 
 
 def _regex(pattern: str) -> str:
@@ -143,12 +171,16 @@ def assign(workers: Sequence[str], masters: Iterable[str], skus: Sequence[Machin
     """
     repeated = next((sku.name for i, sku in enumerate(skus) if sku.name in [s.name for s in skus[:i]]), None)
     if repeated is not None:
-        raise PaictlError(f"the SKU {repeated!r} is given twice", where="--sku", hint="give each its own name")
+        raise PaictlError(
+            i18n.text("the SKU {repeated!r} is given twice", repeated=repeated),
+            where="--sku",
+            hint="give each its own name",
+        )
     rest = [sku for sku in skus if not sku.hosts]
     if len(rest) > 1:
         names = " and ".join(repr(sku.name) for sku in rest)
-        hint = f"say which hosts each has: {rest[0].name}@HOSTS=…"
-        raise PaictlError(f"{names} would both apply to all workers", where="--sku", hint=hint)
+        hint = i18n.text("say which hosts each has: {sku}@HOSTS=…", sku=rest[0].name)
+        raise PaictlError(i18n.text("{names} would both apply to all workers", names=names), where="--sku", hint=hint)
     found: dict[str, MachineSku] = {}
     for host in [*masters, *workers]:
         named = next((sku for sku in skus if sku.names(host)), None)
@@ -156,13 +188,17 @@ def assign(workers: Sequence[str], masters: Iterable[str], skus: Sequence[Machin
             found[host] = named
     left = [host for host in workers if host not in found]
     if left and not rest:
-        some = ", ".join(left[:3]) + (f" and {len(left) - 3} more" if len(left) > 3 else "")
-        raise PaictlError(f"no SKU covers the workers {some}", where="--sku", hint=f"add --sku '{FORM}' for them")
+        some = i18n.listed(left, 3)
+        raise PaictlError(
+            i18n.text("no SKU covers the workers {hosts}", hosts=some),
+            where="--sku",
+            hint=i18n.text("add --sku '{form}' for them", form=FORM),
+        )
     found.update(dict.fromkeys(left, rest[0]) if left else {})
     idle = next((sku for sku in skus if sku not in found.values()), None)
     if idle is not None:
-        hint = "correct its hosts, or leave it out" if idle.hosts else "leave it out: other SKUs name all workers"
-        raise PaictlError(f"no machine is of the SKU {idle.name!r}", where="--sku", hint=hint)
+        advice = "correct its hosts, or leave it out" if idle.hosts else "leave it out: other SKUs name all workers"
+        raise PaictlError(i18n.text("no machine is of the SKU {name!r}", name=idle.name), where="--sku", hint=advice)
     return found
 
 

@@ -12,6 +12,7 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
+from paictl import i18n
 from paictl.config.pushing import yamltext
 from paictl.config.pushing.configfile import ConfigFile
 from paictl.config.reading.nodes import Data, Entry, KeyPath, MappingNode, Node, ScalarNode, dotted, to_data
@@ -48,7 +49,9 @@ def merge(old: ConfigFile, new: ConfigFile, drop: Collection[KeyPath] = ()) -> M
     for path in drop:
         if after.node(path) is not None:
             hint = "remove it from the file"
-            raise PaictlError(f"{dotted(path)} is to be dropped and pushed", where=new.name, hint=hint)
+            raise PaictlError(
+                i18n.text("{key} is to be dropped and pushed", key=dotted(path)), where=new.name, hint=hint
+            )
         before = _without(before, path)
     kept = _readable(before, "the cluster's file")
     if not isinstance(kept, MappingNode) or not isinstance(pushed, MappingNode | None):
@@ -70,7 +73,9 @@ def merge(old: ConfigFile, new: ConfigFile, drop: Collection[KeyPath] = ()) -> M
             return found.merged(made)
     paths = ", ".join(dotted(path) for path in found.kept[:5])
     hint = "write the file without anchors and aliases, or add these keys to it"
-    raise PaictlError(f"cannot take over what only the cluster has: {paths}", where=new.name, hint=hint)
+    raise PaictlError(
+        i18n.text("cannot take over what only the cluster has: {paths}", paths=paths), where=new.name, hint=hint
+    )
 
 
 def merged_data(old: Data, new: Data) -> Data:
@@ -258,7 +263,7 @@ def _without(file: ConfigFile, path: KeyPath) -> ConfigFile:
     entry = parent.entries.get(path[-1]) if isinstance(parent, MappingNode) else None
     if root is None or not isinstance(parent, MappingNode) or entry is None:
         hint = "see the cluster's keys with: paictl config pull"
-        raise PaictlError(f"the cluster has no key {dotted(path)} to drop", hint=hint)
+        raise PaictlError(i18n.text("the cluster has no key {key} to drop", key=dotted(path)), hint=hint)
     text = file.text
     if len(parent) > 1 and entry in yamltext.own_entries(text, parent):
         cut = text[: yamltext.start_of_entry(text, entry)] + text[yamltext.end_of_entry(text, entry) :]
@@ -267,7 +272,10 @@ def _without(file: ConfigFile, path: KeyPath) -> ConfigFile:
         cut = text[: parent.start] + yamltext.flow_value(rest) + text[parent.end :]
     made = file.with_text(cut)
     if made.fatal or _canonical(_data(made.root)) != _canonical(_pruned(to_data(root), path)):
-        raise PaictlError(f"cannot drop {dotted(path)} from the cluster's file", hint="drop the section around it")
+        raise PaictlError(
+            i18n.text("cannot drop {key} from the cluster's file", key=dotted(path)),
+            hint="drop the section around it",
+        )
     return made
 
 

@@ -113,7 +113,7 @@ def configuration(loaded: Loaded) -> Document:
             text("more than one hivedscheduler configuration: {paths}", paths=paths), where=names, hint="give one file"
         )
     if found[0].fatal:
-        hint = f"see: paictl config validate {found[0].path}"
+        hint = text("see: paictl config validate {path}", path=found[0].path)
         raise PaictlError("the hivedscheduler configuration cannot be read", where=found[0].path, hint=hint)
     return found[0]
 

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
+from paictl import i18n
 from paictl.config.reading.source import Source
 from paictl.errors import PaictlError
 
@@ -215,4 +216,7 @@ def parse_dotted(text: str) -> KeyPath:
         at = match.end()
         if not dot:
             return tuple(steps)
-    raise PaictlError(f"{text!r} is not a key path", hint='write it as key.key.key, with "..." around a key with dots')
+    raise PaictlError(
+        i18n.text("{text!r} is not a key path", text=text),
+        hint='write it as key.key.key, with "..." around a key with dots',
+    )

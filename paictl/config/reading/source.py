@@ -193,7 +193,7 @@ def read_bytes(path: str) -> bytes:
     if path == STDIN:
         data = sys.stdin.buffer.read(MAX_BYTES + 1)
         if len(data) > MAX_BYTES:
-            raise _too_large("<stdin>", f"more than {MAX_BYTES:,}")
+            raise _too_large("<stdin>", text("more than {most:,}", most=MAX_BYTES))
         return data
     try:
         with Path(path).open("rb") as handle:
@@ -213,7 +213,7 @@ def read_bytes(path: str) -> bytes:
             text("cannot be read: {reason}", reason=reason), where=path, hint="check owner and permissions"
         ) from None
     if len(data) > MAX_BYTES:
-        raise _too_large(path, f"more than {MAX_BYTES:,}")
+        raise _too_large(path, text("more than {most:,}", most=MAX_BYTES))
     return data
 
 

@@ -195,7 +195,7 @@ def check_vcs(cluster: Scheduling, names: Iterable[str]) -> None:
         return
     for name in names:
         if name not in known:
-            hint = did_you_mean(name, known) or f"one of: {', '.join(sorted(known))}"
+            hint = did_you_mean(name, known) or text("one of: {known}", known=", ".join(sorted(known)))
             raise ClusterError(text("no virtual cluster {vc!r}", vc=name[:80]), hint=hint)
 
 

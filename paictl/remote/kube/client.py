@@ -15,6 +15,7 @@ from urllib.parse import urlencode, urlsplit
 import orjson
 import urllib3
 
+from paictl import i18n
 from paictl.errors import ExitCode, PaictlError
 
 Json = dict[str, Any]
@@ -106,7 +107,9 @@ class KubeClient:
         try:
             found: Json = orjson.loads(data) if data else {}
         except orjson.JSONDecodeError as error:
-            raise NoAnswerError(f"{method} {path}: no JSON came back", where=self.where) from error
+            raise NoAnswerError(
+                i18n.text("{method} {path}: no JSON came back", method=method, path=path), where=self.where
+            ) from error
         return found
 
     def get(self, path: str, *, query: Mapping[str, object] | None = None, timeout: float = READ) -> Json:
@@ -215,7 +218,9 @@ def connect(kubeconfig: Path | str | None = None, context: str | None = None) ->
         import kubernetes.config
     except ModuleNotFoundError as error:
         hint = "install it: pip install 'paictl[k8s]'"
-        raise PaictlError(f"the library for Kubernetes is not installed ({error.name})", hint=hint) from None
+        raise PaictlError(
+            i18n.text("the library for Kubernetes is not installed ({name})", name=error.name), hint=hint
+        ) from None
 
     client: Any = kubernetes.client  # neither has types worth the name
     config: Any = kubernetes.config
@@ -226,7 +231,7 @@ def connect(kubeconfig: Path | str | None = None, context: str | None = None) ->
         try:
             config.load_incluster_config(client_configuration=settings)
         except config.ConfigException as error:
-            raise PaictlError(f"the pod's own credentials cannot be used: {error}") from None
+            raise PaictlError(i18n.text("the pod's own credentials cannot be used: {error}", error=error)) from None
         return KubeClient(client.ApiClient(configuration=settings), IN_CLUSTER)
     name = str(kubeconfig) if kubeconfig else None
     where = name or "KUBECONFIG or ~/.kube/config"
@@ -236,14 +241,18 @@ def connect(kubeconfig: Path | str | None = None, context: str | None = None) ->
         config.load_kube_config(config_file=name, context=chosen, client_configuration=settings, persist_config=False)
     except config.ConfigException as error:
         raise PaictlError(
-            f"no cluster to talk to: {_plain(error)}", where=where, hint="give --kubeconfig and --context"
+            i18n.text("no cluster to talk to: {reason}", reason=_plain(error)),
+            where=where,
+            hint="give --kubeconfig and --context",
         ) from None
     except (OSError, ValueError) as error:
-        raise PaictlError(f"the kubeconfig cannot be used: {_plain(error)}", where=where) from None
+        raise PaictlError(
+            i18n.text("the kubeconfig cannot be used: {reason}", reason=_plain(error)), where=where
+        ) from None
     except Exception as error:  # what the library's YAML parser raises, or what it stumbles over in another file
         said = f": {' '.join(str(error).split())}" if hasattr(error, "problem_mark") else ""
         hint = "it has clusters, users and contexts: kubectl config view"
-        raise PaictlError(f"this is not a kubeconfig{said}", where=where, hint=hint) from None
+        raise PaictlError(i18n.text("this is not a kubeconfig{said}", said=said), where=where, hint=hint) from None
     server = settings.host.rstrip("/")
     if server in _ROUTES:
         settings.tls_server_name = settings.tls_server_name or urlsplit(server).hostname
@@ -262,7 +271,9 @@ def authority_of(settings: Any) -> str:
     try:
         data = Path(settings.ssl_ca_cert).read_bytes()
     except OSError as error:
-        raise PaictlError(f"cannot read the authority: {error.strerror}", where=settings.ssl_ca_cert) from None
+        raise PaictlError(
+            i18n.text("cannot read the authority: {reason}", reason=error.strerror), where=settings.ssl_ca_cert
+        ) from None
     return f"sha256:{hashlib.sha256(b''.join(data.split())).hexdigest()}"
 
 
@@ -277,7 +288,9 @@ def _pool_of(pools: urllib3.PoolManager, server: str) -> tuple[Callable[..., url
         pool = pools.connection_from_url(server)
     except urllib3.exceptions.HTTPError as error:
         hint = "it has to be http(s)://HOST:PORT, in the kubeconfig's `clusters`"
-        raise PaictlError(f"the server's address cannot be used: {error}", where=server, hint=hint) from None
+        raise PaictlError(
+            i18n.text("the server's address cannot be used: {error}", error=error), where=server, hint=hint
+        ) from None
     if isinstance(pools, urllib3.ProxyManager):
         return pools.urlopen, server
     return pool.urlopen, (parsed.path or "").rstrip("/")

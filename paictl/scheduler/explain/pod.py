@@ -128,8 +128,10 @@ def report(history: PodHistory, word: str) -> PodReport:
     uid = history.names.get(word)
     if uid is None:
         alike = get_close_matches(word, history.names, n=3)
-        hint = f"did you mean {', '.join(alike)}?" if alike else "use the uid or the name of a pod that was scheduled"
-        raise PaictlError(f"no operation schedules a pod {word}", hint=hint)
+        hint = text("use the uid or the name of a pod that was scheduled")
+        if alike:
+            hint = text("did you mean {near}?", near=", ".join(alike))
+        raise PaictlError(text("no operation schedules a pod {word}", word=word), hint=hint)
     replayer = history.replayer
     (_, operation), (since, message) = history.asked[uid], history.last[uid]
     pod = operation["pod"]

@@ -158,8 +158,8 @@ def test_the_timeline_shows_waiting_running_and_loss(begin: Begin) -> None:
         (0, 120_000, "preempted"), (120_000, 720_000, ""), (720_000, 1_020_000, "finished"),
     ]  # fmt: skip
     assert drawn(lines, 1_020_000, clock)[0].startswith("job-1     |▒▒▒▒▒▒▒···")
-    assert svg(lines, 1_020_000, clock).count("<rect") == 7
-    assert svg((), 1, clock) == ""
+    assert svg(lines, 1_020_000, clock, str).count("<rect") == 7
+    assert svg((), 1, clock, str) == ""
     assert drawn(lines, 0, clock) == []
 
 
@@ -234,7 +234,7 @@ def test_a_run_that_took_no_time_is_a_mark_of_its_own(begin: Begin) -> None:
     assert seen.cluster is not None
     lines = lines_of(seen.events, seen.now, seen.cluster.epoch)
     clock = clock_of({"beginning": "2026-01-05T09:00:00"})
-    picture = svg(lines, 300_000, clock)
+    picture = svg(lines, 300_000, clock, str)
     assert picture.count("<polygon") == 1
     assert "<rect" not in picture
     assert drawn(lines, 300_000, clock)[0] == "job-2 |│" + " " * 59 + "|"

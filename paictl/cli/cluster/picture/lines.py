@@ -84,7 +84,11 @@ def _summary(picture: Picture, width: int) -> Iterator[Line]:
     if away:
         words: list[Line] = [[("", said("not ready:"))]]
         words += [[(BAD_STYLE, _condition(node, picture))] for node in away[:_FEW_ROWS]]
-        words += [[("", f"and {len(away) - _FEW_ROWS} more: paictl node list")]] if len(away) > _FEW_ROWS else []
+        words += (
+            [[("", spoken("and {count} more: {see}", count=len(away) - _FEW_ROWS, see="paictl node list"))]]
+            if len(away) > _FEW_ROWS
+            else []
+        )
         yield from flow(words, width)
     for window in picture.windows[:_FEW_ROWS]:
         said_of_it = spoken(
@@ -93,15 +97,31 @@ def _summary(picture: Picture, width: int) -> Iterator[Line]:
         )  # fmt: skip
         yield [(BAD_STYLE if window.active else "", cut(said_of_it, width))]
     if len(picture.windows) > _FEW_ROWS:
-        yield [("", f"and {len(picture.windows) - _FEW_ROWS} more: paictl maintenance list")]
+        yield [
+            (
+                "",
+                spoken(
+                    "and {count} more: {see}", count=len(picture.windows) - _FEW_ROWS, see="paictl maintenance list"
+                ),
+            )
+        ]
     for known in picture.reservations[:_FEW_ROWS]:
         said_of_it = spoken(
-            "reservation {name}: {size} from {start} to {end}", name=known.name, size=known.size,
+            "reservation {name}: {size} from {start} to {end}", name=known.name, size=known.kept,
             start=_clock(known.start), end=_clock(known.end),
         )  # fmt: skip
         yield [("", cut(said_of_it, width))]
     if len(picture.reservations) > _FEW_ROWS:
-        yield [("", f"and {len(picture.reservations) - _FEW_ROWS} more: paictl reservation list")]
+        yield [
+            (
+                "",
+                spoken(
+                    "and {count} more: {see}",
+                    count=len(picture.reservations) - _FEW_ROWS,
+                    see="paictl reservation list",
+                ),
+            )
+        ]
 
 
 def _clock(at: datetime) -> str:
