@@ -6,6 +6,7 @@ A missing translation falls back to English and blocks no change; a release has 
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,9 +33,56 @@ def missing(folder: Path) -> Iterator[tuple[Path, int, str]]:
                 yield path, node.lineno, english
 
 
+SPEAKS = ("cli", "config", "operate")
+"""Packages below paictl/ in which whatever an error or the console says is read by people."""
+SAY = frozenset({"confirm", "error", "info", "outcome", "warning"})
+"""Functions of the console that take a message."""
+INTERNAL = frozenset({"AssertionError", "InvariantError", "KeyError", "TypeError", "ValueError"})
+"""Errors that no person reads."""
+COMMAND = re.compile(r"(paictl|kubectl) |-|\s|[\w.\[\]{}-]*$")
+"""How a hint begins that is a command line or an example, or all of a word or path: the same in every language."""
+
+
+def bare(folder: Path) -> Iterator[tuple[Path, int, str]]:
+    """File, line and words of each message below a folder that is English for good: an f-string without `text(...)`, or
+    a plain text that the catalogue does not have."""
+    entries = catalogue("zh")._entries
+    for path in sorted(folder.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.Call):
+                continue
+            name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            if name not in SAY and (name in INTERNAL or not name.endswith("Error")):
+                continue
+            told = [*node.args, *(keyword.value for keyword in node.keywords if keyword.arg in ("message", "hint"))]
+            for words in (one for part in told for one in _choices(part)):
+                known = isinstance(words, ast.Constant) and words.value in entries
+                literal = _literal(words)
+                if not known and len(re.findall(r"[A-Za-z]{2,}", literal)) > 1 and not COMMAND.match(literal):
+                    yield path, words.lineno, ast.unparse(words)
+
+
+def _choices(node: ast.expr) -> Iterator[ast.expr]:
+    """The texts that an expression may be."""
+    match node:
+        case ast.IfExp():
+            yield from (*_choices(node.body), *_choices(node.orelse))
+        case ast.BoolOp():
+            yield from (one for value in node.values for one in _choices(value))
+        case ast.Constant(value=str()) | ast.JoinedStr():
+            yield node
+
+
+def _literal(node: ast.expr) -> str:
+    """The words of a text, with braces for what is put into it."""
+    if isinstance(node, ast.JoinedStr):
+        return "".join(str(one.value) if isinstance(one, ast.Constant) else "{}" for one in node.values)
+    return str(node.value) if isinstance(node, ast.Constant) else ""
+
+
 def main() -> None:
     """Print them, one a line."""
-    found = list(missing(ROOT / "paictl"))
+    found = [*missing(ROOT / "paictl"), *(one for name in SPEAKS for one in bare(ROOT / "paictl" / name))]
     for path, line, english in found:
         print(f"{path.relative_to(ROOT)}:{line}: {english}")
     print(f"{len(found)} texts without Chinese in locale/zh.po", file=sys.stderr)

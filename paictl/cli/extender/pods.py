@@ -81,7 +81,7 @@ def _documents(content: str, where: str) -> list[Any]:
     try:
         return [one for one in yaml.load_all(content, Loader=loader) if one is not None]
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise PaictlError(f"not YAML: {' '.join(str(error).split())[:200]}", where=where) from None
+        raise PaictlError(text("not YAML: {reason}", reason=" ".join(str(error).split())[:200]), where=where) from None
 
 
 _REFUSED = (IssueKind.SYNTAX, IssueKind.TAB, IssueKind.DUPLICATE_KEY)

@@ -27,6 +27,7 @@ from paictl.cli.run import attempt
 from paictl.cli.settings import GlobalOptions, settings
 from paictl.cluster.targets import STATE_VARIABLE, VARIABLE
 from paictl.errors import ExitCode, PaictlError
+from paictl.i18n import text
 from paictl.lab import commandlog
 from paictl.lab.actions import Runner
 from paictl.lab.commandlog import TypedCommand
@@ -84,7 +85,7 @@ def printed(session: Session, command: str) -> str:
     if words[:1] == ["cat"]:
         return "".join((session.workspace.files / name).read_text(encoding="utf-8") for name in words[1:])
     if words[:1] != ["paictl"]:
-        raise PaictlError(f"a text can show paictl and cat, not {command!r}")
+        raise PaictlError(text("a text can show paictl and cat, not {command!r}", command=command))
     output = io.StringIO()
     with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
         ended = type_words(session, words[1:])

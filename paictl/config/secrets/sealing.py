@@ -15,6 +15,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 
+from paictl import i18n
 from paictl.config.reading.nodes import dotted
 from paictl.config.secrets.redaction import sounds_secret
 from paictl.config.secrets.walk import MARK, SEAL_PREFIX, SHOWN, Path, Secret, SecretError, Walk, walk
@@ -72,11 +73,15 @@ def seal(found: Walk, *known: Walk) -> Walk:
         where = dotted(secret.path)
         if secret.value == SHOWN:
             raise SecretError(
-                f"{where} is {SHOWN}, as paictl shows it", hint="write the secret, or pull the file again"
+                i18n.text("{where} is {shown}, as paictl shows it", where=where, shown=SHOWN),
+                hint="write the secret, or pull the file again",
             )
         if secret.value.startswith(SEAL_PREFIX):
             if secret.value not in everywhere:
-                raise SecretError(f"{where} has a seal that the cluster does not have", hint="write the secret itself")
+                raise SecretError(
+                    i18n.text("{where} has a seal that the cluster does not have", where=where),
+                    hint="write the secret itself",
+                )
             return secret.value
         clear = f"{secret.tag}:{secret.value}"
         for value in seals.get(secret.path, ()):
@@ -119,7 +124,10 @@ def replace_secrets(found: Walk, replacement: Callable[[Secret], str]) -> Walk:
     """
     body = found.text.removeprefix(MARK)
     if len(found.secrets) > MAX_SECRETS:
-        raise SecretError(f"has {len(found.secrets)} secrets, the limit is {MAX_SECRETS}", hint="split the file")
+        raise SecretError(
+            i18n.text("has {count} secrets, the limit is {most}", count=len(found.secrets), most=MAX_SECRETS),
+            hint="split the file",
+        )
     pieces = [(secret.start, secret.end, _in_place(body, secret, replacement(secret))) for secret in found.secrets]
     pieces += _comments(body, found)
     result = body

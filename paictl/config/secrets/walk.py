@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 import yaml
 
+from paictl import i18n
 from paictl.config.reading.kinds import FileKind
 from paictl.config.reading.schema import SCHEMA_NAMES, load_schema
 from paictl.config.reading.values import resolve
@@ -161,7 +162,9 @@ class _Walker:
         if known is not None and known is not secret:
             line = self.text.count("\n", 0, _offsets(event)[0]) + 1
             raise SecretError(
-                f"line {line}: *{event.anchor} makes one value a secret and no secret",
+                i18n.text(
+                    "line {line}: *{anchor} makes one value a secret and no secret", line=line, anchor=event.anchor
+                ),
                 hint="write the value out in both places",
             )
         self.shape.append(("alias", event.anchor))
@@ -169,7 +172,9 @@ class _Walker:
 
     def open(self, event: yaml.CollectionStartEvent) -> None:
         if len(self.stack) >= _MAX_DEPTH:
-            raise SecretError(f"is nested deeper than {_MAX_DEPTH} levels, so its secrets cannot be found")
+            raise SecretError(
+                i18n.text("is nested deeper than {most} levels, so its secrets cannot be found", most=_MAX_DEPTH)
+            )
         if event.anchor is not None:
             self.anchors[event.anchor] = None
         mapping = isinstance(event, yaml.MappingStartEvent)

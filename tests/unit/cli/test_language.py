@@ -17,10 +17,11 @@ from paictl.cli.app import app
 from paictl.cli.command import LazyGroup, global_options
 from paictl.cli.helptext import is_example, paragraphs
 from paictl.cli.paragraphs import wide
-from paictl.i18n import Text, catalogue, counted, in_language, text
+from paictl.cluster.eventtext import reasons
+from paictl.i18n import Text, catalogue, counted, in_language, recalled, text
 from tests.conftest import ROOT
 from tests.unit.cli.conftest import Paictl
-from tools.messages import missing
+from tools.messages import SPEAKS, bare, missing
 
 OF_STUDENTS = ("lab", "job", "node", "cluster", "service", "config push", "sim")
 """Groups and commands that the labs use."""
@@ -92,6 +93,42 @@ def test_a_text_without_chinese_is_listed_with_its_place(tmp_path: Path) -> None
     module = tmp_path / "module.py"
     module.write_text('text("no node {name!r}", name=name)\nspoken("nobody has translated {this}")\n', encoding="utf-8")
     assert list(missing(tmp_path)) == [(module, 2, "nobody has translated {this}")]
+
+
+@pytest.mark.parametrize("package", SPEAKS)
+def test_nothing_is_said_that_can_only_be_said_in_english(package: str) -> None:
+    assert list(bare(ROOT / "paictl" / package)) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ('console.info(f"cluster {name} is down")', "f'cluster {name} is down'"),
+        (
+            'raise PaictlError(text("no"), hint=f"one of: {names}, or none" if names else None)',
+            "f'one of: {names}, or none'",
+        ),
+        ('raise ClusterError("nobody has translated this")', "'nobody has translated this'"),
+        ('confirm("pass --yes to confirm")', ""),
+        ('raise PaictlError(text("no"), hint=f"paictl config validate {path}")', ""),
+        ('raise ValueError(f"version {number} is not known")', ""),
+        ('raise SpecError(f"{path}.virtualCells[{i}].cellNumber")', ""),
+    ],
+)
+def test_a_message_that_is_english_for_good_is_found(tmp_path: Path, line: str, words: str) -> None:
+    module = tmp_path / "module.py"
+    module.write_text(line + "\n", encoding="utf-8")
+    assert list(bare(tmp_path)) == ([(module, 1, words)] if words else [])
+
+
+def test_what_was_stored_in_english_is_said_in_chinese() -> None:
+    keys = ("stopped", "runs by configuration {loaded}, the newest is {newest}")
+    assert recalled("stopped", keys) == "stopped"
+    said = recalled("runs by configuration 2, the newest is 3", keys)
+    assert in_language(said, "zh") == "按配置 2 运行，最新的是 3"
+    assert recalled("runs by configuration 2, the newest", keys) == "runs by configuration 2, the newest"
+    assert in_language(reasons("stopped; in maintenance (w)"), "zh") == "已停止; 正在维护（w）"
+    assert reasons("a reason of another version") == "a reason of another version"
 
 
 @pytest.mark.parametrize("broken", ["msgstr", 'msgid "a"\nmsgstr "b', "msgid b"])
