@@ -218,7 +218,12 @@ def write_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
         heads, cells = [heads[index] for index in kept], [[row[index] for index in kept] for row in cells]
     write_segments(table_lines(heads, cells, width=width))
     if left_out:
-        info(spoken("the terminal is too narrow for {columns}; all columns: -o wide", columns=", ".join(left_out)))
+        info(
+            spoken(
+                "the terminal is too narrow for {columns}; all columns: -o wide",
+                columns=("、" if spoken_in == "zh" else ", ").join(left_out),
+            )
+        )
 
 
 def write_segments(lines: Iterable[Sequence[Segment]]) -> None:

@@ -8,6 +8,7 @@ from paictl.cli import console
 from paictl.cli.clusters import clock_text, plain
 from paictl.cli.console import Output, said, spoken, write, write_data, write_table
 from paictl.cluster.attempts import JobAttempt, attempts_of
+from paictl.cluster.eventtext import reasons
 from paictl.cluster.interface import Cluster, JobView, MemberRepair
 from paictl.i18n import counted, text
 from paictl.operate import jobs as operate
@@ -29,7 +30,7 @@ def show(cluster: Cluster, found: JobView, output: Output) -> None:
         write_data({**job_data(found), "attempts": [_attempt_data(one) for one in attempts]}, output)
         return
     head = spoken("job {job}: {state}", job=found.key, state=found.state.value)
-    write(head + (f", {said(found.reason)}" if found.reason else ""))
+    write(head + (f", {said(reasons(found.reason))}" if found.reason else ""))
     preempted = spoken(", {count} preempted", count=found.preemptions) if found.preemptions else ""
     devices = counted("{count} device", "{count} devices", found.devices)
     write(
@@ -55,7 +56,7 @@ def show(cluster: Cluster, found: JobView, output: Output) -> None:
             task.state,
             task.node or "-",
             ",".join(map(str, sorted(task.devices))),
-            said(task.reason),
+            said(reasons(task.reason)),
         )
         for task in found.tasks
     ]
@@ -74,7 +75,7 @@ def show(cluster: Cluster, found: JobView, output: Output) -> None:
 
 
 def _attempt(one: JobAttempt) -> tuple[str, ...]:
-    why = f"{one.task}: {said(one.reason)}" if one.task and one.reason else said(one.reason)
+    why = f"{one.task}: {said(reasons(one.reason))}" if one.task and one.reason else said(reasons(one.reason))
     started, ended = (clock_text(at) if at is not None else "-" for at in (one.started, one.ended))
     code = "-" if one.exit_code is None else str(one.exit_code)
     return str(one.number + 1), started, ended, spoken(one.outcome), code, why
@@ -87,6 +88,5 @@ def _attempt_data(one: JobAttempt) -> dict[str, Any]:
 
 def _repair(one: MemberRepair) -> tuple[str, ...]:
     after = spoken("waits") if one.back is None else span_text(one.back - one.lost)
-    return (
-        f"{one.role}[{one.index}]", clock_text(one.lost), one.before or "-", said(one.reason), after, one.node or "-"
-    )  # fmt: skip
+    task, why = f"{one.role}[{one.index}]", said(reasons(one.reason))
+    return task, clock_text(one.lost), one.before or "-", why, after, one.node or "-"

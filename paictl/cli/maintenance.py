@@ -103,7 +103,7 @@ def list_windows(output: OutputOption = Output.TABLE, state: StateOption = None)
         )
         for one in windows
     ]  # fmt: skip
-    write_table(("WINDOW", "STATE", "FROM", "TO", "NODES", "REASON"), rows)
+    write_table(("WINDOW", "STATE", "BEGINS", "ENDS", "NODES", "REASON"), rows)
 
 
 @app.command(epilog="paictl maintenance show maintenance-1")

@@ -24,6 +24,7 @@ from paictl.cli.command import App
 from paictl.cli.console import Output, write, write_data, write_table
 from paictl.cli.progress import Display, say_left
 from paictl.cli.serviceexport import EXPORT_EXAMPLES, SECRETS_EXAMPLE, export, secrets
+from paictl.cluster.eventtext import reasons
 from paictl.cluster.interface import Cluster, HandClock, ServiceView
 from paictl.errors import ExitCode
 from paictl.i18n import joined, listed, sayable, text
@@ -378,9 +379,11 @@ def _say(prepared: Prepared) -> None:
     for loss in plan.losses:
         for data in loss.data:
             if prepared.data_stay:
-                console.info(text("kept for {name}: {data}; --with-data deletes it", name=loss.service, data=data))
+                console.info(
+                    text("kept for {name}: {data}; --with-data deletes it", name=loss.service, data=reasons(data))
+                )
             else:
-                console.info(text("lost with {service}: {data}", service=loss.service, data=data))
+                console.info(text("lost with {service}: {data}", service=loss.service, data=reasons(data)))
 
 
 _WOULD = {

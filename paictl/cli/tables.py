@@ -20,6 +20,11 @@ _WORD: Final = re.compile(r"\d{4}-\d\d-\d\d \d\d:\S+|\S+")
 """Date and time are one."""
 LONG: Final = 20
 """A path or key of more characters may be broken behind its dots and slashes; addresses are shorter."""
+SHORT: Final = 10
+"""Cells of the longest word of wide characters that stays in one piece, such as a heading."""
+_CLOSING: Final = frozenset("，。；：！？、）》”’…")
+_OPENING: Final = frozenset("（《“‘")
+"""What no line begins with, and what none ends with."""
 
 
 def table_lines(
@@ -53,13 +58,17 @@ def fitting(columns: Sequence[str], rows: Iterable[Sequence[object]], width: int
     """
     cells = [[_plain(_as_cell(cell)) for cell in row] for row in rows]
     least = [max(map(_widest_word, column)) for column in zip(columns, *cells, strict=True)]
-    sentences = [any(len(_WORD.findall(row[index])) > 2 for row in cells) for index in range(len(columns))]
+    sentences = [any(_is_sentence(row[index]) for row in cells) for index in range(len(columns))]
     kept, left = [0], width - least[0]
     for index in sorted(range(1, len(columns)), key=lambda index: (not sentences[index], index)):
         if len(GAP) + least[index] <= left:
             kept.append(index)
             left -= len(GAP) + least[index]
     return sorted(kept)
+
+
+def _is_sentence(text: str) -> bool:
+    return len(_WORD.findall(text)) > 2 or (not text.isascii() and cell_width(text) > LONG)
 
 
 def cell_width(text: str) -> int:
@@ -105,14 +114,17 @@ def _atoms(word: str) -> list[str]:
     if word.isascii():
         parts = re.findall(r"[^./]*[./]+|[^./]+", word)
         return parts if len(word) > LONG and len(parts) > 2 else [word]
+    if cell_width(word) <= SHORT:
+        return [word]
     atoms: list[str] = []
-    narrow = False
+    joined = False
     for character in word:
-        if narrow and cell_width(character) < 2:
+        narrow = cell_width(character) < 2
+        if atoms and (character in _CLOSING or (joined and (narrow or atoms[-1][-1] in _OPENING))):
             atoms[-1] += character
         else:
             atoms.append(character)
-        narrow = cell_width(character) < 2
+        joined = narrow or character in _OPENING
     return atoms
 
 

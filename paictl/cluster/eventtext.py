@@ -90,11 +90,25 @@ _REASONS: Final = (
     "in maintenance ({window})",
     "kept free of new pods ({window})",
     "in no cell of the scheduler's configuration, so nothing runs there",
+    "its node has failed",
+    "its device {device} is bad",
+    "node {node} is in maintenance ({window})",
+    "the job starts again",
+    "the job is over",
+    "preempted by {job}",
+    "runs without guarantee, lazily preempted by {job}",
+    "{count} job that waits or runs",
+    "{count} jobs that wait or run",
+    "{count} version of the configuration",
+    "{count} versions of the configuration",
+    "{count} ended job in the history",
+    "{count} ended jobs in the history",
 )
 
 
 def reasons(words: str) -> Text:
-    """Why a service or node does not do its work, as its view has it: several reasons stand between semicolons."""
+    """Why a service, node, job or task is as it is, or what it would lose, as its view has it; several stand between
+    semicolons."""
     return joined("; ", (recalled(one, _REASONS) for one in words.split("; ")))
 
 
@@ -111,4 +125,4 @@ def _task(event: Event) -> str:
 def _reason(event: Event) -> Text:
     if "by" in event.data:
         return text("preempted by {job}", job=event.data["by"])
-    return text("{reason}", reason=event.data["reason"])
+    return reasons(str(event.data["reason"]))

@@ -284,7 +284,10 @@ def history(output: OutputOption = Output.TABLE, state: StateOption = None) -> N
     elif not versions:
         console.info("nothing was pushed yet: paictl config push -p DIR")
     else:
-        rows = [(one.number, clock_text(one.at), one.message, ", ".join(sorted(one.files))) for one in versions]
+        rows = [
+            (one.number, clock_text(one.at), console.said(one.message), ", ".join(sorted(one.files)))
+            for one in versions
+        ]
         write_table(("VERSION", "TIME", "MESSAGE", "FILES"), rows)
 
 

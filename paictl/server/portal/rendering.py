@@ -13,6 +13,7 @@ from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from paictl.cluster.eventtext import reasons
 from paictl.cluster.interface import Cluster, Port
 from paictl.frozen import frozen
 from paictl.i18n import catalogue, in_language
@@ -79,7 +80,8 @@ def translator(language: str) -> Callable[..., str]:
 
     def said(key: str, **values: object) -> str:
         if not values:
-            return in_language(key, language)
+            told = in_language(key, language)
+            return in_language(reasons(key), language) if told == key and key else told
         return words.gettext(key).format(**values)
 
     return said

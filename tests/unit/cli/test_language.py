@@ -127,7 +127,7 @@ def test_what_was_stored_in_english_is_said_in_chinese() -> None:
     said = recalled("runs by configuration 2, the newest is 3", keys)
     assert in_language(said, "zh") == "按配置 2 运行，最新的是 3"
     assert recalled("runs by configuration 2, the newest", keys) == "runs by configuration 2, the newest"
-    assert in_language(reasons("stopped; in maintenance (w)"), "zh") == "已停止; 正在维护（w）"
+    assert in_language(reasons("stopped; in maintenance (w)"), "zh") == "已停止；正在维护（w）"
     assert reasons("a reason of another version") == "a reason of another version"
 
 

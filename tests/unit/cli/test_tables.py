@@ -131,7 +131,8 @@ def test_words_stay_whole_and_lines_of_a_cell_stay_lines() -> None:
     rows = [["a", "one two three\nfour"], ["b", "五 六七"]]
     assert plain(["N", "TEXT"], rows, 12) == ["N  TEXT", "a  one two", "   three", "   four", "b  五 六七"]
     assert plain(["N", "TEXT"], rows, 7) == ["N  TEXT", "a  one", "   two", "   three", "   four", "b  五", "   六七"]
-    assert plain(["N", "TEXT"], [["b", "五六七八"]], 7) == ["N  TEXT", "b  五六", "   七八"]
+    assert plain(["N", "TEXT"], [["b", "五六七八九十"]], 9) == ["N  TEXT", "b  五六七", "   八九十"]
+    assert plain(["N", "TEXT"], [["b", "五六七八"]], 7) == ["N  TEXT", "b  五六七八"], "as short as a heading: whole"
 
 
 def test_a_word_that_is_wider_than_the_terminal_makes_the_line_longer() -> None:
@@ -204,3 +205,23 @@ def test_what_gives_way_is_named_and_wide_shows_all(
     assert shown == ["worker1  10.0.0.1", "worker1  10.0.0.1  2026-11-23"]
     assert capsys.readouterr().err == "the terminal is too narrow for SINCE; all columns: -o wide\n"
     settings.reset()
+
+
+CHINESE = "停止时其他服务无法启动，删除则失去推送的内容（包括用户）。请先备份：见“文档”！"
+
+
+@given(st.integers(24, 80), st.text(st.sampled_from(CHINESE), min_size=1, max_size=60))
+def test_chinese_heads_stay_whole_and_no_line_begins_or_ends_with_the_wrong_mark(width: int, words: str) -> None:
+    heads = ["虚拟集群", "优先级", "说明"]
+    lines = plain(heads, [["vision", "test", words.strip("（“") or "x"]], width)
+    assert lines[0].split() == heads, "a heading is never divided"
+    told = [line[len("vision") :].replace("test", "").strip() for line in lines[1:]]
+    assert not [line for line in told[1:] if line.startswith(tuple("，。；：！？、）》”’…"))]
+    assert not [line for line in told[:-1] if line.endswith(tuple("（《“‘"))]
+
+
+def test_a_chinese_sentence_has_the_first_claim_as_an_english_one() -> None:
+    sentence = "保存推送的配置；停止时其他服务无法启动"
+    heads, row = ["名称", "开始", "结束", "单元"], ["lecture", "2026-01-05 10:00", "2026-01-05 11:00"]
+    assert fitting(heads, [[*row, sentence]], 28) == [0, 3]
+    assert fitting(heads, [[*row, "一二三四五六七八"]], 28) == [0, 1]

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from paictl.cli.lab.inprocess import called, silent_runner
+from paictl.cluster.embedded.cluster import EmbeddedCluster
 from paictl.cluster.eventtext import detail
 from paictl.i18n import in_language
 from paictl.lab.manifest import find_lab
@@ -26,3 +27,30 @@ def test_every_detail_is_its_message_in_english_and_chinese_in_chinese(tmp_path:
         chinese = in_language(detail(event), "zh")
         names = r"(pod|master|worker)"  # words that are the same in both languages
         assert not event.message or re.search(r"[\u4e00-\u9fff]", chinese) or re.search(names, chinese), chinese
+
+
+def test_windows_and_reservations_are_told_in_both_languages(tmp_path: Path) -> None:
+    session = Session(find_lab("26"), tmp_path)
+    session.start()
+    run = silent_runner(session)
+    with called("ann"):
+        run("paictl reservation add --vc vc1 --cells 1xK80-NODE --from +1h --for 1h --name lecture --reason talk")
+        run("paictl job submit short.yaml --vc default")
+        run("paictl maintenance add --nodes worker1 --from +10m --for 20m --reason disks --name disks --yes")
+        run("paictl maintenance add --nodes worker2 --from +10m --for 20m --name plain --yes")
+        run("paictl cluster tick 3h")
+    events = [
+        event for event in session.observation().events if "reservation/" in event.subject or "Maint" in event.kind
+    ]
+    kinds = {event.kind.value for event in events}
+    assert kinds >= {
+        "ReservationAdded",
+        "ReservationStarted",
+        "ReservationEnded",
+        "MaintenancePlanned",
+        "MaintenanceEnded",
+    }
+    assert isinstance(session.observation().cluster, EmbeddedCluster)
+    for event in events:
+        assert detail(event) == event.message
+        assert re.fullmatch(r"[^a-z]*|.*[\u4e00-\u9fff（）].*", in_language(detail(event), "zh")), event

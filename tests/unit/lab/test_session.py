@@ -321,3 +321,14 @@ def test_a_step_begins_once_all_of_the_step_before_was_typed(begin: Begin) -> No
     types(session, runner, twenty, "paictl job list")
     session.reset_to(session.step_named("2"))
     assert session.observation().now == 51 * 60_000, "what no step asks for is not how a step begins"
+
+
+def test_only_one_way_back_is_named_where_a_mistake_and_a_prediction_are_to_be_mended(begin: Begin) -> None:
+    session, runner = begin("25")
+    twenty = "paictl cluster tick 20m"
+    types(session, runner, "paictl job submit lent-1.yaml", twenty, "paictl job submit lent-2.yaml", twenty)
+    types(session, runner, "paictl job submit lent-3.yaml", "paictl job submit owner.yaml")
+    failed = next(one for one in judged(session) if one.check.id == "least-loss")
+    first, second = ways_on(failed, session, "zh")
+    assert "paictl lab reset --step 2" in first
+    assert second == '重做时先写下你的预测：paictl lab predict 2 "…"'

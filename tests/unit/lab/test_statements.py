@@ -11,7 +11,7 @@ from paictl.config.reading.schema import load_schema
 from paictl.lab import commandlog, requests
 from paictl.lab.actions import Runner
 from paictl.lab.checks import KINDS, findings
-from paictl.lab.findings import plain
+from paictl.lab.findings import passed_finding, plain
 from paictl.lab.manifest import Statement, all_labs
 from paictl.lab.observation import Observation
 from paictl.lab.session import Session
@@ -90,6 +90,8 @@ YES_AND_NO: list[tuple[str, Any, Any, str]] = [
     ("explain", {"job": "job-1", "decision": "wait", "text": "In the way", "change": "priority"},
      {"job": "job-2", "decision": "wait"}, "Running"),
     ("explain", {"job": "job-1"}, {"job": "job-1", "change": "quota everywhere"}, "priority"),
+    ("explain", {"job": "job-1", "text": "In the way", "zh": "占用者"},
+     {"job": "job-1", "text": "In the way", "zh": "没有这样的话"}, "In the way"),
     ("service", {"name": "hivedscheduler", "running": True, "ready": True, "loaded": "newest"},
      {"name": "hivedscheduler", "running": False}, "yes"),
     ("service", {"name": "grafana", "loaded": 1}, {"name": "nothing-such", "running": True}, "nothing"),
@@ -217,3 +219,17 @@ def test_a_pipe_or_pager_does_not_undo_a_command_and_ctrl_c_is_no_refusal(
     (said,) = findings(session.observation(), [Statement("typed", {"command": "paictl job list"})])
     assert said.ok is is_typed
     assert (session.last_refusal() is None) is (codes[-1] != 2)
+
+
+def test_what_a_job_is_told_is_shown_to_each_reader_in_his_own_words(begin: Begin) -> None:
+    seen = played(*begin("03"))
+    says = {"job": "job-1", "text": "In the way", "zh": "占用者"}
+    (english, english_seen), (chinese, chinese_seen) = (
+        one.say(language) for language in ("en", "zh") for one in findings(seen, [Statement("explain", says)])
+    )
+    assert "“In the way”" in english
+    assert "In the way: " in english_seen
+    assert "“占用者”" in chinese
+    assert "占用者：" in chinese_seen
+    stored = passed_finding(next(iter(findings(seen, [Statement("explain", says)]))).row())
+    assert stored.say("zh") == (chinese, chinese_seen), "the progress keeps both languages"

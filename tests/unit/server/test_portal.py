@@ -166,6 +166,7 @@ def test_an_administrator_adds_grants_and_takes_away(server: Server, root: Brows
     eve.get("/jobs", 303)
     root.post("/admin/users/eve", "/admin/users/eve/remove", {})
     assert server.cluster.users.account("eve") is None
+    assert "no user &#39;eve&#39;" in root.get("/admin/users/eve", 404)
     assert "eve~one" in root.get("/jobs")
     alone = root.post("/admin/users/root", "/admin/users/root/remove", {})
     assert "root is the only administrator" in text_of(alone.text)
@@ -224,6 +225,15 @@ def test_every_page_speaks_chinese(root: Browser) -> None:
         names = {"English", "root", "one", "worker1", "hivedscheduler", "GPU-POOL", "layout.yaml", "YAML"}
         left = [one for one in english if not any(name in one for name in names) and not one.endswith(".yaml")]
         assert not left, (path, left)
+
+
+def test_services_say_in_chinese_what_they_do_and_why_they_should_be_refreshed(server: Server, root: Browser) -> None:
+    files = dict(server.cluster.configuration().files)
+    name = "services-configuration.yaml"
+    server.cluster.push({**files, name: files[name] + "# again\n"}, "again")
+    shown = root.get("/admin/services", language="zh")
+    assert "把所有虚拟集群的 pod 调度到物理集群的单元上。" in shown
+    assert "按配置 1 运行，最新的是 2" in shown
 
 
 def test_a_first_visit_says_what_to_do_and_filters_say_that_nothing_matches(server: Server) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from paictl.cluster.interface import ClusterError
 from paictl.errors import PaictlError
 from paictl.operate.users import accounts
-from paictl.server.calls import Answer, Call, redirect
+from paictl.server.calls import Answer, ApiError, Call, redirect
 from paictl.server.portal.rendering import all_vcs, page
 from paictl.server.routing import Access, Operation, Route
 
@@ -52,7 +53,10 @@ def user(call: Call) -> Answer:
 
 
 def _one(call: Call, error: str = "") -> Answer:
-    found = accounts.find(call.cluster.users, call.path["user"])
+    try:
+        found = accounts.find(call.cluster.users, call.path["user"])
+    except ClusterError as missing:
+        raise ApiError(404, "NoUserError", missing.message) from None
     vcs = sorted({*all_vcs(call.cluster), *found.vcs})
     values = {"title": found.name, "here": "/admin", "tab": PATH, "user": found, "vcs": vcs, "error": error}
     return page(call, "admin/user.html", values, status=400 if error else 200)
