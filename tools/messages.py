@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from paictl.config.linting.rules import all_rules
 from paictl.i18n import catalogue
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -80,9 +81,19 @@ def _literal(node: ast.expr) -> str:
     return str(node.value) if isinstance(node, ast.Constant) else ""
 
 
+def manuals() -> Iterator[tuple[Path, int, str]]:
+    """File, line and words of what `config rules` and `config explain` say of a rule without Chinese."""
+    entries = catalogue("zh")._entries
+    for rule in all_rules():
+        code = rule.check.__code__
+        for words in (rule.manual.summary, rule.manual.why):
+            if words not in entries:
+                yield Path(code.co_filename), code.co_firstlineno, words
+
+
 def main() -> None:
     """Print them, one a line."""
-    found = [*missing(ROOT / "paictl"), *(one for name in SPEAKS for one in bare(ROOT / "paictl" / name))]
+    found = [*missing(ROOT / "paictl"), *(one for name in SPEAKS for one in bare(ROOT / "paictl" / name)), *manuals()]
     for path, line, english in found:
         print(f"{path.relative_to(ROOT)}:{line}: {english}")
     print(f"{len(found)} texts without Chinese in locale/zh.po", file=sys.stderr)
