@@ -124,6 +124,7 @@ def test_a_message_that_is_english_for_good_is_found(tmp_path: Path, line: str, 
 def test_what_was_stored_in_english_is_said_in_chinese() -> None:
     keys = ("stopped", "runs by configuration {loaded}, the newest is {newest}")
     assert recalled("stopped", keys) == "stopped"
+    assert recalled("stopped by hand", keys) == "stopped by hand"
     said = recalled("runs by configuration 2, the newest is 3", keys)
     assert in_language(said, "zh") == "按配置 2 运行，最新的是 3"
     assert recalled("runs by configuration 2, the newest", keys) == "runs by configuration 2, the newest"

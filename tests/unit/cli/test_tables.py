@@ -220,6 +220,10 @@ def test_chinese_heads_stay_whole_and_no_line_begins_or_ends_with_the_wrong_mark
     assert not [line for line in told[:-1] if line.endswith(tuple("（《“‘"))]
 
 
+def test_a_short_chinese_word_is_not_divided_for_want_of_room() -> None:
+    assert plain(["N", "虚拟集群"], [["a" * 10, "x"]], 14) == ["N           虚拟集群", "aaaaaaaaaa  x"]
+
+
 def test_a_chinese_sentence_has_the_first_claim_as_an_english_one() -> None:
     sentence = "保存推送的配置；停止时其他服务无法启动"
     heads, row = ["名称", "开始", "结束", "单元"], ["lecture", "2026-01-05 10:00", "2026-01-05 11:00"]
