@@ -63,7 +63,7 @@ def bundle(
         write_data({"file": str(path), "files": sorted(made.files), "missing": dict(made.missing)}, output)
     else:
         write_table(("FILE", "BYTES"), [(one, len(content.encode())) for one, content in sorted(made.files.items())])
-        console.write(f"wrote {path}")
+        console.write(console.spoken("wrote {path}", path=path))
     for part, why in made.missing.items():
         console.warning(f"{part}: {why}")
     if made.missing:

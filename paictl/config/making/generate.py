@@ -273,7 +273,8 @@ def _registry(settings: Document) -> ImageRegistry:
 def _notes(masters: Sequence[Named], master: MachineSku, *, hived: bool) -> Iterable[str]:
     if len(masters) > 1:
         others = ", ".join(one.name for one in masters[1:])
-        yield f"only {masters[0].name} is in the layout: further masters ({others}) run etcd and the API server only"
+        said = "only {master} is in the layout: further masters ({others}) run etcd and the API server only"
+        yield text(said, master=masters[0].name, others=others)
     if master is _MASTER:
         yield text(
             "{sku}, the master's SKU, has OpenPAI's minimum resources; to set them: --sku 'NAME@{master}=…'",
