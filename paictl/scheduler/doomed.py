@@ -8,7 +8,8 @@ What is doomed is a function of what is used and what is bad, never of the way t
 until an event happens to touch its level, so that a restart of its scheduler, or another order in which nodes fail,
 changes what a VC is offered. Here nothing is doomed on the way. A change only marks its chain as unsettled, and
 `settle` does the chain anew before anybody looks: levels from the top down (a doomed cell takes those below it out),
-VCs by name, bad and virtual cells by smallest id. A burst of node reports is settled once.
+VCs by name, bad and virtual cells by smallest id. A burst of node reports is settled once. Doomed cells keep their
+virtual cells from one settling to the next, so that these also depend on when somebody looked.
 """
 
 from __future__ import annotations
