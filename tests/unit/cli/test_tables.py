@@ -141,7 +141,7 @@ def test_a_word_that_is_wider_than_the_terminal_makes_the_line_longer() -> None:
 
 def test_what_moves_the_cursor_of_a_terminal_does_not_get_there() -> None:
     assert plain(["A", "B"], [["a\rb\b\t|", "c"]], 40)[1] == r"a\rb\x08        |  c"
-    assert plain(["A", "B"], [["a\rb", "c"]])[1] == "a\rb  c"  # on a pipe as it is
+    assert plain(["A", "B"], [["a\rb", "c"]])[1] == r"a\rb  c"  # on a pipe, too: less and head pass it on
 
 
 def test_styled_cells_keep_their_styles_where_they_are_folded() -> None:
