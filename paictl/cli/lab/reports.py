@@ -9,11 +9,12 @@ import typer
 
 from paictl.cli import console
 from paictl.cli.command import App
-from paictl.cli.console import Output, write, write_data
+from paictl.cli.console import Output, said, spoken, write, write_data
 from paictl.cli.lab.language import LangOption, speaks
 from paictl.cli.options import OutputOption
 from paictl.config.reading.source import read_bytes
 from paictl.errors import ExitCode
+from paictl.i18n import listed
 from paictl.lab.folders import labs_folder
 from paictl.lab.messages import LabError, say, writing
 from paictl.lab.report.consistency import copies, other_owner, strange_owners
@@ -83,17 +84,19 @@ def check_report(
             [{**result, "copies": [one for one in found if result["file"] in one]} for result in results], output
         )
     for result in results if output is Output.TABLE else ():
-        verdict = "not consistent" if result["inconsistent"] else "consistent"
-        write(
-            f"{result['file']}: {verdict}; {result['name']}, {_labs(result['labs'], 'en')}, "
-            f"{result['passed']} of {result['checks']} checks passed, digest {result['digest'][:16]}…"
-        )
+        words = console.language()
+        write(spoken(
+            "{file}: {verdict}; {name}, {labs}, {passed} of {checks} checks passed, digest {digest}…",
+            file=result["file"], name=result["name"], labs=_labs(result["labs"], words), passed=result["passed"],
+            verdict=say("class-inconsistent" if result["inconsistent"] else "class-consistent", words),
+            checks=result["checks"], digest=result["digest"][:16],
+        ))  # fmt: skip
         for problem in result["inconsistent"]:
-            write(f"  {problem}")
+            write(f"  {said(problem)}")
         if result["owners"]:
-            write(f"  note: its jobs belong to {', '.join(result['owners'])}")
+            write(f"  {spoken('note: its jobs belong to {owners}', owners=listed(result['owners']))}")
     for one in found if output is Output.TABLE else ():
-        write(one)
+        write(said(one))
     bad = bool(found) or any(result["inconsistent"] for result in results)
     raise typer.Exit(ExitCode.NEGATIVE if bad else ExitCode.OK)
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from paictl.errors import PaictlError
+from paictl.i18n import listed, text
 from paictl.lab.embedded import replayed_events
 from paictl.lab.report.content import FORMAT, clock_of, digest_of, event_row
 from paictl.units import Millis
@@ -25,36 +26,45 @@ def inconsistencies(report: Mapping[str, Any]) -> Iterator[str]:
     if report.get("format") != FORMAT:
         made_by = report.get("environment", {}).get("paictl", "another version")
         raise PaictlError(
-            f"this is report format {report.get('format')}, this paictl reads {FORMAT}",
-            hint=f"check it with the paictl that made it ({made_by}), or ask the student for a new one",
+            text("this is report format {found}, this paictl reads {known}", found=report.get("format"), known=FORMAT),
+            hint=text(
+                "check it with the paictl that made it ({version}), or ask the student for a new one", version=made_by
+            ),
         )
     if report.get("digest") != digest_of(report):
-        yield "the digest does not belong to the content: something was altered"
+        yield text("the digest does not belong to the content: something was altered")
     for experiment in report["experiments"]:
-        yield from (f"{experiment['lab']}: {problem}" for problem in _contradictions(experiment))
+        yield from (text("{lab}: {problem}", lab=experiment["lab"], problem=one) for one in _contradictions(experiment))
 
 
 def _contradictions(experiment: Experiment) -> Iterator[str]:
     """What playing an experiment's command log again does not confirm; at a site only whose events they are."""
     if site := experiment.get("site"):
         strangers = {str(row[3]) for row in experiment["events"] if not str(row[3]).startswith(f"job/{site['user']}~")}
-        yield from (f"it has events of {one}, which is not the lab's" for one in sorted(strangers))
+        yield from (
+            text("it has events of {stranger}, which is not the lab's", stranger=one) for one in sorted(strangers)
+        )
         return  # a real cluster has no log that could be played
     if not experiment["log"] and not experiment["events"]:
         return  # no cluster was up
     try:
         replayed = replayed_events([(Millis(at), command) for at, command in experiment["log"]])
     except (PaictlError, KeyError, IndexError, TypeError, ValueError) as error:
-        yield f"the command log cannot be played: {error}"
+        yield text("the command log cannot be played: {error}", error=error)
         return
     told = [json.loads(json.dumps(event_row(event))) for event in replayed]
     for real, recorded in zip(told, experiment["events"], strict=False):
         if _facts(real) != _facts(recorded):
             at = clock_of(experiment)(real[1])
-            yield f"event {recorded[0]} was {real[2]} {real[3]} at {at}, the report says otherwise"
+            yield text(
+                "event {number} was {kind} {subject} at {at}, the report says otherwise",
+                number=recorded[0], kind=real[2], subject=real[3], at=at,
+            )  # fmt: skip
             return
     if len(told) != len(experiment["events"]):
-        yield f"the commands make {len(told)} events, the report has {len(experiment['events'])}"
+        yield text(
+            "the commands make {made} events, the report has {found}", made=len(told), found=len(experiment["events"])
+        )
 
 
 def _facts(row: Sequence[Any]) -> tuple[Any, ...]:
@@ -94,8 +104,8 @@ def copies(reports: Sequence[tuple[str, Mapping[str, Any]]]) -> Iterator[str]:
             groups.setdefault(files, []).append(found[0][1])
     names = {file: str(report["name"]) for file, report in reports}
     for files, labs in groups.items():
-        who = ", ".join(f"{file} ({names[file]})" for file in files)
-        yield f"the same run in {who}: lab {', '.join(lab[:2] for lab in sorted(labs))}"
+        who = listed([f"{file} ({names[file]})" for file in files])
+        yield text("the same run in {files}: lab {labs}", files=who, labs=listed([lab[:2] for lab in sorted(labs)]))
 
 
 def strange_owners(reports: Sequence[tuple[str, Mapping[str, Any]]]) -> Iterator[str]:
@@ -106,7 +116,8 @@ def strange_owners(reports: Sequence[tuple[str, Mapping[str, Any]]]) -> Iterator
             by_owner.setdefault(owner, []).append((file, str(report["name"])))
     for owner, found in by_owner.items():
         if len({name for _, name in found}) > 1:
-            yield f"the jobs of {', '.join(f'{file} ({name})' for file, name in found)} all belong to user {owner}"
+            who = listed([f"{file} ({name})" for file, name in found])
+            yield text("the jobs of {files} all belong to user {owner}", files=who, owner=owner)
 
 
 def other_owner(report: Mapping[str, Any]) -> list[str]:

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from paictl import i18n
 from paictl.errors import PaictlError
 from paictl.lab.messages import LabError
 from paictl.lab.report.consistency import inconsistencies
@@ -61,7 +62,8 @@ def check_file(path: Path) -> tuple[Report, list[str]]:
     try:
         return report, [*_visible(report, text, path), *inconsistencies(report)]
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError) as error:
-        raise PaictlError(f"is not a complete report: {type(error).__name__} {error}", where=str(path)) from None
+        said = i18n.text("is not a complete report: {kind} {error}", kind=type(error).__name__, error=error)
+        raise PaictlError(said, where=str(path)) from None
 
 
 def form_of(text: str) -> str:
@@ -91,4 +93,4 @@ def _visible(report: Report, text: str, path: Path) -> Iterator[str]:
     if suffix not in FORMS:
         suffix = form_of(text)  # the ending got lost on the way
     if suffix != ".json" and rendered(report, suffix) != text:
-        yield "the visible text is not what the recorded data say: something was altered"
+        yield i18n.text("the visible text is not what the recorded data say: something was altered")
