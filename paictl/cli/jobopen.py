@@ -226,7 +226,8 @@ class _Handed:
             _say(self.ours, _Said(502, error.message))
             return
         with theirs:
-            theirs.sendall(head.for_other_side(websocket=is_websocket(as_mapping(head.rows))))
+            with contextlib.suppress(OSError):  # a server that starts may hang up at once; that is found below
+                theirs.sendall(head.for_other_side(websocket=is_websocket(as_mapping(head.rows))))
             self._both_ways(theirs, answer=True)
 
     def _both_ways(self, theirs: socket.socket, *, answer: bool = False) -> None:
@@ -258,15 +259,14 @@ def _head_of(source: socket.socket, first: re.Pattern[bytes], data: bytes = b"")
 def _answered(theirs: socket.socket, ours: socket.socket) -> None:
     """Hand on the answer of a task to one request, or the WebSocket that it becomes."""
     try:
-        with contextlib.suppress(OSError):
-            head = _head_of(theirs, _ANSWER)
-            while head is not None and _status(head) in range(100, 200) and _status(head) != _SWITCHED:
-                ours.sendall(b"HTTP/1.1 100 Continue\r\n\r\n" if _status(head) == _CONTINUE else b"")
-                head = _head_of(theirs, _ANSWER, head.rest)
-            if head is None:
-                raise _NotHttpError
-            ours.sendall(head.for_other_side(websocket=_status(head) == _SWITCHED))
-    except _NotHttpError:
+        head = _head_of(theirs, _ANSWER)
+        while head is not None and _status(head) in range(100, 200) and _status(head) != _SWITCHED:
+            ours.sendall(b"HTTP/1.1 100 Continue\r\n\r\n" if _status(head) == _CONTINUE else b"")
+            head = _head_of(theirs, _ANSWER, head.rest)
+        if head is None:
+            raise _NotHttpError
+        ours.sendall(head.for_other_side(websocket=_status(head) == _SWITCHED))
+    except (_NotHttpError, OSError):  # if it is our side that went away, nobody hears it
         _say(ours, _Said(502, text("nothing answers on this port of the task: try again later")))
         _end(theirs, ours)
     _copy(theirs, ours)

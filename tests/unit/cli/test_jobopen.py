@@ -7,6 +7,7 @@ import os
 import queue
 import select
 import socket
+import struct
 import threading
 from dataclasses import dataclass, field
 
@@ -215,6 +216,28 @@ def test_answers_before_the_last_are_not_taken_for_it(opened: Opened) -> None:
     for answer in (b"220 smtp\r\n", b"", b"HTTP/1.1 200 OK\r\n"):
         opened.notebook.answer = answer if not answer.startswith(b"HTTP/1.1 200") else b"HTTP/1.1 299 \r\n"
         assert opened.ask("/", cookie).startswith("HTTP/1.1 502 Bad Gateway\r\n")
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_task_that_hangs_up_is_a_bad_gateway_and_no_empty_answer(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    """Its server starts: Kubernetes connects, and ends the connection before or after the request has come."""
+
+    def dial(*_: object) -> socket.socket:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            ours = socket.create_connection(server.getsockname())
+            theirs, _ = server.accept()
+        theirs.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # ends with a reset
+        if when == "before":
+            theirs.close()
+        else:
+            threading.Thread(target=lambda: (theirs.recv(1), theirs.close()), daemon=True).start()
+        return ours
+
+    cookie = f"Cookie: {opened.cookie()}"
+    monkeypatch.setattr(opened.notebook, "dial", dial)
+    assert opened.ask("/", cookie).startswith("HTTP/1.1 502 Bad Gateway\r\n")
 
 
 def test_raw_every_connection_is_handed_on_and_that_is_said(capsys: pytest.CaptureFixture[str]) -> None:
