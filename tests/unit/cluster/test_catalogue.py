@@ -262,8 +262,9 @@ def test_a_private_registry_gives_all_images_and_its_password_to_the_accounts(ca
     for name, spec in pods(found):
         for container in spec["containers"]:
             assert container["image"].startswith(("registry.lab:5000/pai/", "other.lab/")), name
+    run_as = {spec.get("serviceAccountName") for _, spec in pods(found)}
     for service, body in objects(found, "ServiceAccount"):
-        if body["metadata"]["namespace"] == NAMESPACE:
+        if body["metadata"]["namespace"] == NAMESPACE and body["metadata"]["name"] in run_as:
             assert body["imagePullSecrets"] == [{"name": "pull"}], service
     secret = by_name(found["cluster-configuration"], "Secret", "pull")
     login = json.loads(base64.b64decode(secret["data"][".dockerconfigjson"]))

@@ -40,6 +40,12 @@ def own_metrics() -> Mapping[str, frozenset[str]]:
     found: dict[str, frozenset[str]] = {}
     for path in sorted((ROOT / "paictl").rglob("metrics.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            match node:
+                case ast.Call(
+                    func=ast.Attribute(attr="_gauge"),
+                    args=[ast.Constant(value=str(name)), _, ast.Constant(value=str(label)), *_],
+                ):
+                    found |= {f"{prefix}_{name}": frozenset({label}) for prefix in PREFIXES}
             if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or not node.args:
                 continue
             for name in _metric_names(node.args[0]):
