@@ -224,6 +224,10 @@ def test_a_task_that_hangs_up_is_a_bad_gateway_and_no_empty_answer(
 ) -> None:
     """Its server starts: Kubernetes connects, and ends the connection before or after the request has come."""
 
+    def hang_up(theirs: socket.socket) -> None:
+        theirs.recv(1)
+        theirs.close()
+
     def dial(*_: object) -> socket.socket:
         with socket.create_server(("127.0.0.1", 0)) as server:
             ours = socket.create_connection(server.getsockname())
@@ -232,7 +236,7 @@ def test_a_task_that_hangs_up_is_a_bad_gateway_and_no_empty_answer(
         if when == "before":
             theirs.close()
         else:
-            threading.Thread(target=lambda: (theirs.recv(1), theirs.close()), daemon=True).start()
+            threading.Thread(target=hang_up, args=(theirs,), daemon=True).start()
         return ours
 
     cookie = f"Cookie: {opened.cookie()}"
