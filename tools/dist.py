@@ -30,6 +30,10 @@ SIGNER: Final = "paictl-release"
 _LINE: Final = re.compile(r"([0-9a-f]{64}) [ *]([A-Za-z0-9][A-Za-z0-9._+-]*)")
 
 
+_ENDINGS: Final = (".whl", ".cdx.json", ".oci.tar", SUMS, SIGNATURE)
+"""Of the files of a release."""
+
+
 class DistError(Exception):
     """Something is wrong with a release, or with what is to be signed."""
 
@@ -39,8 +43,12 @@ def build(folder: Path) -> None:
     archive = Path.home() / ".cache" / "paictl" / "images" / "current" / "paictl.tar"
     if not archive.is_file():
         raise DistError(f"{archive}: not found: make images builds it")
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    earlier = [path for path in folder.iterdir() if path.is_file() and path.name.endswith(_ENDINGS)]
+    if strange := sorted(path.name for path in set(folder.iterdir()) - set(earlier)):
+        raise DistError(f"{folder}: {strange[0]} is no file of a release: give another folder, or move it away")
+    for path in earlier:
+        path.unlink()
     options = ["-q", "--no-deps", "--no-build-isolation", f"--wheel-dir={folder}"]  # hatchling is one of our tools
     wheel = [sys.executable, "-m", "pip", "wheel", *options, str(ROOT)]
     subprocess.run(wheel, check=True)

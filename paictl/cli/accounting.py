@@ -14,7 +14,7 @@ import typer
 from paictl.cli import console
 from paictl.cli.clusters import OutputOption, StateOption, open_cluster
 from paictl.cli.command import App, Lazy
-from paictl.cli.console import Output, spoken, take_form, write, write_data, write_table
+from paictl.cli.console import Output, spoken, take_form, write_data, write_file, write_table
 from paictl.i18n import text
 from paictl.operate import limits as operate
 from paictl.operate.usage import FIGURES, UsageReport, as_data, dimensions, figures, usage_report
@@ -101,9 +101,9 @@ def report(
         case ReportForm.JSON:
             write_data(as_data(books), Output.JSON)
         case ReportForm.CSV:
-            write(_csv(books))
+            write_file(_csv(books))
         case ReportForm.HTML:
-            write(_page(books))
+            write_file(_page(books))
 
 
 def _headings(books: UsageReport) -> tuple[str, ...]:

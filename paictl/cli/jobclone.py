@@ -12,7 +12,7 @@ from pathlib import Path
 import yaml
 
 from paictl.cli import console
-from paictl.cli.console import write
+from paictl.cli.console import write_file
 from paictl.cli.settings import settings
 from paictl.errors import PaictlError
 from paictl.i18n import listed, text
@@ -30,7 +30,7 @@ def show(copy: JobCopy) -> None:
     if copy.masked:
         fields = listed(copy.masked)
         console.warning(text("fill in the values that the cluster does not return: {fields}", fields=fields))
-    write(_text(copy).rstrip("\n"))
+    write_file(_text(copy).rstrip("\n"))
 
 
 def require_values(copy: JobCopy) -> None:

@@ -12,7 +12,7 @@ import typer
 
 from paictl.cli import console, names
 from paictl.cli.clusters import showing_reports
-from paictl.cli.console import write
+from paictl.cli.console import write, write_file
 from paictl.errors import PaictlError
 from paictl.i18n import counted, text
 from paictl.operate import exporting
@@ -90,5 +90,5 @@ def secrets(path: Config, named: Names = None, skipped: Skipped = None, cluster_
         )
     request = ExportRequest(path, cluster_id, tuple(named or ()), tuple(skipped or ()))
     with showing_reports():
-        write(exporting.export_secrets(request, state_folder(), time.time()).rstrip())
+        write_file(exporting.export_secrets(request, state_folder(), time.time()).rstrip())
     console.info(text("the output contains passwords and private keys: keep it out of version control"))

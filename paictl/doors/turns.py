@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from paictl.cluster.pods.lines import WaitingPod, lines
-from paictl.cluster.startwaits import why_first
+from paictl.i18n import text
 from paictl.units import Millis
 from paictl.workload.devicelimits import devices_of
 from paictl.workload.lentorder import LineAhead, Turns, WaitingGang
@@ -70,7 +70,8 @@ class DoorTurns:
     def obstacle(self, request: PodRequest, changes: int) -> str:
         """Why a gang must not start now; empty if none that goes before it has a place.
 
-        `changes` counts news of pods.
+        `changes` counts news of pods. The reason names nobody, because kube-scheduler tells it to the pod's owner;
+        `ahead` says who it is, to those who may know.
         """
         turns = self._turns(request)
         if turns is None or not self.holds_back:
@@ -86,7 +87,11 @@ class DoorTurns:
             # the patience with all of them begins at once: with one after the other it would have no end
             if self._has_place(gang, kind) and not self._stalls(gang.request.group) and first is None:
                 first = turns.ahead(own, [self._gang(gang.request)])
-        return "" if first is None else why_first(first)
+        if first is None:
+            return ""
+        if first.unused:
+            return text("a gang goes first whose virtual cluster or department has unused devices")
+        return text("a gang goes first whose owner used less without a guarantee lately")
 
     def ahead(self, request: PodRequest, changes: int) -> LineAhead | None:
         """Whose gangs are tried before another that waits; None if nobody's are by the configured order."""

@@ -91,7 +91,8 @@ class Pinner(Binder):
 
         A pin cannot be taken back: a gang of which one pod is kept back by a policy would run in part for ever. So the
         API server is asked about all of them (a dry run, in which policies and webhooks take part) before the first.
-        The annotation with the places of the gang is equally long for all pods, so it is asked about only once.
+        The annotation with the places of the gang is equally long for all pods, so it is asked about only once: for the
+        pod whose own annotations are longest.
         """
         why = self._first_refusal(gang) if len(gang) > 1 else ""
         refs = [binding.ref for binding in gang]
@@ -103,7 +104,8 @@ class Pinner(Binder):
 
     def _first_refusal(self, gang: Sequence[Binding]) -> str:
         """Why the first pod of a gang that would be refused would be; empty if none would, or this term has ended."""
-        questions = [gang[0], *map(_shortened, gang[1:])]
+        longest = max(gang, key=self._noted)
+        questions = [longest, *(_shortened(binding) for binding in gang if binding is not longest)]
         for first in range(0, len(questions), ASKED):
             try:
                 asked = self._asking.map(self._refusal, questions[first : first + ASKED])
@@ -115,6 +117,11 @@ class Pinner(Binder):
             except CancelledError:
                 return ""
         return ""
+
+    def _noted(self, binding: Binding) -> int:
+        """Characters of a pod's own annotations, which have a limit together with ours; -1 if it is not known."""
+        pod = self.core.gated_pod(binding.ref.uid)
+        return -1 if pod is None else sum(len(name) + len(text) for name, text in noted_on(pod).items())
 
     def _refusal(self, binding: Binding) -> str:
         """Why a pin would be refused whenever it is sent; empty if it would not, or nobody can know."""

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 _WRONG: Final = (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError, RequestError)
 """What a value of another shape than `encode` writes makes of a read."""
+_LATEST: Final = 253_402_300_799
+"""The last second of the year 9999, as Unix time."""
 _ENDLESS: Final = RecordLimits(operations=1 << 62, size=1 << 62)
 
 
@@ -212,6 +214,8 @@ class _Player:
             self._sparing.losses = {name: (pair[0], pair[1]) for name, pair in (losses or {}).items()}
             # without answers nothing was asked: the rules are off, or were not needed
             self._book.engine.sparing = self._sparing if losses else None
+            if now is not None and not 0 <= float(now) <= _LATEST:  # NaN is neither
+                raise ValueError("not an instant")
             call, request = self._call(kind, None if now is None else float(now), subject, names)
         except PlaybackError:
             raise

@@ -49,6 +49,17 @@ def test_what_was_signed_is_accepted(release: Path, keys: Path, capsys: pytest.C
     assert "3 files, as paictl-release signed them" in capsys.readouterr().out
 
 
+def test_a_folder_with_other_files_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Path, "home", lambda: tmp_path)
+    archive, thesis = tmp_path / ".cache/paictl/images/current/paictl.tar", tmp_path / "papers/thesis.tex"
+    for file in (archive, thesis):
+        file.parent.mkdir(parents=True)
+        file.touch()
+    with pytest.raises(DistError, match=r"thesis\.tex is no file of a release"):
+        dist.build(thesis.parent)
+    assert thesis.exists()
+
+
 @pytest.mark.parametrize("name", [*FILES, SUMS, SIGNATURE])
 def test_one_changed_byte_is_refused(name: str, release: Path, keys: Path) -> None:
     content = bytearray((release / name).read_bytes())

@@ -60,7 +60,7 @@ def import_(
     made = draft(observed(cluster), level or (), topology)
     text = draft_text(made, name or cluster.context)
     if file == STDOUT:
-        console.write(text.rstrip())
+        console.write_file(text.rstrip())
     else:
         path = Path(file)
         write_together(path.parent, {path.name: text}, force=force)

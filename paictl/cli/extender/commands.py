@@ -137,7 +137,7 @@ def config_(
     )  # fmt: skip
     if scheduler_only:
         configuration = manifests.scheduler_configuration(_with_text(choices, config))
-        console.write(manifests.to_yaml([configuration]).rstrip())
+        console.write_file(manifests.to_yaml([configuration]).rstrip())
     else:
         print_objects(choices, config)
 
@@ -152,7 +152,7 @@ def print_objects(choices: Choices, config: Path | None) -> None:
             "namespaces need a grant for the virtual clusters that their pods use: "
             "kubectl annotate namespace NAMESPACE 'paictl.io/virtual-clusters=VC1,VC2' (--no-require-grants: none)"
         )
-    console.write(manifests.to_yaml(manifests.objects(found, __version__, _certificates(found))).rstrip())
+    console.write_file(manifests.to_yaml(manifests.objects(found, __version__, _certificates(found))).rstrip())
 
 
 def _with_text(choices: Choices, config: Path | None) -> Choices:

@@ -14,7 +14,7 @@ import typer
 
 from paictl.cli import console
 from paictl.cli.command import App
-from paictl.cli.console import write
+from paictl.cli.console import write_file
 from paictl.cli.lab import starting
 from paictl.cli.lab.language import LangOption, speaks
 from paictl.cli.lab.sessions import LabWord, begun, session_of
@@ -49,15 +49,15 @@ def env(
     session = begun(lab)
     files = session.workspace.require_files().resolve()
     if _BACK not in os.environ:
-        write(f"export {_BACK}={shlex.quote(str(Path.cwd()))}{_kept_cluster()}")
-    write(f"export PAICTL_STATE={shlex.quote(str(session.workspace.folder.resolve()))}")
-    write(f"cd {shlex.quote(str(files))}")
-    write(
+        write_file(f"export {_BACK}={shlex.quote(str(Path.cwd()))}{_kept_cluster()}")
+    write_file(f"export PAICTL_STATE={shlex.quote(str(session.workspace.folder.resolve()))}")
+    write_file(f"cd {shlex.quote(str(files))}")
+    write_file(
         f"export {VARIABLE}={shlex.quote(session.workspace.cluster_name)}"
     )  # a lab's commands must never be about the cluster that this shell named
     path = path_with_paictl(session.root)
     if path is not None:
-        write(f"export PATH={shlex.quote(path)}")
+        write_file(f"export PATH={shlex.quote(path)}")
     console.info(_env_note(session))
 
 
@@ -78,10 +78,10 @@ def _leave() -> None:
         raise LabError("leave-by-exit")
     if _BACK not in os.environ:
         raise LabError("not-in-env")
-    write(f"cd {shlex.quote(os.environ[_BACK])}")
-    write(f"unset PAICTL_STATE {VARIABLE} {_BACK} {_CLUSTER_BACK}")
+    write_file(f"cd {shlex.quote(os.environ[_BACK])}")
+    write_file(f"unset PAICTL_STATE {VARIABLE} {_BACK} {_CLUSTER_BACK}")
     if named := os.environ.get(_CLUSTER_BACK):
-        write(f"export {VARIABLE}={shlex.quote(named)}")
+        write_file(f"export {VARIABLE}={shlex.quote(named)}")
 
 
 @app.command("shell", epilog="paictl lab shell 03")

@@ -102,12 +102,15 @@ def test_a_program_reads_the_address_from_a_pipe_while_the_port_is_open(monkeypa
     local = jobopen.listener(0, 8888)
     with os.fdopen(reading) as reader, os.fdopen(writing, "w") as output:
         monkeypatch.setattr("sys.stdout", output)
+        said = threading.Event()  # before the test ends: the next would find it on its stderr
+        monkeypatch.setattr("paictl.cli.jobopen.console.info", lambda _: said.set())
         threading.Thread(
             target=jobopen.serve, args=(Notebook(), "ann~desk", TaskPlace("notebook", 0), 8888, local),
             kwargs={"browser": False}, daemon=True,
         ).start()  # fmt: skip
         assert select.select([reader], [], [], 10)[0]
         assert reader.readline().startswith(f"http://127.0.0.1:{local.getsockname()[1]}/?paictl=")
+        assert said.wait(10)
 
 
 def test_who_was_not_shown_the_address_reaches_nothing(opened: Opened) -> None:

@@ -18,6 +18,7 @@ from paictl.cluster.presets import preset_files
 from paictl.doors.core import DoorOptions
 from paictl.doors.metrics import DoorMetrics
 from paictl.doors.views import explain_pod
+from paictl.operate import recorded_decisions
 from paictl.remote.kube.client import Json
 from paictl.sim.job import Job, Share
 from paictl.sim.simulate import simulate
@@ -27,7 +28,7 @@ from paictl.workload.sharing import Sharing, read_sharing
 from tests.unit.cluster import conftest
 from tests.unit.cluster.conftest import MINUTE, Bench, MakeBench
 from tests.unit.cluster.test_sharing import load
-from tests.unit.extender.harness import Harness, gang
+from tests.unit.extender.harness import Harness, gang, served
 from tests.unit.placer import test_placing as placing
 
 bench = conftest.bench
@@ -64,6 +65,23 @@ def extender(rules: Sharing) -> Harness:
     return made
 
 
+def test_what_sisters_lose_is_recorded_and_can_be_fetched() -> None:
+    harness = extender(read_sharing(SECTION))
+    for vc in ("tenanta", "tenantc"):
+        for number in range(12):
+            if harness.ask(pod := lent(f"{vc}{number}", vc, 8, number)).names:
+                harness.run(pod)
+    for number in range(8):
+        if harness.ask(pod := lent(f"owner{number}", "tenanta", 8, 50 + number, 0)).names:
+            harness.run(pod)
+    with served(harness) as caller:
+        status, record = caller.call("GET", "/v1/inspect/decisions")
+    assert status == 200
+    losses = [one[4] for part in record["parts"] for one in part["operations"] if one[4]]
+    assert max(loss or 0 for row in losses for loss, _ in row.values()) > 2**64
+    assert recorded_decisions.replayed(record, "record").difference == ""
+
+
 def test_behind_the_extender_a_stranger_waits_for_a_sister_and_metrics_say_how_departments_stand() -> None:
     harness = extender(read_sharing(SECTION))
     harness.run(lent("own", "tenantb", 8, 0, 0))
@@ -80,7 +98,9 @@ def test_behind_the_extender_a_stranger_waits_for_a_sister_and_metrics_say_how_d
     }  # fmt: skip
     assert reason in said["text"][-1]
     harness.delete("lent0-0")
-    assert reason in str(harness.ask(stranger).failed)
+    failed = str(harness.ask(stranger).failed)
+    assert "a gang goes first whose virtual cluster or department has unused devices" in failed
+    assert "tenantc" not in failed, "the pod's owner reads it"
     assert explain_pod(harness.core, "default", "stranger-0")["situation"] == "order"
     harness.run(sister)
     text = DoorMetrics(lambda: harness.core).text().decode()

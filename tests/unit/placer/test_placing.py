@@ -44,7 +44,9 @@ class PatchingServer(FakeServer):
 
     def request(self, method: str, path: str, body: Any = None, **named: object) -> Json:
         noted = ((body or {}).get("metadata") or {}).get("annotations") or {}
-        if sum(len(text or "") for text in noted.values()) > self.longest:
+        known = self.pods.get("/".join((path.split("/")[4], path.split("/")[6])), {}) if noted else {}
+        own = known.get("metadata", {}).get("annotations", {}) if method == "PATCH" else {}
+        if noted and sum(len(text or "") for text in (own | noted).values()) > self.longest:
             raise KubeError("metadata.annotations: Too long", status=422)
         if named.get("query") == {"dryRun": "All"}:
             self.asking()
@@ -319,6 +321,16 @@ def test_a_gang_whose_places_no_annotation_can_hold_goes_nowhere(placer: Placer)
     assert [placer.node("g-0"), placer.node("g-1")] == ["", ""]
     assert "its gang cannot be pinned whole: pod g-0: metadata.annotations: Too long" in placer.recorded[-1].message
     assert not placer.core.book.holds("uid-g-0"), "no device is held"
+
+
+def test_the_pod_with_the_longest_annotations_of_its_own_counts(placer: Placer) -> None:
+    first, second = gang("g", 2, 4)
+    second["metadata"]["annotations"]["note"] = "x" * 5000
+    placer.server.longest = 3000
+    placer.create([first, second])
+    placer.round()
+    assert [placer.node("g-0"), placer.node("g-1")] == ["", ""]
+    assert "pod g-1: metadata.annotations: Too long" in placer.recorded[-1].message
 
 
 def test_the_pods_of_a_gang_are_asked_about_at_the_same_time(placer: Placer) -> None:

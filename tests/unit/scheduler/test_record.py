@@ -310,6 +310,13 @@ def test_other_changes_of_the_state_are_found_without_another_decision(data: dic
     assert (difference.number, difference.difference) == (6, "state")
 
 
+@pytest.mark.parametrize("now", [1e300, float("nan"), -1.0])
+def test_an_instant_that_cannot_be_is_refused(data: dict[str, Any], now: float) -> None:
+    data["parts"][0]["operations"][0][1] = now
+    with pytest.raises(PlaybackError, match="not an instant"):
+        list(play(sealed(data)))
+
+
 def test_a_changed_record_and_one_of_another_format_are_told_apart(data: dict[str, Any]) -> None:
     with pytest.raises(PlaybackError, match="checksum"):
         list(play(data | {"dropped": 5}))
