@@ -46,6 +46,10 @@ KUBELET = "/var/lib/kubelet/config.yaml"
 MANIFEST = "/etc/kubernetes/manifests/kube-apiserver.yaml"
 ENDED = "/run/paictl/settings-done"
 ADMIN = "KUBECONFIG=/etc/kubernetes/admin.conf"
+STARTING = ("connection refused", "connection reset", "no relationship found", "unexpected EOF", "ServiceUnavailable")
+"""What kubeadm says of an API server that starts again: it is not there yet, or has not read who may do what."""
+PAUSE = 10
+"""Seconds until kubeadm, which takes up all that was not done, is started again then."""
 
 
 def commands(params):
@@ -101,6 +105,18 @@ def tidy():
             os.unlink(path)
 
 
+def apply(command, seconds):
+    """Run the commands, up to three times while the API server starts; what went wrong, empty if nothing did."""
+    for last in (False, False, True):
+        problem = start(command, seconds)
+        if not problem and os.path.exists(ENDED):
+            return ""
+        said = problem or last_words()
+        if last or not any(words in said for words in STARTING):
+            return said
+        time.sleep(PAUSE)
+
+
 def work(module):
     """Do it; ends the module if it does not work."""
     params, lines = module.params, commands(module.params)
@@ -111,11 +127,11 @@ def work(module):
     if os.path.exists(ENDED):
         os.unlink(ENDED)
     write(NOTE, "{}", "0600")  # until all is done nobody knows what is in force: what fails is applied anew next time
-    problem = start(" && ".join([*lines, "touch " + ENDED]), params["seconds"])
+    said = apply(" && ".join([*lines, "touch " + ENDED]), params["seconds"])
     if os.path.exists(CONFIGURATION):
         os.unlink(CONFIGURATION)
-    if problem or not os.path.exists(ENDED):
-        module.fail_json(msg="the settings cannot be applied: " + (problem or last_words()),
+    if said:
+        module.fail_json(msg="the settings cannot be applied: " + said,
                          hint="see %s on this machine; correct config.yaml and apply again" % LOG)  # fmt: skip
     os.unlink(ENDED)
     if params["kubelet"]:

@@ -155,7 +155,7 @@ def documented_rights() -> tuple[list[Json], list[Json]]:
     """The roles in docs/clusters.md: to look, and to push."""
     text = (ROOT / "docs" / "clusters.md").read_text(encoding="utf-8").partition("## Rights")[2]
     blocks = re.findall(r"(?:^    .*\n|^\n(?=    ))+", text, re.MULTILINE)
-    look, push = ([one for one in yaml.safe_load_all(textwrap.dedent(block)) if one] for block in blocks)
+    look, push, _ = ([one for one in yaml.safe_load_all(textwrap.dedent(block)) if one] for block in blocks)
     return look, push
 
 

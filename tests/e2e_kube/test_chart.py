@@ -214,4 +214,4 @@ def test_a_release_is_installed_upgraded_and_leaves_nothing(
     done = helm.run("uninstall", "paictl", "--namespace", "paictl-system", kubeconfig=plane.kubeconfig)
     assert done.returncode == 0, done.stderr
     api.call("DELETE", "/api/v1/namespaces/paictl-system")
-    until(lambda: listed(api) == before, 60, lambda: f"{listed(api)} instead of {before}")
+    until(lambda: listed(api) == before, 180, lambda: f"{listed(api)} instead of {before}")
