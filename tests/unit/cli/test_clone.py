@@ -44,6 +44,17 @@ def editor(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
     monkeypatch.setattr(type(settings), "may_ask", True)
 
 
+def test_characters_that_do_not_show_are_printed_as_they_are_for_a_file(
+    paictl: Paictl, job: Path, tmp_path: Path
+) -> None:
+    """A family of emoji is joined by characters that a terminal does not show; escaped, they would be other words."""
+    file = tmp_path / "b.yaml"
+    text = job.read_text(encoding="utf-8").replace("name: a\n", "name: b\ndescription: '👩\u200d🚀'\n")
+    file.write_text(text, encoding="utf-8")
+    assert paictl("job", "submit", str(file), "--user", "me", "--vc", "vc1").code == 0
+    assert yaml.safe_load(paictl("job", "clone", "me~b", "--user", "me").out)["description"] == "👩\u200d🚀"
+
+
 def test_what_is_printed_is_the_job_as_it_was_taken_and_can_be_submitted(paictl: Paictl, job: Path) -> None:
     done = paictl("job", "clone", "me~a", "--user", "me")
     assert done.code == 0
