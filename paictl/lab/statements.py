@@ -202,13 +202,10 @@ def explain(seen: Observation, says: Says) -> Iterator[Mismatch]:
     if "text" in says:
         lines = explaining.lines(answer)
         finding = text(subject, "says", says["text"], "\n".join(lines))
-        yield (
-            finding
-            if "zh" not in says
-            else in_both(
-                finding, text(subject, "says", says["zh"], "\n".join(in_language(line, "zh") for line in lines))
-            )
-        )
+        if "zh" in says:
+            chinese = "\n".join(in_language(line, "zh") for line in lines)
+            finding = in_both(finding, text(subject, "says", says["zh"], chinese))
+        yield finding
     if "change" in says:
         kinds = [str(change["kind"]) for change in data.get("changes", ())]
         yield Mismatch(says["change"] in kinds, subject, "possible change", literal(says["change"]), _list(kinds))

@@ -84,44 +84,27 @@ def _summary(picture: Picture, width: int) -> Iterator[Line]:
     if away:
         words: list[Line] = [[("", said("not ready:"))]]
         words += [[(BAD_STYLE, _condition(node, picture))] for node in away[:_FEW_ROWS]]
-        words += (
-            [[("", spoken("and {count} more: {see}", count=len(away) - _FEW_ROWS, see="paictl node list"))]]
-            if len(away) > _FEW_ROWS
-            else []
-        )
-        yield from flow(words, width)
+        yield from flow([*words, *_others(len(away), "paictl node list")], width)
     for window in picture.windows[:_FEW_ROWS]:
         said_of_it = spoken(
             "maintenance {name}: {nodes} from {start} to {end}", name=window.name, nodes=listed(window.nodes, 4),
             start=_clock(window.start), end=_clock(window.end),
         )  # fmt: skip
         yield [(BAD_STYLE if window.active else "", cut(said_of_it, width))]
-    if len(picture.windows) > _FEW_ROWS:
-        yield [
-            (
-                "",
-                spoken(
-                    "and {count} more: {see}", count=len(picture.windows) - _FEW_ROWS, see="paictl maintenance list"
-                ),
-            )
-        ]
+    yield from _others(len(picture.windows), "paictl maintenance list")
     for known in picture.reservations[:_FEW_ROWS]:
         said_of_it = spoken(
             "reservation {name}: {size} from {start} to {end}", name=known.name, size=known.kept,
             start=_clock(known.start), end=_clock(known.end),
         )  # fmt: skip
         yield [("", cut(said_of_it, width))]
-    if len(picture.reservations) > _FEW_ROWS:
-        yield [
-            (
-                "",
-                spoken(
-                    "and {count} more: {see}",
-                    count=len(picture.reservations) - _FEW_ROWS,
-                    see="paictl reservation list",
-                ),
-            )
-        ]
+    yield from _others(len(picture.reservations), "paictl reservation list")
+
+
+def _others(number: int, see: str) -> Iterator[Line]:
+    """How many of some things are not among the first, and which command lists them; nothing if all are."""
+    if number > _FEW_ROWS:
+        yield [("", spoken("and {count} more: {see}", count=number - _FEW_ROWS, see=see))]
 
 
 def _clock(at: datetime) -> str:

@@ -6,14 +6,14 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from paictl.config.linting.rule import ERROR, Bundle, Finding, Findings, rule
+from paictl.config.linting.rule import ERROR, Bundle, Document, Finding, Findings, rule
+from paictl.config.linting.rules.services.departments import line_of, parents_of, rows_of
 from paictl.config.linting.rules.shape.words import suggested
 from paictl.config.models.hived import HivedConfig, hived
 from paictl.config.models.inventory import hived_beside, virtual_clusters_beside
 from paictl.config.reading.kinds import FileKind
 from paictl.config.reading.nodes import MappingNode, ScalarNode
 from paictl.i18n import listed, text
-from paictl.workload.departments import DEEPEST
 
 _KINDS: Final = (
     "budgets", "user-limits", "borrow-limits", "run-times", "backfill", "spares", "min-run-times", "lend-limits",
@@ -118,25 +118,24 @@ def department_over_promised(bundle: Bundle) -> Findings:
     """
     # Every department with devices whose parts need more; the last of them if they are more than the cluster has.
     for document in bundle.of(FileKind.SERVICES):
-        rows = list(document.top.mapping("sharing").sequence("departments").mappings())
-        beside = hived_beside(document, bundle) if rows else None
+        beside = hived_beside(document, bundle) if any(True for _ in rows_of(document)) else None
         if beside is not None and all(chain.countable for chain in hived(beside).sound_chains):
-            yield from _over_promised(rows, hived(beside))
+            yield from _over_promised(document, hived(beside))
 
 
-def _over_promised(rows: list[MappingNode], cells: HivedConfig) -> Findings:
+def _over_promised(document: Document, cells: HivedConfig) -> Findings:
     promised: Counter[str] = Counter()
     for promise in cells.promises:
         if promise.chain is not None and promise.level:
             promised[promise.vc] += promise.number * promise.chain.leaves[promise.level]
-    by_name = {key.text: row for row in rows if (key := row.text("name")) is not None}
+    by_name = {key.text: row for row in rows_of(document) if (key := row.text("name")) is not None}
     parts: Counter[str] = Counter()
     for name, row in by_name.items():
         parts[name] += sum(promised[vc.text] for vc in row.sequence("vcs").scalars())
-    above = {name: parent.text for name, row in by_name.items() if (parent := row.text("parent")) is not None}
+    above = parents_of(document)
     last: ScalarNode | None = None
     outermost = promised.total() - parts.total()
-    for name in sorted(by_name, key=lambda one: -_depth(one, above)):  # parts before what they are part of
+    for name in sorted(by_name, key=lambda one: -len(line_of(one, above))):  # parts before what they are part of
         devices = by_name[name].integer("devices")
         at = by_name[name].scalar("devices")
         if devices is not None and at is not None:
@@ -158,12 +157,3 @@ def _over_promised(rows: list[MappingNode], cells: HivedConfig) -> Findings:
             devices=outermost, size=size,
         )  # fmt: skip
         yield Finding(last, message, "promise departments less")
-
-
-def _depth(name: str, above: dict[str, str]) -> int:
-    """How many departments are around one; another rule reports circles, and what is nested too deeply."""
-    line: dict[str, None] = {}
-    while name in above and name not in line and len(line) <= DEEPEST:
-        line[name] = None
-        name = above[name]
-    return len(line)

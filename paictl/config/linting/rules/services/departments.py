@@ -39,7 +39,7 @@ def department_twice(document: Document) -> Findings:
     """
     # Every name of a department, and every virtual cluster in one, that an earlier entry has.
     names, members = dict[str, ScalarNode](), dict[str, ScalarNode]()
-    for row in _rows(document):
+    for row in rows_of(document):
         if (name := row.text("name")) is not None and (earlier := names.setdefault(name.text, name)) is not name:
             message = text(
                 "a second department {name}, the first is in line {line}", name=name.text, line=place_of(earlier).line
@@ -68,10 +68,10 @@ def department_parent(document: Document) -> Findings:
         +  - {name: research, devices: 16, parent: perception}
     """
     # Every parent that is not the name of a department; of a circle the first of them.
-    parents = _parents(document)
+    parents = parents_of(document)
     circles: set[str] = set()
     known = text("name one of: {names}", names=listed(parents))
-    for row in _rows(document):
+    for row in rows_of(document):
         name, parent = row.text("name"), row.text("parent")
         if name is None or parent is None:
             continue
@@ -79,7 +79,7 @@ def department_parent(document: Document) -> Findings:
             hint = suggested(parent, parents, known)
             yield Finding(parent, text("no department {name!r}", name=parent.text), *hint)
             continue
-        line = _line(name.text, parents)
+        line = line_of(name.text, parents)
         if len(line) > DEEPEST:
             message = text("departments are nested deeper than {most}", most=DEEPEST)
             yield Finding(parent, message, "remove a level")
@@ -101,33 +101,34 @@ def department_empty(document: Document) -> Findings:
         -  - {name: products, vcs: [ads]}
         +  - {name: products, vcs: []}
     """
-    parents, used = _parents(document), set[str]()
-    for row in _rows(document):
+    parents, used = parents_of(document), set[str]()
+    for row in rows_of(document):
         name = row.text("name")
         if name is not None and any(True for _ in row.sequence("vcs").scalars()):
-            used |= set(_line(name.text, parents))
-    for row in _rows(document):
+            used |= set(line_of(name.text, parents))
+    for row in rows_of(document):
         name = row.text("name")
         if name is not None and name.text not in used:
             message = text("department {name} has no virtual clusters", name=name.text)
             yield Finding(name, message, "add them as vcs, or remove the department")
 
 
-def _rows(document: Document) -> Iterator[MappingNode]:
+def rows_of(document: Document) -> Iterator[MappingNode]:
+    """The departments, as they are written."""
     yield from document.top.mapping("sharing").sequence("departments").mappings()
 
 
-def _parents(document: Document) -> dict[str, str]:
+def parents_of(document: Document) -> dict[str, str]:
     """The parent of each department, empty where it has none; of two with one name the first counts."""
     found: dict[str, str] = {}
-    for row in _rows(document):
+    for row in rows_of(document):
         name, parent = row.text("name"), row.text("parent")
         if name is not None:
             found.setdefault(name.text, "" if parent is None else parent.text)
     return found
 
 
-def _line(name: str, parents: dict[str, str]) -> list[str]:
+def line_of(name: str, parents: dict[str, str]) -> list[str]:
     """A department and those around it, as far as they are known and none comes twice; one more than there may be."""
     line: dict[str, None] = {}
     while name in parents and name not in line and len(line) <= DEEPEST:
