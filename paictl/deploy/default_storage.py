@@ -12,9 +12,9 @@ from paictl.deploy.joining import api
 from paictl.deploy.nodes import patiently
 from paictl.deploy.phase import DeployPhase
 from paictl.deploy.site import DeployError
-from paictl.deploy.storage_class import NAME, NAMESPACE, manifest_of, problem_with, volumes_of
+from paictl.deploy.storage_class import NAME, NAMESPACE, manifest_of, problem_with, strangers, volumes_of
 from paictl.errors import ExitCode
-from paictl.i18n import text
+from paictl.i18n import listed, text
 from paictl.plan.run import Tell
 
 _POLL: Final = 0.5
@@ -46,10 +46,14 @@ class DefaultStorage(DeployPhase):
     def run(self, tell: Tell) -> None:
         """Apply it and wait for the provisioner.
 
-        Raises `DeployError` if volumes need a class that is no longer wanted (nothing was changed), or if the
-        provisioner does not start in time.
+        Raises `DeployError` if volumes need a class that is no longer wanted, or if somebody else has made a class or
+        namespace of that name (nothing was changed); and if the provisioner does not start in time.
         """
         manifest, client = self._manifest, api(self.site)
+        if manifest and (others := patiently(partial(strangers, client))):
+            said = text("{objects}: there already, and not made by paictl", objects=listed(others))
+            hint = text("remove deploy.storage_class to keep them, or delete them when no volume needs them")
+            raise DeployError(said, exit_code=ExitCode.NEGATIVE, hint=hint)
         if not manifest and (used := patiently(partial(volumes_of, client))):
             shown = ", ".join(used[:_SHOWN]) + (", …" if len(used) > _SHOWN else "")
             said = text("storage class {name} still has volumes: {claims}", name=NAME, claims=shown)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from paictl.cluster.kubernetes.names import OURS, PART_OF
 from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.remote.kube.client import KubeClient
@@ -56,6 +57,13 @@ def manifest_of(wanted: StorageClass | None) -> str:
     for word, value in words.items():
         written = written.replace(f"@{word}@", value)
     return written
+
+
+def strangers(client: KubeClient) -> list[str]:
+    """Objects under our names that somebody else has made."""
+    named = {f"storageclass {NAME}": _CLASS, f"namespace {NAMESPACE}": f"/api/v1/namespaces/{NAMESPACE}"}
+    there = ((name, find(client, path)) for name, path in named.items())
+    return [name for name, one in there if one and (one["metadata"].get("labels") or {}).get(PART_OF) != OURS]
 
 
 def problem_with(client: KubeClient) -> str:

@@ -39,12 +39,13 @@ class Api:
     """An API with the objects of the class, or without, and some volumes."""
 
     def __init__(self, status: dict[str, int] | None = None, volumes: tuple[dict[str, Any], ...] = ()) -> None:
-        self.status, self.volumes = status, volumes
+        self.status, self.volumes, self.owner = status, volumes, "paictl"
 
     def get(self, path: str) -> dict[str, Any]:
         if self.status is None:
             raise KubeError("not found", status=404, where=path)
-        return {"metadata": {"generation": 2}, "status": self.status}
+        labels = {"app.kubernetes.io/part-of": self.owner} if self.owner else {}
+        return {"metadata": {"generation": 2, "labels": labels}, "status": self.status}
 
     def list(self, path: str) -> list[tuple[str, tuple[dict[str, Any], ...]]]:
         assert path == "/api/v1/persistentvolumes"
@@ -116,6 +117,17 @@ def test_a_class_that_volumes_need_is_not_taken_away(tmp_path: Path, monkeypatch
     ((name, _, machines, variables),) = played
     assert (name, [one.name for one in machines]) == ("storage", ["m1"])
     assert variables == {"paictl_manifest": "", "paictl_mark": "", "paictl_class": "local-path"}
+
+
+@pytest.mark.parametrize("owner", ["", "somebody"])
+def test_a_class_of_somebody_else_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: str) -> None:
+    api, played = Api(RUNS), list[Any]()
+    api.owner = owner
+    monkeypatch.setattr(default_storage, "api", lambda _: api)
+    said = "storageclass local-path, namespace local-path-storage: there already, and not made by paictl"
+    with pytest.raises(DeployError, match=said):
+        DefaultStorage(site(tmp_path, WANTED, "", played)).run(lambda *_: None)
+    assert played == []
 
 
 def test_a_provisioner_that_does_not_start_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
