@@ -27,11 +27,9 @@ NAMESPACE: Final = "paictl"
 """What the signature is for: one that was made for e-mail or git is not taken."""
 SIGNER: Final = "paictl-release"
 """Who has signed, in the file of allowed signers."""
-_LINE: Final = re.compile(r"([0-9a-f]{64}) [ *]([A-Za-z0-9][A-Za-z0-9._+-]*)")
-
-
 _ENDINGS: Final = (".whl", ".cdx.json", ".oci.tar", SUMS, SIGNATURE)
 """Of the files of a release."""
+_LINE: Final = re.compile(r"([0-9a-f]{64}) [ *]([A-Za-z0-9][A-Za-z0-9._+-]*)")
 
 
 class DistError(Exception):
@@ -39,14 +37,17 @@ class DistError(Exception):
 
 
 def build(folder: Path) -> None:
-    """Make all files of a release in place of what is in the folder. Raises `DistError` without an image."""
+    """Make all files of a release, in place of those of an earlier one.
+
+    Raises `DistError` without an image, or if the folder holds anything else.
+    """
     archive = Path.home() / ".cache" / "paictl" / "images" / "current" / "paictl.tar"
     if not archive.is_file():
         raise DistError(f"{archive}: not found: make images builds it")
     folder.mkdir(parents=True, exist_ok=True)
     earlier = [path for path in folder.iterdir() if path.is_file() and path.name.endswith(_ENDINGS)]
     if strange := sorted(path.name for path in set(folder.iterdir()) - set(earlier)):
-        raise DistError(f"{folder}: {strange[0]} is no file of a release: give another folder, or move it away")
+        raise DistError(f"{folder}: {strange[0]} is not part of a release: use another folder, or move it away")
     for path in earlier:
         path.unlink()
     options = ["-q", "--no-deps", "--no-build-isolation", f"--wheel-dir={folder}"]  # hatchling is one of our tools
@@ -83,13 +84,13 @@ def sign(folder: Path, key: Path) -> None:
     if not key.is_file():
         raise DistError(f"{key}: there is no such key")
     if ROOT in key.resolve().parents:
-        raise DistError(f"{key}: a key does not belong into the source tree: move it elsewhere")
+        raise DistError(f"{key}: keep the key outside the source tree")
     if key.suffix != ".pub" and key.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise DistError(f"{key}: others can read it: chmod 600 {key}")
     (folder / SIGNATURE).unlink(missing_ok=True)
     command = ["ssh-keygen", "-q", "-Y", "sign", "-f", str(key), "-n", NAMESPACE, str(folder / SUMS)]
     if subprocess.run(command, check=False).returncode or not (folder / SIGNATURE).is_file():
-        raise DistError(f"{key}: ssh-keygen has not signed")
+        raise DistError(f"{key}: ssh-keygen did not sign")
 
 
 def verify(folder: Path, signers: Path, *, partial: bool = False) -> int:

@@ -90,8 +90,8 @@ class DoorTurns:
         if first is None:
             return ""
         if first.unused:
-            return text("a gang goes first whose virtual cluster or department has unused devices")
-        return text("a gang goes first whose owner used less without a guarantee lately")
+            return text("another gang goes first: its virtual cluster or department has unused devices")
+        return text("another gang goes first: its owner used less without a guarantee lately")
 
     def ahead(self, request: PodRequest, changes: int) -> LineAhead | None:
         """Whose gangs are tried before another that waits; None if nobody's are by the configured order."""

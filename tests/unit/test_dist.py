@@ -55,7 +55,7 @@ def test_a_folder_with_other_files_is_left_alone(tmp_path: Path, monkeypatch: py
     for file in (archive, thesis):
         file.parent.mkdir(parents=True)
         file.touch()
-    with pytest.raises(DistError, match=r"thesis\.tex is no file of a release"):
+    with pytest.raises(DistError, match=r"thesis\.tex is not part of a release"):
         dist.build(thesis.parent)
     assert thesis.exists()
 

@@ -99,7 +99,7 @@ def test_behind_the_extender_a_stranger_waits_for_a_sister_and_metrics_say_how_d
     assert reason in said["text"][-1]
     harness.delete("lent0-0")
     failed = str(harness.ask(stranger).failed)
-    assert "a gang goes first whose virtual cluster or department has unused devices" in failed
+    assert "another gang goes first: its virtual cluster or department has unused devices" in failed
     assert "tenantc" not in failed, "the pod's owner reads it"
     assert explain_pod(harness.core, "default", "stranger-0")["situation"] == "order"
     harness.run(sister)
