@@ -15,7 +15,7 @@ def field_count(document: Document) -> Findings:
     """A line of a host list does not have exactly two fields.
 
     Why: OpenPAI takes the first field as host name and the second as address. With one field it stops with an
-    IndexError; further fields it ignores without a word.
+    IndexError; further fields are silently ignored.
 
     Fails::
 
@@ -89,7 +89,7 @@ def blank_line(document: Document) -> Findings:
 def comment_line(document: Document) -> Findings:
     """A host list has a comment.
 
-    Why: host lists know no comments: a line that starts with `#` is read as a machine whose name starts with `#`, or
+    Why: host lists have no comments: a line that starts with `#` is read as a machine whose name starts with `#`, or
     ends in an IndexError if it has no comma.
 
     Fails::
@@ -133,8 +133,8 @@ def spaces_around_field(document: Document) -> Findings:
 def quoted_field(document: Document) -> Findings:
     """A field of a host list is quoted.
 
-    Why: OpenPAI's Python reads the quotes away, its shell scripts do not. A quote that is never closed swallows the
-    lines after it.
+    Why: OpenPAI's Python removes the quotes, its shell scripts do not. A quote that is never closed swallows the lines
+    after it.
 
     Fails::
 

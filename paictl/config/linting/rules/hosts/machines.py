@@ -52,7 +52,8 @@ def bad_host_name(document: Document) -> Findings:
 def bad_address(document: Document) -> Findings:
     """A host list contains an address that is not an IP address.
 
-    Why: the address goes unchecked into Ansible's inventory, and the deployment fails after minutes of waiting for SSH.
+    Why: the address is written into Ansible's inventory unchecked, and the deployment fails after minutes of waiting
+    for SSH.
 
     Fails::
 
@@ -80,8 +81,8 @@ def bad_address(document: Document) -> Findings:
 def unusable_address(document: Document) -> Findings:
     """A host list contains an address that a machine of a cluster cannot have.
 
-    Why: a loopback address leads every machine to itself; 0.0.0.0, broadcast and multicast addresses belong to no
-    single machine.
+    Why: through a loopback address every machine reaches itself; 0.0.0.0, broadcast and multicast addresses belong to
+    no single machine.
 
     Fails::
 

@@ -119,8 +119,8 @@ def bad_machine_address(document: Document) -> Findings:
 def unusable_machine_address(document: Document) -> Findings:
     """A machine has an address that a machine of a cluster cannot have.
 
-    Why: a loopback address leads every machine to itself; 0.0.0.0, broadcast and multicast addresses belong to no
-    single machine.
+    Why: through a loopback address every machine reaches itself; 0.0.0.0, broadcast and multicast addresses belong to
+    no single machine.
 
     Fails with::
 

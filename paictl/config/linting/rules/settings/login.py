@@ -154,7 +154,7 @@ def _is_file(path: str) -> bool:
 def both_credentials(document: Document) -> Findings:
     """A password and a key are given.
 
-    Why: Ansible logs in with the key; the password then serves sudo alone, and stands in the file for everybody who can
+    Why: Ansible logs in with the key. The password is then used for sudo only, and everybody who can read the file can
     read it.
 
     Fails with::

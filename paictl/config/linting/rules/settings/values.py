@@ -16,8 +16,8 @@ from paictl.i18n import sayable, text
 def placeholder(document: Document) -> Findings:
     """A setting still has the template's placeholder.
 
-    Why: OpenPAI fills templates with whatever stands there: it logs in as `forexample` and pulls images with the tag
-    `<% latest-release %>`.
+    Why: OpenPAI fills templates with whatever is written there: it logs in as `forexample` and pulls images with the
+    tag `<% latest-release %>`.
 
     Fails with::
 
@@ -44,7 +44,7 @@ _TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 def bad_image_tag(document: Document) -> Findings:
     """The tag of OpenPAI's images is not a valid image tag.
 
-    Why: the tag ends up behind the name of every image; a registry refuses what is no tag, and every service stays in
+    Why: the tag is appended to the name of every image. A registry refuses an invalid tag, and every service stays in
     ImagePullBackOff.
 
     Fails with::
@@ -74,8 +74,8 @@ _LEGACY = {
 def legacy_setting(document: Document) -> Findings:
     """A setting is read only by older versions of OpenPAI than the one that is deployed.
 
-    Why: unknown settings are ignored without a word, so that it looks as if it still did something. The version is that
-    of `docker_image_tag`.
+    Why: unknown settings are silently ignored, so it looks as if this one still had an effect. The version is that of
+    `docker_image_tag`.
 
     Fails with::
 
@@ -130,8 +130,8 @@ def setting_without_effect(document: Document) -> Findings:
 def extra_var_boolean(document: Document) -> Findings:
     """A variable for Kubespray is a boolean, but reaches it as a string.
 
-    Why: OpenPAI puts every value of openpai_kubespray_extra_var in quotes: `true` becomes "True". Kubespray asserts
-    that several of its variables are real booleans and stops; others are true whatever the string says.
+    Why: OpenPAI puts quotes around every value of openpai_kubespray_extra_var: `true` becomes "True". Kubespray insists
+    that several of its variables are real booleans and stops; others count as true whatever the string says.
 
     Fails with::
 
