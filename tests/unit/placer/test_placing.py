@@ -42,6 +42,11 @@ class PatchingServer(FakeServer):
     longest = 256 * 1024
     """Bytes that the annotations of a pod may have."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.questions: dict[str, Json] = {}
+        """Annotations that were asked about, by pod."""
+
     def request(self, method: str, path: str, body: Any = None, **named: object) -> Json:
         noted = ((body or {}).get("metadata") or {}).get("annotations") or {}
         known = self.pods.get("/".join((path.split("/")[4], path.split("/")[6])), {}) if noted else {}
@@ -50,6 +55,7 @@ class PatchingServer(FakeServer):
             raise KubeError("metadata.annotations: Too long", status=422)
         if named.get("query") == {"dryRun": "All"}:
             self.asking()
+            self.questions[path.split("/")[6]] = noted
             if (error := self.refuse.get(f"ask {path.split('/')[6]}")) is not None:
                 raise error
             return {}
@@ -323,14 +329,16 @@ def test_a_gang_whose_places_no_annotation_can_hold_goes_nowhere(placer: Placer)
     assert not placer.core.book.holds("uid-g-0"), "no device is held"
 
 
-def test_the_pod_with_the_longest_annotations_of_its_own_counts(placer: Placer) -> None:
-    first, second = gang("g", 2, 4)
-    second["metadata"]["annotations"]["note"] = "x" * 5000
-    placer.server.longest = 3000
-    placer.create([first, second])
+def test_the_places_of_a_gang_are_asked_about_once_for_the_pod_with_the_longest_annotations(placer: Placer) -> None:
+    first, second, third = gang("g", 3, 4)
+    second["metadata"]["annotations"]["note"] = "x" * 500
+    placer.create([first, second, third])
     placer.round()
-    assert [placer.node("g-0"), placer.node("g-1")] == ["", ""]
-    assert "pod g-1: metadata.annotations: Too long" in placer.recorded[-1].message
+    places = {name: noted[BIND_INFO] for name, noted in placer.server.questions.items()}
+    assert {name for name, text in places.items() if "affinityGroupBindInfo" in text} == {"g-1"}
+    assert max(len(places["g-0"]), len(places["g-2"])) < 40, "of the others only the node"
+    pinned = [placer.server.pods[f"default/g-{i}"]["metadata"]["annotations"][BIND_INFO] for i in range(3)]
+    assert all("affinityGroupBindInfo" in text for text in pinned), "each pod has all places"
 
 
 def test_the_pods_of_a_gang_are_asked_about_at_the_same_time(placer: Placer) -> None:
