@@ -57,7 +57,7 @@ def check_file(path: Path) -> tuple[Report, list[str]]:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not text"
-        raise PaictlError(f"cannot be read: {reason}", where=str(path)) from None
+        raise PaictlError(i18n.text("cannot be read: {reason}", reason=reason), where=str(path)) from None
     report = unpacked(text, str(path))
     try:
         return report, [*_visible(report, text, path), *inconsistencies(report)]

@@ -5,12 +5,16 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from paictl.cli.lab.inprocess import called, silent_runner
+from paictl.cluster import eventtext
 from paictl.cluster.embedded.cluster import EmbeddedCluster
 from paictl.cluster.eventtext import detail
 from paictl.i18n import in_language
 from paictl.lab.manifest import find_lab
 from paictl.lab.session import Session
+from tests.conftest import ROOT
 
 
 def test_every_detail_is_its_message_in_english_and_chinese_in_chinese(tmp_path: Path) -> None:
@@ -54,3 +58,11 @@ def test_windows_and_reservations_are_told_in_both_languages(tmp_path: Path) -> 
     for event in events:
         assert detail(event) == event.message
         assert re.fullmatch(r"[^a-z]*|.*[\u4e00-\u9fff（）].*", in_language(detail(event), "zh")), event
+
+
+@pytest.mark.parametrize("sentence", eventtext._REASONS)
+def test_a_reason_that_is_recalled_is_said_somewhere(sentence: str) -> None:
+    """Whoever words one anew has to do so here, too, or Chinese readers get it in English."""
+    longest = max(re.split(r"\{\w+\}", sentence), key=len).strip(" ,:;()")
+    others = (path for path in (ROOT / "paictl").rglob("*.py") if path.name != "eventtext.py")
+    assert any(longest in path.read_text(encoding="utf-8") for path in others)
