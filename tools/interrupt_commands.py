@@ -52,6 +52,9 @@ cluster use local
 cluster add far --kubeconfig far.conf --context far
 cluster remove far --no-input
 cluster import --kubeconfig far.conf --context far --file cells.yaml
+cluster kubeconfig add ann --namespace vision --cluster far
+cluster kubeconfig list
+cluster kubeconfig remove ann --yes
 cluster view
 cluster view --html view.html
 cluster events

@@ -19,7 +19,7 @@ Instants are aware datetimes of the cluster's own clock, which need not be that 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -60,6 +60,7 @@ from paictl.units import Millis
 if TYPE_CHECKING:
     import socket
 
+    from paictl.cluster.access import AccessRequest, AccessRole, GivenAccess, OtherRight
     from paictl.cluster.accounts import Account, Token
     from paictl.cluster.defrag import DefragPlan, GangPods
     from paictl.cluster.maintenance import WindowRequest
@@ -76,6 +77,7 @@ if TYPE_CHECKING:
 __all__ = [
     "FOREVER",
     "About",
+    "AccessStore",
     "Cluster",
     "ClusterError",
     "ConfigVersion",
@@ -105,6 +107,7 @@ __all__ = [
     "NotStartedError",
     "OpenPaiLeft",
     "OpenPaiStore",
+    "PersonalAccess",
     "Port",
     "Protection",
     "ReservationView",
@@ -522,6 +525,33 @@ class SchedulerShown(Protocol):
 
         Empty if nothing schedules; raises `ClusterError` if what does shows nothing.
         """
+
+
+class AccessStore(Protocol):
+    """The access of people to an API server. Every method raises `ClusterError` with the reason when it refuses."""
+
+    def accesses(self) -> Sequence[GivenAccess]:
+        """What was given, by user, role and namespace."""
+
+    def other_rights(self, user: str, groups: Sequence[str] = ()) -> Sequence[OtherRight]:
+        """What others have bound to a user or these groups."""
+
+    def give_access(
+        self, request: AccessRequest, deliver: Callable[[str], object], timeout: float = ...
+    ) -> GivenAccess:
+        """Sign a certificate, bind its user to a role, and hand the kubeconfig to `deliver`; all of it or nothing."""
+
+    def remove_access(self, user: str, role: AccessRole | None = None, namespace: str = "") -> Sequence[GivenAccess]:
+        """Remove what a user was given, of one role or in one namespace if named; what was removed."""
+
+
+@runtime_checkable
+class PersonalAccess(Protocol):
+    """A cluster with an API server, to which people have access of their own."""
+
+    @property
+    def access(self) -> AccessStore:
+        """The access of people."""
 
 
 @frozen

@@ -238,6 +238,7 @@ class ControlPlane:
             f"--secure-port={self.ports['kcm']}", f"--cert-dir={at / 'kcm-certs'}",
             f"--authentication-kubeconfig={conf}", f"--authorization-kubeconfig={conf}",
             f"--root-ca-file={at / 'ca.crt'}", f"--service-account-private-key-file={at / 'sa.key'}",
+            f"--cluster-signing-cert-file={at / 'ca.crt'}", f"--cluster-signing-key-file={at / 'ca.key'}",
             "--use-service-account-credentials=true", "--leader-elect=false", "--kube-api-qps=200",
             "--kube-api-burst=400", *self._gates,
         )  # fmt: skip

@@ -8,7 +8,7 @@ import typer
 
 from paictl.cli.cluster import defrag, embedded, importing, known, view
 from paictl.cli.clusters import OutputOption, StateOption, clock_text, open_cluster, show_events
-from paictl.cli.command import App
+from paictl.cli.command import App, Lazy
 from paictl.cli.console import Output, said, spoken, write, write_data
 from paictl.cluster.interface import HandClock, Port
 from paictl.operate.status import Summary, summary
@@ -20,7 +20,11 @@ EXAMPLES = """
     paictl cluster view
 """
 
-app = App(help="Choose a cluster and show its status; start and stop the local one.", epilog=EXAMPLES)
+app = App(
+    help="Choose a cluster and show its status; start and stop the local one.",
+    epilog=EXAMPLES,
+    lazy={"kubeconfig": Lazy("paictl.cli.cluster.kubeconfigs", "Kubeconfigs of people, each with a role.")},
+)
 app.command(epilog=view.EPILOG)(view.view)
 app.command(epilog=embedded.UP_EPILOG)(embedded.up)
 app.command("list", epilog="paictl cluster list")(known.list_clusters)

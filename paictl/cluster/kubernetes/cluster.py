@@ -65,6 +65,7 @@ from paictl.workload.usagebook import UsageBook
 
 if TYPE_CHECKING:
     from paictl.cluster.defrag import DefragPlan, GangPods
+    from paictl.cluster.kubernetes.access import KubernetesAccess
     from paictl.cluster.kubernetes.reservations import KubernetesReservations
     from paictl.scheduler.defrag import RoomPlan, RoomRequest
     from paictl.workload.lending import LendUse
@@ -464,6 +465,13 @@ class KubernetesCluster:
     def users(self) -> KubernetesUsers:
         """Accounts and tokens, in Secrets."""
         return self._users
+
+    @property
+    def access(self) -> KubernetesAccess:
+        """People who have a kubeconfig of their own."""
+        from paictl.cluster.kubernetes.access import KubernetesAccess  # late: it needs openssl, and few commands do
+
+        return KubernetesAccess(self._client, self._known_as)
 
     # --- services
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import threading
 from collections import Counter
@@ -146,6 +147,33 @@ class KubeClient:
     def library(self) -> Any:
         """The library's own client of this server, for what has a protocol of its own (WebSocket)."""
         return self._api
+
+    def cluster_entry(self) -> Json:
+        """The server as a `cluster` of a kubeconfig: its address and authority, and how it is reached; no credentials.
+
+        Raises `PaictlError` if its certificate is not checked: whoever gets such an entry would trust anybody.
+        """
+        settings = self._api.configuration
+        if not settings.verify_ssl:
+            raise PaictlError(
+                i18n.text("the certificate of the API server is not checked"),
+                where=self.where,
+                hint=i18n.text("put its authority into your kubeconfig (certificate-authority-data)"),
+            )
+        entry: Json = {"server": self.server}
+        if settings.ssl_ca_cert:
+            try:
+                data = Path(settings.ssl_ca_cert).read_bytes()
+            except OSError as error:
+                raise PaictlError(
+                    i18n.text("cannot read the authority: {reason}", reason=error.strerror), where=settings.ssl_ca_cert
+                ) from None
+            entry["certificate-authority-data"] = base64.b64encode(data).decode()
+        if settings.tls_server_name and settings.tls_server_name != urlsplit(self.server).hostname:
+            entry["tls-server-name"] = settings.tls_server_name
+        if settings.proxy:
+            entry["proxy-url"] = settings.proxy
+        return entry
 
     def _send(
         self, method: str, path: str, body: object, query: Mapping[str, object] | None, kind: str,

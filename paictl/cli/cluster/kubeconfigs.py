@@ -1,0 +1,185 @@
+"""`paictl cluster kubeconfig`: a kubeconfig of their own for each person, with a role."""
+
+from __future__ import annotations
+
+import sys
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from paictl.cli import console
+from paictl.cli.clusters import OutputOption, Yes, clock_text, confirm, open_cluster, plain
+from paictl.cli.command import App
+from paictl.cli.console import Output, write_data, write_table
+from paictl.cli.settings import settings
+from paictl.cluster.access import AccessRequest, AccessRole, GivenAccess, OtherRight
+from paictl.cluster.interface import AccessStore, Cluster
+from paictl.cluster.targets import chosen_name, find_target
+from paictl.errors import PaictlError
+from paictl.files import write_together
+from paictl.i18n import text
+from paictl.operate import access as operate
+from paictl.units import parse_duration
+
+STDOUT: Final = "-"
+EXAMPLES = """
+    paictl cluster kubeconfig add ann --role tenant --namespace vision
+    paictl cluster kubeconfig list
+    paictl cluster kubeconfig remove ann
+"""
+
+app = App(help="Give people a kubeconfig of their own, with a role, and take the role away again.", epilog=EXAMPLES)
+
+
+def _cluster() -> tuple[Cluster, AccessStore]:
+    """The cluster that the command is about, and the access of people to it."""
+    name = chosen_name(settings.cluster, state_given=settings.state_given)
+    if find_target(name).pinned is None:  # no need to bring one up that could not do it either
+        raise operate.no_api_server()
+    cluster = open_cluster(None)
+    return cluster, operate.access_of(cluster)
+
+
+User = Annotated[str, typer.Argument(metavar="USER", help="Name of a person.")]
+
+
+@app.command(
+    epilog="""
+    paictl cluster kubeconfig add ann --namespace vision
+    paictl cluster kubeconfig add bob --role tenant --namespace vision --valid 7d --file bob.conf
+    paictl cluster kubeconfig add eve --role operator --file - | ssh eve@desk 'umask 77; cat > ~/.kube/prod'
+
+Roles: view reads one namespace, without Secrets. tenant works in one namespace that admission policies guard.
+operator sees all tenants' pods and jobs, stops jobs and cordons nodes. admin does everything.
+A certificate cannot be revoked: keep --valid short.
+"""
+)
+def add(
+    user: User,
+    role: Annotated[AccessRole, typer.Option("--role", help="What the person may do (see below).")] = AccessRole.VIEW,
+    namespace: Annotated[
+        str, typer.Option("--namespace", metavar="NAME", help="Where view and tenant count; the kubeconfig's default.")
+    ] = "",
+    group: Annotated[
+        list[str] | None, typer.Option("--group", metavar="NAME", help="A group in the certificate; repeatable.")
+    ] = None,
+    valid: Annotated[
+        str, typer.Option("--valid", metavar="TIME", help="How long the certificate is valid, e.g. 8h.")
+    ] = "30d",
+    file: Annotated[
+        str, typer.Option("--file", metavar="FILE", help="New file, mode 0600 (default: USER.kubeconfig); - is stdout.")
+    ] = "",
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+    timeout: Annotated[
+        float, typer.Option("--timeout", min=1, metavar="SECONDS", help="How long to wait for the certificate.")
+    ] = 30,
+) -> None:
+    """Make a kubeconfig for a person: a new key, a certificate signed by the cluster, and a role.
+
+    The key is made on this machine and is only in that file. Run it again to renew the certificate.
+    """
+    request = AccessRequest(user, role, namespace, tuple(dict.fromkeys(group or ())), _span(valid))
+    request.check()
+    target = file or f"{user}.kubeconfig"
+    _check_target(target, force=force)
+    cluster, store = _cluster()
+    for remark in operate.remarks(cluster, request):
+        console.warning(remark)
+
+    def deliver(kubeconfig: str) -> None:
+        if target == STDOUT:
+            console.write_file(kubeconfig.rstrip())
+        else:
+            path = Path(target)
+            write_together(path.parent, {path.name: kubeconfig}, force=force, mode=0o600)
+
+    made, others = operate.give(store, request, deliver, timeout)
+    for one in others:
+        console.info(_also(one))
+    console.outcome(
+        text(
+            "{user} has the role {role} in {where}; the certificate in {file} ends at {time}",
+            user=user, role=role.value, where=made.namespace or text("the whole cluster"),
+            file=text("standard output") if target == STDOUT else target, time=clock_text(made.until),
+        ),
+        name=user, **{key: value for key, value in _data(made).items() if key != "user"},
+        file=None if target == STDOUT else target,
+    )  # fmt: skip
+
+
+def _span(said: str) -> timedelta:
+    seconds = parse_duration(said)
+    try:
+        return timedelta(seconds=seconds)
+    except OverflowError:
+        return timedelta.max
+
+
+def _check_target(target: str, *, force: bool) -> None:
+    """Raise `PaictlError` for a place where no key may go, before anything is asked of the cluster."""
+    if target == STDOUT:
+        if sys.stdout.isatty():
+            raise PaictlError(
+                text("a kubeconfig contains a private key, and this is a terminal"),
+                hint=text("name a file with --file, or pipe the output into another program"),
+            )
+    elif not force and (Path(target).exists() or Path(target).is_symlink()):
+        raise PaictlError(text("already exists"), where=target, hint=text("replace it with --force"))
+
+
+def _also(one: OtherRight) -> str:
+    return text(
+        "{subject} also has the rights of {role}, by {binding}", subject=one.subject, role=one.role, binding=one.binding
+    )  # fmt: skip
+
+
+def _data(one: GivenAccess) -> dict[str, Any]:
+    return {**plain(one), "namespace": one.namespace or None}
+
+
+@app.command("list", epilog="paictl cluster kubeconfig list -o json")
+def list_access(output: OutputOption = Output.TABLE) -> None:
+    """List the people with a role, and when their newest certificates end."""
+    cluster, store = _cluster()
+    found = store.accesses()
+    if output is not Output.TABLE:
+        write_data([_data(one) for one in found], output)
+        return
+    now = cluster.now if found else None
+    rows = []
+    for one in found:
+        ended = text("ended") if now and one.until and one.until <= now else ""
+        until = f"{clock_text(one.until)} {console.said(ended)}".rstrip()
+        rows.append((one.user, one.role.value, one.namespace or "*", ", ".join(one.groups) or "-", until))
+    write_table(("USER", "ROLE", "NAMESPACE", "GROUPS", "UNTIL"), rows)
+
+
+@app.command(
+    epilog="""
+    paictl cluster kubeconfig remove ann
+    paictl cluster kubeconfig remove ann --role tenant --namespace vision
+"""
+)
+def remove(
+    user: User,
+    role: Annotated[AccessRole | None, typer.Option("--role", help="Only this role (default: all).")] = None,
+    namespace: Annotated[
+        str, typer.Option("--namespace", metavar="NAME", help="Only in this namespace (default: everywhere).")
+    ] = "",
+    yes: Yes = False,
+) -> None:
+    """Take roles from a person. The certificate stays valid until its end, but may do nothing any more."""
+    _, store = _cluster()
+    confirm(text("{user} will lose access to the cluster", user=user), user, yes=yes)
+    for one in store.remove_access(user, role, namespace):
+        console.outcome(
+            text(
+                "{user} no longer has the role {role} in {where}",
+                user=user, role=one.role.value, where=one.namespace or text("the whole cluster"),
+            ),
+            name=user, **{key: value for key, value in _data(one).items() if key != "user"},
+        )  # fmt: skip
+    for other in store.other_rights(user):
+        console.warning(_also(other))

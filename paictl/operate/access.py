@@ -1,0 +1,59 @@
+"""People with a kubeconfig of their own: given, listed, removed, and what whoever gives it ought to know."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from paictl.cluster.access import AccessRequest, AccessRole, GivenAccess, OtherRight
+from paictl.cluster.interface import AccessStore, PersonalAccess, Services, UnsupportedError
+from paictl.cluster.kubernetes.names import JOBS_NAMESPACE
+from paictl.errors import PaictlError
+from paictl.i18n import Text, text
+
+_POLICIES: Final = ("hivedscheduler-devices", "hivedscheduler-annotations")
+
+
+def access_of(cluster: object) -> AccessStore:
+    """The access of people to a cluster; raises `UnsupportedError` for one without an API server."""
+    if not isinstance(cluster, PersonalAccess):
+        raise no_api_server()
+    return cluster.access
+
+
+def no_api_server() -> UnsupportedError:
+    """What is wrong with a cluster on this machine."""
+    return UnsupportedError(
+        text("this cluster has no API server: it runs inside paictl, on this machine"),
+        hint=text("name a Kubernetes cluster: --cluster NAME; for accounts of the portal: paictl user add"),
+    )
+
+
+def give(
+    store: AccessStore, request: AccessRequest, deliver: Callable[[str], object], timeout: float
+) -> tuple[GivenAccess, Sequence[OtherRight]]:
+    """Give access; with it what the person may do by bindings of others."""
+    found = store.give_access(request, deliver, timeout)
+    return found, store.other_rights(request.user, request.groups)
+
+
+def remarks(cluster: Services, request: AccessRequest) -> Iterator[Text]:
+    """What a role discloses or leaves open on this cluster, said before it is given."""
+    if request.role is AccessRole.VIEW and request.namespace == JOBS_NAMESPACE:
+        yield text("{user} will read the jobs of all tenants, with their commands and logs", user=request.user)
+    if request.role is AccessRole.OPERATOR:
+        yield text(
+            "{user} will read pods and jobs of all tenants, with commands, environment and logs, and can stop jobs",
+            user=request.user,
+        )
+    if request.role is AccessRole.TENANT:
+        try:
+            lacking = [one for one in cluster.protections() if one.name in _POLICIES and not one.in_force]
+        except PaictlError:
+            return
+        for one in lacking:
+            yield text(
+                "the admission policy {name} is not in force, and tenants are not kept apart: {why}",
+                name=one.name,
+                why=one.message,
+            )

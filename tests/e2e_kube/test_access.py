@@ -1,0 +1,179 @@
+"""Kubeconfigs of people on a real API server and its signer: what each role may do, and what after it was taken."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from paictl.remote.kube.client import KubeClient, KubeError, connect
+from tests.conftest import ROOT
+from tests.e2e_kube.accounts import token
+from tests.e2e_kube.controlplane import ControlPlane, kubeconfig
+from tests.e2e_kube.kubeapi import ApiError, KubeApi, until
+
+SPACES = {
+    "team-vision": {"paictl.io/cells": "enabled", "pod-security.kubernetes.io/enforce": "baseline"},
+    "team-speech": {"paictl.io/cells": "enabled", "pod-security.kubernetes.io/enforce": "baseline"},
+    "paictl-jobs": {}, "paictl-system": {},
+}  # fmt: skip
+REQUESTS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+POD = {"metadata": {"generateName": "p-"}, "spec": {"containers": [{"name": "c", "image": "none"}]}}
+
+
+class Desk:
+    """The command line of an administrator, in a folder of its own."""
+
+    def __init__(self, plane: ControlPlane, folder: Path) -> None:
+        self.folder = folder
+        self.environment = os.environ | {"XDG_CONFIG_HOME": str(folder / "config"), "PAICTL_LANG": "en"}
+        self("cluster", "add", "prod", "--kubeconfig", str(plane.kubeconfig), "--context", "x")
+
+    def __call__(self, *words: str, code: int = 0, cluster: str = "prod") -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "paictl", *words], capture_output=True, text=True, cwd=self.folder, check=False,
+            env={**self.environment, "PAICTL_CLUSTER": cluster, "PYTHONPATH": str(ROOT)},
+        )  # fmt: skip
+        assert done.returncode == code, done.stderr
+        return done.stdout if code == 0 else done.stderr
+
+    def give(self, user: str, *words: str) -> KubeClient:
+        """What a person reaches with the kubeconfig that was made."""
+        self("cluster", "kubeconfig", "add", user, *words)
+        path = self.folder / f"{user}.kubeconfig"
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        return connect(path, f"{user}@prod")
+
+
+@pytest.fixture(scope="module")
+def desk(plane: ControlPlane, api: KubeApi, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
+    for name, labels in SPACES.items():
+        with contextlib.suppress(ApiError):  # another module has made it
+            api.call("POST", "/api/v1/namespaces", {"metadata": {"name": name, "labels": labels}})
+    yield Desk(plane, tmp_path_factory.mktemp("desk"))
+    for name in ("team-vision", "team-speech"):
+        api.delete_all(name)
+    for kind in ("clusterrolebindings", "rolebindings", "clusterroles"):
+        for one in api.get(f"{RBAC}/{kind}?labelSelector=app.kubernetes.io/name=access")["items"]:
+            about = one["metadata"]
+            space = f"/namespaces/{about['namespace']}" if "namespace" in about else ""
+            api.call("DELETE", f"{RBAC}{space}/{kind}/{about['name']}")
+
+
+def status(client: KubeClient, method: str, path: str, body: object = None) -> int:
+    """The HTTP status of an answer."""
+    try:
+        client.request(method, path, body)
+    except KubeError as error:
+        return error.status
+    return 200
+
+
+def test_a_tenant_works_in_one_namespace_until_the_role_is_taken(desk: Desk, api: KubeApi) -> None:
+    secret = {"metadata": {"name": "token"}, "stringData": {"a": "b"}}
+    for space in ("team-vision", "team-speech"):
+        api.call("POST", f"/api/v1/namespaces/{space}/secrets", secret)
+    ann = desk.give("ann", "--role", "tenant", "--namespace", "team-vision", "--valid", "1h", "--group", "team")
+    until(lambda: status(ann, "GET", "/api/v1/namespaces/team-vision/pods") == 200, 20, "the role counts")
+    who = ann.request("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", {})["status"]["userInfo"]
+    assert (who["username"], who["groups"]) == ("ann", ["team", "system:authenticated"])
+    assert status(ann, "POST", "/api/v1/namespaces/team-vision/pods", POD) == 200
+    for space in ("team-speech", "paictl-jobs", "paictl-system", "default"):
+        assert status(ann, "GET", f"/api/v1/namespaces/{space}/pods") == 403
+        assert status(ann, "POST", f"/api/v1/namespaces/{space}/pods", POD) == 403
+        assert status(ann, "GET", f"/api/v1/namespaces/{space}/secrets") == 403
+    # what would go round the admission policies, or give more rights
+    for method, path, body in (
+        ("PATCH", "/api/v1/namespaces/team-vision", {"metadata": {"labels": {"paictl.io/cells": None}}}),
+        ("POST", "/api/v1/namespaces/team-vision/bindings", {"metadata": {"name": "p"}, "target": {"name": "n"}}),
+        ("POST", "/api/v1/namespaces/team-vision/services", {"metadata": {"name": "s"}, "spec": {}}),
+        ("POST", f"{RBAC}/namespaces/team-vision/rolebindings", {
+            "metadata": {"name": "mine"}, "roleRef": {"kind": "ClusterRole", "name": "admin"},
+        }),
+        ("POST", "/apis/resource.k8s.io/v1/namespaces/team-vision/resourceclaims", {
+            "metadata": {"name": "c"}, "spec": {"devices": {}},
+        }),
+        ("POST", "/api/v1/namespaces/team-vision/serviceaccounts/default/token", {"spec": {}}),
+        ("GET", "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies", None),
+        ("GET", REQUESTS, None),
+        ("GET", "/api/v1/nodes", None),
+    ):  # fmt: skip
+        assert status(ann, method, path, body) == 403, path
+
+    assert "ann" in desk("cluster", "kubeconfig", "list")
+    desk("cluster", "kubeconfig", "remove", "ann", "--yes")
+    until(lambda: status(ann, "GET", "/api/v1/namespaces/team-vision/pods") == 403, 20, "the role is taken")
+    assert status(ann, "POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", {}) == 200, "not revoked"
+    assert "ann" not in desk("cluster", "kubeconfig", "list")
+    assert not api.get(f"{REQUESTS}?labelSelector=app.kubernetes.io/name=access")["items"]
+
+
+def test_who_views_a_namespace_reads_no_secret_and_changes_nothing(desk: Desk) -> None:
+    bob = desk.give("bob", "--namespace", "team-vision")
+    until(lambda: status(bob, "GET", "/api/v1/namespaces/team-vision/pods") == 200, 20, "the role counts")
+    assert status(bob, "GET", "/api/v1/namespaces/team-vision/secrets") == 403
+    assert status(bob, "POST", "/api/v1/namespaces/team-vision/pods", POD) == 403
+    assert status(bob, "GET", "/api/v1/namespaces/team-speech/pods") == 403
+
+
+def test_an_operator_uses_paictl_with_it(desk: Desk, api: KubeApi) -> None:
+    eve = desk.give("eve", "--role", "operator")
+    until(lambda: status(eve, "GET", "/api/v1/namespaces/paictl-system/configmaps") == 200, 20, "the role counts")
+    file = desk.folder / "eve.kubeconfig"
+    desk("cluster", "add", "mine", "--kubeconfig", str(file), "--context", "eve@prod")
+    desk("node", "list", cluster="mine")
+    assert status(eve, "GET", "/api/v1/namespaces/paictl-system/secrets") == 403
+    assert status(eve, "POST", "/api/v1/namespaces/paictl-jobs/pods", POD) == 403
+    said = desk("cluster", "kubeconfig", "add", "fay", "--role", "admin", cluster="mine", code=2)
+    assert "cannot create resource" in said
+    assert not (desk.folder / "fay.kubeconfig").exists()
+    assert not api.get(f"{REQUESTS}?labelSelector=app.kubernetes.io/name=access")["items"]
+    assert "fay" not in desk("cluster", "kubeconfig", "list")
+
+
+def test_who_may_bind_but_not_approve_leaves_nothing(desk: Desk, plane: ControlPlane, api: KubeApi) -> None:
+    """The server refuses in the middle: after the request for the certificate was made."""
+    with contextlib.suppress(ApiError):
+        api.call("POST", "/api/v1/namespaces/paictl-system/serviceaccounts", {"metadata": {"name": "half"}})
+    rules = [
+        {"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["*"], "verbs": ["*"]},
+        {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get"]},
+        {"apiGroups": ["certificates.k8s.io"], "resources": ["certificatesigningrequests"],
+         "verbs": ["create", "get", "delete"]},
+    ]  # fmt: skip
+    api.call("POST", f"{RBAC}/clusterroles", {"metadata": {"name": "half"}, "rules": rules})
+    api.call("POST", f"{RBAC}/clusterrolebindings", {
+        "metadata": {"name": "half"}, "roleRef": {"kind": "ClusterRole", "name": "half"},
+        "subjects": [{"kind": "ServiceAccount", "name": "half", "namespace": "paictl-system"}],
+    })  # fmt: skip
+    try:
+        kubeconfig(desk.folder / "half.conf", plane.server, plane.folder / "ca.crt", token(api, "half"))
+        desk("cluster", "add", "half", "--kubeconfig", "half.conf", "--context", "x")
+        half = connect(desk.folder / "half.conf", "x")
+        until(lambda: status(half, "GET", f"{RBAC}/clusterrolebindings") == 200, 20, "the rights count")
+        said = desk("cluster", "kubeconfig", "add", "gil", "--namespace", "team-speech", cluster="half", code=2)
+        assert "certificatesigningrequests" in said
+        assert "docs/clusters.md" in said
+        assert not api.get(f"{REQUESTS}?labelSelector=app.kubernetes.io/name=access")["items"]
+        assert "gil" not in desk("cluster", "kubeconfig", "list")
+    finally:
+        for kind in ("clusterrolebindings", "clusterroles"):
+            api.call("DELETE", f"{RBAC}/{kind}/half")
+
+
+def test_a_file_that_is_there_is_kept(desk: Desk) -> None:
+    path = desk.folder / "hal.kubeconfig"
+    path.write_text("mine\n")
+    said = desk("cluster", "kubeconfig", "add", "hal", "--namespace", "team-vision", code=2)
+    assert "already exists" in said
+    assert path.read_text() == "mine\n"
+    text = desk("cluster", "kubeconfig", "add", "hal", "--namespace", "team-vision", "--file", "-")
+    assert yaml.safe_load(text)["current-context"] == "hal@prod", "nothing else is on stdout"
