@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import stat
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,10 +11,11 @@ import pytest
 import yaml
 
 from paictl.remote.kube.client import KubeClient, KubeError, connect
-from tests.conftest import ROOT
 from tests.e2e_kube.accounts import token
 from tests.e2e_kube.controlplane import ControlPlane, kubeconfig
 from tests.e2e_kube.kubeapi import ApiError, KubeApi, until
+from tests.unit.cli.conftest import Paictl
+from tests.unit.cli.conftest import paictl as paictl
 
 SPACES = {
     "team-vision": {"paictl.io/cells": "enabled", "pod-security.kubernetes.io/enforce": "baseline"},
@@ -32,18 +30,14 @@ POD = {"metadata": {"generateName": "p-"}, "spec": {"containers": [{"name": "c",
 class Desk:
     """The command line of an administrator, in a folder of its own."""
 
-    def __init__(self, plane: ControlPlane, folder: Path) -> None:
+    def __init__(self, paictl: Paictl, folder: Path) -> None:
+        self.paictl = paictl
         self.folder = folder
-        self.environment = os.environ | {"XDG_CONFIG_HOME": str(folder / "config"), "PAICTL_LANG": "en"}
-        self("cluster", "add", "prod", "--kubeconfig", str(plane.kubeconfig), "--context", "x")
 
     def __call__(self, *words: str, code: int = 0, cluster: str = "prod") -> str:
-        done = subprocess.run(
-            [sys.executable, "-m", "paictl", *words], capture_output=True, text=True, cwd=self.folder, check=False,
-            env={**self.environment, "PAICTL_CLUSTER": cluster, "PYTHONPATH": str(ROOT)},
-        )  # fmt: skip
-        assert done.returncode == code, done.stderr
-        return done.stdout if code == 0 else done.stderr
+        done = self.paictl(*words, *(("--cluster", cluster) if words[:2] != ("cluster", "add") else ()))
+        assert done.code == code, done.err
+        return done.out if code == 0 else done.err
 
     def give(self, user: str, *words: str) -> KubeClient:
         """What a person reaches with the kubeconfig that was made."""
@@ -53,12 +47,12 @@ class Desk:
         return connect(path, f"{user}@prod")
 
 
-@pytest.fixture(scope="module")
-def desk(plane: ControlPlane, api: KubeApi, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
+@pytest.fixture(scope="module", autouse=True)
+def spaces(api: KubeApi) -> Iterator[None]:
     for name, labels in SPACES.items():
         with contextlib.suppress(ApiError):  # another module has made it
             api.call("POST", "/api/v1/namespaces", {"metadata": {"name": name, "labels": labels}})
-    yield Desk(plane, tmp_path_factory.mktemp("desk"))
+    yield
     for name in ("team-vision", "team-speech"):
         api.delete_all(name)
     for kind in ("clusterrolebindings", "rolebindings", "clusterroles"):
@@ -66,6 +60,15 @@ def desk(plane: ControlPlane, api: KubeApi, tmp_path_factory: pytest.TempPathFac
             about = one["metadata"]
             space = f"/namespaces/{about['namespace']}" if "namespace" in about else ""
             api.call("DELETE", f"{RBAC}{space}/{kind}/{about['name']}")
+
+
+@pytest.fixture
+def desk(plane: ControlPlane, paictl: Paictl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.chdir(tmp_path)
+    found = Desk(paictl, tmp_path)
+    found("cluster", "add", "prod", "--kubeconfig", str(plane.kubeconfig), "--context", "x")
+    return found
 
 
 def status(client: KubeClient, method: str, path: str, body: object = None) -> int:
@@ -133,7 +136,7 @@ def test_an_operator_uses_paictl_with_it(desk: Desk, api: KubeApi) -> None:
     assert status(eve, "GET", "/api/v1/namespaces/paictl-system/secrets") == 403
     assert status(eve, "POST", "/api/v1/namespaces/paictl-jobs/pods", POD) == 403
     said = desk("cluster", "kubeconfig", "add", "fay", "--role", "admin", cluster="mine", code=2)
-    assert "cannot create resource" in said
+    assert "forbidden" in said
     assert not (desk.folder / "fay.kubeconfig").exists()
     assert not api.get(f"{REQUESTS}?labelSelector=app.kubernetes.io/name=access")["items"]
     assert "fay" not in desk("cluster", "kubeconfig", "list")

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from paictl.cli import console
-from paictl.cli.clusters import OutputOption, Yes, clock_text, confirm, open_cluster, plain
+from paictl.cli.clusters import OutputOption, StateOption, Yes, clock_text, confirm, open_cluster, plain
 from paictl.cli.command import App
 from paictl.cli.console import Output, write_data, write_table
 from paictl.cli.settings import settings
@@ -33,12 +33,12 @@ EXAMPLES = """
 app = App(help="Give people a kubeconfig of their own, with a role, and take the role away again.", epilog=EXAMPLES)
 
 
-def _cluster() -> tuple[Cluster, AccessStore]:
+def _cluster(state: Path | None) -> tuple[Cluster, AccessStore]:
     """The cluster that the command is about, and the access of people to it."""
     name = chosen_name(settings.cluster, state_given=settings.state_given)
     if find_target(name).pinned is None:  # no need to bring one up that could not do it either
         raise operate.no_api_server()
-    cluster = open_cluster(None)
+    cluster = open_cluster(state)
     return cluster, operate.access_of(cluster)
 
 
@@ -75,6 +75,7 @@ def add(
     timeout: Annotated[
         float, typer.Option("--timeout", min=1, metavar="SECONDS", help="How long to wait for the certificate.")
     ] = 30,
+    state: StateOption = None,
 ) -> None:
     """Make a kubeconfig for a person: a new key, a certificate signed by the cluster, and a role.
 
@@ -84,7 +85,7 @@ def add(
     request.check()
     target = file or f"{user}.kubeconfig"
     _check_target(target, force=force)
-    cluster, store = _cluster()
+    cluster, store = _cluster(state)
     for remark in operate.remarks(cluster, request):
         console.warning(remark)
 
@@ -140,9 +141,9 @@ def _data(one: GivenAccess) -> dict[str, Any]:
 
 
 @app.command("list", epilog="paictl cluster kubeconfig list -o json")
-def list_access(output: OutputOption = Output.TABLE) -> None:
+def list_access(output: OutputOption = Output.TABLE, state: StateOption = None) -> None:
     """List the people with a role, and when their newest certificates end."""
-    cluster, store = _cluster()
+    cluster, store = _cluster(state)
     found = store.accesses()
     if output is not Output.TABLE:
         write_data([_data(one) for one in found], output)
@@ -150,7 +151,7 @@ def list_access(output: OutputOption = Output.TABLE) -> None:
     now = cluster.now if found else None
     rows = []
     for one in found:
-        ended = text("ended") if now and one.until and one.until <= now else ""
+        ended = text("expired") if now and one.until and one.until <= now else ""
         until = f"{clock_text(one.until)} {console.said(ended)}".rstrip()
         rows.append((one.user, one.role.value, one.namespace or "*", ", ".join(one.groups) or "-", until))
     write_table(("USER", "ROLE", "NAMESPACE", "GROUPS", "UNTIL"), rows)
@@ -169,9 +170,10 @@ def remove(
         str, typer.Option("--namespace", metavar="NAME", help="Only in this namespace (default: everywhere).")
     ] = "",
     yes: Yes = False,
+    state: StateOption = None,
 ) -> None:
     """Take roles from a person. The certificate stays valid until its end, but may do nothing any more."""
-    _, store = _cluster()
+    _, store = _cluster(state)
     confirm(text("{user} will lose access to the cluster", user=user), user, yes=yes)
     for one in store.remove_access(user, role, namespace):
         console.outcome(

@@ -197,3 +197,27 @@ def test_an_import_of_a_cluster_that_is_named_twice_or_is_none_of_kubernetes_is_
     twice = paictl("cluster", "import", "local", "--context", "x")
     assert (twice.code, "both name a cluster" in twice.err) == (2, True)
     assert not list(home.glob("*.yaml"))
+
+
+@pytest.mark.parametrize(("words", "message"), [
+    (("--namespace", "vision"), "this cluster has no API server"),
+    (("--group", "system:masters"), "group 'system:masters' belongs to Kubernetes itself"),
+    (("--namespace", "vision", "--valid", "soon"), "'soon' is not a duration"),
+    (("--namespace", "vision", "--valid", "infinity"), "a certificate cannot be valid for"),
+    (("--role", "tenant"), "the role tenant is for one namespace"),
+])  # fmt: skip
+def test_a_kubeconfig_that_cannot_be_made(home: Path, paictl: Paictl, words: tuple[str, ...], message: str) -> None:
+    done = paictl("cluster", "kubeconfig", "add", "ann", *words, "--file", str(home / "ann.conf"))
+    assert (done.code, message in done.err) == (2, True), done.err
+    assert "hint:" in done.err
+    assert not (home / "ann.conf").exists()
+
+
+def test_no_private_key_reaches_a_terminal_or_replaces_a_file(
+    home: Path, paictl: Paictl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (home / "ann.conf").write_text("mine")
+    words = ("cluster", "kubeconfig", "add", "ann", "--namespace", "vision", "--file")
+    assert "already exists" in paictl(*words, str(home / "ann.conf")).err
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    assert "contains a private key, and this is a terminal" in paictl(*words, "-").err

@@ -76,7 +76,9 @@ class SigningKube(FakeKube):
             self._openssl("ecparam", "-genkey", "-name", "prime256v1", "-noout", "-out", "ca.key")
             self._openssl("req", "-x509", "-new", "-key", "ca.key", "-subj", "/CN=ca", "-days", "9", "-out", "ca.pem")
         key = ("-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial")
-        if self.subject:  # somebody else's request
+        if self.subject:  # another subject for the same key
+            self._openssl("req", "-in", "csr.pem", "-noout", "-pubkey", "-out", "public.pem")
+            key = (*key, "-force_pubkey", "public.pem")
             self._openssl("req", "-new", "-key", "ca.key", "-subj", self.subject, "-out", "csr.pem")
         self._openssl("x509", "-req", "-in", "csr.pem", *key, "-days", "7", "-out", "made.pem")
         made = base64.b64encode((self.folder / "made.pem").read_bytes()).decode()
