@@ -138,6 +138,16 @@ def test_a_fault_is_named_with_its_host_and_what_mends_it(site: Site, fault: Fau
     assert fault.fix in hosts[name][fault.check]["fix"]
 
 
+def test_a_slow_link_is_no_fault(site: Site) -> None:
+    """A modem's speed: the program that looks at a machine takes its time, and nothing gives up."""
+    site.lab.network.slow(2, "256kbit")
+    try:
+        code, hosts = _checked(site)
+    finally:
+        site.lab.network.heal(2)
+    assert (code, _failures(hosts)) == (0, set()), hosts["h2"]
+
+
 def test_after_all_faults_are_mended_all_is_well(site: Site) -> None:
     code, hosts = _checked(site)
     assert (code, _failures(hosts)) == (0, set())
