@@ -32,7 +32,7 @@ from paictl.workload.fields import Fields, JobError, steps_of
 from paictl.workload.images import image_checks
 from paictl.workload.job import Restart
 from paictl.workload.mounts import mounts_of
-from paictl.workload.plugins import CMD, GIT, IMAGE_CHECKER, KNOWN, PLUGINS, SSH
+from paictl.workload.plugins import CMD, GIT, IMAGE_CHECKER, KNOWN, PLUGINS, SSH, STORAGE, TENSORBOARD
 from paictl.workload.ports import tensorboard_of
 from paictl.workload.ssh import ssh_of
 from paictl.workload.tags import FIELD, refusal
@@ -130,6 +130,17 @@ _PLUGIN_CUTOFF: Final = 0.6
 """How much a plugin's name must be like a known one: names of plugins are not one's own."""
 
 
+_PLUGIN_KEYS: Final = ("plugin", "parameters", "taskRoles", "failurePolicy")
+_ON_FAILURE: Final = {SSH: "ignore", TENSORBOARD: "ignore", STORAGE: "fail", IMAGE_CHECKER: "fail"}
+"""What happens if a plugin fails, in words of `failurePolicy`, where a job cannot choose."""
+_WHAT_HAPPENS: Final = {
+    SSH: "a task whose SSH server does not start runs without it",
+    TENSORBOARD: "a task whose TensorBoard does not start runs without it",
+    STORAGE: "a job whose storage is missing is refused",
+    IMAGE_CHECKER: "a job whose image is missing is refused",
+}
+
+
 _INSTEAD_OF_EXTRA: Final = {
     "jobStatusChangeNotification": "remove it, and follow the job with: paictl job list",
     "retainContainers": "remove it, and save what you want to keep in commands",
@@ -171,7 +182,7 @@ def without_effect(document: Document) -> Findings:
         +extras:
         +  retainContainers: true
     """
-    # Every plugin of the runtime, key of `extras` and command of a prerequisite that nothing reads.
+    # Every plugin of the runtime, key of `extras` or of a plugin, and command of a prerequisite that nothing reads.
     for entry in _unread(job_of(document)):
         if entry.name != PLUGINS:
             hint = _INSTEAD_OF_EXTRA.get(entry.name, "remove it, or keep it as a note of your own")
@@ -184,6 +195,7 @@ def without_effect(document: Document) -> Findings:
         if name is not None and name.text == SSH and (barrier := plugin.mapping("parameters").key("sshbarrier")):
             hint = "remove it: tasks of a gang wait for the addresses of all others before their commands begin"
             yield Finding(barrier, "the parameter sshbarrier has no effect here", hint)
+        yield from _unread_of(plugin)
     yield from _without_plugin(job_of(document))
     restart = job_of(document).top.mapping("extras").text("restart")
     if restart is not None and restart.text == Restart.MEMBER and not job_of(document).gang:
@@ -457,6 +469,7 @@ def _without_plugin(job: JobSpec) -> Findings:
     for one in job.prerequisites:
         plugin = one.node.text("plugin")
         if plugin is not None and plugin.text == f"{PLUGINS}.{CMD}":
+            yield from _unread_callbacks(one.node)
             if one.name.text not in used:
                 hint = "name it in prerequisites of a task role"
                 yield Finding(plugin, text("no task role uses the commands of {name!r}", name=one.name.text), hint)
@@ -472,6 +485,36 @@ def _without_plugin(job: JobSpec) -> Findings:
                     text("{key} of the prerequisite {name!r} has no effect here", key=key, name=one.name.text),
                     hint,
                 )
+
+
+def _unread_of(plugin: MappingNode) -> Findings:
+    """What nothing reads of an entry of the runtime's plugins: keys, parameters of cmd, a policy that is not kept."""
+    name = plugin.text("plugin")
+    yield from _strange(plugin, _PLUGIN_KEYS)
+    policy = plugin.text("failurePolicy")
+    happens = None if name is None else _ON_FAILURE.get(name.text)
+    if name is not None and policy is not None and happens not in (None, policy.text):
+        hint = text("remove it: {what}", what=text(_WHAT_HAPPENS[name.text]))
+        yield Finding(policy, text("failurePolicy of the plugin {name} has no effect here", name=name.text), hint)
+    if name is not None and name.text == CMD:
+        yield from _strange(plugin.mapping("parameters"), ("callbacks",))
+        yield from _unread_callbacks(plugin.mapping("parameters"))
+
+
+def _unread_callbacks(holder: MappingNode) -> Findings:
+    for callback in holder.sequence("callbacks").mappings():
+        yield from _strange(callback, ("event", "commands"))
+
+
+def _strange(node: MappingNode, known: tuple[str, ...]) -> Findings:
+    """Keys that are none of those that are read."""
+    for entry in node:
+        if entry.name not in known:
+            meant = nearest(entry.name, known, CUTOFF)
+            hint = (
+                text("did you mean {meant!r}?", meant=meant) if meant else text("one of: {known}", known=listed(known))
+            )
+            yield Finding(entry.key, text("{key} has no effect here", key=entry.name), hint)
 
 
 def _unread(job: JobSpec) -> Iterator[Entry]:
