@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Final
 
+from paictl.cluster.kubernetes.names import ACCESS_ROLE, access_binding
 from paictl.deploy.archive import why
 from paictl.deploy.benchmark import (
     AuditFinding,
@@ -130,11 +131,19 @@ def _name(item: Mapping[str, Any]) -> str:
 
 
 def _administrators(bindings: Iterable[Any]) -> Iterator[str]:
+    """Subjects that may do everything, but for Kubernetes' own groups and people who were made administrators."""
     for one in bindings:
         if one["roleRef"]["name"] == "cluster-admin":
             for subject in one.get("subjects") or ():
-                if (subject["kind"], subject["name"]) not in _ADMINISTRATORS:
+                if (subject["kind"], subject["name"]) not in _ADMINISTRATORS and not _is_access(one, subject):
                     yield f"{_name(one)}: {subject['kind']} {subject['name']}"
+
+
+def _is_access(binding: Mapping[str, Any], subject: Mapping[str, Any]) -> bool:
+    """Whether `paictl cluster kubeconfig add --role admin` made a binding for a subject."""
+    about = binding["metadata"]
+    given = (about.get("labels") or {}).get(ACCESS_ROLE) == "admin"
+    return given and subject["kind"] == "User" and about["name"] == access_binding("admin", subject["name"])
 
 
 def _anonymous(bindings: Iterable[Any]) -> Iterator[str]:

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Final
 
 from paictl.cluster.access import AccessRequest, AccessRole, GivenAccess
-from paictl.cluster.kubernetes.names import GROUP, NAMESPACE, OURS, PART_OF, labels
+from paictl.cluster.kubernetes.names import ACCESS_ROLE, GROUP, NAMESPACE, OURS, PART_OF, access_binding, labels
 from paictl.cluster.kubernetes.names import NAME as NAME_LABEL
 from paictl.cluster.kubernetes.times import read_time
 from paictl.remote.kube.client import Json
@@ -18,7 +18,6 @@ RBAC: Final = "/apis/rbac.authorization.k8s.io/v1"
 EVERYTHING: Final = "cluster-admin"
 """The ClusterRole of Kubernetes' own that may do everything."""
 SELECTOR: Final = f"{NAME_LABEL}=access,{PART_OF}={OURS}"
-_ROLE: Final = "paictl.io/access-role"
 _UNTIL: Final = "paictl.io/access-until"
 _GROUPS: Final = "paictl.io/access-groups"
 _API: Final = "rbac.authorization.k8s.io"
@@ -122,7 +121,7 @@ def given(body: Json) -> GivenAccess | None:
     notes = about.get("annotations") or {}
     subjects = body.get("subjects") or [{}]
     try:
-        role = AccessRole((about.get("labels") or {}).get(_ROLE, ""))
+        role = AccessRole((about.get("labels") or {}).get(ACCESS_ROLE, ""))
         groups = tuple(map(str, json.loads(notes.get(_GROUPS, "[]"))))
     except (ValueError, TypeError):
         return None
@@ -138,8 +137,8 @@ def _role_name(name: str) -> str:
 
 def _binding(request: AccessRequest, role: str, until: datetime, namespace: str = "") -> Json:
     about: Json = {
-        "name": f"paictl-access-{request.role.value}-{request.user}",
-        "labels": {**labels("access"), _ROLE: request.role.value}, "annotations": marks(until, request),
+        "name": access_binding(request.role.value, request.user),
+        "labels": {**labels("access"), ACCESS_ROLE: request.role.value}, "annotations": marks(until, request),
     }  # fmt: skip
     if namespace:
         about["namespace"] = namespace

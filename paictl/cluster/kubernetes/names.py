@@ -31,6 +31,8 @@ KEEP: Final = "paictl.io/keep"
 """Annotation ``true``: the object holds data, which stop and delete leave alone unless they are told otherwise."""
 LEADER: Final = "paictl.io/leader"
 """Label of the scheduler's pod that leads; its value is ``true``."""
+ACCESS_ROLE: Final = "paictl.io/access-role"
+"""Label of a binding that gives a person a role; its value is the role."""
 FOR_JOBS: Final = "paictl.io/jobs"
 """Key of a taint that keeps a node for jobs: their pods tolerate it."""
 
@@ -72,6 +74,11 @@ def run_limit(pod: Mapping[str, Any]) -> Millis | None:
             return Millis(int(said[:-2]))
     seconds = (pod.get("spec") or {}).get("activeDeadlineSeconds")
     return Millis(1000 * seconds) if isinstance(seconds, int) and not isinstance(seconds, bool) else None
+
+
+def access_binding(role: str, user: str) -> str:
+    """The name of the binding that gives a person a role."""
+    return f"paictl-access-{role}-{user}"
 
 
 def labels(name: str, version: str = "") -> dict[str, str]:

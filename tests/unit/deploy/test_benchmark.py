@@ -197,6 +197,8 @@ clusterrolebindings:
 - {metadata: {name: system:public-info-viewer}, roleRef: {name: x}, subjects:
    [{kind: Group, name: system:unauthenticated}]}
 - {metadata: {name: empty}, roleRef: {name: cluster-admin}}
+- {metadata: {name: paictl-access-admin-eve, labels: {paictl.io/access-role: admin}}, roleRef: {name: cluster-admin},
+   subjects: [{kind: User, name: eve}]}
 clusterroles:
 - {metadata: {name: cluster-admin}, rules: [{apiGroups: ['*'], resources: ['*'], verbs: ['*']}]}
 - {metadata: {name: system:controller:x}, rules: [{apiGroups: ['*'], resources: ['*'], verbs: ['*']}]}
@@ -208,6 +210,8 @@ namespaces:
 BAD = """
 clusterrolebindings:
 - {metadata: {name: b1}, roleRef: {name: cluster-admin}, subjects: [{kind: User, name: bo}]}
+- {metadata: {name: paictl-access-admin-eve, labels: {paictl.io/access-role: admin}}, roleRef: {name: cluster-admin},
+   subjects: [{kind: User, name: eve}, {kind: User, name: mallory}]}
 - {metadata: {name: b2}, roleRef: {name: view}, subjects: [{kind: User, name: 'system:anonymous'}]}
 rolebindings:
 - {metadata: {name: b3, namespace: n}, roleRef: {name: edit}, subjects:
@@ -223,7 +227,8 @@ def test_rights() -> None:
     good = judge_cluster(auditing.cluster_looks(Rights(GOOD)))  # type: ignore[arg-type]
     assert {(one.state, one.host) for one in good} == {(AuditState.PASS, CLUSTER)}
     bad = {one.id: one.evidence for one in judge_cluster(auditing.cluster_looks(Rights(BAD)))}  # type: ignore[arg-type]
-    assert bad == {"5.1.1": "b1: User bo", "5.1.2": "b2", "5.1.3": "everything", "5.1.5": "n/b3: n/default",
+    assert bad == {"5.1.1": "b1: User bo, paictl-access-admin-eve: User mallory",
+                   "5.1.2": "b2", "5.1.3": "everything", "5.1.5": "n/b3: n/default",
                    "5.2.1": "jobs"}  # fmt: skip
 
 
