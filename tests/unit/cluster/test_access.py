@@ -75,7 +75,7 @@ class SigningKube(FakeKube):
         if not (self.folder / "ca.key").exists():
             self._openssl("ecparam", "-genkey", "-name", "prime256v1", "-noout", "-out", "ca.key")
             self._openssl("req", "-x509", "-new", "-key", "ca.key", "-subj", "/CN=ca", "-days", "9", "-out", "ca.pem")
-        key = ("-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial")
+        key: tuple[str, ...] = ("-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial")
         if self.subject:  # another subject for the same key
             self._openssl("req", "-in", "csr.pem", "-noout", "-pubkey", "-out", "public.pem")
             key = (*key, "-force_pubkey", "public.pem")
