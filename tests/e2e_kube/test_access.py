@@ -130,6 +130,7 @@ def test_who_views_a_namespace_reads_no_secret_and_changes_nothing(desk: Desk) -
 def test_an_operator_uses_paictl_with_it(desk: Desk, api: KubeApi) -> None:
     eve = desk.give("eve", "--role", "operator")
     until(lambda: status(eve, "GET", "/api/v1/namespaces/paictl-system/configmaps") == 200, 20, "the role counts")
+    until(lambda: status(eve, "GET", "/api/v1/nodes") == 200, 20, "the role of the cluster counts, too")
     file = desk.folder / "eve.kubeconfig"
     desk("cluster", "add", "mine", "--kubeconfig", str(file), "--context", "eve@prod")
     desk("node", "list", cluster="mine")
