@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import os
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -171,7 +172,7 @@ class KubeClient:
             entry["certificate-authority-data"] = base64.b64encode(data).decode()
         if settings.tls_server_name and settings.tls_server_name != urlsplit(self.server).hostname:
             entry["tls-server-name"] = settings.tls_server_name
-        if settings.proxy:
+        if settings.proxy and settings.proxy not in _proxies() and not urlsplit(settings.proxy).password:
             entry["proxy-url"] = settings.proxy
         return entry
 
@@ -330,6 +331,13 @@ def _date(text: str) -> datetime | None:
     except ValueError:
         return None
     return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def _proxies() -> set[str]:
+    """Proxies of this shell: the library takes them for a server of the kubeconfig, too."""
+    return {
+        value for name in ("HTTPS_PROXY", "HTTP_PROXY") for value in (os.getenv(name), os.getenv(name.lower())) if value
+    }
 
 
 def _in_cluster() -> bool:

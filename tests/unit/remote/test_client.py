@@ -201,3 +201,39 @@ def test_a_server_is_reached_elsewhere_and_still_has_to_be_itself(
         finally:
             local.shutdown()
             thread.join()
+
+
+CONFIG = """
+apiVersion: v1
+kind: Config
+clusters: [{name: c, cluster: {server: 'https://api.example:6443', %s}}]
+users: [{name: u, user: {token: kelp-secret}}]
+contexts: [{name: x, context: {cluster: c, user: u}}]
+current-context: x
+"""
+
+
+def test_a_server_is_passed_on_as_it_is_reached_without_credentials(tmp_path: Path) -> None:
+    authority = "LS0tLS1CRUdJTg=="
+    more = f"certificate-authority-data: {authority}, tls-server-name: inner.example, proxy-url: 'http://proxy.example:3128'"
+    (tmp_path / "conf").write_text(CONFIG % more)
+    assert connect(tmp_path / "conf").cluster_entry() == {
+        "server": "https://api.example:6443", "certificate-authority-data": authority,
+        "tls-server-name": "inner.example", "proxy-url": "http://proxy.example:3128",
+    }  # fmt: skip
+
+
+def test_a_proxy_of_this_shell_or_with_a_password_is_not_passed_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "conf").write_text(CONFIG % "proxy-url: 'http://me:kelp-secret@proxy.example:3128'")
+    assert connect(tmp_path / "conf").cluster_entry() == {"server": "https://api.example:6443"}
+    monkeypatch.setenv("HTTPS_PROXY", "http://mine.example:3128")
+    (tmp_path / "conf").write_text(CONFIG % "certificate-authority-data: LS0tLS1CRUdJTg==")
+    assert "proxy-url" not in connect(tmp_path / "conf").cluster_entry()
+
+
+def test_a_server_whose_certificate_nobody_checks_is_not_passed_on(tmp_path: Path) -> None:
+    (tmp_path / "conf").write_text(CONFIG % "insecure-skip-tls-verify: true")
+    with pytest.raises(PaictlError, match="the certificate of the API server is not checked"):
+        connect(tmp_path / "conf").cluster_entry()
