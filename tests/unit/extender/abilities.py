@@ -25,7 +25,7 @@ from paictl.doors import housekeeping
 from paictl.doors.core import DoorOptions
 from paictl.remote.kube.client import Json
 from paictl.scheduler.invariants import validate
-from paictl.scheduler.wire import ISOLATION, PREEMPTED_FOR, SCHEDULING_SPEC
+from paictl.scheduler.wire import BIND_INFO, ISOLATION, SCHEDULING_SPEC
 from paictl.units import Millis
 from paictl.workload.reservations import Reservation, ReservationError, Reservations
 from paictl.workload.sharing import read_sharing
@@ -48,11 +48,15 @@ CELLS: Final[Json] = {
     },
     "virtualClusters": {
         "A": {"virtualCells": [{"cellType": "POOL.NODE", "cellNumber": 3}]},
-        "B": {"virtualCells": [{"cellType": "POOL.NODE", "cellNumber": 1}, {"cellType": "POOL.NODE.SWITCH", "cellNumber": 2}]},
+        "B": {
+            "virtualCells": [
+                {"cellType": "POOL.NODE", "cellNumber": 1}, {"cellType": "POOL.NODE.SWITCH", "cellNumber": 2},
+            ]
+        },
         "C": {"virtualCells": [{"cellType": "POOL.NODE", "cellNumber": 2}]},
     },
 }  # fmt: skip
-USER_LIMIT, BORROW_LIMIT, LEND_LIMIT, MIN_RUN_TIME, BUDGET = 8, 6, 4, 600, 200
+USER_LIMIT, BORROW_LIMIT, LEND_LIMIT, MIN_RUN_TIME, BUDGET = 8, 6, 4, 600, 400
 ABILITIES: Final[Json] = {
     "budgets": [{"vc": "C", "device-hours": BUDGET}],
     "user-limits": [{"vc": "A", "devices": USER_LIMIT}],
@@ -62,7 +66,7 @@ ABILITIES: Final[Json] = {
     "departments": [{"name": "research", "vcs": ["A", "B"]}],
     "opportunistic-order": {"by": "decayed-use", "half-life": "24h"},
     "preemption": {"victims": "least-loss"},
-    "min-run-times": [{"vc": "A", "time": f"{MIN_RUN_TIME}s"}],
+    "min-run-times": [{"vc": "A", "time": f"{MIN_RUN_TIME}s"}, {"vc": "C", "time": f"{MIN_RUN_TIME}s"}],
     "backfill": [{"mode": "easy"}],
 }
 
@@ -107,6 +111,8 @@ class AbilitiesWorld:
         self.used: Counter[tuple[str, str]] = Counter()
         """Device-milliseconds of the month, as the accounts would say."""
         self.number = 0
+        self.chosen: set[tuple[str, str]] = set()
+        """(gang that preempts, its victim)."""
         self.stats: Counter[str] = Counter()
         self.start()
 
@@ -127,7 +133,7 @@ class AbilitiesWorld:
     def step(self) -> None:
         """One operation, and what must hold after it."""
         operations = {
-            self.arrive: 8, self.schedule: 10, self.begin: 6, self.end: 5, self.leave: 6, self.reconcile: 6,
+            self.arrive: 10, self.schedule: 12, self.begin: 6, self.end: 3, self.leave: 6, self.reconcile: 6,
             self.wait: 6, self.fail: 1, self.heal: 2, self.window: 1, self.reserve: 1, self.kill: 1,
         }  # fmt: skip
         (operation,) = self.dice.choices(list(operations), list(operations.values()))
@@ -178,9 +184,10 @@ class AbilitiesWorld:
                 assert self.harness.bind(pod, self.dice.choice(names)) == ""
             if pod["spec"].get("nodeName"):
                 self.started(run, pod, before)
+            self.victims()
 
     def begin(self) -> None:
-        run = self.some(lambda run: run.bound and not run.going and any(not pod["status"].get("startTime") for pod in run.bound))
+        run = self.some(lambda run: not run.going and any(not pod["status"].get("startTime") for pod in run.bound))
         if run is not None:
             run.began = self.harness.now if run.began is None else run.began
             for pod in run.bound:
@@ -303,9 +310,10 @@ class AbilitiesWorld:
         self.harness.delete(name, "paictl-jobs")
         self.number += 1
         metadata = {**old["metadata"], "uid": f"uid-{name}-{self.number}", "creationTimestamp": self.stamp()}
-        noted = {key: word for key, word in old["metadata"]["annotations"].items() if "pod-" not in key or "spec" in key}
+        noted = old["metadata"]["annotations"]
+        metadata["annotations"] = {key: word for key, word in noted.items() if key not in (ISOLATION, BIND_INFO)}
         spec = {key: word for key, word in old["spec"].items() if key != "nodeName"}
-        run.pods[number] = {**old, "metadata": {**metadata, "annotations": noted}, "spec": spec, "status": {"phase": "Pending"}}
+        run.pods[number] = {**old, "metadata": metadata, "spec": spec, "status": {"phase": "Pending"}}
         self.harness.create(run.pods[number])
 
     # --- what must hold
@@ -340,20 +348,31 @@ class AbilitiesWorld:
             assert self.harness.core.allowances.borrowers()[0][1] <= BORROW_LIMIT
 
     def evicted(self, run: GangRun) -> None:
-        """A pod of the gang has to go: not before it has run for its time, if its own tenant needs the place."""
+        """A pod of the gang has to go, so its controller ends all."""
         if run.going:
             return
         self.stats["evicted"] += 1
         run.going = True
-        for pod in run.bound:
-            taker = self.gangs.get(pod["metadata"]["annotations"].get(PREEMPTED_FOR, "").rpartition("/")[2])
-            if taker is not None and taker.vc == run.vc == "A" and run.priority >= 0 and not run.lazy:
-                self.stats["evicted by their own tenant"] += 1
-                ran = MIN_RUN_TIME if run.began is None else self.harness.now - run.began
-                assert ran >= MIN_RUN_TIME, f"{pod['metadata']['name']} had run for {ran} s"
         for pod in run.pods:
             pod["metadata"]["deletionTimestamp"] = self.stamp()
             self.harness.core.pod_changed(pod)
+
+    def victims(self) -> None:
+        """Whoever has just been chosen has run for its time, if its own tenant needs the place."""
+        chosen: set[tuple[str, str]] = set()
+        names = {pod["metadata"]["uid"]: name for name, run in self.gangs.items() for pod in run.pods}
+        for preemption in self.harness.core.book.preemptions():
+            taker = preemption.group.rpartition("/")[2]
+            for name in {names[uid] for _, uids in preemption.victims for uid in uids if uid in names}:
+                chosen.add((taker, name))
+                if (taker, name) in self.chosen or taker not in self.gangs or name not in self.gangs:
+                    continue
+                by, run = self.gangs[taker], self.gangs[name]
+                if by.vc == run.vc and run.vc in "AC" and run.priority >= 0 and not run.lazy:
+                    self.stats["chosen by their own tenant"] += 1
+                    ran = MIN_RUN_TIME if run.began is None else self.harness.now - run.began
+                    assert ran >= MIN_RUN_TIME or run.going, f"{name} had run for {ran} s"
+        self.chosen = chosen
 
     def check(self) -> None:
         """After each operation."""
