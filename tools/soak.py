@@ -43,6 +43,20 @@ def play(seed: int, operations: int, check_plans: bool) -> Counter[str]:
     return world.stats
 
 
+def play_abilities(seed: int, operations: int, _: bool) -> Counter[str]:
+    """Random operations on a door with every ability of the section `sharing` on."""
+    from tests.unit.extender.abilities import AbilitiesWorld
+
+    world = AbilitiesWorld(seed)
+    for number in range(operations):
+        try:
+            world.step()
+        except Exception as error:
+            last = traceback.format_exc()
+            raise ViolationError(f"seed {seed} failed in operation {number + 1} of abilities:\n{last}") from error
+    return world.stats
+
+
 def main() -> int:
     """Play clusters with consecutive seeds until the operations are done."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -50,15 +64,17 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="the first cluster")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes at a time")
     parser.add_argument("--no-digests", action="store_true", help="do not check that plans leave the state unchanged")
+    parser.add_argument("--abilities", action="store_true", help="play a door with all of `sharing` on, not the core")
     args = parser.parse_args()
     clusters = -(-args.operations // OPERATIONS)
     seeds = iter(range(args.seed, args.seed + clusters))
+    played = play_abilities if args.abilities else play
     stats, begin, done = Counter[str](), time.monotonic(), 0
     with ProcessPoolExecutor(args.jobs) as pool:
         running = set()
         while True:
             for seed in seeds:
-                running.add(pool.submit(play, seed, OPERATIONS, not args.no_digests))
+                running.add(pool.submit(played, seed, OPERATIONS, not args.no_digests))
                 if len(running) >= 4 * args.jobs:
                     break
             if not running:

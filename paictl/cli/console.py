@@ -289,6 +289,11 @@ def spoken(key: str, /, **values: object) -> str:
     return said(i18n.text(key, **values))
 
 
+def clauses(parts: Iterable[str]) -> str:
+    """Parts of a sentence, already said, in one line, with the commas of the user's language."""
+    return spoken(", ").join(parts)
+
+
 def info(message: str) -> None:
     """Say something on stderr, unless --quiet."""
     if envelope.capturing:

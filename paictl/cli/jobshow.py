@@ -6,7 +6,7 @@ from typing import Any
 
 from paictl.cli import console
 from paictl.cli.clusters import clock_text, plain
-from paictl.cli.console import Output, said, spoken, write, write_data, write_table
+from paictl.cli.console import Output, clauses, said, spoken, write, write_data, write_table
 from paictl.cluster.attempts import JobAttempt, attempts_of
 from paictl.cluster.eventtext import reasons
 from paictl.cluster.interface import Cluster, JobView, MemberRepair
@@ -30,7 +30,7 @@ def show(cluster: Cluster, found: JobView, output: Output) -> None:
         write_data({**job_data(found), "attempts": [_attempt_data(one) for one in attempts]}, output)
         return
     head = spoken("job {job}: {state}", job=found.key, state=found.state.value)
-    write(head + (f", {said(reasons(found.reason))}" if found.reason else ""))
+    write(clauses([head, said(reasons(found.reason))] if found.reason else [head]))
     preempted = spoken(", {count} preempted", count=found.preemptions) if found.preemptions else ""
     devices = counted("{count} device", "{count} devices", found.devices)
     write(
@@ -40,7 +40,7 @@ def show(cluster: Cluster, found: JobView, output: Output) -> None:
         ) + preempted
     )  # fmt: skip
     times = [("submitted", found.submitted), ("started", found.started), ("ended", found.ended)]
-    write(", ".join(f"{said(word)} {clock_text(at)}" for word, at in times if at is not None))
+    write(clauses(f"{said(word)} {clock_text(at)}" for word, at in times if at is not None))
     if found.ends_by is not None:
         until, limit = clock_text(found.ends_by), span_text(found.max_run_time)
         write(spoken("runs until {until} at the latest (maxRunTime {limit})", until=until, limit=limit))

@@ -8,6 +8,7 @@ from paictl.doors.table import UNVERSIONED, CachedDecision, PodEntry, PodRef
 from paictl.scheduler.book import Allocation, Insist, ScheduleResult
 from paictl.scheduler.decision import Bind, Failure, Phase, Preempt, Wait
 from paictl.scheduler.errors import RequestError
+from paictl.scheduler.groups import GroupState
 from paictl.scheduler.request import PodRequest
 
 
@@ -66,7 +67,7 @@ def _decided(core: DoorCore, entry: PodEntry, request: PodRequest, offered: froz
         suggested = reclaim.suggested(core, entry, request, offered)
         if why := claims.unfreed(core, request, suggested):
             return CachedDecision(UNVERSIONED, "wait", why, "", offered)
-        found = _decide(core, request, suggested)
+        found = _decide(core, entry, request, suggested)
     except RequestError as error:
         core.record(pod_events.refused(entry.ref, error))
         return CachedDecision(core.book.engine.version, "refused", error.message, "", offered)
@@ -85,11 +86,26 @@ def _postponed(core: DoorCore, why: str) -> CachedDecision:
     return CachedDecision(core.book.engine.version, "wait", reason, usage=core.usage.version)
 
 
-def _decide(core: DoorCore, request: PodRequest, offered: frozenset[str] | None) -> ScheduleResult | Allocation:
+def _decide(
+    core: DoorCore, entry: PodEntry, request: PodRequest, offered: frozenset[str] | None
+) -> ScheduleResult | Allocation:
     if core.options.own_preemption:
+        if _has_lost_place(core, entry, request):  # it would be bound there once the victims are gone
+            given_up = core.book.schedule(request, offered, Phase.PREEMPTING, core.wall())
+            core.record_outcomes(given_up.outcomes)
         return core.book.place(request, offered, core.wall())
     found = core.book.schedule(request, offered, Phase.FILTERING, core.wall())
     return core.book.allocate(request.uid, core.wall()) if isinstance(found.decision, Bind) else found
+
+
+def _has_lost_place(core: DoorCore, entry: PodEntry, request: PodRequest) -> bool:
+    """Whether the place for which a gang preempts has become bad, or is closed by a window, since it began."""
+    state = core.book.engine.state
+    group = state.groups.by_name.get(request.group)
+    if group is None or group.state is not GroupState.PREEMPTING:
+        return False
+    bad, shut, tree = state.counts.bad, windows.closed(core, entry), state.physical
+    return any(bad[leaf] or tree.node_name(leaf) in shut for leaf in group.leaves())
 
 
 def _taken(

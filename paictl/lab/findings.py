@@ -85,7 +85,7 @@ def span(
 
     With a `tolerance` it may be off by that, or by half of the span if that is more.
     """
-    least, most, words = bounds(wanted)
+    least, most, words = bounds(_as_seen(wanted))
     low, high = _millis(least), None if most is None else _millis(most)
     if tolerance:
         low -= max(tolerance, low // 2)
@@ -138,6 +138,13 @@ def bounds(wanted: Any) -> tuple[Any, Any, Message]:
     if "at-least" not in wanted:
         return least, most, message("at-most", most=most)
     return least, most, message("between", least=least, most=most)
+
+
+def _as_seen(wanted: Any) -> Any:
+    """Spans that a manifest wants, written as those that are seen: not 1h where 60m is seen."""
+    if isinstance(wanted, Mapping):
+        return {key: span_text(_millis(word)) for key, word in wanted.items()}
+    return span_text(_millis(wanted))
 
 
 def _millis(word: Any) -> int:

@@ -216,7 +216,7 @@ class Engine:
                 raise RequestError(request.name, field, f"group {group.name} was started with {ours or 'none'}")
 
     def _plan_preempting(self, group: Group, request: PodRequest, offered: Suggested | None, phase: Phase) -> Decision:
-        if phase is Phase.PREEMPTING and self._off_limits(group, offered):
+        if phase is Phase.PREEMPTING and self._off_limits(group, request, offered):
             return self._plan_without((group.name,), request, offered, phase)
         victims = self.victims(group.leaves())
         if victims:
@@ -245,9 +245,12 @@ class Engine:
         name = stand_in(request) if request.repair else ""
         return (name,) if name in self._state.groups.by_name else ()
 
-    def _off_limits(self, group: Group, offered: Suggested | None) -> bool:
-        """Whether a preempting group's place touches a bad or (if that counts for it) non-suggested node."""
-        counted = None if group.ignore_suggested else offered
+    def _off_limits(self, group: Group, request: PodRequest, offered: Suggested | None) -> bool:
+        """Whether a preempting group's place touches a bad or (if that counts) non-suggested node.
+
+        It counts if it does for the pod that asks, although its group began without: a window has come meanwhile.
+        """
+        counted = None if group.ignore_suggested and request.ignore_suggested else offered
         bad = self._state.counts.bad
         return any(bad[leaf] or (counted is not None and not counted.node(leaf)) for leaf in group.leaves())
 

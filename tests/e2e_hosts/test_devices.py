@@ -347,6 +347,8 @@ class Run:
     deleted: set[str] = field(default_factory=set)
     evicted: set[str] = field(default_factory=set)
     failed: list[str] = field(default_factory=list)
+    cut: int = 0
+    """Pods without a controller that failed because their kubelet was killed while it started a container."""
     seen: int = 0
     forgers: int = 0
     """Of those seen, pods of which a container set all variables by itself."""
@@ -398,8 +400,11 @@ class Run:
         name, evicted = pod["metadata"]["name"], "deletionTimestamp" in pod["metadata"]
         if pod["status"]["phase"] == "Failed" and not evicted:
             states = [one.get("state") for one in pod["status"].get("containerStatuses") or ()]
-            self.failed.append(f"{name}: {pod['status'].get('reason')} {pod['status'].get('message')} {states}")
-            _say(f"{self.failed[-1]} on {pod['spec'].get('nodeName')}")
+            if "context canceled" in str(states):  # its kubelet died while it started a container: nobody's choice
+                self.cut += 1
+            else:
+                self.failed.append(f"{name}: {pod['status'].get('reason')} {pod['status'].get('message')} {states}")
+                _say(f"{self.failed[-1]} on {pod['spec'].get('nodeName')}")
         ran = self.records.check(pod, evicted=evicted or pod["status"]["phase"] == "Failed")
         if name.endswith("-without"):
             self.without += ran
@@ -413,8 +418,9 @@ class Run:
         """How far it is."""
         return (
             f"{self.door.name}: {self.seen} of {WANTED} pods seen ({self.forgers} forge), {self.without} without,"
-            f" {len(self.evicted)} evicted, {len(self.failed)} failed, {killer.killed.total()} of {KILLS} kills"
-            f" {dict(killer.killed)}, {killer.restarts} starts in vain, longest in part {self.gangs.longest:.1f} s,"
+            f" {len(self.evicted)} evicted, {self.cut} cut short, {len(self.failed)} failed,"
+            f" {killer.killed.total()} of {KILLS} kills {dict(killer.killed)},"
+            f" {killer.restarts} starts in vain, longest in part {self.gangs.longest:.1f} s,"
             f" versions {sum(self.history.versions.values())}, lists {sum(self.history.lists.values())},"
             f" {time.monotonic() - self.began:.0f} s"
         )

@@ -9,7 +9,7 @@ import typer
 from paictl.cli.cluster import defrag, embedded, importing, known, view
 from paictl.cli.clusters import OutputOption, StateOption, clock_text, open_cluster, show_events
 from paictl.cli.command import App, Lazy
-from paictl.cli.console import Output, said, spoken, write, write_data
+from paictl.cli.console import Output, clauses, said, spoken, write, write_data
 from paictl.cluster.interface import HandClock, Port
 from paictl.operate.status import Summary, summary
 from paictl.units import rfc3339, span_text
@@ -54,8 +54,8 @@ def status(output: OutputOption = Output.TABLE, state: StateOption = None) -> No
         write(spoken("{kind} {version} at {place}", kind=found.about.kind.capitalize(), version=found.about.version,
                      place=found.about.where))  # fmt: skip
     for what, numbers in _counts(found).items():
-        words = ", ".join(f"{number} {said(word)}" for word, number in numbers.items())
-        write(f"{said(what) + ':':<10}" + (words or said("none yet")))
+        words = clauses(f"{number} {said(word)}" for word, number in numbers.items())
+        write(f"{spoken('{what}:', what=said(what)):<10}" + (words or said("none yet")))
     for port, instead in found.lacks.items():
         write(spoken("not yet:  {port}; {instead}", port=port.value, instead=said(instead)))
     for remark in found.remarks:

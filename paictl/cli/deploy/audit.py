@@ -76,7 +76,7 @@ def _show(findings: Iterable[AuditFinding]) -> None:
         (id_, state, severity, ",".join(hosts), said(title), f"{looked_at}: {said(evidence)}")
         for (id_, state, severity, title, looked_at, evidence, _), hosts in rows.items()
     ]
-    console.write_table(("ITEM", "STATE", "SEVERITY", "HOSTS", "WHAT", "EVIDENCE"), shown)
+    console.write_table(("ITEM", "STATE", "SEVERITY", "HOSTS", "CHECK", "EVIDENCE"), shown)
     for (id_, *_, remedy), hosts in rows.items():
         if remedy:
             console.write(f"{id_} {','.join(hosts)}: {remedy}")

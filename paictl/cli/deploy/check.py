@@ -10,7 +10,7 @@ import typer
 
 from paictl.cli import console
 from paictl.cli.clusters import plain
-from paictl.cli.console import Output, said, spoken
+from paictl.cli.console import Output, clauses, said, spoken
 from paictl.cli.deploy.files import AcceptNew, Config, Masters, Workers, read_deployment, ssh_options
 from paictl.cli.options import OutputOption
 
@@ -143,4 +143,4 @@ def _summary(found: PreflightReport) -> str:
         spoken("{count} checks failed", count=levels.count("fail")),
         spoken("{count} warnings", count=levels.count("warn")),
     ]
-    return ", ".join(parts)
+    return clauses(parts)

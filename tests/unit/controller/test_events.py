@@ -81,6 +81,37 @@ def test_a_pod_that_the_kubelet_rejects_is_tried_again_free_of_charge(kube: Fake
     assert any(reason in str(one.data) for one in cluster(kube).events("job/ann~job")) or not gang
 
 
+CANCELED = "failed to create containerd task: failed to create shim task: context canceled"
+
+
+@pytest.mark.parametrize("gang", [True, False])
+@pytest.mark.parametrize(
+    ("reason", "message", "state"),
+    [
+        ("StartError", CANCELED, JobState.RUNNING),
+        ("StartError", 'failed to create shim task: exec: "trian.py": not found', JobState.FAILED),
+        ("Error", CANCELED, JobState.FAILED),  # what a program has written into its termination message
+    ],
+)
+def test_a_pod_whose_kubelet_died_while_it_started_is_tried_again_free_of_charge(
+    kube: FakeJobs, gang: bool, reason: str, message: str, state: JobState
+) -> None:
+    cluster(kube).submit([request({"a": {"instances": 2}}, gang=gang)])
+    bench = Bench(kube)
+    turn(kube, bench)
+    victim = min(pod["metadata"]["name"] for pod in kube.live())
+    kube.reject(victim, "")
+    path = next(path for path in kube.objects if path.endswith(f"/pods/{victim}"))
+    ended = {"exitCode": 128, "reason": reason, "message": message, "finishedAt": rfc3339(datetime.now(UTC))}
+    kube.objects[path]["status"]["containerStatuses"] = [{"state": {"terminated": ended}}]
+    bench.tell()
+    bench.look()
+    end_suspended(kube, gang=gang)
+    bench.ahead += timedelta(minutes=5)
+    turn(kube, bench)
+    assert job(kube).state is state
+
+
 @pytest.mark.parametrize("gang", [True, False])
 def test_a_rejected_pod_is_made_again_after_a_pause_that_grows(kube: FakeJobs, gang: bool) -> None:
     cluster(kube).submit([request({"a": {"instances": 2}}, gang=gang)])

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from paictl.cluster.pods.nodes import NodeStatus
 from paictl.doors.core import DoorOptions
 from paictl.extender.verbs import candidates, filter_nodes
 from paictl.extender.wire import FilterArgs, PreemptArgs, Victims
@@ -36,6 +37,19 @@ def test_a_gang_is_preempted_as_a_whole_and_everybody_is_told(harness: Harness) 
     for i in range(3):
         harness.delete(f"low-{i}")
     assert harness.run(high) in NODES
+
+
+def test_nobody_is_bound_to_a_place_that_has_gone_bad_since_its_victims_were_chosen(harness: Harness) -> None:
+    lent = {harness.run(made): made["metadata"]["name"] for made in gang("lent", 4, 4, priority=-1)}
+    owner = gang("owner", 1, 4)[0]
+    assert not harness.ask(owner).names
+    group = harness.core.book.engine.state.groups.by_name["default/owner"]
+    tree = harness.core.book.engine.state.physical
+    (place,) = {tree.node_name(leaf) for leaf in group.leaves()}
+    harness.core.node_changed(NodeStatus(place, ready=False, schedulable=True))
+    for name in lent.values():
+        harness.delete(name)
+    assert harness.run(owner) in lent.keys() - {place}
 
 
 @pytest.mark.parametrize(

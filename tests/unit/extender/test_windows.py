@@ -160,8 +160,10 @@ def test_who_waited_is_asked_about_again_when_the_window_is_over(harness: Harnes
     assert harness.ask(pod).names
 
 
-def test_a_preemption_is_given_up_if_a_window_closes_its_place(harness: Harness) -> None:
-    plan(harness, "n3", after=900 * HOUR, name="far")
+@pytest.mark.parametrize("known", [True, False])
+def test_a_preemption_is_given_up_if_a_window_closes_its_place(harness: Harness, known: bool) -> None:
+    if known:  # whether there was any window when the preemption began
+        plan(harness, "n3", after=900 * HOUR, name="far")
     victims = limited(gang("low", 3, 4, priority=0), None)
     nodes = [harness.run(limited([pod], 1)[0]) for pod in victims]
     assert len(set(nodes)) == 3

@@ -30,6 +30,7 @@ _REJECTIONS: Final = frozenset({
     "TopologyAffinityError",
 })  # fmt: skip
 """Reasons beside ``OutOf...`` with which a kubelet does not admit a pod. It adds no condition DisruptionTarget."""
+_CANCELED: Final = "context canceled"
 _MESSAGE: Final = 300
 """Characters of what others say about a pod."""
 
@@ -61,7 +62,7 @@ class PodSeen:
     deleting: datetime | None
     """By when it has to be gone."""
     rejected: bool = False
-    """Whether its node's kubelet did not admit it: nothing of it has ever run."""
+    """Whether its node's kubelet did not admit it, or died as it started: nothing of it has ever run."""
 
     @property
     def place(self) -> Place:
@@ -140,9 +141,15 @@ def read_pod(pod: Mapping[str, Any]) -> PodSeen | None:
 
 
 def _is_rejection(status: Mapping[str, Any], states: list[Any]) -> bool:
-    """Whether a failed pod was not admitted by its kubelet: no container has run, and its reason is one of those."""
-    reason = str(status.get("reason") or "")
-    return not any(one.get("terminated") for one in states) and (reason.startswith("OutOf") or reason in _REJECTIONS)
+    """Whether a failed pod never ran: its kubelet did not admit it, or died while it started a container.
+
+    The second is known by containerd's message: the call that the dead kubelet made is canceled. No program can forge
+    it, because the message of a program that ran comes with another reason.
+    """
+    reason, ends = str(status.get("reason") or ""), [one["terminated"] for one in states if one.get("terminated")]
+    if not ends:
+        return reason.startswith("OutOf") or reason in _REJECTIONS
+    return all(one.get("reason") == "StartError" and _CANCELED in str(one.get("message")) for one in ends)
 
 
 def _who(group: str) -> str:
