@@ -62,6 +62,7 @@ if TYPE_CHECKING:
 
     from paictl.cluster.accounts import Account, Token
     from paictl.cluster.defrag import DefragPlan, GangPods
+    from paictl.cluster.diagnostics import Diagnostics, LogLimits, Tell
     from paictl.cluster.maintenance import WindowRequest
     from paictl.cluster.picture import Picture
     from paictl.cluster.reservations import ReservationRequest
@@ -83,6 +84,7 @@ __all__ = [
     "ConflictError",
     "Defragmented",
     "DeviceTime",
+    "Diagnosed",
     "Event",
     "EventKind",
     "HandClock",
@@ -522,6 +524,17 @@ class SchedulerShown(Protocol):
 
         Empty if nothing schedules; raises `ClusterError` if what does shows nothing.
         """
+
+
+@runtime_checkable
+class Diagnosed(Protocol):
+    """A cluster whose services are programs, with logs."""
+
+    def diagnostics(self, limits: LogLimits, tell: Tell) -> Diagnostics:
+        """States, events and logs of the services and the control plane; never of jobs. What is missing is named."""
+
+    def unrecorded_services(self) -> Sequence[ServiceView]:
+        """Services that run although nobody has started them by this port: others have applied their objects."""
 
 
 @frozen
