@@ -15,7 +15,7 @@ from paictl.cli import console
 from paictl.cli.clusters import Yes, confirm
 from paictl.cli.console import Output, spoken
 from paictl.cli.deploy.files import AcceptNew, BreakLock, Config, Masters, Workers, read_deployment
-from paictl.cli.deploy.services import configuration_folder
+from paictl.cli.deploy.services import configuration_folder, say_missing_images
 from paictl.cli.deploy.showing import PhaseLines, show_changes, show_end, show_notes, show_unlisted
 from paictl.cluster.targets import open_target, pinned_now
 from paictl.errors import PaictlError
@@ -68,6 +68,7 @@ def plan(
     made = make_plan(desired, runs_folder(), _now, PhaseLines())
     data = plan_data((masters, workers, config), desired, made.changes)
     show_unlisted(made.unlisted)
+    say_missing_images(desired, configuration_folder(None))
     try:
         _judge(made.facts, (masters, workers, config), None)
     except PaictlError as error:
@@ -145,6 +146,8 @@ def apply(
     def judge(site: Site) -> None:
         if not kubernetes_only:
             _judge(site.facts.values(), files, folder)
+            if services:  # all that nobody named and that lack images are left out, and said at the end
+                say_missing_images(desired, configuration_folder(folder), services)
 
     done = carry_out(
         desired, runs_folder(), _now, PhaseLines(), lambda site: _give_access(site, cluster), timeout,

@@ -56,6 +56,18 @@ def configuration_folder(folder: Path | None) -> Path:
     return folder or Path.home() / "pai-deploy" / "cluster-cfg"
 
 
+def say_missing_images(desired: Desired, folder: Path, services: Sequence[str] = ()) -> list[str]:
+    """Say which services a configuration wants whose images machines without a registry would not have; those lines."""
+    from paictl.operate.bundling import missing_images, missing_lines
+
+    if not desired.deployment.settings.offline:
+        return []
+    lines = missing_lines(missing_images(folder, {one.reference for one in desired.images}, services))
+    for line in lines:
+        console.warning(console.said(line))
+    return lines
+
+
 def deploy_services(desired: Desired, files: Sequence[str], done: Applied, wish: StartOptions) -> None:
     """Make and push the configuration, start the services, say what runs, what does not and why, and what to try."""
     settings = desired.deployment.settings
