@@ -37,7 +37,7 @@ from paictl.errors import ExitCode, PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import did_you_mean, text
 from paictl.places import cache_folder
-from paictl.remote.imagepull import ImageSource, Registry, pull
+from paictl.remote.imagepull import ImagePuller, ImageSource, pull
 from paictl.remote.registry import image_name, is_here
 from paictl.resources import resource_folder
 
@@ -325,7 +325,7 @@ def _pull(
         hint = "use https://, or give a lock file with --lock"
         raise PaictlError("cannot be verified over http", where=image.mirror, hint=hint)
     known = row or before.get((image.name, image.arch, image.version))
-    registry = Registry(ImageSource(image.reference, image.arch, image.mirror, digest))
+    registry = ImagePuller(ImageSource(image.reference, image.arch, image.mirror, digest))
     manifest = None if row is not None else registry.manifest()
     url = row.url if row is not None else f"docker://{image.reference}@{manifest.digest if manifest else ''}"
     if known is not None and known.url == url and target.is_file() and sha256_of(target) == known.sha256:

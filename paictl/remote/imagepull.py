@@ -61,7 +61,7 @@ class ImageSource:
 
 
 @frozen
-class Manifest:
+class ImageManifest:
     """The manifest of an image for one architecture: its digest and its bytes."""
 
     source: ImageSource
@@ -77,7 +77,7 @@ class Manifest:
         return list(dict.fromkeys((str(row["digest"]), int(row["size"])) for row in rows))
 
 
-class Registry:
+class ImagePuller:
     """The registry of one image, asked with the login that docker has kept for it."""
 
     def __init__(self, source: ImageSource) -> None:
@@ -88,7 +88,7 @@ class Registry:
         self._login = docker_login(urlsplit(self._base).netloc)
         self._token = ""
 
-    def manifest(self) -> Manifest:
+    def manifest(self) -> ImageManifest:
         """The manifest for the architecture; raises `PullError` if there is none, or it is not what was asked for."""
         wanted = self._source.digest or self._name.reference
         kind, digest, body = self._manifest(wanted)
@@ -105,7 +105,7 @@ class Registry:
                 text("{image}: the registry sent {kind}, which is no image", image=self._source.reference, kind=kind),
                 where=self._base,
             )
-        made = Manifest(self._source, digest, body, kind)
+        made = ImageManifest(self._source, digest, body, kind)
         try:
             broken = [one for one, _ in made.blobs if not _DIGEST.match(one)]
         except (ValueError, KeyError, TypeError, AttributeError):
@@ -198,7 +198,7 @@ class Registry:
         return PullError(said, where=self._base, hint=hint)
 
 
-def pull(registry: Registry, manifest: Manifest, target: Path) -> None:
+def pull(registry: ImagePuller, manifest: ImageManifest, target: Path) -> None:
     """Write an image as an archive, in one step; blobs that came stay beside it until all have, so pulling resumes."""
     parts = target.with_name(f".{target.name}.blobs")
     parts.mkdir(parents=True, exist_ok=True)
@@ -217,7 +217,7 @@ def pull(registry: Registry, manifest: Manifest, target: Path) -> None:
     shutil.rmtree(parts, ignore_errors=True)
 
 
-def _write(manifest: Manifest, parts: Path, target: Path) -> None:
+def _write(manifest: ImageManifest, parts: Path, target: Path) -> None:
     """The archive: OCI's layout, without dates and owners, in the order of the manifest."""
     reference = manifest.source.reference
     tag = image_name(reference).reference

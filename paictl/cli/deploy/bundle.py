@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
 
 import typer
@@ -17,6 +17,9 @@ from paictl.cli.options import OutputOption
 from paictl.errors import ExitCode, PaictlError
 from paictl.i18n import text
 from paictl.places import cache_folder
+
+if TYPE_CHECKING:
+    from paictl.operate.bundling import ServiceImage
 
 app = App(help="Create, verify and list the artifact folder: all files that a deployment puts on machines.")
 
@@ -73,12 +76,17 @@ def create(
 
     With --services, container images are pulled from their registries, with the logins of ~/.docker/config.json.
     """
-    from paictl.deploy.gather import catalogue, gather
+    from paictl.deploy.gather import WantedImage, catalogue, gather
 
     into = out or default_folder()
     arches = arch or ["amd64"]
     wanted = catalogue(kubernetes, arches, extra or [])
-    images = _images(services or [], folder, arches, _mirrors(mirror or []))
+    mirrors = _mirrors(mirror or [])
+    images = [
+        WantedImage(one.name, one.reference, arch, mirrors.get(one.reference.partition("/")[0], ""))
+        for one in _images(services or [], folder, mirrors)
+        for arch in arches
+    ]
     made = gather(wanted, source, into, lock, console.info, images)
     if form is not Output.TABLE:
         console.write_data([asdict(one) for one in made.all], form)
@@ -100,21 +108,14 @@ def _mirrors(words: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _images(services: Sequence[str], folder: str, arches: Sequence[str], mirrors: Mapping[str, str]) -> list[Any]:
-    """The images to gather, of each architecture."""
-    from paictl.deploy.gather import WantedImage
+def _images(services: Sequence[str], folder: str, mirrors: Mapping[str, str]) -> Sequence[ServiceImage]:
+    """The images that the services need."""
     from paictl.operate.bundling import service_images
 
     words = [name for word in services for name in word.split(",") if name]
-    if not words:
-        if folder or mirrors:
-            raise PaictlError(text("--path and --mirror need --services"))
-        return []
-    return [
-        WantedImage(one.name, one.reference, arch, mirrors.get(one.reference.partition("/")[0], ""))
-        for one in service_images(words, folder)
-        for arch in arches
-    ]
+    if not words and (folder or mirrors):
+        raise PaictlError(text("--path and --mirror need --services"))
+    return service_images(words, folder) if words else ()
 
 
 @app.command(epilog="paictl deploy bundle verify bundle/")

@@ -18,6 +18,7 @@ from paictl.cluster.targets import open_target
 from paictl.errors import ExitCode
 from paictl.frozen import frozen
 from paictl.i18n import text
+from paictl.operate.bundling import missing_images, missing_lines
 from paictl.operate.deploying import (
     address_of,
     make_configuration,
@@ -58,8 +59,6 @@ def configuration_folder(folder: Path | None) -> Path:
 
 def say_missing_images(desired: Desired, folder: Path, services: Sequence[str] = ()) -> list[str]:
     """Say which services a configuration wants whose images machines without a registry would not have; those lines."""
-    from paictl.operate.bundling import missing_images, missing_lines
-
     if not desired.deployment.settings.offline:
         return []
     lines = missing_lines(missing_images(folder, {one.reference for one in desired.images}, services))

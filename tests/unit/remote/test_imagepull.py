@@ -15,7 +15,7 @@ import pytest
 
 from paictl.deploy.artifacts import images_in
 from paictl.errors import PaictlError
-from paictl.remote.imagepull import ImageSource, Manifest, PullError, Registry, docker_login, pull
+from paictl.remote.imagepull import ImageManifest, ImagePuller, ImageSource, PullError, docker_login, pull
 
 LOGIN = base64.b64encode(b"ann:geheim-7").decode()
 INDEX = "application/vnd.oci.image.index.v1+json"
@@ -118,8 +118,8 @@ def source(registry: StandIn, **more: str) -> ImageSource:
     return ImageSource(**{"reference": f"{registry.address}/{NAME}", "arch": "amd64", **more})
 
 
-def pulled(registry: StandIn, target: Path, **more: str) -> Manifest:
-    asked = Registry(source(registry, **more))
+def pulled(registry: StandIn, target: Path, **more: str) -> ImageManifest:
+    asked = ImagePuller(source(registry, **more))
     manifest = asked.manifest()
     pull(asked, manifest, target)
     return manifest
@@ -150,13 +150,13 @@ def test_a_digest_is_asked_for_and_nothing_else_taken(registry: StandIn, tmp_pat
     assert pulled(registry, tmp_path / "b.tar", digest=first.digest).digest == first.digest
     registry.keep(first.digest, MANIFEST, b'{"other": 1}')
     with pytest.raises(PullError, match="its manifest has the digest"):
-        Registry(source(registry, digest=first.digest)).manifest()
+        ImagePuller(source(registry, digest=first.digest)).manifest()
 
 
 def test_a_login_of_docker_opens_and_goes_to_no_other_address(registry: StandIn, tmp_path: Path) -> None:
     registry.closed = True
     with pytest.raises(PullError, match="does not let anyone pull") as error:
-        Registry(source(registry)).manifest()
+        ImagePuller(source(registry)).manifest()
     assert error.value.hint == f"sign in where this runs: docker login {registry.address}"
     (tmp_path / "docker").mkdir()
     (tmp_path / "docker" / "config.json").write_text(json.dumps({"auths": {registry.address: {"auth": LOGIN}}}))
@@ -168,7 +168,7 @@ def test_a_login_of_docker_opens_and_goes_to_no_other_address(registry: StandIn,
 
 
 def test_a_damaged_blob_is_refused_and_the_others_are_kept(registry: StandIn, tmp_path: Path) -> None:
-    asked = Registry(source(registry))
+    asked = ImagePuller(source(registry))
     manifest = asked.manifest()
     last = manifest.blobs[-1][0]
     right = registry.blobs[last]
@@ -194,7 +194,7 @@ def test_a_damaged_blob_is_refused_and_the_others_are_kept(registry: StandIn, tm
 def test_what_cannot_be_had_is_said(registry: StandIn, change: dict[str, str], message: str) -> None:
     more = {key: value.replace("ADDRESS", registry.address) for key, value in change.items()}
     with pytest.raises(PullError, match=message):
-        Registry(source(registry, **more)).manifest()
+        ImagePuller(source(registry, **more)).manifest()
 
 
 @pytest.mark.parametrize(
@@ -203,7 +203,7 @@ def test_what_cannot_be_had_is_said(registry: StandIn, change: dict[str, str], m
 def test_a_manifest_that_is_none(registry: StandIn, body: bytes) -> None:
     registry.keep("v1", MANIFEST, body)
     with pytest.raises(PullError, match="its manifest is damaged"):
-        Registry(source(registry)).manifest()
+        ImagePuller(source(registry)).manifest()
 
 
 def test_a_login_that_cannot_be_read_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
