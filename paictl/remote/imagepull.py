@@ -144,7 +144,7 @@ class ImagePuller:
                         break
                     sum_.update(block)
                     file.write(block)
-            if left or f"sha256:{sum_.hexdigest()}" != digest:
+            if f"sha256:{sum_.hexdigest()}" != digest:
                 raise PullError(
                     text("{image}: blob {digest}… came damaged or not whole", image=self._source.reference,
                          digest=digest[:19]),

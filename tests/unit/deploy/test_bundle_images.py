@@ -178,3 +178,24 @@ def test_missing_images_are_said_for_machines_that_reach_no_registry(
     said = capsys.readouterr().err
     assert "service grafana lacks images among the artifacts: other.example/g:2" in said
     assert "paictl deploy bundle create --services prometheus,grafana" in said
+
+
+def test_the_commands_from_a_registry_to_a_verified_folder(
+    registry: StandIn, tmp_path: Path, paictl: Paictl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("paictl.deploy.gather.catalogue", lambda *_: ())
+    (reference,) = (one.reference for one in service_images(["node-exporter"]))
+    registry.keep(reference.rpartition(":")[2], *registry.manifests["v1"])
+    words = ["--services", "node-exporter", "--mirror", f"quay.io=http://{registry.address}", "--arch", "amd64"]
+    done = paictl("deploy", "bundle", "create", "-o", str(tmp_path / "b"), *words, "--arch", "arm64")
+    assert done.code == 0, done.err
+    assert f"image {reference} from http://{registry.address}" in done.err
+    listed = paictl("deploy", "bundle", "list", str(tmp_path / "b"), "-o", "json").data
+    assert [(one["name"], one["kind"], one["arch"]) for one in listed] == [
+        ("node-exporter", "image", "amd64"), ("node-exporter", "image", "arm64"),
+    ]  # fmt: skip
+    assert paictl("deploy", "bundle", "verify", str(tmp_path / "b")).code == 0
+    path = tmp_path / "b" / listed[0]["path"]
+    assert [one.reference for one in images_in(path)] == [reference], "as the pod names it"
+    path.write_bytes(b"damaged")
+    assert paictl("deploy", "bundle", "verify", str(tmp_path / "b")).code == 1
