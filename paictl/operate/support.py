@@ -86,7 +86,7 @@ def gather(
         cleaner = Cleaner(found.secrets)
         files |= _diagnostics(found, cleaner)
         missing |= {name: cleaner.text(why) for name, why in found.missing.items()}
-    parts = _parts(cluster, cleaner)
+    parts = _parts(cluster, cleaner, missing)
     parts |= {f"output of {one.job.key}": partial(one.files, cluster, cleaner, until) for one in outputs}
     for name, part in parts.items():
         if time.monotonic() >= until:
@@ -156,13 +156,13 @@ def archive(bundle: SupportBundle, folder: str) -> bytes:
     return packed.getvalue()
 
 
-def _parts(cluster: Cluster, cleaner: Cleaner) -> dict[str, Callable[[], dict[str, str]]]:
+def _parts(cluster: Cluster, cleaner: Cleaner, missing: dict[str, str]) -> dict[str, Callable[[], dict[str, str]]]:
     """What is asked, by what it is called where it cannot be had; ports that a cluster lacks are not asked."""
     parts: dict[str, tuple[Port | None, Callable[[], dict[str, str]]]] = {
         "summary": (None, lambda: {"about.json": _json(_about(cluster))}),
         "nodes": (None, lambda: {"nodes.json": _json(cluster.nodes())}),
         "configuration": (Port.CONFIGURATION, lambda: _configuration(cluster)),
-        "services": (Port.SERVICES, lambda: _services(cluster, cleaner)),
+        "services": (Port.SERVICES, lambda: _services(cluster, cleaner, missing)),
         "jobs": (Port.JOBS, lambda: {"jobs.json": _json(cluster.jobs())}),
         "waiting jobs": (Port.SCHEDULING, lambda: {"waiting.json": _json(_waiting(cluster))}),
         "picture": (Port.SCHEDULING, lambda: {"picture.json": _json(picture_data(cluster.picture()))}),
@@ -191,14 +191,29 @@ def _configuration(cluster: Cluster) -> dict[str, str]:
     return {**files, "history.json": _json(history)}
 
 
-def _services(cluster: Cluster, cleaner: Cleaner) -> dict[str, str]:
-    """Services that were started, and those that others have applied; why one is not ready may quote its log."""
-    views = cluster.services(closely=True)
-    drift = {view.name: list(cluster.drift(view.name)) for view in views}
-    rows = [plain(view) for view in views]
+def _services(cluster: Cluster, cleaner: Cleaner, missing: dict[str, str]) -> dict[str, str]:
+    """Services that were started, and those that others have applied; why one is not ready may quote its log.
+
+    Comparing them with the configuration, drift and protections may take more rights than reading: without, the rest
+    is there.
+    """
+    try:
+        views = cluster.services(closely=True)
+    except PaictlError as error:
+        missing["comparison of services"] = cleaner.text(str(error))
+        views = cluster.services()
+    found: dict[str, Any] = {"services": [plain(view) for view in views]}
     if isinstance(cluster, Diagnosed):
-        rows += [{**plain(view), "started_by": "others"} for view in cluster.unrecorded_services()]
-    found = {"services": rows, "drift": drift, "protections": plain(cluster.protections())}
+        found["services"] += [{**plain(view), "started_by": "others"} for view in cluster.unrecorded_services()]
+    more: dict[str, Callable[[], Any]] = {
+        "drift": lambda: {view.name: list(cluster.drift(view.name)) for view in views},
+        "protections": lambda: plain(cluster.protections()),
+    }
+    for name, ask in more.items():
+        try:
+            found[name] = ask()
+        except PaictlError as error:
+            missing[name] = cleaner.text(str(error))
     return {"services.json": _json(cleaner.data(found))}
 
 

@@ -156,6 +156,12 @@ def test_the_documented_roles_suffice_to_look_and_to_push(
     assert (code in (0, 1), "forbidden" in err) == (True, False), err
     (shell.folder / FILE).write_text(preset_files("lab")[FILE] + "# pushed with few rights\n")
     shell.done("config", "push", "-p", files, "-m", "service", "--cluster-id", "pai", *here)
+    code, out, _ = shell.tried("support", "bundle", "--file", f"{tmp_path}/narrow.tar.gz", "-o", "json", *here)
+    made = json.loads(out)
+    missing = {"comparison of services", "drift", "scheduler", "values of Secrets"}  # these take more rights
+    assert (code, set(made["missing"])) == (3, missing), made["missing"]
+    assert {"pods.json", "kubernetes-events.jsonl"} <= set(made["files"])
+    assert [name for name in made["files"] if name.startswith("logs/paictl-system/")]
     shell.push({FILE: preset_files("lab")[FILE].replace("vc1:", "vc2:")})  # as the next test expects it
 
 

@@ -145,6 +145,8 @@ def _pairs(text: str) -> Iterator[tuple[int, int]]:
         start, end = _value_at(text, key.end(), key[3])
         if start == end or text[start:end] == MASK:
             continue
+        if text[key.start() - 1 : key.start()] == "/" and key[2] == ": ":
+            continue  # the end of a path, and what is said about it
         if key[1].lower() in _REFERRING and _REFERENCE.match(text[start:end]):
             continue
         done = end

@@ -88,6 +88,7 @@ def test_a_private_key_goes_whole_or_in_pieces(text: str) -> None:
         'MountVolume.SetUp failed for volume "tls" : secret "hivedscheduler-extender-tls" not found',
         'E1126 reflector.go:12] failed to list *v1.Pod: pods is forbidden: User "x" cannot list resource "pods"',
         "GET https://10.0.0.1:6443/api/v1/nodes?limit=500 200 12.5 ms",
+        'GET /api/v1/namespaces/x/secrets: secrets is forbidden: User "y" cannot list',
         "flag --authorization-mode=Node,RBAC --service-account-key-file=/etc/kubernetes/pki/sa.pub",
         "queue key=ann~train secret=paictl-system/hivedscheduler-tls",
         '{"level":"warn","ts":"2026-11-22T05:00:00.0Z","msg":"apply took too long","took":"120ms"}',
