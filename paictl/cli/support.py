@@ -9,16 +9,22 @@ from typing import Annotated
 
 import typer
 
-from paictl.cli import console
+from paictl.cli import console, names
 from paictl.cli.clusters import OutputOption, StateOption, open_cluster
 from paictl.cli.command import App
 from paictl.cli.console import Output, said, spoken, write_data, write_table
+from paictl.cli.job import user_here
+from paictl.cluster.diagnostics import LINES, SECONDS
 from paictl.errors import ExitCode, PaictlError
 from paictl.i18n import text
+from paictl.operate.jobs import find_job
 from paictl.operate.recorded_decisions import Decision
 from paictl.operate.replay import replay as play
-from paictl.operate.support import archive, gather
+from paictl.operate.support import BundleLimits, archive, gather
 from paictl.places import log_file, state_folder
+
+_MOST_NAMED = 10
+"""Missing parts that are named on the terminal."""
 
 app = App(
     help="Collect information for a problem report.",
@@ -39,23 +45,48 @@ def support() -> None:
     epilog="""
     paictl support bundle
     paictl support bundle --cluster prod --file /tmp/prod.tar.gz
+    paictl support bundle --cluster prod --lines 200 --timeout 30
+    paictl support bundle --cluster prod --job ann~train
 """
 )
 def bundle(
     file: Annotated[
         Path | None, typer.Option("--file", metavar="FILE", help="Default: paictl-support-CLUSTER-TIME.tar.gz here.")
     ] = None,
+    lines: Annotated[
+        int, typer.Option("--lines", "-n", min=1, max=100_000, metavar="N", help="Newest lines of each log.")
+    ] = LINES,
+    job: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--job",
+            metavar="JOB",
+            autocompletion=names.jobs,
+            help="Include the output of this job's tasks; may be repeated.",
+        ),
+    ] = None,
+    timeout: Annotated[
+        float, typer.Option("--timeout", min=0, metavar="SECONDS", help="Leave out what takes longer than this.")
+    ] = SECONDS,
     output: OutputOption = Output.TABLE,
     state: StateOption = None,
 ) -> None:
-    """Collect what someone else needs to investigate a problem: the state and events of a cluster, local errors.
+    """Collect what someone else needs to investigate a problem: the state and events of a cluster, logs, local errors.
+
+    On Kubernetes, this includes the newest log lines of paictl's services and of the control plane, at most 256 KiB of
+    each container and 32 MiB in all. Passwords, keys and tokens are replaced with `***`. The output of jobs is
+    included only with `--job`.
 
     The configuration is included without its secrets, jobs without their commands. Names of users, jobs and nodes,
     addresses, and the output of commands are included: look through the file before you send it. Exit code 3 means
     that a part is missing; it is named.
     """
     cluster = open_cluster(state)
-    made = gather(cluster, state_folder(), log_file())
+    jobs = [find_job(cluster, word, user_here()) for word in job or ()]
+    with console.progressing(spoken("collecting")) as tell:
+        made = gather(
+            cluster, state_folder(), log_file(), BundleLimits(timeout, lines, jobs), lambda now: tell(said(now))
+        )
     name = f"paictl-support-{cluster.name}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     path = file or Path(f"{name}.tar.gz")
     data = archive(made, name)
@@ -65,8 +96,10 @@ def bundle(
     else:
         write_table(("FILE", "BYTES"), [(one, len(content.encode())) for one, content in sorted(made.files.items())])
         console.write(console.spoken("wrote {path}", path=path))
-    for part, why in made.missing.items():
-        console.warning(f"{part}: {why}")
+    for part, why in list(made.missing.items())[:_MOST_NAMED]:
+        console.warning(f"{part}: {said(why)}")
+    if (more := len(made.missing) - _MOST_NAMED) > 0:
+        console.warning(text("{count} more parts are missing: see missing.json in the file", count=more))
     if made.missing:
         raise typer.Exit(ExitCode.PARTIAL)
 

@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from paictl.cluster.access import AccessRequest, AccessRole, GivenAccess, OtherRight
     from paictl.cluster.accounts import Account, Token
     from paictl.cluster.defrag import DefragPlan, GangPods
+    from paictl.cluster.diagnostics import Diagnostics, LogLimits, Tell
     from paictl.cluster.maintenance import WindowRequest
     from paictl.cluster.picture import Picture
     from paictl.cluster.reservations import ReservationRequest
@@ -85,6 +86,7 @@ __all__ = [
     "ConflictError",
     "Defragmented",
     "DeviceTime",
+    "Diagnosed",
     "Event",
     "EventKind",
     "HandClock",
@@ -552,6 +554,17 @@ class PersonalAccess(Protocol):
     @property
     def access(self) -> AccessStore:
         """The access of people."""
+
+
+@runtime_checkable
+class Diagnosed(Protocol):
+    """A cluster whose services are programs, with logs."""
+
+    def diagnostics(self, limits: LogLimits, tell: Tell) -> Diagnostics:
+        """States, events and logs of the services and the control plane; never of jobs. What is missing is named."""
+
+    def unrecorded_services(self) -> Sequence[ServiceView]:
+        """Services that run although nobody has started them by this port: others have applied their objects."""
 
 
 @frozen

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import platform
 import re
 import shutil
 import urllib.error
@@ -16,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import yaml
 
@@ -24,6 +26,7 @@ from paictl.deploy.artifacts import (
     Artifact,
     ArtifactKind,
     Artifacts,
+    images_in,
     local_folder,
     read_lock,
     sha256_of,
@@ -32,7 +35,10 @@ from paictl.deploy.artifacts import (
 )
 from paictl.errors import ExitCode, PaictlError
 from paictl.frozen import frozen
-from paictl.i18n import text
+from paictl.i18n import did_you_mean, text
+from paictl.places import cache_folder
+from paictl.remote.imagepull import ImagePuller, ImageSource, pull
+from paictl.remote.registry import image_name, is_here
 from paictl.resources import resource_folder
 
 _BLOCK: Final = 1 << 20
@@ -61,16 +67,43 @@ class Download:
         return PurePosixPath(self.artifact.url).name
 
 
+@frozen
+class WantedImage:
+    """An image to gather, for one architecture; `mirror` is a registry's address to ask instead of its own."""
+
+    name: str
+    reference: str
+    arch: str
+    mirror: str = ""
+
+    @property
+    def path(self) -> str:
+        """Its archive in the folder."""
+        return f"images/{self.arch}/{self.name}.tar"
+
+    @property
+    def version(self) -> str:
+        """Its tag."""
+        return image_name(self.reference).reference
+
+
+_ARCHES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
+EXTRAS: Final = ("flannel", "calico", "gpu")
+
+
 def catalogue(
     kubernetes: str = "", arches: Sequence[str] = ("amd64",), extras: Iterable[str] = ()
 ) -> tuple[Download, ...]:
-    """What a cluster takes, for some architectures; `extras` are flannel, calico and gpu."""
+    """What a cluster takes, for some architectures; `extras` are of `EXTRAS`, others are refused."""
     path = resource_folder("playbooks") / "upstream.yaml"
     found: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
     pinned = dict(found["versions"])
     if kubernetes:
         pinned["kubernetes"] = kubernetes.removeprefix("v")
     chosen = set(extras)
+    if unknown := sorted(chosen - set(EXTRAS)):
+        hint = did_you_mean(unknown[0], EXTRAS) or text("images of services: --services NAME")
+        raise PaictlError(text("--with {word}: unknown", word=unknown[0]), hint=hint)
     rows = [row for row in found["artifacts"] if "only" not in row or row["only"] in chosen]
     return tuple(_wanted(row, str(pinned[row.get("of", row["name"])]), arch) for row in rows for arch in arches)
 
@@ -85,13 +118,21 @@ def _wanted(row: Mapping[str, str], version: str, arch: str) -> Download:
     return Download(Artifact(row["name"], kind, f"v{version}", arch, url, "", path), sums)
 
 
-def gather(wanted: Sequence[Download], source: str, into: Path, lock: Path | None, tell: Tell) -> Artifacts:
+def gather(
+    wanted: Sequence[Download], source: str, into: Path, lock: Path | None, tell: Tell,
+    images: Sequence[WantedImage] = (),
+) -> Artifacts:  # fmt: skip
     """Fill a folder and write its lock; files that are there and right are kept.
 
     `source` is empty for the projects' download sites, a template of a mirror with {name}, {version}, {arch} and
-    {file}, or a folder. Raises `PaictlError` naming the file that did not come or differs; gathering again resumes.
+    {file}, or a folder, which must have the `images`. Raises `PaictlError` naming the file or image that did not come
+    or differs; gathering again resumes.
     """
     folder = local_folder(source) if source else None
+    if folder is not None:
+        _need_in(folder, images)
+    elif images:
+        _need_local(images)
     if folder is not None and (folder / LOCK).is_file():
         return _copy_folder(read_lock(folder), into, tell)
     known = _hashes(lock) if lock else {}
@@ -105,7 +146,7 @@ def gather(wanted: Sequence[Download], source: str, into: Path, lock: Path | Non
             )
         url = _url(one, source, folder)
         rows.append(replace(one.artifact, url=url, sha256=_one(one, url, into, expected, tell)))
-    rows += _loose_images(folder, into, tell) if folder else []
+    rows += _loose_images(folder, into, tell) if folder else _pulled(images, into, lock, tell)
     write_lock(into, rows)
     return Artifacts(into, tuple(rows))
 
@@ -200,6 +241,100 @@ def _fetch(url: str, target: Path, expected: str) -> str:
     finally:
         part.unlink(missing_ok=True)
     return found
+
+
+def _need_in(folder: Path, images: Sequence[WantedImage]) -> None:
+    """Raise `PaictlError` if a folder has not the images that are wanted: no registry is asked beside it."""
+    if not images:
+        return
+    files = [(path, "") for path in (folder / "images").glob("*.tar")]
+    if (folder / LOCK).is_file():
+        found = read_lock(folder)
+        files = [(found.file(one), one.arch) for one in found.all if one.kind is ArtifactKind.IMAGE]
+    here = {(image.reference, arch) for path, arch in files if path.is_file() for image in images_in(path)}
+    lacking = [one for one in images if not {(one.reference, one.arch), (one.reference, "")} & here]
+    if lacking:
+        said = text("has no archive of {images}", images=", ".join(f"{one.reference} ({one.arch})" for one in lacking))
+        raise PaictlError(said, where=str(folder), hint=text("create that folder with the same --services"))
+
+
+def _local(image: WantedImage) -> Path | None:
+    """The archive of an image that is in no registry, because `make images` builds it; None for others."""
+    if not is_here(image_name(image.reference).host) or image.mirror:
+        return None
+    return cache_folder() / "images" / "current" / f"{image.name}.tar"
+
+
+def _need_local(images: Sequence[WantedImage]) -> None:
+    """Raise `PaictlError` before anything is downloaded if an image that is in no registry was not built."""
+    for one in images:
+        path = _local(one)
+        if path is None:
+            continue
+        if one.arch != _ARCHES.get(platform.machine(), ""):
+            said = text("{image} is in no registry, and was not built for {arch}", image=one.reference, arch=one.arch)
+            raise PaictlError(said, hint=text("build it on such a machine, and put the archive into images/"))
+        built = {image.reference for image in images_in(path)} if path.is_file() else set()
+        if one.reference not in built:
+            said = text("{image} is in no registry, and was not built on this machine", image=one.reference)
+            hint = text("build it: make images; or name your own registry in cluster.docker-registry, and pass -p DIR")
+            raise PaictlError(said, where=str(path), hint=hint)
+
+
+def _pulled(images: Sequence[WantedImage], into: Path, lock: Path | None, tell: Tell) -> Iterator[Artifact]:
+    """Archives of images, each with the digest of its manifest in its address."""
+    locked = _image_rows(lock.parent if lock.name == LOCK else lock) if lock else {}
+    before = _image_rows(into) if (into / LOCK).is_file() else {}
+    for one in images:
+        row = locked.get((one.name, one.arch, one.version))
+        if lock and row is None:
+            raise PaictlError(
+                text("{name} {version} is not in the lock", name=one.name, version=one.version), where=str(lock)
+            )
+        local = _local(one)
+        made = _copied(one, local, into) if local else _pull(one, row, before, into, tell)
+        if row is not None and made.sha256 != row.sha256:
+            said = text("is another file: SHA-256 {found}…, expected {wanted}…", found=made.sha256[:12],
+                        wanted=row.sha256[:12])  # fmt: skip
+            raise PaictlError(said, where=str(into / one.path), hint="the lock is out of date")
+        if local:
+            tell(text("image {name} from {source}", name=one.reference, source=local))
+        yield made
+
+
+def _copied(image: WantedImage, source: Path, into: Path) -> Artifact:
+    target = into / image.path
+    target.parent.mkdir(parents=True, exist_ok=True)
+    _copy(source, target)
+    url = source.resolve().as_uri()
+    return Artifact(image.name, ArtifactKind.IMAGE, image.version, image.arch, url, sha256_of(target), image.path)
+
+
+def _image_rows(folder: Path) -> dict[tuple[str, str, str], Artifact]:
+    rows = read_lock(folder).all
+    return {(one.name, one.arch, one.version): one for one in rows if one.kind is ArtifactKind.IMAGE}
+
+
+def _pull(
+    image: WantedImage, row: Artifact | None, before: Mapping[tuple[str, str, str], Artifact], into: Path, tell: Tell
+) -> Artifact:
+    """An image from its registry, unless it is there and right; by the digest of the lock's `row`, if there is one."""
+    target = into / image.path
+    digest = row.url.rpartition("@")[2] if row is not None else ""
+    if not digest and image.mirror.startswith("http:") and not is_here(urlsplit(image.mirror).netloc):
+        hint = "use https://, or give a lock file with --lock"
+        raise PaictlError("cannot be verified over http", where=image.mirror, hint=hint)
+    known = row or before.get((image.name, image.arch, image.version))
+    registry = ImagePuller(ImageSource(image.reference, image.arch, image.mirror, digest))
+    manifest = None if row is not None else registry.manifest()
+    url = row.url if row is not None else f"docker://{image.reference}@{manifest.digest if manifest else ''}"
+    if known is not None and known.url == url and target.is_file() and sha256_of(target) == known.sha256:
+        tell(text("{name} {version} already downloaded", name=image.name, version=image.version))
+        return replace(known, path=image.path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    pull(registry, manifest or registry.manifest(), target)
+    tell(text("image {name} from {source}", name=image.reference, source=image.mirror or url))
+    return Artifact(image.name, ArtifactKind.IMAGE, image.version, image.arch, url, sha256_of(target), image.path)
 
 
 def _copy_folder(source: Artifacts, into: Path, tell: Tell) -> Artifacts:

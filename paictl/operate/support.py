@@ -8,18 +8,31 @@ import platform
 import re
 import tarfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import datetime
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from paictl import __version__
-from paictl.cluster.interface import Cluster, JobState, Port, Recorded, SchedulerShown
+from paictl.cluster.diagnostics import LINES, SECONDS, Diagnostics, LogLimits, Tell
+from paictl.cluster.interface import (
+    Cluster,
+    Diagnosed,
+    JobState,
+    JobView,
+    Port,
+    Recorded,
+    SchedulerShown,
+    TaskPlace,
+)
 from paictl.cluster.picture import picture_data
+from paictl.config.secrets.cleaning import Cleaner
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
+from paictl.i18n import text
 from paictl.operate.replay import FOLDER, recording
 from paictl.operate.status import summary
 
@@ -27,6 +40,8 @@ MOST_EVENTS: Final = 20_000
 """The newest events of a cluster that are taken along."""
 MOST_EXPLAINED: Final = 50
 """Waiting jobs that are explained."""
+MOST_OUTPUT: Final = 1 << 20
+"""The newest bytes of what a task has written."""
 MOST_RUNS: Final = 5
 """The newest runs of `deploy` and `service` from this machine, and as many reports of internal errors."""
 _RUN_FILES: Final = ("run.json", "events.jsonl")
@@ -42,25 +57,91 @@ class SupportBundle:
     missing: Mapping[str, str]
 
 
-def gather(cluster: Cluster, state: Path, log: Path) -> SupportBundle:
+@frozen
+class BundleLimits:
+    """How long collecting takes at most, how much of each log is taken, and the jobs whose output is wanted."""
+
+    seconds: float = SECONDS
+    lines: int = LINES
+    jobs: Sequence[JobView] = ()
+
+
+def gather(
+    cluster: Cluster, state: Path, log: Path, limits: BundleLimits | None = None, tell: Tell = lambda _: None
+) -> SupportBundle:
     """Ask a cluster for everything, and take what this machine has kept along: its `state` folder and the `log` file.
 
-    A part that cannot be had is said to be missing and keeps no other away.
+    A part that cannot be had, or not in time, is said to be missing and keeps no other away. `tell` is called with what
+    is collected now.
     """
+    limits = limits or BundleLimits()
+    until = time.monotonic() + limits.seconds
+    outputs = [_Output(job, limits.lines) for job in limits.jobs]
     files: dict[str, str] = {}
     missing: dict[str, str] = {}
-    for name, part in _parts(cluster).items():
+    cleaner = Cleaner()
+    if isinstance(cluster, Diagnosed):
+        tell(text("reading logs"))
+        found = cluster.diagnostics(LogLimits(until, limits.lines), tell)
+        cleaner = Cleaner(found.secrets)
+        files |= _diagnostics(found, cleaner)
+        missing |= {name: cleaner.text(why) for name, why in found.missing.items()}
+    parts = _parts(cluster, cleaner, missing)
+    parts |= {f"output of {one.job.key}": partial(one.files, cluster, cleaner, until) for one in outputs}
+    for name, part in parts.items():
+        if time.monotonic() >= until:
+            missing[name] = text("the time was up: --timeout")
+            continue
+        tell(text("collecting: {part}", part=name))
         try:
             files |= part()
         except PaictlError as error:
-            missing[name] = str(error)
-    for path in _kept(state):
-        files[f"this-machine/{path.relative_to(state)}"] = path.read_text(encoding="utf-8", errors="replace")
-    if log.is_file():
-        files[f"this-machine/{log.name}"] = log.read_text(encoding="utf-8", errors="replace")
+            missing[name] = cleaner.text(str(error))
+    for path in (*_kept(state), *([log] if log.is_file() else [])):
+        name = str(path.relative_to(state)) if path != log else log.name
+        files[f"this-machine/{name}"] = cleaner.file(path.read_text(encoding="utf-8", errors="replace"))
     if missing:
         files["missing.json"] = _json(missing)
     return SupportBundle(files, missing)
+
+
+def _diagnostics(found: Diagnostics, cleaner: Cleaner) -> dict[str, str]:
+    """Logs as files with a list of them, states of pods, and events."""
+    files, rows = {}, []
+    for log in found.logs:
+        said = cleaner.text(log.text)
+        name = f"logs/{log.namespace}/{log.pod}/{log.container}{'.previous' if log.previous else ''}.log"
+        files[name] = said
+        rows.append({"file": name, "lines": said.count("\n"), "bytes": len(said.encode()), "cut": log.cut})
+    files["logs.json"] = _json(rows)
+    files["pods.json"] = _json(cleaner.data(plain(found.pods)))
+    files["kubernetes-events.jsonl"] = "".join(_lines(cleaner.data(plain(found.events))))
+    return files
+
+
+@frozen
+class _Output:
+    """What the tasks of a job have written, which is its user's: only somebody who asks for it gets it."""
+
+    job: JobView
+    lines: int
+
+    def files(self, cluster: Cluster, cleaner: Cleaner, until: float) -> dict[str, str]:
+        """A file for each task that has one; raises `PaictlError` if none has."""
+        found, silent = {}, []
+        for task in self.job.tasks:
+            if time.monotonic() >= until:
+                raise PaictlError(text("the time was up: --timeout"))
+            try:
+                data = b"".join(cluster.output(self.job.key, TaskPlace(task.role, task.index), lines=self.lines))
+            except PaictlError as error:
+                silent.append(str(error))
+                continue
+            name = f"jobs/{self.job.key}/{task.role}-{task.index}.log"
+            found[name] = cleaner.text(data[-MOST_OUTPUT:].decode(errors="replace"))
+        if silent and not found:
+            raise PaictlError(silent[0])
+        return found
 
 
 def archive(bundle: SupportBundle, folder: str) -> bytes:
@@ -75,13 +156,13 @@ def archive(bundle: SupportBundle, folder: str) -> bytes:
     return packed.getvalue()
 
 
-def _parts(cluster: Cluster) -> dict[str, Callable[[], dict[str, str]]]:
+def _parts(cluster: Cluster, cleaner: Cleaner, missing: dict[str, str]) -> dict[str, Callable[[], dict[str, str]]]:
     """What is asked, by what it is called where it cannot be had; ports that a cluster lacks are not asked."""
     parts: dict[str, tuple[Port | None, Callable[[], dict[str, str]]]] = {
         "summary": (None, lambda: {"about.json": _json(_about(cluster))}),
         "nodes": (None, lambda: {"nodes.json": _json(cluster.nodes())}),
         "configuration": (Port.CONFIGURATION, lambda: _configuration(cluster)),
-        "services": (Port.SERVICES, lambda: _services(cluster)),
+        "services": (Port.SERVICES, lambda: _services(cluster, cleaner, missing)),
         "jobs": (Port.JOBS, lambda: {"jobs.json": _json(cluster.jobs())}),
         "waiting jobs": (Port.SCHEDULING, lambda: {"waiting.json": _json(_waiting(cluster))}),
         "picture": (Port.SCHEDULING, lambda: {"picture.json": _json(picture_data(cluster.picture()))}),
@@ -110,10 +191,30 @@ def _configuration(cluster: Cluster) -> dict[str, str]:
     return {**files, "history.json": _json(history)}
 
 
-def _services(cluster: Cluster) -> dict[str, str]:
-    views = cluster.services(closely=True)
-    drift = {view.name: list(cluster.drift(view.name)) for view in views}
-    return {"services.json": _json({"services": views, "drift": drift, "protections": cluster.protections()})}
+def _services(cluster: Cluster, cleaner: Cleaner, missing: dict[str, str]) -> dict[str, str]:
+    """Services that were started, and those that others have applied; why one is not ready may quote its log.
+
+    Comparing them with the configuration, drift and protections may take more rights than reading: without, the rest
+    is there.
+    """
+    try:
+        views = cluster.services(closely=True)
+    except PaictlError as error:
+        missing["comparison of services"] = cleaner.text(str(error))
+        views = cluster.services()
+    found: dict[str, Any] = {"services": [plain(view) for view in views]}
+    if isinstance(cluster, Diagnosed):
+        found["services"] += [{**plain(view), "started_by": "others"} for view in cluster.unrecorded_services()]
+    more: dict[str, Callable[[], Any]] = {
+        "drift": lambda: {view.name: list(cluster.drift(view.name)) for view in views},
+        "protections": lambda: plain(cluster.protections()),
+    }
+    for name, ask in more.items():
+        try:
+            found[name] = ask()
+        except PaictlError as error:
+            missing[name] = cleaner.text(str(error))
+    return {"services.json": _json(cleaner.data(found))}
 
 
 def _scheduler(cluster: SchedulerShown) -> dict[str, str]:

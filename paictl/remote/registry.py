@@ -72,7 +72,7 @@ def image_state(
     for tokens, over HTTPS only, unless the registry is on this machine or `service` begins with ``http://``.
     """
     name = image_name(word)
-    base = service.rstrip("/") or f"{'http' if _is_here(name.host) else 'https'}://{name.host}"
+    base = service.rstrip("/") or f"{'http' if is_here(name.host) else 'https'}://{name.host}"
     if urlsplit(base).hostname in _HUB_NAMES:
         base = f"https://{_DOCKER_HUB}"
     base = base.removesuffix("/v2").removesuffix("/v1")
@@ -88,7 +88,7 @@ def _asked(base: str, name: ImageName, login: str, timeout: float) -> tuple[Imag
     url, accept = f"{base}/v2/{name.repository}/manifests/{name.reference}", {"Accept": _MANIFESTS}
     status, headers, _ = _answer("HEAD", url, accept, timeout)
     if status == 401:
-        token = _token(headers.get("www-authenticate", ""), base, login, timeout)
+        token = token_for(headers.get("www-authenticate", ""), base, login, timeout)
         if not token:
             return ImageState.DENIED, f"HTTP status {status}"
         status, headers, _ = _answer("HEAD", url, {**accept, "Authorization": token}, timeout)
@@ -98,7 +98,7 @@ def _asked(base: str, name: ImageName, login: str, timeout: float) -> tuple[Imag
     return state, f"{urlsplit(base).netloc}: HTTP status {status}"
 
 
-def _token(challenge: str, base: str, login: str, timeout: float) -> str:
+def token_for(challenge: str, base: str, login: str, timeout: float) -> str:
     """What to show after a challenge; empty if there is nothing to show, or nobody to send a login to."""
     scheme, _, rest = challenge.partition(" ")
     if scheme.lower() == "basic":
@@ -137,5 +137,6 @@ def _lower(headers: Any) -> dict[str, str]:
     return {str(key).lower(): str(value) for key, value in headers.items()}
 
 
-def _is_here(host: str) -> bool:
+def is_here(host: str) -> bool:
+    """Whether a registry is on this machine, which needs no encryption."""
     return urlsplit(f"//{host}").hostname in _HERE

@@ -11,6 +11,7 @@ import base64
 import contextlib
 import json
 import ssl
+import tarfile
 import urllib.error
 from collections.abc import Iterator
 from pathlib import Path
@@ -229,6 +230,11 @@ def test_a_support_bundle_decides_again_what_the_extender_decided(up: Rig, api: 
     api.create(gang("strong", 1, 4, "A", 5)[0])
     api.await_bound(["strong-0"])
     record, done = Shell(up.plane, tmp_path).replayed(EXTENDER, up.port, tmp_path / "b.tar.gz")
+    with tarfile.open(tmp_path / "b.tar.gz") as tar:
+        (services,) = [tar.extractfile(one) for one in tar if one.name.endswith("/services.json")]
+        assert services is not None
+        (service,) = json.load(services)["services"]
+    assert (service["name"], service["running"], service["started_by"]) == ("hivedscheduler", True, "others")
     assert "default/weak-0" in record
     assert "planted-in-a-pod" not in record
     assert (done["same"], done["dropped"]) == (True, 0)

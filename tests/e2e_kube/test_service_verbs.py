@@ -76,8 +76,18 @@ def test_all_services_start_in_one_go(shell: Shell, api: KubeApi) -> None:
 
 
 def test_a_support_bundle_has_every_part_of_a_real_cluster_and_no_secret(shell: Shell, tmp_path: Path) -> None:
+    """All pods have written the same: lines with secrets, one of them only known by what the Secrets hold."""
+    secret = re.search(r"jwt-secret: [\"']?([^\"'\n]+)", preset_files("lab")[FILE])
+    assert secret is not None
+    written = shell.plane.folder / "container.log"
+    before = written.read_text()
+    lines = ["begin", f"seen {secret[1]}", "Authorization: Bearer planted-header", "api_key=planted-pair", "end"]
+    written.write_text("".join(f"2026-11-22T05:00:00.0Z stdout F {line}\n" for line in lines))
     file = tmp_path / "b.tar.gz"
-    code, out, _ = shell.tried("support", "bundle", "--file", str(file), "-o", "json")
+    try:
+        code, out, _ = shell.tried("support", "bundle", "--file", str(file), "--lines", "4", "-o", "json")
+    finally:
+        written.write_text(before)
     why = "no pod of hivedscheduler-extender leads, so nothing records decisions"  # kwok runs no process in it
     assert (code, json.loads(out)["missing"]) == (3, {"scheduler": why})
     with tarfile.open(file) as tar:
@@ -86,9 +96,13 @@ def test_a_support_bundle_has_every_part_of_a_real_cluster_and_no_secret(shell: 
     services = {one["name"]: one["running"] for one in json.loads(texts["services.json"])["services"]}
     assert services == dict.fromkeys(services, True)
     assert len(json.loads(texts["nodes.json"])) == 3
-    secret = re.search(r"jwt-secret: [\"']?([^\"'\n]+)", preset_files("lab")[FILE])
-    assert secret is not None
-    assert not [name for name, text in texts.items() if secret[1] in text]
+    assert not [name for name, text in texts.items() if secret[1] in text or "planted" in text]
+    logs = {name.split("/")[2].rpartition("-")[0]: text for name, text in texts.items() if name.startswith("logs/")}
+    assert {name for name in logs if name.startswith(("hivedscheduler-", "rest-server-"))}, sorted(logs)
+    assert set(logs.values()) == {"seen ***\nAuthorization: ***\napi_key=***\nend\n"}
+    states = {one["service"]: one["phase"] for one in json.loads(texts["pods.json"]) if one["service"]}
+    assert states["hivedscheduler"] == "Running"
+    assert any("Scheduled" in line or "Created" in line for line in texts["kubernetes-events.jsonl"].splitlines())
 
 
 def test_the_textbooks_reconfiguration_as_it_is_written(shell: Shell, api: KubeApi) -> None:
@@ -142,6 +156,12 @@ def test_the_documented_roles_suffice_to_look_and_to_push(
     assert (code in (0, 1), "forbidden" in err) == (True, False), err
     (shell.folder / FILE).write_text(preset_files("lab")[FILE] + "# pushed with few rights\n")
     shell.done("config", "push", "-p", files, "-m", "service", "--cluster-id", "pai", *here)
+    code, out, _ = shell.tried("support", "bundle", "--file", f"{tmp_path}/narrow.tar.gz", "-o", "json", *here)
+    made = json.loads(out)
+    missing = {"comparison of services", "drift", "scheduler", "values of Secrets"}  # these take more rights
+    assert (code, set(made["missing"])) == (3, missing), made["missing"]
+    assert {"pods.json", "kubernetes-events.jsonl"} <= set(made["files"])
+    assert [name for name in made["files"] if name.startswith("logs/paictl-system/")]
     shell.push({FILE: preset_files("lab")[FILE].replace("vc1:", "vc2:")})  # as the next test expects it
 
 

@@ -15,11 +15,17 @@ from paictl.cli import console
 from paictl.cli.clusters import Yes, confirm
 from paictl.cli.console import Output, spoken
 from paictl.cli.deploy.files import AcceptNew, BreakLock, Config, Masters, Workers, read_deployment
-from paictl.cli.deploy.services import configuration_folder
+from paictl.cli.deploy.services import (
+    StartOptions,
+    configuration_folder,
+    deploy_services,
+    say_missing_images,
+)
 from paictl.cli.deploy.showing import PhaseLines, show_changes, show_end, show_notes, show_unlisted
 from paictl.cluster.targets import open_target, pinned_now
 from paictl.errors import PaictlError
 from paictl.files import write_together
+from paictl.operate.deploying import judge_room, keep_images
 from paictl.places import runs_folder
 
 if TYPE_CHECKING:
@@ -68,6 +74,7 @@ def plan(
     made = make_plan(desired, runs_folder(), _now, PhaseLines())
     data = plan_data((masters, workers, config), desired, made.changes)
     show_unlisted(made.unlisted)
+    say_missing_images(desired, configuration_folder(None))
     try:
         _judge(made.facts, (masters, workers, config), None)
     except PaictlError as error:
@@ -145,6 +152,8 @@ def apply(
     def judge(site: Site) -> None:
         if not kubernetes_only:
             _judge(site.facts.values(), files, folder)
+            if services:  # all that nobody named and that lack images are left out, and said at the end
+                say_missing_images(desired, configuration_folder(folder), services)
 
     done = carry_out(
         desired, runs_folder(), _now, PhaseLines(), lambda site: _give_access(site, cluster), timeout,
@@ -154,8 +163,6 @@ def apply(
     changes = [asdict(one) for one in done.changes]
     show_end(done, _told(done, cluster), form, {"cluster": cluster}, {"changes": changes})
     if not kubernetes_only:
-        from paictl.cli.deploy.services import StartOptions, deploy_services
-
         deploy_services(
             desired, files, done, StartOptions(folder, tuple(services or ()), tuple(skip or ()), timeout, yes)
         )
@@ -190,8 +197,6 @@ def _desired(deployment: Deployment, artifacts: str, *, accept_new: bool) -> Des
 
 def _judge(facts: Iterable[HostFacts], files: tuple[str, str, str], folder: Path | None) -> None:
     """Say what the services would lack on these machines, before anything is installed for them."""
-    from paictl.operate.deploying import judge_room
-
     for line in judge_room(files, facts, configuration_folder(folder)):
         console.warning(console.said(line))
 
@@ -200,7 +205,6 @@ def _give_access(site: Site, cluster: str) -> None:
     """Merge the way in into the user's kubeconfig, and let paictl know the cluster by its name and what it has."""
     from paictl.cluster import registry
     from paictl.deploy.kubeconfig import context_name, default_kubeconfig, merge_into
-    from paictl.operate.deploying import keep_images
 
     path = default_kubeconfig()
     if merge_into(path, site.kubeconfig, cluster):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
+from urllib.parse import urlsplit
 
 import typer
 
@@ -12,8 +14,12 @@ from paictl.cli import console
 from paictl.cli.command import App
 from paictl.cli.console import Output, said, spoken
 from paictl.cli.options import OutputOption
-from paictl.errors import ExitCode
+from paictl.errors import ExitCode, PaictlError
+from paictl.i18n import text
 from paictl.places import cache_folder
+
+if TYPE_CHECKING:
+    from paictl.operate.bundling import ServiceImage
 
 app = App(help="Create, verify and list the artifact folder: all files that a deployment puts on machines.")
 
@@ -25,6 +31,8 @@ Folder = Annotated[Path | None, typer.Argument(metavar="[DIR]", help="Folder (de
     paictl deploy bundle create -o bundle/
     paictl deploy bundle create -o bundle/ --source 'https://mirror.example/{file}' --lock old/artifacts.json
     paictl deploy bundle create -o bundle/ --source /media/usb/bundle --with flannel --with gpu
+    paictl deploy bundle create -o bundle/ --services monitoring,device-plugin
+    paictl deploy bundle create -o bundle/ --services all -p cluster/ --mirror quay.io=https://mirror.example
 """
 )
 def create(
@@ -42,22 +50,72 @@ def create(
     extra: Annotated[
         list[str] | None, typer.Option("--with", metavar="WHAT", help="flannel, calico or gpu; may be repeated.")
     ] = None,
+    services: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--services",
+            metavar="NAME,...",
+            help="Images of these services and of those they need; also: monitoring, all. May be repeated.",
+        ),
+    ] = None,
+    folder: Annotated[
+        str,
+        typer.Option("--path", "-p", metavar="DIR", help="Configuration that says which images the services use."),
+    ] = "",
+    mirror: Annotated[
+        list[str] | None,
+        typer.Option("--mirror", metavar="HOST=URL", help="Pull a registry's images from URL; may be repeated."),
+    ] = None,
     lock: Annotated[
         Path | None,
         typer.Option("--lock", metavar="FILE", help="A lock file (artifacts.json): accept only these exact files."),
     ] = None,
     form: Annotated[Output, typer.Option("--format", "-f", help="Output format.")] = Output.TABLE,
 ) -> None:
-    """Download all files, verify them, and write the lock file; correct files are kept."""
-    from paictl.deploy.gather import catalogue, gather
+    """Download all files, verify them, and write the lock file; correct files are kept.
+
+    With --services, container images are pulled from their registries, with the logins of ~/.docker/config.json.
+    """
+    from paictl.deploy.gather import WantedImage, catalogue, gather
 
     into = out or default_folder()
-    wanted = catalogue(kubernetes, arch or ["amd64"], extra or [])
-    made = gather(wanted, source, into, lock, console.info)
+    arches = arch or ["amd64"]
+    wanted = catalogue(kubernetes, arches, extra or [])
+    mirrors = _mirrors(mirror or [])
+    images = [
+        WantedImage(one.name, one.reference, arch, mirrors.get(one.reference.partition("/")[0], ""))
+        for one in _images(services or [], folder, mirrors)
+        for arch in arches
+    ]
+    made = gather(wanted, source, into, lock, console.info, images)
     if form is not Output.TABLE:
         console.write_data([asdict(one) for one in made.all], form)
         return
     console.write(spoken("{count} files in {folder}", count=len(made.all), folder=into))
+
+
+def _mirrors(words: Sequence[str]) -> dict[str, str]:
+    """Registry → the address of its mirror; raises `PaictlError` for what is neither."""
+    found = {}
+    for word in words:
+        host, _, url = word.partition("=")
+        if not host or not url.startswith(("http://", "https://")) or not urlsplit(url).hostname or "@" in url:
+            raise PaictlError(
+                text("--mirror {word!r}: expected HOST=URL", word=word),
+                hint=text("for example --mirror quay.io=https://mirror.example; log in with: docker login"),
+            )
+        found[host] = url
+    return found
+
+
+def _images(services: Sequence[str], folder: str, mirrors: Mapping[str, str]) -> Sequence[ServiceImage]:
+    """The images that the services need."""
+    from paictl.operate.bundling import service_images
+
+    words = [name for word in services for name in word.split(",") if name]
+    if not words and (folder or mirrors):
+        raise PaictlError(text("--path and --mirror need --services"))
+    return service_images(words, folder) if words else ()
 
 
 @app.command(epilog="paictl deploy bundle verify bundle/")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,8 +14,10 @@ from paictl.cli.clusters import plain
 from paictl.cli.console import Output, clauses, said, spoken
 from paictl.cli.deploy.files import AcceptNew, Config, Masters, Workers, read_deployment, ssh_options
 from paictl.cli.options import OutputOption
+from paictl.errors import PaictlError
 
 if TYPE_CHECKING:
+    from paictl.deploy.inventory import Deployment
     from paictl.deploy.preflight.checking import HostChecks, PreflightReport
     from paictl.deploy.preflight.verdict import PreflightVerdict
 
@@ -62,11 +65,26 @@ def check(
             tell(f"{name} ({count}/{all_of_them})")
 
         found = check_hosts(deployment, options, promises, heard)
+    lines = _missing_images(deployment, folder)
     if output is Output.TABLE:
         _show(found)
     else:
-        console.write_data(data_of(found), output)
+        console.write_data({**data_of(found), "missingImages": lines}, output)
     raise typer.Exit(found.exit_code)
+
+
+def _missing_images(deployment: Deployment, folder: str | None) -> list[str]:
+    """What to say of services whose images are not among the artifacts of machines that reach no registry."""
+    if folder is None or not deployment.settings.offline:
+        return []
+    from paictl.cli.deploy.services import say_missing_images
+    from paictl.deploy.apply import prepare
+
+    try:
+        return say_missing_images(prepare(deployment), Path(folder))
+    except PaictlError as error:
+        console.error(error)
+        return [str(error)]
 
 
 def data_of(found: PreflightReport) -> dict[str, Any]:

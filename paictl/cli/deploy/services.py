@@ -18,6 +18,7 @@ from paictl.cluster.targets import open_target
 from paictl.errors import ExitCode
 from paictl.frozen import frozen
 from paictl.i18n import text
+from paictl.operate.bundling import missing_images, missing_lines
 from paictl.operate.deploying import (
     address_of,
     make_configuration,
@@ -54,6 +55,16 @@ class StartOptions:
 def configuration_folder(folder: Path | None) -> Path:
     """Where the configuration is that `apply` pushes: the given folder, or the one that it makes."""
     return folder or Path.home() / "pai-deploy" / "cluster-cfg"
+
+
+def say_missing_images(desired: Desired, folder: Path, services: Sequence[str] = ()) -> list[str]:
+    """Say which services a configuration wants whose images machines without a registry would not have; those lines."""
+    if not desired.deployment.settings.offline:
+        return []
+    lines = missing_lines(missing_images(folder, {one.reference for one in desired.images}, services))
+    for line in lines:
+        console.warning(console.said(line))
+    return lines
 
 
 def deploy_services(desired: Desired, files: Sequence[str], done: Applied, wish: StartOptions) -> None:

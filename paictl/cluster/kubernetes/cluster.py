@@ -65,6 +65,7 @@ from paictl.workload.usagebook import UsageBook
 
 if TYPE_CHECKING:
     from paictl.cluster.defrag import DefragPlan, GangPods
+    from paictl.cluster.diagnostics import Diagnostics, LogLimits, Tell
     from paictl.cluster.kubernetes.access import KubernetesAccess
     from paictl.cluster.kubernetes.reservations import KubernetesReservations
     from paictl.scheduler.defrag import RoomPlan, RoomRequest
@@ -377,6 +378,16 @@ class KubernetesCluster:
 
         with told():
             return read_doors(self._client)
+
+    def diagnostics(self, limits: LogLimits, tell: Tell) -> Diagnostics:
+        """States, events and logs of the services and the control plane."""
+        from paictl.cluster.kubernetes.diagnostics import read_diagnostics  # late: only a support bundle needs it
+
+        return read_diagnostics(self._client, limits, tell)
+
+    def unrecorded_services(self) -> Sequence[ServiceView]:
+        """Services that Helm, kustomize or kubectl have applied."""
+        return self._services.unrecorded()
 
     def explain(self, key: str) -> JobExplanation:
         """Why a job waits, and what would let it run, by the newest configuration."""

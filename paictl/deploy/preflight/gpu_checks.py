@@ -143,15 +143,18 @@ def check_fabric(facts: Facts, _: DesiredHost) -> PreflightVerdict:
 
 
 def check_mig(facts: Facts, _: DesiredHost) -> PreflightVerdict:
-    """All devices of a host in the same MIG mode."""
+    """All devices of a host in the same MIG mode, and none cut: jobs name whole devices, by their numbers."""
     if not _nvidia(facts):
         return fine(NONE)
     modes = facts["gpus"]["mig"]
     if modes is None:
         return unknown(text("nvidia-smi is not installed yet")) if facts["gpus"]["driver"] else fine(NONE)
-    if len(modes) == 1:
-        return fine(modes[0])
-    return fail(", ".join(modes), text("one mode"), "nvidia-smi -mig 0 && nvidia-smi --gpu-reset")
+    fix = "nvidia-smi -mig 0 && nvidia-smi --gpu-reset"
+    if len(modes) > 1:
+        return fail(", ".join(modes), text("one mode"), fix)
+    if modes[0] == "Enabled":
+        return warn(text("on: its instances are not cells"), text("off: a cell is a whole device"), fix)
+    return fine(modes[0])
 
 
 CHECKS: Final[dict[str, Check]] = {

@@ -6,14 +6,17 @@ import io
 import json
 import sys
 import tarfile
+import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 import yaml
 
+from paictl.cluster.diagnostics import ContainerLog, Diagnostics, LogLimits, Tell
 from paictl.cluster.embedded.cluster import EmbeddedCluster
 from paictl.cluster.presets import preset_files
-from paictl.cluster.values import ClusterError
+from paictl.cluster.values import ClusterError, ServiceView, TaskPlace
 from tests.unit.cli.conftest import Paictl
 
 PLANTED = {name: f"planted-{name}-9f3a" for name in ("admin", "jwt", "registry", "job", "user")}
@@ -83,6 +86,85 @@ def test_a_bundle_tells_how_the_cluster_is_and_none_of_its_secrets(cluster: Path
     assert json.loads(files["about.json"])["cluster"]["name"] == "pai"
     assert [json.loads(line)["subject"] for line in files["events.jsonl"].splitlines()]
     assert files["this-machine/crashes/1.txt"] == "a traceback"
+
+
+def test_logs_of_programs_are_cleaned_and_what_is_missing_is_named(
+    cluster: Path, paictl: Paictl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a cluster of programs gives them; secrets that are known by value go wherever they are."""
+    asked: list[LogLimits] = []
+    key = "-----BEGIN PRIVATE KEY-----\nplanted-pem\n-----END PRIVATE KEY-----"
+
+    def diagnostics(_: object, limits: LogLimits, tell: Tell) -> Diagnostics:
+        asked.append(limits)
+        tell("reading logs")
+        lines = ["start", "token=planted-token", "Authorization: Bearer planted-header", "login planted-known", key,
+                 "https://u:planted-url@r.example/v2/", "end", ""]  # fmt: skip
+        logs = [ContainerLog("paictl-system", "rest-1", "main", False, "\n".join(lines), cut=False),
+                ContainerLog("paictl-system", "rest-1", "main", True, "panic: planted-known\n", cut=True)]  # fmt: skip
+        pods = [{"name": "rest-1", "message": "exit: password=planted-state"}]
+        events = [{"message": "pull planted-known"}]
+        missing = {f"log n/{number}": "planted-known is forbidden" for number in range(12)}
+        return Diagnostics(pods, events, logs, missing, frozenset({"planted-known"}))
+
+    def services(_: object) -> list[ServiceView]:
+        at = datetime(2026, 11, 22, tzinfo=UTC)
+        return [ServiceView("helm-made", running=True, ready=False, since=at, reason="crashes: token=planted-reason")]
+
+    monkeypatch.setattr(EmbeddedCluster, "diagnostics", diagnostics, raising=False)
+    monkeypatch.setattr(EmbeddedCluster, "unrecorded_services", services, raising=False)
+    (cluster / "state" / "crashes").mkdir(parents=True)
+    (cluster / "state" / "crashes" / "1.txt").write_text("a traceback\nValueError: secret=planted-crash")
+    file = cluster / "b.tar.gz"
+    done = paictl("support", "bundle", "--file", str(file), "--lines", "7", "--timeout", "60")
+    assert done.code == 3
+    assert (asked[0].lines, 0 < asked[0].until - time.monotonic() <= 60) == (7, True)
+    files = unpacked(file)
+    assert [name for name, text in files.items() if "planted-" in text and "planted-user" not in text] == []
+    log = files["logs/paictl-system/rest-1/main.log"].splitlines()
+    assert (log[0], log[1], log[-1]) == ("start", "token=***", "end")
+    assert files["logs/paictl-system/rest-1/main.previous.log"] == "panic: ***\n"
+    rows = json.loads(files["logs.json"])
+    assert [(row["file"].rpartition("/")[2], row["cut"]) for row in rows] == [
+        ("main.log", False), ("main.previous.log", True),
+    ]  # fmt: skip
+    named = {row["name"]: row.get("started_by") for row in json.loads(files["services.json"])["services"]}
+    assert named.pop("helm-made") == "others"
+    assert set(named.values()) == {None}
+    assert json.loads(files["missing.json"])["log n/11"] == "*** is forbidden"
+    assert "log n/9: *** is forbidden" in done.err
+    assert "log n/10" not in done.err
+    assert "2 more parts are missing: see missing.json" in done.err
+
+
+def test_output_of_a_job_comes_only_when_it_is_asked_for(
+    cluster: Path, paictl: Paictl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def output(_: object, key: str, task: TaskPlace, *, follow: bool = False, lines: int | None = None) -> list[bytes]:
+        assert not follow
+        return [f"{key} {task} of {lines} lines, token=planted-output\n".encode()]
+
+    monkeypatch.setattr(EmbeddedCluster, "output", output)
+    assert paictl("support", "bundle", "--file", str(cluster / "a.tar.gz")).code == 0
+    assert not [name for name in unpacked(cluster / "a.tar.gz") if name.startswith("jobs/")]
+    done = paictl("support", "bundle", "--file", str(cluster / "b.tar.gz"), "--job", "train", "--lines", "9")
+    assert done.code == 0, done.err
+    files = unpacked(cluster / "b.tar.gz")
+    assert sorted(name for name in files if name.startswith("jobs/")) == [
+        f"jobs/ann~train/worker-{index}.log" for index in range(4)
+    ]
+    assert files["jobs/ann~train/worker-3.log"] == "ann~train worker:3 of 9 lines, token=***\n"
+    done = paictl("support", "bundle", "--file", str(cluster / "c.tar.gz"), "--job", "nosuch")
+    assert done.code == 2
+    assert not (cluster / "c.tar.gz").exists()
+
+
+def test_what_is_not_collected_in_time_is_named(cluster: Path, paictl: Paictl) -> None:
+    done = paictl("support", "bundle", "--file", str(cluster / "b.tar.gz"), "--timeout", "0")
+    assert done.code == 3
+    files = unpacked(cluster / "b.tar.gz")
+    assert json.loads(files["missing.json"])["nodes"] == "the time was up: --timeout"
+    assert "nodes.json" not in files
 
 
 def test_what_cannot_be_had_is_named_and_keeps_nothing_else_away(

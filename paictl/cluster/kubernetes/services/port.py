@@ -12,7 +12,7 @@ from paictl import __version__
 from paictl.cluster.doors import DOORS, scheduler_host
 from paictl.cluster.kubernetes.errors import told
 from paictl.cluster.kubernetes.isolation import protections, uncounted
-from paictl.cluster.kubernetes.names import JOBS_NAMESPACE, NAMESPACE, SCHEDULER
+from paictl.cluster.kubernetes.names import JOBS_NAMESPACE, NAMESPACE, SCHEDULER, VERSION
 from paictl.cluster.kubernetes.services.applying import Applier, is_workload, workloads_first
 from paictl.cluster.kubernetes.services.data import DataKeeper, lasts
 from paictl.cluster.kubernetes.services.drift import drift_of
@@ -68,6 +68,20 @@ class KubeServices:
             head = self._store.head() if closely and records else None
             renderer = self._renderer(self._store.version()) if head is not None and head.newest else None
             return [self._view(one, workloads.get(name, []), renderer) for name, one in records.items()]
+
+    def unrecorded(self) -> Sequence[ServiceView]:
+        """Services that run and that nobody has started from here, by name: printed manifests were applied."""
+        with told():
+            known = {name for name, one in self._records.all().items() if one.since}
+            found = self._observer.applied()
+            return [self._applied_view(name, found[name]) for name in sorted(found.keys() - known)]
+
+    def _applied_view(self, name: str, workloads: Sequence[Json]) -> ServiceView:
+        reason = self._observer.reason(name, workloads)
+        about = [one["metadata"] for one in workloads]
+        since = min(filter(None, (read_time(one.get("creationTimestamp")) for one in about)), default=datetime.now(UTC))
+        version = next((str(one["labels"][VERSION]) for one in about if VERSION in one["labels"]), "")
+        return ServiceView(name, running=True, ready=not reason, since=since, reason=reason, version=version)
 
     def _view(self, record: ServiceRecord, workloads: Sequence[Json], renderer: Renderer | None) -> ServiceView:
         name, running, failed, reason = record.service, record.state == "running", False, ""

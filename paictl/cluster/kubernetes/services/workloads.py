@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from paictl.cluster.kubernetes.names import INPUT_HASH, NAMESPACE, SERVICE
+from paictl.cluster.doors import DOORS
+from paictl.cluster.kubernetes.names import INPUT_HASH, NAME, NAMESPACE, OURS, PART_OF, SCHEDULER, SERVICE
 from paictl.cluster.kubernetes.services.kinds import Group
 from paictl.remote.kube.client import Json, KubeClient, KubeError
 from paictl.remote.kube.objects import NOT_FOUND
@@ -40,6 +41,20 @@ class Observer:
         for (version, kind), path in RUNNING:
             for one in self._all(path, {"labelSelector": SERVICE}):
                 service = one["metadata"]["labels"][SERVICE]
+                found.setdefault(service, []).append({**one, "apiVersion": version, "kind": kind})
+        return found
+
+    def applied(self) -> dict[str, list[Json]]:
+        """Workloads of ours in our namespace, by service, whoever has applied them; a scheduler alone has no label."""
+        found: dict[str, list[Json]] = {}
+        for (version, kind), path in RUNNING:
+            if version != "apps/v1":
+                continue  # Jobs do their work once
+            space = f"{path.removesuffix(kind.lower() + 's')}namespaces/{NAMESPACE}/{kind.lower()}s"
+            for one in self._all(space, {"labelSelector": f"{PART_OF}={OURS}"}):
+                labels = one["metadata"]["labels"]
+                name = str(labels.get(NAME) or one["metadata"]["name"])
+                service = str(labels.get(SERVICE) or (SCHEDULER if name in DOORS.values() else name))
                 found.setdefault(service, []).append({**one, "apiVersion": version, "kind": kind})
         return found
 

@@ -1,0 +1,287 @@
+"""What a problem report needs from Kubernetes: states, events and logs of paictl's own pods and of the control plane.
+
+Pods of jobs are never looked at. Requests are few and bounded: a list of pods and one of events for each namespace, the
+newest lines of each log. What is forbidden, late or too much is named and keeps nothing else away.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
+
+from paictl.cluster.diagnostics import ContainerLog, Diagnostics, LogLimits, Tell
+from paictl.cluster.kubernetes.names import NAMESPACE, SERVICE
+from paictl.config.secrets.cleaning import LEAST, secret_values
+from paictl.frozen import frozen
+from paictl.i18n import text
+from paictl.remote.kube.client import Json, KubeClient, KubeError, NoAnswerError
+from paictl.remote.kube.objects import path_of
+from paictl.remote.kube.pods import pod_path
+
+CONTROL_PLANE: Final = "kube-system"
+_TOGETHER: Final = 6
+"""Logs that are read at the same time."""
+_READ: Final = 15.0
+"""Seconds without a byte of a log, unless the time is up before."""
+_MOST_READ: Final = 4 << 20
+"""Bytes of a log after which fewer lines are asked for: a server's own limit would keep the oldest bytes."""
+_PUBLIC: Final = frozenset({"namespace", "ca.crt", "tls.crt", "username", "user", "type", "name", "domain"})
+"""Keys of Secrets whose values are none."""
+_NO_ACCOUNTS: Final = "!paictl.io/record"
+"""Accounts and tokens are kept as hashes, and are many."""
+
+
+@frozen
+class _Wanted:
+    """A log to read; `rank` orders them by what a reader looks at first."""
+
+    rank: tuple[int, bool, bool, str]
+    namespace: str
+    pod: str
+    container: str
+    previous: bool
+
+    @property
+    def label(self) -> str:
+        return f"log {self.namespace}/{self.pod}/{self.container}{' (previous)' if self.previous else ''}"
+
+
+class _LateError(Exception):
+    """The time is up."""
+
+
+def read_diagnostics(client: KubeClient, limits: LogLimits, tell: Tell) -> Diagnostics:
+    """States, events and logs of paictl's namespace and of the control plane; nothing is raised for what is missing."""
+    missing: dict[str, str] = {}
+    secrets: frozenset[str] = frozenset()
+    with _noting(missing, "values of Secrets"):
+        _in_time(limits)
+        secrets = frozenset(_secrets(client))
+    pods: list[Json] = []
+    events: list[Json] = []
+    for namespace in (NAMESPACE, CONTROL_PLANE):
+        with _noting(missing, f"pods of {namespace}"):
+            _in_time(limits)
+            pods += _listed(client, namespace, "pods")
+        with _noting(missing, f"events of {namespace}"):
+            _in_time(limits)
+            events += sorted(_listed(client, namespace, "events"), key=_when)[-limits.events :]
+    wanted: list[_Wanted] = []
+    for one in _containers(pods):
+        if isinstance(one, _Wanted):
+            wanted.append(one)
+        else:
+            missing[one[0]] = one[1]
+    wanted.sort(key=lambda one: one.rank)
+    for one in wanted[limits.containers :]:
+        missing[one.label] = text("only the logs of {count} containers are collected", count=limits.containers)
+    logs, unread = _Reader(client, limits, tell).read(wanted[: limits.containers])
+    return Diagnostics(
+        [pod_state(pod) for pod in pods], [_event(one) for one in sorted(events, key=_when)], logs, missing | unread,
+        secrets,
+    )  # fmt: skip
+
+
+class _Reader:
+    """Reads logs side by side, until there are too many bytes or the time is up."""
+
+    def __init__(self, client: KubeClient, limits: LogLimits, tell: Tell) -> None:
+        self._client = client
+        self._limits = limits
+        self._tell = tell
+        self._lock = threading.Lock()
+        self._bytes = self._done = 0
+        self._missing: dict[str, str] = {}
+
+    def read(self, wanted: Sequence[_Wanted]) -> tuple[list[ContainerLog], dict[str, str]]:
+        """The logs that came, in order, and why the others did not."""
+        with ThreadPoolExecutor(_TOGETHER, "paictl-logs") as pool:
+            found = list(pool.map(lambda one: self._one(one, len(wanted)), wanted))
+        return [one for one in found if one is not None], self._missing
+
+    def _one(self, wanted: _Wanted, count: int) -> ContainerLog | None:
+        made: ContainerLog | None = None
+        with _noting(self._missing, wanted.label):
+            _in_time(self._limits)
+            made = self._log(wanted)
+        with self._lock:
+            self._done += 1
+            self._tell(text("reading logs: {done} of {count}", done=self._done, count=count))
+        return made
+
+    def _log(self, wanted: _Wanted) -> ContainerLog | None:
+        most = self._limits.total_bytes
+        if self._bytes < most:
+            written, cut = self._newest(wanted)
+            with self._lock:
+                self._bytes += len(written)
+                if self._bytes <= most:
+                    said = written.decode(errors="replace")
+                    return ContainerLog(
+                        wanted.namespace, wanted.pod, wanted.container, wanted.previous, said, cut
+                    )  # fmt: skip
+        self._missing[wanted.label] = text("only {size} MiB of logs are collected", size=most >> 20)
+        return None
+
+    def _newest(self, wanted: _Wanted) -> tuple[bytes, bool]:
+        """The newest lines, and whether some of those that were asked for are not among them."""
+        lines, most = self._limits.lines, self._limits.container_bytes
+        while True:
+            data, size = self._tail(wanted, lines)
+            if size < _MOST_READ or lines == 1:
+                break
+            lines = max(lines // 8, 1)
+        cut = lines < self._limits.lines or size > most
+        if size > most:
+            data = data[-most:]
+            data = data[data.find(b"\n") + 1 :] if b"\n" in data else b""  # half a line may be half a secret
+        return data, cut
+
+    def _tail(self, wanted: _Wanted, lines: int) -> tuple[bytes, int]:
+        """The end of what came, and how much came; never much more than `_MOST_READ`."""
+        query: dict[str, object] = {"container": wanted.container, "tailLines": lines}
+        if wanted.previous:
+            query["previous"] = "true"
+        left = max(self._limits.until - time.monotonic(), 1.0)
+        stream = self._client.open(pod_path(wanted.namespace, wanted.pod, "log"), query, min(_READ, left))
+        data, size = bytearray(), 0
+        with contextlib.closing(stream.chunks()) as chunks:  # type: ignore[type-var] # it is a generator
+            for chunk in chunks:
+                _in_time(self._limits)
+                size += len(chunk)
+                data += chunk
+                if len(data) > 4 * self._limits.container_bytes:
+                    del data[: -2 * self._limits.container_bytes]
+                if size >= _MOST_READ:
+                    break
+        return bytes(data), size
+
+
+@contextlib.contextmanager
+def _noting(missing: dict[str, str], name: str) -> Iterator[None]:
+    """Write down why something could not be had."""
+    try:
+        yield
+    except _LateError:
+        missing[name] = text("the time was up: --timeout")
+    except NoAnswerError as error:
+        missing[name] = text("does not answer: {message}", message=error.message)
+    except KubeError as error:
+        missing[name] = error.message
+
+
+def _in_time(limits: LogLimits) -> None:
+    if time.monotonic() >= limits.until:
+        raise _LateError
+
+
+def _listed(client: KubeClient, namespace: str, kind: str, query: dict[str, object] | None = None) -> list[Json]:
+    return [one for _, page in client.list(path_of(namespace, kind), query) for one in page]
+
+
+def _secrets(client: KubeClient) -> Iterator[str]:
+    """What the Secrets of our namespace hold: passwords, keys, credentials of registries."""
+    for secret in _listed(client, NAMESPACE, "secrets", {"labelSelector": _NO_ACCOUNTS}):
+        for key, coded in (secret.get("data") or {}).items():
+            if key in _PUBLIC:
+                continue
+            yield str(coded)
+            value = base64.b64decode(str(coded)).decode(errors="replace")
+            if "\n" in value or value.startswith("{"):
+                yield from (line for line in value.splitlines() if len(line) >= 4 * LEAST)
+                yield from secret_values(value)
+            else:
+                yield from {value, value.partition(":")[2]}  # configuration is kept as TAG:VALUE
+
+
+def _containers(pods: Iterable[Json]) -> Iterator[_Wanted | tuple[str, str]]:
+    """The logs that there are, or what has none and why.
+
+    One pod of each workload comes before the second of any, and of a workload first those in trouble: on a large
+    cluster, a thousand pods of one DaemonSet must not be all that is read.
+    """
+    groups: dict[tuple[str, str], list[Json]] = defaultdict(list)
+    for pod in pods:
+        groups[pod["metadata"]["namespace"], _workload_of(pod)].append(pod)
+    for (namespace, _), group in groups.items():
+        for place, pod in enumerate(sorted(group, key=lambda pod: (not _troubled(pod), pod["metadata"]["name"]))):
+            name = str(pod["metadata"]["name"])
+            rank = (place, not _troubled(pod), namespace != NAMESPACE, name)
+            for status in _statuses(pod):
+                container = str(status.get("name"))
+                if status.get("containerID") or {"running", "terminated"} & set(status.get("state") or {}):
+                    yield _Wanted(rank, namespace, name, container, previous=False)
+                else:
+                    waiting = (status.get("state") or {}).get("waiting") or {}
+                    said = ": ".join(filter(None, (waiting.get("reason"), waiting.get("message"))))
+                    yield f"log {namespace}/{name}/{container}", text("has not started: {reason}", reason=said or "-")
+                if status.get("restartCount") and (status.get("lastState") or {}).get("terminated"):
+                    yield _Wanted(rank, namespace, name, container, previous=True)
+
+
+def _workload_of(pod: Json) -> str:
+    about = pod["metadata"]
+    component = (about.get("labels") or {}).get("component")  # static pods: each belongs to its node alone
+    owner: Json = next(iter(about.get("ownerReferences") or ()), {})
+    return str(component or owner.get("name") or about["name"])
+
+
+def _statuses(pod: Json) -> list[Json]:
+    status = pod.get("status") or {}
+    return [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
+
+
+def _troubled(pod: Json) -> bool:
+    """Whether a pod is not as it should be, or was not."""
+    status = pod.get("status") or {}
+    ready = any(one["type"] == "Ready" and one["status"] == "True" for one in status.get("conditions") or ())
+    fine = ready or status.get("phase") == "Succeeded"
+    return not fine or any(one.get("restartCount") for one in _statuses(pod))
+
+
+def pod_state(pod: Json) -> Json:
+    """What ``kubectl describe`` shows of a pod, without environment, commands and annotations."""
+    about, spec, status = pod["metadata"], pod.get("spec") or {}, pod.get("status") or {}
+    owner: Json = next(iter(about.get("ownerReferences") or ()), {})
+    containers = [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
+    resources = {one["name"]: one.get("resources") for one in containers}
+    return {
+        "namespace": about["namespace"], "name": about["name"], "service": (about.get("labels") or {}).get(SERVICE),
+        "owner": f"{owner['kind']}/{owner['name']}" if owner else None, "created": about.get("creationTimestamp"),
+        "deleted": about.get("deletionTimestamp"), "node": spec.get("nodeName"),
+        **{key: status.get(key) for key in ("phase", "reason", "message", "startTime", "qosClass")},
+        "conditions": status.get("conditions") or [],
+        "containers": [
+            {
+                "name": one.get("name"), "image": one.get("image"), "imageID": one.get("imageID"),
+                "ready": one.get("ready"), "restarts": one.get("restartCount"), "state": one.get("state"),
+                "last_state": one.get("lastState"), "resources": resources.get(one.get("name")),
+            }
+            for one in _statuses(pod)
+        ],
+    }  # fmt: skip
+
+
+def _event(event: Json) -> Json:
+    about: Json = event.get("involvedObject") or {}
+    series = event.get("series") or {}
+    return {
+        "at": _when(event) or None, "type": event.get("type"), "reason": event.get("reason"),
+        "namespace": about.get("namespace"), "object": f"{about.get('kind')}/{about.get('name')}",
+        "message": event.get("message"), "count": series.get("count") or event.get("count"),
+        "source": event.get("reportingComponent") or (event.get("source") or {}).get("component"),
+    }  # fmt: skip
+
+
+def _when(event: Json) -> str:
+    """When an event was seen last, as text that sorts."""
+    series: dict[str, Any] = event.get("series") or {}
+    times = (series.get("lastObservedTime"), event.get("lastTimestamp"), event.get("eventTime"))
+    created = (event.get("metadata") or {}).get("creationTimestamp")
+    return next((str(one) for one in (*times, created) if one), "")

@@ -1,0 +1,109 @@
+"""The images that services need, for machines that reach no registry: which to fetch, and which are missing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from paictl import __version__
+from paictl.cluster.kubernetes.names import JOBS_NAMESPACE, NAMESPACE
+from paictl.cluster.manifests.context import Renderer, RenderInputs, images_of, lacking
+from paictl.config.pushing.configfile import texts_of
+from paictl.errors import PaictlError
+from paictl.frozen import frozen
+from paictl.i18n import text
+from paictl.operate.pushing import folder as folders
+from paictl.resources import resource_folder
+from paictl.service.catalogue import Catalogue, load_catalogue
+from paictl.service.order import needed_by
+
+ALL: Final = "all"
+GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
+    "monitoring": ("alert-manager", "grafana", "job-exporter", "node-exporter", "prometheus")
+}
+"""Words that stand for several services."""
+_NAMED: Final = re.compile(r"\bimage\('([\w-]+)'\)")
+"""How templates name an image."""
+
+
+@frozen
+class ServiceImage:
+    """An image that services need: its name in images.yaml, and where it comes from."""
+
+    name: str
+    reference: str
+    services: tuple[str, ...]
+
+
+def service_images(words: Iterable[str], folder: str = "") -> tuple[ServiceImage, ...]:
+    """The images of services and of what these need to start, by name.
+
+    `words` are names of services, `monitoring` or `all`. A `folder` of configuration says which images there are, of
+    which registry; without one, every image that the templates of a service may name is taken. Raises `ServiceError`
+    for an unknown service, `PaictlError` for files that cannot be read, `TemplateError` for what cannot be rendered.
+    """
+    catalogue = load_catalogue()
+    renderer = _renderer(folder)
+    names = {reference: name for name, reference in renderer.images.items()}
+    users: dict[str, list[str]] = {}
+    for service in _chosen(catalogue, words):
+        needed = images_of(renderer.sealed(service)) if folder else _possible(service, renderer)
+        for reference in needed:
+            users.setdefault(reference, []).append(service)
+    found = [
+        ServiceImage(names.get(reference) or reference.rpartition("/")[2].partition(":")[0], reference, tuple(services))
+        for reference, services in users.items()
+    ]
+    return tuple(sorted(found, key=lambda one: one.name))
+
+
+def missing_images(folder: Path, here: Collection[str], services: Sequence[str] = ()) -> dict[str, tuple[str, ...]]:
+    """By service the images that a folder of configuration asks for and that are not `here`; nothing without a folder.
+
+    Of all services, or of some and those that they need. What is wrong with the files is said where they are pushed.
+    """
+    if not folder.is_dir():
+        return {}
+    try:
+        renderer = _renderer(str(folder))
+    except PaictlError:
+        return {}
+    return lacking(renderer, _chosen(load_catalogue(), services or [ALL]), here)
+
+
+def missing_lines(missing: Mapping[str, Sequence[str]]) -> list[str]:
+    """What to say of services without images, and what to do."""
+    lines: list[str] = []
+    for service, images in missing.items():
+        named = ", ".join(images)
+        lines.append(
+            text("service {service} lacks images among the artifacts: {images}", service=service, images=named)
+        )
+    if lines:
+        lines.append(text("to add them: paictl deploy bundle create --services {names}", names=",".join(missing)))
+    return lines
+
+
+def _chosen(catalogue: Catalogue, words: Iterable[str]) -> list[str]:
+    named: set[str] = set()
+    for word in words:
+        named |= set(catalogue.services) if word == ALL else set(GROUPS.get(word) or catalogue.known([word]))
+    named |= needed_by(catalogue.graph, named)
+    return [one for one in catalogue.services if one in named]
+
+
+def _renderer(folder: str) -> Renderer:
+    files: Mapping[str, str] = {}
+    if folder:
+        read = folders.read(folder).files
+        files = texts_of({name: file.sealed(file) for name, file in read.items()})
+    return Renderer(RenderInputs("pai", NAMESPACE, JOBS_NAMESPACE, __version__, files))
+
+
+def _possible(service: str, renderer: Renderer) -> list[str]:
+    """Every image that the templates of a service may name."""
+    sources = sorted((resource_folder("templates") / service).glob("*.j2"))
+    found = [name for path in sources for name in _NAMED.findall(path.read_text(encoding="utf-8"))]
+    return [renderer.images[name] for name in dict.fromkeys(found)]
