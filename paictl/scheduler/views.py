@@ -164,7 +164,7 @@ class Views:
     """All views of a cluster, kept in step with bindings and health; counts are kept in step by `Occupancy`."""
 
     __slots__ = (
-        "_of_leaf", "counts", "journal", "nodes", "physical", "physical_tree", "pinned", "tree", "virtual",
+        "_of_leaf", "asked", "counts", "journal", "nodes", "physical", "physical_tree", "pinned", "tree", "virtual",
     )  # fmt: skip
 
     def __init__(self, physical_tree: PhysicalTree, tree: VirtualTree, counts: Counts, journal: Journal) -> None:
@@ -180,6 +180,8 @@ class Views:
         """By VC and pinned cell id."""
         self.nodes: dict[VirtualCell, tuple[VirtualIndex, int]] = {}
         """View and slot of each virtual cell that is a node of its view."""
+        self.asked: dict[tuple[str, str, str], tuple[VirtualIndex, ...]] = {}
+        """By virtual cluster, device type and pinned cell: where guaranteed requests are placed; filled by who asks."""
         self._of_leaf: dict[VirtualCell, tuple[VirtualIndex, int]] = {}
         for index, chain in enumerate(physical_tree.chains):
             nodes = physical_tree.at[index][chain.node_level]

@@ -34,6 +34,9 @@ HOPELESS: Final = 5
 """Gangs at the head of a line that are passed over, as nothing that ends would make room for them."""
 
 
+NO_WINDOWS: Final = Windows()
+
+
 class BackfillMode(StrEnum):
     """To whom starts are promised."""
 
@@ -135,7 +138,7 @@ class Foresight:
         """`end_of` says when a group that holds devices ends at the latest; None: it may run for ever."""
         self.engine = engine
         self.now = now
-        self.windows = windows or Windows()
+        self.windows = NO_WINDOWS if windows is None else windows
         self.reserved = reserved
         self.end_of = end_of
         self.times = times
@@ -197,7 +200,9 @@ class Foresight:
         return made, lasts if self._are_fixed(ends) else None
 
     def _are_fixed(self, ends: Iterable[PlannedEnd]) -> bool:
-        return self.times is not None and all(self.times.is_fixed(name) for _, name in ends)
+        """Whether no end moves with the clock; that of a group that has passed its limit does."""
+        times = self.times
+        return times is not None and all(times.is_fixed(name) and self.end_of(name) == end for end, name in ends)
 
     def _may_count(self) -> bool:
         return self.counts and not self.windows and self.reserved is None
@@ -265,7 +270,8 @@ class Foresight:
 
     def fits(self, gang: LineGang) -> bool:
         """Whether a gang has a place now, whoever has to go for it."""
-        return self._fits(gang, self.now)
+        room = has_room(self.engine, gang.request) if self.counts and not self.windows else None
+        return self._fits(gang, self.now) if room is None else room
 
     def longest(self, gang: LineGang, promise: StartPromise) -> Millis | None:
         """The longest run time with which a gang would start now and not delay a promised start; None if none is."""
@@ -370,15 +376,15 @@ def _counts(group: Group, vc: str) -> bool:
     return group.vc == vc and (group.virtual is not None or group.state is GroupState.PREEMPTING)
 
 
-@frozen
 class _Made:
-    """A promise that was made `at` an instant, and what it depends on."""
+    """A promise that was made `at` an instant, and what it depends on: all of `key`, or until its `until` `lasting`."""
 
-    key: tuple[object, ...]
-    lasting: tuple[object, ...] | None
-    """What it depends on until its `until`; None: on all of `key`."""
-    at: Millis
-    promise: StartPromise | None
+    __slots__ = ("at", "key", "lasting", "promise")
+
+    def __init__(
+        self, key: tuple[object, ...], lasting: tuple[object, ...] | None, at: Millis, promise: StartPromise | None
+    ) -> None:
+        self.key, self.lasting, self.at, self.promise = key, lasting, at, promise
 
     def again(self, lasting: tuple[object, ...], now: Millis) -> StartPromise | None:
         """The promise as it would be made now, None if that has to be found out."""

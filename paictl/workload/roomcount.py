@@ -1,4 +1,4 @@
-"""Whether a gang would have a place among the cells promised to its virtual cluster, counted instead of asked of the core.
+"""Whether a gang would have a place in the cells promised to its virtual cluster: counted, not asked of the core.
 
 The core alone decides what fits, but asking it about the future means to end groups in its state one by one and to
 take all of that back. Where nothing but the virtual cluster's own groups matters (healthy hardware, no nodes closed),
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 NOWHERE: Final[tuple[VirtualIndex, ...]] = ()
 """The views of a request that the core would refuse."""
+KINDS: Final = 10_000
+"""Kinds of requests whose views are remembered; anybody may make up device types."""
 NOT_THERE: Final = None, 0
 """In the place of a view and a slot."""
 
@@ -53,27 +55,35 @@ def is_plain(engine: Engine, request: PodRequest) -> bool:
 
 def views_of(engine: Engine, request: PodRequest) -> tuple[VirtualIndex, ...]:
     """Where the core would look for a place, in order; nowhere if it would refuse the request."""
-    try:
-        return tuple(view for _, view in candidate_views(engine.state, request))  # type: ignore[misc]
-    except RequestError:
-        return NOWHERE
+    asked, known = (request.vc, request.leaf_type, request.pinned_id), engine.state.views.asked
+    found = known.get(asked)
+    if found is None:
+        try:
+            found = tuple(view for _, view in candidate_views(engine.state, request))  # type: ignore[misc]
+        except RequestError:
+            found = NOWHERE
+        if len(known) < KINDS:
+            known[asked] = found
+    return found
 
 
 def has_room(engine: Engine, request: PodRequest) -> bool | None:
     """Whether a new gang has a place as things are, whoever has to go for it; None: only the core knows."""
     if len(request.members) != 1 or not is_plain(engine, request):
         return None
-    size, pods = request.members[0]
-    weaker = False
-    for view in views_of(engine, request):
-        weaker = weaker or min(view.by_priority, default=request.priority) < request.priority
+    (size, pods), priority = request.members[0], request.priority
+    views = views_of(engine, request)
+    weaker = any(held < priority for view in views for held in view.by_priority)
+    if weaker and engine.sparing is not None:
+        return None  # a shield may forbid what there is room for
+    for view in views:
         room = 0
         for row in view.rows:
             for free, slots in row.items():
                 if free >= size:
                     room += slots.bit_count() * (free // size)
-        if room >= pods and (engine.sparing is None or not weaker):
-            return True
+                    if room >= pods:
+                        return True
     return None if weaker else False
 
 

@@ -22,6 +22,10 @@ from paictl.workload.roomcount import RoomCount, has_room
 
 OPERATIONS = 20_000 if os.environ.get("PAICTL_SOAK") else 220
 HOUR = 3_600_000
+MEMBERS = (
+    ((1, 1),), ((1, 3),), ((2, 1),), ((2, 2),), ((4, 1),), ((4, 2),), ((1, 2), (4, 1)), ((1, 1), (2, 2)),
+)  # fmt: skip
+"""(devices of a pod, number of such pods) of gangs."""
 
 
 def cluster() -> dict[str, Any]:
@@ -95,16 +99,15 @@ class History:
     def gang(self) -> LineGang:
         rng, self.number = self.rng, self.number + 1
         name, kind = f"g{self.number}", rng.choice(("", "", "GPU", "OTHER"))
-        members = rng.choice((((1, 1),), ((1, 3),), ((2, 1),), ((2, 2),), ((4, 1),), ((4, 2),), ((1, 2), (4, 1)), ((1, 1), (2, 2))))
+        members = rng.choice(MEMBERS)
         pinned = "PIN" if rng.random() < 0.1 else ""
         vc = "A" if pinned else rng.choice("AAB")
         lazy = rng.random() < 0.2
+        priority = rng.choice(self.priorities)
         request = PodRequest(
-            name, name, vc, rng.choice(self.priorities), members[-1][0], name, members, leaf_type="" if pinned else kind,
-            pinned_id=pinned, lazy_preemption=lazy,
-        )
-        if not request.guaranteed:
-            request = replace(request, pinned_id="")
+            name, name, vc, priority, members[-1][0], name, members, leaf_type="" if pinned else kind,
+            pinned_id=pinned if priority >= 0 else "", lazy_preemption=lazy,
+        )  # fmt: skip
         limit = rng.choice((None, *(hours * HOUR for hours in (1, 2, 2, 3, 5, 8))))
         self.limits[name] = limit
         return LineGang(request, None if limit is None else Millis(limit))
@@ -142,24 +145,25 @@ class History:
             case 0:
                 self.engine.observe(LeafHealth(rng.choice(("n1", "n4", "b0")), 0, rng.random() < 0.2))
             case 1 | 2 | 3:
-                for name, device in sorted((self.node(leaf) for leaf in self.engine.state.health.bad_leaves)):
-                    self.engine.observe(LeafHealth(name, device, True))
+                for name, device in sorted(self.node(leaf) for leaf in self.engine.state.health.bad_leaves):
+                    self.engine.observe(LeafHealth(name, device, healthy=True))
             case 4 | 5 | 6 | 7 if running:
                 self.end(rng.choice(running))
             case _:
                 gang = self.gang()
                 if not self.start(gang, wholly=rng.random() < 0.9):
                     self.waiting.append(gang)
-        self.waiting = [gang for gang in self.waiting[-8:] if gang.request.group not in self.engine.state.groups.by_name]
+        placed = self.engine.state.groups.by_name
+        self.waiting = [gang for gang in self.waiting[-8:] if gang.request.group not in placed]
 
     def node(self, leaf: Any) -> tuple[str, int]:
         tree = self.engine.state.physical
         return tree.node_name(leaf), tree.device(leaf)
 
 
-@pytest.mark.parametrize("shields", (False, True))
+@pytest.mark.parametrize("shields", [False, True])
 @pytest.mark.parametrize("seed", range(3))
-def test_promises_and_delays_are_those_of_the_core(seed: int, shields: bool) -> None:
+def test_promises_and_delays_are_those_of_the_core(seed: int, *, shields: bool) -> None:
     rng = random.Random(seed)  # noqa: S311 - a property test
     history = History(rng, ((0, 0, 0, -1), (0, 1, 2, -1))[seed % 2])
     if shields:
