@@ -14,8 +14,6 @@ from paictl.cells.ids import NO_VIRTUAL
 from paictl.scheduler.decision import Bind, Phase, Preempt
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.groups import GroupState
-from paictl.scheduler.placement.pack import pack
-from paictl.scheduler.placement.search import candidate_views
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,6 +56,10 @@ def views_of(engine: Engine, request: PodRequest) -> tuple[VirtualIndex, ...]:
     asked, known = (request.vc, request.leaf_type, request.pinned_id), engine.state.views.asked
     found = known.get(asked)
     if found is None:
+        from paictl.scheduler.placement.search import (
+            candidate_views,
+        )  # late: who only looks at a cluster decides nothing
+
         try:
             found = tuple(view for _, view in candidate_views(engine.state, request))  # type: ignore[misc]
         except RequestError:
@@ -190,6 +192,8 @@ class RoomCount:
 
     def _packs(self, key: int, view: VirtualIndex, sizes: list[int]) -> bool:
         """As `SearchAttempt.guaranteed`: among free leaves, then also among those of weaker groups."""
+        from paictl.scheduler.placement.pack import pack  # late, as above
+
         free, needed, below = sum(self._free[key]), sum(sizes), self._below[key]
         if free >= needed and pack(self._steps(key, view, self._free), sizes, view.cells, None) is not None:
             return True
