@@ -37,8 +37,9 @@ def is_calm(engine: Engine) -> bool:
     """Whether a virtual cluster gets its cells whatever others do, and nothing is imagined at the moment."""
     state = engine.state
     health = state.health
-    # groups that lost their guarantee may get it back whenever others end
-    return not (state.journal.depth or health.bad_nodes or health.bad_leaves or state.groups.demoted)
+    # groups that lost their guarantee get it back when others end, if the configuration says so
+    returning = state.groups.demoted and engine.spec.lazy_preemption_recovery
+    return not (state.journal.depth or health.bad_nodes or health.bad_leaves or returning)
 
 
 def is_plain(engine: Engine, request: PodRequest) -> bool:
