@@ -413,11 +413,8 @@ class DoorCore:
             entry.gated = bool((pod.get("spec") or {}).get("schedulingGates"))
             if self._may_claim(pod):
                 self._note_claims(entry, claiming_part(pod))
-            if (
-                entry.deleting
-                and not self.is_open
-                and (untold := pod_events.evicted_before(entry.ref, pod)) is not None
-            ):
+            untold = pod_events.evicted_before(entry.ref, pod) if entry.deleting and not self.is_open else None
+            if untold is not None:
                 self.record(untold)
             if node := self.place_of(pod):
                 entry.runs, entry.demand = True, None

@@ -27,6 +27,7 @@ from paictl.scheduler.placement.suggested import Suggested
 from paictl.scheduler.request import stand_in
 from paictl.scheduler.sparing import search_sparing
 from paictl.scheduler.state import State
+from paictl.scheduler.views import ViewPlaces
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -62,6 +63,8 @@ class Engine:
         self.spec = spec
         self._state = State(spec)
         self._annotator = Annotator()
+        self.places = ViewPlaces(self._state.views)
+        """Where virtual leaves and kinds of requests belong."""
         self._by_vc: GroupsByVc | None = None
         """Made when it is first asked for, and kept up from then on."""
         self._suggested: tuple[Collection[str], Suggested] | None = None

@@ -163,9 +163,7 @@ def _take(box: dict[int, int], column: int, slot: int, journal: Journal) -> None
 class Views:
     """All views of a cluster, kept in step with bindings and health; counts are kept in step by `Occupancy`."""
 
-    __slots__ = (
-        "_of_leaf", "asked", "counts", "journal", "nodes", "physical", "physical_tree", "pinned", "tree", "virtual",
-    )  # fmt: skip
+    __slots__ = ("counts", "journal", "nodes", "physical", "physical_tree", "pinned", "tree", "virtual")
 
     def __init__(self, physical_tree: PhysicalTree, tree: VirtualTree, counts: Counts, journal: Journal) -> None:
         self.physical_tree = physical_tree
@@ -180,9 +178,6 @@ class Views:
         """By VC and pinned cell id."""
         self.nodes: dict[VirtualCell, tuple[VirtualIndex, int]] = {}
         """View and slot of each virtual cell that is a node of its view."""
-        self.asked: dict[tuple[str, str, str], tuple[VirtualIndex, ...]] = {}
-        """By virtual cluster, device type and pinned cell: where guaranteed requests are placed; filled by who asks."""
-        self._of_leaf: dict[VirtualCell, tuple[VirtualIndex, int]] = {}
         for index, chain in enumerate(physical_tree.chains):
             nodes = physical_tree.at[index][chain.node_level]
             view = NodeIndex(f"physical/{index}", nodes, chain.leaves[chain.node_level], journal)
@@ -213,16 +208,6 @@ class Views:
             for slot, cell in enumerate(nodes):
                 self.nodes[cell] = (view, slot)
                 view.insert(slot, 0, len(tree.shape(cell).leaves))
-
-    def of_leaf(self, leaf: VirtualCell) -> tuple[VirtualIndex, int]:
-        """View and slot of the node of a virtual leaf."""
-        found = self._of_leaf.get(leaf)
-        if found is None:
-            cell = leaf
-            while cell not in self.nodes:
-                cell = self.tree.parent[cell]
-            found = self._of_leaf[leaf] = self.nodes[cell]  # a cache of what never changes
-        return found
 
     def weaker(self, view: VirtualIndex, priority: int, held: dict[VirtualCell, int]) -> PriorityView:
         """`view` as a request of `priority` sees it; `held` is the priority of used virtual leaves."""
@@ -311,6 +296,28 @@ class Views:
         if place is not None:
             used = self.counts.used[virtual]
             place[0].remove(place[1], used, len(self.tree.shape(virtual).leaves) - used)
+
+
+class ViewPlaces:
+    """What is asked of the views again and again although it never changes; no part of the state."""
+
+    __slots__ = ("_of_leaf", "_views", "asked")
+
+    def __init__(self, views: Views) -> None:
+        self._views = views
+        self.asked: dict[tuple[str, str, str], tuple[VirtualIndex, ...]] = {}
+        """By virtual cluster, device type and pinned cell: where guaranteed requests are placed; filled by who asks."""
+        self._of_leaf: dict[VirtualCell, tuple[VirtualIndex, int]] = {}
+
+    def of_leaf(self, leaf: VirtualCell) -> tuple[VirtualIndex, int]:
+        """View and slot of the node of a virtual leaf."""
+        found = self._of_leaf.get(leaf)
+        if found is None:
+            cell, nodes = leaf, self._views.nodes
+            while cell not in nodes:
+                cell = self._views.tree.parent[cell]
+            found = self._of_leaf[leaf] = nodes[cell]
+        return found
 
 
 def members(bits: int) -> Iterator[int]:

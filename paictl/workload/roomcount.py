@@ -54,7 +54,7 @@ def is_plain(engine: Engine, request: PodRequest) -> bool:
 
 def views_of(engine: Engine, request: PodRequest) -> tuple[VirtualIndex, ...]:
     """Where the core would look for a place, in order; nowhere if it would refuse the request."""
-    asked, known = (request.vc, request.leaf_type, request.pinned_id), engine.state.views.asked
+    asked, known = (request.vc, request.leaf_type, request.pinned_id), engine.places.asked
     found = known.get(asked)
     if found is None:
         from paictl.scheduler.placement.search import (
@@ -98,14 +98,14 @@ class RoomCount:
     `pack` is asked.
     """
 
-    __slots__ = ("_below", "_free", "_left", "_room", "_state", "_used", "_views", "changes", "request")
+    __slots__ = ("_below", "_free", "_left", "_places", "_room", "_used", "_views", "changes", "request")
 
     def __init__(self, engine: Engine, request: PodRequest) -> None:
         state, views = engine.state, views_of(engine, request)
         self.request = request
         self.changes = engine.by_vc.changes(request.vc)
         """Of the groups of the virtual cluster (`GroupsByVc`) when they were counted."""
-        self._state = state
+        self._places = engine.places
         self._views = {id(view): view for view in views}
         self._used: dict[int, list[int]] = {}
         """By view and slot: leaves in use."""
@@ -149,7 +149,7 @@ class RoomCount:
     def copy(self) -> RoomCount:
         """The same leaves, to be changed by themselves."""
         made = RoomCount.__new__(RoomCount)
-        made.request, made.changes, made._state, made._views = self.request, self.changes, self._state, self._views
+        made.request, made.changes, made._places, made._views = self.request, self.changes, self._places, self._views
         made._used = {key: row[:] for key, row in self._used.items()}
         made._free = {key: row[:] for key, row in self._free.items()}
         made._left = {key: row[:] for key, row in self._left.items()}
@@ -166,7 +166,7 @@ class RoomCount:
         self._change(placed, priority, -1)
 
     def _change(self, placed: Placed[VirtualCell], priority: int, sign: int) -> None:
-        size, weaker, of_leaf = self.request.members[0][0], priority < self.request.priority, self._state.views.of_leaf
+        size, weaker, of_leaf = self.request.members[0][0], priority < self.request.priority, self._places.of_leaf
         for pods in placed:
             for leaves in pods:
                 for leaf in leaves:
