@@ -185,7 +185,7 @@ class DoorCore:
         self.health = DoorHealth(self.promised, clock, options.heal_after)
         self.windows = DoorWindows()
         self.starts = DoorStarts(options.sharing.backfill, self.book.engine, self.table, self.windows, wall)
-        self.starts.in_line, self.starts.renewed = self.in_line, self._ask_again
+        self.starts.lines.in_line, self.starts.renewed = self.in_line, self._ask_again
         self.starts.turns.standing = self.allowances.turns
         self.claims: PodClaims | None = None
         """What is known of claims, where they are written."""
@@ -328,6 +328,7 @@ class DoorCore:
         with self.guarded():
             name, labels = str(namespace["metadata"]["name"]), namespace["metadata"].get("labels") or {}
             (self.namespaces.add if labels.get(GATE) == "enabled" else self.namespaces.discard)(name)
+            self.starts.lines.renew()
             for pod in [one for one in self.doubted.values() if self.is_guarded(one)]:
                 self.pod_changed(pod)
             if self.grants.change(namespace):
@@ -342,7 +343,7 @@ class DoorCore:
 
     def _regrant(self, namespace: str) -> None:
         """What was answered about a namespace's pods may no longer be right; those that run are left alone."""
-        self.starts.changes += 1
+        self.starts.renew()
         for entry in self.table:
             if entry.ref.namespace == namespace:
                 entry.cached = None
@@ -377,7 +378,7 @@ class DoorCore:
 
     def _ask_again(self) -> None:
         """Who waits may get another answer now."""
-        for entry in self.table:
+        for entry in self.starts.lines.entries() if self.starts else self.table:
             if entry.cached is not None and not entry.cached.node:
                 entry.cached = None
         self.work.set()
@@ -386,7 +387,7 @@ class DoorCore:
         """So much device time was used in this month; who was held back may be so no more, or the other way round."""
         with self.guarded():
             if self.allowances.renew(used):
-                self.starts.changes += 1
+                self.starts.renew()
                 self._ask_again()
 
     def pod_changed(self, pod: Mapping[str, Any]) -> None:
@@ -412,10 +413,9 @@ class DoorCore:
             entry.gated = bool((pod.get("spec") or {}).get("schedulingGates"))
             if self._may_claim(pod):
                 self._note_claims(entry, claiming_part(pod))
-            if entry.deleting and not self.is_open:
-                untold = pod_events.evicted_before(entry.ref, pod)
-                if untold is not None:
-                    self.record(untold)
+            untold = pod_events.evicted_before(entry.ref, pod) if entry.deleting and not self.is_open else None
+            if untold is not None:
+                self.record(untold)
             if node := self.place_of(pod):
                 entry.runs, entry.demand = True, None
                 self._runs(entry, pod, node)

@@ -50,6 +50,8 @@ class DoorSharing:
         self.sparing = SparingRules(rules.preemption, self._times, now, rules.departments)
         """What the core is asked about groups that run."""
         self._holding: frozenset[tuple[str, str, str]] = frozenset()
+        self._answer: tuple[PodRequest, str, int, str] | None = None
+        """The last guaranteed request that `obstacle` was asked about, with its user, the second and the answer."""
 
     def _user(self, uid: str) -> str:
         entry = self._table.by_uid.get(uid)
@@ -65,6 +67,7 @@ class DoorSharing:
 
     def start(self, groups: Mapping[str, Group]) -> None:
         """The core opens with these groups, and keeps them up to date."""
+        self._answer = None
         if self.rules.limits:
             self._held.start(groups)
         if self.rules.borrowing:
@@ -76,6 +79,7 @@ class DoorSharing:
 
     def note(self, outcomes: Sequence[object]) -> None:
         """Groups have changed so."""
+        self._answer = None
         if self.rules.limits:
             self._held.note(outcomes)
         if self.rules.borrowing:
@@ -114,10 +118,18 @@ class DoorSharing:
 
     def obstacle(self, request: PodRequest, now: float) -> str:
         """Why a gang that has no place may not get one at a Unix time; empty if it may."""
+        user, last = self._user(request.uid), self._answer
+        if last is not None and last[0] is request and last[1:3] == (user, int(now)):
+            return last[3]  # with backfill one decision asks for its pod and again for its line
+        answer = self._obstacle(request, user, now)
+        self._answer = (request, user, int(now), answer) if request.guaranteed else None
+        return answer
+
+    def _obstacle(self, request: PodRequest, user: str, now: float) -> str:
         spares = self.rules.spares.use(self._by_vc, self._used.devices) if request.guaranteed else {}
         lent = None if request.guaranteed else self._lent()  # only those who borrow are asked about it
         use = SharingUse(self.month, self._held.devices, self._borrowed.devices, spares, lent)
-        return self.rules.obstacle(request, self._user(request.uid), use, datetime.fromtimestamp(now, UTC))
+        return self.rules.obstacle(request, user, use, datetime.fromtimestamp(now, UTC))
 
     def _lent(self) -> LendUse | None:
         return lend_use(self._state(), self._by_vc, self._used.devices) if self.rules.lending else None
@@ -132,7 +144,7 @@ class DoorSharing:
 
     def renew(self, month: Used) -> bool:
         """The month's use is this now; whether others are held back than before."""
-        first, self.month = self.month is None, month
+        first, self.month, self._answer = self.month is None, month, None
         holding = frozenset(
             (state.budget.vc, state.budget.user, state.user) for state in self.states() if state.holds
         )  # fmt: skip

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from paictl.cluster.maintenance import UNIX
-from paictl.cluster.pods.lines import PodTimes, WaitingPod, end_of, lines
 from paictl.cluster.reservations import reason_of, state_of
 from paictl.cluster.startwaits import delaying, start_of
+from paictl.doors.lines import DoorEnds, DoorLines
 from paictl.doors.pod_events import PodEvent
 from paictl.doors.turns import DoorTurns
 from paictl.units import Millis, instant, rfc3339
@@ -41,26 +41,28 @@ class DoorStarts:
     def __init__(
         self, rules: BackfillRules, engine: Engine, table: PodTable, windows: DoorWindows, wall: Callable[[], float]
     ) -> None:
-        self.in_line: Callable[[PodEntry], bool] = lambda _: True
-        """Whether nothing but devices keeps a pod from a place."""
+        self.lines = DoorLines(rules, engine)
+        """Who waits."""
         self.renewed: Callable[[], None] = lambda: None
         """Told when another gang has a promise than before: those who waited for it may start."""
         self.turns = DoorTurns(table, engine, lambda: self.now)
         """Whose opportunistic gangs go first."""
-        self.turns.in_line = lambda entry: self.in_line(entry)
+        self.turns.in_line = lambda entry: self.lines.in_line(entry)
         self.turns.fits = lambda gang: self._foresight().fits(gang)
         self.changes = 0
-        """Counts what may have changed the lines; kept by the core."""
+        """Counts what may have changed who waits; kept by the core."""
         self._engine = engine
         self._table = table
         self._windows = windows
         self._wall = wall
-        self._backfill = StartPromises(rules, self._end_of, KEEP)
+        self._ends = DoorEnds(engine, table, lambda: self.now)
+        self._backfill = StartPromises(rules, self._ends, KEEP, self._ends)
+        if rules:
+            table.heard = self._heard
         self.reserved: ReservedCells | None = None
         """What is kept for pods that name a reservation; None: nothing is."""
         self._active: tuple[str, ...] = ()
         """The reservations that lasted at the last `turn`."""
-        self._known: tuple[tuple[int, int], dict[str, list[LineGang]]] = (-1, -1), {}
         self._ready: dict[str, Millis] = {}
         """Since when gangs with a promise could start."""
         self._told: dict[str, Millis] = {}
@@ -74,12 +76,14 @@ class DoorStarts:
         """Milliseconds since 1970."""
         return Millis(int(1000 * self._wall()))
 
-    def _end_of(self, group: str) -> Millis | None:
-        return end_of(self._engine, group, self._times, self.now)
+    def _heard(self, entry: PodEntry) -> None:
+        self.lines.heard(entry, there=entry.ref.uid in self._table.by_uid)
+        self._ends.heard(entry)
 
-    def _times(self, uid: str) -> PodTimes | None:
-        entry = self._table.by_uid.get(uid)
-        return None if entry is None else PodTimes(entry.limit, entry.began)
+    def renew(self) -> None:
+        """What keeps pods from a place may have changed for any of them."""
+        self.changes += 1
+        self.lines.renew()
 
     # --- reservations
 
@@ -88,7 +92,7 @@ class DoorStarts:
         reservations = self._windows.reservations
         self.reserved = ReservedCells(reservations, self._reservation_of) if reservations else None
         self._backfill.reserved = self.reserved
-        self.changes += 1
+        self.renew()
         self.renewed()
 
     def turn(self) -> None:
@@ -148,17 +152,24 @@ class DoorStarts:
         """The promise of each virtual cluster with backfill in which a gang waits, as it is settled from now on."""
         if not self:
             return {}
-        found, now, all_lines = dict[str, StartPromise](), self.now, self._lines()
+        found, now = dict[str, StartPromise](), self.now
+        all_lines = self.lines.all(now)
+        if self._ready:
+            self._ready = {group: since for group, since in self._ready.items() if self.lines.has(group)}
         for vc, line in sorted(all_lines.items()):
-            ranked = sorted(line, key=lambda gang: self._backfill.rank(gang.request))  # by age where ranks are equal
+            ranked = line
+            if len(line) > 1:  # by age where ranks are equal
+                ranked = sorted(line, key=lambda gang: self._backfill.rank(gang.request))
             waiting = [gang for gang in ranked[: 4 * HOPELESS] if not self._stalls(gang)][:HOPELESS]
             promise = self._backfill.promise(self._engine, now, self._windows.found, vc, waiting)
             if promise is not None:
                 found[vc] = promise
                 if promise.at is not None and promise.at <= now:
                     self._ready.setdefault(promise.group, now)
-        changed = [self._backfill.settle(vc, found.get(vc)) for vc in sorted({*found, *self._backfill.heads})]
-        if any(changed):
+        changed = False
+        for vc in dict.fromkeys((*found, *self._backfill.heads)):
+            changed |= self._backfill.settle(vc, found.get(vc))
+        if changed:
             self.renewed()
         return found
 
@@ -171,22 +182,6 @@ class DoorStarts:
             del self._ready[group]
             return False
         return self._ready[group] + PATIENCE <= self.now
-
-    def _lines(self) -> dict[str, list[LineGang]]:
-        key, placed = (self._engine.version, self.changes), self._engine.state.groups.by_name
-        if self._known[0] != key:
-            waiting = (
-                WaitingPod(entry.reading.request, entry.limit, entry.created)
-                for entry in self._table
-                if entry.reading is not None and not entry.runs and not entry.deleting
-                and entry.reading.request.group not in placed  # the cheapest question about most pods
-                and self._backfill.rules.covers(entry.reading.request) and self.in_line(entry)
-                and not entry.reservation
-            )  # fmt: skip
-            self._known = key, lines(waiting, self._backfill.rules, placed)
-            there = {gang.request.group for line in self._known[1].values() for gang in line}
-            self._ready = {group: since for group, since in self._ready.items() if group in there}
-        return self._known[1]
 
     def _foresight(self) -> Foresight:
         windows = self._windows.found if self.reserved is None else self.reserved.windows(self._windows.found, self.now)
@@ -219,7 +214,9 @@ class DoorStarts:
         if not self or not self._backfill.rules.covers(request) or request.group in self._engine.state.groups.by_name:
             return None
         promise = self.promises().get(request.vc)
-        return promise if promise is not None and self._foresight().delayed(self._gang(request), promise) else None
+        if promise is None or promise.at is None or promise.group == request.group:
+            return None
+        return promise if self._foresight().delayed(self._gang(request), promise) else None
 
     def _gang(self, request: PodRequest) -> LineGang:
         entry = self._table.by_uid.get(request.uid)

@@ -7,7 +7,7 @@ reaches the port could otherwise invent a virtual cluster and a priority for a p
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -161,6 +161,8 @@ class PodTable:
         self.by_uid: dict[str, PodEntry] = {}
         self._uid: dict[str, str] = {}
         self._gone: OrderedDict[str, None] = OrderedDict()
+        self.heard: Callable[[PodEntry], None] = lambda _: None
+        """Told of each entry that is met, or that is gone."""
         self.pod_groups = PodGroups()
 
     def __iter__(self) -> Iterator[PodEntry]:
@@ -186,6 +188,7 @@ class PodTable:
                 entry.reading, entry.problem = read_pod(pod, ref.uid, ref.key, self.rules, named), None
             except RequestError as error:
                 entry.reading, entry.problem = None, error
+        self.heard(entry)
         return entry
 
     def named_by(self, pod: Mapping[str, Any]) -> PodEntry:
@@ -226,6 +229,8 @@ class PodTable:
         entry = self.by_uid.pop(uid, None)
         if entry is not None and self._uid.get(entry.ref.key) == uid:
             del self._uid[entry.ref.key]
+        if entry is not None:
+            self.heard(entry)
         return entry
 
     def name(self, uid: str) -> str:

@@ -21,12 +21,13 @@ from paictl.scheduler.events import (
     PodRecovered,
     PodWaits,
 )  # fmt: skip
-from paictl.scheduler.groups import Group, GroupState
+from paictl.scheduler.groups import Group, GroupsByVc, GroupState
 from paictl.scheduler.placement.search import Found, search
 from paictl.scheduler.placement.suggested import Suggested
 from paictl.scheduler.request import stand_in
 from paictl.scheduler.sparing import search_sparing
 from paictl.scheduler.state import State
+from paictl.scheduler.views import ViewPlaces
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -62,6 +63,10 @@ class Engine:
         self.spec = spec
         self._state = State(spec)
         self._annotator = Annotator()
+        self.places = ViewPlaces(self._state.views)
+        """Where virtual leaves and kinds of requests belong."""
+        self._by_vc: GroupsByVc | None = None
+        """Made when it is first asked for, and kept up from then on."""
         self._suggested: tuple[Collection[str], Suggested] | None = None
         """The names of the last plan that looked at them, and what was made of them."""
         self.version = 0
@@ -85,6 +90,18 @@ class Engine:
         if self._state.doomed.unsettled:
             self._state.doomed.settle()
         return self._state
+
+    @property
+    def by_vc(self) -> GroupsByVc:
+        """The groups of each virtual cluster as they are, whatever is imagined at the moment.
+
+        Raises `InvariantError` if it is asked for the first time while something is imagined.
+        """
+        if self._by_vc is None:
+            if self._state.journal.depth:
+                raise InvariantError("the groups by virtual cluster cannot be counted in an imagined state")
+            self._by_vc = GroupsByVc(self._state.groups.by_name)
+        return self._by_vc
 
     @property
     def is_settled(self) -> bool:
@@ -470,11 +487,15 @@ class Engine:
             self.version += 1
         state.journal.commit()
         by_name = state.groups.by_name
-        return [
+        changes: list[Outcome] = [
             GroupChange(name, before, by_name.get(name))
             for name, before in sorted(touched.items())
             if before is not by_name.get(name)
         ]
+        if self._by_vc is not None and not state.journal.depth:
+            for name, before in touched.items():
+                self._by_vc.note(name, before)
+        return changes
 
     def _check_running(self) -> None:
         if self.stopped:

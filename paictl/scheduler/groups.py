@@ -210,6 +210,43 @@ class Groups:
         return old
 
 
+class GroupsByVc:
+    """The groups of each virtual cluster, and how often they have changed: for those who remember what follows from it.
+
+    Not a part of the state but made from it; what is only imagined does not come here.
+    """
+
+    __slots__ = ("_changes", "_groups", "_source")
+
+    def __init__(self, source: dict[str, Group]) -> None:
+        self._source = source
+        self._groups: dict[str, dict[str, Group]] = {}
+        self._changes: dict[str, int] = {}
+        for name, group in source.items():
+            self._groups.setdefault(group.vc, {})[name] = group
+
+    def of(self, vc: str) -> dict[str, Group]:
+        """The groups of a virtual cluster by name; must not be changed."""
+        return self._groups.get(vc, {})
+
+    def changes(self, vc: str) -> int:
+        """The same number as before means the same groups."""
+        return self._changes.get(vc, 0)
+
+    def note(self, name: str, before: Group | None) -> None:
+        """A group has changed; `before` is what it was."""
+        after = self._source.get(name)
+        if before is not None and (after is None or after.vc != before.vc):
+            self._drop(name, before.vc)
+        if after is not None:
+            self._groups.setdefault(after.vc, {})[name] = after
+            self._changes[after.vc] = self._changes.get(after.vc, 0) + 1
+
+    def _drop(self, name: str, vc: str) -> None:
+        self._groups[vc].pop(name, None)
+        self._changes[vc] = self._changes.get(vc, 0) + 1
+
+
 def _with(pods: tuple[tuple[str, ...], ...], slot: Slot, uid: str) -> tuple[tuple[str, ...], ...]:
     """`pods` with one slot changed."""
     row = pods[slot.member]

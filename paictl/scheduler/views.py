@@ -298,6 +298,28 @@ class Views:
             place[0].remove(place[1], used, len(self.tree.shape(virtual).leaves) - used)
 
 
+class ViewPlaces:
+    """What is asked of the views again and again although it never changes; no part of the state."""
+
+    __slots__ = ("_of_leaf", "_views", "asked")
+
+    def __init__(self, views: Views) -> None:
+        self._views = views
+        self.asked: dict[tuple[str, str, str], tuple[VirtualIndex, ...]] = {}
+        """By virtual cluster, device type and pinned cell: where guaranteed requests are placed; filled by who asks."""
+        self._of_leaf: dict[VirtualCell, tuple[VirtualIndex, int]] = {}
+
+    def of_leaf(self, leaf: VirtualCell) -> tuple[VirtualIndex, int]:
+        """View and slot of the node of a virtual leaf."""
+        found = self._of_leaf.get(leaf)
+        if found is None:
+            cell, nodes = leaf, self._views.nodes
+            while cell not in nodes:
+                cell = self._views.tree.parent[cell]
+            found = self._of_leaf[leaf] = nodes[cell]
+        return found
+
+
 def members(bits: int) -> Iterator[int]:
     """The elements of a bit set, smallest first."""
     while bits:

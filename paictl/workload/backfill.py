@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import field, replace
 from enum import StrEnum
 from itertools import groupby
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
@@ -19,16 +19,22 @@ from paictl.scheduler.errors import RequestError
 from paictl.scheduler.explain.scratch import Scratch, smallest
 from paictl.scheduler.groups import Group, GroupState
 from paictl.units import Millis
+from paictl.workload.roomcount import RoomCount, has_room, is_calm, is_plain, place_of
 from paictl.workload.windows import Windows
 
 if TYPE_CHECKING:
     from paictl.scheduler.engine import Engine
     from paictl.scheduler.request import PodRequest
 
+FOREVER: Final = Millis(1 << 62)
+"""Later than any instant."""
 GRACE: Final = 60_000
 """Milliseconds for which a group that has passed its limit is expected to run on."""
 HOPELESS: Final = 5
 """Gangs at the head of a line that are passed over, as nothing that ends would make room for them."""
+
+
+NO_WINDOWS: Final = Windows()
 
 
 class BackfillMode(StrEnum):
@@ -75,6 +81,11 @@ class StartPromise:
 
     gang: LineGang
     at: Millis | None
+    until: Millis | None = field(default=None, compare=False)
+    """As long as the groups of the virtual cluster and their limits stay the same, so does the promise until then.
+    None: it may change with the time."""
+    room: RoomCount | None = field(default=None, compare=False, repr=False)
+    """The leaves as they will be when it starts, where they were counted."""
 
     @property
     def group(self) -> str:
@@ -103,6 +114,16 @@ class KeptCells(Protocol):
         """What would be short of cells if a gang started at an instant; None: nothing."""
 
 
+class PlannedTimes(Protocol):
+    """What is known of planned ends beside when they are."""
+
+    def is_fixed(self, group: str) -> bool:
+        """Whether the end of a group that has one stays the same until it has passed, if no limit changes."""
+
+    def version(self, vc: str) -> int:
+        """The same number as before means that no limit and no begin in a virtual cluster has changed."""
+
+
 PlannedEnd: TypeAlias = "tuple[Millis, str]"
 """An instant and the group that ends then at the latest; an empty name: only the instant matters."""
 
@@ -112,14 +133,17 @@ class Foresight:
 
     def __init__(
         self, engine: Engine, now: Millis, end_of: Callable[[str], Millis | None], windows: Windows | None = None,
-        reserved: KeptCells | None = None,
+        reserved: KeptCells | None = None, times: PlannedTimes | None = None,
     ) -> None:  # fmt: skip
         """`end_of` says when a group that holds devices ends at the latest; None: it may run for ever."""
         self.engine = engine
         self.now = now
-        self.windows = windows or Windows()
+        self.windows = NO_WINDOWS if windows is None else windows
         self.reserved = reserved
         self.end_of = end_of
+        self.times = times
+        self.counts = True
+        """Whether leaves are counted where that says the same as the core; only tests always ask the core."""
 
     def promise(self, line: Iterable[LineGang]) -> StartPromise | None:
         """The promise to the head of a line, None if nobody waits in it whom anything that ends could help.
@@ -127,19 +151,65 @@ class Foresight:
         The start is the first instant at which the core has a place for the gang if all that runs has ended by then
         that has to; maintenance windows count.
         """
+        until: Millis | None = FOREVER
         for gang, _ in zip(line, range(HOPELESS), strict=False):
-            with self.imagine(gang) as scratch:
-                if self._room(gang, self.now):  # most gangs, and nobody need be asked when others end
-                    return StartPromise(gang, self.now)
-                ends, unlimited = self.planned(gang.request.vc)
-                for at, rows in groupby(sorted(ends), key=lambda row: row[0]):
-                    scratch.end(name for _, name in rows)
-                    if self._room(gang, at):
-                        return StartPromise(gang, at)
-                scratch.end(unlimited)
-                if self._room(gang, max((at for at, _ in ends), default=self.now)):
-                    return StartPromise(gang, None)
+            if self._may_count() and has_room(self.engine, gang.request):  # most gangs
+                return StartPromise(gang, self.now, until)
+            count = self._count(gang)
+            if count is None:
+                made, until = self._imagined_promise(gang), None
+            else:
+                made, lasts = self._counted_promise(gang, count)
+                until = None if until is None or lasts is None else min(until, lasts)
+            if made is not None:
+                return replace(made, until=until)
         return None
+
+    def _imagined_promise(self, gang: LineGang) -> StartPromise | None:
+        """The promise to a gang as the core gives it, None if nothing that ends could help it."""
+        with self.imagine(gang) as scratch:
+            if self._room(gang, self.now):  # most gangs, and nobody need be asked when others end
+                return StartPromise(gang, self.now)
+            ends, unlimited = self.planned(gang.request.vc)
+            for at, rows in groupby(sorted(ends), key=lambda row: row[0]):
+                scratch.end(name for _, name in rows)
+                if self._room(gang, at):
+                    return StartPromise(gang, at)
+            scratch.end(unlimited)
+            if self._room(gang, max((at for at, _ in ends), default=self.now)):
+                return StartPromise(gang, None)
+        return None
+
+    def _counted_promise(self, gang: LineGang, count: RoomCount) -> tuple[StartPromise | None, Millis | None]:
+        """The same, where leaves can be counted; with the instant until which it stays so (`StartPromise.until`)."""
+        if count.fits():
+            return StartPromise(gang, self.now), FOREVER
+        groups, (ends, unlimited) = self.engine.by_vc.of(gang.request.vc), self.planned(gang.request.vc)
+        ends.sort()
+        lasts = ends[0][0] if ends else FOREVER
+        for at, rows in groupby(ends, key=lambda row: row[0]):
+            for _, name in rows:
+                count.end(groups[name])
+            if count.fits():
+                return StartPromise(gang, at, room=count), lasts if self._are_fixed(ends) else None
+        for name in unlimited:
+            count.end(groups[name])
+        made = StartPromise(gang, None) if count.fits() else None
+        if count.is_uniform:  # whenever the others end, there is no room before
+            return made, FOREVER
+        return made, lasts if self._are_fixed(ends) else None
+
+    def _are_fixed(self, ends: Iterable[PlannedEnd]) -> bool:
+        """Whether no end moves with the clock; that of a group that has passed its limit does."""
+        times = self.times
+        return times is not None and all(times.is_fixed(name) and self.end_of(name) == end for end, name in ends)
+
+    def _may_count(self) -> bool:
+        return self.counts and not self.windows and self.reserved is None
+
+    def _count(self, gang: LineGang) -> RoomCount | None:
+        """The leaves of a gang's virtual cluster; None where the core must be asked."""
+        return RoomCount.of(self.engine, gang.request) if self._may_count() else None
 
     def delayed(self, gang: LineGang, promise: StartPromise) -> bool:
         """Whether a promise does not hold if a gang starts now; not so if the gang cannot start anyway.
@@ -149,6 +219,11 @@ class Foresight:
         at, priority = promise.at, promise.gang.request.priority
         if at is None or promise.group == gang.request.group or gang.request.priority > priority:
             return False
+        counted = self._counted_delay(gang, promise, at)
+        return self._imagined_delay(gang, promise.gang, at) if counted is None else counted
+
+    def _imagined_delay(self, gang: LineGang, head: LineGang, at: Millis) -> bool:
+        """Whether the core has no place for the head of a line at an instant if a gang starts now."""
         with self.imagine(gang) as scratch:
             ends, _ = self.planned(gang.request.vc)
             if not self.start(gang, self.now):
@@ -156,11 +231,47 @@ class Foresight:
             scratch.end(name for end, name in ends if end <= at)
             if gang.limit is not None and self.now + gang.limit <= at:
                 scratch.end([gang.request.group])
-            return not self._room(promise.gang, max(at, self.now))
+            return not self._room(head, max(at, self.now))
+
+    def _counted_delay(self, gang: LineGang, promise: StartPromise, at: Millis) -> bool | None:
+        """The same, where leaves can be counted; None where the core must be asked."""
+        head = promise.gang
+        if not self._may_count() or not is_plain(self.engine, gang.request):
+            return None
+        count = self._room_at(promise, at)
+        if count is None:
+            return None
+        in_time = gang.limit is not None and self.now + gang.limit <= at
+        if in_time and count.is_uniform and count.fits():  # it uses no cells by then, and who goes for it leaves more
+            return False
+        place = place_of(self.engine, gang.request)
+        if not isinstance(place, tuple):
+            return place
+        if self.engine.sparing is not None and gang.request.priority < head.request.priority:
+            return None  # it may be shielded when the head is to take its cells
+        if not in_time:
+            count.take(place, gang.request.priority)
+        return not count.fits()
+
+    def _room_at(self, promise: StartPromise, at: Millis) -> RoomCount | None:
+        """The leaves as they will be at a promised start; None where the core must be asked."""
+        kept, vc = promise.room, promise.gang.request.vc
+        lasts = promise.until is not None and self.now <= promise.until
+        if kept is not None and lasts and kept.changes == self.engine.by_vc.changes(vc):
+            return kept.copy()
+        count = self._count(promise.gang)
+        if count is None:
+            return None
+        groups, (ends, _) = self.engine.by_vc.of(vc), self.planned(vc)
+        for end, name in ends:
+            if end <= at:
+                count.end(groups[name])
+        return count
 
     def fits(self, gang: LineGang) -> bool:
         """Whether a gang has a place now, whoever has to go for it."""
-        return self._fits(gang, self.now)
+        room = has_room(self.engine, gang.request) if self.counts and not self.windows else None
+        return self._fits(gang, self.now) if room is None else room
 
     def longest(self, gang: LineGang, promise: StartPromise) -> Millis | None:
         """The longest run time with which a gang would start now and not delay a promised start; None if none is."""
@@ -205,8 +316,9 @@ class Foresight:
         """
         state = self.engine.state
         every = bool(state.health.bad_nodes or state.health.bad_leaves)
+        groups = state.groups.by_name if every or state.journal.depth else self.engine.by_vc.of(vc)
         ends, unlimited = list[PlannedEnd](), list[str]()
-        for name, group in state.groups.by_name.items():
+        for name, group in groups.items():
             if every or _counts(group, vc):
                 end = self.end_of(name)
                 if end is None:
@@ -264,20 +376,45 @@ def _counts(group: Group, vc: str) -> bool:
     return group.vc == vc and (group.virtual is not None or group.state is GroupState.PREEMPTING)
 
 
+class _Made:
+    """A promise that was made `at` an instant, and what it depends on: all of `key`, or until its `until` `lasting`."""
+
+    __slots__ = ("at", "key", "lasting", "promise")
+
+    def __init__(
+        self, key: tuple[object, ...], lasting: tuple[object, ...] | None, at: Millis, promise: StartPromise | None
+    ) -> None:
+        self.key, self.lasting, self.at, self.promise = key, lasting, at, promise
+
+    def again(self, lasting: tuple[object, ...], now: Millis) -> StartPromise | None:
+        """The promise as it would be made now, None if that has to be found out."""
+        promise = self.promise
+        if promise is None or promise.until is None or now > promise.until or self.lasting != lasting:
+            return None
+        return replace(promise, at=now) if promise.at == self.at else promise
+
+
 class StartPromises:
     """The promises of all virtual clusters, made anew only when something has changed that they depend on.
 
     It alone guarantees that who was promised a start stays before all others of its priority until it starts or goes.
     """
 
-    def __init__(self, rules: BackfillRules, end_of: Callable[[str], Millis | None], keep: int = 1) -> None:
-        """Promises are made anew after `keep` milliseconds although nothing has changed: planned ends may move."""
+    def __init__(
+        self, rules: BackfillRules, end_of: Callable[[str], Millis | None], keep: int = 1,
+        times: PlannedTimes | None = None,
+    ) -> None:  # fmt: skip
+        """Promises are made anew after `keep` milliseconds although nothing has changed: planned ends may move.
+
+        With `times`, changes in other virtual clusters are no reason to make them anew.
+        """
         self.rules = rules
         self._end_of = end_of
         self._keep = keep
+        self._times = times
         self.reserved: KeptCells | None = None
         """What is reserved, and so is free for no promise."""
-        self._made: dict[str, tuple[tuple[object, ...], Millis, StartPromise | None]] = {}
+        self._made: dict[str, _Made] = {}
         self.heads: dict[str, str] = {}
         """By virtual cluster: the group that has a promise."""
 
@@ -287,18 +424,24 @@ class StartPromises:
 
     def foresight(self, engine: Engine, now: Millis, windows: Windows) -> Foresight:
         """What the future holds from now on."""
-        return Foresight(engine, now, self._end_of, windows, self.reserved)
+        return Foresight(engine, now, self._end_of, windows, self.reserved, self._times)
 
     def promise(
         self, engine: Engine, now: Millis, windows: Windows, vc: str, line: Sequence[LineGang]
     ) -> StartPromise | None:
         """The promise in a virtual cluster; `line` are the first gangs that wait there, in order."""
-        key = engine, engine.version, windows, self.reserved, tuple((gang.request.group, gang.limit) for gang in line)
+        gangs = tuple((gang.request.group, gang.limit) for gang in line)
+        key = engine, engine.version, windows, self.reserved, gangs
         known = self._made.get(vc)
-        if known is not None and known[0] == key and now < known[1] + self._keep:
-            return known[2]
-        made = self.foresight(engine, now, windows).promise(line)
-        self._made[vc] = key, now, made
+        if known is not None and known.key == key and now < known.at + self._keep:
+            return known.promise
+        lasting = None
+        if self._times is not None and not windows and self.reserved is None and is_calm(engine):
+            lasting = engine, engine.by_vc.changes(vc), self._times.version(vc), gangs
+        made = None if known is None or lasting is None else known.again(lasting, now)
+        if made is None:
+            made = self.foresight(engine, now, windows).promise(line)
+        self._made[vc] = _Made(key, lasting, now, made)
         return made
 
     def settle(self, vc: str, promise: StartPromise | None) -> bool:

@@ -100,7 +100,7 @@ def test_what_is_not_listed_never_changes(config: dict[str, Any], history: list[
 
 
 def test_an_engine_has_no_other_state() -> None:
-    memos, rules = {"_suggested", "_annotator"}, {"sparing"}
+    memos, rules = {"_suggested", "_annotator", "_by_vc", "places"}, {"sparing"}
     assert (
         set(vars(Engine(ClusterSpec.from_mapping(RACKS)))) == {"spec", "_state", "version", "stopped"} | memos | rules
     )

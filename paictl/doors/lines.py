@@ -1,0 +1,161 @@
+"""Who waits behind a door, and when those end that run: kept up pod by pod, so that a decision asks for little.
+
+What it says follows from the pod table and the engine alone. All of it needs the core's lock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Final
+
+from paictl.cluster.pods.lines import PodTimes, WaitingPod, end_of, lines
+from paictl.units import Millis
+from paictl.workload.backfill import LineGang
+
+if TYPE_CHECKING:
+    from paictl.doors.table import PodEntry, PodTable
+    from paictl.scheduler.engine import Engine
+    from paictl.scheduler.groups import Group
+    from paictl.workload.backfill import BackfillRules
+
+FRESH: Final = 30_000
+"""Milliseconds after which a line is made anew although no news has come that it depends on."""
+
+
+class DoorLines:
+    """The lines of the virtual clusters with backfill."""
+
+    def __init__(self, rules: BackfillRules, engine: Engine) -> None:
+        self.in_line: Callable[[PodEntry], bool] = lambda _: True
+        """Whether nothing but devices keeps a pod from a place."""
+        self._rules = rules
+        self._engine = engine
+        self._vc: dict[str, str] = {}
+        """By uid: where a pod is in `_waiting`; empty for one that cannot be read."""
+        self._waiting: dict[str, dict[str, PodEntry]] = {}
+        """By virtual cluster and uid: pods that did not run when they were heard of last."""
+        self._news: dict[str, int] = {}
+        self._renewals = 0
+        self._made: dict[str, tuple[tuple[int, ...], list[LineGang]]] = {}
+        self._groups: dict[str, frozenset[str]] = {}
+
+    def start(self, entries: Iterable[PodEntry]) -> None:
+        """These pods are known already."""
+        for entry in entries:
+            self.heard(entry, there=True)
+
+    def heard(self, entry: PodEntry, *, there: bool) -> None:
+        """A pod is like this now, or not `there` any more; whether it runs may be said a moment later."""
+        uid = entry.ref.uid
+        old = self._vc.pop(uid, None)
+        if old is not None:
+            del self._waiting[old][uid]
+            self._news[old] = self._news.get(old, 0) + 1
+        if there and not entry.runs:
+            vc = "" if entry.reading is None else entry.reading.request.vc
+            self._vc[uid] = vc
+            self._waiting.setdefault(vc, {})[uid] = entry
+            self._news[vc] = self._news.get(vc, 0) + 1
+
+    def renew(self) -> None:
+        """What keeps pods out of the lines may have changed for any of them."""
+        self._renewals += 1
+
+    def entries(self) -> Iterator[PodEntry]:
+        """All pods that wait, and perhaps some that run by now."""
+        return (entry for pods in self._waiting.values() for entry in pods.values())
+
+    def has(self, group: str) -> bool:
+        """Whether a gang stood in a line when the lines were last asked for."""
+        return any(group in groups for groups in self._groups.values())
+
+    def all(self, now: Millis) -> dict[str, list[LineGang]]:
+        """By virtual cluster: the gangs that wait, by priority and age; those without any are left out."""
+        changes, found = self._engine.by_vc.changes, dict[str, list[LineGang]]()
+        for vc, pods in self._waiting.items():
+            if not pods:
+                self._made.pop(vc, None)
+                self._groups.pop(vc, None)
+                continue
+            key = changes(vc), self._news.get(vc, 0), self._renewals, now // FRESH
+            known = self._made.get(vc)
+            if known is None or known[0] != key:
+                known = key, self._make(vc, pods)
+                self._made[vc], self._groups[vc] = known, frozenset(gang.request.group for gang in known[1])
+            if known[1]:
+                found[vc] = known[1]
+        return found
+
+    def _make(self, vc: str, pods: dict[str, PodEntry]) -> list[LineGang]:
+        for uid in [uid for uid, entry in pods.items() if entry.runs]:
+            del self._vc[uid], pods[uid]
+        placed = self._engine.state.groups.by_name
+        standing: list[PodEntry] = []
+        for entry in pods.values():
+            reading = entry.reading
+            if reading is None or entry.deleting or entry.reservation or reading.request.group in placed:
+                continue
+            if self._rules.covers(reading.request) and self.in_line(entry):
+                standing.append(entry)
+        requests = [entry.reading.request for entry in standing if entry.reading is not None]
+        if len(requests) < 2:  # a pod that comes and can start: the most common case
+            alone = requests and requests[0].members == ((requests[0].leaf_number, 1),)
+            return [LineGang(requests[0], standing[0].limit)] if alone else []
+        waiting = [WaitingPod(request, entry.limit, entry.created)
+                   for request, entry in zip(requests, standing, strict=True)]  # fmt: skip
+        return lines(waiting, self._rules, placed).get(vc, [])
+
+
+class DoorEnds:
+    """When groups end at the latest (`PlannedTimes`)."""
+
+    def __init__(self, engine: Engine, table: PodTable, now: Callable[[], Millis]) -> None:
+        self._engine = engine
+        self._table = table
+        self._now = now
+        self._fixed: dict[str, tuple[Group, Millis | None]] = {}
+        """Ends that do not move with the clock: all pods with a limit have begun."""
+        self._versions: dict[str, int] = {}
+
+    def __call__(self, group: str) -> Millis | None:
+        """When the last pod of a group ends at the latest; None: one of them may run for ever."""
+        known = self._engine.state.groups.by_name.get(group)
+        fixed = self._fixed.get(group)
+        if fixed is not None and fixed[0] is known:
+            return fixed[1]
+        found = end_of(self._engine, group, self._times, self._now())
+        if known is not None and self._has_begun(known):
+            self._fixed[group] = known, found
+        else:
+            self._fixed.pop(group, None)
+        return found
+
+    def is_fixed(self, group: str) -> bool:
+        """Whether the end stays the same until it has passed, if no limit changes; ask for the end first."""
+        return group in self._fixed
+
+    def version(self, vc: str) -> int:
+        """The same number as before means that no limit and no begin in a virtual cluster has changed."""
+        return self._versions.get(vc, 0)
+
+    def heard(self, entry: PodEntry) -> None:
+        """There is news of a pod."""
+        groups = self._engine.state.groups
+        slot = groups.slots.get(entry.ref.uid)
+        if slot is None:
+            return
+        name = slot[0]
+        before = self._fixed.pop(name, None)
+        if before is None or self(name) != before[1] or name not in self._fixed:
+            vc = groups.by_name[name].vc
+            self._versions[vc] = self._versions.get(vc, 0) + 1
+
+    def _has_begun(self, group: Group) -> bool:
+        if group.preempting:
+            return False
+        times = (self._times(uid) for row in group.pods for uid in row if uid)
+        return all(one is None or one.limit is None or one.began is not None for one in times)
+
+    def _times(self, uid: str) -> PodTimes | None:
+        entry = self._table.by_uid.get(uid)
+        return None if entry is None else PodTimes(entry.limit, entry.began)
