@@ -16,7 +16,7 @@ from paictl.cli.clusters import Yes, confirm
 from paictl.cli.console import Output, spoken
 from paictl.cli.deploy.files import AcceptNew, BreakLock, Config, Masters, Workers, read_deployment
 from paictl.cli.deploy.services import configuration_folder
-from paictl.cli.deploy.showing import PhaseLines, show_changes, show_end, show_notes, show_unlisted
+from paictl.cli.deploy.showing import PhaseLines, show_cache_users, show_changes, show_end, show_notes, show_unlisted
 from paictl.cluster.targets import open_target, pinned_now
 from paictl.errors import PaictlError
 from paictl.files import write_together
@@ -68,6 +68,7 @@ def plan(
     made = make_plan(desired, runs_folder(), _now, PhaseLines())
     data = plan_data((masters, workers, config), desired, made.changes)
     show_unlisted(made.unlisted)
+    show_cache_users(made.facts)
     try:
         _judge(made.facts, (masters, workers, config), None)
     except PaictlError as error:
@@ -151,6 +152,7 @@ def apply(
         break_lock=break_lock, judge=judge,
     )  # fmt: skip
     show_unlisted(done.unlisted)
+    show_cache_users(done.facts)
     changes = [asdict(one) for one in done.changes]
     show_end(done, _told(done, cluster), form, {"cluster": cluster}, {"changes": changes})
     if not kubernetes_only:
