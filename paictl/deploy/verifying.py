@@ -22,7 +22,7 @@ from paictl.deploy.certs import SOON, Certificates, status
 from paictl.deploy.inventory import Deployment, Machine
 from paictl.deploy.node_dns import ADDRESS
 from paictl.deploy.node_dns import NAME as NODE_DNS
-from paictl.deploy.nodes import nodes_of, not_ready
+from paictl.deploy.nodes import NO_NETWORK, lacks_network, nodes_of, not_ready
 from paictl.deploy.preflight.node_checks import addresses_of, unlisted
 from paictl.deploy.storage_class import problem_with
 from paictl.frozen import frozen
@@ -66,25 +66,30 @@ class NodeCheck:
 class VerifyOptions:
     """How to try: the image of the pods (with sh, nc, grep, nslookup, httpd, as busybox has), seconds for each step.
 
-    `domain` is the cluster's, `cache` the address of the nodes' DNS cache, empty where they have none.
+    `domain` is the cluster's, `cache` the address of the nodes' DNS cache, empty where they have none; `own_network`
+    says that the network of pods is not of paictl.
     """
 
     image: str
     seconds: float = 90.0
     domain: str = "cluster.local"
     cache: str = ""
+    own_network: bool = False
 
 
 def options_for(deployment: Deployment, image: str, seconds: float) -> VerifyOptions:
     """How to try a deployment."""
     settings = deployment.settings
-    return VerifyOptions(image, seconds, settings.domain, ADDRESS if settings.node_dns else "")
+    cache, own_network = ADDRESS if settings.node_dns else "", settings.network == "none"
+    return VerifyOptions(image, seconds, settings.domain, cache, own_network)
 
 
 def verify_cluster(client: KubeClient, trial: VerifyOptions, tell: Tell = lambda _: None) -> tuple[NodeCheck, ...]:
     """Try everything and leave nothing behind; raises `PaictlError` if the API does not answer."""
     nodes = {item["metadata"]["name"]: item for _, page in client.list("/api/v1/nodes") for item in page}
     waiting = not_ready(client, set(nodes))
+    if trial.own_network:
+        waiting |= {name: text(NO_NETWORK) for name, reason in waiting.items() if lacks_network(reason)}
     found = [
         NodeCheck("node", name, CheckState.FAILED if name in waiting else CheckState.OK, waiting.get(name, ""))
         for name in sorted(nodes)

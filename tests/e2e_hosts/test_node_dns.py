@@ -160,7 +160,8 @@ def test_without_the_key_it_stays_for_pods_that_use_it_and_goes_then(site: Site)
     for machine in site.lab.machines():
         assert ADDRESS not in machine.execute(["ip", "addr", "show", "lo"]).stdout
         assert not (machine.root / f"etc/systemd/system/{UNIT}.service").exists()
-    assert inside(site, "later", f"nslookup {NAME} >/dev/null").split() == ["0"]
+    ask = f"nslookup {NAME} >/dev/null"
+    wait_until(lambda: inside(site, "later", ask).split() == ["0"], "the cluster's DNS answers", seconds=60)
     assert plan(site) == []
 
 

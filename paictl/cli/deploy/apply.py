@@ -18,7 +18,7 @@ from paictl.cli.deploy.files import AcceptNew, BreakLock, Config, Masters, Worke
 from paictl.cli.deploy.services import configuration_folder
 from paictl.cli.deploy.showing import PhaseLines, show_cache_users, show_changes, show_end, show_notes, show_unlisted
 from paictl.cluster.targets import open_target, pinned_now
-from paictl.errors import PaictlError
+from paictl.errors import ExitCode, PaictlError
 from paictl.files import write_together
 from paictl.places import runs_folder
 
@@ -156,6 +156,11 @@ def apply(
     changes = [asdict(one) for one in done.changes]
     show_end(done, _told(done, cluster), form, {"cluster": cluster}, {"changes": changes})
     if not kubernetes_only:
+        if done.lacks_network:
+            context = f"paictl-{cluster}"
+            key = "no service was started: install the network (context {context}), then apply again"
+            console.warning(spoken(key, context=context))
+            raise typer.Exit(ExitCode.NEGATIVE)
         from paictl.cli.deploy.services import StartOptions, deploy_services
 
         deploy_services(
@@ -218,6 +223,9 @@ def _give_access(site: Site, cluster: str) -> None:
 
 
 def _told(done: Applied, cluster: str) -> str:
+    if done.lacks_network:
+        waits = "cluster {cluster} is up, but its nodes are not Ready: they wait for a pod network"
+        return spoken(waits, cluster=cluster)
     if not done.changes:
         return spoken("nothing changed: cluster {cluster} is up to date", cluster=cluster)
     hosts = len({one.host for one in done.changes})
