@@ -124,6 +124,8 @@ class Applied:
     outcomes: tuple[PhaseOutcome, ...]
     changes: tuple[HostChange, ...]
     facts: tuple[HostFacts, ...] = ()
+    lacks_network: bool = False
+    """Whether nodes wait for the network of pods that the user brings."""
 
     @property
     def unlisted(self) -> tuple[str, ...]:
@@ -157,7 +159,8 @@ def apply(
         outcomes = carry_out(phases(site), both(folder.listener(now), both(times, both(note, listen))))
         raise_first(outcomes)
         at_end(site)
-        return Applied(folder, before is not None, outcomes, tuple(found), tuple(site.facts.values()))
+        facts = tuple(site.facts.values())
+        return Applied(folder, before is not None, outcomes, tuple(found), facts, site.lacks_network)
 
 
 def raise_first(outcomes: tuple[PhaseOutcome, ...]) -> None:

@@ -89,6 +89,7 @@ KEYS: Final = (
     KeyRule("oidc", ("oidc",), Effect.NOTED, "api_server_arguments"),
     KeyRule("feature_gates", ("gates",), Effect.NOTED, "component_arguments"),
     KeyRule("storage_class", ("storage_class",), Effect.APPLIED),
+    KeyRule("node_dns", ("node_dns",), Effect.NOTED, "kubelet"),
     KeyRule("etcd_arguments", ("etcd",), Effect.NOTED, "etcd_arguments"),
     KeyRule("api_server_arguments", ("api_server",), Effect.NOTED, "api_server_arguments"),
     KeyRule("kubelet", ("kubelet",), Effect.NOTED, "kubelet"),

@@ -23,6 +23,7 @@ from paictl.deploy.downloads import (
 from paictl.deploy.inventory import Deployment, Machine, Role, host_of, sign_in
 from paictl.deploy.kubeadm import merged
 from paictl.deploy.manifests import FOREIGN, images_named
+from paictl.deploy.node_dns import ADDRESS, METRICS, UNIT
 from paictl.deploy.preflight.asking import asked
 from paictl.deploy.storage_class import IMAGE
 from paictl.errors import PaictlError
@@ -144,6 +145,8 @@ class Desired:
             found["/etc/systemd/system/paictl-network.service"] = _file("paictl-network.service", NODE=machine.name)
             found["/usr/local/lib/paictl/paictl_firewall.py"] = _file("paictl_firewall.py")
             found["/etc/systemd/system/paictl-firewall.service"] = _firewall(deployment, machine)
+        if deployment.settings.node_dns:
+            found[f"{_UNITS}/{UNIT}.service"] = _file(f"{UNIT}.service", ADDRESS=ADDRESS)
         if deployment.settings.api_address and machine.role is Role.MASTER:
             found["/usr/local/lib/paictl/paictl_address.py"] = _file("paictl_address.py")
             found["/etc/systemd/system/paictl-address.service"] = _file("paictl-address.service")
@@ -158,6 +161,7 @@ class Desired:
         """Units that run from the beginning, beside containerd and kubelet."""
         settings = self.deployment.settings
         found = ["paictl-network", "paictl-firewall"] if settings.network == "bridge" else []
+        found += [UNIT] if settings.node_dns else []
         if machine.role is Role.MASTER:
             found += ["paictl-certificates", *(["paictl-address"] if settings.api_address else [])]
         return found
@@ -234,7 +238,8 @@ def _file(name: str, **words: str) -> str:
 
 def _firewall(deployment: Deployment, machine: Machine) -> str:
     settings = deployment.settings
-    ports = {*settings.closed_ports, settings.login.access(machine.name).port} if settings.closed_ports else ()
+    own = {settings.login.access(machine.name).port, *([METRICS] if settings.node_dns else [])}
+    ports = {*settings.closed_ports, *own} if settings.closed_ports else ()
     return _file(
         "paictl-firewall.service", NODE=machine.name, PORTS=" ".join(map(str, sorted(ports))),
         NAMESPACES=" ".join(settings.exempt_namespaces), SHARED=settings.api_address,

@@ -10,6 +10,7 @@ import yaml
 from paictl.deploy.artifacts import Image
 from paictl.deploy.control_plane import CIPHERS, api_server_arguments, api_server_volumes, component_arguments
 from paictl.deploy.inventory import Deployment, Machine
+from paictl.deploy.node_dns import ADDRESS, cluster_dns
 
 API: Final = "kubeadm.k8s.io/v1beta4"
 SOCKET: Final = "unix:///run/containerd/containerd.sock"
@@ -151,6 +152,8 @@ def kubelet_configuration(deployment: Deployment) -> Values:
         "apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration", "cgroupDriver": "systemd",
         "failSwapOn": not settings.swap_allowed, "serverTLSBootstrap": True, "tlsCipherSuites": list(CIPHERS),
     }  # fmt: skip
+    if settings.node_dns:  # resolvers take the second only where the first does not answer
+        base["clusterDNS"] = [ADDRESS, cluster_dns(settings.services)]
     return merged({**base, **_feature_gates(deployment)}, settings.kubelet)
 
 

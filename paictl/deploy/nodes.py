@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -20,6 +20,7 @@ from paictl.remote.kube.client import MERGE, KubeClient, KubeError, NoAnswerErro
 from paictl.remote.kube.objects import FORBIDDEN, NOT_FOUND
 
 READY_SECONDS: Final = 180.0
+NO_NETWORK: Final = "no pod network is installed: install your own, then apply again (docs/deployment.md)"
 PATIENCE: Final = 60.0
 """Seconds that the API may be silent: etcd chooses a leader anew, or the address moves to another master."""
 Answer = TypeVar("Answer")
@@ -107,13 +108,21 @@ def patiently(ask: Callable[[], Answer]) -> Answer:
             time.sleep(_POLL)
 
 
+def lacks_network(reason: str) -> bool:
+    """Whether a node is not Ready for this reason: nobody has set up a network for its pods."""
+    return "NetworkPluginNotReady" in reason
+
+
 class AllReady(Connect):
     """All nodes are Ready, or it is said why not."""
 
     name, says = "verify", "wait until all nodes are Ready"
 
     def run(self, tell: Tell) -> None:
-        """Wait; raises `DeployError` with what the API says of the nodes that are not."""
+        """Wait; raises `DeployError` with what the API says of the nodes that are not.
+
+        Nodes that wait for the network which the user brings are left waiting: it is set up through the API.
+        """
         client, end = api(self.site), time.monotonic() + self.site.timeout
         wanted = {one.name for one in self.site.machines}
         said_of: Collection[str] = ()
@@ -121,6 +130,10 @@ class AllReady(Connect):
             waiting = not_ready(client, wanted)
             if not waiting:
                 break
+            if self._waits_for_network(waiting):
+                self.site.lacks_network = True
+                tell(text(NO_NETWORK), "pods")
+                return
             if time.monotonic() > end:
                 said = "; ".join(f"{name}: {why}" for name, why in sorted(waiting.items())[:4])
                 code = ExitCode.PARTIAL if len(waiting) < len(wanted) else ExitCode.NEGATIVE
@@ -131,6 +144,11 @@ class AllReady(Connect):
                 tell(text("waiting for {names}", names=", ".join(sorted(waiting)[:4])), "")
             time.sleep(_POLL)
         tell(f"{len(wanted)}/{len(wanted)}", "hosts")
+
+    def _waits_for_network(self, waiting: Mapping[str, str]) -> bool:
+        """Whether no node has a network of pods yet that the user brings; where one has it, it comes to the others."""
+        own = self.site.desired.deployment.settings.network == "none"
+        return own and len(waiting) == len(self.site.machines) and all(map(lacks_network, waiting.values()))
 
 
 def not_ready(client: KubeClient, wanted: set[str]) -> dict[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from paictl.deploy.caching import NodeDns
 from paictl.deploy.default_storage import DefaultStorage
 from paictl.deploy.installing import Devices, PodNetwork, PushArtifacts, Runtime
 from paictl.deploy.joining import ControlPlane, JoinMasters, JoinWorkers
@@ -28,7 +29,7 @@ class LockForChanges(Lock):
 
 PHASES: Final[tuple[type[DeployPhase], ...]] = (
     Connect, Facts, SameVersion, LockForChanges, PushArtifacts, Runtime, ControlPlane, Settings, JoinMasters,
-    PodNetwork, JoinWorkers, Devices, Labels, DefaultStorage, AllReady,
+    PodNetwork, JoinWorkers, Devices, Labels, NodeDns, DefaultStorage, AllReady,
 )  # fmt: skip
 """In their order."""
 LOOKING: Final = ("connect", "facts")

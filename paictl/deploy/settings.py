@@ -12,10 +12,9 @@ from urllib.parse import urlsplit
 from paictl.config.models.settings import EXTRA, NETWORK_DEFAULTS, cluster_networks, filled, filled_items
 from paictl.config.reading.document import Document
 from paictl.config.reading.nodes import ScalarNode, to_data
-from paictl.config.reading.source import place_of
 from paictl.deploy.control_plane import AuditLog, Hardening, TokenProvider, hardening_of, own_audit_log
 from paictl.deploy.downloads import Proxies, RegistryAccount, mirrors_of, proxies_of
-from paictl.deploy.storage_class import StorageClass, belongs_to_the_system, storage_class_of
+from paictl.deploy.storage_class import StorageClass, storage_class_of
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import text
@@ -30,6 +29,8 @@ _NETWORKS: Final = {"cni": "none", "calico": "calico", "flannel": "flannel"}
 """OpenPAI's names of network plugins → ours; the others have no counterpart."""
 _FOLLOWED: Final = frozenset({*NETWORK_DEFAULTS, "kube_version", "kube_proxy_mode", "dns_domain"})
 """Variables for Kubespray that are followed here too."""
+_NODE_DNS: Final = "enable_nodelocaldns"
+"""Kubespray's variable for a DNS cache on each node."""
 _IDLE: Final = (
     "branch_name",
     "docker_check",
@@ -119,6 +120,7 @@ class DeploySettings:
     oidc: TokenProvider | None = None
     gates: Mapping[str, bool] = field(default_factory=dict)
     storage_class: StorageClass | None = None
+    node_dns: bool = False
     etcd: Values = field(default_factory=dict)
     api_server: Values = field(default_factory=dict)
     kubelet: Values = field(default_factory=dict)
@@ -174,7 +176,8 @@ def settings_of(document: Document) -> DeploySettings:
         audit=hardening.audit,
         oidc=hardening.oidc,
         gates=hardening.gates,
-        storage_class=_storage_class(document),
+        storage_class=storage_class_of(_data(document, SECTION)),
+        node_dns=own("node_dns") == "true",
         etcd=_data(document, SECTION, "etcd_arguments"),
         api_server=_data(document, SECTION, "api_server_arguments"),
         kubelet=_data(document, SECTION, "kubelet"),
@@ -249,16 +252,6 @@ def _address(value: str, at: ScalarNode | None) -> str:
         ) from None
 
 
-def _storage_class(document: Document) -> StorageClass | None:
-    found = storage_class_of(_data(document, SECTION))
-    at = document.top.at(SECTION, "storage_class").scalar("path")
-    if found is not None and at is not None and belongs_to_the_system(found.path):
-        said = text("deploy.storage_class.path: {path} belongs to the system", path=found.path)
-        hint = text("choose a folder of its own, for instance {path}", path="/srv/volumes")
-        raise PaictlError(said, where=str(place_of(at)), hint=hint)
-    return found
-
-
 def _network(document: Document) -> str:
     wished = _text(document, "openpai_kube_network_plugin")
     if not wished:
@@ -281,7 +274,12 @@ def _notes(document: Document, extra: Mapping[str, str]) -> Iterator[str]:
     """What is written and has no effect, so that nobody waits for it."""
     for name in (name for name in _IDLE if name in document.top):
         yield text("{name} has no effect: machines get containerd and kubeadm, not Docker and Kubespray", name=name)
-    for name in sorted(extra.keys() - _FOLLOWED):
+    unknown = extra.keys() - _FOLLOWED
+    if extra.get(_NODE_DNS, "").lower() == "true":
+        unknown -= {_NODE_DNS}
+        yield text("{name} has no effect: write {instead}", name=f"{EXTRA}.{_NODE_DNS}",
+                   instead="deploy: {node_dns: true}")  # fmt: skip
+    for name in sorted(unknown):
         said = "{name} has no effect: it is a variable of Kubespray that paictl does not know"
         yield text(said, name=f"{EXTRA}.{name}")
     if extra.get("kube_proxy_mode") == "ipvs":

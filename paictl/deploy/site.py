@@ -65,6 +65,8 @@ class Site:
     """Whether the lock of another machine is replaced."""
     judge: Callable[[Site], object] = lambda _: None
     """What else is refused before anything is changed: raises `PaictlError`."""
+    lacks_network: bool = False
+    """Whether nodes wait for the network of pods that the user brings."""
     facts: dict[str, HostFacts] = field(default_factory=dict)
     looked: tuple[float, float] = (0.0, 0.0)
     """Two instants by the clock here, between which the facts were gathered."""

@@ -17,10 +17,6 @@ NAME: Final = "local-path"
 NAMESPACE: Final = "local-path-storage"
 IMAGE: Final = "docker.io/rancher/local-path-provisioner:v0.0.30"
 """The provisioner, and the pods in which it makes and deletes folders."""
-_OF_THE_SYSTEM: Final = (
-    "bin", "boot", "dev", "etc", "lib", "lib64", "proc", "root", "run", "sbin", "sys", "usr", "var/lib/containerd",
-    "var/lib/etcd", "var/lib/kubelet", "var/lib/paictl",
-)  # fmt: skip
 _CLASS: Final = f"/apis/storage.k8s.io/v1/storageclasses/{NAME}"
 _PROVISIONER: Final = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/local-path-provisioner"
 
@@ -40,11 +36,6 @@ def storage_class_of(section: Mapping[str, Any]) -> StorageClass | None:
         return None
     own = {name: written[name] for name in ("path", "reclaim_policy") if written.get(name)}
     return StorageClass(**own)
-
-
-def belongs_to_the_system(path: str) -> bool:
-    """Whether a folder is one of Linux or Kubernetes, or below one, where no volumes belong."""
-    return any(f"{path}/".startswith(f"/{one}/") for one in _OF_THE_SYSTEM)
 
 
 def manifest_of(wanted: StorageClass | None) -> str:

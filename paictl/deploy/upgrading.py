@@ -17,6 +17,7 @@ from paictl.deploy.inventory import Machine, Role
 from paictl.deploy.joining import ControlPlane, api, known_access
 from paictl.deploy.locking import Lock
 from paictl.deploy.looking import Connect, Facts, Preflight
+from paictl.deploy.node_dns import outdated_image, set_image
 from paictl.deploy.nodes import READY_SECONDS, nodes_of, not_ready, patiently
 from paictl.deploy.phase import OrderedPhase
 from paictl.deploy.site import DeployError, Site, pack, pack_folder
@@ -281,7 +282,7 @@ class UpgradeWorkers(_Machines):
 
 
 class ReleaseImages(UpgradePhase):
-    """Nothing of the old version is kept from kubelet's cleaning any more."""
+    """Nothing of the old version is kept from kubelet's cleaning any more; the DNS cache gets the new CoreDNS first."""
 
     name, says = "images", "release the images of the version before"
 
@@ -291,11 +292,17 @@ class ReleaseImages(UpgradePhase):
 
     def should_run(self) -> str:
         """Skipped where none is pinned."""
-        return "" if self._due() else text("no machine has any")
+        return "" if self._due() or self._cache_image() else text("no machine has any")
+
+    def _cache_image(self) -> str:
+        return patiently(partial(outdated_image, self.work.client))
 
     def run(self, tell: Tell) -> None:
         """Release them, now that no machine may need them again."""
-        self.work.site.play("upgrade_images", tell, self._due())
+        if image := self._cache_image():
+            patiently(partial(set_image, self.work.client, image))
+        if due := self._due():
+            self.work.site.play("upgrade_images", tell, due)
 
 
 def kubeadm_words(step: UpgradeStep, work: UpgradeWork) -> list[str]:

@@ -20,7 +20,9 @@ from paictl.cluster.values import Protection
 from paictl.deploy.archive import why as why_not
 from paictl.deploy.certs import SOON, Certificates, status
 from paictl.deploy.inventory import Deployment, Machine
-from paictl.deploy.nodes import nodes_of, not_ready
+from paictl.deploy.node_dns import ADDRESS
+from paictl.deploy.node_dns import NAME as NODE_DNS
+from paictl.deploy.nodes import NO_NETWORK, lacks_network, nodes_of, not_ready
 from paictl.deploy.preflight.node_checks import addresses_of, unlisted
 from paictl.deploy.storage_class import problem_with
 from paictl.frozen import frozen
@@ -62,16 +64,32 @@ class NodeCheck:
 
 @frozen
 class VerifyOptions:
-    """How to try: the image of the pods (with sh, nc, grep, nslookup, httpd, as busybox has), seconds for each step."""
+    """How to try: the image of the pods (with sh, nc, grep, nslookup, httpd, as busybox has), seconds for each step.
+
+    `domain` is the cluster's, `cache` the address of the nodes' DNS cache, empty where they have none; `own_network`
+    says that the network of pods is not of paictl.
+    """
 
     image: str
     seconds: float = 90.0
+    domain: str = "cluster.local"
+    cache: str = ""
+    own_network: bool = False
+
+
+def options_for(deployment: Deployment, image: str, seconds: float) -> VerifyOptions:
+    """How to try a deployment."""
+    settings = deployment.settings
+    cache, own_network = ADDRESS if settings.node_dns else "", settings.network == "none"
+    return VerifyOptions(image, seconds, settings.domain, cache, own_network)
 
 
 def verify_cluster(client: KubeClient, trial: VerifyOptions, tell: Tell = lambda _: None) -> tuple[NodeCheck, ...]:
     """Try everything and leave nothing behind; raises `PaictlError` if the API does not answer."""
     nodes = {item["metadata"]["name"]: item for _, page in client.list("/api/v1/nodes") for item in page}
     waiting = not_ready(client, set(nodes))
+    if trial.own_network:
+        waiting |= {name: text(NO_NETWORK) for name, reason in waiting.items() if lacks_network(reason)}
     found = [
         NodeCheck("node", name, CheckState.FAILED if name in waiting else CheckState.OK, waiting.get(name, ""))
         for name in sorted(nodes)
@@ -204,7 +222,8 @@ class _Trying:
         for number, name in enumerate(names):
             others = (names[number + 1 :] + names[:number])[:_MOST_PEERS]
             private = {one: kubelets[one] for one in (name, *others[:1]) if one in kubelets}
-            command = ask_script(address, {other: serving[other] for other in others}, closed, private)
+            peers = {other: serving[other] for other in others}
+            command = ask_script(address, peers, closed, private, domain=self._trial.domain, cache=self._trial.cache)
             self._create(_pod(f"ask-{number}", name, self._trial.image, command))
         pods = self._until([f"ask-{number}" for number in range(len(names))], _over)
         return [
@@ -239,22 +258,27 @@ _PROBE: Final = {"httpGet": {"path": "/hostname", "port": PORT}, "periodSeconds"
 
 
 def ask_script(
-    address: str, peers: Mapping[str, str], closed: str = "", kubelets: Mapping[str, tuple[str, int]] | None = None
-) -> str:
+    address: str, peers: Mapping[str, str], closed: str = "", kubelets: Mapping[str, tuple[str, int]] | None = None,
+    *, domain: str = "cluster.local", cache: str = "",
+) -> str:  # fmt: skip
     """What a pod runs to try names, a service, its peers and what must not answer: ``check ok`` or ``check no``.
 
     `closed` is the address of a pod, `kubelets` are address and port by node. They have to answer three times before
-    it counts: rules reach a node a moment after the pod.
+    it counts: rules reach a node a moment after the pod. `cache` is the DNS cache of the node: resolvers pass over one
+    that is down, so it is asked by its address.
     """
 
     def attempt(check: str, command: str) -> str:
         tries = f"for n in 1 2 3 4 5; do {command} >/dev/null 2>&1 && break; [ $n = 5 ] && exit 1; sleep 1; done"
         return f"( {tries} ) && r='{check} ok' || r='{check} no'; echo \"$r\" >> /dev/termination-log"
 
+    name = f"kubernetes.default.svc.{domain}"
     lines = [
-        attempt("dns", "nslookup kubernetes.default.svc.cluster.local"),
+        attempt("dns", f"nslookup {name}"),
         attempt("service", _asked(address, 80)),
     ]
+    if cache:
+        lines.append(attempt(NODE_DNS, f"nslookup {name} {cache}"))
     lines += [attempt(f"peer:{name}", _asked(ip, PORT)) for name, ip in peers.items()]
     if closed:
         lines.append(_must_fail(_ENFORCED, _asked(closed, PORT)))
@@ -304,10 +328,17 @@ def answers(node: str, pod: Mapping[str, Any]) -> list[NodeCheck]:
         if name == _HOSTS and verdict != "ok":
             found.append(NodeCheck(check, node, CheckState.WARNING, text(_OPEN, node=peer)))
             continue
-        words = {"dns": "the name of the API's service is not found", "service": "a service's address does not answer"}
+        words = {
+            "dns": "the name of the API's service is not found", "service": "a service's address does not answer",
+            NODE_DNS: text("the DNS cache of the node does not answer; see why: {command}", command=_cache_log(node)),
+        }  # fmt: skip
         message = words.get(name) or text("the pod on {node} does not answer", node=peer) if verdict != "ok" else ""
         found.append(NodeCheck(check, node, CheckState.OK if verdict == "ok" else CheckState.FAILED, message))
     return found
+
+
+def _cache_log(node: str) -> str:
+    return f"kubectl -n kube-system logs -l k8s-app={NODE_DNS} --field-selector spec.nodeName={node}"
 
 
 def device_finding(node: str, wanted: tuple[str, int], pod: Mapping[str, Any]) -> NodeCheck:

@@ -29,6 +29,7 @@ from ansible.module_utils.paictl_host import (
     swap_lines,
     wrong_sysctls,
 )
+from ansible.module_utils.paictl_node_dns import state as node_dns_state
 
 DOCUMENTATION = r"""
 module: paictl_facts
@@ -102,7 +103,7 @@ def cluster():
 
 
 UNITS = ["containerd", "kubelet", "paictl-kubeadm", "paictl-network", "paictl-firewall", "paictl-address",
-         "paictl-certificates"]  # fmt: skip
+         "paictl-certificates", "paictl-node-dns"]  # fmt: skip
 
 
 def main():
@@ -133,6 +134,7 @@ def main():
         "done": read(DONE).strip(),
         "network": read("/var/lib/paictl/network").strip(),
         "storage": read("/var/lib/paictl/storage-class").strip(),
+        "node_dns": node_dns_state(),
         "settings": read(NOTE),
         "lock": read(LOCK),
         "cluster": cluster(),

@@ -30,7 +30,7 @@ removed:
   elements: str
 """
 UNITS = ["paictl-kubeadm", "kubelet", "paictl-network", "paictl-firewall", "paictl-address", "paictl-certificates",
-         "containerd"]  # fmt: skip
+         "paictl-node-dns", "containerd"]  # fmt: skip
 PATHS = [
     "/etc/kubernetes", "/etc/containerd", "/etc/cni/net.d/10-paictl.conflist",
     "/etc/cni/net.d/10-flannel.conflist", "/opt/cni/bin/flannel", "/run/flannel", "/etc/crictl.yaml", "/etc/paictl",
@@ -39,6 +39,7 @@ PATHS = [
     "/etc/systemd/system/containerd.service.d/paictl-proxy.conf",
     "/etc/systemd/system/paictl-network.service", "/etc/systemd/system/paictl-firewall.service",
     "/etc/systemd/system/paictl-address.service", "/etc/systemd/system/paictl-certificates.service",
+    "/etc/systemd/system/paictl-node-dns.service",
     "/usr/local/lib/paictl", "/var/lib/paictl-pack.tar", "/var/lib/cni", "/var/log/pods", "/var/log/containers",
     "/var/log/kubernetes/audit",
     "/var/log/paictl-kubeadm.log", "/run/paictl", "/var/lib/etcd", "/root/.kube/cache",
@@ -46,6 +47,8 @@ PATHS = [
 EMPTIED = ["/var/lib/containerd", "/var/lib/kubelet", "/run/containerd"]
 """Folders that may be mount points of their own: what is in them goes, they stay if they cannot be removed."""
 ROUTES = "77"
+NODE_DNS = "169.254.20.10/32"
+"""The address of the DNS cache, which each machine has for itself."""
 LINKS = ("cni0", "flannel.1", "flannel-wg", "tunl0", "vxlan.calico", "kube-ipvs0")
 TABLES = ("kube-proxy", "flannel-ipv4", "flannel-ipv6")
 CHAINS = ("KUBE-", "CNI-", "cali-", "FLANNEL-", "flanneld ")
@@ -96,6 +99,7 @@ def network():
         if os.path.exists("/sys/class/net/" + link):
             run(["ip", "link", "delete", link])
     run(["ip", "route", "flush", "proto", ROUTES])
+    run(["ip", "address", "delete", NODE_DNS, "dev", "lo"])
     pods = flannel_network()
     if pods:  # routes of its backend host-gw, which go by the machine's own link
         run(["ip", "route", "flush", "root", pods])
@@ -121,7 +125,7 @@ def work():
     """Do it; what was taken away."""
     gone = []
     run(["systemctl", "stop", "paictl-kubeadm", "paictl-network", "paictl-firewall", "paictl-address",
-         "paictl-certificates"])  # fmt: skip
+         "paictl-certificates", "paictl-node-dns"])  # fmt: skip
     if os.path.exists("/etc/kubernetes") and os.path.exists("/usr/local/bin/kubeadm"):
         run(["systemctl", "start", "containerd"])
         run(["kubeadm", "reset", "--force", "--cri-socket=unix:///run/containerd/containerd.sock"], seconds=240)

@@ -21,9 +21,9 @@ from paictl.cli.deploy.services import (
     deploy_services,
     say_missing_images,
 )
-from paictl.cli.deploy.showing import PhaseLines, show_changes, show_end, show_notes, show_unlisted
+from paictl.cli.deploy.showing import PhaseLines, show_cache_users, show_changes, show_end, show_notes, show_unlisted
 from paictl.cluster.targets import open_target, pinned_now
-from paictl.errors import PaictlError
+from paictl.errors import ExitCode, PaictlError
 from paictl.files import write_together
 from paictl.operate.deploying import judge_room, keep_images
 from paictl.places import runs_folder
@@ -75,6 +75,7 @@ def plan(
     data = plan_data((masters, workers, config), desired, made.changes)
     show_unlisted(made.unlisted)
     say_missing_images(desired, configuration_folder(None))
+    show_cache_users(made.facts)
     try:
         _judge(made.facts, (masters, workers, config), None)
     except PaictlError as error:
@@ -160,9 +161,15 @@ def apply(
         break_lock=break_lock, judge=judge,
     )  # fmt: skip
     show_unlisted(done.unlisted)
+    show_cache_users(done.facts)
     changes = [asdict(one) for one in done.changes]
     show_end(done, _told(done, cluster), form, {"cluster": cluster}, {"changes": changes})
     if not kubernetes_only:
+        if done.lacks_network:
+            context = f"paictl-{cluster}"
+            key = "no service was started: install the network (context {context}), then apply again"
+            console.warning(spoken(key, context=context))
+            raise typer.Exit(ExitCode.NEGATIVE)
         deploy_services(
             desired, files, done, StartOptions(folder, tuple(services or ()), tuple(skip or ()), timeout, yes)
         )
@@ -220,6 +227,9 @@ def _give_access(site: Site, cluster: str) -> None:
 
 
 def _told(done: Applied, cluster: str) -> str:
+    if done.lacks_network:
+        waits = "cluster {cluster} is up, but its nodes are not Ready: they wait for a pod network"
+        return spoken(waits, cluster=cluster)
     if not done.changes:
         return spoken("nothing changed: cluster {cluster} is up to date", cluster=cluster)
     hosts = len({one.host for one in done.changes})

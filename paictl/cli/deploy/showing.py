@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from paictl.cli import console
 from paictl.cli.console import Output, said, spoken
+from paictl.deploy.facts import HostFacts
+from paictl.deploy.node_dns import state_of
 from paictl.deploy.phases import HostChange
 from paictl.plan import events
 from paictl.plan.events import Event
 from paictl.plan.folder import RunFolder
 from paictl.plan.run import PhaseOutcome
+
+_SHOWN: Final = 4
+"""Pods that a warning names."""
 
 
 class EndedRun(Protocol):
@@ -85,6 +90,17 @@ def show_unlisted(rows: Iterable[str]) -> None:
         name = row.partition(",")[0]
         key = "{name} is in the cluster, not in the lists; to remove it, put {row} back in worker.csv, then: {command}"
         console.warning(spoken(key, name=name, row=row, command=f"paictl node remove {name} -m … -w … -c …"))
+
+
+def show_cache_users(facts: Iterable[HostFacts]) -> None:
+    """Say why a DNS cache that was taken out of config.yaml is still on the nodes."""
+    for state in (state_of(one.values) for one in facts):
+        if state.stays and state.users is None:
+            console.warning(spoken("the DNS cache of the nodes stays: it is not known whether pods still use it"))
+        elif state.stays and state.users is not None:
+            shown = ", ".join(state.users[:_SHOWN]) + (", …" if len(state.users) > _SHOWN else "")
+            key = "the DNS cache of the nodes stays for {count} pods: {pods}; restart or delete them, then apply again"
+            console.warning(spoken(key, count=len(state.users), pods=shown))
 
 
 def show_end(done: EndedRun, told: str, form: Output, about: Mapping[str, Any], what: Mapping[str, list[Any]]) -> None:

@@ -45,13 +45,13 @@ def verify(
     from paictl.deploy.verifying import (
         CLUSTER,
         CheckState,
-        VerifyOptions,
         certificate_findings,
         certificates_of_masters,
         data_of,
         image_for,
         isolation_findings,
         nodes_not_listed,
+        options_for,
         storage_findings,
         verify_cluster,
     )
@@ -63,7 +63,7 @@ def verify(
         image = (
             image_for(one.reference for one in prepare(deployment, artifacts).images) or "docker.io/library/busybox:1"
         )
-    findings = verify_cluster(client, VerifyOptions(image, seconds), console.detail)
+    findings = verify_cluster(client, options_for(deployment, image, seconds), console.detail)
     findings += isolation_findings(_protections(deployment.settings.cluster))
     found = certificates_of_masters(deployment, ssh_options(accept_new=False))
     findings += certificate_findings(found, datetime.now(UTC))

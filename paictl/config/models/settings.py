@@ -20,6 +20,17 @@ NETWORK_DEFAULTS = {"kube_service_addresses": "10.192.0.0/13", "kube_pods_subnet
 """The networks that OpenPAI's quick-start hands to Kubespray: of services and of pods."""
 
 
+_OF_THE_SYSTEM = (
+    "bin", "boot", "dev", "etc", "lib", "lib64", "proc", "root", "run", "sbin", "sys", "usr", "var/lib/containerd",
+    "var/lib/etcd", "var/lib/kubelet", "var/lib/paictl",
+)  # fmt: skip
+
+
+def belongs_to_the_system(path: str) -> bool:
+    """Whether a folder is one of Linux or Kubernetes, or below one, where no data of others belong."""
+    return any(f"{path}/".startswith(f"/{folder}/") for folder in _OF_THE_SYSTEM)
+
+
 @frozen
 class ClusterNetwork:
     """A network inside the cluster; `at` is None where the default applies."""

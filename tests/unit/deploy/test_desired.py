@@ -278,11 +278,38 @@ def test_nodes_are_waited_for_as_long_as_was_said(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("paictl.deploy.nodes.not_ready", not_ready)
     time = SimpleNamespace(monotonic=lambda: float(next(clock)), sleep=lambda _: None)
     monkeypatch.setattr("paictl.deploy.nodes.time", time)
-    site = SimpleNamespace(timeout=1000.0, machines=(M1, W1))
+    site = SimpleNamespace(timeout=1000.0, machines=(M1, W1), desired=SimpleNamespace(deployment=deployment()))
     with pytest.raises(DeployError, match="not Ready: w1: starts") as failed:
         AllReady(cast(Site, site)).run(lambda *_: None)
     assert len(asked) == 11  # a hundred seconds each
     assert "--timeout" in str(failed.value.hint)
+
+
+NO_PLUGIN = "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:…"
+
+
+@pytest.mark.parametrize(
+    ("network", "waiting", "lacks"),
+    [("none", {"m1": NO_PLUGIN, "w1": NO_PLUGIN}, True), ("none", {"w1": NO_PLUGIN}, False),
+     ("none", {"m1": NO_PLUGIN, "w1": "starts"}, False), ("bridge", {"m1": NO_PLUGIN, "w1": NO_PLUGIN}, False)],
+)  # fmt: skip
+def test_only_a_cluster_whose_user_brings_the_network_is_left_without(
+    monkeypatch: pytest.MonkeyPatch, network: str, waiting: dict[str, str], lacks: bool
+) -> None:
+    clock = iter(range(0, 10_000, 100))
+    monkeypatch.setattr("paictl.deploy.nodes.api", lambda _: None)
+    monkeypatch.setattr("paictl.deploy.nodes.not_ready", lambda *_: waiting)
+    time = SimpleNamespace(monotonic=lambda: float(next(clock)), sleep=lambda _: None)
+    monkeypatch.setattr("paictl.deploy.nodes.time", time)
+    of = SimpleNamespace(deployment=deployment(network=network))
+    site = SimpleNamespace(timeout=1000.0, machines=(M1, W1), desired=of, lacks_network=False)
+    said: list[tuple[str, str]] = []
+    try:
+        AllReady(cast(Site, site)).run(lambda *words: said.append(words))
+    except DeployError:
+        assert not lacks
+    assert site.lacks_network == lacks
+    assert any("install your own, then apply again" in text for text, _ in said) == lacks
 
 
 @pytest.mark.parametrize(("status", "asked"), [(403, 3), (409, 1)])

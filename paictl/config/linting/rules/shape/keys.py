@@ -138,7 +138,9 @@ def unknown_key(document: Document) -> Findings:
 
 
 def _advice(violation: Violation, name: str) -> str:
-    """What to do about a key that resembles none: the section it belongs into, the key that has its word, or some."""
+    """What to do about a key that resembles none: its new name, its section, the key that has its word, or some."""
+    if instead := violation.schema.get("x-instead", {}).get(name):
+        return text("write {instead} instead", instead=instead)
     for start, section in violation.schema.get("x-elsewhere", {}).items():
         if name.startswith(start):
             return text("move it into {section}", section=section)

@@ -1,0 +1,103 @@
+"""The phase that sets up the DNS cache of the nodes, changes it, or takes it away once no pod uses it any more."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import Final
+
+from paictl.deploy.facts import HostFacts
+from paictl.deploy.joining import api
+from paictl.deploy.looking import Facts
+from paictl.deploy.node_dns import (
+    ADDRESS,
+    NAME,
+    completed,
+    has_another_cache,
+    image_of_dns,
+    manifest_of,
+    mark_of,
+    missing_caches,
+    state_of,
+)
+from paictl.deploy.nodes import patiently
+from paictl.deploy.phase import DeployPhase
+from paictl.deploy.site import DeployError
+from paictl.errors import ExitCode
+from paictl.i18n import text
+from paictl.plan.run import Tell
+
+_POLL: Final = 0.5
+_SHOWN: Final = 4
+
+
+class NodeDns(DeployPhase):
+    """CoreDNS on every node. Kubelets know of it since `settings`: until a cache is up, pods ask the cluster's DNS."""
+
+    name, says = "node-dns", "set up the DNS cache of the nodes"
+
+    def changes(self, facts: HostFacts) -> list[str]:
+        """A manifest that the first master has not applied yet; or what is left of a cache that nobody wants."""
+        first, own = self.site.desired.deployment.first, state_of(facts.values)
+        if self.site.desired.deployment.settings.node_dns:
+            current = facts.machine is not first or own.state == mark_of(self._manifest)
+            return [] if current else [text("DNS cache on each node: {address}", address=ADDRESS)]
+        of_cluster = state_of(self.site.facts[first.name].values)
+        if of_cluster.stays or not (own.state or own.has_unit):
+            return []
+        if of_cluster.is_active:
+            return [text("delete the DNS cache of the node, once no running pod uses it")]
+        return [text("delete the DNS cache of the node")]
+
+    @property
+    def _manifest(self) -> str:
+        settings = self.site.desired.deployment.settings
+        return manifest_of(settings.domain, settings.services)
+
+    def run(self, tell: Tell) -> None:
+        """Set it up and wait for the pods on all machines; or let it go, now or in a later run.
+
+        Raises `DeployError` if somebody else has such a cache (it is left alone), and if a pod does not start.
+        """
+        if self.site.desired.deployment.settings.node_dns:
+            self._set_up(tell)
+        else:
+            self._let_go(tell)
+
+    def _set_up(self, tell: Tell) -> None:
+        client, manifest = api(self.site), self._manifest
+        if patiently(partial(has_another_cache, client)):
+            said = text("{objects}: there already, and not made by paictl", objects="daemonset node-local-dns")
+            hint = text("delete it, or remove deploy.node_dns to keep it")
+            raise DeployError(said, exit_code=ExitCode.NEGATIVE, hint=hint)
+        image = patiently(partial(image_of_dns, client))
+        if not image:
+            said = text("the cluster has no deployment kube-system/coredns, whose image the DNS cache uses")
+            raise DeployError(said, exit_code=ExitCode.NEGATIVE, hint=text("remove deploy.node_dns"))
+        mark = mark_of(manifest)
+        self._play("present", tell, [self.site.desired.deployment.first.name], completed(manifest, image), mark)
+        names = [one.name for one in self.site.machines]
+        end = time.monotonic() + self.site.timeout
+        while missing := patiently(partial(missing_caches, client, names, mark)):
+            if time.monotonic() > end:
+                shown = "; ".join(f"{name}: {why}" for name, why in sorted(missing.items())[:_SHOWN])
+                said = text("the DNS cache does not run on {nodes}", nodes=shown)
+                hint = text(
+                    "see why: kubectl -n kube-system describe pods -l k8s-app={name}; then apply again", name=NAME
+                )
+                raise DeployError(said, exit_code=ExitCode.NEGATIVE, hint=hint)
+            time.sleep(_POLL)
+
+    def _let_go(self, tell: Tell) -> None:
+        """Pods keep the resolver that they began with: the cache stays for them, and goes in a run after they ended."""
+        first = self.site.desired.deployment.first
+        if state_of(self.site.facts[first.name].values).is_active:
+            self._play("leaving", tell, [first.name])
+            Facts(self.site).run(tell)
+        if not state_of(self.site.facts[first.name].values).stays:
+            self._play("absent", tell, [one.name for one in self.site.machines])
+
+    def _play(self, state: str, tell: Tell, names: list[str], manifest: str = "", mark: str = "") -> None:
+        variables = {"paictl_dns": state, "paictl_manifest": manifest, "paictl_mark": mark,
+                     "paictl_dns_address": ADDRESS}  # fmt: skip
+        self.site.play("node_dns", tell, [one for one in self.site.machines if one.name in names], variables)
