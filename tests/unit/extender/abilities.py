@@ -360,12 +360,13 @@ class AbilitiesWorld:
     def victims(self) -> None:
         """Whoever has just been chosen has run for its time, if its own tenant needs the place."""
         chosen: set[tuple[str, str]] = set()
+        doomed = {name for _, name in self.chosen}  # whoever has to go anyway goes for others, too
         names = {pod["metadata"]["uid"]: name for name, run in self.gangs.items() for pod in run.pods}
         for preemption in self.harness.core.book.preemptions():
             taker = preemption.group.rpartition("/")[2]
             for name in {names[uid] for _, uids in preemption.victims for uid in uids if uid in names}:
                 chosen.add((taker, name))
-                if (taker, name) in self.chosen or taker not in self.gangs or name not in self.gangs:
+                if name in doomed or taker not in self.gangs or name not in self.gangs:
                     continue
                 by, run = self.gangs[taker], self.gangs[name]
                 if by.vc == run.vc and run.vc in "AC" and run.priority >= 0 and not run.lazy:
