@@ -21,6 +21,7 @@ from paictl.deploy.benchmark import (
     probes,
 )
 from paictl.deploy.inventory import Deployment, Machine, Role, hosts_of
+from paictl.deploy.pod_security import Levels, weaker
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.remote.kube.client import KubeClient
@@ -61,7 +62,7 @@ def audit(deployment: Deployment, options: SshOptions, client: KubeClient) -> Au
     found: list[AuditFinding] = []
     for machine in machines:
         found += judge_host(_evidence(machine, told[machine.name], kubelets[machine.name]))
-    found += judge_cluster(cluster_looks(client))
+    found += judge_cluster(cluster_looks(client, deployment.settings.pod_security))
     return Audit(tuple(found), bad)
 
 
@@ -102,14 +103,17 @@ def _evidence(machine: Machine, told: Mapping[str, Any], kubelet: Mapping[str, A
     )  # fmt: skip
 
 
-def cluster_looks(client: KubeClient) -> dict[str, Callable[[], Sequence[str]]]:
-    """What is looked at in the API, by the name that the table has for it: each returns what is wrong."""
+def cluster_looks(client: KubeClient, levels: Levels | None = None) -> dict[str, Callable[[], Sequence[str]]]:
+    """What is looked at in the API, by the name that the table has for it: each returns what is wrong.
+
+    `levels` are the namespaces whose Pod Security config.yaml sets.
+    """
     return {
         "cluster_admins": lambda: list(_administrators(_all(client, "clusterrolebindings"))),
         "anonymous_rights": lambda: list(_anonymous(_bindings(client))),
         "wildcard_roles": lambda: list(_wildcards(_all(client, "clusterroles"))),
         "default_accounts": lambda: list(_default_accounts(_bindings(client))),
-        "pod_security": lambda: list(_unenforced(_items(client, "/api/v1/namespaces"))),
+        "pod_security": lambda: [*_unenforced(_items(client, "/api/v1/namespaces")), *weaker(client, levels or {})],
     }
 
 

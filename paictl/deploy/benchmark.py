@@ -276,5 +276,5 @@ _LOOKS: Final[Mapping[str, str]] = {
     "anonymous_rights": "bindings of system:anonymous and system:unauthenticated",
     "wildcard_roles": "ClusterRoles with * for groups, resources and verbs",
     "default_accounts": "bindings of service accounts named default",
-    "pod_security": "labels of namespaces with jobs",
+    "pod_security": "labels of namespaces with jobs, and of those in deploy.pod_security",
 }

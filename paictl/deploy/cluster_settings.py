@@ -88,6 +88,7 @@ KEYS: Final = (
     KeyRule("audit_log", ("audit",), Effect.NOTED, "api_server_arguments"),
     KeyRule("oidc", ("oidc",), Effect.NOTED, "api_server_arguments"),
     KeyRule("feature_gates", ("gates",), Effect.NOTED, "component_arguments"),
+    KeyRule("pod_security", ("pod_security",), Effect.NOTED, "pod_security"),
     KeyRule("storage_class", ("storage_class",), Effect.APPLIED),
     KeyRule("node_dns", ("node_dns",), Effect.NOTED, "kubelet"),
     KeyRule("etcd_arguments", ("etcd",), Effect.NOTED, "etcd_arguments"),
@@ -109,8 +110,11 @@ _SECTIONS: Final[Mapping[str, Callable[[Deployment], Any]]] = {
     "etcd_arguments": lambda made: dict(made.settings.etcd),
     "jobs_on_masters": lambda made: made.settings.jobs_on_masters,
     "offline": lambda made: made.settings.offline,
+    "pod_security": lambda made: dict(made.settings.pod_security),
 }
-_OF_THE_FIRST: Final = ("kube_proxy", "offline")
+_OF_THE_FIRST: Final = ("kube_proxy", "offline", "pod_security")
+_BEFORE: Final[Mapping[str, Any]] = {"pod_security": {}}
+"""What a cluster has of sections that notes of earlier versions of paictl lack."""
 CONTROL_PLANE: Final = ("api_server_arguments", "component_arguments", "etcd_arguments")
 """Sections whose change makes masters write the manifests of their control plane again."""
 
@@ -133,6 +137,7 @@ def changed_sections(deployment: Deployment, facts: HostFacts) -> dict[str, list
         noted: Any = json.loads(facts.values.get("settings") or "{}")
     except ValueError:
         noted = {}
+    noted = {**_BEFORE, **noted} if noted else noted
     return {
         name: list(_differences(noted[name], value))
         if name in noted

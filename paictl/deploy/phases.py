@@ -13,6 +13,7 @@ from paictl.deploy.locking import Lock
 from paictl.deploy.looking import Connect, Facts, SameVersion
 from paictl.deploy.nodes import AllReady, Labels
 from paictl.deploy.phase import RIGHT, DeployPhase
+from paictl.deploy.pod_security import PodSecurity
 from paictl.deploy.reconfiguring import Settings
 from paictl.deploy.site import Site
 from paictl.frozen import frozen
@@ -29,7 +30,7 @@ class LockForChanges(Lock):
 
 PHASES: Final[tuple[type[DeployPhase], ...]] = (
     Connect, Facts, SameVersion, LockForChanges, PushArtifacts, Runtime, ControlPlane, Settings, JoinMasters,
-    PodNetwork, JoinWorkers, Devices, Labels, NodeDns, DefaultStorage, AllReady,
+    PodNetwork, JoinWorkers, Devices, Labels, NodeDns, PodSecurity, DefaultStorage, AllReady,
 )  # fmt: skip
 """In their order."""
 LOOKING: Final = ("connect", "facts")

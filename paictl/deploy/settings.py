@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from paictl.cluster.kubernetes.names import JOBS_NAMESPACE, NAMESPACE
 from paictl.config.models.settings import EXTRA, NETWORK_DEFAULTS, cluster_networks, filled, filled_items
 from paictl.config.reading.document import Document
 from paictl.config.reading.nodes import ScalarNode, to_data
+from paictl.config.reading.source import place_of
 from paictl.deploy.control_plane import AuditLog, Hardening, TokenProvider, hardening_of, own_audit_log
 from paictl.deploy.downloads import Proxies, RegistryAccount, mirrors_of, proxies_of
+from paictl.deploy.storage_class import NAMESPACE as LOCAL_PATH
 from paictl.deploy.storage_class import StorageClass, storage_class_of
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
@@ -50,6 +54,9 @@ _IDLE: Final = (
     "worker_default_docker_runtime",
 )
 """Settings of OpenPAI about Docker and Kubespray, neither of which is used."""
+
+_NAMESPACE: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+_OUR_NAMESPACES: Final = (NAMESPACE, LOCAL_PATH, "calico-system", "tigera-operator")
 
 CLOSED_PORTS: Final = (22, 2379, 2380, 10250, 10257, 10259)
 """Ports of machines that pods do not reach: SSH, etcd, kubelet, controller manager, scheduler."""
@@ -119,6 +126,7 @@ class DeploySettings:
     audit: AuditLog = field(default_factory=own_audit_log)
     oidc: TokenProvider | None = None
     gates: Mapping[str, bool] = field(default_factory=dict)
+    pod_security: Mapping[str, str] = field(default_factory=dict)
     storage_class: StorageClass | None = None
     node_dns: bool = False
     etcd: Values = field(default_factory=dict)
@@ -176,6 +184,7 @@ def settings_of(document: Document) -> DeploySettings:
         audit=hardening.audit,
         oidc=hardening.oidc,
         gates=hardening.gates,
+        pod_security=_pod_security(document),
         storage_class=storage_class_of(_data(document, SECTION)),
         node_dns=own("node_dns") == "true",
         etcd=_data(document, SECTION, "etcd_arguments"),
@@ -250,6 +259,24 @@ def _address(value: str, at: ScalarNode | None) -> str:
         raise PaictlError(
             text("deploy.api_address: {value!r} is not a valid address", value=value), where=where
         ) from None
+
+
+def _pod_security(document: Document) -> dict[str, str]:
+    """Level by namespace, by name; raises `PaictlError` for namespaces that are not the user's."""
+    written = _data(document, SECTION, "pod_security")
+    for entry in document.top.at(SECTION, "pod_security"):
+        name, where = entry.key.text, str(place_of(entry.key))
+        if not _NAMESPACE.fullmatch(name):
+            hint = text("lower-case letters, digits and hyphens, 63 at most")
+            raise PaictlError(text("deploy.pod_security: {name!r} is no namespace", name=name), where=where, hint=hint)
+        if name == JOBS_NAMESPACE:
+            hint = text("set cluster.common.jobs-pod-security in services-configuration.yaml")
+            said = text("deploy.pod_security: {name} has a key of its own", name=name)
+            raise PaictlError(said, where=where, hint=hint)
+        if name.startswith("kube-") or name in _OUR_NAMESPACES:
+            said = text("deploy.pod_security: {name} belongs to the system, whose pods need rights", name=name)
+            raise PaictlError(said, where=where, hint=text("remove this line"))
+    return {name: str(written[name]) for name in sorted(written)}
 
 
 def _network(document: Document) -> str:

@@ -23,6 +23,7 @@ from paictl.deploy.inventory import Deployment, Machine
 from paictl.deploy.node_dns import ADDRESS
 from paictl.deploy.node_dns import NAME as NODE_DNS
 from paictl.deploy.nodes import NO_NETWORK, lacks_network, nodes_of, not_ready
+from paictl.deploy.pod_security import weaker
 from paictl.deploy.preflight.node_checks import addresses_of, unlisted
 from paictl.deploy.storage_class import problem_with
 from paictl.frozen import frozen
@@ -118,6 +119,15 @@ def storage_findings(client: KubeClient, deployment: Deployment) -> tuple[NodeCh
         return ()
     problem = problem_with(client)
     return (NodeCheck("storage-class", CLUSTER, CheckState.FAILED if problem else CheckState.OK, problem),)
+
+
+def namespace_findings(client: KubeClient, deployment: Deployment) -> tuple[NodeCheck, ...]:
+    """Whether namespaces enforce the Pod Security that config.yaml says; nothing where it says none."""
+    if not deployment.settings.pod_security:
+        return ()
+    problem = "; ".join(weaker(client, deployment.settings.pod_security))
+    state = CheckState.FAILED if problem else CheckState.OK
+    return (NodeCheck("namespaces-pod-security", CLUSTER, state, problem),)
 
 
 def certificates_of_masters(deployment: Deployment, options: SshOptions) -> Certificates:

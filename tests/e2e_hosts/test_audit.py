@@ -97,6 +97,28 @@ def test_what_is_spoiled_is_found_and_its_remedy_mends_it(site: Site) -> None:
     assert audit(site)[0] == 0
 
 
+def test_namespaces_get_their_pod_security_and_lose_it(site: Site) -> None:
+    after = changed(site, pod_security={"research": "restricted"})
+    try:
+        assert [line for one in plan(after) for line in one["what"]] == ["pod_security: research: - -> restricted"]
+        assert apply(after).returncode == 0
+        assert plan(after) == []
+        words = ["kubectl", "-n", "research", "run", "p", "--image", "none", "--dry-run=server"]
+        done = site.lab.machine(1).execute(["env", "KUBECONFIG=/etc/kubernetes/admin.conf", *words], check=False)
+        assert 'violates PodSecurity "restricted:v1.' in done.stderr
+        kubectl(site, "label", "namespace", "research", "--overwrite", "pod-security.kubernetes.io/enforce=baseline")
+        assert [one["evidence"] for one in failing(audit(after)[1])] == ["research enforces baseline, not restricted"]
+        assert apply(after).returncode == 0
+        assert audit(after)[0] == 0
+    finally:
+        site.write()
+    assert apply(site).returncode == 0
+    labels = json.loads(kubectl(site, "get", "namespace", "research", "-o", "jsonpath={.metadata.labels}"))
+    assert labels == {"kubernetes.io/metadata.name": "research"}
+    kubectl(site, "delete", "namespace", "research")
+    assert plan(site) == []
+
+
 def test_secrets_are_encrypted_and_get_a_new_key(site: Site) -> None:
     assert stored(site).startswith("k8s:enc:secretbox:v1:key1:")
     assert SECRET not in stored(site)

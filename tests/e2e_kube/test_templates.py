@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -15,9 +17,9 @@ from paictl.cluster.kubernetes.services.drift import drift_of
 from paictl.cluster.kubernetes.services.kinds import Kinds
 from paictl.cluster.kubernetes.services.record import Item
 from paictl.cluster.values import ClusterError
-from paictl.remote.kube.client import connect
-from tests.e2e_kube.controlplane import ControlPlane
-from tests.e2e_kube.kubeapi import ApiError, Json, KubeApi
+from paictl.remote.kube.client import KubeError, connect
+from tests.e2e_kube.controlplane import ControlPlane, kubeconfig
+from tests.e2e_kube.kubeapi import ApiError, Json, KubeApi, until
 from tests.unit.cluster.catalogue import CONFIGURATIONS, rendered
 
 DRY = "?dryRun=All&fieldManager=paictl&force=true&fieldValidation=Strict"
@@ -72,6 +74,51 @@ def test_the_server_takes_every_object(
         refused = [one for one in pool.map(tried, found) if one]
     assert not refused
     assert len(found) > 60
+
+
+def test_a_dra_driver_writes_slices_of_its_own_node_only(
+    api: KubeApi, paths: Paths, plane: ControlPlane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the objects of the service, and a token as its pod on node `own` has one."""
+    monkeypatch.setattr("paictl.config.secrets.sealing.COST", (4, 1, 1))
+    kinds = ("DaemonSet", "NetworkPolicy")
+    made = [one.body for one in rendered(CONFIGURATIONS["behind a proxy"])["dra-driver"] if one.kind not in kinds]
+    slices = "/apis/resource.k8s.io/v1/resourceslices"
+    node = api.call("POST", "/api/v1/nodes", {"metadata": {"name": "own"}})
+
+    def body(name: str, **spec: Any) -> Json:
+        pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
+        return {"metadata": {"name": name}, "spec": {"driver": "gpu.nvidia.com", "pool": pool, **spec}}
+
+    try:
+        for one in made:
+            api.apply(one, paths.of(one))
+        bound = {"kind": "Node", "apiVersion": "v1", "name": "own", "uid": node["metadata"]["uid"]}
+        account = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/dra-driver"
+        word = api.call("POST", f"{account}/token", {"spec": {"boundObjectRef": bound}})["status"]["token"]
+        kubeconfig(tmp_path / "driver", plane.server, plane.folder / "ca.crt", word)
+        driver = connect(tmp_path / "driver", "x")
+        api.call("POST", slices, body("of-another", nodeName="other"))  # an administrator is not asked
+
+        def refused() -> bool:
+            try:
+                driver.request("POST", slices, body("elsewhere", nodeName="other"))
+            except KubeError as error:
+                return 'of its own node only, which is "own"' in str(error)
+            api.call("DELETE", f"{slices}/elsewhere")
+            return False
+
+        until(refused, 30, "the policy is in force")
+        with pytest.raises(KubeError, match="of its own node only"):
+            driver.request("POST", slices, body("for-all", allNodes=True))
+        with pytest.raises(KubeError, match="of its own node only"):
+            driver.request("DELETE", f"{slices}/of-another")
+        driver.request("POST", slices, body("here", nodeName="own"))
+        driver.request("DELETE", f"{slices}/here")
+    finally:
+        for path in [paths.of(one) for one in made] + [f"{slices}/of-another", "/api/v1/nodes/own"]:
+            with contextlib.suppress(ApiError):
+                api.call("DELETE", path)
 
 
 def test_labels_and_taints_of_nodes_come_and_go_beside_those_of_others(

@@ -50,6 +50,7 @@ def verify(
         data_of,
         image_for,
         isolation_findings,
+        namespace_findings,
         nodes_not_listed,
         options_for,
         storage_findings,
@@ -68,6 +69,7 @@ def verify(
     found = certificates_of_masters(deployment, ssh_options(accept_new=False))
     findings += certificate_findings(found, datetime.now(UTC))
     findings += storage_findings(client, deployment)
+    findings += namespace_findings(client, deployment)
     findings += registry_findings(deployment, ssh_options(accept_new=False))
     if found.found:
         first = min(found.found, key=lambda one: one.ends)

@@ -108,6 +108,7 @@ rest-server:
   behind-proxy: [10.0.0.7, 10.1.0.0/16]
 prometheus: {storage: {node: m0, path: /datastorage/prometheus}}
 device-plugin: {devices: [amd.com/gpu]}
+dra-driver: {enabled: true, driver-root: /run/nvidia/driver, cdi-hook: /usr/bin/nvidia-cdi-hook}
 cluster: {common: {node-exporter: "true"}}
 """
 OWN_CERTIFICATE = """\

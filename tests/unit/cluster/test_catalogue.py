@@ -39,6 +39,7 @@ from tests.unit.cluster.catalogue import (
 ROOT_NEEDED = {
     "nvidia-device-plugin": "the kubelet's socket for device plugins belongs to root",
     "amd-device-plugin": "the kubelet's socket for device plugins belongs to root",
+    "nvidia-dra-driver": "the kubelet's socket for DRA drivers belongs to root",
     "job-exporter": "the kubelet's socket for resources of pods belongs to root",
 }
 """Pods that run as root, and why."""
@@ -76,7 +77,7 @@ def test_every_setting_with_a_default_is_in_its_own_section_of_the_schema() -> N
 
 def test_every_service_has_objects_somewhere(catalogue: Catalogue) -> None:
     assert {service for service, _ in everywhere(catalogue)} == set(service_names())
-    assert len(service_names()) == 11
+    assert len(service_names()) == 12
 
 
 def test_no_object_is_there_twice(catalogue: Catalogue) -> None:
@@ -105,7 +106,8 @@ def test_real_settings_render(shared: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_switched_off_means_no_objects(catalogue: Catalogue) -> None:
     off = catalogue["own certificate"]
-    for service in ("grafana", "prometheus", "alert-manager", "node-exporter", "job-exporter", "device-plugin"):
+    plugins = ("device-plugin", "dra-driver")
+    for service in ("grafana", "prometheus", "alert-manager", "node-exporter", "job-exporter", *plugins):
         assert off[service] == [], service
 
 
@@ -129,7 +131,7 @@ def test_pods_run_as_somebody_without_rights_on_a_root_that_they_cannot_write(ca
             own = container["securityContext"]
             assert own["readOnlyRootFilesystem"] is True, name
             if own.get("privileged"):
-                assert name == "nvidia-device-plugin"
+                assert name in ("nvidia-device-plugin", "nvidia-dra-driver")
                 continue
             assert own["allowPrivilegeEscalation"] is False, name
             assert own["capabilities"]["drop"] == ["ALL"], name
@@ -282,6 +284,7 @@ WRITES_OF_THE_CLUSTER = {
     ("hivedscheduler", "authorization.k8s.io", "subjectaccessreviews"),
     ("hivedscheduler", "scheduling.k8s.io", "podgroups/status"),  # a condition of its own
     ("rest-server", "", "nodes"),  # cordon
+    ("dra-driver", "resource.k8s.io", "resourceslices"),  # those of its node, by an admission policy
     ("frameworkcontroller", "scheduling.k8s.io", "priorityclasses"),
 }  # fmt: skip
 """(service, group, resource) that a service may change in the whole cluster."""

@@ -10,13 +10,16 @@ from typing import Any
 import pytest
 
 from paictl.cluster.kubernetes.names import NAMESPACE
+from paictl.cluster.kubernetes.services.applying import refuse_rivals
 from paictl.cluster.manifests.templating import TemplateError
+from paictl.cluster.values import ClusterError
 from paictl.server.serving import ServerSettings, check
 from paictl.server.tasks.access import site_of
 from paictl.workload.job import PRIORITIES
 from tests.unit.cluster.catalogue import (
     LAYOUT,
     LEAST,
+    MIXED,
     NO_DEVICES,
     SERVICES,
     Catalogue,
@@ -25,7 +28,9 @@ from tests.unit.cluster.catalogue import (
     objects,
     prometheus,
     rendered,
+    renderer,
 )
+from tests.unit.cluster.fakekube import FakeKube
 
 # --- secrets
 
@@ -95,6 +100,62 @@ def test_a_device_plugin_for_each_kind_of_device(catalogue: Catalogue, configura
     for one in found:
         if one.kind == "DaemonSet":
             assert one.body["spec"]["template"]["spec"]["nodeSelector"]["paictl.io/devices"] in labels
+
+
+def test_the_dra_driver_offers_gpus_of_its_own_node_only(catalogue: Catalogue) -> None:
+    found = catalogue["behind a proxy"]["dra-driver"]
+    (container,) = by_name(found, "DaemonSet", "nvidia-dra-driver")["spec"]["template"]["spec"]["containers"]
+    values = {one["name"]: one.get("value") for one in container["env"]}
+    assert (values["NVIDIA_DRIVER_ROOT"], values["NVIDIA_CDI_HOOK_PATH"]) == (
+        "/run/nvidia/driver", "/usr/bin/nvidia-cdi-hook"
+    )  # fmt: skip
+    assert values["IMAGE_NAME"] == container["image"]
+    classes = {one.name: one.body["spec"] for one in found if one.kind == "DeviceClass"}
+    assert {name: one.get("extendedResourceName") for name, one in classes.items()} == {
+        "gpu.nvidia.com": "nvidia.com/gpu", "mig.nvidia.com": None
+    }  # fmt: skip
+    policy = by_name(found, "ValidatingAdmissionPolicy", "paictl-dra-driver")["spec"]
+    account = by_name(found, "ServiceAccount", "dra-driver")["metadata"]
+    (condition,) = policy["matchConditions"]
+    assert f"'system:serviceaccount:{account['namespace']}:{account['name']}'" in condition["expression"]
+    assert by_name(found, "ValidatingAdmissionPolicyBinding", "paictl-dra-driver")["spec"]["policyName"] == (
+        "paictl-dra-driver"
+    )
+
+
+@pytest.mark.parametrize(
+    ("plugin", "runs"),
+    [
+        ("{}", False), ("{enabled: null}", False), ("{devices: [nvidia.com/gpu]}", False), ("{devices: [gpu]}", False),
+        ("{enabled: false}", True), ("{devices: [amd.com/gpu]}", True),
+    ],
+)  # fmt: skip
+def test_a_dra_driver_and_a_device_plugin_for_the_same_gpus_are_refused(plugin: str, *, runs: bool) -> None:
+    made = renderer({LAYOUT: MIXED, SERVICES: f"{LEAST}device-plugin: {plugin}\ndra-driver: {{enabled: true}}\n"})
+    if runs:
+        assert "nvidia-device-plugin" not in {one.name for one in made.render("device-plugin")}
+        assert by_name(made.render("dra-driver"), "DaemonSet", "nvidia-dra-driver")
+    else:
+        with pytest.raises(TemplateError, match="would both offer the NVIDIA GPUs"):
+            made.render("dra-driver")
+    without = renderer({LAYOUT: NO_DEVICES, SERVICES: f"{LEAST}dra-driver: {{enabled: true}}\n"})
+    assert without.render("dra-driver") == []
+
+
+@pytest.mark.parametrize(
+    ("service", "rival"),
+    [("dra-driver", "nvidia-device-plugin"), ("device-plugin", "nvidia-dra-driver")],
+)
+def test_what_still_offers_the_same_devices_has_to_go_first(catalogue: Catalogue, service: str, rival: str) -> None:
+    configuration = "behind a proxy" if service == "dra-driver" else "preset lab"
+    wanted = [one.body for one in catalogue[configuration][service]]
+    server = FakeKube({f"/apis/apps/v1/namespaces/{NAMESPACE}/daemonsets/amd-device-plugin": {}})
+    refuse_rivals(server, wanted)
+    server.objects[f"/apis/apps/v1/namespaces/{NAMESPACE}/daemonsets/{rival}"] = {"metadata": {"name": rival}}
+    with pytest.raises(ClusterError, match="still offers the same devices; nothing was applied") as caught:
+        refuse_rivals(server, wanted)
+    other = "device-plugin" if service == "dra-driver" else "dra-driver"
+    assert caught.value.hint == f"end it first: paictl service refresh -n {other}"
 
 
 def test_the_rest_server_never_speaks_clear_text_to_users(catalogue: Catalogue) -> None:

@@ -171,7 +171,7 @@ def test_what_a_lab_stops_and_starts_runs_when_it_begins(cluster: EmbeddedCluste
     for view in cluster.services():
         cluster.set_service(view.name, running=False)
     site = registered.take(find_lab(number), "prod", "ann", 15)
-    needed = {"cluster-configuration", "device-plugin", "hivedscheduler", "frameworkcontroller"}
+    needed = {"cluster-configuration", "device-plugin", "dra-driver", "hivedscheduler", "frameworkcontroller"}
     assert needed | more <= {view.name for view in cluster.services() if view.running} <= needed | more
     assert site.services == ()
 

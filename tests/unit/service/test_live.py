@@ -215,7 +215,7 @@ def test_services_that_read_what_changed_are_named() -> None:
     changed = compare(of_texts({SERVICES: old}), of_texts({SERVICES: old.replace("a: 1", "a: 2")}))
     assert readers_of(changed, CATALOGUE) == ("hivedscheduler", "rest-server")
     layout = compare(of_texts({}), of_texts({"layout.yaml": "machine-list: []\n"}))
-    assert readers_of(layout, CATALOGUE) == ("cluster-configuration", "device-plugin")
+    assert readers_of(layout, CATALOGUE) == ("cluster-configuration", "device-plugin", "dra-driver")
 
 
 def test_side_by_side_the_order_still_holds_and_a_failure_names_who_was_not_started() -> None:

@@ -20,7 +20,7 @@ from paictl.remote.kube.client import Json
 SECRET: Final = "Secret"  # noqa: S105 - a kind of object
 _CLUSTER_WIDE: Final = frozenset({
     "Namespace", NODE, "ClusterRole", "ClusterRoleBinding", "PriorityClass", "CustomResourceDefinition",
-    "StorageClass", "PersistentVolume", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
+    "StorageClass", "PersistentVolume", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "DeviceClass",
     "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding",
 })  # fmt: skip
 """Kinds that are in no namespace; there is no server that could be asked."""

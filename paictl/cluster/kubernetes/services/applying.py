@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from paictl.cluster.kubernetes.names import INPUT_HASH, OURS, PART_OF, SERVICE
+from paictl.cluster.kubernetes.names import INPUT_HASH, NAMESPACE, OURS, PART_OF, SERVICE
 from paictl.cluster.kubernetes.services.drift import removal
 from paictl.cluster.kubernetes.services.kinds import (
     NODE,
@@ -39,6 +39,25 @@ _REMEDIES: Final = {
 """What to do about a kind that some versions of Kubernetes lack."""
 _SHOWN: Final = 5
 """Refused objects that a message names."""
+
+_RIVALS: Final = {
+    "nvidia-device-plugin": ("nvidia-dra-driver", "dra-driver"),
+    "nvidia-dra-driver": ("nvidia-device-plugin", "device-plugin"),
+}
+"""DaemonSets that offer devices, each with the one that offers the same devices, and its service."""
+
+
+def refuse_rivals(client: KubeClient, objects: Iterable[Json]) -> None:
+    """Raise `ClusterError` if objects would offer devices that another service of the cluster still offers."""
+    for body in objects:
+        if body["kind"] != "DaemonSet" or body["metadata"]["name"] not in _RIVALS:
+            continue
+        rival, service = _RIVALS[body["metadata"]["name"]]
+        if find(client, f"/apis/apps/v1/namespaces/{NAMESPACE}/daemonsets/{rival}") is not None:
+            raise ClusterError(
+                text("service {name} still offers the same devices; nothing was applied", name=service),
+                hint=text("end it first: paictl service refresh -n {name}", name=service), where=label_of(body),
+            )  # fmt: skip
 
 
 class Applier:

@@ -13,7 +13,7 @@ from paictl.cluster.doors import DOORS, scheduler_host
 from paictl.cluster.kubernetes.errors import told
 from paictl.cluster.kubernetes.isolation import protections, uncounted
 from paictl.cluster.kubernetes.names import JOBS_NAMESPACE, NAMESPACE, SCHEDULER, VERSION
-from paictl.cluster.kubernetes.services.applying import Applier, is_workload, workloads_first
+from paictl.cluster.kubernetes.services.applying import Applier, is_workload, refuse_rivals, workloads_first
 from paictl.cluster.kubernetes.services.data import DataKeeper, lasts
 from paictl.cluster.kubernetes.services.drift import drift_of
 from paictl.cluster.kubernetes.services.here import note_images, noted_images
@@ -239,6 +239,7 @@ class KubeServices:
             old, now = held.record, self._now()
             restarted = now if restart else old.restarted if old.state != "stopped" else ""
             objects, digest = self._objects(name, renderer, restarted)
+            refuse_rivals(self._client, objects)
             self._applier.check(objects, held.alive, take_over=take_over)
             items = tuple(Item.of(one) for one in objects)
             since = old.since if old.state == "running" and old.since else now

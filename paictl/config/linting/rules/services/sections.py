@@ -300,3 +300,36 @@ def unknown_image(document: Document) -> Findings:
         if entry.key.text not in known:
             hint = suggested(entry.key, known, text("the names are: {known}", known=", ".join(known)))
             yield Finding(entry.key, text("no service uses an image {entry!r}", entry=entry.key.text), *hint)
+
+
+@rule("SVC740", "devices-offered-twice", ERROR)
+def devices_offered_twice(document: Document) -> Findings:
+    """`device-plugin` and `dra-driver` would both offer the NVIDIA GPUs.
+
+    Why: the two do not know of each other, and give the same GPU to two pods. `paictl service start` refuses the
+    second. Device plugins of other vendors can run beside the DRA driver: name them in `device-plugin.devices`.
+
+    Passes::
+
+        # services-configuration.yaml
+        rest-server:
+          default-pai-admin-username: root-of-pai
+          default-pai-admin-password: not-a-default-1
+        device-plugin: {enabled: false}
+        dra-driver: {enabled: true}
+
+    Fails with::
+
+        # services-configuration.yaml
+        -device-plugin: {enabled: false}
+    """
+    # The switch of the DRA driver, where NVIDIA's device plugin is on.
+    plugin, driver = document.top.mapping("device-plugin"), document.top.mapping("dra-driver").scalar("enabled")
+    switch = plugin.scalar("enabled")
+    devices = [one.text for one in plugin.sequence("devices").scalars()]
+    ours = not devices or any("/" not in one or one.startswith("nvidia.com/") for one in devices)
+    if driver is not None and driver.value is True and ours and (switch is None or switch.value is not False):
+        message = text("dra-driver and device-plugin would both offer the NVIDIA GPUs")
+        yield Finding(
+            driver, message, "set device-plugin: {enabled: false}, or name only other devices in its `devices`"
+        )
