@@ -29,6 +29,7 @@ def preempt_unasked(core: DoorCore, ref: PodRef) -> bool:
             offered = None if request.ignore_suggested else frozenset[str]()
             asked, offered = windows.within(core, entry, request, offered)
             offered = reclaim.suggested(core, entry, asked, offered)
+            _give_up_lost_place(core, entry, asked, offered)  # nobody else would: kube-scheduler does not ask
             preempts = isinstance(core.book.engine.plan(asked, offered), Preempt)
         except RequestError:
             preempts = False
@@ -90,22 +91,25 @@ def _decide(
     core: DoorCore, entry: PodEntry, request: PodRequest, offered: frozenset[str] | None
 ) -> ScheduleResult | Allocation:
     if core.options.own_preemption:
-        if _has_lost_place(core, entry, request):  # it would be bound there once the victims are gone
-            given_up = core.book.schedule(request, offered, Phase.PREEMPTING, core.wall())
-            core.record_outcomes(given_up.outcomes)
+        _give_up_lost_place(core, entry, request, offered)
         return core.book.place(request, offered, core.wall())
     found = core.book.schedule(request, offered, Phase.FILTERING, core.wall())
     return core.book.allocate(request.uid, core.wall()) if isinstance(found.decision, Bind) else found
 
 
-def _has_lost_place(core: DoorCore, entry: PodEntry, request: PodRequest) -> bool:
-    """Whether the place for which a gang preempts has become bad, or is closed by a window, since it began."""
+def _give_up_lost_place(core: DoorCore, entry: PodEntry, request: PodRequest, offered: frozenset[str] | None) -> None:
+    """End a gang's preemption whose place has become bad, or is closed by a window, since it began.
+
+    It would be bound there once the victims are gone.
+    """
     state = core.book.engine.state
     group = state.groups.by_name.get(request.group)
     if group is None or group.state is not GroupState.PREEMPTING:
-        return False
+        return
     bad, shut, tree = state.counts.bad, windows.closed(core, entry), state.physical
-    return any(bad[leaf] or tree.node_name(leaf) in shut for leaf in group.leaves())
+    if any(bad[leaf] or tree.node_name(leaf) in shut for leaf in group.leaves()):
+        given_up = core.book.schedule(request, offered, Phase.PREEMPTING, core.wall())
+        core.record_outcomes(given_up.outcomes)
 
 
 def _taken(

@@ -90,6 +90,7 @@ CANCELED = "failed to create containerd task: failed to create shim task: contex
     [
         ("StartError", CANCELED, JobState.RUNNING),
         ("StartError", 'failed to create shim task: exec: "trian.py": not found', JobState.FAILED),
+        ("StartError", 'runc: chdir to cwd ("/a: context canceled") failed: no such directory', JobState.FAILED),
         ("Error", CANCELED, JobState.FAILED),  # what a program has written into its termination message
     ],
 )

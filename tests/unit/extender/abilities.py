@@ -1,7 +1,9 @@
 """A door with every ability of the section `sharing` on, and whatever can happen to it, in random order.
 
 Gangs come with and without limits, checkpoints, reservations and repair; kube-scheduler asks in any order; nodes fail
-and heal; windows, reservations and kills come between. After each operation what the abilities promise must hold:
+and heal; windows, reservations and kills come between. After each operation the core is sound and no device has two
+pods; whoever begins keeps limits, budget, windows and minimum run times, and nobody gets a bad node. What each ability
+promises beyond that (who is first, when a gang starts, which cells are kept) has tests of its own; here they meet.
 `tests/unit/extender/test_abilities.py` plays a few hundred, ``tools/soak.py --abilities`` as many as one likes.
 """
 
@@ -56,7 +58,7 @@ CELLS: Final[Json] = {
         "C": {"virtualCells": [{"cellType": "POOL.NODE", "cellNumber": 2}]},
     },
 }  # fmt: skip
-USER_LIMIT, BORROW_LIMIT, LEND_LIMIT, MIN_RUN_TIME, BUDGET = 8, 6, 4, 600, 400
+USER_LIMIT, BORROW_LIMIT, LEND_LIMIT, MIN_RUN_TIME, BUDGET = 10, 6, 4, 600, 60
 ABILITIES: Final[Json] = {
     "budgets": [{"vc": "C", "device-hours": BUDGET}],
     "user-limits": [{"vc": "A", "devices": USER_LIMIT}],
@@ -69,6 +71,20 @@ ABILITIES: Final[Json] = {
     "min-run-times": [{"vc": "A", "time": f"{MIN_RUN_TIME}s"}, {"vc": "C", "time": f"{MIN_RUN_TIME}s"}],
     "backfill": [{"mode": "easy"}],
 }
+
+SAYS: Final = {
+    "budgets": "the budget of",
+    "user-limits": "guaranteed devices in virtual cluster A",
+    "borrow-limits": "virtual cluster B may borrow",
+    "lend-limits": "lend limits keep",
+    "spares": "for repairs",
+    "order": "another gang goes first",
+    "min-run-times": "minimum run time",
+    "backfill": "it would delay",
+    "windows": "maintenance windows close",
+    "reservations": "reserv",
+}
+"""By ability what the reason says of a pod that it holds back."""
 
 
 @dataclass
@@ -179,11 +195,15 @@ class AbilitiesWorld:
         ]  # fmt: skip
         for run, pod in self.dice.sample(waiting, min(len(waiting), 6)):
             before = self.held()
-            names = self.harness.ask(pod, self.ready()).names
+            name = pod["metadata"]["name"].rpartition("-")[0]
+            has_place = f"paictl-jobs/{name}" in self.harness.core.book.engine.state.groups.by_name
+            answer = self.harness.ask(pod, self.ready())
+            names = answer.names
+            self.refused(" ".join(answer.failed.values()) + " ".join(answer.hopeless.values()))
             if names and not pod["spec"].get("nodeName"):
                 assert self.harness.bind(pod, self.dice.choice(names)) == ""
             if pod["spec"].get("nodeName"):
-                self.started(run, pod, before)
+                self.started(run, pod, None if has_place else before)
             self.victims()
 
     def begin(self) -> None:
@@ -326,8 +346,8 @@ class AbilitiesWorld:
                 found[run.user] += run.devices
         return found
 
-    def started(self, run: GangRun, pod: Json, before: Counter[str]) -> None:
-        """A pod has just been bound: it may have been."""
+    def started(self, run: GangRun, pod: Json, before: Counter[str] | None) -> None:
+        """A pod has just been bound: it may have been. `before`: what users held, None if it had a place already."""
         now, node = self.harness.now, pod["spec"]["nodeName"]
         self.stats["bound"] += 1
         first = len(run.bound) == 1
@@ -337,7 +357,7 @@ class AbilitiesWorld:
             if node in window.nodes and first:
                 clear = window.end <= 1000 * now or window.start >= 1000 * ends
                 assert clear, f"{pod['metadata']['name']} would still run on {node} in {window.name}"
-        if not first:
+        if not first or before is None:  # limits count when a gang gets its place, or begins to preempt for it
             return
         if run.priority >= 0 and run.vc == "A":
             assert before[run.user] + run.devices <= USER_LIMIT, f"{run.user} holds {before[run.user]} and more"
@@ -356,6 +376,12 @@ class AbilitiesWorld:
         for pod in run.pods:
             pod["metadata"]["deletionTimestamp"] = self.stamp()
             self.harness.core.pod_changed(pod)
+
+    def refused(self, why: str) -> None:
+        """Count what has held gangs back: a world in which an ability never does says nothing of it."""
+        for ability, words in SAYS.items():
+            if words in why:
+                self.stats[f"held back by {ability}"] += 1
 
     def victims(self) -> None:
         """Whoever has just been chosen has run for its time, if its own tenant needs the place."""

@@ -8,6 +8,8 @@ import pytest
 
 from paictl.cluster.pods.nodes import NodeStatus
 from paictl.doors.core import DoorOptions
+from paictl.doors.deciding import preempt_unasked
+from paictl.doors.table import pod_ref
 from paictl.extender.verbs import candidates, filter_nodes
 from paictl.extender.wire import FilterArgs, PreemptArgs, Victims
 from paictl.remote.kube import budgets
@@ -50,6 +52,21 @@ def test_nobody_is_bound_to_a_place_that_has_gone_bad_since_its_victims_were_cho
     for name in lent.values():
         harness.delete(name)
     assert harness.run(owner) in lent.keys() - {place}
+
+
+def test_a_place_that_has_gone_bad_is_given_up_although_kube_scheduler_does_not_ask(harness: Harness) -> None:
+    for number in range(4):
+        harness.run(gang(f"lent{number}", 1, 4, priority=-1)[0])
+    owner = gang("owner", 1, 4)[0]
+    assert not harness.ask(owner).names
+    tree, groups = harness.core.book.engine.state.physical, harness.core.book.engine.state.groups.by_name
+    (place,) = {tree.node_name(leaf) for leaf in groups["default/owner"].leaves()}
+    harness.core.node_changed(NodeStatus(place, ready=False, schedulable=True))
+    victim = next(one for one in harness.server.pods.values() if one["spec"].get("nodeName") == place)
+    harness.delete(victim["metadata"]["name"])  # the place is empty, and all others are in use
+    assert preempt_unasked(harness.core, pod_ref(owner))
+    groups = harness.core.book.engine.state.groups.by_name
+    assert place not in {tree.node_name(leaf) for leaf in groups["default/owner"].leaves()}
 
 
 @pytest.mark.parametrize(

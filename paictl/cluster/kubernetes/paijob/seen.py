@@ -30,7 +30,7 @@ _REJECTIONS: Final = frozenset({
     "TopologyAffinityError",
 })  # fmt: skip
 """Reasons beside ``OutOf...`` with which a kubelet does not admit a pod. It adds no condition DisruptionTarget."""
-_CANCELED: Final = "context canceled"
+_CANCELED: Final = ": context canceled"
 _MESSAGE: Final = 300
 """Characters of what others say about a pod."""
 
@@ -143,13 +143,13 @@ def read_pod(pod: Mapping[str, Any]) -> PodSeen | None:
 def _is_rejection(status: Mapping[str, Any], states: list[Any]) -> bool:
     """Whether a failed pod never ran: its kubelet did not admit it, or died while it started a container.
 
-    The second is known by containerd's message: the call that the dead kubelet made is canceled. No program can forge
-    it, because the message of a program that ran comes with another reason.
+    The second is known by the end of containerd's message: the call that the dead kubelet made is canceled. A pod
+    cannot forge it: what a program that ran says comes with another reason, and runc's message ends with its own words.
     """
     reason, ends = str(status.get("reason") or ""), [one["terminated"] for one in states if one.get("terminated")]
     if not ends:
         return reason.startswith("OutOf") or reason in _REJECTIONS
-    return all(one.get("reason") == "StartError" and _CANCELED in str(one.get("message")) for one in ends)
+    return all(one.get("reason") == "StartError" and str(one.get("message")).endswith(_CANCELED) for one in ends)
 
 
 def _who(group: str) -> str:
