@@ -1,4 +1,4 @@
-"""All abilities of the section `sharing` at once: what holds after every operation, and that each holds somebody back."""
+"""All abilities of `sharing` at once: what holds after every operation, and that each holds somebody back."""
 
 from __future__ import annotations
 
