@@ -394,9 +394,13 @@ class Session:
     def outcome_seen(self, step: Step) -> bool:
         """Whether a command of a step has shown what comes of it, also where it wrote no file.
 
-        Commands that an earlier step has, too, were typed there: they say nothing of this one.
+        Commands that an earlier step has, too, were typed there: they say nothing of this one. Nor does what was
+        typed before the beginning of a step that the student went back to.
         """
-        typed = [one.line for one in commandlog.read(self.workspace.folder)]
+        before = 0
+        if any(one.step == step.id for one in self.progress.resets):
+            before = len(commandlog.read(self.workspace.folder / STEPS / step.id))
+        typed = [one.line for one in commandlog.read(self.workspace.folder)[before:]]
         own = set(step.commands).difference(*(one.commands for one in self.lab.steps[: self.lab.steps.index(step)]))
         return any(covered(told, typed) for command in own for told in {command, printing_only(command)})
 

@@ -164,6 +164,22 @@ def test_who_forgot_the_file_has_seen_the_outcome_all_the_same(begin: Begin) -> 
     assert any("paictl lab reset --step 2" in line for line in ways_on(failed, session, "en"))
 
 
+def test_what_was_typed_before_a_step_hides_no_outcome_after_going_back_to_it(begin: Begin) -> None:
+    session, runner = begin("28")
+    asked = session.lab.step("begin")
+    types(session, runner, *session.lab.step("plan").commands)
+    session.predict(session.lab.step("before"), "short")
+    types(session, runner, *session.lab.step("before").commands, "paictl cluster tick 30m", "paictl cluster tick 61m")
+    with pytest.raises(LabError, match="cannot be predicted"):
+        session.predict(asked, "it moves")
+    session.reset_to(asked)
+    assert not session.predict(asked, "it moves")
+    session.reset_to(asked)
+    types(session, runner, "paictl cluster tick 30m")
+    with pytest.raises(LabError, match="cannot be predicted"):
+        session.predict(asked, "it moves")
+
+
 @pytest.mark.parametrize(("lab", "step"), [("22", "move"), ("25", "owner"), ("26", "after")])
 def test_looking_again_as_an_earlier_step_did_is_no_look_at_the_outcome(begin: Begin, lab: str, step: str) -> None:
     session, runner = begin(lab)
