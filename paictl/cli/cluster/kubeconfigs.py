@@ -172,7 +172,7 @@ def remove(
     yes: Yes = False,
     state: StateOption = None,
 ) -> None:
-    """Take roles from a person. The certificate stays valid until its end, but may do nothing any more."""
+    """Take roles from a person. The certificate stays valid until its end, but no longer grants any access."""
     _, store = _cluster(state)
     confirm(text("{user} will lose access to the cluster", user=user), user, yes=yes)
     for one in store.remove_access(user, role, namespace):

@@ -83,9 +83,9 @@ class KubernetesAccess:
             issued = _checked(pem, made, request)
             with ExitStack() as undo:
                 for body in cluster_roles(request.role):
-                    undo.callback(_quietly, self._put_role(body))
+                    self._put_role(body, undo)
                 for body in bindings(request, issued.end):
-                    undo.callback(_quietly, self._bind(body, marks(issued.end, request)))
+                    self._bind(body, marks(issued.end, request), undo)
                 deliver(self._kubeconfig(request, server, made.key, pem))
                 undo.pop_all()
         space = request.namespace if request.role.is_of_namespace else ""
@@ -106,7 +106,7 @@ class KubernetesAccess:
             if not meant:
                 users = sorted({one.user for _, one in known})
                 raise ClusterError(
-                    text("{user} has no such access", user=user),
+                    text("{user} does not have this role here", user=user),
                     hint=did_you_mean(user, [name for name in users if name != user])
                     or text("list what was given: paictl cluster kubeconfig list"),
                 )
@@ -149,7 +149,7 @@ class KubernetesAccess:
         for one in self._others(request.user, request.groups):
             if one.role == EVERYTHING:
                 raise ClusterError(
-                    text("{subject} may do everything already, by {binding}", subject=one.subject, binding=one.binding),
+                    text("{subject} already has cluster-admin through {binding}", subject=one.subject, binding=one.binding),
                     hint=text("choose another name or group, or --role admin"),
                 )
 
@@ -165,8 +165,8 @@ class KubernetesAccess:
                 self._client.request("POST", collection(body), body, query=query)
             elif there and (there.get("roleRef") != body["roleRef"] or there.get("subjects") != body["subjects"]):
                 raise ConflictError(
-                    text("{object} was changed by somebody else", object=_named(body)),
-                    hint=text("look at it, delete it, and run the same command again"),
+                    text("{object} was modified outside paictl", object=_named(body)),
+                    hint=text("inspect and delete it, then run the same command again"),
                 )
 
     def _role(self, body: Json) -> Json | None:
@@ -208,7 +208,7 @@ class KubernetesAccess:
                 if condition.get("type") in ("Denied", "Failed"):
                     why = condition.get("message") or condition.get("reason") or condition["type"]
                     raise ClusterError(
-                        text("the signer {signer} refuses the certificate: {why}", signer=_SIGNER, why=why),
+                        text("signer {signer} rejected the request: {why}", signer=_SIGNER, why=why),
                         hint=text(
                             "if this cluster signs no certificates for people, use OpenID Connect (docs/access.md)"
                         ),
@@ -224,22 +224,35 @@ class KubernetesAccess:
 
     # --- roles and bindings
 
-    def _put_role(self, body: Json) -> Callable[[], object]:
-        """Make a role, or bring it up to date; what undoes it if it was not there."""
+    def _put_role(self, body: Json, undo: ExitStack) -> None:
+        """Make a role, or bring it up to date; undone if it was not there, even if no answer comes."""
         path = f"{collection(body)}/{body['metadata']['name']}"
-        before = self._role(body)
+        if self._role(body) is None:
+            undo.callback(_quietly, lambda: delete(self._client, path))
         apply(self._client, path, body, force=True)
-        return (lambda: delete(self._client, path)) if before is None else (lambda: None)
 
-    def _bind(self, body: Json, notes: Mapping[str, str]) -> Callable[[], object]:
-        """Make a binding, or note the new end at the one that is there; what undoes it."""
+    def _bind(self, body: Json, notes: Mapping[str, str], undo: ExitStack) -> None:
+        """Make a binding, or note the new end at the one that is there; undone even if no answer comes."""
         path = f"{collection(body)}/{body['metadata']['name']}"
-        if create(self._client, collection(body), body) is not None:
-            return lambda: delete(self._client, path)
-        before = (find(self._client, path) or {}).get("metadata", {}).get("annotations") or {}
+        there = find(self._client, path)
+        if there is None:
+            with ExitStack() as own:
+                own.callback(_quietly, lambda: delete(self._client, path))
+                made = create(self._client, collection(body), body)
+                later = own.pop_all()
+            if made is None:  # somebody was faster: it is not ours to delete
+                raise ConflictError(
+                    text("{object} was modified outside paictl", object=_named(body)),
+                    hint=text("inspect and delete it, then run the same command again"),
+                )
+            undo.push(later)
+            return
+        before = there["metadata"].get("annotations") or {}
         kept = {key: before.get(key) for key in notes}
+        undo.callback(
+            _quietly, lambda: self._client.request("PATCH", path, {"metadata": {"annotations": kept}}, kind=MERGE)
+        )
         self._client.request("PATCH", path, {"metadata": {"annotations": dict(notes)}}, kind=MERGE)
-        return lambda: self._client.request("PATCH", path, {"metadata": {"annotations": kept}}, kind=MERGE)
 
     def _ours(self) -> Iterator[tuple[str, GivenAccess]]:
         for body in self._bindings({"labelSelector": SELECTOR}):

@@ -56,7 +56,7 @@ def test_a_secret_made_by_hand_becomes_the_job_s_but_none_of_paictl(
     data = {"word": base64.b64encode(b"mine-5678").decode()}
     kube.objects[path] = {"metadata": {"name": "by-hand", "labels": labels, "resourceVersion": "1"}, "data": data}
     made = submitted(kube, "mine")
-    made["spec"]["secretName"] = "by-hand"  # noqa: S105 - a name
+    made["spec"]["secretName"] = "by-hand"
     run_controller(kube)
     assert job(kube, "ann~mine").state is state
     owners = kube.objects[path]["metadata"].get("ownerReferences") or []
