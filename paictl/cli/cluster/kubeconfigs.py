@@ -145,6 +145,8 @@ def list_access(output: OutputOption = Output.TABLE, state: StateOption = None) 
     """List the people with a role, and when their newest certificates end."""
     cluster, store = _cluster(state)
     found = store.accesses()
+    for modified in store.modified_bindings():
+        console.warning(text("{object} was modified outside paictl", object=modified))
     if output is not Output.TABLE:
         write_data([_data(one) for one in found], output)
         return

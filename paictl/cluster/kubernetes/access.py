@@ -22,10 +22,12 @@ from paictl.cluster.kubernetes.accessroles import (
     EVERYTHING,
     RBAC,
     SELECTOR,
+    accounts_subject,
     bindings,
     cluster_roles,
     collection,
     given,
+    is_whole,
     marks,
 )
 from paictl.cluster.kubernetes.errors import told
@@ -56,13 +58,19 @@ class KubernetesAccess:
     def accesses(self) -> Sequence[GivenAccess]:
         """What was given, by user; a role that needs several bindings once."""
         with told():
-            found = {(one.user, one.role, one.namespace): one for _, one in self._ours()}
+            bodies = [(given(body), is_whole(body)) for body in self._bindings({"labelSelector": SELECTOR})]
+        found = {(one.user, one.role, one.namespace): one for one, whole in bodies if one is not None and whole}
         return tuple(found[key] for key in sorted(found))
 
-    def other_rights(self, user: str, groups: Sequence[str] = ()) -> Sequence[OtherRight]:
-        """The bindings of others that count for a user or these groups."""
+    def modified_bindings(self) -> Sequence[str]:
+        """Bindings with our labels that give something else than was given, or to others, as KIND/NAMESPACE/NAME."""
         with told():
-            return tuple(self._others(user, groups))
+            return tuple(_named(body) for body in self._bindings({"labelSelector": SELECTOR}) if not is_whole(body))
+
+    def other_rights(self, user: str, groups: Sequence[str] = (), accounts_of: str = "") -> Sequence[OtherRight]:
+        """The bindings of others that count for a user, these groups, or the service accounts of a namespace."""
+        with told():
+            return tuple(self._others(user, groups, accounts_of))
 
     def give_access(
         self, request: AccessRequest, deliver: Callable[[str], object], timeout: float = 30.0
@@ -102,7 +110,7 @@ class KubernetesAccess:
                 (path, one)
                 for path, one in known
                 if one.user == user and role in (None, one.role) and namespace in ("", one.namespace)
-            ]
+            ]  # also what was modified since: nothing that we gave may stay
             if not meant:
                 users = sorted({one.user for _, one in known})
                 raise ClusterError(
@@ -149,9 +157,24 @@ class KubernetesAccess:
         for one in self._others(request.user, request.groups):
             if one.role == EVERYTHING:
                 raise ClusterError(
-                    text("{subject} already has cluster-admin through {binding}", subject=one.subject, binding=one.binding),
+                    text(
+                        "{subject} already has cluster-admin through {binding}",
+                        subject=one.subject,
+                        binding=one.binding,
+                    ),
                     hint=text("choose another name or group, or --role admin"),
                 )
+        if request.role is not AccessRole.TENANT:
+            return
+        for one in self._others("", (), request.namespace):  # pods run under any of them
+            if one.namespace != request.namespace or one.role == EVERYTHING:
+                raise ClusterError(
+                    text(
+                        "pods of {space} can use {subject}, which has the rights of {role} through {binding}",
+                        space=request.namespace, subject=one.subject, role=one.role, binding=one.binding,
+                    ),
+                    hint=text("remove that binding, or choose another namespace for the tenant"),
+                )  # fmt: skip
 
     def _try(self, request: AccessRequest) -> None:
         """Have the server check all that will be written, and change nothing."""
@@ -259,15 +282,18 @@ class KubernetesAccess:
             if (one := given(body)) is not None:
                 yield f"{collection(body)}/{body['metadata']['name']}", one
 
-    def _others(self, user: str, groups: Sequence[str]) -> Iterator[OtherRight]:
+    def _others(self, user: str, groups: Sequence[str], accounts_of: str = "") -> Iterator[OtherRight]:
         meant = {("User", user), *(("Group", group) for group in groups)}
         for body in self._bindings({}):
-            if (body["metadata"].get("labels") or {}).get("app.kubernetes.io/name") == "access" and given(body):
+            if (body["metadata"].get("labels") or {}).get("app.kubernetes.io/name") == "access" and is_whole(body):
                 continue
+            space = str(body["metadata"].get("namespace", ""))
             for subject in body.get("subjects") or ():
-                if (subject.get("kind"), subject.get("name")) in meant:
-                    space = str(body["metadata"].get("namespace", ""))
-                    yield OtherRight(str(subject["name"]), str(body["roleRef"]["name"]), _named(body), space)
+                is_meant = (subject.get("kind"), subject.get("name")) in meant
+                name = str(subject["name"]) if is_meant else ""
+                name = name or (accounts_subject(subject, space, accounts_of) if accounts_of else "")
+                if name:
+                    yield OtherRight(name, str(body["roleRef"]["name"]), _named(body), space)
 
     def _bindings(self, query: Mapping[str, str]) -> Iterator[Json]:
         for kind in ("ClusterRoleBinding", "RoleBinding"):

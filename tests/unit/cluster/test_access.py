@@ -335,9 +335,87 @@ def test_a_binding_that_somebody_changed_is_not_trusted(kube: SigningKube) -> No
         give(kube)
 
 
+OURS = {
+    "app.kubernetes.io/name": "access", "app.kubernetes.io/part-of": "paictl", "app.kubernetes.io/managed-by": "paictl",
+    "paictl.io/access-role": "view",
+}  # fmt: skip
+
+
+def bound(kube: SigningKube, role: str, *subjects: Json, space: str = "", **more: Any) -> str:
+    """A binding that somebody else made, as messages name it."""
+    kind = "RoleBinding" if space else "ClusterRoleBinding"
+    below = f"{RBAC}/namespaces/{space}/rolebindings" if space else f"{RBAC}/clusterrolebindings"
+    about = {"name": "theirs", **({"namespace": space} if space else {}), **more}
+    kube.objects[f"{below}/theirs"] = {"metadata": about, "roleRef": {"name": role}, "subjects": list(subjects)}
+    return f"{kind}/{space}/theirs" if space else f"{kind}/theirs"
+
+
+def test_labels_do_not_hide_a_binding_that_gives_something_else(kube: SigningKube) -> None:
+    people = [{"kind": "User", "name": "ann"}, {"kind": "User", "name": "mallory"}]
+    name = bound(kube, "cluster-admin", *people, labels=OURS)
+    access = KubernetesAccess(kube, "prod")
+    assert access.accesses() == ()
+    assert access.modified_bindings() == (name,)
+    for user in ("ann", "mallory"):
+        (other,) = access.other_rights(user)
+        assert (other.role, other.binding) == ("cluster-admin", name)
+        with pytest.raises(ClusterError, match=f"{user} already has cluster-admin"):
+            give(kube, AccessRequest(user, AccessRole.VIEW, "vision"))
+
+
+def test_a_modified_binding_is_told_of_and_removed_with_the_role(kube: SigningKube) -> None:
+    give(kube)
+    give(kube, AccessRequest("bob", AccessRole.OPERATOR))
+    access = KubernetesAccess(kube, "prod")
+    assert access.modified_bindings() == ()
+    path = f"{RBAC}/namespaces/vision/rolebindings/paictl-access-tenant-ann"
+    kube.objects[path]["subjects"].append({"kind": "User", "name": "eve"})
+    assert [one.user for one in access.accesses()] == ["bob"]
+    assert access.modified_bindings() == ("RoleBinding/vision/paictl-access-tenant-ann",)
+    assert [one.subject for one in access.other_rights("eve")] == ["eve"]
+    access.remove_access("ann")
+    assert path not in kube.objects
+
+
+@pytest.mark.parametrize(("subject", "account"), [
+    ({"kind": "ServiceAccount", "namespace": "vision", "name": "default"}, "system:serviceaccount:vision:default"),
+    ({"kind": "User", "name": "system:serviceaccount:vision:ci"}, "system:serviceaccount:vision:ci"),
+    ({"kind": "Group", "name": "system:serviceaccounts:vision"}, "system:serviceaccounts:vision"),
+])  # fmt: skip
+def test_a_tenant_gets_no_rights_of_service_accounts_beyond_the_namespace(
+    kube: SigningKube, subject: Json, account: str
+) -> None:
+    for role, space in (("reader", ""), ("reader", "open"), ("cluster-admin", "vision")):
+        before = dict(kube.objects)
+        name = bound(kube, role, subject, space=space)
+        with pytest.raises(ClusterError, match=f"can use {account}, .* {role} through {name}") as caught:
+            give(kube)
+        assert caught.value.hint
+        assert kube.left() == [path for path in kube.left() if path.endswith("/theirs")]
+        give(kube, AccessRequest("eve", AccessRole.VIEW, "vision"))
+        kube.objects = before
+    name = bound(kube, "reader", subject, space="vision")
+    give(kube)
+    access = KubernetesAccess(kube, "prod")
+    assert [(one.subject, one.binding) for one in access.other_rights("ann", (), "vision")] == [(account, name)]
+    assert not access.other_rights("ann")
+
+
+def test_service_accounts_of_other_namespaces_say_nothing_about_a_tenant(kube: SigningKube) -> None:
+    bound(
+        kube, "cluster-admin",
+        {"kind": "ServiceAccount", "namespace": "open", "name": "default"},
+        {"kind": "Group", "name": "system:serviceaccounts:visionary"},
+        {"kind": "User", "name": "system:serviceaccount:visionary:default"},
+        {"kind": "Group", "name": "system:serviceaccounts"},
+    )  # fmt: skip
+    give(kube)
+
+
 NEVER = {
     "pods/binding", "pods/status", "pods/ephemeralcontainers", "bindings", "serviceaccounts", "serviceaccounts/token",
     "namespaces", "nodes", "resourceclaims", "resourceclaimtemplates", "services", "roles", "rolebindings", "*",
+    "secrets",
 }  # fmt: skip
 CHANGING = {"create", "update", "patch", "delete", "deletecollection", "*", "bind", "escalate", "impersonate"}
 

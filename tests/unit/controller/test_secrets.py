@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ SECRETS = f"{SPACE}/secrets"
 HERS = "hers-1234"
 
 
-def submitted(kube: FakeJobs, name: str, **more: object) -> Json:
+def submitted(kube: FakeJobs, name: str, **more: Any) -> Json:
     """The `PaiJob` of a job that prints a secret; no controller has seen it."""
     before = set(kube.objects)
     cluster(kube).submit([request({"worker": {"commands": ["echo <% $secrets.word %>"]}}, name, **more)])
