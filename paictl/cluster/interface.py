@@ -535,8 +535,11 @@ class AccessStore(Protocol):
     def accesses(self) -> Sequence[GivenAccess]:
         """What was given, by user, role and namespace."""
 
-    def other_rights(self, user: str, groups: Sequence[str] = ()) -> Sequence[OtherRight]:
-        """What others have bound to a user or these groups."""
+    def modified_bindings(self) -> Sequence[str]:
+        """Objects that gave access, and that somebody has modified since."""
+
+    def other_rights(self, user: str, groups: Sequence[str] = (), accounts_of: str = "") -> Sequence[OtherRight]:
+        """What others have bound to a user, these groups, or the service accounts of a namespace."""
 
     def give_access(
         self, request: AccessRequest, deliver: Callable[[str], object], timeout: float = ...

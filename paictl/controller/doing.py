@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any, Final
 from urllib.parse import quote
 
-from paictl.cluster.kubernetes.names import JOBS_NAMESPACE
-from paictl.cluster.kubernetes.paijob.names import API_VERSION, KIND, paijobs_path
+from paictl.cluster.kubernetes.names import JOBS_NAMESPACE, OURS, PART_OF
+from paictl.cluster.kubernetes.paijob.names import API_VERSION, JOB, KIND, paijobs_path
 from paictl.cluster.kubernetes.paijob.record import JobRecord, status_json
 from paictl.cluster.kubernetes.paijob.resource import PaiJob, read_secret
 from paictl.cluster.kubernetes.storages import read_storages
@@ -51,7 +51,7 @@ def write_record(client: KubeClient, pai: PaiJob, record: JobRecord) -> Json:
 def secrets_of(client: KubeClient, kit: JobContext) -> tuple[Mapping[str, Any], Mapping[str, str]]:
     """The values of the job's secrets, and passwords of its registries; the Secret is adopted, to go with the job.
 
-    Raises `LaterError` while the Secret is not there.
+    Raises `LaterError` while the Secret is not there, `RefusedError` for one that is not this job's.
     """
     if not kit.pai.secret:
         return {}, {}
@@ -59,12 +59,25 @@ def secrets_of(client: KubeClient, kit: JobContext) -> tuple[Mapping[str, Any], 
     found = find(client, path)
     if found is None:
         raise LaterError(f"Secret {kit.pai.secret} of {kit.pai.key} is not there")
+    _refuse_foreign(found["metadata"], kit)
     if not found["metadata"].get("ownerReferences"):
         client.request("PATCH", path, {"metadata": {"ownerReferences": kit.owner}}, kind=MERGE)
     try:
         return read_secret(found)
     except ValueError:
         raise RefusedError(f"Secret {kit.pai.secret} does not hold the job's secrets") from None
+
+
+def _refuse_foreign(about: Json, kit: JobContext) -> None:
+    """Raise `RefusedError` for a Secret of another job or of paictl itself: the job could print what is in it.
+
+    One without owner and labels was made by hand, and becomes this job's.
+    """
+    owners = {owner.get("uid") for owner in about.get("ownerReferences") or ()}
+    labels = about.get("labels") or {}
+    ours = JOB in labels or labels.get(PART_OF) == OURS
+    if (owners and kit.pai.uid not in owners) or (ours and labels.get(JOB) != kit.pai.name):
+        raise RefusedError(f"Secret {kit.pai.secret} does not belong to this job")
 
 
 def do(client: KubeClient, kit: JobContext, attempt: int, wanted: JobActions) -> int:

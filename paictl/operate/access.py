@@ -34,7 +34,8 @@ def give(
 ) -> tuple[GivenAccess, Sequence[OtherRight]]:
     """Give access; with it what the person may do by bindings of others."""
     found = store.give_access(request, deliver, timeout)
-    return found, store.other_rights(request.user, request.groups)
+    accounts_of = request.namespace if request.role is AccessRole.TENANT else ""  # pods run under any of them
+    return found, store.other_rights(request.user, request.groups, accounts_of)
 
 
 def remarks(cluster: Services, request: AccessRequest) -> Iterator[Text]:

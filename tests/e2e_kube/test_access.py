@@ -93,11 +93,16 @@ def test_a_tenant_works_in_one_namespace_until_the_role_is_taken(desk: Desk, api
         assert status(ann, "GET", f"/api/v1/namespaces/{space}/pods") == 403
         assert status(ann, "POST", f"/api/v1/namespaces/{space}/pods", POD) == 403
         assert status(ann, "GET", f"/api/v1/namespaces/{space}/secrets") == 403
+    assert status(ann, "GET", "/api/v1/namespaces/team-vision/secrets") == 200
     # what would go round the admission policies, or give more rights
     for method, path, body in (
         ("PATCH", "/api/v1/namespaces/team-vision", {"metadata": {"labels": {"paictl.io/cells": None}}}),
         ("POST", "/api/v1/namespaces/team-vision/bindings", {"metadata": {"name": "p"}, "target": {"name": "n"}}),
         ("POST", "/api/v1/namespaces/team-vision/services", {"metadata": {"name": "s"}, "spec": {}}),
+        ("POST", "/api/v1/namespaces/team-vision/secrets", {
+            "metadata": {"name": "for-ever", "annotations": {"kubernetes.io/service-account.name": "default"}},
+            "type": "kubernetes.io/service-account-token",
+        }),
         ("POST", f"{RBAC}/namespaces/team-vision/rolebindings", {
             "metadata": {"name": "mine"}, "roleRef": {"kind": "ClusterRole", "name": "admin"},
         }),
@@ -117,6 +122,22 @@ def test_a_tenant_works_in_one_namespace_until_the_role_is_taken(desk: Desk, api
     assert status(ann, "POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", {}) == 200, "not revoked"
     assert "ann" not in desk("cluster", "kubeconfig", "list")
     assert not api.get(f"{REQUESTS}?labelSelector=app.kubernetes.io/name=access")["items"]
+
+
+def test_a_tenant_gets_no_namespace_whose_service_accounts_reach_further(desk: Desk, api: KubeApi) -> None:
+    api.call("POST", f"{RBAC}/clusterrolebindings", {
+        "metadata": {"name": "robots"}, "roleRef": {"kind": "ClusterRole", "name": "view"},
+        "subjects": [{"kind": "ServiceAccount", "namespace": "team-speech", "name": "default"}],
+    })  # fmt: skip
+    try:
+        said = desk("cluster", "kubeconfig", "add", "ida", "--role", "tenant", "--namespace", "team-speech", code=2)
+        assert "system:serviceaccount:team-speech:default" in said
+        assert "ClusterRoleBinding/robots" in said
+        assert not (desk.folder / "ida.kubeconfig").exists()
+    finally:
+        api.call("DELETE", f"{RBAC}/clusterrolebindings/robots")
+    desk("cluster", "kubeconfig", "add", "ida", "--role", "tenant", "--namespace", "team-speech")
+    assert "outside paictl" not in desk("cluster", "kubeconfig", "list")
 
 
 def test_who_views_a_namespace_reads_no_secret_and_changes_nothing(desk: Desk) -> None:

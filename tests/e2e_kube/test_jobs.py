@@ -166,10 +166,14 @@ def test_secrets_are_in_secrets_alone_and_everything_goes_with_the_job(
 def test_what_a_job_is_never_changes(cluster: Cluster, rig: JobRig, api: KubeApi) -> None:
     cluster.submit([request("one", {"worker": role()})])
     path = f"/apis/paictl.io/v1alpha1/namespaces/{SPACE}/paijobs/{rig.jobs()[0]['metadata']['name']}"
-    for change in ({"user": "bob"}, {"virtualCluster": "B"}, {"job": {"taskRoles": {"worker": {"instances": 9}}}}):
+    for change in (
+        {"user": "bob"}, {"virtualCluster": "B"}, {"job": {"taskRoles": {"worker": {"instances": 9}}}},
+        {"secretName": "another"}, {"priority": "prod"}, {"priority": None}, {"submitted": "2020"}, {"duration": 7},
+    ):  # fmt: skip
         with pytest.raises(ApiError) as caught:
             api.patch(path, {"spec": change})
         assert caught.value.status == 422
+    cluster.tag_job("ann~one", ["kept"], [])
     cluster.stop_job("ann~one")
     with pytest.raises(ApiError):
         api.patch(path, {"spec": {"stopped": False}})

@@ -145,6 +145,8 @@ def list_access(output: OutputOption = Output.TABLE, state: StateOption = None) 
     """List the people with a role, and when their newest certificates end."""
     cluster, store = _cluster(state)
     found = store.accesses()
+    for modified in store.modified_bindings():
+        console.warning(text("{object} was modified outside paictl", object=modified))
     if output is not Output.TABLE:
         write_data([_data(one) for one in found], output)
         return
@@ -172,7 +174,7 @@ def remove(
     yes: Yes = False,
     state: StateOption = None,
 ) -> None:
-    """Take roles from a person. The certificate stays valid until its end, but may do nothing any more."""
+    """Take roles from a person. The certificate stays valid until its end, but no longer grants any access."""
     _, store = _cluster(state)
     confirm(text("{user} will lose access to the cluster", user=user), user, yes=yes)
     for one in store.remove_access(user, role, namespace):

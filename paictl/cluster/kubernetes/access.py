@@ -22,10 +22,12 @@ from paictl.cluster.kubernetes.accessroles import (
     EVERYTHING,
     RBAC,
     SELECTOR,
+    accounts_subject,
     bindings,
     cluster_roles,
     collection,
     given,
+    is_whole,
     marks,
 )
 from paictl.cluster.kubernetes.errors import told
@@ -56,13 +58,19 @@ class KubernetesAccess:
     def accesses(self) -> Sequence[GivenAccess]:
         """What was given, by user; a role that needs several bindings once."""
         with told():
-            found = {(one.user, one.role, one.namespace): one for _, one in self._ours()}
+            bodies = [(given(body), is_whole(body)) for body in self._bindings({"labelSelector": SELECTOR})]
+        found = {(one.user, one.role, one.namespace): one for one, whole in bodies if one is not None and whole}
         return tuple(found[key] for key in sorted(found))
 
-    def other_rights(self, user: str, groups: Sequence[str] = ()) -> Sequence[OtherRight]:
-        """The bindings of others that count for a user or these groups."""
+    def modified_bindings(self) -> Sequence[str]:
+        """Bindings with our labels that give something else than was given, or to others, as KIND/NAMESPACE/NAME."""
         with told():
-            return tuple(self._others(user, groups))
+            return tuple(_named(body) for body in self._bindings({"labelSelector": SELECTOR}) if not is_whole(body))
+
+    def other_rights(self, user: str, groups: Sequence[str] = (), accounts_of: str = "") -> Sequence[OtherRight]:
+        """The bindings of others that count for a user, these groups, or the service accounts of a namespace."""
+        with told():
+            return tuple(self._others(user, groups, accounts_of))
 
     def give_access(
         self, request: AccessRequest, deliver: Callable[[str], object], timeout: float = 30.0
@@ -83,9 +91,9 @@ class KubernetesAccess:
             issued = _checked(pem, made, request)
             with ExitStack() as undo:
                 for body in cluster_roles(request.role):
-                    undo.callback(_quietly, self._put_role(body))
+                    self._put_role(body, undo)
                 for body in bindings(request, issued.end):
-                    undo.callback(_quietly, self._bind(body, marks(issued.end, request)))
+                    self._bind(body, marks(issued.end, request), undo)
                 deliver(self._kubeconfig(request, server, made.key, pem))
                 undo.pop_all()
         space = request.namespace if request.role.is_of_namespace else ""
@@ -102,11 +110,11 @@ class KubernetesAccess:
                 (path, one)
                 for path, one in known
                 if one.user == user and role in (None, one.role) and namespace in ("", one.namespace)
-            ]
+            ]  # also what was modified since: nothing that we gave may stay
             if not meant:
                 users = sorted({one.user for _, one in known})
                 raise ClusterError(
-                    text("{user} has no such access", user=user),
+                    text("{user} does not have this role here", user=user),
                     hint=did_you_mean(user, [name for name in users if name != user])
                     or text("list what was given: paictl cluster kubeconfig list"),
                 )
@@ -149,9 +157,24 @@ class KubernetesAccess:
         for one in self._others(request.user, request.groups):
             if one.role == EVERYTHING:
                 raise ClusterError(
-                    text("{subject} may do everything already, by {binding}", subject=one.subject, binding=one.binding),
+                    text(
+                        "{subject} already has cluster-admin through {binding}",
+                        subject=one.subject,
+                        binding=one.binding,
+                    ),
                     hint=text("choose another name or group, or --role admin"),
                 )
+        if request.role is not AccessRole.TENANT:
+            return
+        for one in self._others("", (), request.namespace):  # pods run under any of them
+            if one.namespace != request.namespace or one.role == EVERYTHING:
+                raise ClusterError(
+                    text(
+                        "pods of {space} can use {subject}, which has the rights of {role} through {binding}",
+                        space=request.namespace, subject=one.subject, role=one.role, binding=one.binding,
+                    ),
+                    hint=text("remove that binding, or choose another namespace for the tenant"),
+                )  # fmt: skip
 
     def _try(self, request: AccessRequest) -> None:
         """Have the server check all that will be written, and change nothing."""
@@ -165,8 +188,8 @@ class KubernetesAccess:
                 self._client.request("POST", collection(body), body, query=query)
             elif there and (there.get("roleRef") != body["roleRef"] or there.get("subjects") != body["subjects"]):
                 raise ConflictError(
-                    text("{object} was changed by somebody else", object=_named(body)),
-                    hint=text("look at it, delete it, and run the same command again"),
+                    text("{object} was modified outside paictl", object=_named(body)),
+                    hint=text("inspect and delete it, then run the same command again"),
                 )
 
     def _role(self, body: Json) -> Json | None:
@@ -208,7 +231,7 @@ class KubernetesAccess:
                 if condition.get("type") in ("Denied", "Failed"):
                     why = condition.get("message") or condition.get("reason") or condition["type"]
                     raise ClusterError(
-                        text("the signer {signer} refuses the certificate: {why}", signer=_SIGNER, why=why),
+                        text("signer {signer} rejected the request: {why}", signer=_SIGNER, why=why),
                         hint=text(
                             "if this cluster signs no certificates for people, use OpenID Connect (docs/access.md)"
                         ),
@@ -224,37 +247,53 @@ class KubernetesAccess:
 
     # --- roles and bindings
 
-    def _put_role(self, body: Json) -> Callable[[], object]:
-        """Make a role, or bring it up to date; what undoes it if it was not there."""
+    def _put_role(self, body: Json, undo: ExitStack) -> None:
+        """Make a role, or bring it up to date; undone if it was not there, even if no answer comes."""
         path = f"{collection(body)}/{body['metadata']['name']}"
-        before = self._role(body)
+        if self._role(body) is None:
+            undo.callback(_quietly, lambda: delete(self._client, path))
         apply(self._client, path, body, force=True)
-        return (lambda: delete(self._client, path)) if before is None else (lambda: None)
 
-    def _bind(self, body: Json, notes: Mapping[str, str]) -> Callable[[], object]:
-        """Make a binding, or note the new end at the one that is there; what undoes it."""
+    def _bind(self, body: Json, notes: Mapping[str, str], undo: ExitStack) -> None:
+        """Make a binding, or note the new end at the one that is there; undone even if no answer comes."""
         path = f"{collection(body)}/{body['metadata']['name']}"
-        if create(self._client, collection(body), body) is not None:
-            return lambda: delete(self._client, path)
-        before = (find(self._client, path) or {}).get("metadata", {}).get("annotations") or {}
+        there = find(self._client, path)
+        if there is None:
+            with ExitStack() as own:
+                own.callback(_quietly, lambda: delete(self._client, path))
+                made = create(self._client, collection(body), body)
+                later = own.pop_all()
+            if made is None:  # somebody was faster: it is not ours to delete
+                raise ConflictError(
+                    text("{object} was modified outside paictl", object=_named(body)),
+                    hint=text("inspect and delete it, then run the same command again"),
+                )
+            undo.push(later)
+            return
+        before = there["metadata"].get("annotations") or {}
         kept = {key: before.get(key) for key in notes}
+        undo.callback(
+            _quietly, lambda: self._client.request("PATCH", path, {"metadata": {"annotations": kept}}, kind=MERGE)
+        )
         self._client.request("PATCH", path, {"metadata": {"annotations": dict(notes)}}, kind=MERGE)
-        return lambda: self._client.request("PATCH", path, {"metadata": {"annotations": kept}}, kind=MERGE)
 
     def _ours(self) -> Iterator[tuple[str, GivenAccess]]:
         for body in self._bindings({"labelSelector": SELECTOR}):
             if (one := given(body)) is not None:
                 yield f"{collection(body)}/{body['metadata']['name']}", one
 
-    def _others(self, user: str, groups: Sequence[str]) -> Iterator[OtherRight]:
+    def _others(self, user: str, groups: Sequence[str], accounts_of: str = "") -> Iterator[OtherRight]:
         meant = {("User", user), *(("Group", group) for group in groups)}
         for body in self._bindings({}):
-            if (body["metadata"].get("labels") or {}).get("app.kubernetes.io/name") == "access" and given(body):
+            if (body["metadata"].get("labels") or {}).get("app.kubernetes.io/name") == "access" and is_whole(body):
                 continue
+            space = str(body["metadata"].get("namespace", ""))
             for subject in body.get("subjects") or ():
-                if (subject.get("kind"), subject.get("name")) in meant:
-                    space = str(body["metadata"].get("namespace", ""))
-                    yield OtherRight(str(subject["name"]), str(body["roleRef"]["name"]), _named(body), space)
+                is_meant = (subject.get("kind"), subject.get("name")) in meant
+                name = str(subject["name"]) if is_meant else ""
+                name = name or (accounts_subject(subject, space, accounts_of) if accounts_of else "")
+                if name:
+                    yield OtherRight(name, str(body["roleRef"]["name"]), _named(body), space)
 
     def _bindings(self, query: Mapping[str, str]) -> Iterator[Json]:
         for kind in ("ClusterRoleBinding", "RoleBinding"):

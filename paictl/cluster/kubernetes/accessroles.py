@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Final
 
 from paictl.cluster.access import AccessRequest, AccessRole, GivenAccess
@@ -21,6 +21,8 @@ SELECTOR: Final = f"{NAME_LABEL}=access,{PART_OF}={OURS}"
 _UNTIL: Final = "paictl.io/access-until"
 _GROUPS: Final = "paictl.io/access-groups"
 _API: Final = "rbac.authorization.k8s.io"
+_ACCOUNT: Final = "system:serviceaccount"
+_ANY_TIME: Final = datetime.fromtimestamp(0, UTC)
 
 _READ: Final = ("get", "list", "watch")
 _WRITE: Final = ("create", "update", "patch", "delete", "deletecollection")
@@ -48,11 +50,12 @@ _VIEW: Final = (
 _RULES: Final[Mapping[AccessRole, tuple[Json, ...]]] = {
     AccessRole.VIEW: _VIEW,
     # Left out on purpose: what goes round the admission policies (pods/binding, pods/ephemeralcontainers, pods/status,
-    # tokens of service accounts, claims of devices), and what reaches others (Services may have externalIPs).
+    # claims of devices), what reaches others (Services may have externalIPs), and what outlasts the role: a Secret can
+    # ask for a token of a service account that never expires.
     AccessRole.TENANT: (
         *_VIEW,
         _rule("", ("configmaps", "persistentvolumeclaims", "pods"), _WRITE),
-        _rule("", ("secrets",), (*_READ, *_WRITE)),
+        _rule("", ("secrets",), _READ),
         _rule("", ("pods/attach", "pods/exec", "pods/portforward"), ("get", "create")),
         _rule("", ("pods/eviction",), ("create",)),
         *(_rule(group, kinds, _WRITE) for group, kinds in _WORKLOADS),
@@ -129,6 +132,31 @@ def given(body: Json) -> GivenAccess | None:
     namespace = str(about.get("namespace", "")) if role.is_of_namespace else ""
     since, until = read_time(about.get("creationTimestamp")), read_time(notes.get(_UNTIL))
     return GivenAccess(user, role, namespace, groups, since, until) if user else None
+
+
+def is_whole(body: Json) -> bool:
+    """Whether a binding of ours gives what its label says, to its user alone: nobody has modified it."""
+    access = given(body)
+    if access is None:
+        return False
+    request = AccessRequest(access.user, access.role, access.namespace)
+    made = [
+        (one["kind"], one["metadata"].get("namespace"), one["metadata"]["name"], one["roleRef"], one["subjects"])
+        for one in bindings(request, _ANY_TIME)
+    ]
+    about = body["metadata"]
+    seen = body["kind"], about.get("namespace"), about["name"], body.get("roleRef"), body.get("subjects")
+    return seen in made
+
+
+def accounts_subject(subject: Json, binding_namespace: str, namespace: str) -> str:
+    """The service accounts of a namespace that a subject of a binding is, as a user or group; empty if it is none."""
+    kind, name = subject.get("kind"), str(subject.get("name", ""))
+    if kind == "ServiceAccount" and (subject.get("namespace") or binding_namespace) == namespace:
+        return f"{_ACCOUNT}:{namespace}:{name}"
+    if kind == "User" and name.startswith(f"{_ACCOUNT}:{namespace}:"):
+        return name
+    return name if kind == "Group" and name == f"{_ACCOUNT}s:{namespace}" else ""
 
 
 def _role_name(name: str) -> str:

@@ -39,6 +39,8 @@ class SigningKube(FakeKube):
         """The condition that the signer sets instead of signing; empty: it never answers."""
         self.subject = ""
         """What it writes into the certificate instead of what was asked for."""
+        self.losing = -1
+        """The number of a request that has its effect, although its answer is lost."""
         self.failing: tuple[int, BaseException] | None = None
         """The number of a request, and what it raises instead of having an effect."""
         for name, labels in (("vision", GUARDED), ("open", {}), ("paictl-jobs", GUARDED), ("paictl-system", {})):
@@ -50,6 +52,10 @@ class SigningKube(FakeKube):
     def _done(self, method: str, path: str, body: Any, query: dict[str, object]) -> Json:
         if self.failing is not None and len(self.requests) - 1 == self.failing[0]:
             raise self.failing[1]
+        if len(self.requests) - 1 == self.losing:
+            self.losing = -1
+            self._done(method, path, body, query)
+            raise NoAnswerError("lost")
         kind = path.rpartition("/")[2]
         if method == "GET" and path in (f"{RBAC}/rolebindings", f"{RBAC}/clusterrolebindings"):
             found = [one for at, one in self.objects.items() if f"/{kind}/" in at and at.startswith(RBAC)]
@@ -143,11 +149,11 @@ def test_an_operator_is_listed_once_and_removed_whole(kube: SigningKube) -> None
     assert [path for path in kube.left() if "binding" in path] == [
         f"{RBAC}/namespaces/vision/rolebindings/paictl-access-tenant-ann"
     ]
-    with pytest.raises(ClusterError, match="bob has no such access"):
+    with pytest.raises(ClusterError, match="bob does not have this role here"):
         access.remove_access("bob")
-    with pytest.raises(ClusterError, match="ann has no such access"):
+    with pytest.raises(ClusterError, match="ann does not have this role here"):
         access.remove_access("ann", AccessRole.VIEW)
-    with pytest.raises(ClusterError, match="ann has no such access"):
+    with pytest.raises(ClusterError, match="ann does not have this role here"):
         access.remove_access("ann", namespace="open")
 
 
@@ -198,9 +204,9 @@ def test_a_name_that_may_do_everything_already_is_not_given_a_small_role(kube: S
         "metadata": {"name": "theirs"}, "roleRef": {"name": "cluster-admin"},
         "subjects": [{"kind": "Group", "name": "team"}, {"kind": "User", "name": "root"}],
     }  # fmt: skip
-    with pytest.raises(ClusterError, match="team may do everything already, by ClusterRoleBinding/theirs"):
+    with pytest.raises(ClusterError, match="team already has cluster-admin through ClusterRoleBinding/theirs"):
         give(kube)
-    with pytest.raises(ClusterError, match="root may do everything already"):
+    with pytest.raises(ClusterError, match="root already has cluster-admin"):
         give(kube, AccessRequest("root", AccessRole.VIEW, "open"))
     give(kube, AccessRequest("root", AccessRole.ADMIN))
     (other,) = KubernetesAccess(kube, "prod").other_rights("root")
@@ -208,8 +214,8 @@ def test_a_name_that_may_do_everything_already_is_not_given_a_small_role(kube: S
 
 
 @pytest.mark.parametrize(("verdict", "message"), [
-    ({"type": "Failed", "message": "not for people"}, "refuses the certificate: not for people"),
-    ({"type": "Denied", "reason": "Policy"}, "refuses the certificate: Policy"),
+    ({"type": "Failed", "message": "not for people"}, "rejected the request: not for people"),
+    ({"type": "Denied", "reason": "Policy"}, "rejected the request: Policy"),
     ({}, "made no certificate within 0 s"),
 ])  # fmt: skip
 def test_a_signer_that_refuses_or_never_answers(kube: SigningKube, verdict: Json, message: str) -> None:
@@ -257,6 +263,54 @@ def test_whichever_request_fails_nothing_is_left(
         assert kube.left() == [], whole.requests[number]
 
 
+@pytest.mark.parametrize("role", [AccessRole.TENANT, AccessRole.OPERATOR])
+def test_whichever_answer_is_lost_nothing_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, role: AccessRole
+) -> None:
+    """The request took effect: a binding that stayed would give old certificates of that name rights again."""
+    monkeypatch.setattr("paictl.cluster.kubernetes.access._POLL", 0.0)
+    request = AccessRequest("ann", role, "vision")
+    made = certificate_request("ann", ())
+    monkeypatch.setattr("paictl.cluster.kubernetes.access.certificate_request", lambda _user, _groups: made)
+    whole = SigningKube(tmp_path)
+    give(whole, request)
+    changing = [number for number, (method, _) in enumerate(whole.requests) if method not in ("GET", "DELETE")]
+    assert len(changing) > 4
+    for number in changing:
+        kube = SigningKube(tmp_path)
+        kube.losing = number
+        with pytest.raises(UnreachableError):
+            give(kube, request)
+        assert kube.left() == [], whole.requests[number]
+
+
+def test_a_renewal_whose_answer_is_lost_keeps_the_end_from_before(kube: SigningKube) -> None:
+    give(kube)
+    path = f"{RBAC}/namespaces/vision/rolebindings/paictl-access-tenant-ann"
+    notes = kube.objects[path]["metadata"]["annotations"]
+    notes["paictl.io/access-until"] = "2020-01-01T00:00:00Z"
+    before = len(kube.requests)
+    give(kube)
+    (last,) = [number for number, sent in enumerate(kube.requests[before:]) if sent == ("PATCH", path)]
+    kube.objects[path]["metadata"]["annotations"]["paictl.io/access-until"] = "2020-01-01T00:00:00Z"
+    kube.losing = len(kube.requests) + last
+    with pytest.raises(UnreachableError):
+        give(kube)
+    assert kube.objects[path]["metadata"]["annotations"]["paictl.io/access-until"] == "2020-01-01T00:00:00Z"
+
+
+def test_a_binding_that_somebody_else_makes_meanwhile_is_not_deleted(
+    kube: SigningKube, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("paictl.cluster.kubernetes.access.create", lambda *_: None)
+    path = f"{RBAC}/namespaces/vision/rolebindings/paictl-access-tenant-ann"
+    gone: list[str] = []
+    monkeypatch.setattr("paictl.cluster.kubernetes.access.delete", lambda _, at: gone.append(at))
+    with pytest.raises(ConflictError):
+        give(kube)
+    assert path not in gone
+
+
 def test_a_file_that_cannot_be_written_leaves_nothing_on_the_cluster(kube: SigningKube) -> None:
     def deliver(_: str) -> None:
         raise PaictlError("disk full")
@@ -277,13 +331,91 @@ def test_a_binding_that_somebody_changed_is_not_trusted(kube: SigningKube) -> No
     give(kube)
     path = f"{RBAC}/namespaces/vision/rolebindings/paictl-access-tenant-ann"
     kube.objects[path]["subjects"].append({"kind": "User", "name": "eve"})
-    with pytest.raises(ConflictError, match="RoleBinding/vision/paictl-access-tenant-ann was changed"):
+    with pytest.raises(ConflictError, match="RoleBinding/vision/paictl-access-tenant-ann was modified"):
         give(kube)
+
+
+OURS = {
+    "app.kubernetes.io/name": "access", "app.kubernetes.io/part-of": "paictl", "app.kubernetes.io/managed-by": "paictl",
+    "paictl.io/access-role": "view",
+}  # fmt: skip
+
+
+def bound(kube: SigningKube, role: str, *subjects: Json, space: str = "", **more: Any) -> str:
+    """A binding that somebody else made, as messages name it."""
+    kind = "RoleBinding" if space else "ClusterRoleBinding"
+    below = f"{RBAC}/namespaces/{space}/rolebindings" if space else f"{RBAC}/clusterrolebindings"
+    about = {"name": "theirs", **({"namespace": space} if space else {}), **more}
+    kube.objects[f"{below}/theirs"] = {"metadata": about, "roleRef": {"name": role}, "subjects": list(subjects)}
+    return f"{kind}/{space}/theirs" if space else f"{kind}/theirs"
+
+
+def test_labels_do_not_hide_a_binding_that_gives_something_else(kube: SigningKube) -> None:
+    people = [{"kind": "User", "name": "ann"}, {"kind": "User", "name": "mallory"}]
+    name = bound(kube, "cluster-admin", *people, labels=OURS)
+    access = KubernetesAccess(kube, "prod")
+    assert access.accesses() == ()
+    assert access.modified_bindings() == (name,)
+    for user in ("ann", "mallory"):
+        (other,) = access.other_rights(user)
+        assert (other.role, other.binding) == ("cluster-admin", name)
+        with pytest.raises(ClusterError, match=f"{user} already has cluster-admin"):
+            give(kube, AccessRequest(user, AccessRole.VIEW, "vision"))
+
+
+def test_a_modified_binding_is_told_of_and_removed_with_the_role(kube: SigningKube) -> None:
+    give(kube)
+    give(kube, AccessRequest("bob", AccessRole.OPERATOR))
+    access = KubernetesAccess(kube, "prod")
+    assert access.modified_bindings() == ()
+    path = f"{RBAC}/namespaces/vision/rolebindings/paictl-access-tenant-ann"
+    kube.objects[path]["subjects"].append({"kind": "User", "name": "eve"})
+    assert [one.user for one in access.accesses()] == ["bob"]
+    assert access.modified_bindings() == ("RoleBinding/vision/paictl-access-tenant-ann",)
+    assert [one.subject for one in access.other_rights("eve")] == ["eve"]
+    access.remove_access("ann")
+    assert path not in kube.objects
+
+
+@pytest.mark.parametrize(("subject", "account"), [
+    ({"kind": "ServiceAccount", "namespace": "vision", "name": "default"}, "system:serviceaccount:vision:default"),
+    ({"kind": "User", "name": "system:serviceaccount:vision:ci"}, "system:serviceaccount:vision:ci"),
+    ({"kind": "Group", "name": "system:serviceaccounts:vision"}, "system:serviceaccounts:vision"),
+])  # fmt: skip
+def test_a_tenant_gets_no_rights_of_service_accounts_beyond_the_namespace(
+    kube: SigningKube, subject: Json, account: str
+) -> None:
+    for role, space in (("reader", ""), ("reader", "open"), ("cluster-admin", "vision")):
+        before = dict(kube.objects)
+        name = bound(kube, role, subject, space=space)
+        with pytest.raises(ClusterError, match=f"can use {account}, .* {role} through {name}") as caught:
+            give(kube)
+        assert caught.value.hint
+        assert kube.left() == [path for path in kube.left() if path.endswith("/theirs")]
+        give(kube, AccessRequest("eve", AccessRole.VIEW, "vision"))
+        kube.objects = before
+    name = bound(kube, "reader", subject, space="vision")
+    give(kube)
+    access = KubernetesAccess(kube, "prod")
+    assert [(one.subject, one.binding) for one in access.other_rights("ann", (), "vision")] == [(account, name)]
+    assert not access.other_rights("ann")
+
+
+def test_service_accounts_of_other_namespaces_say_nothing_about_a_tenant(kube: SigningKube) -> None:
+    bound(
+        kube, "cluster-admin",
+        {"kind": "ServiceAccount", "namespace": "open", "name": "default"},
+        {"kind": "Group", "name": "system:serviceaccounts:visionary"},
+        {"kind": "User", "name": "system:serviceaccount:visionary:default"},
+        {"kind": "Group", "name": "system:serviceaccounts"},
+    )  # fmt: skip
+    give(kube)
 
 
 NEVER = {
     "pods/binding", "pods/status", "pods/ephemeralcontainers", "bindings", "serviceaccounts", "serviceaccounts/token",
     "namespaces", "nodes", "resourceclaims", "resourceclaimtemplates", "services", "roles", "rolebindings", "*",
+    "secrets",
 }  # fmt: skip
 CHANGING = {"create", "update", "patch", "delete", "deletecollection", "*", "bind", "escalate", "impersonate"}
 
