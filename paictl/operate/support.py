@@ -90,7 +90,7 @@ def gather(
     parts |= {f"output of {one.job.key}": partial(one.files, cluster, cleaner, until) for one in outputs}
     for name, part in parts.items():
         if time.monotonic() >= until:
-            missing[name] = text("the time was up: --timeout")
+            missing[name] = text("timed out; raise --timeout")
             continue
         tell(text("collecting: {part}", part=name))
         try:
@@ -131,7 +131,7 @@ class _Output:
         found, silent = {}, []
         for task in self.job.tasks:
             if time.monotonic() >= until:
-                raise PaictlError(text("the time was up: --timeout"))
+                raise PaictlError(text("timed out; raise --timeout"))
             try:
                 data = b"".join(cluster.output(self.job.key, TaskPlace(task.role, task.index), lines=self.lines))
             except PaictlError as error:

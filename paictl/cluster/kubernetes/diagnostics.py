@@ -126,7 +126,7 @@ class _Reader:
                     return ContainerLog(
                         wanted.namespace, wanted.pod, wanted.container, wanted.previous, said, cut
                     )  # fmt: skip
-        self._missing[wanted.label] = text("only {size} MiB of logs are collected", size=most >> 20)
+        self._missing[wanted.label] = text("skipped: the {size} MiB log limit was reached", size=most >> 20)
         return None
 
     def _newest(self, wanted: _Wanted) -> tuple[bytes, bool]:
@@ -169,7 +169,7 @@ def _noting(missing: dict[str, str], name: str) -> Iterator[None]:
     try:
         yield
     except _LateError:
-        missing[name] = text("the time was up: --timeout")
+        missing[name] = text("timed out; raise --timeout")
     except NoAnswerError as error:
         missing[name] = text("does not answer: {message}", message=error.message)
     except KubeError as error:

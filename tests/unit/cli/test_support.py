@@ -163,7 +163,7 @@ def test_what_is_not_collected_in_time_is_named(cluster: Path, paictl: Paictl) -
     done = paictl("support", "bundle", "--file", str(cluster / "b.tar.gz"), "--timeout", "0")
     assert done.code == 3
     files = unpacked(cluster / "b.tar.gz")
-    assert json.loads(files["missing.json"])["nodes"] == "the time was up: --timeout"
+    assert json.loads(files["missing.json"])["nodes"] == "timed out; raise --timeout"
     assert "nodes.json" not in files
 
 

@@ -184,7 +184,7 @@ def test_size_and_time_are_bounded() -> None:
     assert len(found.missing) == 5
     late = read(kube, until=time.monotonic() - 1)
     assert (late.logs, late.pods) == ([], [])
-    assert set(late.missing.values()) == {"the time was up: --timeout"}
+    assert set(late.missing.values()) == {"timed out; raise --timeout"}
 
 
 def test_secrets_are_known_by_value_and_accounts_are_left_out() -> None:
