@@ -17,6 +17,7 @@ from paictl.cli.options import OutputOption
 from paictl.errors import ExitCode, PaictlError
 from paictl.i18n import text
 from paictl.places import cache_folder
+from paictl.remote.registry import image_name, registry_host
 
 if TYPE_CHECKING:
     from paictl.deploy.gather import WantedImage
@@ -78,7 +79,6 @@ def create(
     With --services, container images are pulled from their registries, with the logins of ~/.docker/config.json.
     """
     from paictl.deploy.gather import WantedImage, catalogue, gather
-    from paictl.remote.registry import image_name
 
     into = out or default_folder()
     arches = arch or ["amd64"]
@@ -99,8 +99,6 @@ def create(
 
 def _mirrors(words: Sequence[str]) -> dict[str, str]:
     """Registry → the address of its mirror; raises `PaictlError` for what is neither."""
-    from paictl.remote.registry import registry_host
-
     found = {}
     for word in words:
         host, _, url = word.partition("=")
@@ -115,8 +113,6 @@ def _mirrors(words: Sequence[str]) -> dict[str, str]:
 
 def _need_used(mirrors: Mapping[str, str], images: Sequence[WantedImage]) -> None:
     """Raise `PaictlError` for a mirror of a registry that no image comes from: its name is probably misspelt."""
-    from paictl.remote.registry import image_name
-
     hosts = {image_name(one.reference).host for one in images}
     if unused := sorted(set(mirrors) - hosts):
         raise PaictlError(
