@@ -33,7 +33,7 @@ from paictl.config.secrets.cleaning import Cleaner
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import text
-from paictl.operate.replay import FOLDER, recording
+from paictl.operate.replay import FOLDER, RECORD, recording
 from paictl.operate.status import summary
 
 MOST_EVENTS: Final = 20_000
@@ -84,13 +84,13 @@ def gather(
         tell(text("reading logs"))
         found = cluster.diagnostics(LogLimits(until, limits.lines), tell)
         cleaner = Cleaner(found.secrets)
-        files |= _diagnostics(found, cleaner)
         missing |= {name: cleaner.text(why) for name, why in found.missing.items()}
+        files |= _diagnostics(found, cleaner, until, missing)
     parts = _parts(cluster, cleaner, missing)
     parts |= {f"output of {one.job.key}": partial(one.files, cluster, cleaner, until) for one in outputs}
     for name, part in parts.items():
         if time.monotonic() >= until:
-            missing[name] = text("the time was up: --timeout")
+            missing[name] = text("timed out; raise --timeout")
             continue
         tell(text("collecting: {part}", part=name))
         try:
@@ -105,12 +105,15 @@ def gather(
     return SupportBundle(files, missing)
 
 
-def _diagnostics(found: Diagnostics, cleaner: Cleaner) -> dict[str, str]:
+def _diagnostics(found: Diagnostics, cleaner: Cleaner, until: float, missing: dict[str, str]) -> dict[str, str]:
     """Logs as files with a list of them, states of pods, and events."""
     files, rows = {}, []
     for log in found.logs:
-        said = cleaner.text(log.text)
         name = f"logs/{log.namespace}/{log.pod}/{log.container}{'.previous' if log.previous else ''}.log"
+        if time.monotonic() >= until:
+            missing[name] = text("timed out; raise --timeout")
+            continue
+        said = cleaner.text(log.text)
         files[name] = said
         rows.append({"file": name, "lines": said.count("\n"), "bytes": len(said.encode()), "cut": log.cut})
     files["logs.json"] = _json(rows)
@@ -131,17 +134,32 @@ class _Output:
         found, silent = {}, []
         for task in self.job.tasks:
             if time.monotonic() >= until:
-                raise PaictlError(text("the time was up: --timeout"))
+                raise PaictlError(text("timed out; raise --timeout"))
             try:
-                data = b"".join(cluster.output(self.job.key, TaskPlace(task.role, task.index), lines=self.lines))
+                data = _newest(cluster.output(self.job.key, TaskPlace(task.role, task.index), lines=self.lines), until)
             except PaictlError as error:
                 silent.append(str(error))
                 continue
             name = f"jobs/{self.job.key}/{task.role}-{task.index}.log"
-            found[name] = cleaner.text(data[-MOST_OUTPUT:].decode(errors="replace"))
+            found[name] = cleaner.text(data.decode(errors="replace"))
         if silent and not found:
             raise PaictlError(silent[0])
         return found
+
+
+def _newest(output: Iterable[bytes], until: float) -> bytes:
+    """The newest whole lines of what a task has written; raises `PaictlError` if it does not come in time."""
+    kept, size = bytearray(), 0
+    for piece in output:
+        if time.monotonic() >= until:
+            raise PaictlError(text("timed out; raise --timeout"))
+        size += len(piece)
+        kept += piece
+        if len(kept) > 4 * MOST_OUTPUT:
+            del kept[: -2 * MOST_OUTPUT]
+    if size <= MOST_OUTPUT:
+        return bytes(kept)
+    return bytes(kept[-MOST_OUTPUT:]).partition(b"\n")[2]  # half a line may be half a secret
 
 
 def archive(bundle: SupportBundle, folder: str) -> bytes:
@@ -158,20 +176,24 @@ def archive(bundle: SupportBundle, folder: str) -> bytes:
 
 def _parts(cluster: Cluster, cleaner: Cleaner, missing: dict[str, str]) -> dict[str, Callable[[], dict[str, str]]]:
     """What is asked, by what it is called where it cannot be had; ports that a cluster lacks are not asked."""
+
+    def cleaned(found: object) -> str:
+        return _json(cleaner.data(plain(found)))
+
     parts: dict[str, tuple[Port | None, Callable[[], dict[str, str]]]] = {
-        "summary": (None, lambda: {"about.json": _json(_about(cluster))}),
-        "nodes": (None, lambda: {"nodes.json": _json(cluster.nodes())}),
+        "summary": (None, lambda: {"about.json": cleaned(_about(cluster))}),
+        "nodes": (None, lambda: {"nodes.json": cleaned(cluster.nodes())}),
         "configuration": (Port.CONFIGURATION, lambda: _configuration(cluster)),
         "services": (Port.SERVICES, lambda: _services(cluster, cleaner, missing)),
-        "jobs": (Port.JOBS, lambda: {"jobs.json": _json(cluster.jobs())}),
-        "waiting jobs": (Port.SCHEDULING, lambda: {"waiting.json": _json(_waiting(cluster))}),
-        "picture": (Port.SCHEDULING, lambda: {"picture.json": _json(picture_data(cluster.picture()))}),
-        "events": (None, lambda: {"events.jsonl": "".join(_lines(cluster.events()[-MOST_EVENTS:]))}),
+        "jobs": (Port.JOBS, lambda: {"jobs.json": _json(_jobs(cluster, cleaner))}),
+        "waiting jobs": (Port.SCHEDULING, lambda: {"waiting.json": cleaned(_waiting(cluster))}),
+        "picture": (Port.SCHEDULING, lambda: {"picture.json": cleaned(picture_data(cluster.picture()))}),
+        "events": (None, lambda: {"events.jsonl": "".join(_lines(cleaner.data(plain(_events(cluster)))))}),
     }
     if isinstance(cluster, Recorded):
         parts["recording"] = (None, lambda: recording(cluster, _SEALED))
     if isinstance(cluster, SchedulerShown):
-        parts["scheduler"] = (Port.SCHEDULING, lambda: _scheduler(cluster))
+        parts["scheduler"] = (Port.SCHEDULING, lambda: _scheduler(cluster, cleaner))
     return {name: part for name, (port, part) in parts.items() if port is None or port not in cluster.lacks}
 
 
@@ -217,9 +239,19 @@ def _services(cluster: Cluster, cleaner: Cleaner, missing: dict[str, str]) -> di
     return {"services.json": _json(cleaner.data(found))}
 
 
-def _scheduler(cluster: SchedulerShown) -> dict[str, str]:
-    files = cluster.scheduler_files()
-    return {f"{FOLDER}/{name}": content.decode(errors="replace") for name, content in files.items()}
+def _scheduler(cluster: SchedulerShown, cleaner: Cleaner) -> dict[str, str]:
+    """What the scheduler shows; its record stays as it is, or its decisions could not be played again."""
+    found = {f"{FOLDER}/{name}": data.decode(errors="replace") for name, data in cluster.scheduler_files().items()}
+    return {name: said if name.endswith(RECORD) else cleaner.file(said) for name, said in found.items()}
+
+
+def _jobs(cluster: Cluster, cleaner: Cleaner) -> list[dict[str, Any]]:
+    """All jobs; what they are called is no secret, though it is a key."""
+    return [{**cleaner.data(plain(job)), "key": job.key} for job in cluster.jobs()]
+
+
+def _events(cluster: Cluster) -> Sequence[object]:
+    return cluster.events()[-MOST_EVENTS:]
 
 
 def _waiting(cluster: Cluster) -> dict[str, Any]:

@@ -35,6 +35,8 @@ MANIFESTS: Final = (f"{_OCI}manifest.v1+json", f"{_DOCKER}.v2+json")
 _DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}\Z")
 _MOST: Final = 4 << 20
 """Bytes of a manifest; registries take no larger ones."""
+_NO_MANIFEST: Final = (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError)
+"""What reading a manifest may raise that somebody has made on purpose."""
 _BLOCK: Final = 1 << 20
 _TIMEOUT: Final = 30.0
 _HUB: Final = ("registry-1.docker.io", "docker.io")
@@ -74,7 +76,7 @@ class ImageManifest:
         """(digest, bytes) of configuration and layers, each once."""
         found = json.loads(self.body)
         rows = [found["config"], *found["layers"]]
-        return list(dict.fromkeys((str(row["digest"]), int(row["size"])) for row in rows))
+        return list(dict.fromkeys((_digest_in(row), _size_in(row)) for row in rows))
 
 
 class ImagePuller:
@@ -85,7 +87,10 @@ class ImagePuller:
         self._name: ImageName = image_name(source.reference)
         own = f"{'http' if is_here(self._name.host) else 'https'}://{self._name.host}"
         self._base = source.mirror.rstrip("/").removesuffix("/v2") or own
-        self._login = docker_login(urlsplit(self._base).netloc)
+        host = urlsplit(self._base).netloc
+        self._plain = not self._base.startswith("https://") and not is_here(host)
+        """Everybody on the way can read what is sent: no login goes there."""
+        self._login = "" if self._plain else docker_login(host)
         self._token = ""
 
     def manifest(self) -> ImageManifest:
@@ -93,13 +98,16 @@ class ImagePuller:
         wanted = self._source.digest or self._name.reference
         kind, digest, body = self._manifest(wanted)
         if kind in INDEXES:
-            row = _of_architecture(json.loads(body), self._source.arch)
-            if row is None:
+            try:
+                wanted = _of_architecture(json.loads(body), self._source.arch)
+            except _NO_MANIFEST:
+                raise self._damaged() from None
+            if not wanted:
                 raise PullError(
                     text("{image} is not built for {arch}", image=self._source.reference, arch=self._source.arch),
                     where=self._base,
                 )
-            kind, digest, body = self._manifest(str(row["digest"]))
+            kind, digest, body = self._manifest(wanted)
         if kind not in MANIFESTS:
             raise PullError(
                 text("{image}: the registry sent {kind}, which is no image", image=self._source.reference, kind=kind),
@@ -107,12 +115,13 @@ class ImagePuller:
             )
         made = ImageManifest(self._source, digest, body, kind)
         try:
-            broken = [one for one, _ in made.blobs if not _DIGEST.match(one)]
-        except (ValueError, KeyError, TypeError, AttributeError):
-            broken = ["?"]
-        if broken:
-            raise PullError(text("{image}: its manifest is damaged", image=self._source.reference), where=self._base)
+            _ = made.blobs
+        except _NO_MANIFEST:
+            raise self._damaged() from None
         return made
+
+    def _damaged(self) -> PullError:
+        return PullError(text("{image}: its manifest is damaged", image=self._source.reference), where=self._base)
 
     def _manifest(self, reference: str) -> tuple[str, str, bytes]:
         """(media type, digest, bytes) of a manifest or an index."""
@@ -120,6 +129,8 @@ class ImagePuller:
             body = reply.read(_MOST + 1)
             told = str(reply.headers.get("Docker-Content-Digest", ""))
             kind = str(reply.headers.get("Content-Type", "")).partition(";")[0].strip()
+        if len(body) > _MOST:
+            raise self._damaged()
         digest = f"sha256:{hashlib.sha256(body).hexdigest()}"
         wanted = reference if _DIGEST.match(reference) else told or digest
         if digest != wanted:
@@ -128,7 +139,7 @@ class ImagePuller:
                      found=digest[:19], wanted=wanted[:19]),
                 where=self._base,
             )  # fmt: skip
-        with contextlib.suppress(ValueError, AttributeError):
+        with contextlib.suppress(*_NO_MANIFEST):
             kind = str(json.loads(body).get("mediaType") or kind)
         return kind, digest, body
 
@@ -144,9 +155,9 @@ class ImagePuller:
                         break
                     sum_.update(block)
                     file.write(block)
-            if f"sha256:{sum_.hexdigest()}" != digest:
+            if left or f"sha256:{sum_.hexdigest()}" != digest:
                 raise PullError(
-                    text("{image}: blob {digest}… came damaged or not whole", image=self._source.reference,
+                    text("{image}: blob {digest}… is corrupt or incomplete", image=self._source.reference,
                          digest=digest[:19]),
                     where=self._base, hint=text("run the same command again to resume"),
                 )  # fmt: skip
@@ -165,27 +176,34 @@ class ImagePuller:
             try:
                 reply = _open(url, headers, self._token)
             except urllib.error.HTTPError as error:
-                challenge = error.headers.get("WWW-Authenticate", "")
-                if error.code != 401 or self._token:
+                if not self._signed_in(error):
                     raise
                 error.close()
-                self._token = token_for(challenge, self._base, self._login, _TIMEOUT)
-                if not self._token:
-                    raise
                 reply = _open(url, headers, self._token)
         except urllib.error.HTTPError as error:
             error.close()
             raise self._refused(error.code) from None
-        except (OSError, ValueError, http.client.HTTPException) as error:
+        except (OSError, ValueError, RecursionError, http.client.HTTPException) as error:
             raise self._failed(str(getattr(error, "reason", "") or error) or type(error).__name__) from None
         with reply:
             yield reply
+
+    def _signed_in(self, error: urllib.error.HTTPError) -> bool:
+        """Whether there is a new token to show, as tokens expire; only the registry itself is told the login."""
+        asking, own = urlsplit(error.url), urlsplit(self._base)
+        if error.code != 401 or (asking.scheme, asking.netloc) != (own.scheme, own.netloc):
+            return False
+        before = self._token
+        self._token = token_for(error.headers.get("WWW-Authenticate", ""), self._base, self._login, _TIMEOUT)
+        return self._token not in ("", before)
 
     def _refused(self, status: int) -> PullError:
         if status == 404:
             return PullError(text("has no image {image}", image=self._source.reference), where=self._base)
         if status in (401, 403):
             hint = text("sign in where this runs: docker login {host}", host=urlsplit(self._base).netloc)
+            if self._plain:
+                hint = text("no login is sent over http: give an https:// address")
             said = text("does not let anyone pull {image} without a valid login", image=self._source.reference)
             return PullError(said, where=self._base, hint=hint)
         said = text("{image}: the registry answered with HTTP status {status}", image=self._source.reference,
@@ -211,7 +229,8 @@ def pull(registry: ImagePuller, manifest: ImageManifest, target: Path) -> None:
         _write(manifest, parts, part)
         part.replace(target)
     except OSError as error:
-        raise PaictlError(text("cannot be written: {reason}", reason=error.strerror), where=str(target)) from None
+        said = text("cannot be written: {reason}", reason=error.strerror or error)
+        raise PaictlError(said, where=str(target)) from None
     finally:
         part.unlink(missing_ok=True)
     shutil.rmtree(parts, ignore_errors=True)
@@ -263,13 +282,27 @@ def docker_login(host: str) -> str:
     return f"Basic {coded}" if coded else ""
 
 
-def _of_architecture(index: Any, arch: str) -> Mapping[str, Any] | None:
+def _of_architecture(index: Any, arch: str) -> str:
+    """The digest of the manifest for an architecture; empty if there is none."""
     for row in index.get("manifests") or ():
         platform = row.get("platform") or {}
         if (platform.get("os"), platform.get("architecture")) == ("linux", arch):
-            found: Mapping[str, Any] = row
-            return found
-    return None
+            return _digest_in(row)
+    return ""
+
+
+def _digest_in(row: Mapping[str, Any]) -> str:
+    digest = row["digest"]
+    if not _DIGEST.match(digest):
+        raise ValueError(digest)
+    return str(digest)
+
+
+def _size_in(row: Mapping[str, Any]) -> int:
+    size = row["size"]
+    if type(size) is not int or size < 0:
+        raise ValueError(size)
+    return size
 
 
 def _known_as(host: str) -> str:

@@ -57,10 +57,15 @@ def image_name(word: str) -> ImageName:
     host, path = (first, rest) if slash and (set(".:") & set(first) or first == "localhost") else (_DOCKER_HUB, name)
     repository, colon, tag = path.rpartition(":")
     repository, tag = (repository, tag) if colon and "/" not in tag else (path, "latest")
-    host = _DOCKER_HUB if host in _HUB_NAMES else host
+    host = registry_host(host)
     if host == _DOCKER_HUB and "/" not in repository:
         repository = f"library/{repository}"
     return ImageName(host, repository, digest if at else tag)
+
+
+def registry_host(name: str) -> str:
+    """The host of a registry, by any name that it goes by: Docker Hub has several."""
+    return _DOCKER_HUB if name in _HUB_NAMES else name
 
 
 def image_state(
@@ -79,7 +84,7 @@ def image_state(
     login = f"Basic {b64encode(f'{user}:{password}'.encode()).decode()}" if user else ""
     try:
         return _asked(base, name, login, timeout)
-    except (OSError, ValueError, http.client.HTTPException) as error:
+    except (OSError, ValueError, RecursionError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", None) or error
         return ImageState.UNKNOWN, f"{urlsplit(base).netloc}: {' '.join(str(reason).split())[:200]}"
 
@@ -105,7 +110,7 @@ def token_for(challenge: str, base: str, login: str, timeout: float) -> str:
         return login
     parts = dict(_PART.findall(rest))
     realm = parts.pop("realm", "")
-    if scheme.lower() != "bearer" or not realm.startswith("https://" if base.startswith("https://") else "http"):
+    if scheme.lower() != "bearer" or not _may_ask(realm, base):
         return ""
     query = urlencode({key: parts[key] for key in ("service", "scope") if key in parts})
     status, _, body = _answer("GET", f"{realm}?{query}", {"Authorization": login} if login else {}, timeout)
@@ -114,6 +119,15 @@ def token_for(challenge: str, base: str, login: str, timeout: float) -> str:
     found = json.loads(body)
     token = found.get("token") or found.get("access_token") if isinstance(found, dict) else None
     return f"Bearer {token}" if isinstance(token, str) else ""
+
+
+def _may_ask(realm: str, base: str) -> bool:
+    """Whether a server of tokens may be told a login: over HTTPS, or it is where an unencrypted registry is."""
+    if realm.startswith("https://"):
+        return True
+    asked = urlsplit(realm)
+    same = asked.hostname == urlsplit(base).hostname or is_here(asked.netloc)
+    return same and realm.startswith("http://") and base.startswith("http://")
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):

@@ -17,8 +17,10 @@ from paictl.cli.options import OutputOption
 from paictl.errors import ExitCode, PaictlError
 from paictl.i18n import text
 from paictl.places import cache_folder
+from paictl.remote.registry import image_name, registry_host
 
 if TYPE_CHECKING:
+    from paictl.deploy.gather import WantedImage
     from paictl.operate.bundling import ServiceImage
 
 app = App(help="Create, verify and list the artifact folder: all files that a deployment puts on machines.")
@@ -83,10 +85,11 @@ def create(
     wanted = catalogue(kubernetes, arches, extra or [])
     mirrors = _mirrors(mirror or [])
     images = [
-        WantedImage(one.name, one.reference, arch, mirrors.get(one.reference.partition("/")[0], ""))
+        WantedImage(one.name, one.reference, arch, mirrors.get(image_name(one.reference).host, ""))
         for one in _images(services or [], folder, mirrors)
         for arch in arches
     ]
+    _need_used(mirrors, images)
     made = gather(wanted, source, into, lock, console.info, images)
     if form is not Output.TABLE:
         console.write_data([asdict(one) for one in made.all], form)
@@ -104,8 +107,18 @@ def _mirrors(words: Sequence[str]) -> dict[str, str]:
                 text("--mirror {word!r}: expected HOST=URL", word=word),
                 hint=text("for example --mirror quay.io=https://mirror.example; log in with: docker login"),
             )
-        found[host] = url
+        found[registry_host(host)] = url
     return found
+
+
+def _need_used(mirrors: Mapping[str, str], images: Sequence[WantedImage]) -> None:
+    """Raise `PaictlError` for a mirror of a registry that no image comes from: its name is probably misspelt."""
+    hosts = {image_name(one.reference).host for one in images}
+    if unused := sorted(set(mirrors) - hosts):
+        raise PaictlError(
+            text("--mirror {host}: no image comes from there", host=unused[0]),
+            hint=text("images come from: {hosts}", hosts=", ".join(sorted(hosts))),
+        )
 
 
 def _images(services: Sequence[str], folder: str, mirrors: Mapping[str, str]) -> Sequence[ServiceImage]:

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import json
+import re
 import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
+from urllib.parse import unquote
 
 from paictl.cluster.diagnostics import ContainerLog, Diagnostics, LogLimits, Tell
 from paictl.cluster.kubernetes.names import NAMESPACE, SERVICE
-from paictl.config.secrets.cleaning import LEAST, secret_values
+from paictl.config.secrets.cleaning import secret_values
 from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.remote.kube.client import Json, KubeClient, KubeError, NoAnswerError
@@ -33,6 +36,9 @@ _MOST_READ: Final = 4 << 20
 """Bytes of a log after which fewer lines are asked for: a server's own limit would keep the oldest bytes."""
 _PUBLIC: Final = frozenset({"namespace", "ca.crt", "tls.crt", "username", "user", "type", "name", "domain"})
 """Keys of Secrets whose values are none."""
+_PASSWORD: Final = re.compile(r"://[^/\s:@]{0,200}:([^\s/@]{1,1000})@")
+_HEADING: Final = re.compile(r"(?:- )?[\w.-]{1,40}:(?: .{0,12})?\Z|.{0,5}\Z")
+"""A line of a file of configuration that is found in half of all files; its secrets are known by their keys."""
 _NO_ACCOUNTS: Final = "!paictl.io/record"
 """Accounts and tokens are kept as hashes, and are many."""
 
@@ -126,7 +132,7 @@ class _Reader:
                     return ContainerLog(
                         wanted.namespace, wanted.pod, wanted.container, wanted.previous, said, cut
                     )  # fmt: skip
-        self._missing[wanted.label] = text("only {size} MiB of logs are collected", size=most >> 20)
+        self._missing[wanted.label] = text("skipped: the {size} MiB log limit was reached", size=most >> 20)
         return None
 
     def _newest(self, wanted: _Wanted) -> tuple[bytes, bool]:
@@ -169,7 +175,7 @@ def _noting(missing: dict[str, str], name: str) -> Iterator[None]:
     try:
         yield
     except _LateError:
-        missing[name] = text("the time was up: --timeout")
+        missing[name] = text("timed out; raise --timeout")
     except NoAnswerError as error:
         missing[name] = text("does not answer: {message}", message=error.message)
     except KubeError as error:
@@ -193,11 +199,39 @@ def _secrets(client: KubeClient) -> Iterator[str]:
                 continue
             yield str(coded)
             value = base64.b64decode(str(coded)).decode(errors="replace")
-            if "\n" in value or value.startswith("{"):
-                yield from (line for line in value.splitlines() if len(line) >= 4 * LEAST)
-                yield from secret_values(value)
-            else:
-                yield from {value, value.partition(":")[2]}  # configuration is kept as TAG:VALUE
+            yield from _values_in(value.strip())
+            yield from _values_in(value.strip().partition(":")[2])  # configuration is kept as TAG:VALUE
+
+
+def _values_in(value: str) -> Iterator[str]:
+    """What may be a secret in the value of a Secret: all of it, lines, texts of JSON, passwords of addresses."""
+    yield value
+    yield from (unquote(found[1]) for found in _PASSWORD.finditer(value))
+    yield from (found[1] for found in _PASSWORD.finditer(value))
+    yield from secret_values(value)
+    try:
+        parsed: Any = json.loads(value) if value[:1] in ("{", "[") else None
+    except (ValueError, RecursionError):
+        parsed = None
+    if parsed is not None:
+        yield from _texts(parsed)
+    elif "\n" in value:
+        yield from (line for line in map(str.strip, value.splitlines()) if not _HEADING.match(line))
+
+
+def _texts(found: Any, key: str = "") -> Iterator[str]:
+    """The texts in a value of JSON; what opens a registry is a user and a password."""
+    if isinstance(found, dict):
+        for name, value in found.items():
+            yield from _texts(value, name)
+    elif isinstance(found, list):
+        for value in found:
+            yield from _texts(value, key)
+    elif isinstance(found, str) and key not in _PUBLIC:
+        yield found
+        if key == "auth":
+            with contextlib.suppress(ValueError):
+                yield base64.b64decode(found).decode(errors="replace").partition(":")[2]
 
 
 def _containers(pods: Iterable[Json]) -> Iterator[_Wanted | tuple[str, str]]:

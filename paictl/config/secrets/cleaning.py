@@ -3,27 +3,35 @@
 `redaction` reads files of a known form. A log has none: a password may be in a header, an address, a pair, a key in
 PEM, or bare. So the caller names the secrets that it knows, and all else goes by what it looks like. A word that is
 taken out in vain costs a reader little; one that stays may cost the owner a secret.
+
+Programs write what strangers send them, so no pattern may look at the same piece of a line again and again: runs are
+bounded wherever a search that fails could begin once more inside of them.
 """
 
 from __future__ import annotations
 
 import base64
+import html
 import json
 import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
+from urllib.parse import quote, quote_plus
 
 from paictl.config.secrets.redaction import sounds_secret
 
 MASK: Final = "***"
 LEAST: Final = 6
 """Characters of a known secret that is looked for: a shorter one would be found in half of all words."""
+_LONG: Final = 10
+"""Characters from which on a known secret is no part of a longer word by chance."""
 
-_BEGIN = r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----"
-_END = r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY-----"
-_PEM: Final = re.compile(rf"{_BEGIN}[\s\S]{{0,20000}}?{_END}")
-_BEGUN_PEM: Final = re.compile(rf"{_BEGIN}(?:(?:\\n|\s)*[A-Za-z0-9+/=]{{16,}})*")
-"""A key whose end is not in the text."""
+_BEGIN: Final = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----")
+_END: Final = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY-----")
+_MOST_PEM: Final = 20_000
+"""Characters of a private key."""
+_BODY: Final = re.compile(r"(?:(?:\\n|\s)*[A-Za-z0-9+/=]{16,})*")
+"""What follows the beginning of a key whose end is not in the text."""
 _KEY_PIECE: Final = re.compile(r"[A-Za-z0-9+/=]+")
 _BETWEEN: Final = re.compile(r"(\\n|\s+)")
 _BASE64_LINE: Final = re.compile(r"^[ \t]*[A-Za-z0-9+/]{60,}={0,2}[ \t]*$", re.MULTILINE)
@@ -31,22 +39,45 @@ _BASE64_LINE: Final = re.compile(r"^[ \t]*[A-Za-z0-9+/]{60,}={0,2}[ \t]*$", re.M
 
 _HEADER: Final = re.compile(
     r"(?i)(?<![\w-])((?:proxy-)?authorization|(?:set-)?cookie|x-[\w-]{0,60}(?:token|key|auth|secret)[\w-]{0,60})"
-    r"(\\*[\"']?\s*[:=]\s*[\[({\s\\\"']*)([^\r\n\"'\])}\\]+)"
+    r"(\\{0,8}[\"']?\s{0,20}[:=]\s{0,20}[\[({\s\\\"']{0,20})([^\r\n\"'\])}\\]+)"
+)
+_DIGEST: Final = re.compile(
+    r"(?i)\b(digest\s{1,20})\w{1,40}=(?:\\?\"[^\"\r\n]*\"?|[^\s,\"]*)"
+    r"(?:\s{0,20},\s{0,20}\w{1,40}=(?:\\?\"[^\"\r\n]*\"?|[^\s,\"]*)){0,30}"
+)
+"""All the pairs of such a header: their quotes would end it."""
+_COOKIES: Final = re.compile(
+    r"(?i)(?<![\w-])((?:set-)?cookie\s{0,20}[:=]\s{0,20})(?=[^\r\n\"]*=\")"
+    r"[^\s;=\"']{1,200}=(?:\"[^\"\r\n]*\"?|[^;\s\"']*)"
+    r"(?:;\s{0,20}[^\s;=\"']{1,200}(?:=(?:\"[^\"\r\n]*\"?|[^;\s\"']*))?){0,50}"
 )
 _ADDRESS: Final = re.compile(r"(://[^/\s:@\"']{0,200}:)([^\s/\"']{1,1000})(?=@)")
 _TOKEN_ADDRESS: Final = re.compile(r"(://)([^/\s:@\"']{20,1000})(?=@)")
 _BEARER: Final = re.compile(r"(?i)\b(bearer\s+)(?=[\w.~+/=-]*[\d._])([\w.~+/=-]{8,})")
-_FLAG: Final = re.compile(r"(?<![\w-])(--?)([A-Za-z][\w-]{0,100})(\s+)(?!-)(\"[^\"\r\n]*\"?|'[^'\r\n]*'?|[^\s\"']+)")
+_FLAG: Final = re.compile(
+    r"(?<![\w-])(--?)([A-Za-z][\w-]{0,100})(\s+(?!-)|=|\\{0,8}[\"']\s{0,20},?\s{0,20}\\{0,8}(?=[\"']))"
+    r"(\"[^\"\r\n]*\"?|'[^'\r\n]*'?|[^\s\"']+)"
+)
+"""A flag and its value: in two words, as one, or as two in a list."""
+_DOTTED: Final = re.compile(r"(?<![\w-])[\w-]{11,}(?:\.[\w-]+)+")
+"""Where a JSON Web Token may be: a search for its beginning could start again at every `eyJ` of a long word."""
+_TOKEN: Final = re.compile(r"eyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?")
 _LOOKS: Final = re.compile(
-    r"\beyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?"  # a JSON Web Token
-    r"|\bgh[opsur]_\w{20,}|\bglpat-[\w-]{16,}|\bnvapi-[\w-]{20,}|\bhvs\.[\w-]{20,}|\bxox[abp]-[\w-]{10,}"
+    r"\bgh[opsur]_\w{20,}|\bglpat-[\w-]{16,}|\bnvapi-[\w-]{20,}|\bhvs\.[\w-]{20,}|\bxox[abp]-[\w-]{10,}"
     r"|\bAKIA[0-9A-Z]{16}\b|\b[a-z0-9]{6}\.[a-z0-9]{16}\b"  # the last is how kubeadm's tokens look
 )
 _SEALED: Final = re.compile(r"sealed:[\w:+/=-]+")
 
-_KEY: Final = re.compile(r"(?<![\w.-])([A-Za-z_][\w.-]{0,100})(\\*[\"']?\s*([:=])[ \t]*)")
+_KEY: Final = re.compile(r"(?<![\w.-])([A-Za-z_][\w.-]{0,100})(\\{0,8}[\"']?\s{0,20}(=>|[:=])[ \t]*)")
+_NAMED: Final = re.compile(
+    r"(\bname\\{0,8}[\"']?\s{0,20}[:=]\s{0,20}\\{0,8}[\"']?)([A-Za-z_][\w.-]{0,100})"
+    r"(\\{0,8}[\"']?[\s,;]{1,40}\\{0,8}[\"']?value\\{0,8}[\"']?\s{0,20}[:=]\s{0,20})"
+    r"(\\{1,8}\"[^\"\r\n]*|\"(?:[^\"\\\r\n]|\\.)*\"?|'[^'\r\n]*'?|[^\s,;\"'}\])]+)"
+)
+"""A variable of an environment, as Kubernetes writes it."""
+_BLOCK: Final = re.compile(r"[|>][-+0-9]{0,2}[ \t]*\r?\n((?:[ \t]+[^\r\n]*\r?(?:\n|\Z))+)")
 _QUOTED: Final = re.compile(
-    r"(\\+[\"'])([^\r\n]*?)(?=\\+[\"']|$)|(\")((?:[^\"\\\r\n]|\\.)*)|(')([^'\r\n]*)", re.MULTILINE
+    r"(\\{1,8}[\"'])([^\r\n]*?)(?=\\{1,8}[\"']|$)|(\")((?:[^\"\\\r\n]|\\.)*)|(')([^'\r\n]*)", re.MULTILINE
 )
 _SEVERAL: Final = re.compile(r"([\[{])([^\]}\r\n]*)")
 _PLAIN: Final = {":": re.compile(r"[^\r\n,;\"'}\])]+"), "=": re.compile(r"[^\s,;&\"'}\])]+")}
@@ -62,56 +93,123 @@ class Cleaner:
 
     def __init__(self, known: Iterable[str] = ()) -> None:
         values = {word for one in known for word in (one, one.strip()) if len(word.strip()) >= LEAST}
-        coded = {base64.b64encode(one.encode()).decode() for one in values}
-        self._known = sorted(values | coded, key=len, reverse=True)  # a longer one may hold a shorter one
+        forms = {form for value in values for form in (value, *_forms(value)) if len(form) >= LEAST}
+        self._short = frozenset(value for value in values if len(value) < _LONG)
+        self._known = sorted(forms, key=len, reverse=True)  # a longer one may hold a shorter one
 
     def text(self, text: str) -> str:
         """A text of any number of lines, with `MASK` in the place of secrets."""
         if "PRIVATE KEY-----" in text:
-            text = _without_end(_BEGUN_PEM.sub(MASK, _PEM.sub(MASK, text)))
+            text = _without_end(_without_keys(text))
         text = _BASE64_LINE.sub(MASK, text)
         for value in self._known:
             if value in text:
-                text = re.sub(rf"(?<!\w){re.escape(value)}(?!\w)", MASK, text)
+                whole = re.escape(value)
+                text = re.sub(rf"(?<![^\W_]){whole}(?![^\W_])" if value in self._short else whole, MASK, text)
         text = _SEALED.sub("sealed", text)
+        text = _COOKIES.sub(rf"\1{MASK}", _DIGEST.sub(rf"\1{MASK}", text))
         text = _HEADER.sub(rf"\1\2{MASK}", text)
         text = _TOKEN_ADDRESS.sub(rf"\1{MASK}", _ADDRESS.sub(rf"\1{MASK}", text))
-        text = _LOOKS.sub(MASK, _BEARER.sub(rf"\1{MASK}", text))
+        text = _DOTTED.sub(lambda found: _TOKEN.sub(MASK, found[0]), _BEARER.sub(rf"\1{MASK}", text))
+        text = _NAMED.sub(_variable, _LOOKS.sub(MASK, text))
         return "".join(_without_pairs(_FLAG.sub(_flag, text)))
 
     def data(self, found: Any) -> Any:
-        """A value of JSON, with every text in it cleaned, and whole ones at keys that sound like secrets."""
+        """A value of JSON, with every text in it cleaned, and all texts masked below keys that sound like secrets."""
         if isinstance(found, dict):
-            return {
-                key: MASK if isinstance(value, str) and value and sounds_secret(str(key)) else self.data(value)
-                for key, value in found.items()
-            }
+            done = {key: self._value(str(key), value) for key, value in found.items()}
+            named = found.get("name")
+            if isinstance(named, str) and sounds_secret(named) and "value" in found:
+                done["value"] = _masked(found["value"])
+            return done
         if isinstance(found, list):
-            return [self.data(one) for one in found]
+            flags = zip([None, *found], found, strict=False)
+            return [MASK if _is_value(flag, word) else self.data(word) for flag, word in flags]
         return self.text(found) if isinstance(found, str) else found
+
+    def _value(self, key: str, value: Any) -> Any:
+        refers = key.lower() in _REFERRING and isinstance(value, str) and _REFERENCE.match(value)
+        return _masked(value) if sounds_secret(key) and not refers else self.data(value)
 
     def file(self, text: str) -> str:
         """The text of a file; what is JSON, as a whole or line by line, stays JSON."""
-        whole = _parsed(text)
-        if whole is not None:
-            return json.dumps(self.data(whole), indent=2, ensure_ascii=False) + "\n"
-        lines = [_parsed(line) for line in text.splitlines()]
-        if not lines or None in lines:
-            return self.text(text)
-        return "".join(json.dumps(self.data(line), ensure_ascii=False) + "\n" for line in lines)
+        try:
+            whole = _parsed(text)
+            if whole is not None:
+                return json.dumps(self.data(whole), indent=2, ensure_ascii=False) + "\n"
+            lines = [_parsed(line) for line in text.splitlines()]
+            if lines and None not in lines:
+                return "".join(json.dumps(self.data(line), ensure_ascii=False) + "\n" for line in lines)
+        except RecursionError:
+            pass  # nested deeper than any program of ours writes
+        return self.text(text)
 
 
 def _parsed(text: str) -> Any:
     """What a text is in JSON, None if it is no object or list."""
     try:
         return json.loads(text) if text.lstrip()[:1] in ("{", "[") else None
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
+
+
+def _forms(value: str) -> Iterator[str]:
+    """What programs make of a text before they write it: in JSON, addresses and pages, in base64 and hex."""
+    yield json.dumps(value)[1:-1]
+    yield json.dumps(value, ensure_ascii=False)[1:-1]
+    yield "".join(f"\\u{ord(one):04x}" if one in "<>&" else one for one in json.dumps(value, ensure_ascii=False)[1:-1])
+    yield from (
+        html.escape(value),
+        *(make(value, safe=safe, errors="replace") for make in (quote, quote_plus) for safe in ("/", "")),
+    )
+    data = value.encode(errors="replace")
+    yield from (data.hex(), data.hex().upper())
+    for before in range(3):  # where it begins among the bytes of something longer, as in "user:password"
+        coded = base64.b64encode(b"-" * before + data).decode().rstrip("=")
+        last = -1 if (before + len(data)) % 3 else None  # shares its bits with what follows
+        for form in (coded, coded.replace("+", "-").replace("/", "_")):
+            yield form[(0, 2, 3)[before] : last]
+    yield base64.b64encode(data).decode()
+    yield base64.urlsafe_b64encode(data).decode()
+
+
+def _masked(found: Any) -> Any:
+    """A value of JSON without its texts."""
+    if isinstance(found, dict):
+        return {key: _masked(value) for key, value in found.items()}
+    if isinstance(found, list):
+        return [_masked(one) for one in found]
+    return MASK if isinstance(found, str) and found else found
+
+
+def _is_value(flag: Any, word: Any) -> bool:
+    """Whether a word of a command is the secret that the flag before it announces."""
+    if not isinstance(flag, str) or not isinstance(word, str) or word.startswith("-"):
+        return False
+    return flag.startswith("-") and "=" not in flag and sounds_secret(flag.lstrip("-"))
+
+
+def _without_keys(text: str) -> str:
+    """A text without private keys, and without the beginnings of some."""
+    ends = [found.span() for found in _END.finditer(text)]
+    kept, done, number = [], 0, 0
+    for begin in _BEGIN.finditer(text):
+        if begin.start() < done:
+            continue
+        while number < len(ends) and ends[number][0] < begin.end():
+            number += 1
+        kept += [text[done : begin.start()], MASK]
+        if number < len(ends) and ends[number][0] - begin.end() <= _MOST_PEM:
+            done = ends[number][1]
+        else:
+            body = _BODY.match(text, begin.end())
+            done = body.end() if body else begin.end()
+    return "".join([*kept, text[done:]])
 
 
 def _without_end(text: str) -> str:
     """A text without the ends of keys whose beginning is not in it."""
-    *pieces, rest = re.split(_END, text)
+    *pieces, rest = _END.split(text)
     kept: list[str] = []
     for piece in pieces:
         words = _BETWEEN.split(piece)
@@ -142,11 +240,11 @@ def _pairs(text: str) -> Iterator[tuple[int, int]]:
     for key in _KEY.finditer(text):
         if key.start() < done or not sounds_secret(key[1]):
             continue
-        start, end = _value_at(text, key.end(), key[3])
-        if start == end or text[start:end] == MASK:
-            continue
         if text[key.start() - 1 : key.start()] == "/" and key[2] == ": ":
             continue  # the end of a path, and what is said about it
+        start, end = _value_at(text, key.end(), key[3][0])
+        if start == end or text[start:end] == MASK:
+            continue
         if key[1].lower() in _REFERRING and _REFERENCE.match(text[start:end]):
             continue
         done = end
@@ -154,6 +252,10 @@ def _pairs(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _value_at(text: str, at: int, sign: str) -> tuple[int, int]:
+    block = _BLOCK.match(text, at)
+    if block is not None:
+        start, piece = block.start(1), block[1]
+        return start + len(piece) - len(piece.lstrip()), start + len(piece.rstrip())
     quoted = _QUOTED.match(text, at)
     if quoted is not None:
         group = next(number for number in (2, 4, 6) if quoted[number] is not None)
@@ -163,6 +265,15 @@ def _value_at(text: str, at: int, sign: str) -> tuple[int, int]:
         return several.span(2)
     plain = _PLAIN[sign].match(text, at)
     return (at, at) if plain is None else (at, at + len(plain[0].rstrip()))
+
+
+def _variable(match: re.Match[str]) -> str:
+    lead, name, between, value = match.groups()
+    if not sounds_secret(name):
+        return match[0]
+    opened = value[: len(value) - len(value.lstrip("\\\"'"))]
+    closed = opened if len(opened) == 1 and value.endswith(opened) else ""
+    return f"{lead}{name}{between}{opened}{MASK}{closed}"
 
 
 def _flag(match: re.Match[str]) -> str:

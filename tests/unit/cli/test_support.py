@@ -7,6 +7,7 @@ import json
 import sys
 import tarfile
 import time
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,8 +16,11 @@ import yaml
 
 from paictl.cluster.diagnostics import ContainerLog, Diagnostics, LogLimits, Tell
 from paictl.cluster.embedded.cluster import EmbeddedCluster
+from paictl.cluster.interface import Event, EventKind
 from paictl.cluster.presets import preset_files
 from paictl.cluster.values import ClusterError, ServiceView, TaskPlace
+from paictl.errors import PaictlError
+from paictl.operate.support import _newest
 from tests.unit.cli.conftest import Paictl
 
 PLANTED = {name: f"planted-{name}-9f3a" for name in ("admin", "jwt", "registry", "job", "user")}
@@ -137,6 +141,54 @@ def test_logs_of_programs_are_cleaned_and_what_is_missing_is_named(
     assert "2 more parts are missing: see missing.json" in done.err
 
 
+def test_what_a_cluster_says_of_jobs_and_nodes_is_cleaned(
+    cluster: Path, paictl: Paictl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All but the record of decisions, which must be played again as it is."""
+    said = '{"said": "--token=planted-scheduler"}'
+
+    def explain(*_: object) -> dict[str, str]:
+        return {"why": "pull https://u:planted-why@r.example failed"}
+
+    def files(_: object) -> dict[str, bytes]:
+        return {"a/explain.json": said.encode(), "a/decisions.json": said.encode()}
+
+    monkeypatch.setattr(EmbeddedCluster, "explain", explain)
+    monkeypatch.setattr(EmbeddedCluster, "scheduler_files", files, raising=False)
+    said_too = {"said": "password=planted-event"}
+    events = [Event(1, datetime(2026, 11, 22, tzinfo=UTC), EventKind.LOST, "node/n1", "token=planted-lost", said_too)]
+    monkeypatch.setattr(EmbeddedCluster, "events", lambda *_, **__: events)
+    assert paictl("support", "bundle", "--file", str(cluster / "a.tar.gz")).code == 0
+    texts = unpacked(cluster / "a.tar.gz")
+    assert texts.pop("scheduler/a/decisions.json") == said
+    assert texts.pop("replay.json"), "the other record"
+    assert [name for name, text in texts.items() if "planted-" in text and "planted-user" not in text] == []
+
+
+def test_the_newest_whole_lines_of_an_output_are_kept(
+    cluster: Path, paictl: Paictl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = 0
+
+    def output(*_: object, **__: object) -> Iterator[bytes]:
+        nonlocal asked
+        for number in range(3000):
+            asked += 1
+            yield b"%06d " % number + b"x" * 992 + b"\n"
+
+    monkeypatch.setattr(EmbeddedCluster, "output", output)
+    words = ["support", "bundle", "--job", "train"]
+    assert paictl(*words, "--file", str(cluster / "a.tar.gz")).code == 0
+    lines = unpacked(cluster / "a.tar.gz")["jobs/ann~train/worker-0.log"].splitlines()
+    assert (len(lines), lines[-1][:6], {len(line) for line in lines}) == (1048, "002999", {999})
+    asked = 0
+    clock = iter([0.0, *[1.0] * 5])
+    monkeypatch.setattr("paictl.operate.support.time.monotonic", lambda: next(clock, 999.0))
+    with pytest.raises(PaictlError, match="timed out"):
+        _newest(output(), 5.0)
+    assert asked == 7, "it stops while a task writes on"
+
+
 def test_output_of_a_job_comes_only_when_it_is_asked_for(
     cluster: Path, paictl: Paictl, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -163,7 +215,7 @@ def test_what_is_not_collected_in_time_is_named(cluster: Path, paictl: Paictl) -
     done = paictl("support", "bundle", "--file", str(cluster / "b.tar.gz"), "--timeout", "0")
     assert done.code == 3
     files = unpacked(cluster / "b.tar.gz")
-    assert json.loads(files["missing.json"])["nodes"] == "the time was up: --timeout"
+    assert json.loads(files["missing.json"])["nodes"] == "timed out; raise --timeout"
     assert "nodes.json" not in files
 
 

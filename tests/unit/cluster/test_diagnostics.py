@@ -184,7 +184,11 @@ def test_size_and_time_are_bounded() -> None:
     assert len(found.missing) == 5
     late = read(kube, until=time.monotonic() - 1)
     assert (late.logs, late.pods) == ([], [])
-    assert set(late.missing.values()) == {"the time was up: --timeout"}
+    assert set(late.missing.values()) == {"timed out; raise --timeout"}
+
+
+def coded_login() -> str:
+    return base64.b64encode(b"user:planted-login").decode()
 
 
 def test_secrets_are_known_by_value_and_accounts_are_left_out() -> None:
@@ -197,9 +201,14 @@ def test_secrets_are_known_by_value_and_accounts_are_left_out() -> None:
     keep("configuration", {"k1": "str:planted-password"})
     keep("regsecret", {".dockerconfigjson": json.dumps({"auths": {"r": {"password": "planted-registry"}}})})
     keep("tls", {"tls.key": "-----BEGIN\n" + "k" * 64 + "\n", "ca.crt": "public-certificate", "namespace": "paictl"})
+    keep("file", {"password": "planted-file\n", "list": "pass-word\nshort1\nlog:\n"})
+    keep("neutral", {"a.json": json.dumps({"x": {"y": ["planted-leaf"]}, "auth": coded_login()}), "lone": '"\\ud800"'})
+    keep("address", {"uri": "postgres://u:planted%2Durl@h/db"})
     keep("user", {"record": "planted-hash"}, {"paictl.io/record": "account"})
     secrets = read(kube).secrets
     assert {"planted-password", "planted-registry", "k" * 64} <= secrets
+    assert {"planted-file", "pass-word", "short1", "planted-leaf", "planted-login"} <= secrets
+    assert {"planted-url", "planted%2Durl"} <= secrets
     assert not {"public-certificate", "paictl", "planted-hash"} & secrets
     assert "planted" not in repr(read(kube))
 

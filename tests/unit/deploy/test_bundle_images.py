@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from paictl.cli.deploy.services import say_missing_images
 from paictl.cluster.presets import preset_files
-from paictl.deploy.artifacts import LOCK, Artifact, ArtifactKind, faults_of, images_in, read_lock
+from paictl.deploy.artifacts import LOCK, Artifact, ArtifactKind, Artifacts, faults_of, images_in, read_lock
 from paictl.deploy.gather import WantedImage, catalogue, gather
 from paictl.errors import PaictlError
 from paictl.operate.bundling import missing_images, missing_lines, service_images
@@ -160,12 +161,32 @@ def test_a_configuration_says_which_images(folder: Path, monkeypatch: pytest.Mon
         (["--services", "grafana", "--mirror", "quay.io"], "expected HOST=URL"),
         (["--services", "grafana", "--mirror", "quay.io=https://u:p@r.example"], "expected HOST=URL"),
         (["--mirror", "quay.io=https://r.example"], "need --services"),
+        (["--services", "grafana", "--mirror", "quai.io=https://r.example"], "--mirror quai.io: no image comes from"),
     ],
 )
 def test_bad_words_of_the_command(tmp_path: Path, paictl: Paictl, words: list[str], message: str) -> None:
     done = paictl("deploy", "bundle", "create", "-o", str(tmp_path / "b"), *words)
     assert (done.code, message in done.err) == (2, True), done.err
     assert not (tmp_path / "b").exists()
+
+
+def test_a_mirror_of_docker_hub_has_images_without_a_host(
+    tmp_path: Path, paictl: Paictl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[WantedImage] = []
+
+    def kept(*words: Any) -> Artifacts:
+        asked.extend(words[-1])
+        return Artifacts(tmp_path, ())
+
+    monkeypatch.setattr("paictl.deploy.gather.gather", kept)
+    for name in ("docker.io", "registry-1.docker.io"):
+        words = ["--services", "grafana", "--mirror", f"{name}=https://hub.example"]
+        words += ["--mirror", "quay.io=https://quay.example"]
+        done = paictl("deploy", "bundle", "create", "-o", str(tmp_path / "b"), *words)
+        assert done.code == 0, done.err
+        mirrors = {one.reference: one.mirror for one in asked}
+        assert [url for image, url in mirrors.items() if "/grafana:" in image] == ["https://hub.example"], mirrors
 
 
 def test_missing_images_are_said_for_machines_that_reach_no_registry(

@@ -16,6 +16,7 @@ import pytest
 from paictl.deploy.artifacts import images_in
 from paictl.errors import PaictlError
 from paictl.remote.imagepull import ImageManifest, ImagePuller, ImageSource, PullError, docker_login, pull
+from paictl.remote.registry import token_for
 
 LOGIN = base64.b64encode(b"ann:geheim-7").decode()
 INDEX = "application/vnd.oci.image.index.v1+json"
@@ -35,6 +36,9 @@ class StandIn:
         self.manifests: dict[str, tuple[str, bytes]] = {}
         self.seen: list[tuple[str, str]] = []
         self.closed = False
+        self.uses = self.tokens = 0
+        self.most_uses = 1000
+        self.storage_asks = ""
         rows = [self.image(arch) for arch in ("amd64", "arm64")]
         self.keep("v1", INDEX, json.dumps({"schemaVersion": 2, "mediaType": INDEX, "manifests": rows}).encode())
         self.servers = [ThreadingHTTPServer(("127.0.0.1", 0), self.handler(number)) for number in (0, 1)]
@@ -71,8 +75,13 @@ class StandIn:
                 outer.seen.append((f"{number}{path}", said))
                 if path == "/token":
                     right = said == f"Basic {LOGIN}"
-                    return self.say(200 if right else 401, json.dumps({"token": "t0ken"}).encode() if right else b"")
-                if number == 0 and outer.closed and said != "Bearer t0ken":
+                    outer.uses = 0
+                    return self.say(200 if right else 401, outer.token() if right else b"")
+                if number == 1 and outer.storage_asks:
+                    realm = f'Bearer realm="http://127.0.0.1:{outer.servers[1].server_port}/token"'
+                    return self.say(401, b"", {"WWW-Authenticate": outer.storage_asks.replace("REALM", realm)})
+                outer.uses += number == 0
+                if number == 0 and outer.closed and (said[:-1] != "Bearer t0ken" or outer.uses > outer.most_uses):
                     realm = f'Bearer realm="http://{outer.address}/token",service="lab"'
                     return self.say(401, b"", {"WWW-Authenticate": realm})
                 *_, kind, name = path.split("/")
@@ -97,6 +106,10 @@ class StandIn:
             def log_message(self, *_: object) -> None: ...
 
         return Handler
+
+    def token(self) -> bytes:
+        self.tokens += 1
+        return json.dumps({"token": f"t0ken{self.tokens}"}).encode()
 
     def stop(self) -> None:
         for server in self.servers:
@@ -167,6 +180,69 @@ def test_a_login_of_docker_opens_and_goes_to_no_other_address(registry: StandIn,
     assert LOGIN not in {said for path, said in registry.seen if path != "0/token"}
 
 
+def signed_in(registry: StandIn, folder: Path) -> None:
+    registry.closed = True
+    (folder / "docker").mkdir()
+    (folder / "docker" / "config.json").write_text(json.dumps({"auths": {registry.address: {"auth": LOGIN}}}))
+
+
+@pytest.mark.parametrize("challenge", ["REALM", "Basic realm=x"])
+def test_where_blobs_are_nobody_can_ask_for_the_login(registry: StandIn, tmp_path: Path, challenge: str) -> None:
+    signed_in(registry, tmp_path)
+    registry.closed = False  # so there is no token yet when the other address asks for one
+    registry.storage_asks = challenge
+    with pytest.raises(PullError, match="without a valid login"):
+        pulled(registry, tmp_path / "a.tar")
+    assert {said for _, said in registry.seen} == {""}
+
+
+def test_no_login_goes_to_another_machine_in_clear_text(
+    registry: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    signed_in(registry, tmp_path)
+    monkeypatch.setattr("paictl.remote.imagepull.is_here", lambda _: False)
+    asked = ImagePuller(source(registry, mirror=f"http://{registry.address}", digest=digest(b"")))
+    with pytest.raises(PullError) as error:
+        asked.manifest()
+    assert error.value.hint == "no login is sent over http: give an https:// address"
+    assert {said for _, said in registry.seen} == {""}
+
+
+@pytest.mark.parametrize(
+    ("realm", "base", "login"),
+    [
+        ("https://auth.example/token", "https://r.example", True),
+        ("https://auth.example/token", "http://r.example", True),
+        ("http://r.example:81/token", "http://r.example:80", True),
+        ("http://127.0.0.1:81/token", "http://localhost:80", True),
+        ("http://auth.example/token", "http://r.example", False),
+        ("http://r.example/token", "https://r.example", False),
+        ("http://127.0.0.1/token", "https://r.example", False),
+        ("httpx://r.example/token", "http://r.example", False),
+    ],
+)
+def test_who_may_be_told_a_login(realm: str, base: str, login: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def answer(_: str, url: str, *__: object) -> tuple[int, dict[str, str], bytes]:
+        asked.append(url)
+        return 200, {}, b'{"token": "t"}'
+
+    monkeypatch.setattr("paictl.remote.registry._answer", answer)
+    assert token_for(f'Bearer realm="{realm}"', base, "Basic x", 1.0) == ("Bearer t" if login else "")
+    assert bool(asked) is login
+
+
+def test_a_token_that_expires_is_renewed(registry: StandIn, tmp_path: Path) -> None:
+    signed_in(registry, tmp_path)
+    registry.most_uses = 1
+    pulled(registry, tmp_path / "a.tar")
+    assert registry.tokens == 5, "for index, manifest, configuration and two layers"
+    registry.most_uses = 0
+    with pytest.raises(PullError, match="without a valid login"):
+        pulled(registry, tmp_path / "b.tar")
+
+
 def test_a_damaged_blob_is_refused_and_the_others_are_kept(registry: StandIn, tmp_path: Path) -> None:
     asked = ImagePuller(source(registry))
     manifest = asked.manifest()
@@ -174,7 +250,7 @@ def test_a_damaged_blob_is_refused_and_the_others_are_kept(registry: StandIn, tm
     right = registry.blobs[last]
     for wrong in (right[:-1], right + b"x", b"z" * len(right)):
         registry.blobs[last] = wrong
-        with pytest.raises(PullError, match="came damaged or not whole"):
+        with pytest.raises(PullError, match="is corrupt or incomplete"):
             pull(asked, manifest, tmp_path / "a.tar")
         assert not (tmp_path / "a.tar").exists()
     registry.blobs[last] = right
@@ -197,10 +273,42 @@ def test_what_cannot_be_had_is_said(registry: StandIn, change: dict[str, str], m
         ImagePuller(source(registry, **more)).manifest()
 
 
+@pytest.mark.parametrize("body", [b"<html>", b"[]", b"[" * 100_000, b" " * (4 << 20) + b"{}", b'{"mediaType": ["x"]}'])
+@pytest.mark.parametrize("kind", [INDEX, MANIFEST])
+def test_a_manifest_that_is_none(registry: StandIn, body: bytes, kind: str) -> None:
+    registry.keep("v1", kind, body)
+    with pytest.raises(PullError, match=r"its manifest is damaged|is not built for|which is no image"):
+        ImagePuller(source(registry)).manifest()
+
+
+@pytest.mark.parametrize("row", [b"{}", b'{"digest": "../x"}', b'{"digest": 1}', b'"x"'])
+def test_an_index_whose_rows_are_none(registry: StandIn, row: bytes) -> None:
+    row = row.replace(b"}", b', "platform": {"os": "linux", "architecture": "amd64"}}').replace(b"{,", b"{")
+    registry.keep("v1", INDEX, b'{"manifests": [%s]}' % row)
+    with pytest.raises(PullError, match="its manifest is damaged"):
+        ImagePuller(source(registry)).manifest()
+
+
+@pytest.mark.parametrize("size", ["-5", "1e999", '"x"', "true", "1.5", "null"])
+def test_a_size_that_is_none(registry: StandIn, size: str) -> None:
+    body = f'{{"config": {{"digest": "{digest(b"")}", "size": {size}}}, "layers": []}}'
+    registry.keep("v1", MANIFEST, body.encode())
+    with pytest.raises(PullError, match="its manifest is damaged"):
+        ImagePuller(source(registry)).manifest()
+
+
+def test_a_blob_that_is_shorter_than_its_manifest_says(registry: StandIn, tmp_path: Path) -> None:
+    (config, size), *_ = ImagePuller(source(registry)).manifest().blobs
+    body = json.dumps({"config": {"digest": config, "size": size + 1}, "layers": []})
+    registry.keep("v1", MANIFEST, body.encode())
+    with pytest.raises(PullError, match="is corrupt or incomplete"):
+        pulled(registry, tmp_path / "a.tar")
+
+
 @pytest.mark.parametrize(
     "body", [b"[]", b'{"config": {}, "layers": []}', b'{"config": {"digest": "../x", "size": 1}, "layers": []}']
 )
-def test_a_manifest_that_is_none(registry: StandIn, body: bytes) -> None:
+def test_a_manifest_that_lacks_something(registry: StandIn, body: bytes) -> None:
     registry.keep("v1", MANIFEST, body)
     with pytest.raises(PullError, match="its manifest is damaged"):
         ImagePuller(source(registry)).manifest()

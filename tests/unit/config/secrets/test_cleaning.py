@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import base64
+import html
 import json
+from collections.abc import Callable
 from typing import Any
+from urllib.parse import quote, quote_plus
 
 import pytest
 from hypothesis import given
@@ -41,6 +44,19 @@ JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJwbGFudGVkIn0.c2lnbmF0dXJlcGxhbnRlZA"
         f'exec: login --api-key "{SECRET}" --user eve',
         f"seal sealed:scrypt:4:1:1:{'A' * 22}:{SECRET.replace('.', '')}",
         f"tokens: [{SECRET}, other]",
+        f"exec: login --password={SECRET} --user eve",
+        f"exec: login -password={SECRET}",
+        f'I1126 flags.go:64] FLAG: --client-secret="{SECRET}"',
+        f'exec: ["login" "--password" "{SECRET}"]',
+        f'{{\\"args\\":[\\"--token\\",\\"{SECRET}\\"]}}',
+        f"password: |\n  {SECRET}\n  {SECRET}\nafter: x",
+        f"password => {SECRET}",
+        f"env: [{{name: DB_PASSWORD, value: {SECRET}}}]",
+        f"- name: DB_PASSWORD\n  value: '{SECRET}'",
+        f'said {{"name":"DB_PASSWORD","value":"{SECRET}"}}',
+        f'Authorization: Digest username="a", nonce=1, response="{SECRET}"',
+        f'Set-Cookie: a="{SECRET}"; b={SECRET}',
+        f"clock-{JWT[:20]}{SECRET.replace('.', '')}.{JWT[-40:]}",
     ],
 )
 def test_a_planted_secret_goes(line: str) -> None:
@@ -102,7 +118,68 @@ def test_a_known_secret_goes_bare_and_in_base64() -> None:
     cleaner = Cleaner(["hunter2hunter", "abc"])
     coded = base64.b64encode(b"hunter2hunter").decode()
     assert cleaner.text(f"login eve hunter2hunter, {coded} abc") == f"login eve {MASK}, {MASK} abc"
-    assert cleaner.text("xhunter2hunterx") == "xhunter2hunterx", "part of another word"
+    assert cleaner.text("xhunter2hunterx") == f"x{MASK}x", "too long to be part of another word by chance"
+    short = Cleaner(["hunter2"])
+    assert short.text("xhunter2x") == "xhunter2x", "part of another word"
+    assert short.text("pfx_hunter2_sfx") == f"pfx_{MASK}_sfx"
+
+
+FORMS: dict[str, Callable[[str], str]] = {
+    "json": lambda value: json.dumps(value)[1:-1],
+    "go": lambda value: json.dumps(value)[1:-1].replace("&", "\\u0026").replace("<", "\\u003c"),
+    "path": quote,
+    "query": quote_plus,
+    "page": html.escape,
+    "hex": lambda value: value.encode().hex(),
+    "login": lambda value: base64.b64encode(f"user:{value}".encode()).decode(),
+    "basic": lambda value: base64.b64encode(f"eve:{value}\n".encode()).decode(),
+    "line": lambda value: base64.b64encode(f"{value}\n".encode()).decode(),
+    "url": lambda value: base64.urlsafe_b64encode(value.encode()).decode().rstrip("="),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("value", ['Tr0ub4dor&3/<x"y', "Päss wörd\\9", "hunter2"])
+def test_a_known_secret_goes_in_the_forms_that_programs_give_it(form: str, value: str) -> None:
+    written = FORMS[form](value)
+    done = Cleaner([value]).text(f"saw {written} there")
+    assert MASK in done
+    assert written not in done
+    assert not any(written[at : at + 9] in done for at in range(4, len(written) - 12)), "nor pieces of it"
+
+
+def test_what_is_below_a_key_that_sounds_secret_goes() -> None:
+    data = {
+        "passwords": ["X"], "token": {"x": ["X"], "n": 1}, "key": "ann~train",
+        "argv": ["run", "--password", "X", "--token=X", "Y"],
+        "env": [{"name": "DB_PASSWORD", "value": "X"}, {"name": "PORT", "value": "Y"}],
+    }  # fmt: skip
+    done = Cleaner().data(data)
+    assert '"X"' not in json.dumps(done)
+    assert done == {
+        "passwords": [MASK], "token": {"x": [MASK], "n": 1}, "key": "ann~train",
+        "argv": ["run", "--password", MASK, f"--token={MASK}", "Y"],
+        "env": [{"name": "DB_PASSWORD", "value": MASK}, {"name": "PORT", "value": "Y"}],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "-----BEGIN PRIVATE KEY-----", "-----BEGIN EC PRIVATE KEY-----\n",
+        "-eyJaaaaaaaa", 'password: \\"a\\\\\\', "/token: ",
+        "authorization:\n", "\n", "\\",
+    ],
+)  # fmt: skip
+def test_a_hostile_line_ends(piece: str) -> None:
+    """These took minutes, as each beginning was looked at again from the next one."""
+    for lead in ("", 'password: \\"', "authorization:"):
+        Cleaner().file(lead + piece * ((256 << 10) // len(piece)))
+
+
+def test_what_is_nested_beyond_measure_is_a_text() -> None:
+    assert Cleaner().file("[" * 200_000) == "[" * 200_000
+    assert Cleaner().file("[" * 700 + "]" * 700).strip() == "[" * 700 + "]" * 700
 
 
 def test_values_are_found_in_files_of_credentials() -> None:
