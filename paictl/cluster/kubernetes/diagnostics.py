@@ -21,6 +21,7 @@ from urllib.parse import unquote
 from paictl.cluster.diagnostics import ContainerLog, Diagnostics, LogLimits, Tell
 from paictl.cluster.kubernetes.names import NAMESPACE, SERVICE
 from paictl.config.secrets.cleaning import secret_values
+from paictl.config.secrets.redaction import sounds_secret
 from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.remote.kube.client import Json, KubeClient, KubeError, NoAnswerError
@@ -28,6 +29,8 @@ from paictl.remote.kube.objects import path_of
 from paictl.remote.kube.pods import pod_path
 
 CONTROL_PLANE: Final = "kube-system"
+_NO_NAME: Final = 12
+"""Characters of a text in JSON, under a key that does not sound secret, that is taken for one."""
 _TOGETHER: Final = 6
 """Logs that are read at the same time."""
 _READ: Final = 15.0
@@ -219,6 +222,11 @@ def _values_in(value: str) -> Iterator[str]:
         yield from (line for line in map(str.strip, value.splitlines()) if not _HEADING.match(line))
 
 
+def _is_no_word(value: str) -> bool:
+    """Whether a text may be hidden everywhere: a name, such as that of a virtual cluster, is in half of all lines."""
+    return len(value) >= _NO_NAME and not value.isalpha()
+
+
 def _texts(found: Any, key: str = "") -> Iterator[str]:
     """The texts in a value of JSON; what opens a registry is a user and a password."""
     if isinstance(found, dict):
@@ -227,7 +235,7 @@ def _texts(found: Any, key: str = "") -> Iterator[str]:
     elif isinstance(found, list):
         for value in found:
             yield from _texts(value, key)
-    elif isinstance(found, str) and key not in _PUBLIC:
+    elif isinstance(found, str) and key not in _PUBLIC and (sounds_secret(key) or _is_no_word(found)):
         yield found
         if key == "auth":
             with contextlib.suppress(ValueError):
