@@ -8,7 +8,7 @@ from typing import Any, Final
 from paictl.cluster.scheduling import JobExplanation, JobSituation
 from paictl.cluster.startwaits import ahead_lines, start_lines
 from paictl.cluster.whywaits import closing_lines, longest_line
-from paictl.i18n import Text, counted, text
+from paictl.i18n import Text, counted, joined, text
 from paictl.scheduler.explain import ExplanationText, Names, render, to_data, wording
 from paictl.workload.job import PRIORITIES
 from paictl.workload.pods import short_name
@@ -22,7 +22,7 @@ def lines(found: JobExplanation, *, full: bool = False) -> list[str]:
     `full` spares no detail (`paictl.scheduler.explain.render`).
     """
     if found.scheduler is not None:
-        starts = [f"  {line}" for line in (*start_lines(found.start), *ahead_lines(found.ahead))]
+        starts = [joined("", ("  ", line)) for line in (*start_lines(found.start), *ahead_lines(found.ahead))]
         return [*heads(found), *render(found.scheduler, _NAMES, full=full), *starts, *_after_moves(found)]
     said, hint = plain(found)
     windows = closing_lines(found.windows)

@@ -13,6 +13,7 @@ from paictl.cluster.picture import Picture
 from paictl.errors import PaictlError
 from paictl.i18n import did_you_mean, text
 from paictl.units import FOREVER, Millis, parse_duration
+from paictl.workload.windows import check_nodes
 
 
 class MaintenancePorts(Identity, Nodes, Scheduling, Configuration, Maintained, Protocol):
@@ -63,7 +64,8 @@ def nodes_of(picture: Picture, cells: Sequence[str]) -> tuple[str, ...]:
 
 
 def planned(cluster: MaintenancePorts, request: WindowRequest) -> Outlook:
-    """What a window would mean; nothing is added."""
+    """What a window would mean; nothing is added. Raises `WindowError` for a node that is not there."""
+    check_nodes(request.nodes, [node.machine.name for node in cluster.nodes()])
     start = request.start or cluster.now
     end = start + timedelta(milliseconds=request.span)
     window = MaintenanceWindow(request.name, request.nodes, start, end, request.notice, request.reason)

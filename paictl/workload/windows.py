@@ -6,7 +6,7 @@ Pure: instants are milliseconds since an epoch of the caller's, and the caller s
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from paictl.errors import ExitCode, PaictlError
@@ -132,6 +132,14 @@ class Windows:
         return Windows((*self.all, window))
 
 
+def check_nodes(named: Iterable[str], nodes: Collection[str]) -> None:
+    """Raise `WindowError` for the first named node that is not among the nodes of the cluster."""
+    for node in named:
+        if node not in nodes:
+            hint = did_you_mean(node, nodes) or "list them with: paictl node list"
+            raise WindowError(text("no node {name!r}", name=node), hint=hint)
+
+
 def _check(window: Window, now: Millis, nodes: Collection[str]) -> None:
     if not re.fullmatch(_NAME, window.name):
         raise WindowError(
@@ -140,10 +148,7 @@ def _check(window: Window, now: Millis, nodes: Collection[str]) -> None:
         )
     if not window.nodes:
         raise WindowError(text("window {name} has no nodes", name=window.name), hint="name some: --nodes NODE")
-    for node in window.nodes:
-        if node not in nodes:
-            hint = did_you_mean(node, nodes) or "list them with: paictl node list"
-            raise WindowError(text("no node {name!r}", name=node), hint=hint)
+    check_nodes(window.nodes, nodes)
     if window.end <= window.start:
         raise WindowError(text("window {name} ends before it begins", name=window.name), hint="say how long: --for 4h")
     if window.start < now:

@@ -75,6 +75,7 @@ def test_the_drain_happens_by_time(paictl: Paictl) -> None:
     ("words", "code", "said"),
     [
         (("--nodes", "worker9", "--for", "4h"), 1, "no node 'worker9'"),
+        (("--nodes", "worker9", "--for", "4h", "--dry-run"), 1, "no node 'worker9'"),
         (("--nodes", "worker1", "--for", "4h", "--from", "2001-01-01T00:00"), 1, "in the past"),
         (("--nodes", "worker1", "--for", "4h", "--from", "soon"), 2, "is not a time"),
         (("--nodes", "worker1", "--for", "infinity"), 2, "not a finite span of time"),
@@ -89,6 +90,7 @@ def test_what_cannot_be_is_refused_with_what_to_do(
     done = paictl("maintenance", "add", *words, "-y")
     assert (done.code, said in done.err) == (code, True), done.err
     assert "hint: " in done.err
+    assert "no job has to move" not in done.out
     assert paictl("maintenance", "list", "-o", "json").data == []
 
 

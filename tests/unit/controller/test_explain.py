@@ -11,6 +11,7 @@ from paictl.cluster.kubernetes.scheduling import ClusterSnapshot, explain_job
 from paictl.cluster.presets import preset_files
 from paictl.cluster.scheduling import JobExplanation, JobSituation, LatestStart
 from paictl.cluster.values import ClusterError
+from paictl.i18n import translated
 from paictl.operate import explaining
 from paictl.scheduler.wire import GATE
 from paictl.units import Millis
@@ -145,4 +146,6 @@ def test_where_a_virtual_cluster_has_backfill_the_latest_start_is_named(kube: Fa
     scene = ClusterSnapshot(nodes, [pod], [pai], {pai.name: [seen]})
     found = explain_job(scene, configuration, pai, Windows(), Millis(3_600_000))
     assert found.start == LatestStart("1970-01-01T01:00:00Z")
-    assert "  it starts at 1970-01-01T01:00:00Z at the latest" in map(str, explaining.lines(found))
+    said = explaining.lines(found)
+    assert "  it starts at 1970-01-01T01:00:00Z at the latest" in map(str, said)
+    assert "  最迟于 1970-01-01T01:00:00Z 开始" in [translated(line, "zh") for line in said]
