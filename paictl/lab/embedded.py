@@ -101,11 +101,14 @@ def log_of(folder: Path) -> Log:
     return _opened(folder).log()
 
 
-def replayed_events(log: Log) -> list[Event]:
-    """All events that a command log makes, computed anew, dated from `ORIGIN`."""
+def replayed_events(log: Log, epoch: Millis) -> list[Event]:
+    """All events that a command log makes, computed anew and dated from `ORIGIN`.
+
+    `epoch` is the Unix time at which the cluster came up; the months of budgets depend on it.
+    """
     from paictl.cluster.embedded import commands
 
-    return [happened.event(ORIGIN) for happened in commands.replay(log).events]
+    return [happened.event(ORIGIN) for happened in commands.replay(log, epoch).events]
 
 
 def _opened(folder: Path) -> EmbeddedCluster:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from paictl.cluster.interface import Event, JobView
 from paictl.i18n import in_language
 from paictl.lab.commandlog import INTERRUPTED, OUTPUT_CUT, TypedCommand, means
 from paictl.lab.findings import NOTHING, YES_OR_NO, Mismatch, bounds, exact, in_both, number, plain, quoted, span, text
-from paictl.lab.messages import Message, joined, literal, message
+from paictl.lab.messages import Message, by_language, joined, literal, message
 from paictl.lab.observation import Observation
 from paictl.lab.requests import matching as matching_requests
 from paictl.units import parse_duration
@@ -380,10 +381,13 @@ def typed(seen: Observation, says: Says) -> Iterator[Mismatch]:
 def refused(seen: Observation, says: Says) -> Iterator[Mismatch]:
     """A command that was refused, and why."""
     subject = message("command", line=_shown(says["command"]))
-    messages = [f"{one.message}; {one.hint}" for one in matching(seen.typed, says["command"]) if one.message]
-    meant = next((said for said in messages if re.search(says["reason"], said)), "")
-    if meant or messages:
-        yield text(subject, "was refused", says["reason"], meant or messages[-1])
+    tries = [one for one in matching(seen.typed, says["command"]) if one.message]
+    messages = [f"{one.message}; {one.hint}" for one in tries]
+    if tries:
+        meant = next((at for at, words in enumerate(messages) if re.search(says["reason"], words)), -1)
+        found = text(subject, "was refused", says["reason"], messages[meant])
+        read = quoted(tries[meant].said) if tries[meant].said else found.observed
+        yield replace(found, observed=by_language({"en": found.observed, "zh": read}))
     else:
         yield Mismatch(False, subject, "was refused", quoted(plain(says["reason"])), message("not-refused"))
 

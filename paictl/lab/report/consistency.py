@@ -15,7 +15,7 @@ from typing import Any
 from paictl.errors import PaictlError
 from paictl.i18n import listed, text
 from paictl.lab.embedded import replayed_events
-from paictl.lab.report.content import FORMAT, clock_of, digest_of, event_row
+from paictl.lab.report.content import FORMAT, clock_of, digest_of, epoch_of, event_row
 from paictl.units import Millis
 
 Experiment = Mapping[str, Any]
@@ -48,7 +48,7 @@ def _contradictions(experiment: Experiment) -> Iterator[str]:
     if not experiment["log"] and not experiment["events"]:
         return  # no cluster was up
     try:
-        replayed = replayed_events([(Millis(at), command) for at, command in experiment["log"]])
+        replayed = replayed_events([(Millis(at), command) for at, command in experiment["log"]], epoch_of(experiment))
     except (PaictlError, KeyError, IndexError, TypeError, ValueError) as error:
         yield text("the command log cannot be played: {error}", error=error)
         return

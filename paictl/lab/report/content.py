@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,7 +32,7 @@ _TAG: Final = re.compile(r"(?m)^ +docker-registry:\n(?: {4,}.*\n)*? +tag: *[\"']
 Report = dict[str, Any]
 
 Clock = Callable[[int], str]
-"""An instant (milliseconds since the lab's cluster came up) as time of day."""
+"""An instant (milliseconds since the lab's cluster came up) as time of day, after its day where that is needed."""
 
 
 @frozen
@@ -110,6 +110,7 @@ def _experiment(session: Session, language: str) -> dict[str, Any]:
         "resets": [asdict(reset) for reset in done.resets],
         "skipped": {step: reason for step, reason in done.skipped.items() if step in lab.step_ids},
         "beginning": _beginning(seen),
+        "epoch": millis_between(ORIGIN, seen.cluster.epoch) if seen.cluster else 0,
         "now": seen.now,
         "first": session.workspace.first_event,
         **({} if site is None else {"site": {"cluster": site.cluster_id, "user": site.user, "pace": site.pace}}),
@@ -167,9 +168,19 @@ def phenomena(experiment: Mapping[str, Any]) -> list[Event]:
 
 
 def clock_of(experiment: Mapping[str, Any]) -> Clock:
-    """The clock of an experiment, as the student saw it wherever the report is read."""
+    """The clock of an experiment, as the student saw it wherever the report is read; with days if it took several."""
     beginning = datetime.fromisoformat(experiment["beginning"])
-    return lambda at: (beginning + timedelta(milliseconds=at)).strftime("%H:%M:%S")
+    end = beginning + timedelta(milliseconds=experiment.get("now", 0))
+    form = "%H:%M:%S" if beginning.date() == end.date() else "%m-%d %H:%M:%S"
+    return lambda at: (beginning + timedelta(milliseconds=at)).strftime(form)
+
+
+def epoch_of(experiment: Mapping[str, Any]) -> Millis:
+    """When the lab's cluster came up, in Unix time; reports of earlier versions tell the student's clock only."""
+    if "epoch" in experiment:
+        return Millis(experiment["epoch"])
+    beginning = datetime.fromisoformat(experiment["beginning"]).replace(tzinfo=UTC)
+    return millis_between(ORIGIN, beginning)
 
 
 def digest_of(report: Mapping[str, Any]) -> str:

@@ -92,7 +92,7 @@ def drawn(lines: Sequence[TaskHistory], now: int, clock: Clock) -> list[str]:
             first = min(first, _WIDTH - 1)
             cells[first:last] = [sign] * (min(last, _WIDTH) - first)
         rows.append(f"{line.name:<{label}} |{''.join(cells)}|")
-    return [*rows, f"{'':<{label}}  {clock(0)}{clock(now):>{_WIDTH - 8}}"]
+    return [*rows, f"{'':<{label}}  {clock(0)}{clock(now):>{_WIDTH - len(clock(0))}}"]
 
 
 _LOST: Final = (AttemptOutcome.PREEMPTED.value, AttemptOutcome.LOST.value, AttemptOutcome.FAILED.value)

@@ -145,6 +145,20 @@ def test_without_labs_there_is_nothing_to_report(tmp_path: Path) -> None:
         make_report(tmp_path, Author("Li"), "en")
 
 
+def test_a_lab_over_weeks_is_consistent_and_says_the_days(begin: Begin, tmp_path: Path) -> None:
+    session, runner = begin("30")
+    for step in session.lab.steps:
+        session.play(step, step.solution, runner)
+    report = make_report(session.root, Author("Ann"), "en")
+    path = tmp_path / "report.md"
+    path.write_text(rendered(report, ".md"), encoding="utf-8")
+    assert check_file(path)[1] == []  # its budget begins anew with the month
+    rows = {row[0]: row for row in job_rows(report["experiments"][0])}
+    assert rows["carol~owner"][3:6] == ("01-05 09:00:00", "01-05 09:00:00", "01-05 14:00:00")
+    now = clock_of(report["experiments"][0])(report["experiments"][0]["now"])
+    assert f"01-05 09:00:00{now:>46}" in path.read_text(encoding="utf-8")
+
+
 def test_the_timeline_shows_waiting_running_and_loss(begin: Begin) -> None:
     session, runner = begin("03")
     for step in session.lab.steps:

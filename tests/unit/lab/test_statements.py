@@ -188,6 +188,16 @@ def test_findings_are_said_in_both_languages(begin: Begin, language: str) -> Non
                 assert not any(word in f" {expected} {observed} " for word in (" job ", " at least ", " nothing "))
 
 
+def test_a_refusal_is_repeated_as_the_student_read_it(begin: Begin) -> None:
+    session, _ = begin("03")
+    refusal = commandlog.TypedCommand("paictl job submit job-1.yaml", 2, "no room", "wait", said="没有空间；请等待")
+    commandlog.append(session.workspace.folder, refusal)
+    says = Statement("refused", {"command": "paictl job submit *", "reason": "no place"})
+    (one,) = findings(session.observation(), [says])
+    assert not one.ok
+    assert (one.say("en")[1], one.say("zh")[1]) == ("was refused “no room; wait”", "被拒绝，理由 “没有空间；请等待”")
+
+
 def test_no_student_reads_a_regular_expression() -> None:
     assert plain(r"^docker_image_tag:") == "docker_image_tag:"
     assert plain(r"master1,10\.0\.0\.1$") == "master1,10.0.0.1"
