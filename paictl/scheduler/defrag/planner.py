@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from heapq import heappop, heappush, nsmallest
 from itertools import chain, combinations, islice, permutations
-from math import comb
 from typing import TYPE_CHECKING, Any, Final
 
 from paictl.frozen import frozen
@@ -33,7 +32,7 @@ SMALL: Final = 256
 CHOICES: Final = 12
 """Choices of cells that are tried for one gang, where more become free than are needed."""
 FEW_CHOICES: Final = 4
-"""The same for several gangs: in each order."""
+"""The same for several gangs, where each is tried in several orders: trials are better spent on other sets."""
 ALL_ORDERS: Final = 3
 """So many gangs are tried in every order."""
 HELPERS: Final = 48
@@ -245,53 +244,18 @@ class _RoomSearch:
     def _try(self, gangs: Gangs) -> RoomPlan | None:
         """The moves of a set of gangs, if there is an order in which all of them find a place."""
         freed = [*self.free, *(cell for one in self.classes if one.blockers <= gangs for cell in one.cells)]
-        if len(freed) > self.room.number:
-            first = self._around_them(freed, gangs)
-            if isinstance(first, RoomPlan) or not first:
-                return first or None
         for cells in islice(self._choices(freed, gangs), CHOICES if len(gangs) == 1 else FEW_CHOICES):
             tried = self._in_some_order(cells, gangs)
             if tried is not None:
                 return self._plan(cells, tried)
         return None
 
-    def _around_them(self, freed: Sequence[RoomCell], gangs: Gangs) -> RoomPlan | bool:
-        """The moves if the gangs choose first, and the room is what they leave; else whether they can move at all.
-
-        Of many free cells only a few may serve a gang: choices of the room that do not ask it would miss them. Gangs
-        stay off no more cells than they have to leave, so that where they are stuck, no choice of the room helps.
-        """
-        leaving = [cell for cell in freed if not cell.blockers.isdisjoint(gangs)]
-        can_move = comb(len(leaving), self.need) > CHOICES  # else it is not known of all choices
-        for kept in islice(combinations(leaving, self.need), CHOICES):
-            first = [*kept, *(cell for cell in freed if cell not in kept)]
-            for order in self._orders(gangs):
-                landed = self._land(first, _nodes(kept), order)
-                if isinstance(landed, Stuck) and landed.free is not None:  # they took cells of the room: keep them off
-                    can_move = True
-                    taken = [cell for cell in first if cell not in landed.free]
-                    spared = taken[: len(freed) - self.room.number]
-                    landed = self._land(first, _nodes(cell for cell in first if cell not in spared), order)
-                if isinstance(landed, Tried):
-                    can_move = True
-                    tried = self._land(landed.cells, _nodes(landed.cells), order)
-                    if isinstance(tried, Tried):
-                        return self._plan(landed.cells, tried)
-        return can_move
-
-    def _land(self, cells: Sequence[RoomCell], hold: frozenset[str], order: Sequence[str]) -> Tried | Stuck | None:
-        if self.left <= 0:
-            return None
-        self.left -= 1
-        return self.trials.run(self.room, self.view, cells, hold, order)
-
-    def _orders(self, gangs: Gangs) -> Iterable[Sequence[str]]:
-        largest = sorted(gangs, key=lambda key: (-_devices(self.movable[key]), key))
-        return permutations(largest) if len(largest) <= ALL_ORDERS else (largest, largest[::-1])
-
     def _in_some_order(self, cells: Sequence[RoomCell], gangs: Gangs) -> Tried | None:
         largest = sorted(gangs, key=lambda key: (-_devices(self.movable[key]), key))
-        orders = self._orders(gangs)
+        if len(largest) <= ALL_ORDERS:
+            orders: Iterable[Sequence[str]] = permutations(largest)
+        else:
+            orders = (largest, largest[::-1])
         found: Tried | Stuck | None = None
         last: Sequence[str] = largest
         for last in orders:
@@ -378,10 +342,6 @@ class _RoomSearch:
             self.room, self.view.chain, tuple(cell.address for cell in free), nodes, tried.moves,
             tried.filled.starts, tried.filled.yields, exact=not self.cut,
         )  # fmt: skip
-
-
-def _nodes(cells: Iterable[RoomCell]) -> frozenset[str]:
-    return frozenset(node for cell in cells for node in cell.nodes)
 
 
 def _devices(gang: RunningGang) -> int:

@@ -52,8 +52,6 @@ class Stuck:
     """A gang for which there is no other place when its turn comes."""
 
     key: str
-    free: tuple[RoomCell, ...] | None = None
-    """The cells that are free then, too few, if all gangs could move."""
 
 
 class Trials:
@@ -81,7 +79,7 @@ class Trials:
                 moves.append(move)
             free = self._free(room, view, cells)
             if len(free) < room.number:
-                return Stuck(order[-1] if order else "", tuple(free))
+                return Stuck(order[-1] if order else "")
             return Tried(tuple(moves), self.fill(room, view), tuple(free[: room.number]), hold)
 
     def move(self, gang: RunningGang, hold: frozenset[str]) -> GangMove | None:
