@@ -57,9 +57,8 @@ def views_of(engine: Engine, request: PodRequest) -> tuple[VirtualIndex, ...]:
     asked, known = (request.vc, request.leaf_type, request.pinned_id), engine.places.asked
     found = known.get(asked)
     if found is None:
-        from paictl.scheduler.placement.search import (
-            candidate_views,
-        )  # late: who only looks at a cluster decides nothing
+        # late: who only looks at a cluster decides nothing
+        from paictl.scheduler.placement.search import candidate_views
 
         try:
             found = tuple(view for _, view in candidate_views(engine.state, request))  # type: ignore[misc]
@@ -193,7 +192,7 @@ class RoomCount:
 
     def _packs(self, key: int, view: VirtualIndex, sizes: list[int]) -> bool:
         """As `SearchAttempt.guaranteed`: among free leaves, then also among those of weaker groups."""
-        from paictl.scheduler.placement.pack import pack  # late, as above
+        from paictl.scheduler.placement.pack import pack  # late, as in `views_of`
 
         free, needed, below = sum(self._free[key]), sum(sizes), self._below[key]
         if free >= needed and pack(self._steps(key, view, self._free), sizes, view.cells, None) is not None:
