@@ -87,6 +87,9 @@ _REFERENCE: Final = re.compile(
 """NAMESPACE/NAME, USER~JOB: what controllers call the key of their queue, or the Secret that they looked for."""
 _REFERRING: Final = ("key", "secret")
 
+_DEEPEST: Final = 100
+"""Levels of JSON that are looked into, whatever Python's own bound is: no program nests deeper, only an attacker."""
+
 
 class Cleaner:
     """Takes known secrets out of texts, and what looks like one."""
@@ -114,34 +117,38 @@ class Cleaner:
         text = _NAMED.sub(_variable, _LOOKS.sub(MASK, text))
         return "".join(_without_pairs(_FLAG.sub(_flag, text)))
 
-    def data(self, found: Any) -> Any:
-        """A value of JSON, with every text in it cleaned, and all texts masked below keys that sound like secrets."""
+    def data(self, found: Any, depth: int = 0) -> Any:
+        """A value of JSON, with every text in it cleaned, and all texts masked below keys that sound like secrets.
+
+        `MASK` takes the place of what lies deeper than `_DEEPEST` levels.
+        """
+        if depth > _DEEPEST:
+            return MASK
         if isinstance(found, dict):
-            done = {key: self._value(str(key), value) for key, value in found.items()}
+            done = {key: self._value(str(key), value, depth) for key, value in found.items()}
             named = found.get("name")
             if isinstance(named, str) and sounds_secret(named) and "value" in found:
-                done["value"] = _masked(found["value"])
+                done["value"] = _masked(found["value"], depth + 1)
             return done
         if isinstance(found, list):
             flags = zip([None, *found], found, strict=False)
-            return [MASK if _is_value(flag, word) else self.data(word) for flag, word in flags]
+            return [MASK if _is_value(flag, word) else self.data(word, depth + 1) for flag, word in flags]
         return self.text(found) if isinstance(found, str) else found
 
-    def _value(self, key: str, value: Any) -> Any:
+    def _value(self, key: str, value: Any, depth: int) -> Any:
         refers = key.lower() in _REFERRING and isinstance(value, str) and _REFERENCE.match(value)
-        return _masked(value) if sounds_secret(key) and not refers else self.data(value)
+        if sounds_secret(key) and not refers:
+            return _masked(value, depth + 1)
+        return self.data(value, depth + 1)
 
     def file(self, text: str) -> str:
         """The text of a file; what is JSON, as a whole or line by line, stays JSON."""
-        try:
-            whole = _parsed(text)
-            if whole is not None:
-                return json.dumps(self.data(whole), indent=2, ensure_ascii=False) + "\n"
-            lines = [_parsed(line) for line in text.splitlines()]
-            if lines and None not in lines:
-                return "".join(json.dumps(self.data(line), ensure_ascii=False) + "\n" for line in lines)
-        except RecursionError:
-            pass  # nested deeper than any program of ours writes
+        whole = _parsed(text)
+        if whole is not None:
+            return json.dumps(self.data(whole), indent=2, ensure_ascii=False) + "\n"
+        lines = [_parsed(line) for line in text.splitlines()]
+        if lines and None not in lines:
+            return "".join(json.dumps(self.data(line), ensure_ascii=False) + "\n" for line in lines)
         return self.text(text)
 
 
@@ -173,12 +180,14 @@ def _forms(value: str) -> Iterator[str]:
     yield base64.urlsafe_b64encode(data).decode()
 
 
-def _masked(found: Any) -> Any:
+def _masked(found: Any, depth: int) -> Any:
     """A value of JSON without its texts."""
+    if depth > _DEEPEST:
+        return MASK
     if isinstance(found, dict):
-        return {key: _masked(value) for key, value in found.items()}
+        return {key: _masked(value, depth + 1) for key, value in found.items()}
     if isinstance(found, list):
-        return [_masked(one) for one in found]
+        return [_masked(one, depth + 1) for one in found]
     return MASK if isinstance(found, str) and found else found
 
 
