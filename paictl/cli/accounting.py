@@ -71,7 +71,7 @@ def limits(
     elif not found:
         console.info(text("no limits yet: see the section sharing in docs/user-limits.md"))
     else:
-        rows = [(one.vc, one.user or "-", one.kind, one.held, one.most) for one in found]
+        rows = [(one.vc, one.user or "-", console.said(one.kind), one.held, one.most) for one in found]
         write_table(("VC", "USER", "CLASS", "HELD", "LIMIT"), rows)
 
 

@@ -98,8 +98,8 @@ def list_windows(output: OutputOption = Output.TABLE, state: StateOption = None)
         return
     rows = [
         (
-            one.name, "active" if one.active else "planned", clock_text(one.start), clock_text(one.end),
-            listed(one.nodes, 4), one.reason or "-",
+            one.name, spoken("active") if one.active else spoken("planned"), clock_text(one.start),
+            clock_text(one.end), listed(one.nodes, 4), one.reason or "-",
         )
         for one in windows
     ]  # fmt: skip

@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from paictl.cluster.interface import Configuration, Identity, Scheduling
 from paictl.frozen import frozen
+from paictl.i18n import text
 from paictl.operate.budgets import sharing_of
 
 if TYPE_CHECKING:
     from paictl.workload.sharing import Sharing
 
-GUARANTEED: Final = "guaranteed"
-OPPORTUNISTIC: Final = "opportunistic"
-LENT: Final = "lendable"
+GUARANTEED: Final = text("guaranteed")
+OPPORTUNISTIC: Final = text("opportunistic")
+LENT: Final = text("lendable")
 """Devices of a promise that others may use now, as far as its owner does not use them."""
-DEPARTMENT: Final = "department"
+DEPARTMENT: Final = text("department")
 """Devices that the jobs of a department use, with and without a guarantee, beside its promise."""
 
 

@@ -12,7 +12,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING
 
 from paictl.frozen import frozen
-from paictl.i18n import Text, text
+from paictl.i18n import Text, counted, text
 from paictl.workload.departments import DevicesInUse, UsedDevices
 from paictl.workload.devicelimits import EMPTY
 from paictl.workload.usage import promises
@@ -109,9 +109,13 @@ class LendLimits:
             return None  # there are not so many: the scheduler says what it waits for
         lendable, free = self.lendable(use), LendLimits().lendable(use)
         keep = {of: free[of] - number for of, number in sorted(lendable.items()) if free[of] > number and of != vc}
-        return text(
-            "only {left} devices can be borrowed now and this needs {devices}; lend limits keep the others free "
+        vcs = ", ".join(f"{of} {number}" for of, number in keep.items())
+        if not left:
+            return text("no devices can be borrowed now; lend limits keep them free for: {vcs}", vcs=vcs)
+        return counted(
+            "only {count} device can be borrowed now and this needs {devices}; lend limits keep the others free "
             "for: {vcs}",
-            left=left, devices=devices,
-            vcs=", ".join(f"{of} {number}" for of, number in keep.items()),
+            "only {count} devices can be borrowed now and this needs {devices}; lend limits keep the others free "
+            "for: {vcs}",
+            left, devices=devices, vcs=vcs,
         )  # fmt: skip
