@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Any, Final
@@ -27,7 +28,7 @@ from paictl.cluster.kubernetes.paijob.names import (
 )
 from paictl.cluster.kubernetes.paijob.resource import PaiJob
 from paictl.cluster.kubernetes.paijob.seen import INDEX
-from paictl.cluster.pods.times import CHECKPOINT_EVERY, RESERVATION
+from paictl.cluster.pods.times import CHECKPOINT_EVERY, RESERVATION, SAVES_ON_SIGTERM
 from paictl.cluster.storages import Mount
 from paictl.cluster.taking import durations_of
 from paictl.controller import ssh
@@ -223,10 +224,13 @@ def _template(kit: JobContext, role: TaskRole, attempt: int, index: int | None =
         noted[MAX_RUN_TIME] = f"{limit}ms"
     if kit.job.checkpoint_every is not None:
         noted[CHECKPOINT_EVERY] = f"{kit.job.checkpoint_every // 1000}s"
+    if kit.job.save_on_sigterm is not None:
+        noted[SAVES_ON_SIGTERM] = "true"
     if kit.job.reservation:
         noted[RESERVATION] = kit.job.reservation
     spec: Json = {
         **({"schedulingGates": [{"name": GATE}]} if kit.gated else {"schedulerName": SCHEDULER}),
+        **_until_killed(kit.job),
         "restartPolicy": "Never",
         "subdomain": pai.name,
         "automountServiceAccountToken": False,
@@ -254,6 +258,13 @@ def _template(kit: JobContext, role: TaskRole, attempt: int, index: int | None =
     if access is not None and access.is_for(role.name):
         labels[ssh.SERVES] = role_label(role.name)
     return {"metadata": {"labels": labels, "annotations": noted}, "spec": spec}
+
+
+def _until_killed(job: Job) -> Json:
+    """How long a task that is told to stop may go on; Kubernetes' 30 s where the job does not say."""
+    if job.save_on_sigterm is None:
+        return {}
+    return {"terminationGracePeriodSeconds": math.ceil(job.save_on_sigterm / 1000)}
 
 
 def _container(kit: JobContext, role: TaskRole, options: Mapping[str, RoleOptions], index: int | None) -> Json:

@@ -42,7 +42,9 @@ _SEAL: Final = f"sealed:scrypt:4:1:1:{'A' * 22}:{'A' * 43}"
 """In the place of every seal: it has the form of one, and nothing can be guessed from it."""
 _KEPT: Final = ("protocolVersion", "name", "type", "jobRetryCount")
 _ROLE: Final = ("instances", "completion", "taskRetryCount", "dockerImage", "resourcePerInstance")
-_EXTRAS: Final = ("hivedScheduler", "gangAllocation", "maxRunTime", "reservation", "restart", "checkpointEvery")
+_EXTRAS: Final = (
+    "hivedScheduler", "gangAllocation", "maxRunTime", "reservation", "restart", "checkpointEvery", "saveOnSigterm",
+)  # fmt: skip
 """All that the scheduler and the controller read of a job."""
 
 Row = list[Any]

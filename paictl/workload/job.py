@@ -13,8 +13,8 @@ from typing import Final
 
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
-from paictl.i18n import text
-from paictl.units import Millis
+from paictl.i18n import Text, text
+from paictl.units import Millis, span_text
 from paictl.workload.fields import Fields, JobError, kind, suggestion
 from paictl.workload.plugins import callbacks_of, commands_around
 from paictl.workload.runlimits import limit_of
@@ -27,6 +27,9 @@ PRIORITIES: Final = {"oppo": -1, "test": 10, "prod": 100, "crit": 120}
 DEFAULT_PRIORITY_CLASS: Final = "test"
 DEFAULT_VC: Final = "default"
 
+SAVE_ON_SIGTERM: Final = "saveOnSigterm"
+LONGEST_GRACE: Final = Millis(300_000)
+"""How long a preempted task may take to save its work: the doors wait for its devices no longer by default."""
 NEVER: Final = -1
 """A completion policy that is never met, as written in a job."""
 
@@ -114,10 +117,17 @@ class Job:
     restart: Restart = Restart.GANG
     checkpoint_every: Millis | None = None
     """How often the job saves its work: so much of it is lost at most when it has to start again; None: all."""
+    save_on_sigterm: Millis | None = None
+    """How long the job needs to save its work when it gets SIGTERM; None: it does not then."""
     tags: tuple[str, ...] = ()
     """By what people find it again, as submitted (`workload.tags`)."""
     leftovers: tuple[Leftover, ...] = ()
     """Templates that name nothing. OpenPAI runs such a job all the same, with the template in its commands."""
+
+    @property
+    def checkpoints(self) -> Millis | None:
+        """How often the job saves its work as far as stops by the scheduler go: 0 if it does whenever it is told to."""
+        return self.checkpoint_every if self.save_on_sigterm is None else Millis(0)
 
     @property
     def priority(self) -> int:
@@ -168,6 +178,7 @@ class Job:
             reservation=fields.mapping("extras").text("reservation", ""),
             restart=_restart(fields.mapping("extras")),
             checkpoint_every=_span(fields.mapping("extras"), "checkpointEvery"),
+            save_on_sigterm=_grace(fields.mapping("extras")),
             tags=tags_of(fields.mapping("extras").values),
             leftovers=tuple(reader.leftovers),
         )
@@ -208,6 +219,24 @@ def _span(extras: Fields, key: str) -> Millis | None:
         return None if said is None else limit_of(said)
     except PaictlError as error:
         raise extras.error(key, error.message, hint=error.hint) from None
+
+
+def _grace(extras: Fields) -> Millis | None:
+    span = _span(extras, SAVE_ON_SIGTERM)
+    if span is not None and (refused := grace_refusal(span)):
+        raise extras.error(SAVE_ON_SIGTERM, refused[0], hint=refused[1])
+    return span
+
+
+def grace_refusal(span: Millis) -> tuple[Text, str] | None:
+    """(message, hint) if a job wants more time to save its work than any gets; None: it may have it."""
+    if span <= LONGEST_GRACE:
+        return None
+    message = text(
+        "{span} is more than {most}, after which a preempted task is killed",
+        span=span_text(span), most=span_text(LONGEST_GRACE),
+    )  # fmt: skip
+    return message, "save less at once, or regularly, and say how often: checkpointEvery"
 
 
 class _RoleReader:

@@ -71,7 +71,7 @@ def _pods(world: World, job: LiveJob, group: str, refs: list[tuple[TaskRef, Run]
     return GangPods(
         f"{job.key}/{place.role}[{place.index}]" if group else job.key, job.key, group, job.job.vc, first.priority,
         guaranteed, sum(len(run.info.devices) for _, run in refs),
-        lost_time(began, world.now, job.job.checkpoint_every),
+        lost_time(began, world.now, job.job.checkpoints),
         tuple((job.pod(ref).uid, run.info.node) for ref, run in refs), len(refs) == number,
     )  # fmt: skip
 

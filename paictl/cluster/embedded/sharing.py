@@ -230,7 +230,7 @@ class WorldSharing:
             return None
         runs = (job.runs.get((ref.role, ref.index)) for _, ref in pods)
         began = min((run.started for run in runs if run is not None and run.ended is None), default=None)
-        return None if began is None else GroupTimes(began, job.job.checkpoint_every)
+        return None if began is None else GroupTimes(began, job.job.checkpoints)
 
     def _wake_after_shield(self) -> None:
         """Ask again when the next group may be preempted for which a stronger one of its virtual cluster waits."""

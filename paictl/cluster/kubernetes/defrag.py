@@ -142,7 +142,7 @@ def _checkpoint(job: PaiJob | None, pod: Json) -> Millis | None:
     """How often a gang saves its work, by its job or its pods' annotation; None: it does not say."""
     try:
         if job is not None:
-            return job.job.checkpoint_every
+            return job.job.checkpoints
         return checkpoint_every(pod)
     except PaictlError:
         return None

@@ -13,7 +13,8 @@ from paictl.workload.runlimits import limit_of
 
 CHECKPOINT_EVERY: Final = "paictl.io/checkpoint-every"
 """Annotation of pods: how often they save their work, as ``30m``."""
-
+SAVES_ON_SIGTERM: Final = "paictl.io/saves-on-sigterm"
+"""Annotation of pods that save their work when they get SIGTERM: ``true``."""
 
 RESERVATION: Final = "paictl.io/reservation"
 """Annotation of pods: the reservation whose cells their job uses."""
@@ -35,9 +36,13 @@ def began_at(pod: Mapping[str, Any]) -> Millis | None:
 
 
 def checkpoint_every(pod: Mapping[str, Any]) -> Millis | None:
-    """How often a pod saves its work, by its annotation; None: it does not say."""
+    """How often a pod saves its work, by its annotations (0: when it gets SIGTERM); None: it does not say."""
     noted = pod["metadata"].get("annotations")
-    said = noted.get(CHECKPOINT_EVERY) if isinstance(noted, dict) else None
+    if not isinstance(noted, dict):
+        return None
+    if noted.get(SAVES_ON_SIGTERM) == "true":
+        return Millis(0)
+    said = noted.get(CHECKPOINT_EVERY)
     try:
         return None if said is None else limit_of(str(said))
     except PaictlError:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import yaml
 
@@ -36,6 +36,10 @@ if TYPE_CHECKING:
 
 Kind = tuple[int, int, str | None, str]
 """Waiting jobs that are alike to the core: (devices, devices of a pod, device type, pinned cell)."""
+
+
+_GOLDEN: Final = (5**0.5 - 1) / 2
+"""Multiples of it, without their whole parts, are spread evenly: so any row of jobs has its share."""
 
 
 @frozen
@@ -69,6 +73,9 @@ class HivedParameters(Parameters):
     )
     half_life: Span = parameter(Span(86_400_000), "with opportunistic-order: after how long use counts half")
     checkpoint: Span = parameter(Span(0), "how often jobs save their work, for what a preemption loses; 0: they do not")
+    on_sigterm: float = parameter(
+        0.0, "share of the jobs that save their work when they are preempted, and lose none of it", least=0, most=1
+    )
     sharing: Literal["config", "ignore"] = parameter(
         "config",
         "config: obey departments, lend limits and borrow limits in the section sharing beside the cluster's "
@@ -161,8 +168,15 @@ class Hived(Policy):
 
     def _times(self, group: Group) -> GroupTimes | None:
         """Since when the job of a group of the core runs."""
-        began = self._began.get(int(group.name))
-        return None if began is None else GroupTimes(began, Millis(self.p.checkpoint) or None)
+        number = int(group.name)
+        began = self._began.get(number)
+        return None if began is None else GroupTimes(began, self._checkpoints(number))
+
+    def _checkpoints(self, number: int) -> Millis | None:
+        """How often a job saves its work; 0: when it is preempted."""
+        if number * _GOLDEN % 1 < self.p.on_sigterm:
+            return Millis(0)
+        return Millis(self.p.checkpoint) or None
 
     def make_placement(self) -> Placer:
         """The core, with the configuration of the cluster or one made for it."""
@@ -291,7 +305,7 @@ class Hived(Policy):
     def _evict(self, job: JobView) -> None:
         devices = self.held(job)
         self._preempted_devices += len(devices)
-        lost = lost_time(self._began[job.number], self.now, Millis(self.p.checkpoint) or None)
+        lost = lost_time(self._began[job.number], self.now, self._checkpoints(job.number))
         self._lost_work += len(devices) * lost
         self.placement.give(devices)
         self.let_go(job)

@@ -16,9 +16,10 @@ def lab(bench: MakeBench) -> Bench:
     return bench("three-tenants")
 
 
-def submit(lab: Bench, name: str, vc: str, priority: str, checkpoint: str = "") -> str:
+def submit(lab: Bench, name: str, vc: str, priority: str, checkpoint: str = "", save: str = "") -> str:
     job = lab.job(name, vc, gpu=8)
     job["extras"] |= {"checkpointEvery": checkpoint} if checkpoint else {}
+    job["extras"] |= {"saveOnSigterm": save} if save else {}
     return lab.cluster.submit([JobRequest("ann", job, None, priority, FOREVER)])[0].key
 
 
@@ -54,6 +55,16 @@ def test_the_job_goes_that_saved_its_work_last(lab: Bench) -> None:
     keys = lend(lab, ("", "29m", "", ""))
     submit(lab, "owner", "tenanta", "test")
     assert waiting(lab, keys) == [1], "30 minutes, the last one not saved; the youngest loses ten"
+
+
+def test_the_job_goes_that_saves_its_work_when_it_is_told_to_stop(lab: Bench) -> None:
+    load(lab, LEAST_LOSS)
+    keys = [submit(lab, "long", "tenantc", "oppo", "1h", save="2m")]
+    lab.pass_time(60 * MINUTE)
+    keys += lend(lab, ("", "", "1m"))
+    lab.pass_time(MINUTE // 2)
+    submit(lab, "owner", "tenanta", "test")
+    assert waiting(lab, keys) == [0], "the last one saved its work half a minute ago"
 
 
 def test_who_goes_is_the_same_after_the_scheduler_starts_again(lab: Bench) -> None:

@@ -181,10 +181,7 @@ def test_a_tenant_lends_no_more_than_its_limit_and_uses_its_own_promise_freely(l
     assert [lab.state(key) for key in lent] == ["Running"] * 3, "14 of its own, 4 of tenanta's"
     more = submit(lab, "bob", "more", "tenantb", "oppo", gpu=1)
     assert lab.state(more) == "Waiting"
-    assert (
-        "no devices can be borrowed now; lend limits keep them free for: "
-        "tenanta 8, tenantc 6" in said(lab, more)
-    )
+    assert "no devices can be borrowed now; lend limits keep them free for: tenanta 8, tenantc 6" in said(lab, more)
     assert lab.state(submit(lab, "ann", "own", "tenantc", "oppo", gpu=4)) == "Running"
     assert lab.state(submit(lab, "ann", "owner", "tenanta", gpu=8)) == "Running"
     rows = {(one.vc, one.kind): (one.held, one.most) for one in limits(lab.cluster)}

@@ -96,3 +96,9 @@ def test_a_job_made_by_hand_that_breaks_its_tenants_rule_fails_with_it(kube: Fak
     found = job(kube)
     assert found.state is JobState.FAILED
     assert "must set a maximum run time" in found.reason
+
+
+def test_a_job_that_saves_its_work_on_sigterm_has_the_time_for_it(kube: FakeJobs) -> None:
+    begun(kube, extras={"saveOnSigterm": "90.5s"})
+    assert {pod["spec"]["terminationGracePeriodSeconds"] for pod in kube.pods()} == {91}
+    assert {pod["metadata"]["annotations"]["paictl.io/saves-on-sigterm"] for pod in kube.pods()} == {"true"}

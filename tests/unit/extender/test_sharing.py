@@ -13,7 +13,7 @@ import pytest
 
 from paictl.cluster.kubernetes.names import JOB_KEY
 from paictl.cluster.pods.labels import Rules
-from paictl.cluster.pods.times import CHECKPOINT_EVERY
+from paictl.cluster.pods.times import CHECKPOINT_EVERY, SAVES_ON_SIGTERM
 from paictl.doors.budgets import BudgetWatch
 from paictl.doors.configuration import digest_of, read
 from paictl.doors.core import DoorOptions
@@ -204,10 +204,12 @@ def held(one: Office) -> Counter[str]:
     return found
 
 
-def begin(one: Office, made: Json, checkpoint: str = "") -> str:
+def begin(one: Office, made: Json, checkpoint: str = "", save: str = "") -> str:
     """A pod runs, and its kubelet has said so."""
     if checkpoint:
         made["metadata"]["annotations"][CHECKPOINT_EVERY] = checkpoint
+    if save:
+        made["metadata"]["annotations"][SAVES_ON_SIGTERM] = save
     uid = one.run(made)
     made["status"]["startTime"] = one.stamp()
     one.tell(made)
@@ -229,6 +231,18 @@ def test_the_pod_goes_that_loses_least_also_after_a_restart() -> None:
         one.harness.now += 600
     one.kill()
     assert goes(one, gang("owner", 1, 4)[0]) == {uids[1]}
+
+
+@pytest.mark.parametrize(("said", "gone"), [("true", 0), ("false", 1)])
+def test_a_pod_that_saves_its_work_on_sigterm_goes_first(said: str, gone: int) -> None:
+    one = office({"preemption": {"victims": "least-loss"}})
+    uids = []
+    for number, (checkpoint, save) in enumerate((("1h", said), ("1m", ""), ("", ""), ("", ""))):
+        uids.append(begin(one, gang(f"lent{number}", 1, 4, "B", priority=-1)[0], checkpoint, save))
+        one.harness.now += 600
+    one.harness.now += 30
+    one.kill()
+    assert goes(one, gang("owner", 1, 4)[0]) == {uids[gone]}
 
 
 def test_a_stronger_pod_of_a_tenant_waits_for_the_minimum_run_time_and_is_asked_again_after_it() -> None:

@@ -141,7 +141,7 @@ ROLE: Json = {
 }  # fmt: skip
 EXTRAS: Json = {
     "submitFrom": PEOPLE, "gangAllocation": WORKS, "maxRunTime": WORKS, "checkpointEvery": WORKS, "restart": WORKS,
-    "reservation": WORKS, "tags": WORKS,
+    "saveOnSigterm": WORKS, "reservation": WORKS, "tags": WORKS,
     "hivedScheduler": WORKS, "storages": WORKS,
     "com.microsoft.pai.runtimeplugin": TOLD, "jobStatusChangeNotification": TOLD,
 }  # fmt: skip

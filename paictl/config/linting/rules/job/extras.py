@@ -26,14 +26,16 @@ from paictl.config.linting.rules.job.wishes import OF_JOB, OF_ROLE
 from paictl.config.linting.rules.shape.words import suggested
 from paictl.config.models.job import JobSpec, job_of
 from paictl.config.reading.nodes import Entry, MappingNode, ScalarNode, nearest_node
+from paictl.errors import PaictlError
 from paictl.i18n import listed, text
 from paictl.words import nearest
 from paictl.workload.fields import Fields, JobError, steps_of
 from paictl.workload.images import image_checks
-from paictl.workload.job import Restart
+from paictl.workload.job import SAVE_ON_SIGTERM, Restart, grace_refusal
 from paictl.workload.mounts import mounts_of
 from paictl.workload.plugins import CMD, GIT, IMAGE_CHECKER, KNOWN, PLUGINS, SSH, STORAGE, TENSORBOARD
 from paictl.workload.ports import tensorboard_of
+from paictl.workload.runlimits import limit_of
 from paictl.workload.ssh import ssh_of
 from paictl.workload.tags import FIELD, refusal
 from paictl.workload.template import MASK
@@ -90,6 +92,7 @@ EXTRAS = (
     "maxRunTime",
     "reservation",
     "restart",
+    "saveOnSigterm",
     "storages",
     "submitFrom",
     "tags",
@@ -159,6 +162,7 @@ _READ: Final = frozenset(
         "maxRunTime",
         "reservation",
         "restart",
+        "saveOnSigterm",
         "storages",
         "submitFrom",
         "tags",
@@ -525,3 +529,26 @@ def _unread(job: JobSpec) -> Iterator[Entry]:
             continue
         if entry.name in EXTRAS or nearest(entry.name, EXTRAS, CUTOFF) is None:
             yield entry
+
+
+@rule("JOB638", "slow-save", ERROR)
+def slow_save(document: Document) -> Findings:
+    """A job wants more time to save its work than a preempted job gets.
+
+    Why: the stronger job waits for the devices meanwhile, so after 5 minutes the victim is killed, and its work is
+    lost.
+
+    Fails with::
+
+        # job.yaml
+        -extras: {gangAllocation: false}
+        +extras: {saveOnSigterm: 10m}
+    """
+    # `saveOnSigterm` that is a duration, and too long.
+    said = job_of(document).top.mapping("extras").scalar(SAVE_ON_SIGTERM)
+    try:
+        refused = None if said is None else grace_refusal(limit_of(said.value))
+    except PaictlError:
+        return  # the schema says that it is no duration
+    if said is not None and refused is not None:
+        yield Finding(said, *refused)
