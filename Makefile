@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PYTEST := -m pytest -q -n auto --dist worksteal
 
-.PHONY: demo test docs lint format messages bench kube kube-hosts monitoring images e2e e2e-versions e2e-hosts e2e-devices fidelity bench-doors bench-kube fuzz soak mutants example-reports wheel sbom dist verify-dist lock test-lowest clean help
+.PHONY: demo test docs lint format messages bench kube kube-hosts monitoring images e2e e2e-versions e2e-hosts e2e-devices fidelity bench-doors bench-kube fuzz soak mutants example-reports wheel sbom dist verify-dist publish lock test-lowest clean help
 
 help:  ## this list
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /	/' | expand -t 16
@@ -120,6 +120,11 @@ SIGNERS ?= allowed_signers
 verify-dist: $(STAMP)  ## whether all files of dist are as they were signed: SIGNERS=FILE (default: allowed_signers)
 	@$(BIN)/python tools/dist.py verify "$(SIGNERS)"
 
+INDEX ?= https://pypi.org/simple/
+UPLOAD ?= https://upload.pypi.org/legacy/
+publish: $(STAMP) .venv-publish/.installed  ## upload the signed wheel of dist to PyPI: UV_PUBLISH_TOKEN=…, SIGNERS=FILE; another index: INDEX=URL UPLOAD=URL
+	@$(BIN)/python tools/dist.py publish "$(SIGNERS)" --index "$(INDEX)" --upload "$(UPLOAD)"
+
 wheel: $(STAMP)  ## trial: the core compiled by mypyc, the same tests on it and what it brings (ten minutes; needs gcc)
 	@$(BIN)/python tools/wheel.py
 	@$(BIN)/python tools/bench_compiled.py
@@ -137,6 +142,8 @@ lock:  ## renew the lock files (needs uv)
 	  --no-emit-package jedi --no-emit-package debugpy --generate-hashes --no-header --no-annotate --upgrade -o requirements/desk.lock
 	uv pip compile -q requirements/mutants.in -c requirements/dev.lock --universal --python-version 3.11 --generate-hashes \
 	  --no-header --upgrade -o requirements/mutants.lock
+	uv pip compile -q requirements/publish.in --universal --python-version 3.11 --generate-hashes --no-header --upgrade \
+	  -o requirements/publish.lock
 	uv pip compile -q requirements/playbooks.in --universal --python-version 3.11 --generate-hashes --no-header \
 	  --upgrade -o requirements/playbooks.lock
 
@@ -170,6 +177,11 @@ $(STAMP): requirements/dev.lock pyproject.toml
 	@.venv-mutants/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/dev.lock
 	@.venv-mutants/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/mutants.lock
 	@.venv-mutants/bin/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+.venv-publish/.installed: requirements/publish.lock
+	@$(PYTHON) -m venv --clear .venv-publish
+	@.venv-publish/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/publish.lock
 	@touch $@
 
 .venv-lowest/.installed: requirements/lowest.lock

@@ -4,7 +4,9 @@
 ``dist.py build`` puts the wheel, both bills of materials and the image that `make images` built last into the folder,
 and writes ``SHA256SUMS``. ``dist.py sign KEY`` signs that file, as ``ssh-keygen -Y sign`` does: KEY is
 the path of a private key, or of a public one whose private half an agent has. ``dist.py verify SIGNERS`` checks the
-signature and every file; SIGNERS is a file of allowed signers (ssh-keygen(1)). The folder is ``dist``, or ``--folder``.
+signature and every file; SIGNERS is a file of allowed signers (ssh-keygen(1)). ``dist.py publish SIGNERS`` does so,
+too, and then uploads the wheel to PyPI, or to the index that ``--index`` and ``--upload`` name; the token is read from
+UV_PUBLISH_TOKEN. The folder is ``dist``, or ``--folder``.
 """
 
 from __future__ import annotations
@@ -27,6 +29,9 @@ NAMESPACE: Final = "paictl"
 """What the signature is for: one that was made for e-mail or git is not taken."""
 SIGNER: Final = "paictl-release"
 """Who has signed, in the file of allowed signers."""
+PYPI: Final = ("https://pypi.org/simple/", "https://upload.pypi.org/legacy/")
+"""Where packages are looked up, and where they are sent to."""
+_UV: Final = ROOT / ".venv-publish" / "bin" / "uv"
 _ENDINGS: Final = (".whl", ".cdx.json", ".oci.tar", SUMS, SIGNATURE)
 """Of the files of a release."""
 _LINE: Final = re.compile(r"([0-9a-f]{64}) [ *]([A-Za-z0-9][A-Za-z0-9._+-]*)")
@@ -111,6 +116,23 @@ def verify(folder: Path, signers: Path, *, partial: bool = False) -> int:
     return len(names(folder))
 
 
+def publish(folder: Path, signers: Path, index: str, upload: str) -> None:
+    """Upload the wheel of a signed release to an index of packages, where it stays for ever. Raises `DistError`.
+
+    Nothing is done if the index has the same file already; another one of the same version is an error.
+    """
+    verify(folder, signers)
+    wheels = list(folder.glob("*.whl"))
+    if len(wheels) != 1:
+        raise DistError(f"{folder}: one wheel is expected, and there are {len(wheels)}")
+    version = wheels[0].name.split("-")[1]
+    if upload == PYPI[1] and "dev" in version:
+        raise DistError(f"{version} is no release: set the version in paictl/__init__.py, and run make dist again")
+    where = ["--publish-url", upload, "--check-url", index]
+    if subprocess.run([_UV, "publish", "-q", "--no-config", *where, wheels[0]], check=False).returncode:
+        raise DistError(f"{wheels[0].name} was not uploaded to {upload}")
+
+
 def differing(folder: Path, *, partial: bool = False) -> Iterator[str]:
     """In what the files of a folder differ from their checksums."""
     sums = folder / SUMS
@@ -146,6 +168,10 @@ def main(words: list[str] | None = None) -> None:
     checking = verbs.add_parser("verify")
     checking.add_argument("signers", type=Path)
     checking.add_argument("--partial", action="store_true", help="some of the files were not downloaded")
+    uploading = verbs.add_parser("publish")
+    uploading.add_argument("signers", type=Path)
+    uploading.add_argument("--index", default=PYPI[0], help="where packages are looked up")
+    uploading.add_argument("--upload", default=PYPI[1], help="where they are sent to")
     args = parser.parse_args(words)
     try:
         match args.verb:
@@ -156,6 +182,9 @@ def main(words: list[str] | None = None) -> None:
             case "verify":
                 count = verify(args.folder, args.signers, partial=args.partial)
                 print(f"{args.folder}: {count} files, as {SIGNER} signed them")
+            case "publish":
+                publish(args.folder, args.signers, args.index, args.upload)
+                print(f"the wheel is at {args.index}paictl/")
     except DistError as error:
         sys.exit(f"error: {error}")
 
