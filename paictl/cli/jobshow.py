@@ -69,7 +69,7 @@ def show(cluster: Cluster, found: JobView, output: Output) -> None:
     if found.repairs:
         write("")
         write(spoken("lost members that were replaced while the others kept running:"))
-        write_table(("TASK", "LOST", "NODE", "WHY", "BACK AFTER", "NOW"), [_repair(one) for one in found.repairs])
+        write_table(("TASK", "LOST AT", "NODE", "WHY", "BACK AFTER", "NOW"), [_repair(one) for one in found.repairs])
     if found.state.value == "Waiting":
         console.info(text("why it waits: paictl job explain {job}", job=found.key))
 
