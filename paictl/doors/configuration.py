@@ -11,6 +11,7 @@ from pathlib import Path
 import yaml
 
 from paictl.cells.spec import ClusterSpec
+from paictl.cluster.devices.support import DeviceMode
 from paictl.config.linting.report import FORMATS, plain
 from paictl.config.linting.validate import Choice, validate
 from paictl.config.reading.document import Document
@@ -85,6 +86,16 @@ def read(path: Path, sharing: Path | None = None) -> ExtenderConfiguration:
         ClusterSpec.from_mapping(found[0].data), digest, found[0].source.text, read_sharing(said, where),
         json.dumps(said, sort_keys=True, default=str),
     )  # fmt: skip
+
+
+def check_devices(spec: ClusterSpec, mode: DeviceMode, where: Path) -> None:
+    """Raise `PaictlError` if leaf cells are MIG instances and pods are to get their devices by claims."""
+    divided = next((name for name in spec.sku_types if spec.mig_instances(name)), "")
+    if divided and mode is not DeviceMode.ENVIRONMENT:
+        raise PaictlError(
+            f"leaf cells {divided} are MIG instances, and claims only know whole GPUs", where=str(where),
+            hint="use --devices environment (docs/devices.md)",
+        )  # fmt: skip
 
 
 def _section_of(documents: Iterable[Document]) -> object:

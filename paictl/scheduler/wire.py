@@ -326,8 +326,8 @@ class _InfoReader:
 def isolation_text(devices: tuple[int, ...], instances: int = 0) -> str:
     """The value of the annotation `ISOLATION`: device indices as NVIDIA's runtime reads them.
 
-    `instances` is the number of MIG instances of each GPU where leaf cells are these, written as ``GPU:instance``; 0 for
-    whole GPUs.
+    `instances` is the number of MIG instances of each GPU where leaf cells are these, written as ``GPU:instance``; 0
+    for whole GPUs.
     """
     if not instances:
         return ",".join(map(str, devices))
