@@ -39,8 +39,8 @@ from paictl.i18n import text
 def mig_strategy(bundle: Bundle) -> Findings:
     """Leaf cells are MIG instances, and NVIDIA's device plugin offers something else.
 
-    Why: with the strategy `none`, a node offers whole GPUs, fewer than it has leaf cells; with `mixed`, it offers
-    resources that do not count as devices. Pods that request `nvidia.com/gpu` then never fit.
+    Why: with the strategy `none`, a node offers whole GPUs; with `mixed`, it offers resources that do not count as
+    devices. Either way it has fewer devices than leaf cells, and the scheduler treats it as bad.
 
     Fails with::
 
