@@ -79,11 +79,12 @@ def mig_sku(document: Document) -> Findings:
         +    A100-1G: {gpu: 1, cpu: 2, memory: 16384Mi, migInstances: 7, migProfile: 3g.40gb}
     """
     # Each SKU with more slices than a GPU has, with a profile alone, or with another number of devices than one.
-    for entry in hived(document).skus:
+    model = hived(document)
+    for entry in model.skus:
         sku = entry.value
         if not isinstance(sku, MappingNode) or not {MIG_INSTANCES, "migProfile"} & sku.entries.keys():
             continue
-        instances, profile, amount = sku.integer(MIG_INSTANCES), sku.text("migProfile"), sku.scalar("gpu")
+        instances, profile, amount = model.mig_instances(entry.name), sku.text("migProfile"), sku.scalar("gpu")
         if profile is not None and MIG_INSTANCES not in sku:
             message = text("SKU {sku} has a MIG profile, but no migInstances", sku=entry.name)
             yield Finding(profile, message, "add migInstances: the number of instances on each GPU")
