@@ -187,7 +187,8 @@ def _wish(
     settings = deployment.settings
     return DesiredHost(
         machine.name, machine.address, machine.role is Role.MASTER, settings.cluster, settings.swap_allowed,
-        promise.devices, promise.leaves, promise.cpus, clock, promise.instances, promise.profile,
+        promise.devices, promise.leaves, promise.cpus, clock,
+        instances=promise.instances, profile=promise.profile,
     )  # fmt: skip
 
 
