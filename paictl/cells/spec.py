@@ -20,6 +20,9 @@ MAX_CELLS = 500_000
 that is planned for (131,072 devices). A few lines can ask for more, which would take minutes and gigabytes to build."""
 MAX_LEVELS = 64
 """Levels of a chain."""
+MIG_INSTANCES: Final = "migInstances"
+MOST_INSTANCES: Final = 7
+"""MIG instances of one GPU: NVIDIA's GPUs have seven compute slices at most."""
 
 
 class SpecError(PaictlError, ValueError):
@@ -85,7 +88,8 @@ class VirtualClusterSpec:
 class ClusterSpec:
     """A whole cluster as declared.
 
-    `sku_types` holds the resources of one leaf cell by leaf cell type (gpu, cpu, memory); placement ignores it.
+    `sku_types` holds the resources of one leaf cell by leaf cell type (gpu, cpu, memory), and how its GPU is divided
+    (migInstances, migProfile); placement ignores it.
     """
 
     cell_types: Mapping[str, CellTypeSpec]
@@ -106,6 +110,19 @@ class ClusterSpec:
             return True
         amount = sku.get("gpu", 0)
         return bool(str(amount).strip(" 0.")) if isinstance(amount, str) else amount != 0
+
+    def mig_instances(self, cell_type: str) -> int:
+        """MIG instances that each GPU is divided into where the leaf cells of a type are these; 0 for whole GPUs.
+
+        `cell_type` may be a leaf cell type or any above it, such as the name of a chain. Leaf i of a node is instance
+        ``i % n`` of GPU ``i // n``.
+        """
+        for _ in range(MAX_LEVELS):
+            if (kind := self.cell_types.get(cell_type)) is None:
+                break
+            cell_type = kind.child_type
+        declared = self.sku_types.get(cell_type, {}).get(MIG_INSTANCES, 0)
+        return declared if isinstance(declared, int) else 0
 
     @classmethod
     def from_mapping(cls, data: Mapping[str, object]) -> ClusterSpec:
@@ -263,7 +280,7 @@ def _virtual_cluster(name: str, value: object, path: str) -> VirtualClusterSpec:
     return VirtualClusterSpec(name, tuple(cells), pinned)
 
 
-_SKU_KEYS: Final = frozenset({"gpu", "cpu", "memory"})
+_SKU_KEYS: Final = frozenset({"gpu", "cpu", "memory", MIG_INSTANCES, "migProfile"})
 """What a SKU can say; what stands beside it is ignored, as HiveD does, and `config validate` warns."""
 
 
@@ -276,6 +293,8 @@ def _sku_types(value: object, path: str) -> dict[str, dict[str, int | str]]:
                 if resource not in _SKU_KEYS:
                     continue
                 raise SpecError(f"{path}.{name}.{resource}", f"expected an amount, found {_kind(amount)}")
+            if resource == MIG_INSTANCES and _count(amount, f"{path}.{name}.{resource}", 1) > MOST_INSTANCES:
+                raise SpecError(f"{path}.{name}.{resource}", f"a GPU has at most {MOST_INSTANCES} MIG instances")
             resources[resource] = amount
         skus[str(name)] = resources
     return skus

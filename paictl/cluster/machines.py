@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from paictl.cluster.interface import MachineSpec, NodeRole
+from paictl.config.models.hived import HivedConfig, hived
 from paictl.config.models.layout import layout_of
 from paictl.config.reading.document import Document
 from paictl.config.reading.kinds import FileKind
@@ -18,10 +19,19 @@ def machines_in(files: Mapping[str, str]) -> list[MachineSpec]:
     found = [document for document in loaded.documents if document.kind is FileKind.LAYOUT]
     if not found:
         raise PaictlError("the files contain no layout", hint="a cluster needs a layout.yaml")
-    return list(_machines(found[0]))
+    cells = next((hived(document) for document in loaded.documents if document.kind is FileKind.HIVED), None)
+    return list(_machines(found[0], _divided(cells) if cells is not None else {}))
 
 
-def _machines(document: Document) -> Iterator[MachineSpec]:
+def _divided(cells: HivedConfig) -> dict[str, int]:
+    """MIG instances of each GPU by lower-case name of the node, where leaf cells are these."""
+    if not any(cells.mig_instances(leaf) for leaf in cells.types.leaves):
+        return {}
+    found = ((node.name.lower(), cells.mig_instances(node.chain.leaf_type)) for node in cells.nodes)
+    return {name: instances for name, instances in found if instances}
+
+
+def _machines(document: Document, divided: Mapping[str, int]) -> Iterator[MachineSpec]:
     layout = layout_of(document)
     for entry in layout.machines:
         sku = layout.sku_of(entry)
@@ -35,5 +45,5 @@ def _machines(document: Document) -> Iterator[MachineSpec]:
             cpu=(sku.vcores if sku else None) or 0,
             memory=sku.memory.bytes if sku and sku.memory else 0,
             device_type=model.text if model else "",
-            devices=(sku.device_count if sku else None) or 0,
+            devices=((sku.device_count if sku else None) or 0) * divided.get(entry.key, 1),
         )

@@ -108,7 +108,8 @@ def booked(core: DoorCore, ref: PodRef) -> Binding | None:
     if not core.asks_for(entry, known.request):  # its place was decided for something else
         return None
     info = known.info
-    noted = {ISOLATION: isolation_text(info.devices), BIND_INFO: core.texts.text(info)}
+    isolation = isolation_text(info.devices, core.spec.mig_instances(info.chain))
+    noted = {ISOLATION: isolation, BIND_INFO: core.texts.text(info)}
     return Binding(ref, info.node, noted, info.devices)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import yaml
 
 from paictl.cells.spec import ClusterSpec
+from paictl.cluster.devices.support import DeviceMode, read_options
 from paictl.config.linting.report import FORMATS, plain
 from paictl.config.linting.validate import Choice, validate
 from paictl.config.reading.document import Document
@@ -19,6 +20,7 @@ from paictl.config.reading.load import load
 from paictl.config.reading.problem import Severity
 from paictl.errors import ExitCode, PaictlError
 from paictl.frozen import frozen
+from paictl.i18n import text
 from paictl.workload.budgets import SECTION
 from paictl.workload.sharing import Sharing, read_sharing
 
@@ -85,6 +87,16 @@ def read(path: Path, sharing: Path | None = None) -> ExtenderConfiguration:
         ClusterSpec.from_mapping(found[0].data), digest, found[0].source.text, read_sharing(said, where),
         json.dumps(said, sort_keys=True, default=str),
     )  # fmt: skip
+
+
+def check_devices(spec: ClusterSpec, mode: str, where: Path) -> None:
+    """Raise `PaictlError` if leaf cells are MIG instances and `mode` is not the environment, or is invalid."""
+    divided = next((name for name in spec.sku_types if spec.mig_instances(name)), "")
+    if divided and read_options(mode)[0] is not DeviceMode.ENVIRONMENT:
+        raise PaictlError(
+            text("leaf cells {name} are MIG instances, and claims only know whole GPUs", name=divided),
+            where=str(where), hint="use --devices environment",
+        )  # fmt: skip
 
 
 def _section_of(documents: Iterable[Document]) -> object:

@@ -339,6 +339,7 @@ class DoorService:
     def _configuration(self) -> ExtenderConfiguration:
         """What the files say now. Raises `PaictlError` for files that cannot be used."""
         found = configuration.read(self.settings.config, self.settings.sharing)
+        configuration.check_devices(found.spec, self.settings.device_mode, self.settings.config)
         needing = {"budgets": found.sharing.budgets, "opportunistic-order": found.sharing.order is not None}
         for name in (name for name, needs in needing.items() if needs and not self.settings.accounts):
             raise PaictlError(

@@ -20,6 +20,7 @@ from paictl.scheduler.errors import RequestError
 from paictl.scheduler.explain import PodVerdict, explain, render, to_data
 from paictl.scheduler.groups import Group, GroupState
 from paictl.scheduler.record import encode
+from paictl.scheduler.wire import isolation_text
 from paictl.units import from_unix
 
 if TYPE_CHECKING:
@@ -179,7 +180,9 @@ def _running(core: DoorCore, entry: PodEntry) -> Json:
     info, name = known.info, known.request.group
     assert info is not None  # noqa: S101 - it runs
     found = state.groups.by_name.get(name)
-    devices = ",".join(map(str, info.devices))
+    instances, devices = core.spec.mig_instances(info.chain), isolation_text(info.devices)
+    if instances:
+        devices = f"{isolation_text(info.devices, instances)} (leaf cells {devices})"
     lines = [f"Pod {entry.ref.key} runs on node {info.node}, devices {devices} (group {name})."]
     hold = "opportunistic" if known.request.priority < 0 else "guaranteed"
     if found is not None and found.virtual is None and found.priority >= 0:

@@ -9,6 +9,7 @@ texts are written as JSON, which is YAML too, and read by a parser that the call
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -38,6 +39,9 @@ MAX_REPAIRS: Final = 1 << 30
 """Repairs that an annotation may count."""
 _SPEC: Final = "pod-scheduling-spec"
 _INFO: Final = "pod-bind-info"
+_INDEX: Final = re.compile(r"([0-9]{1,9})")
+_INSTANCE: Final = re.compile(r"([0-9]{1,9}):([0-9])")
+_LEAVES: Final = re.compile(r'"leafCellIsolation":\s*\[([0-9,\s]*)\]')
 _OLD_KEYS: Final = {
     "leafCellType": "gpuType",
     "leafCellNumber": "gpuNumber",
@@ -319,17 +323,40 @@ class _InfoReader:
         return RequestError(self.pod, where, f"expected {expected}, found {shown(found)}")
 
 
-def isolation_text(devices: tuple[int, ...]) -> str:
-    """The value of the annotation `ISOLATION`: device indices as containers read them."""
-    return ",".join(map(str, devices))
+def isolation_text(devices: tuple[int, ...], instances: int = 0) -> str:
+    """The value of the annotation `ISOLATION`: device indices as NVIDIA's runtime reads them.
+
+    `instances` is the number of MIG instances of each GPU where leaf cells are these, written as ``GPU:instance``; 0
+    for whole GPUs.
+    """
+    if not instances:
+        return ",".join(map(str, devices))
+    return ",".join(f"{device // instances}:{device % instances}" for device in devices)
 
 
-def parse_isolation(text: str, name: str) -> tuple[int, ...]:
+def parse_isolation(text: str, name: str, instances: int = 0) -> tuple[int, ...]:
     """The inverse of `isolation_text`. Raises `RequestError`."""
-    parts = [part.strip() for part in text.split(",")]
-    if not all(part.isascii() and part.isdigit() and len(part) <= 9 for part in parts):
-        raise RequestError(name, "pod-leaf-cell-isolation", f"expected device indices as in 0,1,2, found {shown(text)}")
-    return tuple(map(int, parts))
+    form = _INSTANCE if instances else _INDEX
+    matches = [form.fullmatch(part.strip()) for part in text.split(",")]
+    parts = [tuple(map(int, match.groups())) for match in matches if match is not None]
+    if len(parts) < len(matches) or any(instance >= instances for _, *rest in parts for instance in rest):
+        known = f"MIG instances as in 0:0,0:{instances - 1}" if instances else "device indices as in 0,1,2"
+        raise RequestError(name, "pod-leaf-cell-isolation", f"expected {known}, found {shown(text)}")
+    return tuple(gpu * instances + rest[0] if rest else gpu for gpu, *rest in parts)
+
+
+def noted_devices(annotations: Mapping[str, object]) -> tuple[int, ...]:
+    """The indices of the leaf cells within their node, as a pod's annotations say; empty without any.
+
+    MIG instances are not numbered through in `ISOLATION`, so their indices come from the bind annotation, whose
+    beginning is enough: of a large gang it is long.
+    """
+    text = annotations.get(ISOLATION)
+    parts = [part.strip() for part in text.split(",")] if isinstance(text, str) else []
+    if any(":" in part for part in parts):
+        match = _LEAVES.search(str(annotations.get(BIND_INFO, "")))
+        parts = [part.strip() for part in match[1].split(",")] if match is not None else []
+    return tuple(int(part) for part in parts if _INDEX.fullmatch(part))
 
 
 def _parsed(text: str, name: str, field: str, parse: Parse) -> object:

@@ -54,9 +54,11 @@ def read_skus(spec: ClusterSpec, types: Iterable[str]) -> dict[str, Sku]:
 
 def _read_sku(declared: Mapping[str, int | str], path: str) -> Sku:
     found: dict[str, Fraction] = {}
-    for resource, amount in declared.items():
+    for resource in RESOURCES:
+        if resource not in declared:
+            continue
         try:
-            found[resource] = exact_quantity(amount)
+            found[resource] = exact_quantity(declared[resource])
         except ValueError as error:
             raise SpecError(f"{path}.{resource}", str(error)) from error
     memory = found.get("memory")

@@ -318,7 +318,20 @@ def gpus() -> dict[str, Any]:
         "secureboot": secure_boot(),
         "fabric": said("systemctl", "is-active", "nvidia-fabricmanager") == "active" if switches else None,
         "mig": sorted(set(modes.splitlines())) if modes else None,
+        "instances": instances(said("nvidia-smi", "-L") or "") if modes and "Enabled" in modes else [],
     }
+
+
+def instances(listed: str) -> list[list[list[Any]]]:
+    """Index and profile of the MIG instances of each GPU, in the order of the GPUs, as `nvidia-smi -L` lists them."""
+    found: list[list[list[Any]]] = []
+    for line in listed.splitlines():
+        part = re.match(r"\s+MIG (\S+)\s+Device\s+(\d+):", line)
+        if line.startswith("GPU "):
+            found.append([])
+        elif part and found:
+            found[-1].append([int(part.group(2)), part.group(1)])
+    return found
 
 
 def secure_boot() -> bool | None:

@@ -13,7 +13,7 @@ from tests.conftest import ROOT
 from tests.e2e_kube.churn import faults
 from tests.e2e_kube.controlplane import ControlPlane, answers
 from tests.e2e_kube.gates import gates
-from tests.e2e_kube.kubeapi import Json, KubeApi, devices, hived_pod, until
+from tests.e2e_kube.kubeapi import INFO, ISOLATION, Json, KubeApi, devices, hived_pod, until
 from tests.e2e_kube.rig import Rig, add_nodes, rig
 
 SCENES: dict[str, Any] = yaml.safe_load((ROOT / "tests" / "data" / "scenes.yaml").read_text())
@@ -24,6 +24,17 @@ LAB6: dict[str, Any] = {
         "physicalCells": [{"cellType": "NODE", "cellAddress": f"lab-{i}"} for i in range(2)],
     },
     "virtualClusters": {name: {"virtualCells": [{"cellType": "NODE", "cellNumber": 1}]} for name in ("vc1", "default")},
+}
+MIG: dict[str, Any] = {
+    "physicalCluster": {
+        "skuTypes": {"A100-2G": {"gpu": 1, "cpu": 1, "memory": "1024Mi", "migInstances": 3, "migProfile": "2g.20gb"}},
+        "cellTypes": {
+            "A100": {"childCellType": "A100-2G", "childCellNumber": 3},
+            "A100-NODE": {"childCellType": "A100", "childCellNumber": 2, "isNodeLevel": True},
+        },
+        "physicalCells": [{"cellType": "A100-NODE", "cellAddress": "mig-0"}],
+    },
+    "virtualClusters": {"mig": {"virtualCells": [{"cellType": "A100-NODE", "cellNumber": 1}]}},
 }
 
 
@@ -360,6 +371,26 @@ def test_bad_hardware_is_avoided_and_taken_up_again(stage: Stage) -> None:
     finally:
         stage.api.patch(path, {"spec": {"unschedulable": None}})
     stage.runs(names)
+
+
+def test_mig_instances_are_named_by_gpu_and_instance(stage: Stage) -> None:
+    """Also by a door that was killed meanwhile; HiveD's annotation keeps numbering leaf cells through."""
+    stage.scene(MIG)
+
+    def run(name: str, leaves: int) -> tuple[list[str], list[int]]:
+        stage.api.create(hived_pod(name, {"virtualCluster": "mig", "priority": 0, "leafCellNumber": leaves}))
+        noted = stage.api.await_bound([name], 60)[name]["metadata"]["annotations"]
+        return noted[ISOLATION].split(","), yaml.safe_load(noted[INFO])["leafCellIsolation"]
+
+    told, indexes = run("four", 4)
+    assert told == [f"{index // 3}:{index % 3}" for index in indexes]
+    assert len({part.partition(":")[0] for part in told}) == 2, "three on a GPU, one on the other"
+    stage.up.plane.programs[stage.up.program].kill()
+    stage.up.start()
+    others, rest = run("two", 2)
+    assert sorted(told + others) == ["0:0", "0:1", "0:2", "1:0", "1:1", "1:2"]
+    assert sorted(indexes + rest) == list(range(6))
+    assert stage.up.get("/v1/explain/pods/default/four")["devices"] == indexes
 
 
 def test_the_inspect_api_has_hiveds_fields(stage: Stage) -> None:

@@ -124,7 +124,11 @@ def _say_next(made: Draft, file: str) -> None:
 def _data(made: Draft, path: Path) -> dict[str, Any]:
     return {
         "file": str(path),
-        "skus": {name: {"cpu": cpus, "memoryMi": memory} for name, (cpus, memory) in made.skus.items()},
+        "skus": {
+            name: {"cpu": cpus, "memoryMi": memory}
+            | ({"migInstances": made.mig[name][0], "migProfile": made.mig[name][1]} if name in made.mig else {})
+            for name, (cpus, memory) in made.skus.items()
+        },
         "tenants": [
             {
                 "name": tenant.name,

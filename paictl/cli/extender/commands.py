@@ -158,10 +158,11 @@ def print_objects(choices: Choices, config: Path | None) -> None:
 def _with_text(choices: Choices, config: Path | None) -> Choices:
     if config is None:
         return choices
-    from paictl.doors.configuration import FindingsError, read
+    from paictl.doors.configuration import FindingsError, check_devices, read
 
     try:
         found = read(config)
+        check_devices(found.spec, choices.devices, config)
         return replace(choices, hived_config=found.text, sharing=json.loads(found.shared))
     except FindingsError as error:
         console.info(error.report)

@@ -5,6 +5,7 @@ Read only, and by what is there: a kind of object that the API server does not h
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
@@ -24,6 +25,10 @@ MODELS: Final = (
 )  # fmt: skip
 """Labels of nodes that name the model of their devices, by who sets them: GPU feature discovery and its like."""
 _SHARED: Final = "nvidia.com/gpu.replicas"
+_STRATEGY: Final = "nvidia.com/mig.strategy"
+_DIVIDED: Final = re.compile(r"(.+)-MIG-(([1-7])g\.([1-9][0-9]*)gb)")
+"""A model as GPU feature discovery names it where devices are MIG instances: of what GPU, their profile, its compute
+slices and GB."""
 _KUEUE: Final = "kueue.x-k8s.io"
 _KAI: Final = "kai.scheduler"
 _RUNAI: Final = "scheduling.run.ai"
@@ -83,15 +88,26 @@ class _Reader:
             self.remarks.append(f"node {name} has {devices} devices, of which {devices - healthy} are not healthy now")
         allocatable = status.get("allocatable") or {}
         model = next((labels[one] for one in MODELS if labels.get(one)), "") or _product(offered)
+        instances, profile = _mig(model) if labels.get(_STRATEGY) == "single" else (0, "")
+        if instances and devices % instances:
+            self.remarks.append(
+                f"node {name} has {devices} MIG instances {profile}, and a GPU has up to {instances}: its GPUs are not "
+                "divided alike, so they are not cells"
+            )
+            return None
         memory = int(_amount(allocatable.get("memory"))) >> 20
         cpus = Decimal(int(1000 * _amount(allocatable.get("cpu")))) / 1000
-        return FoundNode(name, resource, devices, cpus, memory, model, labels, _per_root(offered))
+        near = instances or _per_root(offered)
+        return FoundNode(name, resource, devices, cpus, memory, model, labels, near, instances, profile)
 
     def _remark_parts(self, name: str, capacity: Mapping[str, object], labels: Mapping[str, str]) -> None:
         """Devices that are cut or shared: a cell is a whole one."""
         parts = [one for one in capacity if one.startswith("nvidia.com/mig-") and _count(capacity[one])]
         if parts:
-            self.remarks.append(f"node {name} has devices cut by MIG ({', '.join(sorted(parts))}): they are not cells")
+            self.remarks.append(
+                f"node {name} has devices cut by MIG ({', '.join(sorted(parts))}): they are not cells, unless the "
+                "device plugin runs with mig-strategy: single"
+            )
         if _count(labels.get(_SHARED, 1)) > 1:
             self.remarks.append(
                 f"node {name} shares each device between {labels[_SHARED]} pods: what it counts are not devices"
@@ -214,6 +230,21 @@ def _amount(found: object) -> Fraction:
 def _count(found: object) -> int:
     """A quantity of whole things; 0 if it is none."""
     return max(0, int(_amount(found)))
+
+
+def _mig(model: str) -> tuple[int, str]:
+    """How many MIG instances fit on a GPU, and their profile, by the name of the model; 0 if it names none.
+
+    Labels count the instances of the node, not those of a GPU. A GPU is taken to be divided as far as it goes: by its
+    compute slices (four of an A30, seven of others) and, where the name says how many GB it has, by its memory.
+    """
+    found = _DIVIDED.fullmatch(model)
+    if found is None:
+        return 0, ""
+    whole, profile, slices, memory = found.groups()
+    most = (4 if "A30" in whole.split("-") else 7) // int(slices)
+    size = re.search(r"([0-9]+)GB", whole)
+    return max(1, min(most, int(size[1]) // int(memory)) if size else most), profile
 
 
 def _product(devices: Iterable[OfferedDevice]) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Final
 
@@ -64,6 +64,8 @@ class Draft:
     tenants: tuple[DraftTenant, ...]
     questions: tuple[str, ...]
     remarks: tuple[str, ...]
+    mig: Mapping[str, tuple[int, str]] = field(default_factory=dict)
+    """MIG instances of a GPU and their profile, by leaf cell type, where leaf cells are these."""
 
     def devices(self, cell_type: str) -> int:
         """Devices of a cell."""
@@ -154,6 +156,7 @@ class _Maker:
         self.found = found
         self.levels = levels
         self.skus: dict[str, tuple[int, int]] = {}
+        self.mig: dict[str, tuple[int, str]] = {}
         self.types: dict[str, DraftType] = {}
         self.cells: list[DraftCell] = []
         self.chains: dict[str, _Chain] = {}
@@ -164,7 +167,8 @@ class _Maker:
     def result(self) -> Draft:
         """The draft."""
         return Draft(
-            self.skus, self.types, tuple(self.cells), tuple(self.tenants), tuple(self.questions), tuple(self.remarks)
+            self.skus, self.types, tuple(self.cells), tuple(self.tenants), tuple(self.questions), tuple(self.remarks),
+            self.mig,
         )  # fmt: skip
 
     @staticmethod
@@ -183,6 +187,12 @@ class _Maker:
             max(1, min(int(free_cpus(node.cpus) / node.devices) for node in nodes)),
             max(1, min(int(free_memory(Decimal(node.memory)) / node.devices) for node in nodes)),
         )
+        if nodes[0].instances:
+            self.mig[leaf] = nodes[0].instances, nodes[0].profile
+            self.questions.append(
+                f"is each GPU of {_some([node.name for node in nodes])} divided into {nodes[0].instances} MIG "
+                f"instances {nodes[0].profile}? Labels only count those of the node; nvidia-smi -L there says it"
+            )
         levels = useful(nodes, self._levels_of(nodes))
         if not levels:
             self.questions.append(

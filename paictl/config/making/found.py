@@ -23,7 +23,11 @@ class FoundNode:
     """Of its devices; empty if nobody says."""
     labels: Mapping[str, str] = field(default_factory=dict)
     per_switch: int = 0
-    """Devices under one PCIe root, if all roots have as many; 0 if nobody says or they do not."""
+    """Devices under one PCIe root, if all have as many, or instances of one GPU; 0 if nobody says or they differ."""
+    instances: int = 0
+    """MIG instances that each of its GPUs seems to be divided into, if its devices are these; else 0."""
+    profile: str = ""
+    """Their profile, as ``1g.10gb``."""
 
 
 @frozen

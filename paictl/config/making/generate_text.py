@@ -164,7 +164,9 @@ def _body(draft: Draft) -> Iterator[str]:
     yield "physicalCluster:"
     yield "  skuTypes:"
     for name, (cpus, memory) in draft.skus.items():
-        yield f"    {scalar(name)}: {{gpu: 1, cpu: {cpus}, memory: {memory}Mi}}"
+        instances, profile = draft.mig.get(name, (0, ""))
+        mig = f", migInstances: {instances}, migProfile: {profile}" if instances else ""
+        yield f"    {scalar(name)}: {{gpu: 1, cpu: {cpus}, memory: {memory}Mi{mig}}}"
     yield "  cellTypes:"
     for name, one in draft.types.items():
         node = ", isNodeLevel: true" if one.is_node else ""

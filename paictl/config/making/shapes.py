@@ -44,6 +44,8 @@ class CellShape:
     labels: Mapping[str, str]
     address: str
     per_switch: int = 0
+    """Devices of a node that are near each other: under one switch, or instances of one GPU (then `divided`)."""
+    divided: bool = False
     type: str = ""
     ending: str = ""
     """What tells its type from others of its level."""
@@ -52,7 +54,8 @@ class CellShape:
     def of_node(cls, node: FoundNode, leaf: str) -> CellShape:
         """A node whose devices are cells of the type `leaf`."""
         switched = 1 < node.per_switch < node.devices and node.devices % node.per_switch == 0
-        return cls("NODE", node.devices, (), [node], node.labels, node.name, node.per_switch if switched else 0, leaf)
+        near = node.per_switch if switched else 0
+        return cls("NODE", node.devices, (), [node], node.labels, node.name, near, node.instances > 0, leaf)
 
     @property
     def look(self) -> tuple[object, ...]:
@@ -76,6 +79,8 @@ class CellShape:
             return (self.type, *below), (self.leaves, *leaves)
         if self.per_switch:
             switch = f"{leaf}-SWITCH" if self.per_switch == 2 else f"{leaf}-SWITCH-{self.per_switch}"
+            if self.divided:
+                switch = f"{leaf}-GPU"
             types[switch] = DraftType(leaf, self.per_switch)
             types[self.type] = DraftType(switch, self.count // self.per_switch, True)
             return (self.type, switch, leaf), (self.count, self.per_switch, 1)

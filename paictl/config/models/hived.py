@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import cached_property
 
+from paictl.cells.spec import MIG_INSTANCES, MOST_INSTANCES
 from paictl.config.models import per_document
 from paictl.config.models.hived_cells import Cell, grow
 from paictl.config.models.hived_promises import Promise, Reader
@@ -70,6 +71,11 @@ class HivedConfig:
     def sound_chains(self) -> Iterator[DeclaredChain]:
         """The chains whose types are known from top to leaf."""
         return (chain for chain in self.chains.values() if chain is not None)
+
+    def mig_instances(self, leaf_type: str) -> int:
+        """MIG instances that each GPU is divided into where leaf cells of this type are these; 0 for whole GPUs."""
+        declared = self.skus.mapping(leaf_type).integer(MIG_INSTANCES) or 0
+        return declared if 0 < declared <= MOST_INSTANCES else 0
 
     @cached_property
     def nodes(self) -> list[Cell]:

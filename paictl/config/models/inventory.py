@@ -128,6 +128,14 @@ class NodeKind:
     chain: DeclaredChain
     sku: LayoutSku
     cells: tuple[Cell, ...]
+    instances: int = 0
+    """MIG instances of each GPU, of which a leaf cell is one; 0 for whole GPUs."""
+
+    @property
+    def device_count(self) -> int | None:
+        """Devices of a machine as its leaf cells count them; None if the SKU does not say."""
+        count = self.sku.device_count
+        return None if count is None else count * (self.instances or 1)
 
     @property
     def leaves(self) -> int:
@@ -156,4 +164,5 @@ def node_kinds(bundle: Bundle) -> Iterator[NodeKind]:
         if sku is not None and cell.chain.countable:
             groups[(cell.chain.name, sku.name)].append(cell)
     for (_, sku_name), members in groups.items():
-        yield NodeKind(members[0].chain, layout.skus[sku_name], tuple(members))
+        chain = members[0].chain
+        yield NodeKind(chain, layout.skus[sku_name], tuple(members), cells.mig_instances(chain.leaf_type))

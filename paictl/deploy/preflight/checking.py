@@ -188,6 +188,7 @@ def _wish(
     return DesiredHost(
         machine.name, machine.address, machine.role is Role.MASTER, settings.cluster, settings.swap_allowed,
         promise.devices, promise.leaves, promise.cpus, clock,
+        instances=promise.instances, profile=promise.profile,
     )  # fmt: skip
 
 

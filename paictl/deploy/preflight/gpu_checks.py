@@ -37,10 +37,13 @@ def check_cells(facts: Facts, wish: DesiredHost) -> PreflightVerdict:
     if wish.leaves is None:
         return fine(NONE)
     count = len(facts["gpus"]["devices"])
-    if count == wish.leaves:
-        return fine(text("{count} cells", count=count))
+    if count * (wish.instances or 1) == wish.leaves:
+        return fine(text("{count} cells", count=wish.leaves))
     fix = text("correct physicalCluster in services-configuration.yaml, or the host")
-    return fail(text("{count} devices", count=count), text("{count} leaf cells", count=wish.leaves), fix)
+    wanted = text("{count} leaf cells", count=wish.leaves)
+    if wish.instances:
+        wanted = text("{count} leaf cells, {instances} on each GPU", count=wish.leaves, instances=wish.instances)
+    return fail(text("{count} devices", count=count), wanted, fix)
 
 
 def check_room(facts: Facts, wish: DesiredHost) -> PreflightVerdict:
@@ -142,19 +145,54 @@ def check_fabric(facts: Facts, _: DesiredHost) -> PreflightVerdict:
     return fail(text("not active"), text("active, for {count} NVSwitches", count=facts["gpus"]["switches"]), fix)
 
 
-def check_mig(facts: Facts, _: DesiredHost) -> PreflightVerdict:
-    """All devices of a host in the same MIG mode, and none cut: jobs name whole devices, by their numbers."""
+def check_mig(facts: Facts, wish: DesiredHost) -> PreflightVerdict:
+    """All devices of a host are divided by MIG as its cells say: not at all, or into so many instances each."""
     if not _nvidia(facts):
         return fine(NONE)
     modes = facts["gpus"]["mig"]
     if modes is None:
         return unknown(text("nvidia-smi is not installed yet")) if facts["gpus"]["driver"] else fine(NONE)
+    if wish.instances:
+        return _check_instances(facts, wish)
     fix = "nvidia-smi -mig 0 && nvidia-smi --gpu-reset"
     if len(modes) > 1:
         return fail(", ".join(modes), text("one mode"), fix)
     if modes[0] == "Enabled":
-        return warn(text("on: its instances are not cells"), text("off: a cell is a whole device"), fix)
+        return warn(text("on: its instances are not cells"), text("off, or migInstances in the SKU of its cells"), fix)
     return fine(modes[0])
+
+
+def _check_instances(facts: Facts, wish: DesiredHost) -> PreflightVerdict:
+    """Each device has the instances of the cells, with the indices 0 and up, by which containers name them."""
+    wanted = _instances(wish.instances, wish.profile)
+    divided: list[list[list[Any]]] = facts["gpus"].get("instances") or []
+    missing: list[list[list[Any]]] = [[]] * (len(_nvidia(facts)) - len(divided))
+    wrong = {
+        gpu: instances for gpu, instances in enumerate([*divided, *missing])
+        if [index for index, _ in instances] != list(range(wish.instances))
+        or (wish.profile and {profile for _, profile in instances} != {wish.profile})
+    }  # fmt: skip
+    if not wrong:
+        return fine(text("{instances} on each GPU", instances=wanted))
+    gpu, instances = next(iter(wrong.items()))
+    profiles = sorted({str(profile) for _, profile in instances})
+    found = text("{found} on GPU {gpu}", found=_instances(len(instances), ", ".join(profiles)), gpu=gpu)
+    if len(wrong) > 1:
+        found = text("{found} and others on {count} more", found=found, count=len(wrong) - 1)
+    return fail(found, text("{instances} on each GPU", instances=wanted), _divide(facts, wish))
+
+
+def _instances(count: int, profile: str) -> str:
+    """Instances of a GPU in words: ``7 x 1g.10gb``."""
+    return f"{count} x {profile}" if profile else text("{count} MIG instances", count=count)
+
+
+def _divide(facts: Facts, wish: DesiredHost) -> str:
+    """The commands that divide all devices of a host; instances that are there go first."""
+    old = "nvidia-smi mig -dci; nvidia-smi mig -dgi; " if any(facts["gpus"].get("instances") or ()) else ""
+    profiles = ",".join([wish.profile or "PROFILE"] * wish.instances)
+    lookup = "" if wish.profile else "  # PROFILE: nvidia-smi mig -lgip"
+    return f"{old}nvidia-smi -mig 1 && nvidia-smi mig -cgi {profiles} -C{lookup}"
 
 
 CHECKS: Final[dict[str, Check]] = {

@@ -77,12 +77,15 @@ def unlisted(machines: Iterable[Machine], nodes: Nodes | None) -> tuple[str, ...
 class PromisedDevices:
     """Of one machine: devices by the layout, leaf cells by HiveD's configuration; None where the file names it not.
 
-    `leaves` counts those with a device; `cpus` is what all its leaf cells are promised together.
+    `leaves` counts those with a device; `cpus` is what all its leaf cells are promised together. `instances` are the
+    MIG instances of each GPU, of which a leaf cell is one (0: whole GPUs), and `profile` is theirs, if known.
     """
 
     devices: int | None = None
     leaves: int | None = None
     cpus: int | None = None
+    instances: int = 0
+    profile: str = ""
 
 
 def promises_in(folder: str) -> dict[str, PromisedDevices]:
@@ -115,9 +118,12 @@ def _cells_of(cells: HivedConfig, node: Cell) -> PromisedDevices:
     """What the leaf cells of a node promise; those of a SKU without devices are shares of its cores."""
     leaf, count = node.chain.types[LEAF_LEVEL], len(list(devices(node)))
     cpus = cells.skus.mapping(leaf).integer("cpu")
+    leaves = None if leaf in cells.types.without_devices else count
+    profile = cells.skus.mapping(leaf).text("migProfile")
     return PromisedDevices(
-        None, None if leaf in cells.types.without_devices else count, None if cpus is None else cpus * count
-    )
+        None, leaves, None if cpus is None else cpus * count, cells.mig_instances(leaf),
+        "" if profile is None else profile.text,
+    )  # fmt: skip
 
 
 def promise_of(promises: Mapping[str, PromisedDevices], name: str) -> PromisedDevices:

@@ -165,3 +165,17 @@ def test_an_address_without_quotes_is_taken_as_it_reads() -> None:
     data["physicalCluster"]["physicalCells"][0]["cellAddress"] = float("inf")
     data["physicalCluster"]["physicalCells"][1]["cellAddress"] = 10.5
     assert [cell.address for cell in ClusterSpec.from_mapping(data).physical_cells] == ["inf", "10.5"]
+
+
+def test_leaf_cells_may_be_mig_instances() -> None:
+    data = config()
+    sku = {"gpu": 1, "cpu": 4, "memory": "1Gi", "migInstances": 2, "migProfile": "3g.40gb"}
+    data["physicalCluster"]["skuTypes"] = {"GPU": sku, "T4": {"gpu": 1}}
+    spec = ClusterSpec.from_mapping(data)
+    assert [spec.mig_instances(name) for name in ("GPU", "NODE", "RACK", "T4", "nowhere")] == [2, 2, 2, 0, 0]
+    assert ClusterSpec.from_mapping(spec.to_mapping()) == spec
+    for wrong in (0, 8, "7", -1):
+        sku["migInstances"] = wrong
+        with pytest.raises(SpecError) as caught:
+            ClusterSpec.from_mapping(data)
+        assert caught.value.path == "physicalCluster.skuTypes.GPU.migInstances"

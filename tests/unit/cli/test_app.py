@@ -168,7 +168,7 @@ echo "${COMPREPLY[*]}"
         (("config", "va"), "validate"),
         (("config", "validate", "--format", "ju"), "junit"),
         (("config", "validate", "--kind", "ma"), "master-csv"),
-        (("config", "validate", "--select", "HVD54"), "HVD540"),
+        (("config", "validate", "--select", "XRF96"), "XRF961 XRF962 XRF963"),
         (("config", "explain", "CSV21"), "CSV210 CSV211 CSV212 CSV213 CSV214 CSV215 CSV216"),
         (("config", "schema", "show", "hi"), "hived hivedscheduler"),
     ],

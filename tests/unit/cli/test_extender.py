@@ -26,6 +26,22 @@ def test_config_prints_manifests(capsys: pytest.CaptureFixture[str], tmp_path: P
     assert "schedulerName: mine" in data["scheduler.yaml"]
 
 
+@pytest.mark.parametrize("door", ["extender", "placer"])
+def test_no_manifests_give_mig_instances_by_claims(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, door: str
+) -> None:
+    config = tmp_path / "hivedscheduler.yaml"
+    skus = {"GPU": {"gpu": 1, "cpu": 1, "memory": "1Gi", "migInstances": 4}}
+    config.write_text(yaml.safe_dump(CONFIG | {"physicalCluster": CONFIG["physicalCluster"] | {"skuTypes": skus}}))
+    assert run([door, "config", "--config", str(config)]) == OK
+    assert "migInstances: 4" in capsys.readouterr().out
+    assert run([door, "config", "--config", str(config), "--devices", "auto"]) == USAGE
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "leaf cells GPU are MIG instances" in said.err
+    assert "--devices environment" in said.err
+
+
 SERVICES = Path("examples/cluster/services-configuration.yaml")
 SECRETS = ("chosen-when-you-deploy-1", "also-chosen-when-you-deploy")
 

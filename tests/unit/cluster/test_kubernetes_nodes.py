@@ -103,6 +103,7 @@ def test_devices_are_counted_as_they_are_held() -> None:
     assert devices_of(pod("p", [gpus, {"nvidia.com/gpu": "1"}, {"cpu": "4"}])) == 3
     assert devices_of(pod("p", [gpus], initContainers=[{"resources": {"limits": {"nvidia.com/gpu": "4"}}}])) == 4
     assert devices_of(pod("p", [{}], annotations={ISOLATION: "0,1,5"})) == 3, "HiveD gives devices of its own"
+    assert devices_of(pod("p", [{}], annotations={ISOLATION: "0:0,0:6"})) == 2, "MIG instances are devices"
     assert devices_of(pod("p", [{"cpu": "1"}])) == 0
     view = view_of(node(), [pod("b", [gpus]), pod("a", [{}], annotations={ISOLATION: "3"}), pod("cpu", [{}])])
     assert (view.used, view.pods) == (3, ("ns/a", "ns/b"))

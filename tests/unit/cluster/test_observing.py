@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
+import pytest
+
 from paictl.cluster.kubernetes.observing import observe
 from paictl.config.making.found import Ask, FoundCluster
 from paictl.remote.kube.client import Json, KubeError
@@ -95,6 +97,45 @@ def test_devices_that_are_cut_shared_or_not_healthy_are_remarked() -> None:
     assert [words in " ".join(found.remarks) for words in ("cut by MIG", "between 4 pods", "2 are not healthy")] == [
         True
     ] * 3
+
+
+@pytest.mark.parametrize(
+    ("model", "devices", "instances", "profile"),
+    [
+        ("NVIDIA-A100-SXM4-40GB-MIG-1g.5gb", 56, 7, "1g.5gb"),
+        ("NVIDIA-A100-SXM4-80GB-MIG-1g.20gb", 8, 4, "1g.20gb"),
+        ("NVIDIA-A100-SXM4-80GB-MIG-3g.40gb", 4, 2, "3g.40gb"),
+        ("NVIDIA-H100-80GB-HBM3-MIG-7g.80gb", 3, 1, "7g.80gb"),
+        ("NVIDIA-H200-MIG-2g.35gb", 6, 3, "2g.35gb"),
+        ("NVIDIA-A30-MIG-1g.6gb", 4, 4, "1g.6gb"),
+    ],
+)
+def test_mig_instances_are_devices_where_the_plugin_offers_them_as_such(
+    model: str, devices: int, instances: int, profile: str
+) -> None:
+    labels = {"nvidia.com/gpu.product": model, "nvidia.com/mig.strategy": "single"}
+    found = read(Server(nodes=[node("a", {"nvidia.com/gpu": str(devices)}, labels)]))
+    (one,) = found.nodes
+    assert (one.devices, one.instances, one.profile, one.per_switch) == (devices, instances, profile, instances)
+    assert not found.remarks
+
+
+@pytest.mark.parametrize(
+    ("model", "strategy", "devices", "there", "remarked"),
+    [
+        ("NVIDIA-A100-SXM4-40GB-MIG-1g.5gb", "single", 8, False, True),
+        ("NVIDIA-A100-SXM4-40GB", "single", 8, True, False),
+        ("NVIDIA-A100-SXM4-40GB-MIG-1g.5gb", "mixed", 8, True, False),
+        ("NVIDIA-A100-SXM4-40GB-MIG-INVALID", "single", 8, True, False),
+    ],
+)
+def test_what_is_not_divided_alike_is_no_mig_instance(
+    model: str, strategy: str, devices: int, there: bool, remarked: bool
+) -> None:
+    labels = {"nvidia.com/gpu.product": model, "nvidia.com/mig.strategy": strategy}
+    found = read(Server(nodes=[node("a", {"nvidia.com/gpu": str(devices)}, labels)]))
+    assert [one.instances for one in found.nodes] == [0] * there
+    assert ["not divided alike" in remark for remark in found.remarks] == [True] * remarked
 
 
 def test_kueues_queues_flavors_namespaces_and_topologies() -> None:

@@ -12,6 +12,8 @@ from paictl.cluster.kubernetes.paijob.record import JobRecord
 from paictl.cluster.kubernetes.paijob.seen import PodSeen, read_pod
 from paictl.controller.deciding import OVERDUE, closed, wanted
 from paictl.controller.observing import JobObjects
+from paictl.scheduler.decision import BindInfo, PodPlacement
+from paictl.scheduler.wire import BIND_INFO, ISOLATION, bind_info_text
 from paictl.units import from_unix
 from paictl.workload.job import Job
 from paictl.workload.lifecycle import JobStatus, RunState
@@ -39,6 +41,16 @@ def pod(phase: str, seconds: float | None) -> PodSeen:
     found = read_pod({"metadata": about, "spec": {}, "status": {"phase": phase}})
     assert found is not None
     return found
+
+
+@pytest.mark.parametrize("told", ["3,9", "0:3,1:2"])
+def test_a_task_has_the_leaf_cells_of_its_pod_whatever_the_container_is_told(told: str) -> None:
+    info = BindInfo("n", (3, 9), "NODE", ((PodPlacement("n", (3, 9), ("NODE",)),),))
+    noted = {ROLE: "r", TASK: "0", ISOLATION: told, BIND_INFO: bind_info_text(info)}
+    about = {"name": "p", "uid": "u", "labels": labels_of("j", 0), "annotations": noted}
+    found = read_pod({"metadata": about, "spec": {"nodeName": "n"}, "status": {"phase": "Running"}})
+    assert found is not None
+    assert found.devices == (3, 9)
 
 
 @pytest.mark.parametrize(

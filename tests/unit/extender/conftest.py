@@ -30,6 +30,12 @@ def spec(**changes: Any) -> ClusterSpec:
     return ClusterSpec.from_mapping(CONFIG | changes)
 
 
+def mig_spec(instances: int) -> ClusterSpec:
+    """The same cells, of which each is one of so many MIG instances of a GPU."""
+    skus = {"GPU": {"gpu": 1, "cpu": 1, "memory": "1Gi", "migInstances": instances}}
+    return spec(physicalCluster=CONFIG["physicalCluster"] | {"skuTypes": skus})
+
+
 @pytest.fixture
 def harness() -> Harness:
     """Open, all nodes healthy."""

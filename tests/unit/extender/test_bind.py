@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from typing import Any
 
+from paictl.doors import views
 from paictl.doors.binder import not_bound
 from paictl.doors.table import pod_ref
 from paictl.extender.verbs import bind, requested
 from paictl.extender.wire import BindArgs
 from paictl.remote.kube.client import KubeError
-from paictl.scheduler.wire import ISOLATION
-from tests.unit.extender.conftest import NODES
+from paictl.scheduler.wire import BIND_INFO, ISOLATION, parse_bind_info
+from tests.unit.extender.conftest import NODES, mig_spec
 from tests.unit.extender.harness import Harness, gang, pod
 
 
@@ -23,6 +25,23 @@ def test_a_pod_is_bound_once_with_its_annotations(harness: Harness) -> None:
     before = dict(made["metadata"]["annotations"])
     assert harness.bind(made, node) == "", "asked again, it is bound already"
     assert made["metadata"]["annotations"] == before
+
+
+def test_a_pod_on_mig_instances_is_told_gpu_and_instance() -> None:
+    harness = Harness(mig_spec(2))
+    harness.open(NODES)
+    three, one = gang("g", 1, 3)[0], gang("h", 1, 1)[0]
+    harness.run(three)
+    noted = three["metadata"]["annotations"]
+    assert noted[ISOLATION] == "0:0,0:1,1:0"
+    assert parse_bind_info(noted[BIND_INFO], "default/g-0", json.loads).devices == (0, 1, 2), "HiveD's wire is HiveD's"
+    harness.begin(mig_spec(2))
+    harness.open(NODES)
+    assert harness.run(one) == three["spec"]["nodeName"]
+    assert one["metadata"]["annotations"][ISOLATION] == "1:1", "what a pod has is known after a restart"
+    report = views.explain_pod(harness.core, "default", "g-0")
+    assert "devices 0:0,0:1,1:0 (leaf cells 0,1,2)" in report["text"][0]
+    assert report["devices"] == [0, 1, 2]
 
 
 def test_a_node_that_was_not_decided_is_refused(harness: Harness) -> None:

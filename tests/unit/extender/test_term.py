@@ -288,3 +288,16 @@ def test_what_is_wrong_with_the_configuration_is_said_although_it_answers(file: 
     file.write_text(good)
     made._reread()
     assert made.warnings() == []
+
+
+@pytest.mark.parametrize("mode", ["claims", "auto"])
+def test_mig_instances_are_not_had_by_claims(file: Path, mode: str) -> None:
+    file.write_text(file.read_text().replace("    GPU:\n", "    GPU:\n      migInstances: 2\n", 1))
+    client: Any = Cluster()
+    settings = DoorSettings(file, events=False)
+    assert ExtenderService(client, settings, lambda _line: None).read.spec.mig_instances("POOL") == 2
+    with pytest.raises(
+        PaictlError, match="leaf cells GPU are MIG instances, and claims only know whole GPUs"
+    ) as refused:
+        ExtenderService(client, settings.with_devices(mode), lambda _line: None)
+    assert refused.value.where == str(file)

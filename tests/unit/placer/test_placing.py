@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from paictl.cells.spec import ClusterSpec
 from paictl.cluster.pods.labels import Rules
 from paictl.cluster.pods.nodes import node_status
 from paictl.doors import reclaim
@@ -24,7 +25,7 @@ from paictl.placer.term import PinReconciler
 from paictl.remote.kube.client import Json, KubeError, NoAnswerError
 from paictl.scheduler.wire import BIND_INFO, GATE, ISOLATION
 from paictl.workload.sharing import Sharing
-from tests.unit.extender.conftest import NODES, spec
+from tests.unit.extender.conftest import NODES, mig_spec, spec
 from tests.unit.extender.harness import FakeServer, gang
 
 
@@ -77,17 +78,18 @@ class Placer:
     server_type = PatchingServer
     sharing = Sharing()
 
-    def __init__(self) -> None:
+    def __init__(self, cells: ClusterSpec | None = None) -> None:
         self.server = self.server_type()
+        self.cells = cells or spec()
         self.now = 1000.0
         self.begin()
 
     def begin(self) -> None:
         """A new process."""
         self.recorded: list[PodEvent] = []
-        options = DoorOptions(rules=Rules(skus=spec().sku_types), sharing=self.sharing)
+        options = DoorOptions(rules=Rules(skus=self.cells.sku_types), sharing=self.sharing)
         self.core = PlacerCore(
-            spec(), options, self.recorded.append, wall=lambda: self.now, clock=lambda: self.now
+            self.cells, options, self.recorded.append, wall=lambda: self.now, clock=lambda: self.now
         )  # fmt: skip
         client: Any = self.server
         self.server.locked = self.core.lock._is_owned  # type: ignore[attr-defined]
@@ -157,6 +159,19 @@ def test_a_pod_gets_its_devices_and_its_node_in_one_patch(placer: Placer) -> Non
     assert term["matchFields"] == [{"key": "metadata.name", "operator": "In", "values": [node]}]
     assert len(made["metadata"]["annotations"][ISOLATION].split(",")) == 2
     assert [call for call in placer.server.calls if "PATCH" in call] == ["PATCH pod a-0"]
+
+
+def test_a_pod_on_mig_instances_is_told_gpu_and_instance() -> None:
+    placer = Placer(mig_spec(2))
+    placer.create(gang("a", 1, 3))
+    placer.round()
+    noted = placer.server.pods["default/a-0"]["metadata"]["annotations"]
+    assert noted[ISOLATION] == "0:0,0:1,1:0"
+    placer.begin()
+    placer.create(gang("b", 1, 1))
+    placer.round()
+    assert placer.node("b-0") == placer.node("a-0")
+    assert placer.server.pods["default/b-0"]["metadata"]["annotations"][ISOLATION] == "1:1"
 
 
 def test_a_gang_waits_until_all_members_are_there(placer: Placer) -> None:

@@ -147,6 +147,41 @@ def test_an_annotation_that_is_no_mapping_is_refused(text: str | None) -> None:
 
 def test_isolation_there_and_back() -> None:
     assert wire.parse_isolation(wire.isolation_text((0, 3, 12)), "default/p") == (0, 3, 12)
-    for text in ("", "0,", "0,x", "-1", "9" * 30, "²"):
+    for text in ("", "0,", "0,x", "-1", "9" * 30, "²", "0:0"):
         with pytest.raises(RequestError):
             wire.parse_isolation(text, "default/p")
+
+
+def test_mig_instances_are_named_as_the_container_toolkit_reads_them() -> None:
+    assert wire.isolation_text((0, 1, 6, 7, 55), 7) == "0:0,0:1,0:6,1:0,7:6"
+    assert wire.isolation_text((0, 1), 1) == "0:0,1:0", "a GPU that is one instance is no whole GPU"
+    for text in ("", "0", "0:2", "0:0,", "0:-1", "0:0:0", "x:0"):
+        with pytest.raises(RequestError, match="MIG instances as in 0:0,0:1"):
+            wire.parse_isolation(text, "default/p", 2)
+
+
+@given(st.lists(st.integers(0, 511), min_size=1, max_size=16, unique=True), st.integers(0, 7))
+def test_leaf_cells_come_back_from_what_a_pod_is_told(devices: list[int], instances: int) -> None:
+    text = wire.isolation_text(tuple(devices), instances)
+    assert wire.parse_isolation(text, "default/p", instances) == tuple(devices)
+    parts = text.split(",")
+    assert len(set(parts)) == len(devices), "no two leaf cells are one device"
+    info = BindInfo("n", tuple(devices), "NODE", ((PodPlacement("n", (1, 2), ("a", "b")),),))
+    noted = {wire.ISOLATION: text, wire.BIND_INFO: wire.bind_info_text(info)}
+    assert wire.noted_devices(noted) == tuple(devices)
+
+
+@pytest.mark.parametrize(
+    ("noted", "devices"),
+    [
+        ({}, ()),
+        ({wire.ISOLATION: "0, 3"}, (0, 3)),
+        ({wire.ISOLATION: "0,x,2"}, (0, 2)),
+        ({wire.ISOLATION: ""}, ()),
+        ({wire.ISOLATION: "0:3"}, ()),
+        ({wire.ISOLATION: "0:3", wire.BIND_INFO: "not what we write"}, ()),
+        ({wire.ISOLATION: "1:0", wire.BIND_INFO: '{"node": "n", "leafCellIsolation": [7], "cellChain": "N"}'}, (7,)),
+    ],
+)
+def test_devices_that_a_pod_has_noted(noted: dict[str, object], devices: tuple[int, ...]) -> None:
+    assert wire.noted_devices(noted) == devices

@@ -11,7 +11,7 @@ from paictl.cluster.kubernetes.paijob.names import ATTEMPT, JOB, OWNER, RETRY, R
 from paictl.cluster.kubernetes.paijob.record import LastRun, Place, numbers
 from paictl.cluster.kubernetes.times import read_time
 from paictl.frozen import frozen
-from paictl.scheduler.wire import GATE, ISOLATION, PREEMPTED_FOR
+from paictl.scheduler.wire import GATE, PREEMPTED_FOR, noted_devices
 from paictl.workload.lifecycle import PodChange
 from paictl.workload.pods import short_name
 
@@ -130,7 +130,7 @@ def read_pod(pod: Mapping[str, Any]) -> PodSeen | None:
         failures=failures,
         phase=phase,
         node=str((pod.get("spec") or {}).get("nodeName") or ""),
-        devices=_devices(noted.get(ISOLATION)),
+        devices=noted_devices(noted),
         started=read_time(status.get("startTime")),
         ended=ended,
         reason=_why(phase, status, states, target if disruption else {}, conditions.get("PodScheduled", {})),
@@ -155,11 +155,6 @@ def _is_rejection(status: Mapping[str, Any], states: list[Any]) -> bool:
 def _who(group: str) -> str:
     """A group as people call it, whatever attempt of its job it belongs to."""
     return short_name(group.partition("#")[0].removeprefix(f"{JOBS_NAMESPACE}/"))
-
-
-def _devices(text: object) -> tuple[int, ...]:
-    parts = [part.strip() for part in text.split(",")] if isinstance(text, str) else []
-    return tuple(int(part) for part in parts if part.isascii() and part.isdigit())
 
 
 def _ended(states: list[Any], target: Mapping[str, Any], deleting: datetime | None) -> datetime | None:

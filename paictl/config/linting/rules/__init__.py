@@ -29,6 +29,7 @@ TABLE: dict[str, tuple[str, ...]] = {
         "hived.quotas",
         "hived.virtual_clusters",
         "hived.skus",
+        "hived.mig",
     ),
     "job": ("job.prerequisites", "job.commands", "job.roles", "job.wishes", "job.extras"),
     "services": (
@@ -49,6 +50,7 @@ TABLE: dict[str, tuple[str, ...]] = {
         "across.job_sizes",
         "across.services",
         "across.sharing",
+        "across.mig",
     ),
 }
 """Family of rules → the modules that hold them. Families run in this order; the last one takes bundles."""

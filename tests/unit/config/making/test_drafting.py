@@ -74,6 +74,22 @@ def test_nodes_of_other_sizes_and_switches_have_types_of_their_own() -> None:
     draft_text(made, "test")
 
 
+def test_mig_instances_are_cells_below_their_gpu() -> None:
+    nodes = tuple(
+        FoundNode(f"n{i}", GPU, 14, Decimal(96), 900 << 10, "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb", {}, 7, 7, "1g.5gb")
+        for i in range(2)
+    )
+    made = draft(FoundCluster((*nodes, node("whole"))))
+    leaf = "A100-SXM4-40GB-MIG-1g-5gb"
+    assert {name: (one.child, one.number) for name, one in made.types.items() if name.startswith(leaf)} == {
+        f"{leaf}-GPU": (leaf, 7), f"{leaf}-NODE": (f"{leaf}-GPU", 2), f"{leaf}-POOL": (f"{leaf}-NODE", 2)
+    }  # fmt: skip
+    assert any("is each GPU of n0, n1 divided into 7 MIG instances 1g.5gb" in one for one in made.questions)
+    spec = ClusterSpec.from_mapping(yaml.safe_load(draft_text(made, "test")))
+    assert (spec.mig_instances(leaf), spec.mig_instances("A100")) == (7, 0)
+    assert spec.sku_types[leaf]["migProfile"] == "1g.5gb"
+
+
 def test_a_quota_gets_the_largest_cells_that_it_fills() -> None:
     shares = (
         FoundShare("ClusterQueue", "Team A", (Ask(44, GPU),)),

@@ -142,6 +142,24 @@ def test_promises_of_layout_and_cells() -> None:
     assert found["dev-master-1"].leaves is None
 
 
+def test_promises_of_mig_instances(tmp_path: Path) -> None:
+    sku = "{gpu: 1, cpu: 2, memory: 8192Mi, migInstances: 7, migProfile: 1g.10gb}"
+    (tmp_path / "hivedscheduler.yaml").write_text(f"""\
+physicalCluster:
+  skuTypes: {{A100-1G: {sku}}}
+  cellTypes: {{NODE: {{childCellType: A100-1G, childCellNumber: 14, isNodeLevel: true}}}}
+  physicalCells: [{{cellType: NODE, cellAddress: W1}}]
+virtualClusters: {{default: {{virtualCells: [{{cellType: NODE, cellNumber: 1}}]}}}}
+""")
+    found = promises_in(str(tmp_path))
+    assert found == {"w1": PromisedDevices(leaves=14, cpus=28, instances=7, profile="1g.10gb")}
+    gpus = facts("dgx")["gpus"] | {"mig": ["Enabled"]}
+    seven = [[i, "1g.10gb"] for i in range(7)]
+    for divided, faulty in (([seven, seven], []), ([seven, seven[:6]], [("w1", "mig")])):
+        known = seen(tmp_path, answer("w1", {"gpus": gpus | {"instances": divided}}), promises=found)
+        assert [one for one in failed(known) if one[1] in ("mig", "cells", "devices")] == faulty
+
+
 def test_a_folder_that_promises_nothing(tmp_path: Path) -> None:
     (tmp_path / "x.txt").write_text("x")
     with pytest.raises(PaictlError):

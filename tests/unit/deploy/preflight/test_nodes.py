@@ -117,3 +117,17 @@ def test_the_name_of_a_node_is_read_from_kubelet_s_certificate(
     assert gather.node_name() == name
     monkeypatch.setattr(gather, "KUBELET_CERTIFICATE", str(tmp_path / "none"))
     assert gather.node_name() is None
+
+
+def test_mig_instances_are_read_by_gpu() -> None:
+    gather = load("module_utils/paictl_gather.py")
+    listed = """\
+GPU 0: NVIDIA A100-SXM4-80GB (UUID: GPU-5d5ba0d6-d33d-2b2c-524d-9e3d8d2b8a77)
+  MIG 3g.40gb     Device  0: (UUID: MIG-c6d4f1ef-42e4-5de3-91c7-45d71c87eb3f)
+  MIG 3g.40gb     Device  1: (UUID: MIG-cba663e8-9bed-5b25-b243-5985ef7c9beb)
+GPU 1: NVIDIA A100-SXM4-80GB (UUID: GPU-5d5ba0d6-d33d-2b2c-524d-9e3d8d2b8a78)
+GPU 2: NVIDIA A100-SXM4-80GB (UUID: GPU-5d5ba0d6-d33d-2b2c-524d-9e3d8d2b8a79)
+  MIG 1g.10gb+me  Device  0: (UUID: MIG-cba663e8-9bed-5b25-b243-5985ef7c9bec)
+"""
+    assert gather.instances(listed) == [[[0, "3g.40gb"], [1, "3g.40gb"]], [], [[0, "1g.10gb+me"]]]
+    assert gather.instances("No devices were found\n  MIG 1g.5gb Device 0: (UUID: MIG-1)\n") == []

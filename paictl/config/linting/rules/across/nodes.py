@@ -133,7 +133,7 @@ def device_count_differs(bundle: Bundle) -> Findings:
     cells = hived_in(bundle)
     without_devices = cells.types.without_devices if cells else frozenset()
     for kind in node_kinds(bundle):
-        count = kind.sku.device_count
+        count = kind.device_count
         if not count or count == kind.leaves or kind.chain.leaf_type in without_devices:
             continue
         node_type = kind.chain.types[kind.chain.node_level]
@@ -167,7 +167,7 @@ def resources_over_machine(bundle: Bundle) -> Findings:
     cells = hived_in(bundle)
     worst: dict[int, Finding] = {}
     for kind in node_kinds(bundle):
-        if kind.sku.device_count and kind.leaves > kind.sku.device_count:
+        if kind.device_count and kind.leaves > kind.device_count:
             continue  # too many devices (XRF909), and their resources with them
         spec = cells.skus.mapping(kind.chain.leaf_type) if cells else None
         for finding in _over(spec, kind) if spec else ():

@@ -1,0 +1,125 @@
+"""MIG instances in the cells against the services that hand out devices.
+
+Passes::
+
+    # services-configuration.yaml
+    rest-server:
+      default-pai-admin-username: root-of-pai
+      default-pai-admin-password: not-a-default-1
+    device-plugin:
+      nvidia: {mig-strategy: single}
+    hivedscheduler:
+      devices: environment
+      config: |
+        physicalCluster:
+          skuTypes:
+            A100-1G: {gpu: 1, cpu: 2, memory: 16384Mi, migInstances: 7}
+          cellTypes:
+            NODE: {childCellType: A100-1G, childCellNumber: 56, isNodeLevel: true}
+          physicalCells:
+          - {cellType: NODE, cellAddress: worker1}
+        virtualClusters:
+          default:
+            virtualCells:
+            - {cellType: NODE, cellNumber: 1}
+"""
+
+from __future__ import annotations
+
+from paictl.cells.spec import MIG_INSTANCES
+from paictl.config.linting.rule import ERROR, WARNING, Bundle, Document, Finding, Findings, rule
+from paictl.config.models.hived import hived
+from paictl.config.models.inventory import hived_beside
+from paictl.config.reading.kinds import FileKind
+from paictl.config.reading.nodes import MappingNode, ScalarNode
+from paictl.i18n import text
+
+
+@rule("XRF917", "mig-strategy", ERROR)
+def mig_strategy(bundle: Bundle) -> Findings:
+    """Leaf cells are MIG instances, and NVIDIA's device plugin offers something else.
+
+    Why: with the strategy `none`, a node offers whole GPUs; with `mixed`, it offers resources that do not count as
+    devices. Either way it has fewer devices than leaf cells, and the scheduler treats it as bad.
+
+    Fails with::
+
+        # services-configuration.yaml
+        -  nvidia: {mig-strategy: single}
+        +  nvidia: {mig-strategy: mixed}
+    """
+    # The strategy, or where it is left out the SKU, unless somebody else runs the device plugin.
+    for document in bundle.of(FileKind.SERVICES):
+        sku, plugin = _first_sku(document, bundle), document.top.mapping("device-plugin")
+        strategy = plugin.mapping("nvidia").scalar("mig-strategy")
+        if sku is None or not _runs_plugin(plugin) or (strategy is not None and strategy.text == "single"):
+            continue
+        message = text(
+            "SKU {sku} is for MIG instances, which the device plugin only offers with mig-strategy: single",
+            sku=sku.text,
+        )  # fmt: skip
+        yield Finding(strategy or sku, message, "set device-plugin: {nvidia: {mig-strategy: single}}")
+
+
+@rule("XRF918", "mig-strategy-unused", WARNING)
+def mig_strategy_unused(bundle: Bundle) -> Findings:
+    """NVIDIA's device plugin offers MIG instances as devices, and no leaf cell is one.
+
+    Why: if GPUs are divided, the containers of a leaf cell get a whole GPU, with instances of others on it.
+
+    Fails with::
+
+        # services-configuration.yaml
+        -        A100-1G: {gpu: 1, cpu: 2, memory: 16384Mi, migInstances: 7}
+        +        A100-1G: {gpu: 1, cpu: 2, memory: 16384Mi}
+    """
+    # The strategy `single`, where there are cells and none of their SKUs has migInstances.
+    for document in bundle.of(FileKind.SERVICES):
+        plugin = document.top.mapping("device-plugin")
+        strategy = plugin.mapping("nvidia").scalar("mig-strategy")
+        if strategy is None or strategy.text != "single" or not _runs_plugin(plugin):
+            continue
+        if hived_beside(document, bundle) is not None and _first_sku(document, bundle) is None:
+            message = text("the device plugin offers MIG instances as devices, and no SKU has migInstances")
+            yield Finding(strategy, message, "add migInstances to the SKU of the divided GPUs, or remove mig-strategy")
+
+
+@rule("XRF919", "mig-by-claims", ERROR)
+def mig_by_claims(bundle: Bundle) -> Findings:
+    """Leaf cells are MIG instances, and pods are to get their devices by claims.
+
+    Why: claims count whole GPUs: of what a driver publishes, its MIG devices are no leaf cells.
+
+    Fails with::
+
+        # services-configuration.yaml
+        -  devices: environment
+        +  devices: auto
+    """
+    # The way to get devices, unless it is the environment.
+    for document in bundle.of(FileKind.SERVICES):
+        devices = document.top.mapping("hivedscheduler").scalar("devices")
+        sku = _first_sku(document, bundle)
+        if devices is not None and devices.text in ("claims", "auto") and sku is not None:
+            message = text(
+                "SKU {sku} is for MIG instances, and devices: {devices} only knows whole GPUs",
+                sku=sku.text, devices=devices.text,
+            )  # fmt: skip
+            yield Finding(devices, message, "set devices: environment")
+
+
+def _first_sku(document: Document, bundle: Bundle) -> ScalarNode | None:
+    """The name of the first SKU for MIG instances in the cells beside service settings; None without one."""
+    beside = hived_beside(document, bundle)
+    skus = hived(beside).skus if beside is not None else ()
+    divided = (one.key for one in skus if isinstance(one.value, MappingNode) and one.value.integer(MIG_INSTANCES))
+    return next(divided, None)
+
+
+def _runs_plugin(plugin: MappingNode) -> bool:
+    """Whether paictl runs NVIDIA's device plugin."""
+    switch = plugin.scalar("enabled")
+    named = [one.text for one in plugin.sequence("devices").scalars()]
+    return (switch is None or switch.value is not False) and (
+        not named or any("/" not in one or one.startswith("nvidia.com/") for one in named)
+    )
