@@ -38,6 +38,7 @@ TABLE: dict[str, tuple[str, ...]] = {
         "services.alerts",
         "services.sharing",
         "services.departments",
+        "services.drivers",
     ),
     "service": ("service",),
     "lab": ("lab",),
