@@ -40,7 +40,8 @@ class DesiredHost:
 
     `devices` is the number of devices that the layout names for it, `leaves` the number of leaf cells with a device
     that HiveD promises on it, `cpus` what all its cells are promised; None where no file says it. `clock` are the two
-    instants between which the facts were gathered, by the clock here.
+    instants between which the facts were gathered, by the clock here. `driver_by_service` says that the
+    service `gpu-driver` installs the GPU driver where there is none.
     """
 
     name: str
@@ -52,6 +53,7 @@ class DesiredHost:
     leaves: int | None = None
     cpus: int | None = None
     clock: tuple[float, float] = (0.0, 0.0)
+    driver_by_service: bool = False
 
 
 Check = Callable[[Facts, DesiredHost], PreflightVerdict]
