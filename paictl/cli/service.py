@@ -22,10 +22,12 @@ from paictl.cli.clusters import (
 )
 from paictl.cli.command import App
 from paictl.cli.console import Output, write, write_data, write_table
+from paictl.cli.nodedrivers import say_drivers
 from paictl.cli.progress import Display, say_left
 from paictl.cli.serviceexport import EXPORT_EXAMPLES, SECRETS_EXAMPLE, export, secrets
 from paictl.cluster.eventtext import reasons
 from paictl.cluster.interface import Cluster, HandClock, ServiceView
+from paictl.config.models.services import DRIVER
 from paictl.errors import ExitCode
 from paictl.i18n import joined, listed, sayable, text
 from paictl.operate import services as operate
@@ -164,7 +166,8 @@ def _condition_data(one: Condition) -> dict[str, Any]:
     readiness = one.readiness
     own = {**asdict(readiness), "state": readiness.state.value}
     return {**own, **_details(one.view), "ready": readiness.ready, "drift": list(one.drift),
-            "protections": [asdict(guard) for guard in one.protections]}  # fmt: skip
+            "protections": [asdict(guard) for guard in one.protections],
+            "drivers": [asdict(each) for each in one.drivers]}  # fmt: skip
 
 
 def _say_changes(one: Condition) -> None:
@@ -175,6 +178,7 @@ def _say_changes(one: Condition) -> None:
     if one.drift:
         console.info(text("to undo it: paictl service refresh -n {name} --take-over", name=name))
     _say_protections(one)
+    say_drivers(one.drivers)
     if one.view is not None and one.view.running and one.view.changed:
         console.info(text("{name} does not match the configuration: paictl service refresh -n {name}", name=name))
 
@@ -333,10 +337,18 @@ def _run(
         if outcome.dependants:
             names = listed(outcome.dependants)
             console.info(text("not started because of {name}: {names}", name=outcome.step.service, names=names))
+    _say_changed_drivers(cluster, outcomes)
     if kept is not None:
         tell = console.info if any(outcome.error for outcome in outcomes) else console.detail
         tell(text("the record of this run is in {path}", path=kept.path))
     raise typer.Exit(_exit_code(outcomes))
+
+
+def _say_changed_drivers(cluster: Cluster, outcomes: tuple[ServiceOutcome, ...]) -> None:
+    """After drivers were applied: which node runs which, since none is exchanged by itself."""
+    brought = (Action.START, Action.REFRESH)
+    if any(one.step.service == DRIVER and one.step.action in brought for one in outcomes):
+        say_drivers(cluster.drivers())
 
 
 def _run_folder(cluster: Cluster, prepared: Prepared) -> RunFolder | None:

@@ -30,6 +30,7 @@ from paictl.cluster.values import (
     ClusterError,
     ConfigVersion,
     ConflictError,
+    DriverSource,
     Event,
     EventKind,
     JobRequest,
@@ -40,6 +41,7 @@ from paictl.cluster.values import (
     MemberRepair,
     NodeChange,
     NodeCondition,
+    NodeDriver,
     NodeRole,
     NodeView,
     NoJobError,
@@ -87,6 +89,7 @@ __all__ = [
     "Defragmented",
     "DeviceTime",
     "Diagnosed",
+    "DriverSource",
     "Event",
     "EventKind",
     "HandClock",
@@ -103,6 +106,7 @@ __all__ = [
     "NoJobError",
     "NodeChange",
     "NodeCondition",
+    "NodeDriver",
     "NodeRole",
     "NodeView",
     "Nodes",
@@ -290,6 +294,9 @@ class Services(Protocol):
 
     def protections(self) -> Sequence[Protection]:
         """What protects tenants from each other, and whether it is in force; none without a scheduler."""
+
+    def drivers(self) -> Sequence[NodeDriver]:
+        """The GPU driver of each node with NVIDIA GPUs; none unless the service `gpu-driver` installs drivers."""
 
     def lacking(self) -> Mapping[str, Sequence[str]]:
         """By service the images that it needs and no machine can get; none where machines reach a registry."""

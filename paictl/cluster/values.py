@@ -313,6 +313,35 @@ class Protection:
     message: str = ""
 
 
+class DriverSource(StrEnum):
+    """Who has installed the GPU driver of a node."""
+
+    SERVICE = "service"
+    HOST = "host"
+    NONE = "none"
+
+
+@frozen
+class NodeDriver:
+    """The GPU driver of a node.
+
+    `version` runs, as far as it is known; `wanted` is what the service `gpu-driver` would install there now, by its
+    `pod`; `reason` says why there is no driver, or why another one stays.
+    """
+
+    node: str
+    source: DriverSource
+    version: str = ""
+    wanted: str = ""
+    reason: str = ""
+    pod: str = ""
+
+    @property
+    def outdated(self) -> bool:
+        """Whether the service has installed another version than it would now."""
+        return self.source is DriverSource.SERVICE and bool(self.wanted) and self.version != self.wanted
+
+
 @frozen
 class ServiceView:
     """A service: `ready` says whether it does its work, `reason` why not; configuration by version."""

@@ -32,6 +32,8 @@ class Effect(StrEnum):
 
     FILES = "files"
     """A file, image or kernel setting of the hosts has its value, and is compared on each of them."""
+    OBSERVED = "observed"
+    """The phase `devices` compares it with what hosts with GPUs show."""
     APPLIED = "applied"
     """A manifest has its value; the first master keeps which one it has applied."""
     NOTED = "noted"
@@ -83,6 +85,7 @@ KEYS: Final = (
     KeyRule("swap", ("swap_allowed",), Effect.NOTED, "kubelet"),
     KeyRule("jobs_on_masters", ("jobs_on_masters",), Effect.NOTED, "jobs_on_masters"),
     KeyRule("offline", ("offline",), Effect.NOTED, "offline"),
+    KeyRule("gpu_driver", ("driver_by_service",), Effect.OBSERVED),
     KeyRule("ignore_preflight_errors", ("ignored_checks",), Effect.EACH_TIME),
     KeyRule("secrets_encryption", ("encrypts",), Effect.NOTED, "api_server_arguments"),
     KeyRule("audit_log", ("audit",), Effect.NOTED, "api_server_arguments"),

@@ -12,6 +12,12 @@ NVIDIA: Final = "0x10de"
 """How the PCI bus calls NVIDIA."""
 
 
+def runs_own_driver(host: Mapping[str, Any]) -> bool:
+    """Whether a host runs a GPU driver that the service `gpu-driver` has not installed."""
+    gpus = host["gpus"]
+    return bool(gpus.get("driver")) and gpus["driver"] not in gpus.get("installed", ())
+
+
 @frozen
 class HostFacts:
     """One host as the module paictl_facts saw it."""
@@ -42,6 +48,11 @@ class HostFacts:
         """What the host is, as `paictl_gather` tells it; the checks of `preflight` judge it."""
         found: Mapping[str, Any] = self.values["host"]
         return found
+
+    @property
+    def has_own_driver(self) -> bool:
+        """Whether a GPU driver is loaded that the service `gpu-driver` has not installed."""
+        return runs_own_driver(self.host)
 
     @property
     def gpus(self) -> int:

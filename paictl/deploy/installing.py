@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from typing import Final
 
 from paictl.deploy.artifacts import verify
 from paictl.deploy.desired import NVIDIA, nvidia_toml
@@ -13,6 +14,11 @@ from paictl.deploy.site import pack, pack_folder
 from paictl.i18n import text
 from paictl.plan.run import Tell
 from paictl.resources import resource_folder
+
+DRIVER_ROOT: Final = "/run/nvidia/driver"
+"""Where the service `gpu-driver` shows the driver that it has installed."""
+TOOLKIT: Final = "/etc/nvidia-container-runtime/config.toml"
+"""Settings of NVIDIA's container toolkit."""
 
 
 class PushArtifacts(DeployPhase):
@@ -61,8 +67,19 @@ class Devices(DeployPhase):
         if not facts.gpus:
             return []
         found = [] if facts.values.get("toolkit") else ["nvidia-container-toolkit"]
-        found += [] if facts.values.get("devices") else ["/etc/cdi/nvidia.yaml"]
+        if self._driver_root(facts) == "/":
+            found += [] if facts.values.get("devices") else ["/etc/cdi/nvidia.yaml"]
+        found += [TOOLKIT] if self._moved(facts) else []
         return found + ([] if facts.values.get("gpu_runtime") == nvidia_toml(self.site.desired) else [NVIDIA])
+
+    def _driver_root(self, facts: HostFacts) -> str:
+        """Where the driver of a host is: in its own root, or where the service `gpu-driver` shows it."""
+        by_service = self.site.desired.deployment.settings.driver_by_service and not facts.has_own_driver
+        return DRIVER_ROOT if by_service else "/"
+
+    def _moved(self, facts: HostFacts) -> bool:
+        """Whether the toolkit does not look where the service shows its driver; other settings of it are not ours."""
+        return self._driver_root(facts) == DRIVER_ROOT and bool(facts.host["gpus"].get("root") != DRIVER_ROOT)
 
     def should_run(self) -> str:
         """Hosts without GPUs are not asked."""
@@ -75,7 +92,13 @@ class Devices(DeployPhase):
         found = self.site.desired.artifacts.find("nvidia-container-toolkit")
         archive = str(self.site.desired.artifacts.file(found)) if found else ""
         runtime = {"path": NVIDIA, "content": nvidia_toml(self.site.desired), "mode": "0644"}
-        self.site.play("devices", tell, self.due(), {"paictl_toolkit": archive, "paictl_gpu_runtime": runtime})
+        due = self.due()
+        roots = {one.name: self._driver_root(self.site.facts[one.name]) for one in due}
+        moved = [one.name for one in due if self._moved(self.site.facts[one.name])]
+        self.site.play("devices", tell, due, {
+            "paictl_toolkit": archive, "paictl_gpu_runtime": runtime, "paictl_driver_roots": roots,
+            "paictl_moved_drivers": moved,
+        })  # fmt: skip
 
 
 class PodNetwork(DeployPhase):

@@ -121,6 +121,7 @@ class DeploySettings:
     swap_allowed: bool = False
     jobs_on_masters: bool = False
     offline: bool = False
+    driver_by_service: bool = False
     ignored_checks: tuple[str, ...] = ()
     encrypts: bool = True
     audit: AuditLog = field(default_factory=own_audit_log)
@@ -179,6 +180,7 @@ def settings_of(document: Document) -> DeploySettings:
         swap_allowed=own("swap", "off") == "allowed",
         jobs_on_masters=own("jobs_on_masters") == "true",
         offline=own("offline") == "true",
+        driver_by_service=own("gpu_driver") == "service",
         ignored_checks=tuple(item.text for item in section.sequence("ignore_preflight_errors").scalars()),
         encrypts=hardening.encrypts,
         audit=hardening.audit,

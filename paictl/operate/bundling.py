@@ -24,8 +24,8 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "monitoring": ("alert-manager", "grafana", "job-exporter", "node-exporter", "prometheus")
 }
 """Words that stand for several services."""
-_NAMED: Final = re.compile(r"\bimage\('([\w-]+)'\)")
-"""How templates name an image."""
+_NAMED: Final = re.compile(r"\bimage\('([\w-]+)'(?:\)|( ~))")
+"""How templates name an image, or all whose names begin alike."""
 
 
 @frozen
@@ -41,14 +41,18 @@ def service_images(words: Iterable[str], folder: str = "") -> tuple[ServiceImage
     """The images of services and of what these need to start, by name.
 
     `words` are names of services, `monitoring` or `all`. A `folder` of configuration says which images there are, of
-    which registry; without one, every image that the templates of a service may name is taken. Raises `ServiceError`
+    which registry; without one, every image that the templates of a service may name is taken,
+    but of services that are off by default only if they are named. Raises `ServiceError`
     for an unknown service, `PaictlError` for files that cannot be read, `TemplateError` for what cannot be rendered.
     """
     catalogue = load_catalogue()
     renderer = _renderer(folder)
     names = {reference: name for name, reference in renderer.images.items()}
     users: dict[str, list[str]] = {}
-    for service in _chosen(catalogue, words):
+    named = _named(catalogue, words)
+    for service in _with_needs(catalogue, named):
+        if not folder and service not in named and renderer.settings(service).get("enabled") is False:
+            continue  # what others need where it is switched on, which nothing says here
         needed = images_of(renderer.sealed(service)) if folder else _possible(service, renderer)
         for reference in needed:
             users.setdefault(reference, []).append(service)
@@ -66,11 +70,12 @@ def missing_images(folder: Path, here: Collection[str], services: Sequence[str] 
     """
     if not folder.is_dir():
         return {}
+    catalogue = load_catalogue()
     try:
         renderer = _renderer(str(folder))
     except PaictlError:
         return {}
-    return lacking(renderer, _chosen(load_catalogue(), services or [ALL]), here)
+    return lacking(renderer, _with_needs(catalogue, _named(catalogue, services or [ALL])), here)
 
 
 def missing_lines(missing: Mapping[str, Sequence[str]]) -> list[str]:
@@ -86,12 +91,17 @@ def missing_lines(missing: Mapping[str, Sequence[str]]) -> list[str]:
     return lines
 
 
-def _chosen(catalogue: Catalogue, words: Iterable[str]) -> list[str]:
+def _named(catalogue: Catalogue, words: Iterable[str]) -> set[str]:
     named: set[str] = set()
     for word in words:
         named |= set(catalogue.services) if word == ALL else set(GROUPS.get(word) or catalogue.known([word]))
-    named |= needed_by(catalogue.graph, named)
-    return [one for one in catalogue.services if one in named]
+    return named
+
+
+def _with_needs(catalogue: Catalogue, named: set[str]) -> list[str]:
+    """Services and what they need to start, in the order in which they start."""
+    wanted = named | needed_by(catalogue.graph, named)
+    return [one for one in catalogue.services if one in wanted]
 
 
 def _renderer(folder: str) -> Renderer:
@@ -105,5 +115,11 @@ def _renderer(folder: str) -> Renderer:
 def _possible(service: str, renderer: Renderer) -> list[str]:
     """Every image that the templates of a service may name."""
     sources = sorted((resource_folder("templates") / service).glob("*.j2"))
-    found = [name for path in sources for name in _NAMED.findall(path.read_text(encoding="utf-8"))]
-    return [renderer.images[name] for name in dict.fromkeys(found)]
+    named = [one for path in sources for one in _NAMED.findall(path.read_text(encoding="utf-8"))]
+    found = [
+        reference
+        for begin, more in named
+        for name, reference in renderer.images.items()
+        if (name.startswith(begin) if more else name == begin)
+    ]
+    return list(dict.fromkeys(found))

@@ -6,8 +6,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Final
 
-from paictl.cluster.interface import HandClock, Protection, Services, ServiceView
+from paictl.cluster.interface import HandClock, NodeDriver, Protection, Services, ServiceView
 from paictl.cluster.kubernetes.names import SCHEDULER
+from paictl.config.models.services import DRIVER
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import Text, text
@@ -74,6 +75,8 @@ class Condition:
     drift: tuple[str, ...] = ()
     protections: tuple[Protection, ...] = ()
     """Of the scheduler only: what protects tenants from each other."""
+    drivers: tuple[NodeDriver, ...] = ()
+    """Of `gpu-driver` only: the driver of each node with NVIDIA GPUs."""
 
     @property
     def good(self) -> bool:
@@ -97,7 +100,7 @@ def conditions(cluster: LiveServicePorts, request: ServiceRequest) -> list[Condi
     return [
         Condition(
             readiness_of(name, catalogue, observed), views.get(name), drift.get(name, ()),
-            guards if name == SCHEDULER else (),
+            guards if name == SCHEDULER else (), tuple(cluster.drivers()) if name == DRIVER and name in views else (),
         )
         for name in names
     ]  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Final
 
 from paictl.config.models.services import GONE
 from paictl.config.reading.document import Document
@@ -17,6 +18,8 @@ from paictl.resources import resource_folder
 from paictl.service.order import ServiceError, start_order
 
 FILE_NAME = "service.yaml"
+ALIASES: Final = {"drivers": "gpu-driver"}
+"""Names that OpenPAI's services had, of those that go by another name here."""
 
 
 @frozen
@@ -65,7 +68,7 @@ class Catalogue:
 
     def __getitem__(self, name: str) -> Service:
         """The service of a name; raises `ServiceError` with the name that was most likely meant."""
-        found = self.services.get(name)
+        found = self.services.get(ALIASES.get(name, name))
         if found is None and name in GONE:
             raise ServiceError(text("paictl no longer has a service {name}", name=name), hint=GONE[name])
         if found is None:

@@ -293,6 +293,13 @@ def reach(host: str, port: int) -> str:
     return "open"
 
 
+def driver_root(settings: str) -> str:
+    """Where the container toolkit looks for the driver; empty where its settings do not say it."""
+    section = settings.partition("[nvidia-container-cli]")[2].partition("\n[")[0]
+    found = re.search(r"^\s*root\s*=\s*[\"']([^\"']*)", section, re.MULTILINE)
+    return found.group(1) if found else ""
+
+
 def gpus() -> dict[str, Any]:
     """GPUs as the PCI bus has them, and the state of their driver; nothing more is asked where there are none."""
     found, switches = [], 0
@@ -313,6 +320,8 @@ def gpus() -> dict[str, Any]:
         "switches": switches,
         "nouveau": os.path.isdir("/sys/module/nouveau"),
         "driver": version.group(1) if version else read("/sys/module/nvidia/version") or None,
+        "installed": read("/run/nvidia/paictl-gpu-driver").split(),  # by the service gpu-driver since the start
+        "root": driver_root(read("/etc/nvidia-container-runtime/config.toml")),
         "nodes": len(glob.glob("/dev/nvidia[0-9]*")),
         "headers": os.path.exists(f"/lib/modules/{os.uname().release}/build"),
         "secureboot": secure_boot(),

@@ -125,7 +125,7 @@ def student(tmp_path: Path) -> Student:
 def test_the_lab(student: Student) -> None:
     up = student.types("cluster up --embedded --speed 0")
     assert "3 nodes, 2 devices" in up.err
-    assert "12 running" in student.types("cluster status").out
+    assert "13 running" in student.types("cluster status").out
     two_virtual_clusters(student)
     one_virtual_cluster(student)
     student.types("cluster down", code=2)

@@ -40,6 +40,8 @@ def main(masters: str, workers: str, config: str, folder: str, *gpus: str) -> di
             "paictl_manifest": manifest, "paictl_mark": manifest_mark(manifest),
         }  # fmt: skip
         variables["paictl_toolkit"] = "/nowhere/toolkit.tar.gz"
+        variables["paictl_driver_roots"] = dict.fromkeys((one.name for one in desired.deployment.machines), "/")
+        variables["paictl_moved_drivers"] = []
         variables["paictl_gpu_runtime"] = {"path": NVIDIA, "content": nvidia_toml(desired), "mode": "0644"}
         for name in ("devices",) if gpus else PLAYBOOKS:
             playbook = resource_folder("playbooks") / f"{name}.yml"

@@ -76,7 +76,7 @@ def shell(rig: JobRig, plane: ControlPlane, api: KubeApi, tmp_path_factory: pyte
     made.done("service", "start", "--take-over", "--with-prerequisites", *needed)
     with following(rig):
         yield made
-    started = ("rest-server", "hivedscheduler", "frameworkcontroller", "dra-driver", "device-plugin")
+    started = ("rest-server", "hivedscheduler", "frameworkcontroller", "dra-driver", "device-plugin", "gpu-driver")
     made.done("service", "delete", "-n", *started, "--cluster-id", "pai")
 
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from paictl.cluster.interface import (
         DeviceTime,
         MaintenanceWindow,
+        NodeDriver,
         NodeView,
         Protection,
         ReservationView,
@@ -437,6 +438,10 @@ class EmbeddedCluster:
 
     def protections(self) -> Sequence[Protection]:
         """Nothing: there are no pods that could do harm."""
+        return ()
+
+    def drivers(self) -> Sequence[NodeDriver]:
+        """Nothing: no device has a driver."""
         return ()
 
     def lacking(self) -> Mapping[str, Sequence[str]]:

@@ -46,6 +46,7 @@ from paictl.cluster.values import (
     MachineSpec,
     MaintenanceWindow,
     NodeChange,
+    NodeDriver,
     NodeView,
     Port,
     Protection,
@@ -497,6 +498,10 @@ class KubernetesCluster:
     def protections(self) -> Sequence[Protection]:
         """What protects tenants from each other, and whether it is in force."""
         return self._services.protections()
+
+    def drivers(self) -> Sequence[NodeDriver]:
+        """The GPU driver of each node, if the service `gpu-driver` installs drivers."""
+        return self._services.drivers()
 
     def lacking(self) -> Mapping[str, Sequence[str]]:
         """Images that services need and the machines cannot get, as whoever has deployed them has noted."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, field
 from pathlib import Path
 from typing import Any, Final
@@ -14,7 +14,7 @@ import yaml
 from paictl.cluster.machines import machines_in
 from paictl.cluster.manifests.certificates import PLACEHOLDER, CertificateSet
 from paictl.cluster.manifests.templating import Manifest, TemplateError, render_folder
-from paictl.config.models.services import FILE_NAME, STANDARD_NAME, load_images
+from paictl.config.models.services import DRIVER, FILE_NAME, STANDARD_NAME, load_images
 from paictl.config.reading.document import Document
 from paictl.config.reading.kinds import FileKind
 from paictl.config.reading.load import load_memory
@@ -45,6 +45,8 @@ class RenderInputs:
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     certificates: CertificateSet | None = field(default=None, repr=False)
     """Of kube-scheduler and the extender; placeholders stand for them where there are none."""
+    systems: Callable[[], Mapping[str, str]] | None = field(default=None, repr=False)
+    """Asks the cluster for the operating system of each of its nodes, as ``ubuntu24.04``; None where there is none."""
 
 
 class Sections(dict[str, Any]):
@@ -123,6 +125,7 @@ class Renderer:
             "services": sections,
             "layout": self._layout,
             "machines": self._machines,
+            "node_systems": self._node_systems(service),
             "device_resources": DEVICES,
             "files": dict(inputs.files),
             "version": inputs.version,
@@ -130,6 +133,13 @@ class Renderer:
             "certificates": (secrets is not None and inputs.certificates) or PLACEHOLDER,
             "image": ImageReferences(self._images, inputs.version, sections),
         }  # fmt: skip
+
+    def _node_systems(self, service: str) -> Mapping[str, str] | None:
+        """Node → system, asked for only where a driver depends on it; None where there is no cluster to ask."""
+        settings = _mapping(self._services.get(DRIVER))
+        if service != DRIVER or not settings.get("enabled") or settings.get("system"):
+            return {}
+        return None if self._inputs.systems is None else self._inputs.systems()
 
     def _defaults(self, service: str) -> dict[str, Any]:
         path = self._templates / service / DEFAULTS
@@ -257,8 +267,14 @@ class ImageReferences:
         public = domain == "docker.io" and namespace in _OPENPAI
         self._prefix = "" if public else "/".join(filter(None, (domain, namespace)))
 
-    def __call__(self, name: str) -> str:
-        """The reference of an image; raises `LookupError` for a name that is in no file."""
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and (name in self._known or bool(self._own.get(name)))
+
+    def __call__(self, name: str, tag: str = "") -> str:
+        """The reference of an image; raises `LookupError` for a name that is in no file.
+
+        `tag` replaces the tag that comes with paictl, but not that of an image which the configuration names itself.
+        """
         own = self._own.get(name)
         if own:
             return str(own)
@@ -267,6 +283,8 @@ class ImageReferences:
             raise LookupError(f"no image {name!r}; {did_you_mean(name, self._known) or f'see {FILE_NAME}'}")
         if ":" not in reference.rpartition("/")[2]:
             reference = f"{reference}:{self._version}"
+        if tag:
+            reference = f"{reference.rpartition(':')[0]}:{tag}"
         return f"{self._prefix}/{name}:{reference.rpartition(':')[2]}" if self._prefix else reference
 
 

@@ -71,6 +71,9 @@ GONE = {
 }
 """Services of OpenPAI that paictl gave up, each with what took its place; their sections stay valid."""
 
+DRIVER: Final = "gpu-driver"
+"""The service that installs GPU drivers; its images depend on the nodes' operating systems."""
+
 STANDARD_NAME = "services-configuration.yaml"
 """The file that OpenPAI reads."""
 

@@ -84,7 +84,7 @@ _SIGNATURES = (
     _signature(
         FileKind.SERVICES,
         "rest-server webportal hivedscheduler pylon internal-storage database-controller log-manager device-plugin "
-        "dra-driver job-exporter storage-manager docker-cache prometheus-pushgateway marketplace-db "
+        "dra-driver gpu-driver job-exporter storage-manager docker-cache prometheus-pushgateway marketplace-db "
         "marketplace-restserver "
         "marketplace-webportal dshuttle yarn-frameworklauncher hadoop-resource-manager",
         "cluster grafana prometheus alert-manager authentication postgresql node-exporter k8s-dashboard fluentd "

@@ -187,7 +187,7 @@ def _wish(
     settings = deployment.settings
     return DesiredHost(
         machine.name, machine.address, machine.role is Role.MASTER, settings.cluster, settings.swap_allowed,
-        promise.devices, promise.leaves, promise.cpus, clock,
+        promise.devices, promise.leaves, promise.cpus, clock, settings.driver_by_service,
         instances=promise.instances, profile=promise.profile,
     )  # fmt: skip
 

@@ -6,7 +6,8 @@ from decimal import Decimal
 from typing import Any, Final
 
 from paictl.config.making.skus import free_cpus
-from paictl.deploy.facts import NVIDIA
+from paictl.config.models.services import load_images
+from paictl.deploy.facts import NVIDIA, runs_own_driver
 from paictl.deploy.preflight.verdict import Check, DesiredHost, Facts, PreflightVerdict, fail, fine, unknown, warn
 from paictl.i18n import text
 
@@ -80,10 +81,17 @@ def check_nouveau(facts: Facts, _: DesiredHost) -> PreflightVerdict:
     return fail(text("loaded"), text("absent"), fix)
 
 
-def check_driver(facts: Facts, _: DesiredHost) -> PreflightVerdict:
-    """NVIDIA's driver is there, and new enough."""
+def _by_service(facts: Facts, wish: DesiredHost) -> bool:
+    """Whether the service `gpu-driver` has the driver of a host in its care."""
+    return wish.driver_by_service and not runs_own_driver(facts)
+
+
+def check_driver(facts: Facts, wish: DesiredHost) -> PreflightVerdict:
+    """NVIDIA's driver is there, and new enough; or the service `gpu-driver` has an image that installs one."""
     if not _nvidia(facts):
         return fine(NONE)
+    if _by_service(facts, wish):
+        return _check_image(facts)
     version = facts["gpus"]["driver"]
     wanted = text("{version} or newer", version=OLDEST_DRIVER)
     if not version:
@@ -98,20 +106,31 @@ def check_driver(facts: Facts, _: DesiredHost) -> PreflightVerdict:
     return fine(version)
 
 
+def _check_image(facts: Facts) -> PreflightVerdict:
+    """Whether there is an image of the driver for the system of a host, but for images of your own."""
+    begin, system = "nvidia-driver-", f"{facts['system']['id']}{facts['system']['version']}"
+    known = [name.removeprefix(begin) for name in load_images() if name.startswith(begin)]
+    if system in known:
+        return fine(facts["gpus"]["driver"] or text("none yet: the service gpu-driver installs it"))
+    fix = text("name an image {name} in the section images of services-configuration.yaml, or install a driver",
+               name=f"{begin}{system}")  # fmt: skip
+    return warn(text("no driver image for {system}", system=system), ", ".join(known), fix)
+
+
 def _install(facts: Facts) -> str:
     """The command that installs a driver on this kind of system."""
     match facts["system"]["id"]:
         case "ubuntu":
-            return "apt install nvidia-driver-570-server && reboot"
+            return "apt install nvidia-driver-570-server && reboot  # or deploy: {gpu_driver: service}"
         case "debian":
             return "apt install linux-headers-amd64 nvidia-driver && reboot  # of contrib and non-free"
         case _:
             return "dnf module install nvidia-driver:open-dkms && reboot  # of NVIDIA's repository"
 
 
-def check_headers(facts: Facts, _: DesiredHost) -> PreflightVerdict:
-    """The headers match the kernel that runs: without them a driver cannot be built."""
-    if not _nvidia(facts):
+def check_headers(facts: Facts, wish: DesiredHost) -> PreflightVerdict:
+    """The headers match the kernel that runs, or a driver cannot be built; a driver's container brings its own."""
+    if not _nvidia(facts) or _by_service(facts, wish):
         return fine(NONE)
     if facts["gpus"]["headers"]:
         return fine(facts["system"]["kernel"])
@@ -132,9 +151,9 @@ def check_secure_boot(facts: Facts, _: DesiredHost) -> PreflightVerdict:
     return fail(text("on"), text("off, or a signed driver"), fix)
 
 
-def check_fabric(facts: Facts, _: DesiredHost) -> PreflightVerdict:
-    """NVSwitches need the Fabric Manager: without it no program can use the devices."""
-    if not facts["gpus"].get("switches"):
+def check_fabric(facts: Facts, wish: DesiredHost) -> PreflightVerdict:
+    """NVSwitches need the Fabric Manager, or no program can use the devices; a driver's container runs it."""
+    if not facts["gpus"].get("switches") or _by_service(facts, wish):
         return fine(NONE)
     if facts["gpus"]["fabric"]:
         return fine(text("active"))

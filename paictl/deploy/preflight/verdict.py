@@ -39,9 +39,10 @@ class DesiredHost:
     `cluster` is the name of the cluster.
 
     `devices` is the number of devices that the layout names for it, `leaves` the number of leaf cells with a device
-    that HiveD promises on it, `cpus` what all its cells are promised; None where no file says it. `instances` are the
-    MIG instances of each GPU, 0 for whole GPUs, and `profile` is theirs if the SKU names it. `clock` are the two
-    instants between which the facts were gathered, by the clock here.
+    that HiveD promises on it, `cpus` what all its cells are promised; None where no file says it. `clock` are the two
+    instants between which the facts were gathered, by the clock here. `driver_by_service` says that the
+    service `gpu-driver` installs the GPU driver where there is none. `instances` are the MIG instances of each GPU, 0
+    for whole GPUs, and `profile` is theirs if the SKU names it.
     """
 
     name: str
@@ -53,6 +54,7 @@ class DesiredHost:
     leaves: int | None = None
     cpus: int | None = None
     clock: tuple[float, float] = (0.0, 0.0)
+    driver_by_service: bool = False
     instances: int = 0
     profile: str = ""
 

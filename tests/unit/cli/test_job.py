@@ -103,7 +103,7 @@ def test_a_layout_alone_is_enough(paictl: Paictl, tmp_path: Path, monkeypatch: p
     done = paictl("cluster", "up", "--layout", str(tmp_path / LAYOUT))
     assert "each kind of worker gets its own VC" in done.err
     assert "3 nodes, 32 devices" in done.err
-    assert "12 running" in paictl("cluster", "status").out
+    assert "13 running" in paictl("cluster", "status").out
 
 
 def test_what_cannot_come_up_leaves_nothing(paictl: Paictl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,7 +56,7 @@ def test_services_are_listed_with_what_they_mean_here(paictl: Paictl) -> None:
 
 def test_all_services_of_a_new_cluster_are_ready(paictl: Paictl) -> None:
     done = paictl("service", "status")
-    assert (done.code, done.out.count(" yes")) == (0, 12), done.out
+    assert (done.code, done.out.count(" yes")) == (0, 13), done.out
 
 
 def test_a_stopped_scheduler_makes_the_rest_server_not_ready(paictl: Paictl) -> None:

@@ -67,6 +67,7 @@ authentication:
 webportal: {server-port: 443, node-port: null}
 hivedscheduler: {delete-after: 30, replicas: 3}
 frameworkcontroller: {replicas: 1, keep: 7d}
+gpu-driver: {enabled: true, system: ubuntu22.04, version: 570.195.03}
 device-plugin: {nvidia: {device-list-strategy: envvar, mig-strategy: mixed}}
 node-exporter: {port: 9110}
 job-exporter: {port: 9112, interval: 5}
@@ -108,6 +109,7 @@ rest-server:
   behind-proxy: [10.0.0.7, 10.1.0.0/16]
 prometheus: {storage: {node: m0, path: /datastorage/prometheus}}
 device-plugin: {devices: [amd.com/gpu]}
+gpu-driver: {enabled: true, kernel-module: open, system: ubuntu24.04}
 dra-driver: {enabled: true, driver-root: /run/nvidia/driver, cdi-hook: /usr/bin/nvidia-cdi-hook}
 cluster: {common: {node-exporter: "true"}}
 """
@@ -117,6 +119,9 @@ device-plugin: {enabled: false}
 cluster: {common: {grafana: "false", prometheus: "false", alert-manager: "false", node-exporter: "false",
   job-exporter: "false"}}
 """
+
+SYSTEMS = {"m0": "debian12", "w-1.lab": "ubuntu24.04", "w2": "ubuntu22.04"}
+"""What nodes of the layouts run."""
 
 CONFIGURATIONS: Mapping[str, Mapping[str, str]] = {
     "preset lab": preset_files("lab"),
@@ -135,7 +140,9 @@ def service_names() -> list[str]:
 def renderer(files: Mapping[str, str]) -> Renderer:
     """Renders a configuration as it would have been pushed."""
     sealed = seal_files(dict(files))
-    return Renderer(RenderInputs("pai", NAMESPACE, JOBS_NAMESPACE, "1.2.3", sealed, secrets_of(dict(files), sealed)))
+    secrets = secrets_of(dict(files), sealed)
+    inputs = RenderInputs("pai", NAMESPACE, JOBS_NAMESPACE, "1.2.3", sealed, secrets, systems=lambda: SYSTEMS)
+    return Renderer(inputs)
 
 
 def rendered(files: Mapping[str, str]) -> dict[str, list[Manifest]]:

@@ -55,7 +55,14 @@ class FakeKube(KubeClient):
                 raise _error(409, "already exists")
             body["metadata"]["creationTimestamp"] = _stamp()
             return self._kept(path, body)
-        if method == "GET" and path.rpartition("/")[2] in ("configmaps", "secrets", "nodes", "pods", "usagebooks"):
+        if method == "GET" and path.rpartition("/")[2] in (
+            "configmaps",
+            "secrets",
+            "nodes",
+            "pods",
+            "daemonsets",
+            "usagebooks",
+        ):
             return {"items": self._listed(path, query)}
         if path not in self.objects:
             raise _error(404, "is not there")

@@ -40,6 +40,8 @@ ROOT_NEEDED = {
     "nvidia-device-plugin": "the kubelet's socket for device plugins belongs to root",
     "amd-device-plugin": "the kubelet's socket for device plugins belongs to root",
     "nvidia-dra-driver": "the kubelet's socket for DRA drivers belongs to root",
+    "nvidia-driver-ubuntu22-04": "it loads kernel modules",
+    "nvidia-driver-ubuntu24-04": "it loads kernel modules",
     "job-exporter": "the kubelet's socket for resources of pods belongs to root",
 }
 """Pods that run as root, and why."""
@@ -77,7 +79,7 @@ def test_every_setting_with_a_default_is_in_its_own_section_of_the_schema() -> N
 
 def test_every_service_has_objects_somewhere(catalogue: Catalogue) -> None:
     assert {service for service, _ in everywhere(catalogue)} == set(service_names())
-    assert len(service_names()) == 12
+    assert len(service_names()) == 13
 
 
 def test_no_object_is_there_twice(catalogue: Catalogue) -> None:
@@ -106,7 +108,7 @@ def test_real_settings_render(shared: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_switched_off_means_no_objects(catalogue: Catalogue) -> None:
     off = catalogue["own certificate"]
-    plugins = ("device-plugin", "dra-driver")
+    plugins = ("device-plugin", "dra-driver", "gpu-driver")
     for service in ("grafana", "prometheus", "alert-manager", "node-exporter", "job-exporter", *plugins):
         assert off[service] == [], service
 
@@ -129,9 +131,10 @@ def test_pods_run_as_somebody_without_rights_on_a_root_that_they_cannot_write(ca
         about = spec.get("securityContext", {})
         for container in containers(spec):
             own = container["securityContext"]
-            assert own["readOnlyRootFilesystem"] is True, name
+            installs = name.startswith("nvidia-driver-") and container["name"] == "driver"  # into its own root
+            assert own["readOnlyRootFilesystem"] is not installs, name
             if own.get("privileged"):
-                assert name in ("nvidia-device-plugin", "nvidia-dra-driver")
+                assert installs or name in ("nvidia-device-plugin", "nvidia-dra-driver")
                 continue
             assert own["allowPrivilegeEscalation"] is False, name
             assert own["capabilities"]["drop"] == ["ALL"], name
@@ -186,7 +189,7 @@ def test_a_network_policy_lets_in_only_who_has_business_there(catalogue: Catalog
 def test_the_host_is_opened_only_to_those_who_look_at_it(catalogue: Catalogue) -> None:
     for name, spec in all_pods(catalogue):
         if spec.get("hostNetwork") or spec.get("hostPID"):
-            assert name == "node-exporter"
+            assert name == "node-exporter" or name.startswith("nvidia-driver-")
         for volume in spec.get("volumes", ()):
             if "hostPath" in volume and name not in ("node-exporter", *ROOT_NEEDED):
                 assert (name, volume["hostPath"]["path"]) == ("prometheus", "/datastorage/prometheus")
@@ -253,7 +256,8 @@ def test_every_image_is_named_in_one_file_and_none_there_is_unused(catalogue: Ca
         for container in containers(spec)
     }
     known = {f"{one}:1.2.3" if ":" not in one.rpartition("/")[2] else one for one in load_images().values()}
-    assert {image for image, _ in references} == known
+    drivers = {one for name, one in load_images().items() if name.startswith("nvidia-driver-")}  # one for each system
+    assert {image for image, _ in references} | drivers == known
     for path in TEMPLATES.glob("*/*.j2"):
         for line in path.read_text(encoding="utf-8").splitlines():
             assert not re.match(r"\s*(- )?image: (?!\{\{ image\()", line), (path, line)

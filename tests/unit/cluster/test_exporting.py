@@ -136,7 +136,7 @@ def test_the_same_again_changes_no_byte_and_another_configuration_is_the_next_ve
 
 def test_some_services_bring_what_they_need_and_files_of_others_go(tmp_path: Path) -> None:
     files = dict(CONFIGURATIONS["preset lab"])
-    assert len(written(tmp_path, files, ExportFormat.KUSTOMIZE).services) == 12
+    assert len(written(tmp_path, files, ExportFormat.KUSTOMIZE).services) == 13
     (tmp_path / "target" / "OWNERS").write_text("ours\n")
     again = written(tmp_path, files, ExportFormat.KUSTOMIZE, "frameworkcontroller")
     assert again.services == ("cluster-configuration", "frameworkcontroller")

@@ -118,6 +118,11 @@ def test_services_are_chosen_by_name_with_what_they_need() -> None:
         "node-exporter": ("node-exporter",), "prometheus": ("prometheus",),
     }  # fmt: skip
     assert {one.name for one in service_images(["grafana"])} == {"grafana", "prometheus"}
+    plugins = {"nvidia-device-plugin", "amd-device-plugin"}
+    assert {one.name for one in service_images(["device-plugin"])} == plugins, "no driver: that service is off"
+    drivers = {one.name: one.reference for one in service_images(["drivers"])}  # as OpenPAI called it
+    assert drivers.keys() == {"nvidia-driver-ubuntu22.04", "nvidia-driver-ubuntu24.04"}
+    assert all(one.startswith("nvcr.io/nvidia/driver:") for one in drivers.values())
     names = set(yaml.safe_load((ROOT / "templates" / "images.yaml").read_text()))
     assert {one.name for one in service_images(["all"])} == names
     with pytest.raises(ServiceError, match="grafna"):
@@ -147,6 +152,10 @@ def test_a_configuration_says_which_images(folder: Path, monkeypatch: pytest.Mon
     assert "amd-device-plugin" not in found, "no machine has such devices"
     missing = missing_images(folder, set(found.values()) - {"other.example/g:2"})
     assert missing == {"grafana": ("other.example/g:2",)}
+    path = folder / "services-configuration.yaml"
+    path.write_text(path.read_text() + "gpu-driver: {enabled: true, system: ubuntu24.04, version: 570.195.03}\n")
+    drivers = {one.name: one.reference for one in service_images(["gpu-driver"], str(folder))}
+    assert drivers == {"nvidia-driver-ubuntu24.04": "r.example/pai/nvidia-driver-ubuntu24.04:570.195.03-ubuntu24.04"}
     assert missing_images(folder, (), ["node-exporter"]).keys() == {"node-exporter"}
     assert missing_images(folder / "none", ()) == {}
     assert missing_lines({}) == []

@@ -40,6 +40,7 @@ ANOTHER: Mapping[str, Any] = {
     "swap_allowed": True, "jobs_on_masters": True, "offline": True, "ignored_checks": ("Mem",),
     "encrypts": False, "audit": AuditLog(enabled=False), "gates": {"WatchList": True},
     "oidc": TokenProvider("https://id.example", "kubernetes"), "storage_class": StorageClass(), "node_dns": True,
+    "driver_by_service": True,
     "pod_security": {"research": "restricted"},
     "etcd": {"quota-backend-bytes": 1}, "api_server": {"profiling": True}, "kubelet": {"maxPods": 50},
     "kube_proxy": {"metricsBindAddress": "0.0.0.0:1"}, "containerd": {"restrict_oom_score_adj": True},

@@ -18,7 +18,7 @@ from paictl.deploy.apply import check_plan, plan_data, plan_from, wish_of
 from paictl.deploy.artifacts import Artifact, ArtifactKind, Artifacts, Image
 from paictl.deploy.desired import NVIDIA, Archive, Desired, containerd_toml, nvidia_toml, toml
 from paictl.deploy.facts import HostFacts
-from paictl.deploy.installing import Devices
+from paictl.deploy.installing import TOOLKIT, Devices
 from paictl.deploy.inventory import Deployment, Machine, Role
 from paictl.deploy.kubeadm import init_configuration, join_configuration
 from paictl.deploy.kubeconfig import access_to, forget, merge_into
@@ -28,6 +28,7 @@ from paictl.deploy.site import DeployError, Site
 from paictl.deploy.verifying import answers, ask_script, data_of, device_finding
 from paictl.errors import PaictlError
 from paictl.remote.kube.client import KubeError
+from tests.unit.deploy.loading import load
 
 M1, W1 = Machine("m1", "10.0.0.11", Role.MASTER), Machine("w1", "10.0.0.21", Role.WORKER)
 SECRET = "kelp-Tundra"  # noqa: S105 - of no machine
@@ -123,6 +124,51 @@ def test_what_a_host_with_gpus_lacks(changed: dict[str, Any], due: list[str]) ->
     facts = HostFacts(W1, {**whole, "gpu_runtime": nvidia_toml(made), **changed})
     phase = Devices(cast(Site, SimpleNamespace(desired=made, machines=[W1], facts={W1.name: facts})))
     assert phase.changes(facts) == due
+
+
+@pytest.mark.parametrize(
+    ("by_service", "gpus", "root", "due"),
+    [
+        (False, {"driver": "570.1"}, "", []),
+        (False, {"driver": "570.1"}, "/run/nvidia/driver", []),  # of NVIDIA's operator
+        (True, {"driver": None}, "", [TOOLKIT]),
+        (True, {"driver": None}, "/run/nvidia/driver", []),
+        (True, {"driver": "580.1", "installed": ["570.1", "580.1"]}, "/run/nvidia/driver", []),
+        (True, {"driver": "580.1", "installed": []}, "", ["/etc/cdi/nvidia.yaml"]),
+    ],
+)
+def test_the_toolkit_looks_where_the_driver_is(
+    by_service: bool, gpus: dict[str, Any], root: str, due: list[str]
+) -> None:
+    """Devices are described on the host only where the driver is the host's own; without one that fails."""
+    made = desired(deployment(driver_by_service=by_service))
+    host = {"gpus": {"devices": [{"vendor": "0x10de"}], "root": root, **gpus}}
+    own = {"devices": ["/etc/cdi/nvidia.yaml"]} if not by_service else {"devices": []}
+    values = {"host": host, "toolkit": "1.18", "gpu_runtime": nvidia_toml(made), **own}
+    facts = HostFacts(W1, values)
+    played: list[dict[str, Any]] = []
+    site = SimpleNamespace(
+        desired=made, machines=[W1], facts={W1.name: facts}, play=lambda *given: played.append(given[3])
+    )
+    phase = Devices(cast(Site, site))
+    assert phase.changes(facts) == due
+    phase.run(lambda *_: None)
+    if due:
+        where = "/run/nvidia/driver" if by_service and "/etc/cdi/nvidia.yaml" not in due else "/"
+        assert played[0]["paictl_driver_roots"] == {W1.name: where}
+        assert played[0]["paictl_moved_drivers"] == ([W1.name] if TOOLKIT in due else [])
+
+
+@pytest.mark.parametrize(
+    ("settings", "root"),
+    [
+        ('[nvidia-container-cli]\n#root = "/x"\nroot = "/run/nvidia/driver"\n', "/run/nvidia/driver"),
+        ('[nvidia-container-cli]\n#root = "/run/nvidia/driver"\n\n[other]\nroot = "/y"\n', ""),
+        ("", ""),
+    ],
+)
+def test_where_the_toolkit_looks_is_read_off_its_settings(settings: str, root: str) -> None:
+    assert load("module_utils/paictl_gather.py").driver_root(settings) == root
 
 
 def test_containerd_1_is_too_old() -> None:

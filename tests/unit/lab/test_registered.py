@@ -171,7 +171,8 @@ def test_what_a_lab_stops_and_starts_runs_when_it_begins(cluster: EmbeddedCluste
     for view in cluster.services():
         cluster.set_service(view.name, running=False)
     site = registered.take(find_lab(number), "prod", "ann", 15)
-    needed = {"cluster-configuration", "device-plugin", "dra-driver", "hivedscheduler", "frameworkcontroller"}
+    devices = {"device-plugin", "dra-driver", "gpu-driver"}
+    needed = {"cluster-configuration", *devices, "hivedscheduler", "frameworkcontroller"}
     assert needed | more <= {view.name for view in cluster.services() if view.running} <= needed | more
     assert site.services == ()
 

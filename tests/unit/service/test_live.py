@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from paictl.cluster.interface import ClusterError, ConfigVersion, Protection, ServiceView
+from paictl.cluster.interface import ClusterError, ConfigVersion, NodeDriver, Protection, ServiceView
 from paictl.config.pushing.compare import compare_files as compare
 from paictl.config.pushing.configfile import of_texts
 from paictl.operate.services import prepare
@@ -51,6 +51,9 @@ class FakeServices:
 
     def drift(self, name: str) -> Sequence[str]:
         return self.edited.get(name, ())
+
+    def drivers(self) -> Sequence[NodeDriver]:
+        return ()
 
     def protections(self) -> Sequence[Protection]:
         return ()
@@ -215,7 +218,7 @@ def test_services_that_read_what_changed_are_named() -> None:
     changed = compare(of_texts({SERVICES: old}), of_texts({SERVICES: old.replace("a: 1", "a: 2")}))
     assert readers_of(changed, CATALOGUE) == ("hivedscheduler", "rest-server")
     layout = compare(of_texts({}), of_texts({"layout.yaml": "machine-list: []\n"}))
-    assert readers_of(layout, CATALOGUE) == ("cluster-configuration", "device-plugin", "dra-driver")
+    assert readers_of(layout, CATALOGUE) == ("cluster-configuration", "gpu-driver", "device-plugin", "dra-driver")
 
 
 def test_side_by_side_the_order_still_holds_and_a_failure_names_who_was_not_started() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ from paictl.cluster.kubernetes.names import JOBS_NAMESPACE, NAMESPACE, SCHEDULER
 from paictl.cluster.kubernetes.services.applying import Applier, is_workload, refuse_rivals, workloads_first
 from paictl.cluster.kubernetes.services.data import DataKeeper, lasts
 from paictl.cluster.kubernetes.services.drift import drift_of
+from paictl.cluster.kubernetes.services.drivers import drivers_of, systems_of
 from paictl.cluster.kubernetes.services.here import note_images, noted_images
 from paictl.cluster.kubernetes.services.kinds import NODE, Kinds, digest_of, marked
 from paictl.cluster.kubernetes.services.record import Held, Item, Records, ServiceRecord
@@ -31,7 +33,8 @@ from paictl.cluster.manifests.certificates import (
 )
 from paictl.cluster.manifests.context import Renderer, RenderInputs, lacking
 from paictl.cluster.manifests.templating import TemplateError
-from paictl.cluster.values import ClusterError, ConfigVersion, Protection, ServiceView, UnreachableError
+from paictl.cluster.values import ClusterError, ConfigVersion, NodeDriver, Protection, ServiceView, UnreachableError
+from paictl.config.models.services import DRIVER
 from paictl.errors import PaictlError
 from paictl.i18n import did_you_mean, text
 from paictl.remote.kube.client import Json, KubeClient
@@ -142,6 +145,14 @@ class KubeServices:
         """What protects tenants from each other, and whether it is in force."""
         with told():
             return protections(self._client)
+
+    def drivers(self) -> Sequence[NodeDriver]:
+        """The GPU driver of each node, if the newest configuration switches the service `gpu-driver` on."""
+        with told():
+            head = self._store.head()
+            if head is None or not head.newest or not self.settings(DRIVER)["enabled"]:
+                return ()
+            return drivers_of(self._client)
 
     def is_stopped(self, name: str) -> bool:
         """Whether somebody has stopped a service; one that was never started may run by other means."""
@@ -333,8 +344,9 @@ class KubeServices:
     ) -> Renderer:
         secrets: Mapping[str, str] = self._store.secrets(version) if opened else {}
         inputs = RenderInputs(
-            self._cluster_id(), NAMESPACE, JOBS_NAMESPACE, __version__, version.files, secrets, certificates
-        )
+            self._cluster_id(), NAMESPACE, JOBS_NAMESPACE, __version__, version.files, secrets, certificates,
+            cache(lambda: systems_of(self._client)),
+        )  # fmt: skip
         return Renderer(inputs, self._templates)
 
     def _known(self, name: str) -> None:

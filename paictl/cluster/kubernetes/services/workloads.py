@@ -107,12 +107,18 @@ def is_ready(workload: Json) -> bool:
         return False
     if workload["kind"] == "DaemonSet":
         wanted = int(status.get("desiredNumberScheduled") or 0)
-        return wanted == _count(status, "updatedNumberScheduled") == _count(status, "numberAvailable")
+        fresh = wanted if _by_hand(workload) else _count(status, "updatedNumberScheduled")
+        return wanted == fresh == _count(status, "numberAvailable")
     wanted = int(spec.get("replicas", 1))
     if workload["kind"] == "StatefulSet" and status.get("updateRevision") != status.get("currentRevision") and wanted:
         return False
     fresh = _count(status, "updatedReplicas") if workload["kind"] == "Deployment" else wanted
     return fresh >= wanted and _count(status, "availableReplicas") >= wanted == _count(status, "replicas")
+
+
+def _by_hand(workload: Json) -> bool:
+    """Whether old pods of a DaemonSet stay until somebody deletes them: they are as good as new ones."""
+    return ((workload.get("spec") or {}).get("updateStrategy") or {}).get("type") == "OnDelete"
 
 
 def why(workload: Json, pods: Sequence[Json], events: Sequence[Json], log: Log) -> str:
@@ -124,7 +130,7 @@ def why(workload: Json, pods: Sequence[Json], events: Sequence[Json], log: Log) 
             causes = [one for one in (_pod_reason(pod, events, log) for pod in _own(workload, pods)) if one]
             return f"{said}; {causes[0]}" if causes and condition["type"] == "Failed" else said
     own = _own(workload, pods)
-    newest = [pod for pod in own if _hash_of(pod) == _hash_of(workload)] or own
+    newest = [pod for pod in own if _hash_of(pod) == _hash_of(workload) or _by_hand(workload)] or own
     reasons = [one for one in (_pod_reason(pod, events, log) for pod in newest) if one]
     if reasons:
         return sorted(reasons, key=_weight)[0]

@@ -39,6 +39,7 @@ TABLE: dict[str, tuple[str, ...]] = {
         "services.alerts",
         "services.sharing",
         "services.departments",
+        "services.drivers",
     ),
     "service": ("service",),
     "lab": ("lab",),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import PurePath
 
 from paictl.config.linting.rule import ERROR, INFO, WARNING, Document, Finding, Findings, rule
+from paictl.config.linting.rules.services.drivers import IMAGE
 from paictl.config.linting.rules.shape.words import dotted, suggested
 from paictl.config.models.services import (
     GONE,
@@ -297,7 +298,7 @@ def unknown_image(document: Document) -> Findings:
         return
     known = load_images()
     for entry in named:
-        if entry.key.text not in known:
+        if entry.key.text not in known and not entry.key.text.startswith(IMAGE):  # of a driver for another system
             hint = suggested(entry.key, known, text("the names are: {known}", known=", ".join(known)))
             yield Finding(entry.key, text("no service uses an image {entry!r}", entry=entry.key.text), *hint)
 

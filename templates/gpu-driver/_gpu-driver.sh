@@ -1,0 +1,115 @@
+#!/bin/sh
+# gpu-driver.sh look    the init container, without rights: decides and says so in the pod's state
+# gpu-driver.sh run     the driver's container: decides again, and does it
+# gpu-driver.sh ready   its startup probe
+# WANTED and SYSTEM say which driver, and for which system. In tests ROOT holds a tree in place of the machine.
+set -eu
+
+root=${ROOT:-}
+run=$root/run/nvidia
+modules=$root/sys/module
+state=$root/paictl-state/decision
+installed=$run/paictl-gpu-driver # a line for each version that this service has installed since the machine started
+
+content() { [ ! -r "$1" ] || cat "$1"; }
+
+say() {
+  printf '%s\n' "$1"
+  printf '%s' "$1" > "$root/dev/termination-log"
+}
+
+refuse() {
+  say "$1"
+  exit 1
+}
+
+has_gpu() {
+  for device in "$root"/sys/bus/pci/devices/*; do
+    case $(content "$device/vendor")$(content "$device/class") in 0x10de0x03*) return 0 ;; esac
+  done
+  return 1
+}
+
+# A driver on the machine's disk may be loaded later: two of them would get in each other's way.
+has_own_driver() {
+  find "$root/host/lib/modules/$(uname -r)" \( -name 'nvidia.ko*' -o -name 'nvidia-current*.ko*' \) 2> /dev/null | grep -q .
+}
+
+# As NVIDIA's container counts before it unloads: what its modules hold of each other is no use.
+in_use() {
+  held=$(content "$modules/nvidia/refcnt")
+  for name in nvidia_modeset nvidia_uvm nvidia_peermem; do
+    count=$(content "$modules/$name/refcnt")
+    [ "${count:-0}" -eq 0 ] || return 0
+    [ -z "$count" ] || held=$((held - 1))
+  done
+  [ ! -d "$modules/gdrdrv" ] || held=$((held - 1))
+  [ "${held:-0}" -gt 0 ]
+}
+
+# Sets `decision`: host (with version), install, keep or replace; what stands in the way is refused.
+decide() {
+  loaded=$(content "$modules/nvidia/version")
+  if [ -n "$loaded" ] && ! grep -qxF "$loaded" "$installed" 2> /dev/null; then
+    decision="host $loaded"
+    return
+  fi
+  if [ -z "$loaded" ]; then
+    has_gpu || refuse "this machine has no NVIDIA GPU: correct its SKU in layout.yaml"
+    ! has_own_driver || refuse "this machine has a driver of its own that is not loaded: run modprobe nvidia, or uninstall it"
+    [ ! -d "$modules/nouveau" ] || refuse "nouveau holds the GPUs: blacklist it on this machine and reboot"
+  fi
+  system=$(. "$root/host/os-release" && printf '%s' "${ID:-}${VERSION_ID:-}")
+  [ "$system" = "$SYSTEM" ] || refuse "this machine runs $system, this driver is for $SYSTEM: paictl service refresh -n gpu-driver"
+  if [ -z "$loaded" ]; then
+    decision="install $WANTED"
+  elif [ "$loaded" = "$WANTED" ]; then
+    decision="keep $WANTED"
+  else
+    ! in_use || refuse "driver $loaded is in use and stays: drain this machine and reboot it to get $WANTED"
+    decision="replace $loaded $WANTED"
+  fi
+}
+
+# device-plugin and dra-driver look in /run/nvidia/driver on all machines; where the machine's own driver works, that is /.
+use_own_driver() {
+  [ -e "$run/driver" ] || [ -L "$run/driver" ] || ln -s / "$run/driver"
+  printf 'the driver of the machine is left alone: %s\n' "$decision"
+  exec sleep infinity
+}
+
+# The kernel reads firmware from the machine's /run/nvidia/driver/lib/firmware, before NVIDIA's script mounts anything there.
+install_driver() {
+  [ ! -L "$run/driver" ] || rm "$run/driver"
+  if ! in_use; then
+    ! grep -q " $run/driver " "$root/proc/mounts" || umount -l -R "$run/driver"
+    mkdir -p "$run/driver/lib/firmware"
+    mount --bind "$run/driver/lib/firmware" "$root/lib/firmware"
+  fi
+  grep -qxF "$WANTED" "$installed" 2> /dev/null || printf '%s\n' "$WANTED" >> "$installed"
+  exec nvidia-driver init
+}
+
+case ${1:-} in
+  look)
+    decide
+    printf '%s' "$decision" > "$state"
+    say "$decision"
+    ;;
+  run)
+    decide
+    before=$(content "$state")
+    case ${before%% *},${decision%% *} in
+      host,host) use_own_driver ;;
+      host,* | *,host) refuse "the driver of this machine has changed ($before, now $decision): delete this pod" ;;
+      *) install_driver ;;
+    esac
+    ;;
+  ready)
+    case $(content "$state") in
+      host*) ;;
+      *) [ -d "$modules/nvidia" ] && nvidia-smi > /dev/null ;;
+    esac
+    ;;
+  *) refuse "usage: gpu-driver.sh look|run|ready" ;;
+esac
