@@ -25,7 +25,11 @@ from tools.hosts.gpu import plug_in
 from tools.hosts.lab import Lab
 
 FILES = ("-m", "master.csv", "-w", "worker.csv", "-c", "config.yaml")
-OURS = {"cluster-configuration", "device-plugin", "frameworkcontroller", "hivedscheduler", "rest-server", "webportal"}
+OFF = {"dra-driver", "gpu-driver"}
+"""Services that are started and run nothing unless somebody switches them on."""
+OURS = {
+    "cluster-configuration", "device-plugin", "frameworkcontroller", "hivedscheduler", "rest-server", "webportal", *OFF
+}  # fmt: skip
 FOREIGN = {"alert-manager", "grafana", "job-exporter", "node-exporter", "prometheus"}
 
 

@@ -14,6 +14,7 @@ import pytest
 from paictl.cluster.kubernetes.names import JOBS_NAMESPACE, NAMESPACE
 from paictl.cluster.kubernetes.services.applying import Applier
 from paictl.cluster.kubernetes.services.drift import drift_of
+from paictl.cluster.kubernetes.services.drivers import drivers_of, systems_of
 from paictl.cluster.kubernetes.services.kinds import Kinds
 from paictl.cluster.kubernetes.services.record import Item
 from paictl.cluster.values import ClusterError
@@ -21,9 +22,15 @@ from paictl.remote.kube.client import KubeError, connect
 from tests.e2e_kube.controlplane import ControlPlane, kubeconfig
 from tests.e2e_kube.kubeapi import ApiError, Json, KubeApi, until
 from tests.unit.cluster.catalogue import CONFIGURATIONS, rendered
+from tests.unit.cluster.test_gpu_drivers import driver_objects
 
 DRY = "?dryRun=All&fieldManager=paictl&force=true&fieldValidation=Strict"
 APPLY = "application/apply-patch+yaml"
+NODE_INFO = dict.fromkeys(
+    ("machineID", "systemUUID", "bootID", "kernelVersion", "osImage", "containerRuntimeVersion", "kubeletVersion",
+     "kubeProxyVersion", "operatingSystem", "architecture"), "x",
+)  # fmt: skip
+"""What a kubelet says of its machine."""
 
 
 class Paths:
@@ -119,6 +126,29 @@ def test_a_dra_driver_writes_slices_of_its_own_node_only(
         for path in [paths.of(one) for one in made] + [f"{slices}/of-another", "/api/v1/nodes/own"]:
             with contextlib.suppress(ApiError):
                 api.call("DELETE", path)
+
+
+def test_drivers_are_for_the_systems_that_nodes_report(api: KubeApi, paths: Paths, plane: ControlPlane) -> None:
+    """The server takes what leaves nodes out, and says of each node what it runs."""
+    client = connect(plane.kubeconfig, "x")
+    systems = {"w1": "Ubuntu 24.04.1 LTS", "w2": "Ubuntu 22.04.5 LTS", "w3": "Debian GNU/Linux 12 (bookworm)"}
+    try:
+        for name, system in systems.items():
+            labels = {"paictl.io/devices": "nvidia.com"}
+            api.call("POST", "/api/v1/nodes", {"metadata": {"name": name, "labels": labels}})
+            api.patch(f"/api/v1/nodes/{name}/status", {"status": {"nodeInfo": {**NODE_INFO, "osImage": system}}})
+        made = [one.body for one in driver_objects(systems_of(client))]
+        names = [body["metadata"]["name"] for body in made if body["kind"] == "DaemonSet"]
+        assert names == ["nvidia-driver-ubuntu22-04", "nvidia-driver-ubuntu24-04"]
+        for body in made:
+            api.call("PATCH", paths.of(body) + DRY, body, APPLY)
+        found = {one.node: one.reason for one in drivers_of(client)}
+        assert found.keys() == systems.keys()
+        assert found["w3"].startswith("there is no driver image for debian12")
+    finally:
+        for name in systems:
+            with contextlib.suppress(ApiError):
+                api.call("DELETE", f"/api/v1/nodes/{name}")
 
 
 def test_labels_and_taints_of_nodes_come_and_go_beside_those_of_others(

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from paictl.cluster.embedded.cluster import EmbeddedCluster
+from paictl.cluster.interface import DriverSource, NodeDriver
 from paictl.config.secrets import sealing as secrets
 from paictl.plan.events import RunEnded
 from paictl.plan.folder import RunFolder
@@ -66,6 +68,21 @@ def test_a_stopped_scheduler_makes_the_rest_server_not_ready(paictl: Paictl) -> 
     done = paictl("service", "status", "-n", "rest-server")
     assert done.code == 1
     assert "needs hivedscheduler (stopped)" in done.out
+
+
+def test_the_drivers_of_nodes_are_said_when_they_were_applied(paictl: Paictl, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the name of OpenPAI's service, too."""
+    old = NodeDriver("w1", DriverSource.SERVICE, "570.1", "580.1", "", "pod-1")
+    monkeypatch.setattr(EmbeddedCluster, "drivers", lambda _: (old,))
+    assert paictl("service", "stop", "-n", "gpu-driver").out == "gpu-driver: stopped\n"
+    done = paictl("service", "start", "-n", "drivers")
+    assert done.out == "gpu-driver: started\n"
+    assert "GPU driver of w1: 570.1, not 580.1 yet" in done.err
+    assert "kubectl -n paictl-system delete pod pod-1" in done.err
+    assert "570.1" in paictl("service", "status", "-n", "gpu-driver").err
+    (found,) = paictl("service", "status", "-n", "gpu-driver", "-o", "json").data
+    assert [(one["node"], one["source"], one["version"]) for one in found["drivers"]] == [("w1", "service", "570.1")]
+    assert "570.1" not in paictl("service", "restart", "-n", "node-exporter").err
 
 
 def test_names_may_follow_one_option(paictl: Paictl) -> None:
