@@ -44,7 +44,7 @@ _PROXY_NEEDS = (
 )  # fmt: skip
 """What kube-proxy calls, from the base root."""
 _PROTOCOLS = Path("etc/protocols")
-"""iptables depends on it. Without it nft calls TCP 6, so a kube-proxy that starts again deletes what it has just added."""
+"""A dependency of iptables. Without it nft calls TCP 6, and a kube-proxy that starts again deletes its own elements."""
 
 
 @dataclass(frozen=True, slots=True)
