@@ -68,7 +68,7 @@ class Registry:
 @contextmanager
 def registry(lab: Lab, folder: Path, users: Mapping[str, str], listen: str = _LOCAL) -> Iterator[Registry]:
     """A registry with these users and their passwords, until the end of the block."""
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     lines = [f"{name}:{bcrypt.hashpw(word.encode(), bcrypt.gensalt(4)).decode()}\n" for name, word in users.items()]
     (folder / "htpasswd").write_text("".join(lines))
     (folder / "config.yml").write_text(json.dumps({

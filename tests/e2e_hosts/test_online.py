@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import shutil
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -17,7 +19,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e_hosts.registry import PORT, registry
+from paictl.config.models.services import load_images
+from tests.conftest import ROOT
+from tests.e2e_hosts.registry import PORT, Registry, registry
 from tests.e2e_hosts.site import Site, site_of
 from tests.e2e_hosts.test_apply_faults import APPLY
 from tests.e2e_hosts.test_reconfigure import apply, changed, plan
@@ -85,7 +89,7 @@ def names(lab: Lab) -> Iterator[Names]:
 
 
 @pytest.fixture(scope="module")
-def site(lab: Lab, artifacts: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+def site(lab: Lab, artifacts: Path, tmp_path_factory: pytest.TempPathFactory) -> Site:
     """A master and a worker; one image is not among the artifacts, but at a mirror that asks for a password."""
     lab.up(2)
     folder = tmp_path_factory.mktemp("online")
@@ -104,9 +108,18 @@ def site(lab: Lab, artifacts: Path, tmp_path_factory: pytest.TempPathFactory) ->
         "registry_mirrors": {"registry.k8s.io": [f"http://{MIRROR}:{PORT}"]},
         "registry_credentials": {f"{MIRROR}:{PORT}": {"username": "puller", "password_file": str(folder / "token")}},
     }
-    with registry(lab, folder / "registry", {"puller": "kelp-41"}, "0.0.0.0") as store:  # noqa: S104 - in the lab
+    made = replace(bare, deploy={**bare.deploy, **online}).write()
+    with stored(made) as store:
         store.push(artifacts / row["path"], f"{MISSING}/{MISSING}", row["version"])
-        yield replace(bare, deploy={**bare.deploy, **online}).write()
+    return made
+
+
+@contextmanager
+def stored(site: Site) -> Iterator[Registry]:
+    """The mirror with what was pushed to it so far, until the end of the block."""
+    folder = site.folder / "registry"
+    with registry(site.lab, folder, {"puller": "kelp-41"}, "0.0.0.0") as store:  # noqa: S104 - in the lab
+        yield store
 
 
 def begun(site: Site, log: Path) -> subprocess.Popen[bytes]:
@@ -120,7 +133,7 @@ def begun(site: Site, log: Path) -> subprocess.Popen[bytes]:
 
 def test_name_servers_that_vanish_in_the_middle_are_named_and_the_next_apply_completes(site: Site) -> None:
     log = site.folder / "apply.log"
-    with names(site.lab):
+    with stored(site), names(site.lab):
         process = begun(site, log)
         wait_until(lambda: process.poll() is not None or "==> runtime" in log.read_text(), "runtime", seconds=300)
         assert process.poll() is None, log.read_text()
@@ -129,7 +142,7 @@ def test_name_servers_that_vanish_in_the_middle_are_named_and_the_next_apply_com
     assert "h1: kubeadm init: cannot resolve " in said, said
     assert f"by name server {site.lab.network.gateway}" in said
     assert "getent hosts" in said
-    with names(site.lab) as server:
+    with stored(site), names(site.lab) as server:
         assert apply(site).returncode == 0
     assert MIRROR in server.heard
     assert plan(site) == []
@@ -156,3 +169,36 @@ def test_a_slow_link_delays_apply_and_does_not_end_it(site: Site) -> None:
     assert "8192" in site.lab.machine(2).execute(["cat", "/etc/containerd/config.toml"]).stdout
     assert "nothing changed" in apply(after).stdout
     site.write()
+
+
+PULL = """
+import sys
+from pathlib import Path
+from paictl.deploy.gather import WantedImage, gather
+name, reference, mirror, folder = sys.argv[1:]
+gather((), "", Path(folder), None, print, [WantedImage(name, reference, "amd64", mirror)])
+"""
+
+
+def test_an_image_of_a_service_that_was_pulled_reaches_machines_without_internet(site: Site, artifacts: Path) -> None:
+    """What `bundle create --services` pulls; the rest of that command is tested without hosts."""
+    name, reference = "node-exporter", load_images()["node-exporter"]
+    repository, _, tag = reference.partition("/")[2].partition(":")
+    home, pulled, folder = site.folder / "puller", site.folder / "pulled", Path(site.deploy["artifacts"])
+    (home / ".docker").mkdir(parents=True)
+    login = {"auths": {f"127.0.0.1:{PORT}": {"auth": base64.b64encode(b"puller:kelp-41").decode()}}}
+    (home / ".docker/config.json").write_text(json.dumps(login))
+    with stored(site) as store:
+        store.push(artifacts / "images/busybox_1.tar", repository, tag)
+        words = [sys.executable, "-c", PULL, name, reference, f"http://127.0.0.1:{PORT}", str(pulled)]
+        site.lab.run(words, environment={"HOME": str(home), "PYTHONPATH": str(ROOT)})
+    lock, more = (json.loads((at / "artifacts.json").read_text()) for at in (folder, pulled))
+    for row in more["artifacts"]:
+        (folder / row["path"]).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(pulled / row["path"], folder / row["path"])
+    (folder / "artifacts.json").write_text(json.dumps({**lock, "artifacts": [*lock["artifacts"], *more["artifacts"]]}))
+    after = changed(site, offline=True)
+    assert apply(after).returncode == 0
+    for machine in site.lab.machines():
+        assert reference.partition(":")[0] in machine.execute(["crictl", "images"]).stdout
+    assert plan(after) == []
