@@ -28,7 +28,9 @@ PKI = KUBERNETES + "/pki"
 PARKED = KUBERNETES + "/paictl-parked"
 NOTES = "/var/lib/paictl"
 APPLIED = ("network", "storage-class", "node-dns", "secrets-written")
-"""Of the notes, those that say what is in etcd, each in a word; `settings.json` says so of settings."""
+"""Of the notes, those that say what is in etcd, each in a word."""
+SETTINGS = ("kube_proxy", "jobs_on_masters", "offline", "pod_security")
+"""Of the sections in `settings.json`, those that are in etcd; the others are in files of this machine."""
 UNKNOWN = "restored"
 """In such a note: what etcd has is older than it said."""
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
@@ -296,8 +298,13 @@ def doubt_notes():
         noted = read(path).split()
         if noted and noted[0] not in (UNKNOWN, "leaving"):
             write(path, UNKNOWN + "\n", 0o644)
-    if os.path.exists(NOTES + "/settings.json"):
-        os.unlink(NOTES + "/settings.json")
+    try:
+        noted = json.loads(read(NOTES + "/settings.json") or "{}")
+    except ValueError:
+        noted = {}
+    if noted:
+        kept = {name: value for name, value in noted.items() if name not in SETTINGS}
+        write(NOTES + "/settings.json", json.dumps(dict(kept, restored=True)))
 
 
 def read(path):

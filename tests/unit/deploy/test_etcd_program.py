@@ -190,15 +190,16 @@ def test_without_prepared_data_nothing_is_exchanged(master: Master) -> None:
 def test_what_was_noted_as_applied_is_in_doubt_once_etcd_is_older(master: Master) -> None:
     """Else the next plan says that nothing is to be done about what the backup lacks."""
     notes = {"network": "mark\n", "storage-class": "\n", "node-dns": "leaving 17\n", "secrets-written": "key2\n",
-             "settings.json": "{}", "kubeadm-done": "lab"}  # fmt: skip
+             "settings.json": '{"kubelet": {"maxPods": 50}, "kube_proxy": {}, "pod_security": {}}',
+             "kubeadm-done": "lab"}  # fmt: skip
     for name, text in notes.items():
         (master.notes / name).write_text(text)
     for step in ("begin", "prepare", "stop"):
         master.do(step, "old")
     assert master.noted() == notes
     master.do("swap", "old")
-    after = {**notes, "network": "restored\n", "secrets-written": "restored\n"}
-    del after["settings.json"]
+    settings = '{"kubelet": {"maxPods": 50}, "restored": true}'  # kubelet's file is on this machine's disk
+    after = {**notes, "network": "restored\n", "secrets-written": "restored\n", "settings.json": settings}
     assert master.noted() == after
     assert (master.notes / "network").stat().st_mode & 0o777 == 0o644
 
