@@ -37,7 +37,7 @@ _PATH: Final = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bi
 _STATUS: Final = _PATH + "kubeadm certs check-expiration -o json"
 _BOOTSTRAP: Final = "/etc/kubernetes/bootstrap-kubelet.conf"
 _ASK: Final = CommandOptions(sudo=True, timeout=60)
-_WAIT: Final = CommandOptions(sudo=True, timeout=240)
+_WAIT: Final = CommandOptions(sudo=True, timeout=300)
 _SHOWN: Final = 8
 
 Tell = Callable[[str, str], object]

@@ -44,7 +44,7 @@ ROUND = 3600
 """Seconds between two looks at the certificates of this master."""
 HELD = 600
 """Seconds that a renewal may take before another master takes its turn."""
-START = 150
+START = 200
 """Seconds that a control plane or a kubelet may take to start."""
 USAGES = {"digital signature", "key encipherment", "server auth"}
 SUBJECT_NAME, ORGANIZATION, EXTENSIONS, OTHER_NAMES = "550403", "55040a", "2a864886f70d01090e", "551d11"
