@@ -23,7 +23,7 @@ from tools.hosts.lab import Lab
 from tools.hosts.shell import wait_until
 
 pytestmark = pytest.mark.skipif(
-    os.environ.get("PAICTL_E2E_ALL") != "1", reason="takes six minutes: PAICTL_E2E_ALL=1 make e2e-hosts"
+    os.environ.get("PAICTL_E2E_ALL") != "1", reason="takes ten minutes: PAICTL_E2E_ALL=1 make e2e-hosts"
 )
 AWAY = datetime.timedelta(days=400)
 """How long it was away. All hosts have one clock, so the certificates are made older instead of the clock later."""
