@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -46,16 +46,17 @@ class Names:
         with lab.network.entered():
             self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
             self._socket.bind((lab.network.gateway, 53))
+        self._socket.settimeout(0.2)
+        self._ends = threading.Event()
         self.heard: set[str] = set()
 
     def serve(self) -> None:
-        """Answer until the socket is closed."""
-        while True:
-            try:
-                asked, who = self._socket.recvfrom(4096)
-            except OSError:
-                return
-            self._socket.sendto(self._answer(asked), who)
+        """Answer until `end`; then nobody listens there."""
+        with self._socket:
+            while not self._ends.is_set():
+                with suppress(TimeoutError):
+                    asked, who = self._socket.recvfrom(4096)
+                    self._socket.sendto(self._answer(asked), who)
 
     def _answer(self, asked: bytes) -> bytes:
         at, labels = 12, []
@@ -69,10 +70,9 @@ class Names:
         row = b"\xc0\x0c" + IN_A + b"\x00\x00\x00\x05\x00\x04" + self._address if found else b""
         return asked[:2] + ANSWER + (b"\x00\x01" if found else b"\x00\x00") + b"\x00" * 4 + question + row
 
-    def close(self) -> None:
-        """Vanish: nobody answers, and nobody says so."""
-        self._socket.shutdown(socket.SHUT_RDWR)
-        self._socket.close()
+    def end(self) -> None:
+        """Let `serve` return."""
+        self._ends.set()
 
 
 @contextmanager
@@ -84,7 +84,7 @@ def names(lab: Lab) -> Iterator[Names]:
     try:
         yield made
     finally:
-        made.close()
+        made.end()
         thread.join(10)
 
 
