@@ -16,7 +16,7 @@ from paictl.deploy.desired import Desired, desired_of
 from paictl.deploy.downloads import without_password
 from paictl.deploy.facts import HostFacts
 from paictl.deploy.inventory import Deployment
-from paictl.deploy.looking import refuse_other_nodes, refuse_other_version
+from paictl.deploy.looking import refuse_ended, refuse_other_nodes, refuse_other_version
 from paictl.deploy.phases import LOOKING, PHASES, HostChange, phases, planned
 from paictl.deploy.preflight.node_checks import nodes_in, unlisted
 from paictl.deploy.site import TIMEOUT, JoinCredentials, Site
@@ -104,6 +104,7 @@ def make_plan(desired: Desired, root: Path, now: Callable[[], datetime], listen:
         raise_first(outcomes)
         refuse_other_nodes(site)
         refuse_other_version(site)
+        refuse_ended(site)
         refuse_fixed(site)
         facts = tuple(site.facts.values())
         return DeployPlan(planned(site), unlisted_nodes(facts), facts)

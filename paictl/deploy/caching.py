@@ -95,7 +95,8 @@ class NodeDns(DeployPhase):
             self._play("leaving", tell, [first.name])
             Facts(self.site).run(tell)
         if not state_of(self.site.facts[first.name].values).stays:
-            self._play("absent", tell, [one.name for one in self.site.machines])
+            objects = completed(self._manifest, "none")  # only their names count
+            self._play("absent", tell, [one.name for one in self.site.machines], objects)
 
     def _play(self, state: str, tell: Tell, names: list[str], manifest: str = "", mark: str = "") -> None:
         variables = {"paictl_dns": state, "paictl_manifest": manifest, "paictl_mark": mark,

@@ -1,13 +1,15 @@
-"""Certificates of the masters: when they end, and renewing them, one master after the other.
+"""Certificates of the masters and of kubelets: when they end, and renewing them, one master after the other.
 
-kubeadm does both. After a renewal the programs of the control plane are started again, for they read certificates only
-when they start, and the next master has its turn once the API of this one answers.
+kubeadm renews those of the masters. The programs of the control plane are started again with them, and the next master
+has its turn once the API of this one answers. Kubelets renew theirs themselves while the cluster runs. A kubelet whose
+certificate has ended does not start: a master signs a new one for its own, workers get a token to ask for one.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -18,38 +20,32 @@ from paictl.errors import ExitCode, PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.plan.folder import begin_run
+from paictl.remote.inventory import Host
+from paictl.remote.private import private_folder, write_private
 from paictl.remote.ssh.fleet import CommandOptions, Fleet
 from paictl.remote.ssh.link import SshOptions
 from paictl.remote.ssh.results import CommandStatus, HostResult, exit_code
+from paictl.resources import resource_folder
 
 SOON: Final = timedelta(days=30)
 """What ends sooner than this should be renewed now."""
+KUBELET: Final = "kubelet"
+"""The name of the certificate with which the kubelet of a machine signs in."""
+RENEW: Final = "paictl deploy certs renew"
 
 _PATH: Final = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin; export PATH; "
 _STATUS: Final = _PATH + "kubeadm certs check-expiration -o json"
-_RENEW: Final = (
-    _PATH
-    + r"""
-kubeadm certs renew all >&2 || exit 1
-for name in etcd kube-apiserver kube-controller-manager kube-scheduler; do
-  for pod in $(crictl pods --namespace kube-system --name "^$name-" --state ready -q); do
-    crictl stopp "$pod" >/dev/null && crictl rmp "$pod" >/dev/null
-  done
-done
-for try in $(seq 240); do
-  kubectl --kubeconfig /etc/kubernetes/admin.conf --request-timeout 3s get --raw /readyz >/dev/null 2>&1 && exit 0
-  sleep 0.5
-done
-echo "the API does not answer again" >&2; exit 1
-"""
-)
+_BOOTSTRAP: Final = "/etc/kubernetes/bootstrap-kubelet.conf"
 _ASK: Final = CommandOptions(sudo=True, timeout=60)
-_WAIT: Final = CommandOptions(sudo=True, timeout=240)
+_WAIT: Final = CommandOptions(sudo=True, timeout=300)
+_SHOWN: Final = 8
+
+Tell = Callable[[str, str], object]
 
 
 @frozen
 class Certificate:
-    """One certificate of a master; `authority` says whether it is one, which kubeadm does not renew."""
+    """One certificate of a machine; `authority` says whether it is one, which kubeadm does not renew."""
 
     host: str
     name: str
@@ -63,15 +59,23 @@ class Certificate:
 
 @frozen
 class Certificates:
-    """The certificates of all masters that answered, and what the others said."""
+    """The certificates of all masters that answered, and what the others said.
+
+    `clocks` are the seconds by which machines are ahead of this one (negative: behind): certificates end by theirs.
+    """
 
     found: tuple[Certificate, ...]
     errors: tuple[HostResult, ...]
     code: ExitCode
+    clocks: Mapping[str, float] = field(default_factory=dict)
 
     def ending(self, now: datetime) -> tuple[Certificate, ...]:
         """Those that end soon, or have."""
         return tuple(one for one in self.found if one.left(now) < SOON)
+
+    def ended(self, now: datetime) -> tuple[Certificate, ...]:
+        """Those that have ended: who relies on them is refused."""
+        return tuple(one for one in self.found if one.ends <= now)
 
 
 class RenewError(PaictlError):
@@ -81,10 +85,56 @@ class RenewError(PaictlError):
 
 
 def status(deployment: Deployment, options: SshOptions) -> Certificates:
-    """Ask all masters when their certificates end."""
-    inventory = hosts_of(deployment).only([one.name for one in deployment.masters])
-    with Fleet(inventory, options) as fleet:
-        return certificates_of(fleet.run(_STATUS, manner=_ASK))
+    """Ask all masters when their certificates end, and all machines about their kubelet's.
+
+    Of kubelets' only those that end soon are in it: a kubelet that works has renewed its own long before. A worker that
+    does not answer is no error.
+    """
+    with Fleet(hosts_of(deployment), options) as fleet:
+        found = certificates_of(fleet.run(_STATUS, manner=_ASK, hosts=_masters(deployment, fleet)))
+        said = _ask_all(fleet, "end", fleet.inventory)
+    kubelets = kubelets_of(said, datetime.now(UTC))
+    return Certificates((*found.found, *kubelets), found.errors, found.code, clocks_of(said))
+
+
+def kubelets_of(results: Mapping[str, HostResult], now: datetime) -> list[Certificate]:
+    """The certificates of kubelets that end soon, or have, from what machines said of theirs."""
+    found = []
+    for name, result in results.items():
+        end = _number(result, "kubelet")
+        if end is not None and (one := Certificate(name, KUBELET, datetime.fromtimestamp(end, UTC))).left(now) < SOON:
+            found.append(one)
+    return found
+
+
+def clocks_of(results: Mapping[str, HostResult]) -> dict[str, float]:
+    """The seconds by which machines are ahead, from what they said of their clocks; what the network takes counts 0."""
+    clocks = {}
+    for name, result in results.items():
+        now = _number(result, "clock")
+        if now is not None:
+            clocks[name] = min(now - result.sent, 0.0) or max(now - result.ended, 0.0)
+    return clocks
+
+
+def _number(result: HostResult, name: str) -> float | None:
+    """A number that a machine said of itself; None if it said none."""
+    try:
+        return float(json.loads(result.stdout)[name]) if result.ok else None
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _masters(deployment: Deployment, fleet: Fleet) -> list[Host]:
+    names = {one.name for one in deployment.masters}
+    return [host for host in fleet.inventory if host.name in names]
+
+
+def _ask_all(fleet: Fleet, verb: str, hosts: Iterable[Host]) -> dict[str, HostResult]:
+    """What machines say to a verb of the program that looks after certificates, which is sent to them."""
+    program = (resource_folder("playbooks") / "files" / "paictl_certificates.py").read_bytes()
+    manner = _ASK if verb == "end" else _WAIT
+    return fleet.run_each({one.name: f"python3 -B - {one.name} {verb}" for one in hosts}, stdin=program, manner=manner)
 
 
 def certificates_of(results: Mapping[str, HostResult]) -> Certificates:
@@ -119,32 +169,72 @@ def _instant(said: str) -> datetime:
     return datetime.fromisoformat(said).astimezone(UTC)
 
 
-def renew(
-    deployment: Deployment, options: SshOptions, tell: Callable[[str, str], object], root: Path, *,
-    break_lock: bool = False,
-) -> None:  # fmt: skip
-    """Renew the certificates of all masters, one after the other; `tell` hears of each (text, host).
+def renew(deployment: Deployment, options: SshOptions, tell: Tell, root: Path, *, break_lock: bool = False) -> None:
+    """Renew the certificates of all masters, one after the other, and those of kubelets that have ended.
 
-    Other deployments are kept out meanwhile; `root` gets the run's folder.
+    Where certificates of masters have ended, no API answers before all masters have new ones: then they are renewed on
+    all of them first. `tell` hears of each step (text, host). Other deployments are kept out meanwhile; `root` gets the
+    run's folder.
 
-    Raises `RenewError` at the first master where it does not work; nothing is done on those after it. Doing it again
+    Raises `RenewError` at the first machine where it does not work; nothing is done on those after it. Doing it again
     does no harm.
     """
-    inventory = hosts_of(deployment).only([one.name for one in deployment.masters])
-    done: list[str] = []
     wish = {"cluster": deployment.settings.cluster}
     folder = begin_run(root, "certs-renew", wish, datetime.now(UTC), deployment.secrets).path
     with (
-        Fleet(inventory, options) as fleet,
+        Fleet(hosts_of(deployment), options) as fleet,
         locked(deployment, "deploy certs renew", folder, break_lock=break_lock),
     ):
-        for host in inventory:
-            tell(text("renewing"), host.name)
-            result = fleet.run(_RENEW, manner=_WAIT, hosts=[host])[host.name]
-            if not result.ok:
-                raise _stopped(result, done)
-            done.append(host.name)
-            tell(text("renewed, the API answers"), host.name)
+        now, masters = datetime.now(UTC), _masters(deployment, fleet)
+        ended = certificates_of(fleet.run(_STATUS, manner=_ASK, hosts=masters)).ended(now)
+        renewal = _Renewal(fleet, tell)
+        renewal.masters(masters, together=bool(ended))
+        kubelets = {one.host for one in kubelets_of(_ask_all(fleet, "end", fleet.inventory), now) if one.ends <= now}
+        if kubelets:
+            renewal.kubelets(masters[0], [host for host in fleet.inventory if host.name in kubelets])
+
+
+class _Renewal:
+    """The steps of one renewal, and where they have come to an end."""
+
+    def __init__(self, fleet: Fleet, tell: Tell) -> None:
+        self._fleet, self._tell = fleet, tell
+        self._done: list[str] = []
+
+    def masters(self, hosts: list[Host], *, together: bool) -> None:
+        """Renew on each and wait for its API before the next; or on all of them, and then wait for all."""
+        for group in [hosts] if together else [[host] for host in hosts]:
+            for host in group:
+                self._tell(text("renewing"), host.name)
+            self._check(_ask_all(self._fleet, "renew", group))
+            for host in group:
+                self._run("ready", host)
+                self._done.append(host.name)
+                self._tell(text("renewed, the API answers"), host.name)
+
+    def kubelets(self, master: Host, hosts: list[Host]) -> None:
+        """Let kubelets whose certificates have ended ask for new ones, by a token that a master makes."""
+        names = [host.name for host in hosts]
+        self._tell(text("the certificate of the kubelet has expired: renewing it"), ", ".join(names[:_SHOWN]))
+        invitation = self._run("invite", master).stdout
+        with private_folder() as folder:
+            path = folder / "bootstrap-kubelet.conf"
+            write_private(path, invitation)
+            results = self._fleet.upload(path, _BOOTSTRAP, mode=0o600, manner=_WAIT, hosts=hosts)
+        self._check(results)
+        results = _ask_all(self._fleet, "rejoin", hosts)
+        self._done += [name for name, one in results.items() if one.ok]
+        self._check(results)
+
+    def _run(self, verb: str, host: Host) -> HostResult:
+        results = _ask_all(self._fleet, verb, [host])
+        self._check(results)
+        return results[host.name]
+
+    def _check(self, results: Mapping[str, HostResult]) -> None:
+        bad = next((one for one in results.values() if not one.ok), None)
+        if bad is not None:
+            raise _stopped(bad, self._done)
 
 
 def _stopped(result: HostResult, done: list[str]) -> RenewError:

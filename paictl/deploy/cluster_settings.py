@@ -118,6 +118,8 @@ _SECTIONS: Final[Mapping[str, Callable[[Deployment], Any]]] = {
 _OF_THE_FIRST: Final = ("kube_proxy", "offline", "pod_security")
 _BEFORE: Final[Mapping[str, Any]] = {"pod_security": {}}
 """What a cluster has of sections that notes of earlier versions of paictl lack."""
+_RESTORED: Final = "restored"
+"""In a note: a backup was restored, so it lacks the sections about what is in etcd (playbooks/files/paictl_etcd.py)."""
 CONTROL_PLANE: Final = ("api_server_arguments", "component_arguments", "etcd_arguments")
 """Sections whose change makes masters write the manifests of their control plane again."""
 
@@ -140,7 +142,7 @@ def changed_sections(deployment: Deployment, facts: HostFacts) -> dict[str, list
         noted: Any = json.loads(facts.values.get("settings") or "{}")
     except ValueError:
         noted = {}
-    noted = {**_BEFORE, **noted} if noted else noted
+    noted = {**_BEFORE, **noted} if noted and not noted.get(_RESTORED) else noted
     return {
         name: list(_differences(noted[name], value))
         if name in noted

@@ -12,7 +12,15 @@ from paictl.deploy.joining import api
 from paictl.deploy.nodes import patiently
 from paictl.deploy.phase import DeployPhase
 from paictl.deploy.site import DeployError
-from paictl.deploy.storage_class import NAME, NAMESPACE, manifest_of, problem_with, strangers, volumes_of
+from paictl.deploy.storage_class import (
+    NAME,
+    NAMESPACE,
+    StorageClass,
+    manifest_of,
+    problem_with,
+    strangers,
+    volumes_of,
+)
 from paictl.errors import ExitCode
 from paictl.i18n import listed, text
 from paictl.plan.run import Tell
@@ -60,7 +68,9 @@ class DefaultStorage(DeployPhase):
             hint = text("delete these claims first, or keep deploy.storage_class; the storage class was not changed")
             raise DeployError(said, exit_code=ExitCode.NEGATIVE, hint=hint)
         mark = manifest_mark(manifest) if manifest else ""
-        variables = {"paictl_manifest": manifest, "paictl_mark": mark, "paictl_class": NAME}
+        objects = manifest or manifest_of(StorageClass())  # a master that was set up anew has no file of them
+        variables = {"paictl_objects": objects, "paictl_wanted": bool(manifest), "paictl_mark": mark,
+                     "paictl_class": NAME}  # fmt: skip
         self.site.play("storage", tell, [self.site.desired.deployment.first], variables)
         end = time.monotonic() + self.site.timeout
         while manifest and (problem := patiently(partial(problem_with, client))):

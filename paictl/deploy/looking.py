@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from pathlib import PurePosixPath
 from typing import Any, Final
 
+from paictl.deploy.certs import RENEW
 from paictl.deploy.cluster_settings import refuse_fixed
 from paictl.deploy.facts import HostFacts
 from paictl.deploy.locking import refuse_locked
@@ -91,6 +93,20 @@ def refuse_other_nodes(site: Site) -> None:
     raise DeployError(said, exit_code=ExitCode.NEGATIVE, hint=hint)
 
 
+def refuse_ended(site: Site) -> None:
+    """Raise `DeployError` where certificates have ended: the API does not answer, and nothing can be applied."""
+    ended = {name: list(one.values.get("ended") or ()) for name, one in site.facts.items() if one.joined(site.cluster)}
+    lines = [
+        f"{name}: {', '.join(PurePosixPath(path).name for path in paths[:_SHOWN])}"
+        for name, paths in ended.items()
+        if paths
+    ]
+    if lines:
+        said = text("certificates have expired on {hosts}", hosts="; ".join(lines[:_SHOWN]))
+        hint = text("renew them: {command}; nothing was changed", command=f"{RENEW} -m … -w … -c …")
+        raise DeployError(said, exit_code=ExitCode.NEGATIVE, hint=hint)
+
+
 class Preflight(Connect):
     """Refuse what cannot work while nothing has been changed."""
 
@@ -114,6 +130,7 @@ class Preflight(Connect):
             if len(failed) > 1:
                 said = text("{first}; and {count} more", first=said, count=len(failed) - 1)
             raise DeployError(said, exit_code=ExitCode.NEGATIVE, hint=first.fix or None)
+        refuse_ended(self.site)
 
 
 class SameVersion(Preflight):

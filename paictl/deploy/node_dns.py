@@ -24,6 +24,8 @@ ADDRESS: Final = "169.254.20.10"
 METRICS: Final = 9253
 """On all addresses of a node, where the firewall keeps pods of jobs from it."""
 UNIT: Final = "paictl-node-dns"
+UNKNOWN: Final = "restored"
+"""Instead of a mark, where a backup was restored and nobody knows what it contains (playbooks/files/paictl_etcd.py)."""
 LEAVING: Final = "leaving"
 """State of a cache that no new pod uses."""
 _HEALTH: Final = 9254
@@ -102,6 +104,15 @@ def outdated_image(client: KubeClient) -> str:
     """The image that the cache should have after CoreDNS was upgraded; empty where it has it, or there is no cache."""
     own, wanted = _image(find(client, _PATH)), image_of_dns(client)
     return wanted if own and own != wanted else ""
+
+
+def applied_mark(client: KubeClient) -> str:
+    """The mark of the manifest that the cluster's cache was made from; empty where there is none."""
+    workload = find(client, _PATH)
+    if workload is None:
+        return ""
+    annotations = workload["spec"]["template"]["metadata"].get("annotations") or {}
+    return str(annotations.get(_ANNOTATION) or UNKNOWN)
 
 
 def set_image(client: KubeClient, image: str) -> None:

@@ -6,6 +6,7 @@ control plane is down; pods go on. Interrupted anywhere, the same command goes o
 
 from __future__ import annotations
 
+import shlex
 import tempfile
 import time
 from collections.abc import Mapping
@@ -13,7 +14,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from paictl.deploy.archive import SNAPSHOT, Backup, Masters, Told, unpack
+from paictl.deploy import node_dns, storage_class
+from paictl.deploy.archive import SNAPSHOT, Backup, Masters, Told, raise_for, unpack
 from paictl.deploy.inventory import Deployment, hosts_of
 from paictl.deploy.locking import locked
 from paictl.deploy.nodes import READY_SECONDS, nodes_of, not_ready, patiently
@@ -35,6 +37,14 @@ _ROOM: Final = 3
 """The snapshot, what is made of it, and what is kept of the data before, in sizes of the snapshot."""
 _POLL: Final = 0.5
 _KUBELET: Final = CommandOptions(sudo=True, timeout=60)
+_NOTE: Final = """
+cd /var/lib/paictl && umask 022 && echo "$MARK_OF_CLASS" >storage-class || exit 1
+case "$(cat node-dns 2>/dev/null)" in
+  leaving*) [ -n "$MARK_OF_CACHE" ] || echo >node-dns ;;
+  *) echo "$MARK_OF_CACHE" >node-dns ;;
+esac
+"""
+"""Pods keep the resolver that they began with: a cache that is leaving is so as long as it is there."""
 
 
 class OtherClusterError(PaictlError):
@@ -205,6 +215,24 @@ def settle(
             raise DeployError(text("not Ready: {said}", said=said), exit_code=ExitCode.PARTIAL, hint=hint)
         time.sleep(_POLL)
     return tuple(sorted(set(nodes) - names))
+
+
+def correct_notes(deployment: Deployment, client: KubeClient, options: SshOptions) -> None:
+    """Let the first master note what the restored cluster has of what config.yaml may take away or change.
+
+    Its notes were put in doubt when the data were exchanged; a storage class or a cache that only the backup has, they
+    do not mention at all. Raises `DeployError` if they cannot be written.
+    """
+    cache = patiently(lambda: node_dns.applied_mark(client))
+    marks = {"MARK_OF_CACHE": cache, "MARK_OF_CLASS": node_dns.UNKNOWN if _has_class(client) else ""}
+    words = "".join(f"{name}={shlex.quote(mark)}; " for name, mark in marks.items())
+    with Fleet(hosts_of(deployment).only([deployment.first.name]), options) as fleet:
+        results = fleet.run(words + _NOTE, manner=_KUBELET)
+    raise_for({name: one for name, one in results.items() if not one.ok}, len(results))
+
+
+def _has_class(client: KubeClient) -> bool:
+    return patiently(lambda: storage_class.exists(client))
 
 
 def _silent(client: KubeClient, names: set[str], before: Mapping[str, str]) -> dict[str, str]:

@@ -69,6 +69,12 @@ def problem_with(client: KubeClient) -> str:
     return ""
 
 
+def exists(client: KubeClient) -> bool:
+    """Whether the cluster has the class or the namespace of its provisioner, and paictl has made them."""
+    there = (find(client, path) for path in (_CLASS, f"/api/v1/namespaces/{NAMESPACE}"))
+    return any(one is not None and (one["metadata"].get("labels") or {}).get(PART_OF) == OURS for one in there)
+
+
 def volumes_of(client: KubeClient) -> list[str]:
     """The claims that have a volume of the class, as ``namespace/name``; a released volume by its own name."""
     found = []

@@ -18,14 +18,16 @@ from typing import Any, Final
 
 from paictl.cluster.values import Protection
 from paictl.deploy.archive import why as why_not
-from paictl.deploy.certs import SOON, Certificates, status
+from paictl.deploy.certs import RENEW, SOON, Certificates, status
 from paictl.deploy.inventory import Deployment, Machine
 from paictl.deploy.node_dns import ADDRESS
 from paictl.deploy.node_dns import NAME as NODE_DNS
 from paictl.deploy.nodes import NO_NETWORK, lacks_network, nodes_of, not_ready
 from paictl.deploy.pod_security import weaker
 from paictl.deploy.preflight.node_checks import addresses_of, unlisted
+from paictl.deploy.preflight.reach_checks import SKEW
 from paictl.deploy.storage_class import problem_with
+from paictl.errors import ExitCode, PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.remote.kube.client import KubeClient, KubeError
@@ -37,6 +39,7 @@ CLUSTER: Final = "-"
 """Instead of a node, where a finding is about the whole cluster."""
 DEVICES: Final = ("nvidia.com/gpu", "amd.com/gpu")
 _POLL: Final = 0.4
+_SHOWN: Final = 4
 _MOST_PEERS: Final = 8
 """So many others each node asks: all pairs of a large cluster would take longer than anybody waits."""
 
@@ -146,6 +149,33 @@ def certificate_findings(found: Certificates, now: datetime) -> tuple[NodeCheck,
         state = CheckState.OK if left >= SOON else CheckState.WARNING if left.days >= 0 else CheckState.FAILED
         checks.append(NodeCheck(_CERTIFICATES, host, state, said))
     return (*checks, *(NodeCheck(_CERTIFICATES, one.host, CheckState.WARNING, why_not(one)) for one in found.errors))
+
+
+def clock_findings(found: Certificates) -> tuple[NodeCheck, ...]:
+    """Whether each machine's clock goes as the one here: certificates, tokens and leases are judged by it."""
+    return tuple(NodeCheck(_CLOCK, host, *_clock(ahead)) for host, ahead in found.clocks.items())
+
+
+def _clock(ahead: float) -> tuple[CheckState, str]:
+    if abs(ahead) <= SKEW:
+        return CheckState.OK, ""
+    way = text("{seconds:.0f} s ahead", seconds=ahead) if ahead > 0 else text("{seconds:.0f} s behind", seconds=-ahead)
+    return CheckState.FAILED, text("{way}; on the machine: {command}", way=way, command="timedatectl set-ntp true")
+
+
+def expired_problem(found: Certificates, now: datetime) -> PaictlError | None:
+    """What to say where certificates have ended, which is why the API does not answer; None where none has."""
+    ended = found.ended(now)
+    if not ended:
+        return None
+    names: dict[str, list[str]] = {}
+    for one in ended:
+        names.setdefault(one.host, []).append(one.name)
+    hosts = "; ".join(f"{host}: {', '.join(of[:_SHOWN])}" for host, of in list(names.items())[:_SHOWN])
+    error = PaictlError(text("certificates have expired on {hosts}", hosts=hosts),
+                        hint=text("renew them: {command}", command=f"{RENEW} -m … -w … -c …"))  # fmt: skip
+    error.exit_code = ExitCode.NEGATIVE
+    return error
 
 
 def nodes_not_listed(client: KubeClient, machines: Iterable[Machine]) -> tuple[str, ...]:
@@ -264,6 +294,7 @@ _CLOSED: Final = "closed"
 _ENFORCED: Final = "network-policies-enforced"
 _HOSTS: Final = "hosts-closed"
 _CERTIFICATES: Final = "certificates"
+_CLOCK: Final = "clock"
 _PROBE: Final = {"httpGet": {"path": "/hostname", "port": PORT}, "periodSeconds": 1, "timeoutSeconds": 3}
 
 

@@ -4,6 +4,10 @@
 Kubelets ask the cluster for the certificates that they serve with. Kubernetes signs them once somebody approves, which
 nobody does by himself: here a request is approved if a node asks for its own name and addresses. And the certificates
 of this master are renewed 30 days before they end; the control plane then starts again, one master at a time.
+
+After a year without power all of them have ended, and a kubelet whose certificate has ended does not even start. A
+master has the authority's key: it signs a new certificate for its own kubelet. Workers are let in again by
+`paictl deploy certs renew`, which sends this program to each machine: `python3 - NODE VERB`.
 """
 
 import base64
@@ -28,18 +32,33 @@ LEASE = "paictl-certificates"
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
 SOON = 30 * 86400
 """Seconds before their end at which certificates are renewed."""
+KUBELET = "/var/lib/kubelet/pki/kubelet-client-current.pem"
+"""With which the kubelet of this machine signs in: a link to a file with certificate and key, as kubelets make it."""
+BOOTSTRAP = "/etc/kubernetes/bootstrap-kubelet.conf"
+"""The invitation by which a kubelet without a certificate asks for one; its unit names the file."""
+RUN = "/run/paictl"
+INVITED = "15m"
+"""How long kubelets may take to fetch their certificates."""
 PAUSE = 5
 ROUND = 3600
 """Seconds between two looks at the certificates of this master."""
 HELD = 600
 """Seconds that a renewal may take before another master takes its turn."""
+START = 200
+"""Seconds that a control plane or a kubelet may take to start."""
 USAGES = {"digital signature", "key encipherment", "server auth"}
 SUBJECT_NAME, ORGANIZATION, EXTENSIONS, OTHER_NAMES = "550403", "55040a", "2a864886f70d01090e", "551d11"
 """Object identifiers as their bytes in DER."""
+VERSION, UTC_TIME = 0xA0, 0x17
+"""Tags in DER: the version of a certificate, which may be left out, and a time with two digits for the year."""
 
 
 class MalformedError(ValueError):
-    """A request that is not as RFC 2986 has it."""
+    """A request that is not as RFC 2986 has it, or a certificate that is not as RFC 5280 has it."""
+
+
+class RefusedError(Exception):
+    """Why a verb does not work, in a line."""
 
 
 def parts(data):
@@ -107,6 +126,22 @@ def other_names(attributes):
 def address_of(value):
     """An address of 4 or 16 bytes as text."""
     return str(ipaddress.ip_address(value))
+
+
+def end_of(pem):
+    """When the first certificate of a PEM text ends, in seconds; raises `MalformedError`."""
+    body = re.search(r"-----BEGIN CERTIFICATE-----(.+?)-----END CERTIFICATE-----", pem, re.DOTALL)
+    if body is None:
+        raise MalformedError("no certificate")
+    try:
+        ((_, certificate),) = parts(base64.b64decode(body.group(1)))
+        fields = [content for tag, content in parts(parts(certificate)[0][1]) if tag != VERSION]
+        _, (kind, written) = parts(fields[3])  # after number, algorithm, issuer: valid from, valid until
+        form = "%y%m%d%H%M%SZ" if kind == UTC_TIME else "%Y%m%d%H%M%SZ"
+        end = datetime.datetime.strptime(written.decode(), form)
+    except (ValueError, IndexError) as error:
+        raise MalformedError(str(error)) from None
+    return end.replace(tzinfo=datetime.timezone.utc).timestamp()
 
 
 def objection(request, nodes):
@@ -263,6 +298,7 @@ def renew(own):
     start = said.find("{")
     names = ending(said[start:], now) if code == 0 and start >= 0 else []
     if not names:
+        revive_kubelet(own, now)
         return True
     try:
         if not take(Api(read(KUBECONFIG)), own, now):
@@ -270,11 +306,11 @@ def renew(own):
     except OSError as error:  # where certificates have ended already, nobody answers: then nobody is in the way
         print("without the lease of renewals: %s" % error, flush=True)
     print("renewing, for these end soon: %s" % ", ".join(names), flush=True)
-    code, said = run("kubeadm", "certs", "renew", "all")
-    if code:
-        print("kubeadm cannot renew: %s" % said.strip()[-400:], flush=True)
+    try:
+        renew_now(own)
+    except RefusedError as error:
+        print(error, flush=True)
         return True
-    restart()
     end = time.monotonic() + HELD / 2
     while time.monotonic() < end:
         try:
@@ -288,6 +324,106 @@ def renew(own):
     return True
 
 
+def renew_now(own):
+    """Renew all certificates of this master and let its control plane start with them; raises `RefusedError`."""
+    code, said = run("kubeadm", "certs", "renew", "all")
+    if code:
+        raise RefusedError("kubeadm cannot renew: %s" % said.strip()[-400:])
+    revive_kubelet(own, time.time())
+    restart()
+
+
+def kubelet_end():
+    """When the certificate ends with which the kubelet of this machine signs in, in seconds; None if it has none."""
+    try:
+        return end_of(read(KUBELET))
+    except MalformedError:
+        return None
+
+
+def revive_kubelet(own, now):
+    """Sign a new certificate for the kubelet of this master if its own has ended, and start it with that.
+
+    The cluster cannot do it: its control plane runs in pods of this very kubelet. Raises `RefusedError`.
+    """
+    end = kubelet_end()
+    if end is None or end > now:
+        return
+    os.makedirs(RUN, mode=0o700, exist_ok=True)
+    version = run("kubeadm", "version", "-o", "short")[1].strip()  # else kubeadm would ask the internet for it
+    request = RUN + "/kubelet-client.json"
+    # An address is asked for and none of this machine's own need be up yet; only certificate and key are taken.
+    write(request, "\n---\n".join(json.dumps(dict(apiVersion="kubeadm.k8s.io/v1beta4", **one)) for one in (
+        {"kind": "InitConfiguration", "localAPIEndpoint": {"advertiseAddress": "192.0.2.1"}},
+        {"kind": "ClusterConfiguration", "kubernetesVersion": version})))  # fmt: skip
+    who = ("--org", "system:nodes", "--client-name", "system:node:" + own)
+    code, said = run("kubeadm", "kubeconfig", "user", "--config", request, *who)
+    os.unlink(request)
+    if code:
+        raise RefusedError("kubeadm signs no certificate for the kubelet: %s" % said.strip()[-400:])
+    pair = [base64.b64decode(field(said, name)).decode() for name in ("client-certificate-data", "client-key-data")]
+    made = "%s/kubelet-client-%s.pem" % (os.path.dirname(KUBELET), time.strftime("%Y-%m-%d-%H-%M-%S"))
+    write(made, "".join(pair))
+    link = KUBELET + ".paictl"
+    if os.path.lexists(link):
+        os.unlink(link)
+    os.symlink(made, link)
+    os.replace(link, KUBELET)
+    run("systemctl", "restart", "kubelet")
+    print("the kubelet's certificate had ended: it has a new one", flush=True)
+
+
+def ready():
+    """Wait until the API of this master answers; raises `RefusedError`."""
+    ask = ("kubectl", "--kubeconfig", KUBECONFIG, "--request-timeout", "3s", "get", "--raw", "/readyz")
+    end = time.monotonic() + START
+    while run(*ask)[0]:
+        if time.monotonic() > end:
+            raise RefusedError("the API does not answer again")
+        time.sleep(0.5)
+
+
+def invite():
+    """A kubeconfig, as JSON, with which kubelets may ask for certificates for a quarter of an hour."""
+    code, said = run("kubeadm", "token", "create", "--ttl", INVITED, "--kubeconfig", KUBECONFIG)
+    token = re.search(r"^[a-z0-9]{6}\.[a-z0-9]{16}$", said, re.MULTILINE)
+    if code or token is None:
+        raise RefusedError("kubeadm makes no token: %s" % said.strip()[-400:])
+    text = read(KUBECONFIG)
+    cluster = {name: field(text, name) for name in ("server", "certificate-authority-data")}
+    return {
+        "apiVersion": "v1", "kind": "Config", "current-context": "join",
+        "clusters": [{"name": "join", "cluster": cluster}],
+        "users": [{"name": "join", "user": {"token": token.group(0)}}],
+        "contexts": [{"name": "join", "context": {"cluster": "join", "user": "join"}}],
+    }  # fmt: skip
+
+
+def rejoin():
+    """Let the kubelet of this machine ask for a certificate by the invitation that lies here; raises `RefusedError`."""
+    run("systemctl", "reset-failed", "kubelet")
+    run("systemctl", "restart", "kubelet")
+    end = time.monotonic() + START
+    try:
+        while (kubelet_end() or 0) <= time.time():
+            if time.monotonic() > end:
+                raise RefusedError("the kubelet got no certificate: journalctl -u kubelet")
+            time.sleep(0.5)
+    finally:
+        if os.path.exists(BOOTSTRAP):
+            os.unlink(BOOTSTRAP)
+
+
+def write(path, text):
+    """Write a file that only root can read, in one step."""
+    handle = os.open(path + ".part", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(handle, "w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(path + ".part", path)
+
+
 def read(path):
     """The text of a file; empty where there is none."""
     try:
@@ -297,7 +433,7 @@ def read(path):
         return ""
 
 
-def main(own):
+def serve(own):
     """Go on for ever: approve every few seconds, look at the certificates every hour."""
     passed, api, text, due = set(), None, "", 0.0
     while True:
@@ -310,11 +446,32 @@ def main(own):
                 if api is None or fresh != text:
                     api, text = Api(fresh), fresh
                 approve(api, passed)
-        except (OSError, ValueError, KeyError) as error:
+        except (OSError, ValueError, KeyError, RefusedError) as error:
             print("later: %s" % error, file=sys.stderr, flush=True)
             api = None
         time.sleep(PAUSE)
 
 
+VERBS = {
+    "serve": serve,
+    "end": lambda _: {"kubelet": kubelet_end(), "clock": time.time()},
+    "renew": renew_now,
+    "ready": lambda _: ready(),
+    "invite": lambda _: invite(),
+    "rejoin": lambda _: rejoin(),
+}
+
+
+def main(own, verb="serve"):
+    """Do what the command line says; what a verb tells goes to stdout as JSON, on a line of its own."""
+    try:
+        told = VERBS[verb](own)
+    except (RefusedError, OSError) as error:
+        print(error, file=sys.stderr)
+        sys.exit(1)
+    if told is not None:
+        print(json.dumps(told))
+
+
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

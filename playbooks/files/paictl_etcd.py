@@ -26,6 +26,13 @@ PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 KUBERNETES = "/etc/kubernetes"
 PKI = KUBERNETES + "/pki"
 PARKED = KUBERNETES + "/paictl-parked"
+NOTES = "/var/lib/paictl"
+APPLIED = ("network", "storage-class", "node-dns", "secrets-written")
+"""Of the notes, those that say what is in etcd, each in a word."""
+SETTINGS = ("kube_proxy", "jobs_on_masters", "offline", "pod_security")
+"""Of the sections in `settings.json`, those that are in etcd; the others are in files of this machine."""
+UNKNOWN = "restored"
+"""In such a note: what etcd has is older than it said."""
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
 IMAGE = "/run/paictl/etcd-image"
 BUMP = 1000000000
@@ -200,9 +207,10 @@ def begin(wish):
     return {"folder": work_folder(data)}
 
 
-def write(path, text):
+def write(path, text, mode=0o600):
     """Write a file in one step."""
     with open(path + ".part", "w") as file:
+        os.fchmod(file.fileno(), mode)
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
@@ -275,8 +283,37 @@ def swap(_):
         else:
             os.makedirs(os.path.dirname(before), mode=0o700, exist_ok=True)
             os.replace(live, before)
+    doubt_notes()
     os.replace(ready, live)
     return {}
+
+
+def doubt_notes():
+    """Take nothing for applied that was noted before: the next plan compares it with what is wanted.
+
+    A cache that is leaving stays so: that is about pods, which keep running.
+    """
+    for name in APPLIED:
+        path = NOTES + "/" + name
+        noted = read(path).split()
+        if noted and noted[0] not in (UNKNOWN, "leaving"):
+            write(path, UNKNOWN + "\n", 0o644)
+    try:
+        noted = json.loads(read(NOTES + "/settings.json") or "{}")
+    except ValueError:
+        noted = {}
+    if noted:
+        kept = {name: value for name, value in noted.items() if name not in SETTINGS}
+        write(NOTES + "/settings.json", json.dumps(dict(kept, restored=True)))
+
+
+def read(path):
+    """The text of a file; empty where there is none."""
+    try:
+        with open(path) as file:
+            return file.read()
+    except OSError:
+        return ""
 
 
 def start(_):

@@ -5,6 +5,7 @@
 import glob
 import os
 import re
+import time
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.paictl_encryption import state as encryption_state
@@ -16,6 +17,7 @@ from ansible.module_utils.paictl_host import (
     NOTE,
     active_swap,
     differing_files,
+    ended_certificates,
     images,
     installed,
     is_installed,
@@ -139,6 +141,7 @@ def main():
         "lock": read(LOCK),
         "cluster": cluster(),
         "encryption": encryption_state(),
+        "ended": ended_certificates(time.time()),
         "kubernetes": [p for p in ("/etc/kubernetes/kubelet.conf", "/etc/kubernetes/admin.conf", "/var/lib/etcd/member")
                        if os.path.exists(p)],
         "differences": differences(module.params),

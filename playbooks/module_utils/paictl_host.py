@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import shutil
+import ssl
 import subprocess
 import tempfile
 
@@ -16,6 +17,8 @@ DONE = STATE + "/kubeadm-done"
 MARK = "# Written by paictl deploy."
 LOCK = STATE + "/lock.json"
 NOTE = STATE + "/settings.json"
+CERTIFICATES = ("/var/lib/kubelet/pki/kubelet-client-current.pem", "/etc/kubernetes/pki/*.crt",
+                "/etc/kubernetes/pki/etcd/*.crt")  # fmt: skip
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -72,6 +75,23 @@ def differing_files(files):
         if mode != int(one["mode"], 8) or read(one["path"]) != one["content"]:
             found.append(one)
     return found
+
+
+def ended_certificates(now, patterns=CERTIFICATES):
+    """Files whose certificates have ended; authorities, which nothing here renews, are left out.
+
+    Python has no public function that reads a certificate from a file. Where this one is missing, none has ended.
+    """
+    paths = [path for pattern in patterns for path in sorted(glob.glob(pattern))]
+    return [path for path in paths if not path.endswith("ca.crt") and certificate_end(path, now) < now]
+
+
+def certificate_end(path, unknown):
+    """When the certificate of a file ends, in seconds; `unknown` where that cannot be told."""
+    try:
+        return ssl.cert_time_to_seconds(ssl._ssl._test_decode_cert(path)["notAfter"])
+    except (AttributeError, OSError, KeyError, ValueError):
+        return unknown
 
 
 def loose_files(modes):

@@ -34,8 +34,8 @@ class Registry:
         self._lab = lab
         self._user, self._password = next(iter(users.items()))
 
-    def push(self, archive: Path, name: str) -> None:
-        """Push the image of an OCI archive as ``name:1``."""
+    def push(self, archive: Path, name: str, tag: str = "1") -> None:
+        """Push the image of an OCI archive as ``name:tag``."""
         with tarfile.open(archive) as packed:
             files = {one.name: packed.extractfile(one).read() for one in packed if one.isfile()}  # type: ignore[union-attr]
         index = json.loads(files["index.json"])["manifests"][0]
@@ -46,7 +46,7 @@ class Registry:
             assert status == http.client.ACCEPTED
             place = f"{urlsplit(where).path}?{urlsplit(where).query}&digest={one['digest']}"
             assert self.ask("PUT", place, files[_path_of(one["digest"])])[0] == http.client.CREATED
-        status, _ = self.ask("PUT", f"/v2/{name}/manifests/1", manifest, parts["mediaType"])
+        status, _ = self.ask("PUT", f"/v2/{name}/manifests/{tag}", manifest, parts["mediaType"])
         assert status == http.client.CREATED
 
     def ask(
@@ -66,14 +66,14 @@ class Registry:
 
 
 @contextmanager
-def registry(lab: Lab, folder: Path, users: Mapping[str, str]) -> Iterator[Registry]:
+def registry(lab: Lab, folder: Path, users: Mapping[str, str], listen: str = _LOCAL) -> Iterator[Registry]:
     """A registry with these users and their passwords, until the end of the block."""
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     lines = [f"{name}:{bcrypt.hashpw(word.encode(), bcrypt.gensalt(4)).decode()}\n" for name, word in users.items()]
     (folder / "htpasswd").write_text("".join(lines))
     (folder / "config.yml").write_text(json.dumps({
         "version": 0.1, "log": {"level": "warn"}, "storage": {"filesystem": {"rootdirectory": str(folder / "data")}},
-        "http": {"addr": f"{_LOCAL}:{PORT}"}, "auth": {"htpasswd": {"realm": "lab", "path": str(folder / "htpasswd")}},
+        "http": {"addr": f"{listen}:{PORT}"}, "auth": {"htpasswd": {"realm": "lab", "path": str(folder / "htpasswd")}},
     }))  # fmt: skip
     program = unpacked(["docker-registry"]) / "usr/bin/docker-registry"
     words = [*lab.network.inside(), str(program), "serve", str(folder / "config.yml")]

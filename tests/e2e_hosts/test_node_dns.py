@@ -140,6 +140,10 @@ def test_a_host_that_was_switched_off_has_its_cache_again(site: Site) -> None:
     wait_until(lambda: ADDRESS in machine.execute(["ip", "addr", "show", "lo"]).stdout, "the address", seconds=60)
     ask = f"nslookup {NAME} {ADDRESS} >/dev/null"
     wait_until(lambda: inside(site, "after", ask).split() == ["0"], "the cache answers", seconds=180)
+    # What the cache has kept for an hour would hide that the cluster's DNS is not reached.
+    dns = kubectl(site, "-n", "kube-system", "get", "service", "kube-dns", "-o", "jsonpath={.spec.clusterIP}")
+    ask = f"nslookup {NAME} {dns} >/dev/null"
+    wait_until(lambda: inside(site, "after", ask).split() == ["0"], "the cluster's DNS answers", seconds=90)
 
 
 def test_without_the_key_it_stays_for_pods_that_use_it_and_goes_then(site: Site) -> None:

@@ -43,6 +43,8 @@ _PROXY_NEEDS = (
     "usr/bin/true", "etc/alternatives/iptables*", "etc/alternatives/ip6tables*", "usr/lib/*/xtables/*.so",
 )  # fmt: skip
 """What kube-proxy calls, from the base root."""
+_PROTOCOLS = Path("etc/protocols")
+"""A dependency of iptables. Without it nft calls TCP 6, and a kube-proxy that starts again deletes its own elements."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +183,7 @@ def _content(name: str, version: str) -> tuple[Mapping[str, Path], Mapping[str, 
 
 
 def proxy_files(root: Path) -> dict[str, Path]:
-    """iptables, nft and conntrack with the libraries they load."""
+    """iptables, nft and conntrack with the libraries they load, and the names of protocols."""
     found = {path.relative_to(root) for pattern in _PROXY_NEEDS for path in root.glob(pattern)}
     for path in sorted(found):
         said = run(["chroot", root, "ldd", f"/{path}"], check=False).stdout
@@ -189,7 +191,7 @@ def proxy_files(root: Path) -> dict[str, Path]:
             inside = Path(re.sub(r"^/(lib|lib64)/", r"usr/\1/", library).lstrip("/"))
             real = run(["chroot", root, "readlink", "-e", f"/{inside}"]).stdout.strip()
             found |= {inside, Path(real.lstrip("/"))}
-    return {f"/{path}": root / path for path in found}
+    return {f"/{path}": root / path for path in (*found, _PROTOCOLS)}
 
 
 def built(component: str, program: str, stamp: str = "") -> Path:

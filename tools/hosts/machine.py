@@ -254,9 +254,13 @@ class Machine:
         ]  # fmt: skip
 
     def _make_groups(self) -> list[Path]:
-        """Its own control group below each controller."""
+        """Its own control group below each controller; without those of pods from before a power cut.
+
+        A kubelet that finds such asks for each of their containers in vain, 3 s long, before it starts any pod.
+        """
         made = [self._group(controller) for controller in CONTROLLERS]
         for group in made:
+            _remove_groups(group)
             group.mkdir(parents=True, exist_ok=True)
         cpuset = self._group("cpuset")
         for each in (cpuset.parent.parent, cpuset.parent, cpuset):  # a new one has no processors until it is told

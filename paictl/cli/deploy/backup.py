@@ -112,6 +112,9 @@ def restore(
     elif strangers := restoring.settle(deployment, client, options, _tell, timeout):
         text = "nodes that are not in the lists are back: {names}; remove them with kubectl delete node"
         console.warning(spoken(text, names=", ".join(strangers)))
+    if client is not None:
+        restoring.correct_notes(deployment, client, options)
+    console.info("the cluster has the settings of the backup: paictl deploy plan shows what apply would change")
     text = "cluster {cluster} has been restored to {at}"
     console.outcome(spoken(text, cluster=cluster, at=backup.manifest.created), name=cluster)
 

@@ -20,7 +20,7 @@ from paictl.units import rfc3339
 if TYPE_CHECKING:
     from paictl.deploy.certs import Certificate
 
-app = App(help="Show when the masters' certificates expire, and renew them.")
+app = App(help="Show when certificates expire, and renew them.")
 
 
 @app.command(epilog="paictl deploy certs status -m master.csv -w worker.csv -c config.yaml")
@@ -31,7 +31,10 @@ def status(
     accept_new: AcceptNew = False,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Show when the masters' certificates expire; exit code 1 if one does within 30 days."""
+    """Show when the certificates of masters expire, and those of kubelets that should have been renewed.
+
+    Exit code 1 if one expires within 30 days.
+    """
     from paictl.deploy import certs
 
     found = certs.status(read_deployment(masters, workers, config), ssh_options(accept_new))
@@ -73,7 +76,10 @@ def renew(
     accept_new: AcceptNew = False,
     break_lock: BreakLock = False,
 ) -> None:
-    """Renew the certificates of all masters, one by one; each API server is unavailable for a few seconds."""
+    """Renew the certificates of all masters, one by one; each API server is unavailable for a few seconds.
+
+    Kubelets whose certificates have expired get new ones, too.
+    """
     from paictl.deploy import certs
 
     deployment = read_deployment(masters, workers, config)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from http import HTTPStatus
 from typing import Annotated
 
 import typer
@@ -38,7 +39,7 @@ def verify(
     artifacts: ArtifactsOption = "",
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Try the cluster: pods on every node, names, services, node to node, devices, isolation, certificates."""
+    """Try the cluster: pods on every node, names, services, node to node, devices, isolation, certificates, clocks."""
     from paictl.deploy.apply import prepare
     from paictl.deploy.kubeconfig import context_name, default_kubeconfig
     from paictl.deploy.registry_checks import registry_findings
@@ -47,7 +48,9 @@ def verify(
         CheckState,
         certificate_findings,
         certificates_of_masters,
+        clock_findings,
         data_of,
+        expired_problem,
         image_for,
         isolation_findings,
         namespace_findings,
@@ -64,10 +67,14 @@ def verify(
         image = (
             image_for(one.reference for one in prepare(deployment, artifacts).images) or "docker.io/library/busybox:1"
         )
-    findings = verify_cluster(client, options_for(deployment, image, seconds), console.detail)
+    try:
+        findings = verify_cluster(client, options_for(deployment, image, seconds), console.detail)
+    except PaictlError as error:  # an API that does not answer may have no certificate any more
+        found = certificates_of_masters(deployment, ssh_options(accept_new=False))
+        raise expired_problem(found, datetime.now(UTC)) or _sign_in_problem(error) from None
     findings += isolation_findings(_protections(deployment.settings.cluster))
     found = certificates_of_masters(deployment, ssh_options(accept_new=False))
-    findings += certificate_findings(found, datetime.now(UTC))
+    findings += certificate_findings(found, datetime.now(UTC)) + clock_findings(found)
     findings += storage_findings(client, deployment)
     findings += namespace_findings(client, deployment)
     findings += registry_findings(deployment, ssh_options(accept_new=False))
@@ -96,6 +103,13 @@ def verify(
                    well=len(findings) - len(bad), count=len(findings), machines=len(deployment.machines))
         )  # fmt: skip
     raise typer.Exit(ExitCode.NEGATIVE if bad else ExitCode.OK)
+
+
+def _sign_in_problem(error: PaictlError) -> PaictlError:
+    """The error, with what to do where the API refuses the certificate in the kubeconfig: it lasts for a year."""
+    if getattr(error, "status", 0) == HTTPStatus.UNAUTHORIZED:
+        error.hint = text("if the certificate in your kubeconfig has expired, fetch a new one: paictl deploy apply")
+    return error
 
 
 def _protections(cluster: str) -> Sequence[Protection]:

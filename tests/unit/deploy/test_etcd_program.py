@@ -48,10 +48,17 @@ class Master:
         monkeypatch.setattr(self.program, "PKI", str(self.kubernetes / "pki"))
         monkeypatch.setattr(self.program, "PARKED", str(self.kubernetes / "parked"))
         monkeypatch.setattr(self.program, "IMAGE", str(folder / "image"))
+        self.notes = folder / "notes"
+        self.notes.mkdir()
+        monkeypatch.setattr(self.program, "NOTES", str(self.notes))
         monkeypatch.setattr(self.program, "run", self.run)
         monkeypatch.setattr(self.program, "readiness", lambda: "")
         monkeypatch.setattr(self.program, "POLL", 0)
         self.calls: list[tuple[str, ...]] = []
+
+    def noted(self) -> dict[str, str]:
+        """Its notes, by name."""
+        return {path.name: path.read_text() for path in self.notes.iterdir()}
 
     def run(self, *words: str, **_: str) -> str:
         self.calls.append(words)
@@ -178,6 +185,23 @@ def test_without_prepared_data_nothing_is_exchanged(master: Master) -> None:
     with pytest.raises(master.program.RefusedError, match="nothing was prepared"):
         master.do("swap", "old")
     assert master.has() == "mine"
+
+
+def test_what_was_noted_as_applied_is_in_doubt_once_etcd_is_older(master: Master) -> None:
+    """Else the next plan says that nothing is to be done about what the backup lacks."""
+    notes = {"network": "mark\n", "storage-class": "\n", "node-dns": "leaving 17\n", "secrets-written": "key2\n",
+             "settings.json": '{"kubelet": {"maxPods": 50}, "kube_proxy": {}, "pod_security": {}}',
+             "kubeadm-done": "lab"}  # fmt: skip
+    for name, text in notes.items():
+        (master.notes / name).write_text(text)
+    for step in ("begin", "prepare", "stop"):
+        master.do(step, "old")
+    assert master.noted() == notes
+    master.do("swap", "old")
+    settings = '{"kubelet": {"maxPods": 50}, "restored": true}'  # kubelet's file is on this machine's disk
+    after = {**notes, "network": "restored\n", "secrets-written": "restored\n", "settings.json": settings}
+    assert master.noted() == after
+    assert (master.notes / "network").stat().st_mode & 0o777 == 0o644
 
 
 def test_a_look_tells_where_a_restore_stands(master: Master) -> None:

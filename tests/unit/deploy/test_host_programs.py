@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from tests.unit.deploy.loading import load
+from tests.unit.deploy.loading import load, load_beside
 
 address = load("files/paictl_address.py")
 network = load("files/paictl_network.py")
 host = load("module_utils/paictl_host.py")
+unit: Any = load_beside("module_utils/paictl_unit.py")
 
 MASTERS = ("m1", "m2", "m3")
 
@@ -179,3 +180,27 @@ def test_images_are_missing_by_their_content() -> None:
 def test_lines_of_fstab_that_switch_swap_on() -> None:
     text = "UUID=1 / ext4 defaults 0 1\n/swapfile none swap sw 0 0\n# /dev/sda2 none swap sw 0 0\n"
     assert host.swap_lines(text) == ["/swapfile none swap sw 0 0"]
+
+
+PULL = (
+    "\t[ERROR ImagePull]: failed to pull image registry.k8s.io/coredns/coredns:v1.14.6: failed to do request: Head "
+    '"https://registry.k8s.io/v2/coredns/coredns/manifests/v1.14.6": dial tcp: lookup registry.k8s.io'
+)
+
+
+@pytest.mark.parametrize(
+    ("log", "said"),
+    [
+        (f"{PULL} on 10.77.0.1:53: read udp 10.77.0.11:5->10.77.0.1:53: i/o timeout",
+         "cannot resolve registry.k8s.io by name server 10.77.0.1: images come from there; check it here: "),
+        (f"{PULL}: no such host", "cannot resolve registry.k8s.io: images come from there"),
+        (f"{PULL}: no such host\n\t[ERROR Port-6443]: Port 6443 is in use", "[ERROR ImagePull]"),
+        ("I will lookup the version\nerror: no such file", "error: no such file"),
+    ],
+)  # fmt: skip
+def test_names_that_kubeadm_cannot_resolve_are_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, log: str, said: str
+) -> None:
+    (tmp_path / "log").write_text(f"[init] begins\n{log}\n[preflight] more of this\n")
+    monkeypatch.setattr(unit, "LOG", str(tmp_path / "log"))
+    assert unit.last_words().startswith(said)

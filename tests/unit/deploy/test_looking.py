@@ -9,7 +9,7 @@ import pytest
 
 from paictl.deploy.facts import HostFacts
 from paictl.deploy.inventory import Machine, Role
-from paictl.deploy.looking import refuse_other_version
+from paictl.deploy.looking import refuse_ended, refuse_other_version
 from paictl.deploy.site import DeployError
 from paictl.errors import ExitCode
 
@@ -42,3 +42,21 @@ def test_older_artifacts_are_refused_and_the_right_ones_are_named() -> None:
     with pytest.raises(DeployError, match=r"m1: the cluster runs Kubernetes v1\.38\.0") as caught:
         look(m1="v1.38.0", w1="v1.37.0")
     assert "use artifacts for v1.38.0" in str(caught.value.hint)
+
+
+def ended(**files: list[str]) -> None:
+    """Judge machines of the cluster on which the certificates of these files have ended."""
+    values = {"done": "lab", "kubernetes": ["/etc/kubernetes/kubelet.conf"]}
+    facts = {
+        name: HostFacts(Machine(name, "10.0.0.1", Role.WORKER), {**values, "ended": paths})
+        for name, paths in files.items()
+    }
+    refuse_ended(SimpleNamespace(cluster="lab", facts=facts))  # type: ignore[arg-type]
+
+
+def test_certificates_that_have_ended_are_named_with_what_renews_them() -> None:
+    ended(m1=[], w1=[])
+    with pytest.raises(DeployError, match=r"expired on w1: kubelet-client-current\.pem") as caught:
+        ended(m1=[], w1=["/var/lib/kubelet/pki/kubelet-client-current.pem"])
+    assert "paictl deploy certs renew" in str(caught.value.hint)
+    assert caught.value.exit_code is ExitCode.NEGATIVE

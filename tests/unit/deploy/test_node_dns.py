@@ -146,6 +146,8 @@ def test_machines_have_the_address_and_keep_pods_from_the_metrics(tmp_path: Path
     [
         (True, NONE, {"m1": [f"DNS cache on each node: {ADDRESS}"]}),
         (True, {**ACTIVE, "state": "other"}, {"m1": [f"DNS cache on each node: {ADDRESS}"]}),
+        (True, {**NONE, "state": "restored"}, {"m1": [f"DNS cache on each node: {ADDRESS}"]}),
+        (False, {**NONE, "state": "restored"}, {"m1": LATER}),
         (True, STAYS, {"m1": [f"DNS cache on each node: {ADDRESS}"]}),
         (True, ACTIVE, {}),
         (False, NONE, {}),

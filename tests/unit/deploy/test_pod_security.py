@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from paictl.config.making.generate import read_inputs
 from paictl.deploy import pod_security
 from paictl.deploy.auditing import cluster_looks
-from paictl.deploy.cluster_settings import changed_sections, noted_settings
+from paictl.deploy.cluster_settings import CONTROL_PLANE, changed_sections, noted_settings
 from paictl.deploy.facts import HostFacts
 from paictl.deploy.phase import RIGHT
 from paictl.deploy.pod_security import OURS, PodSecurity, changes_to, labels_of
@@ -160,6 +160,10 @@ def test_a_plan_says_what_a_new_cluster_gets_and_what_changes_on_one_that_runs(t
     ]  # fmt: skip
     assert said(None) == ["research: - -> restricted"]  # a note of an earlier paictl
     assert changed_sections(made(tmp_path), HostFacts(first, {"settings": json.dumps(_without(tmp_path))})) == {}
+    restored = {name: _without(tmp_path)[name] for name in ("kubelet", *CONTROL_PLANE)} | {"restored": True}
+    found = changed_sections(made(tmp_path), HostFacts(first, {"settings": json.dumps(restored)}))
+    assert set(found) == {"jobs_on_masters", "kube_proxy", "offline", "pod_security"}
+    assert {line for lines in found.values() for line in lines} == {"the previously applied value is unknown"}
 
 
 def _without(tmp_path: Path) -> dict[str, Any]:

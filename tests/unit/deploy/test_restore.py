@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -135,6 +137,77 @@ def test_no_master_starts_before_all_have_their_data() -> None:
 
 def test_where_one_cannot_be_stopped_the_others_go_on_as_before() -> None:
     assert exchange(("stop", "m2")) == ["stop", "start", "m2: it is broken"]
+
+
+class Objects:
+    """An API that has some objects, by the last part of their paths."""
+
+    def __init__(self, **objects: Any) -> None:
+        self.objects = objects
+
+    def get(self, path: str) -> Any:
+        name = path.rpartition("/")[2].replace("-", "_")
+        if name not in self.objects:
+            raise KubeError("not found", status=404, where=path)
+        return self.objects[name]
+
+
+def daemon(**annotations: str) -> Any:
+    return {"spec": {"template": {"metadata": {"annotations": annotations}}}}
+
+
+OURS = {"metadata": {"labels": {"app.kubernetes.io/part-of": "paictl"}}}
+MARKED = daemon(**{"paictl.io/manifest": "mark of 2025"})
+
+
+@pytest.mark.parametrize(
+    ("before", "objects", "noted"),
+    [
+        ({}, {}, {"storage-class": "", "node-dns": ""}),
+        ({"storage-class": "restored", "node-dns": "restored"}, {}, {"storage-class": "", "node-dns": ""}),
+        ({"storage-class": ""}, {"local_path": OURS, "node_dns": MARKED},
+         {"storage-class": "restored", "node-dns": "mark of 2025"}),
+        ({}, {"local_path": {"metadata": {}}, "node_dns": daemon()}, {"storage-class": "", "node-dns": "restored"}),
+        ({"node-dns": "leaving 17"}, {"node_dns": MARKED}, {"storage-class": "", "node-dns": "leaving 17"}),
+        ({"node-dns": "leaving 17"}, {}, {"storage-class": "", "node-dns": ""}),
+    ],
+)  # fmt: skip
+def test_the_first_master_notes_what_the_restored_cluster_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: dict[str, str], objects: Any, noted: dict[str, str]
+) -> None:
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    for name, text in before.items():
+        (folder / name).write_text(f"{text}\n")
+
+    class Local:
+        """Runs the script here instead of on a master."""
+
+        def __init__(self, inventory: Any, _: Any) -> None:
+            self.names = [host.name for host in inventory]
+
+        def __enter__(self) -> Local:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+        def run(self, line: str, *, manner: Any) -> dict[str, HostResult]:
+            assert manner.sudo
+            assert self.names == ["m1"]
+            script = line.replace("/var/lib/paictl", str(folder))
+            code = subprocess.run(["sh", "-c", script], check=False).returncode
+            return {"m1": HostResult("m1", CommandStatus.DONE, code)}
+
+    monkeypatch.setattr(restoring, "Fleet", Local)
+    lists = tmp_path / "lists"
+    lists.mkdir()
+    api: Any = Objects(**objects)
+    restoring.correct_notes(deployment(lists, masters=3), api, SshOptions())
+    assert {path.name: path.read_text().strip() for path in folder.iterdir()} == noted
+    shutil.rmtree(folder)
+    with pytest.raises(DeployError, match="m1"):
+        restoring.correct_notes(deployment(lists, masters=3), api, SshOptions())
 
 
 @pytest.fixture

@@ -102,6 +102,8 @@ def test_it_is_planned_on_the_first_master_where_it_differs(tmp_path: Path) -> N
     }
     assert planned(site(tmp_path, None, mark)) == {"m1": ["delete storage class local-path"]}
     assert planned(site(tmp_path, None, "")) == {}
+    assert planned(site(tmp_path, WANTED, "restored")) == planned(site(tmp_path, WANTED, ""))
+    assert planned(site(tmp_path, None, "restored")) == planned(site(tmp_path, None, mark))
 
 
 def test_a_class_that_volumes_need_is_not_taken_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,7 +117,9 @@ def test_a_class_that_volumes_need_is_not_taken_away(tmp_path: Path, monkeypatch
     DefaultStorage(site(tmp_path, None, "mark", played)).run(lambda *_: None)
     ((name, _, machines, variables),) = played
     assert (name, [one.name for one in machines]) == ("storage", ["m1"])
-    assert variables == {"paictl_manifest": "", "paictl_mark": "", "paictl_class": "local-path"}
+    objects = variables.pop("paictl_objects")
+    assert variables == {"paictl_wanted": False, "paictl_mark": "", "paictl_class": "local-path"}
+    assert "name: local-path-provisioner" in objects  # a master that was set up anew does not have them
 
 
 @pytest.mark.parametrize("owner", ["", "somebody"])
