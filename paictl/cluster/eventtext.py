@@ -91,6 +91,8 @@ _REASONS: Final = (
     "kept free of new pods ({window})",
     "in no cell of the scheduler's configuration, so nothing runs there",
     "its node has failed",
+    "its node did not come back",
+    "its node was removed",
     "its device {device} is bad",
     "node {node} is in maintenance ({window})",
     "the job starts again",
