@@ -75,7 +75,9 @@ def show(cluster: Cluster, found: JobView, output: Output) -> None:
 
 
 def _attempt(one: JobAttempt) -> tuple[str, ...]:
-    why = f"{one.task}: {said(reasons(one.reason))}" if one.task and one.reason else said(reasons(one.reason))
+    why = said(reasons(one.reason))
+    if one.task and one.reason:
+        why = spoken("{task}: {reason}", task=one.task, reason=why)
     started, ended = (clock_text(at) if at is not None else "-" for at in (one.started, one.ended))
     code = "-" if one.exit_code is None else str(one.exit_code)
     return str(one.number + 1), started, ended, spoken(one.outcome), code, why

@@ -27,11 +27,8 @@ def detail(event: Event) -> str:
             )
         case EventKind.STARTED if "loaded" in data:
             return text("configuration {version}", version=data["loaded"])
-        case EventKind.REPAIRED if "node" in data and data.get("before"):
-            return text(
-                "{task} runs on {node} instead of {before}, {seconds} s after it was lost",
-                task=_task(event), node=data["node"], before=data["before"], seconds=f"{data['seconds']:g}",
-            )  # fmt: skip
+        case EventKind.REPAIRED if "node" in data:
+            return _repaired(event)
         case EventKind.RETRIED if "next" in data:
             return text("starts again from the beginning, attempt {attempt}", attempt=data["next"])
         case EventKind.DEMOTED if "by" in data:
@@ -72,6 +69,20 @@ def _planned(event: Event) -> Text | None:
             return None
 
 
+def _repaired(event: Event) -> Text:
+    """Where a lost task runs now; a node that came back in time gets its own task again."""
+    data, seconds = event.data, f"{event.data['seconds']:g}"
+    if data.get("before") in (None, "", data["node"]):
+        return text(
+            "{task} runs on {node}, {seconds} s after it was lost",
+            task=_task(event), node=data["node"], seconds=seconds,
+        )  # fmt: skip
+    return text(
+        "{task} runs on {node} instead of {before}, {seconds} s after it was lost",
+        task=_task(event), node=data["node"], before=data["before"], seconds=seconds,
+    )  # fmt: skip
+
+
 def _maintenance(event: Event) -> Text:
     data = event.data
     window = text("maintenance ({window})", window=data["window"])
@@ -91,6 +102,8 @@ _REASONS: Final = (
     "kept free of new pods ({window})",
     "in no cell of the scheduler's configuration, so nothing runs there",
     "its node has failed",
+    "its node did not come back",
+    "its node was removed",
     "its device {device} is bad",
     "node {node} is in maintenance ({window})",
     "the job starts again",

@@ -193,7 +193,9 @@ class World(WithWindows, WithReservations):
 
     def _say_repaired(self, job: LiveJob, ref: TaskRef, repair: TaskRepair) -> None:
         seconds = (self.now - repair.lost) / 1000
-        where = f"{repair.node} instead of {repair.before}" if repair.before else repair.node
+        where = (
+            f"{repair.node} instead of {repair.before}" if repair.before not in (None, "", repair.node) else repair.node
+        )
         self._say(
             EventKind.REPAIRED, f"job/{job.key}", f"{_task(ref)} runs on {where}, {seconds:g} s after it was lost", ref,
             node=repair.node, before=repair.before, seconds=seconds,

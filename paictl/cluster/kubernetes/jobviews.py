@@ -223,7 +223,7 @@ def _of_repair(place: int, key: str, line: RepairLine) -> Iterator[_Row]:
     if line.back is not None:
         seconds = (line.back - line.lost).total_seconds()
         data = {**pod, "node": line.node, "before": line.before, "seconds": seconds}
-        where = f"{line.node} instead of {line.before}" if line.before else line.node
+        where = f"{line.node} instead of {line.before}" if line.before not in (None, "", line.node) else line.node
         said = f"{line.role}[{line.index}] runs on {where}, {seconds:g} s after it was lost"
         yield _Row(line.back, _Turn.ENDS_AT_ONCE, place, EventKind.REPAIRED, key, said, data, line.role, line.index)
 

@@ -60,6 +60,33 @@ def test_windows_and_reservations_are_told_in_both_languages(tmp_path: Path) -> 
         assert re.fullmatch(r"[^a-z]*|.*[\u4e00-\u9fff（）].*", in_language(detail(event), "zh")), event
 
 
+def test_a_task_that_returns_to_its_own_node_is_not_told_to_run_elsewhere(tmp_path: Path) -> None:
+    session = Session(find_lab("32"), tmp_path)
+    session.start()
+    run = silent_runner(session)
+    with called("ann"):
+        run("paictl job submit member.yaml")
+        for name in ("worker3", "worker4", "worker1"):
+            run(f"paictl node fail {name}")
+        run("paictl cluster tick 1m")
+        run("paictl node heal worker1")
+        run("paictl node fail worker2")
+        run("paictl node heal worker3")
+        run("paictl cluster tick 1m")
+    events = [event for event in session.observation().events if event.kind.value in ("Lost", "Repaired")]
+    assert [(event.kind.value, event.message) for event in events] == [
+        ("Lost", "train[0]: its node has failed"),
+        ("Repaired", "train[0] runs on worker1, 55 s after it was lost"),
+        ("Lost", "train[1]: its node has failed"),
+        ("Repaired", "train[1] runs on worker3 instead of worker2, 0 s after it was lost"),
+    ]
+    assert [detail(event) for event in events] == [event.message for event in events]
+    assert [in_language(detail(event), "zh") for event in events if event.kind.value == "Repaired"] == [
+        "train[0] 在 worker1 上运行，丢失后 55 秒恢复",
+        "train[1] 改在 worker3 上运行（原为 worker2），丢失后 0 秒恢复",
+    ]
+
+
 @pytest.mark.parametrize("sentence", eventtext._REASONS)
 def test_a_reason_that_is_recalled_is_said_somewhere(sentence: str) -> None:
     """Whoever words one anew has to do so here, too, or Chinese readers get it in English."""
