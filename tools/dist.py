@@ -126,7 +126,7 @@ def publish(folder: Path, signers: Path, index: str, upload: str) -> None:
     if len(wheels) != 1:
         raise DistError(f"{folder}: one wheel is expected, and there are {len(wheels)}")
     version = wheels[0].name.split("-")[1]
-    if upload == PYPI[1] and "dev" in version:
+    if upload.rstrip("/") == PYPI[1].rstrip("/") and "dev" in version:
         raise DistError(f"{version} is no release: set the version in paictl/__init__.py, and run make dist again")
     where = ["--publish-url", upload, "--check-url", index]
     if subprocess.run([_UV, "publish", "-q", "--no-config", *where, wheels[0]], check=False).returncode:
@@ -184,7 +184,7 @@ def main(words: list[str] | None = None) -> None:
                 print(f"{args.folder}: {count} files, as {SIGNER} signed them")
             case "publish":
                 publish(args.folder, args.signers, args.index, args.upload)
-                print(f"the wheel is at {args.index}paictl/")
+                print(f"the wheel is at {args.index.rstrip('/')}/paictl/")
     except DistError as error:
         sys.exit(f"error: {error}")
 

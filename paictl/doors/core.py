@@ -142,7 +142,7 @@ class DoorCore:
         self.record = record
         self.wall = wall
         self.clock = clock
-        self.table = PodTable(options.rules)
+        self.table = PodTable(options.rules, options.longest_grace)
         self.grants = Grants()
         self.namespaces: set[str] = set()
         """Namespaces that the admission policies guard, as far as namespaces are followed."""

@@ -156,8 +156,10 @@ REMEMBERED: Final = 10_000
 class PodTable:
     """Entries by uid and by name."""
 
-    def __init__(self, rules: Rules) -> None:
+    def __init__(self, rules: Rules, longest_grace: float) -> None:
+        """`longest_grace`: how many seconds a victim gets at most."""
         self.rules = rules
+        self._longest_grace = longest_grace
         self.by_uid: dict[str, PodEntry] = {}
         self._uid: dict[str, str] = {}
         self._gone: OrderedDict[str, None] = OrderedDict()
@@ -177,7 +179,7 @@ class PodTable:
             self._uid[ref.key] = ref.uid
         entry.user = user_of(pod)
         entry.limit, entry.began, entry.created = run_limit(pod), began_at(pod), created_at(pod)
-        entry.checkpoint = checkpoint_every(pod)
+        entry.checkpoint = checkpoint_every(pod, self._longest_grace)
         entry.reservation = reservation_of(pod)
         entry.pod_group = self.pod_groups.meet(pod)
         named = self.pod_groups.of(pod)

@@ -84,6 +84,7 @@ def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in os.environ if name.startswith("UV_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("UV_PUBLISH_TOKEN", "pypi-of-a-test")
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "cache"))
 
 

@@ -46,8 +46,9 @@ def group_times(group: Group, times: Callable[[str], PodTimes | None]) -> GroupT
     """Since when a group runs, by the times of its pods; None if none of them does."""
     pods = [found for row in group.pods for uid in row if uid and (found := times(uid)) is not None]
     began = min((pod.began for pod in pods if pod.began is not None), default=None)
-    saved = next((pod.checkpoint for pod in pods if pod.checkpoint is not None), None)
-    return None if began is None else GroupTimes(began, saved)
+    saved = [pod.checkpoint for pod in pods if pod.checkpoint is not None]
+    rarest = max(saved) if saved and len(saved) == len(pods) else None  # a gang is as far back as its last member
+    return None if began is None else GroupTimes(began, rarest)
 
 
 @frozen

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
@@ -35,13 +36,19 @@ def began_at(pod: Mapping[str, Any]) -> Millis | None:
         return None
 
 
-def checkpoint_every(pod: Mapping[str, Any]) -> Millis | None:
-    """How often a pod saves its work, by its annotations (0: when it gets SIGTERM); None: it does not say."""
+def checkpoint_every(pod: Mapping[str, Any], longest_grace: float = math.inf) -> Millis | None:
+    """How often a pod saves its work, by its annotations (0: when it gets SIGTERM); None: it does not say.
+
+    A pod that would be killed before it has saved anything does not save it: one without a grace period, or with more
+    than victims get (`longest_grace`, in seconds).
+    """
     noted = pod["metadata"].get("annotations")
     if not isinstance(noted, dict):
         return None
     if noted.get(SAVES_ON_SIGTERM) == "true":
-        return Millis(0)
+        grace = (pod.get("spec") or {}).get("terminationGracePeriodSeconds", 30)
+        if isinstance(grace, int) and 0 < grace <= longest_grace:
+            return Millis(0)
     said = noted.get(CHECKPOINT_EVERY)
     try:
         return None if said is None else limit_of(str(said))

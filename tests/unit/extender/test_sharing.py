@@ -233,16 +233,32 @@ def test_the_pod_goes_that_loses_least_also_after_a_restart() -> None:
     assert goes(one, gang("owner", 1, 4)[0]) == {uids[1]}
 
 
-@pytest.mark.parametrize(("said", "gone"), [("true", 0), ("false", 1)])
-def test_a_pod_that_saves_its_work_on_sigterm_goes_first(said: str, gone: int) -> None:
+@pytest.mark.parametrize(
+    ("said", "grace", "gone"), [("true", 120, 0), ("true", 300, 0), ("false", 120, 1), ("true", 0, 1), ("true", 301, 1)]
+)
+def test_a_pod_that_saves_its_work_on_sigterm_goes_first(said: str, grace: int, gone: int) -> None:
+    """Unless it is killed before: victims have 300 seconds at most."""
     one = office({"preemption": {"victims": "least-loss"}})
     uids = []
     for number, (checkpoint, save) in enumerate((("1h", said), ("1m", ""), ("", ""), ("", ""))):
-        uids.append(begin(one, gang(f"lent{number}", 1, 4, "B", priority=-1)[0], checkpoint, save))
+        pod = gang(f"lent{number}", 1, 4, "B", priority=-1)[0]
+        pod["spec"]["terminationGracePeriodSeconds"] = grace
+        uids.append(begin(one, pod, checkpoint, save))
         one.harness.now += 600
     one.harness.now += 30
     one.kill()
     assert goes(one, gang("owner", 1, 4)[0]) == {uids[gone]}
+
+
+def test_a_gang_is_as_far_back_as_its_member_that_saves_its_work_least() -> None:
+    one = office({"preemption": {"victims": "least-loss"}})
+    split = gang("split", 2, 4, "B", priority=-1)
+    uids = [begin(one, pod, save="true" if number == 0 else "") for number, pod in enumerate(split)]
+    one.harness.now += 600
+    other = [begin(one, pod) for pod in gang("other", 2, 4, "B", priority=-1)]
+    one.harness.now += 600
+    assert goes(one, gang("owner", 1, 4)[0]) == set(other)
+    assert uids
 
 
 def test_a_stronger_pod_of_a_tenant_waits_for_the_minimum_run_time_and_is_asked_again_after_it() -> None:
