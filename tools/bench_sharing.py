@@ -53,7 +53,10 @@ BARE, OFF, ALL = "no questions", "off", "all"
 ALIKE: Final = 0.02
 """By what part the numbers of placed pods may differ: who is preempted, and who waits for whom, is not the same."""
 BUT_BACKFILL: Final = "all but backfill"
-LIMITED: Final = {"off, limits": "off", "backfill, limits": "backfill", "all, limits": "all"}
+CONSERVATIVE: Final = "conservative"
+LIMITED: Final = {
+    "off, limits": "off", "backfill, limits": "backfill", "conservative, limits": CONSERVATIVE, "all, limits": "all",
+}  # fmt: skip
 """Modes in which gangs have limits, and the one whose section they have."""
 HOURS: Final = (1, 2, 4, 8, 24)
 """The limits, gang by gang."""
@@ -72,8 +75,9 @@ def sections(vcs: list[str]) -> dict[str, dict[str, Any]]:
         "order": {"opportunistic-order": {"by": "decayed-use"}},
         "preemption": {"preemption": {"victims": "least-loss"}, "min-run-times": [{"time": "1s"}]},
         "backfill": {"backfill": [{"mode": "easy"}]},
+        CONSERVATIVE: {"backfill": [{"mode": "conservative"}]},
     }
-    every = {key: rows for part in parts.values() for key, rows in part.items()}
+    every = {key: rows for name, part in parts.items() if name != CONSERVATIVE for key, rows in part.items()}
     but_one = {key: rows for key, rows in every.items() if key != "backfill"}
     made = {BARE: {}, OFF: {}, **parts, BUT_BACKFILL: but_one, ALL: every}
     return made | {mode: made[like] for mode, like in LIMITED.items()}

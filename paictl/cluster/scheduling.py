@@ -62,6 +62,10 @@ class LatestStart:
     """(job, instant) of the jobs that must have ended, with their latest ends."""
     unlimited: tuple[str, ...] = ()
     """Jobs without a limit that are in its way, where nothing can be promised."""
+    place: int = 0
+    """Its number in the line, where every gang in line is promised a start; else 0."""
+    behind: int = 0
+    """So many gangs before it have a promised start, which is why it has none; 0: that is not why."""
 
 
 @frozen
@@ -109,7 +113,8 @@ def from_data(data: Mapping[str, Any]) -> JobExplanation:
     windows = tuple(ClosingWindow(**{**row, "nodes": tuple(row["nodes"])}) for row in data.get("windows", ()))
     said = data.get("start")
     start = None if said is None else LatestStart(
-        said["at"], tuple((job, at) for job, at in said["ends"]), tuple(said["unlimited"])
+        said["at"], tuple((job, at) for job, at in said["ends"]), tuple(said["unlimited"]),
+        said.get("place", 0), said.get("behind", 0),
     )  # fmt: skip
     first = data.get("ahead")
     ahead = None if first is None else LineAhead(**first)

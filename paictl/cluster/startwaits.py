@@ -12,7 +12,7 @@ from paictl.i18n import Text, counted, listed, text
 from paictl.units import instant, rfc3339
 
 if TYPE_CHECKING:
-    from paictl.workload.backfill import Foresight, LineGang, StartPromise
+    from paictl.workload.backfill import Foresight, LineGang, LineStarts, StartPromise
     from paictl.workload.lentorder import LineAhead
 
 Owner = Callable[[str], str]
@@ -20,19 +20,26 @@ Owner = Callable[[str], str]
 
 
 def with_start(
-    known: JobExplanation, foresight: Foresight, gang: LineGang, promise: StartPromise, epoch: datetime, owner: Owner
+    known: JobExplanation, foresight: Foresight, gang: LineGang, starts: LineStarts, epoch: datetime, owner: Owner
 ) -> JobExplanation:
     """An explanation with the promise that a gang has, or with the one that keeps it from starting now.
 
-    `promise` is that of its virtual cluster, instants of the foresight count from `epoch`.
+    `starts` are those of its virtual cluster, instants of the foresight count from `epoch`.
     """
-    if promise.group == gang.request.group:
-        return replace(known, start=start_of(foresight, promise, epoch, owner))
-    if promise.at is None or not foresight.delayed(gang, promise):
-        return known
+    own = starts.of(gang.request.group)
+    if own is not None:
+        return replace(known, start=start_of(foresight, own, epoch, owner))
+    promise = foresight.delayed_by(gang, starts)
+    if promise is None or promise.at is None:
+        return replace(known, start=behind(starts))
     reason = delaying(owner(promise.group), rfc3339(instant(epoch, promise.at)))
-    longest = foresight.longest(gang, promise)
+    longest = foresight.longest_beside(gang, starts)
     return replace(known, situation=JobSituation.BACKFILL, reason=reason, longest=longest, scheduler=None)
+
+
+def behind(starts: LineStarts) -> LatestStart | None:
+    """What is said of a gang that has no promise: None, or that too many before it have one."""
+    return LatestStart("", behind=len(starts.promises)) if starts.is_full else None
 
 
 def delaying(job: str, at: str) -> Text:
@@ -47,6 +54,7 @@ def start_of(foresight: Foresight, promise: StartPromise, epoch: datetime, owner
         "" if promise.at is None else rfc3339(instant(epoch, promise.at)),
         tuple((owner(group), rfc3339(instant(epoch, end))) for group, end in reasons.ends),
         tuple(dict.fromkeys(map(owner, reasons.unlimited))),
+        promise.place,
     )
 
 
@@ -54,6 +62,8 @@ def start_lines(start: LatestStart | None) -> list[Text]:
     """When somebody starts at the latest and why, a line each."""
     if start is None:
         return []
+    if start.behind:
+        return [text("it waits behind the {count} gangs that have promised starts", count=start.behind)]
     if not start.at:
         if not start.unlimited:
             return []
@@ -61,6 +71,8 @@ def start_lines(start: LatestStart | None) -> list[Text]:
             text("no start can be promised: these jobs have no maxRunTime: {jobs}", jobs=listed(start.unlimited, 5)),
         ]
     lines = [text("it starts at {at} at the latest", at=start.at)]
+    if start.place:
+        lines.append(text("it is number {number} in the line of its virtual cluster", number=start.place))
     lines += [text("then {job} has ended, at {at} at the latest", job=job, at=at) for job, at in _merged(start.ends)]
     return lines
 

@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Final
 
 from paictl.cluster.maintenance import UNIX
 from paictl.cluster.reservations import reason_of, state_of
-from paictl.cluster.startwaits import delaying, start_of
+from paictl.cluster.startwaits import behind, delaying, start_of
 from paictl.doors.lines import DoorEnds, DoorLines
 from paictl.doors.pod_events import PodEvent
 from paictl.doors.turns import DoorTurns
 from paictl.units import Millis, instant, rfc3339
-from paictl.workload.backfill import HOPELESS, BackfillRules, Foresight, LineGang, StartPromise, StartPromises
+from paictl.workload.backfill import BackfillRules, Foresight, LineGang, LineStarts, StartPromise
 from paictl.workload.reservations import Reservations
 from paictl.workload.reserved import Clash, ReservedCells, Unready
+from paictl.workload.startpromises import StartPromises
 from paictl.workload.windows import Windows
 
 if TYPE_CHECKING:
@@ -149,26 +150,31 @@ class DoorStarts:
     # --- promises
 
     def promises(self) -> dict[str, StartPromise]:
-        """The promise of each virtual cluster with backfill in which a gang waits, as it is settled from now on."""
+        """The promise to the first gang of each virtual cluster with backfill in which one waits."""
+        return {vc: head for vc, starts in self.starts().items() if (head := starts.head) is not None}
+
+    def starts(self) -> dict[str, LineStarts]:
+        """The promises of each virtual cluster with backfill in which a gang waits, as settled from now on."""
         if not self:
             return {}
-        found, now = dict[str, StartPromise](), self.now
+        found, now = dict[str, LineStarts](), self.now
         all_lines = self.lines.all(now)
         if self._ready:
             self._ready = {group: since for group, since in self._ready.items() if self.lines.has(group)}
         for vc, line in sorted(all_lines.items()):
-            ranked = line
+            ranked, most = line, self._backfill.rules.most(vc)
             if len(line) > 1:  # by age where ranks are equal
                 ranked = sorted(line, key=lambda gang: self._backfill.rank(gang.request))
-            waiting = [gang for gang in ranked[: 4 * HOPELESS] if not self._stalls(gang)][:HOPELESS]
-            promise = self._backfill.promise(self._engine, now, self._windows.found, vc, waiting)
-            if promise is not None:
-                found[vc] = promise
-                if promise.at is not None and promise.at <= now:
-                    self._ready.setdefault(promise.group, now)
+            waiting = [gang for gang in ranked[: 4 * most] if not self._stalls(gang)][:most]
+            starts = self._backfill.starts(self._engine, now, self._windows.found, vc, waiting)
+            if starts is not None:
+                found[vc] = starts
+                for promise in starts.promises:
+                    if promise.at is not None and promise.at <= now:
+                        self._ready.setdefault(promise.group, now)
         changed = False
-        for vc in dict.fromkeys((*found, *self._backfill.heads)):
-            changed |= self._backfill.settle(vc, found.get(vc))
+        for vc in dict.fromkeys((*found, *self._backfill.heads, *self._backfill.planned)):
+            changed |= self._backfill.settle(vc, found.get(vc), now)
         if changed:
             self.renewed()
         return found
@@ -204,19 +210,21 @@ class DoorStarts:
         """The run time with which a gang would start now that would delay another; None if none is short enough."""
         if self.obstruction(request) is not None:
             return self.longest_beside(request)
-        promise = self._delayed(request)
-        return None if promise is None else self._foresight().longest(self._gang(request), promise)
+        starts = self._starts_before(request)
+        return None if starts is None else self._foresight().longest_beside(self._gang(request), starts)
 
     def _delayed(self, request: PodRequest) -> StartPromise | None:
+        starts = self._starts_before(request)
+        return None if starts is None else self._foresight().delayed_by(self._gang(request), starts)
+
+    def _starts_before(self, request: PodRequest) -> LineStarts | None:
+        """The promises that the gang of a pod must not delay; None if it has its place or need not care."""
         entry = self._table.by_uid.get(request.uid)
         if entry is not None and entry.reservation:
             return None
         if not self or not self._backfill.rules.covers(request) or request.group in self._engine.state.groups.by_name:
             return None
-        promise = self.promises().get(request.vc)
-        if promise is None or promise.at is None or promise.group == request.group:
-            return None
-        return promise if self._foresight().delayed(self._gang(request), promise) else None
+        return self.starts().get(request.vc)
 
     def _gang(self, request: PodRequest) -> LineGang:
         entry = self._table.by_uid.get(request.uid)
@@ -226,15 +234,19 @@ class DoorStarts:
 
     def latest(self, request: PodRequest) -> LatestStart | None:
         """When the gang of a pod starts at the latest, and why; None if nothing is promised to it."""
-        promise = self.promises().get(request.vc)
-        if promise is None or promise.group != request.group:
+        starts = self.starts().get(request.vc)
+        if starts is None or not self._backfill.rules.covers(request):
             return None
+        promise = starts.of(request.group)
+        if promise is None:
+            return behind(starts)
         return start_of(self._foresight(), promise, UNIX, lambda group: group)
 
     def news(self) -> list[PodEvent]:
         """Events for pods whose gang has a promise that they were not told, or one that does not hold."""
         found = list[PodEvent]()
-        starts = {one.group: (one, one.at) for one in self.promises().values() if one.at is not None}
+        promises = (promise for starts in self.starts().values() for promise in starts.promises)
+        starts = {one.group: (one, one.at) for one in promises if one.at is not None}
         self._told = {group: at for group, at in self._told.items() if group in starts}
         for group, (promise, at) in starts.items():
             entry, before = self._table.by_uid.get(promise.gang.request.uid), self._told.get(group)

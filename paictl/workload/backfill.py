@@ -1,4 +1,4 @@
-"""EASY backfill: the gang at the head of a virtual cluster's line gets a start that holds (`docs/backfill.md`).
+"""Backfill: the first gang in a virtual cluster's line, or each, gets a start that holds (`docs/backfill.md`).
 
 What the future holds is asked of the scheduler's core itself: groups end in its state as their limits say, and all of
 that is taken back. Pure: the caller says what time it is, in milliseconds of its clock.
@@ -6,7 +6,7 @@ that is taken back. Pure: the caller says what time it is, in milliseconds of it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import field, replace
 from enum import StrEnum
@@ -19,12 +19,14 @@ from paictl.scheduler.errors import RequestError
 from paictl.scheduler.explain.scratch import Scratch, smallest
 from paictl.scheduler.groups import Group, GroupState
 from paictl.units import Millis
-from paictl.workload.roomcount import RoomCount, has_room, is_calm, is_plain, place_of
+from paictl.workload.roomcount import RoomCount, has_room, is_plain, place_of
+from paictl.workload.startplan import MOST, LeafTimes, LinePlan, is_countable
 from paictl.workload.windows import Windows
 
 if TYPE_CHECKING:
     from paictl.scheduler.engine import Engine
     from paictl.scheduler.request import PodRequest
+    from paictl.workload.startplan import Footprint, PlannedStart
 
 FOREVER: Final = Millis(1 << 62)
 """Later than any instant."""
@@ -42,6 +44,8 @@ class BackfillMode(StrEnum):
 
     EASY = "easy"
     """To the head of the line."""
+    CONSERVATIVE = "conservative"
+    """To each gang in line."""
 
 
 @frozen
@@ -57,7 +61,7 @@ class BackfillRules:
 
     def __init__(self, rules: Iterable[BackfillRule] = ()) -> None:
         self.all = tuple(rules)
-        self._vcs = {rule.vc for rule in self.all}
+        self._vcs = {rule.vc: rule.mode for rule in self.all}
 
     def __bool__(self) -> bool:
         return bool(self.all)
@@ -65,6 +69,14 @@ class BackfillRules:
     def covers(self, request: PodRequest) -> bool:
         """Whether a gang stands in a line with backfill: it asks for cells that its virtual cluster is promised."""
         return request.guaranteed and ("" in self._vcs or request.vc in self._vcs)
+
+    def mode(self, vc: str) -> BackfillMode:
+        """To whom starts are promised in a virtual cluster that has backfill."""
+        return self._vcs.get(vc) or self._vcs.get("") or BackfillMode.EASY
+
+    def most(self, vc: str) -> int:
+        """Gangs of a line that are looked at, the first ones."""
+        return MOST if self.mode(vc) is BackfillMode.CONSERVATIVE else HOPELESS
 
 
 @frozen
@@ -86,11 +98,41 @@ class StartPromise:
     None: it may change with the time."""
     room: RoomCount | None = field(default=None, compare=False, repr=False)
     """The leaves as they will be when it starts, where they were counted."""
+    place: int = field(default=0, compare=False)
+    """Its number in the line, where all gangs in line are promised a start; else 0."""
 
     @property
     def group(self) -> str:
         """The name of its gang."""
         return self.gang.request.group
+
+
+@frozen
+class LineStarts:
+    """The promises to the gangs of one line, in its order: to its head, or with a `plan` to each of them."""
+
+    promises: tuple[StartPromise, ...]
+    plan: LinePlan | None = field(default=None, compare=False, repr=False)
+    until: Millis | None = field(default=None, compare=False)
+    """As `StartPromise.until`, of a plan."""
+
+    @property
+    def head(self) -> StartPromise | None:
+        """The promise to the first gang that has one, None if nobody has."""
+        return self.promises[0] if self.promises else None
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more gangs get a promised start."""
+        return self.plan is not None and len(self.promises) >= MOST
+
+    def of(self, group: str) -> StartPromise | None:
+        """The promise to a gang, None if it has none."""
+        return next((promise for promise in self.promises if promise.group == group), None)
+
+    def times(self) -> dict[str, Millis]:
+        """By group: the promised start."""
+        return {promise.group: promise.at for promise in self.promises if promise.at is not None}
 
 
 @frozen
@@ -299,6 +341,80 @@ class Foresight:
                 needed = smallest(asking, until, lambda some: scratch.end(name for _, name in some))
             return StartReasons(tuple((name, at) for at, name in (until if needed is None else needed)))
 
+    # --- a start for each gang in line
+
+    def plan(
+        self, vc: str, line: Sequence[LineGang], known: Mapping[str, Millis],
+        footprints: dict[str, Footprint] | None = None,
+    ) -> LineStarts | None:  # fmt: skip
+        """The promises to all gangs in a line, none later than `known` before; None where only the core can tell.
+
+        `footprints` are remembered from call to call.
+        """
+        if self.windows or self.reserved is not None or not is_countable(self.engine, vc):
+            return None
+        if len(line) == 1 and not known and has_room(self.engine, line[0].request):  # most gangs: it starts now
+            return LineStarts((StartPromise(line[0], self.now, place=1),))
+        plan = LinePlan.of(LeafTimes(self.engine, vc, self._latest_end, footprints), self.now, line, known)
+        promises = []
+        for number, gang in enumerate(line, 1):
+            start = plan.starts.get(gang.request.group)
+            promises.append(StartPromise(gang, None if start is None else start.at, place=number))
+        return LineStarts(tuple(promises), plan, self._lasting(vc, plan))
+
+    def _latest_end(self, group: str) -> Millis:
+        end = self.end_of(group)
+        if end is None:
+            return FOREVER
+        return end if end >= self.now else Millis(self.now + GRACE)
+
+    def _lasting(self, vc: str, plan: LinePlan) -> Millis | None:
+        """As long as the groups of a virtual cluster and their limits stay the same, so does a plan until then."""
+        ends, _ = self.planned(vc)
+        if not self._are_fixed(ends):
+            return None
+        moments = [*(end for end, _ in ends), *(start.at for start in plan.starts.values())]
+        return min((at for at in moments if at > self.now), default=FOREVER)
+
+    def delayed_by(self, gang: LineGang, starts: LineStarts) -> StartPromise | None:
+        """The first promise of a line that does not hold if a gang starts now; None if all do."""
+        if starts.plan is None:
+            head = starts.head
+            return head if head is not None and self.delayed(gang, head) else None
+        start = self._planned_delay(gang, starts.plan)
+        return None if start is None else starts.of(start.group)
+
+    def _planned_delay(self, gang: LineGang, plan: LinePlan) -> PlannedStart | None:
+        own = plan.starts.get(gang.request.group)
+        end = FOREVER if gang.limit is None else Millis(self.now + gang.limit)
+        if (own is not None and own.at <= self.now) or plan.harms_nobody(gang, end):
+            return None
+        place = place_of(self.engine, gang.request)
+        if isinstance(place, tuple):
+            return plan.broken_by(gang, place, end)
+        if place is False:
+            return None
+        with self.imagine(gang):
+            if not self.start(gang, self.now):
+                return None
+            group = gang.request.group
+            ends = LeafTimes(
+                self.engine, gang.request.vc, lambda name: end if name == group else self._latest_end(name)
+            )
+            return plan.broken_in(gang, end, ends)
+
+    def longest_beside(self, gang: LineGang, starts: LineStarts) -> Millis | None:
+        """The longest run time with which a gang would start now and delay no promised start; None if none is."""
+        promise = self.delayed_by(gang, starts)
+        if promise is None or promise.at is None or promise.at <= self.now:
+            return None
+        if starts.plan is None:
+            return self.longest(gang, promise)
+        shorter = LineGang(gang.request, Millis(promise.at - self.now))
+        with self.imagine(gang):
+            fits = self.start(shorter, self.now)
+        return shorter.limit if fits and self.delayed_by(shorter, starts) is None else None
+
     # --- the imagined state
 
     @contextmanager
@@ -374,82 +490,3 @@ class Foresight:
 
 def _counts(group: Group, vc: str) -> bool:
     return group.vc == vc and (group.virtual is not None or group.state is GroupState.PREEMPTING)
-
-
-class _Made:
-    """A promise that was made `at` an instant, and what it depends on: all of `key`, or until its `until` `lasting`."""
-
-    __slots__ = ("at", "key", "lasting", "promise")
-
-    def __init__(
-        self, key: tuple[object, ...], lasting: tuple[object, ...] | None, at: Millis, promise: StartPromise | None
-    ) -> None:
-        self.key, self.lasting, self.at, self.promise = key, lasting, at, promise
-
-    def again(self, lasting: tuple[object, ...], now: Millis) -> StartPromise | None:
-        """The promise as it would be made now, None if that has to be found out."""
-        promise = self.promise
-        if promise is None or promise.until is None or now > promise.until or self.lasting != lasting:
-            return None
-        return replace(promise, at=now) if promise.at == self.at else promise
-
-
-class StartPromises:
-    """The promises of all virtual clusters, made anew only when something has changed that they depend on.
-
-    It alone guarantees that who was promised a start stays before all others of its priority until it starts or goes.
-    """
-
-    def __init__(
-        self, rules: BackfillRules, end_of: Callable[[str], Millis | None], keep: int = 1,
-        times: PlannedTimes | None = None,
-    ) -> None:  # fmt: skip
-        """Promises are made anew after `keep` milliseconds although nothing has changed: planned ends may move.
-
-        With `times`, changes in other virtual clusters are no reason to make them anew.
-        """
-        self.rules = rules
-        self._end_of = end_of
-        self._keep = keep
-        self._times = times
-        self.reserved: KeptCells | None = None
-        """What is reserved, and so is free for no promise."""
-        self._made: dict[str, _Made] = {}
-        self.heads: dict[str, str] = {}
-        """By virtual cluster: the group that has a promise."""
-
-    def rank(self, request: PodRequest) -> tuple[int, bool]:
-        """The place of a gang in its line, beside the order of submission."""
-        return -request.priority, self.heads.get(request.vc) != request.group
-
-    def foresight(self, engine: Engine, now: Millis, windows: Windows) -> Foresight:
-        """What the future holds from now on."""
-        return Foresight(engine, now, self._end_of, windows, self.reserved, self._times)
-
-    def promise(
-        self, engine: Engine, now: Millis, windows: Windows, vc: str, line: Sequence[LineGang]
-    ) -> StartPromise | None:
-        """The promise in a virtual cluster; `line` are the first gangs that wait there, in order."""
-        gangs = tuple((gang.request.group, gang.limit) for gang in line)
-        key = engine, engine.version, windows, self.reserved, gangs
-        known = self._made.get(vc)
-        if known is not None and known.key == key and now < known.at + self._keep:
-            return known.promise
-        lasting = None
-        if self._times is not None and not windows and self.reserved is None and is_calm(engine):
-            lasting = engine, engine.by_vc.changes(vc), self._times.version(vc), gangs
-        made = None if known is None or lasting is None else known.again(lasting, now)
-        if made is None:
-            made = self.foresight(engine, now, windows).promise(line)
-        self._made[vc] = _Made(key, lasting, now, made)
-        return made
-
-    def settle(self, vc: str, promise: StartPromise | None) -> bool:
-        """This promise holds from now on; whether another gang had it, or none."""
-        group = promise.group if promise is not None and promise.at is not None else None
-        changed = group != self.heads.get(vc)
-        if group is None:
-            self.heads.pop(vc, None)
-        else:
-            self.heads[vc] = group
-        return changed

@@ -21,7 +21,7 @@ from paictl.scheduler.errors import RequestError
 from paictl.scheduler.events import GroupChange, Outcome
 from paictl.scheduler.groups import Group, GroupState
 from paictl.units import Millis
-from paictl.workload.backfill import HOPELESS, LineGang, StartPromise
+from paictl.workload.backfill import LineGang, LineStarts
 from paictl.workload.devicelimits import devices_of
 from paictl.workload.reserved import Clash, Unready
 from paictl.workload.usage import promises
@@ -33,9 +33,10 @@ if TYPE_CHECKING:
     from paictl.scheduler.engine import Engine
     from paictl.scheduler.request import PodRequest
     from paictl.scheduler.sparing import Sparing
-    from paictl.workload.backfill import Foresight, StartPromises
+    from paictl.workload.backfill import Foresight
     from paictl.workload.lentorder import Rank, Turns
     from paictl.workload.reserved import ReservedCells
+    from paictl.workload.startpromises import StartPromises
 
 
 @frozen
@@ -412,39 +413,42 @@ class Dispatcher:
                 yield from (self._first_pod(group) for *_, group in bucket.order if group not in placed)
 
     def _foremost(self, bucket: _Bucket) -> tuple[int, int, str]:
-        """The first group of a kind, or the one that has a promise: the others of its kind stay behind it."""
-        if self.backfill is not None:
-            head = self.backfill.heads.get(self._head(bucket).vc)
-            return next((row for row in bucket.order if row[2] == head), bucket.order[0])
-        return bucket.order[0]
+        """The first group of a kind, or the one promised the first start; before both one that preempts already."""
+        if self.backfill is None or self.engine is None:
+            return bucket.order[0]
+        preempting = {*self.engine.state.groups.waiting.values()}
+        ready = next((row for row in bucket.order if row[2] in preempting), None) if preempting else None
+        return ready or self.backfill.foremost(self._head(bucket).vc, bucket.order)
 
     # --- backfill
 
-    def starts(self, now: Millis, windows: Windows) -> dict[str, StartPromise]:
-        """The promise of each virtual cluster with backfill in which a gang waits; nothing is settled by it."""
+    def starts(self, now: Millis, windows: Windows) -> dict[str, LineStarts]:
+        """The promises of each virtual cluster with backfill in which a gang waits; nothing is settled by it."""
         if self.backfill is None or self.engine is None:
             return {}
         made = {
-            vc: self.backfill.promise(self.engine, now, windows, vc, line) for vc, line in sorted(self._lines().items())
+            vc: self.backfill.starts(self.engine, now, windows, vc, line) for vc, line in sorted(self._lines().items())
         }
-        return {vc: promise for vc, promise in made.items() if promise is not None}
+        return {vc: starts for vc, starts in made.items() if starts is not None}
 
     def _lines(self) -> dict[str, list[LineGang]]:
         """The first gangs that wait for cells of their virtual cluster where it has backfill, in order."""
         assert self.engine is not None  # noqa: S101 - asked before
         assert self.backfill is not None  # noqa: S101 - asked before
-        placed, ranked = self.engine.state.groups.by_name, dict[str, list[tuple[tuple[int, bool], int, str]]]()
+        placed, ranked = self.engine.state.groups.by_name, dict[str, list[tuple[tuple[int, int], int, str]]]()
+        most, planned = self.backfill.rules.most, self.backfill.planned
         for bucket in self._buckets.values():
             request = self._head(bucket)
             if not self.backfill.rules.covers(request) or (self.owner is not None and self.obstacle(request)):
                 continue
-            rows = [self._foremost(bucket), *islice(bucket.order, HOPELESS)]
+            rows = [self._foremost(bucket), *islice(bucket.order, most(request.vc))]
+            rows += (row for row in bucket.order if row[2] in planned.get(request.vc, ()))
             for _, number, group in dict.fromkeys(rows):
                 if group not in placed and group not in self._reservations:  # its start is the reservation's
                     rank = self.backfill.rank(self._first_pod(group))
                     ranked.setdefault(request.vc, []).append((rank, number, group))
         return {
-            vc: [LineGang(self._first_pod(group), self._limits[group]) for _, _, group in sorted(rows)[:HOPELESS]]
+            vc: [LineGang(self._first_pod(group), self._limits[group]) for *_, group in sorted(rows)[: most(vc)]]
             for vc, rows in ranked.items()
         }
 
@@ -454,9 +458,10 @@ class Dispatcher:
     def _renew_promises(self, now: float) -> None:
         """Settle who has a promised start; where another has it than before, all of that line get another chance."""
         if self.backfill is not None:
-            made = self.starts(Millis(round(1000 * now)), self._windows)
-            for vc in sorted({*made, *self.backfill.heads}):
-                if self.backfill.settle(vc, made.get(vc)):
+            at = Millis(round(1000 * now))
+            made = self.starts(at, self._windows)
+            for vc in sorted({*made, *self.backfill.heads, *self.backfill.planned}):
+                if self.backfill.settle(vc, made.get(vc), at):
                     self._reconsider(OfVc(vc))
 
     def _would_delay(self, group: str, now: float) -> bool:
@@ -466,9 +471,9 @@ class Dispatcher:
         request, at = self._first_pod(group), Millis(round(1000 * now))
         if not self.backfill.rules.covers(request) or group in self._reservations:
             return False
-        promise = self.starts(at, self._windows).get(request.vc)
+        starts = self.starts(at, self._windows).get(request.vc)
         foresight = self.backfill.foresight(self.engine, at, self._windows)
-        return promise is not None and foresight.delayed(LineGang(request, self._limits[group]), promise)
+        return starts is not None and foresight.delayed_by(LineGang(request, self._limits[group]), starts) is not None
 
     # --- reservations
 

@@ -87,15 +87,15 @@ def _with_start(
     from paictl.cluster.startwaits import with_start
 
     dispatcher = world.dispatcher
-    promise = dispatcher.starts(world.now, world.windows).get(request.vc)
-    if promise is None or dispatcher.backfill is None or dispatcher.engine is None:
+    starts = dispatcher.starts(world.now, world.windows).get(request.vc)
+    if starts is None or dispatcher.backfill is None or dispatcher.engine is None:
         return known
     if not dispatcher.backfill.rules.covers(request):
         return known
     foresight = dispatcher.backfill.foresight(dispatcher.engine, world.now, world.windows)
     owners = {group: job.key for job in world.jobs.values() for group in job.plan.groups}
     gang = LineGang(request, limit)
-    return with_start(known, foresight, gang, promise, epoch, lambda group: owners.get(group, group))
+    return with_start(known, foresight, gang, starts, epoch, lambda group: owners.get(group, group))
 
 
 def foresee_job(world: World, request: JobRequest, epoch: datetime) -> JobExplanation:

@@ -30,9 +30,9 @@ class HistoryKind(StrEnum):
 
 
 class Timer(NamedTuple):
-    """Something that will happen: a pod ends, a month begins, a minimum run time is over, pods of a failed node or of
-    bad devices are given up (earlier those whose gangs are repaired), or a job that began at `detail` comes to its
-    limit."""
+    """Something that will happen: a pod ends, a month begins, a minimum run time is over, a start promised for
+    `detail` comes, pods of a failed node or of bad devices are given up (earlier those whose gangs are repaired), or
+    a job that began at `detail` comes to its limit."""
 
     kind: str
     subject: str

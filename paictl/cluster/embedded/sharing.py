@@ -17,7 +17,6 @@ from paictl.cluster.jobwords import refuse_held
 from paictl.scheduler.occupancy import OPPORTUNISTIC
 from paictl.sim.loop import EventPriority
 from paictl.units import Millis, instant, rfc3339
-from paictl.workload.backfill import StartPromises
 from paictl.workload.budgets import BudgetLevel, BudgetState, MonthUse, next_month
 from paictl.workload.departments import DevicesInUse, UnusedPromises, UsedDevices
 from paictl.workload.devicelimits import BorrowedDevices, HeldDevices, devices_of
@@ -25,6 +24,7 @@ from paictl.workload.lending import lend_use, promises_by_vc
 from paictl.workload.lentorder import DecayedUse, LentDevices, LineAhead, Turns, Who
 from paictl.workload.preemption import GroupTimes, SparingRules
 from paictl.workload.sharing import Sharing, SharingUse
+from paictl.workload.startpromises import StartPromises
 from paictl.workload.usagereport import HOUR
 
 if TYPE_CHECKING:
@@ -85,6 +85,8 @@ class WorldSharing:
         """What was said last of a budget: month and level."""
         self._heads: dict[str, str] = {}
         """Groups with a promised start by virtual cluster, as they were written down."""
+        self._planned: dict[str, dict[str, Millis]] = {}
+        """The promised starts by virtual cluster and group, where all gangs in line have one, as written down."""
         self._starts: dict[str, Millis] = {}
         """The start that each of them was told."""
 
@@ -98,10 +100,11 @@ class WorldSharing:
         dispatcher.turns = self.turns if rules.orders else None
         dispatcher.obstacle, dispatcher.noted = self.obstacle, self._note
         if dispatcher.backfill is not None:
-            self._heads = dispatcher.backfill.heads
+            self._heads, self._planned = dispatcher.backfill.heads, dispatcher.backfill.planned
         dispatcher.backfill = StartPromises(rules.backfill, self.end_of) if rules.backfill else None
         if dispatcher.backfill is not None:
             dispatcher.backfill.heads, dispatcher.backfill.reserved = dict(self._heads), dispatcher.reserved
+            dispatcher.backfill.planned = {vc: dict(planned) for vc, planned in self._planned.items()}
         self.sparing = SparingRules(rules.preemption, self._times, lambda: self._world.now, rules.departments)
         dispatcher.spare(self.sparing if rules.chooses_victims else None)
         by_owner = bool(rules) or rules.orders
@@ -275,7 +278,8 @@ class WorldSharing:
         made = self._world.dispatcher.starts(self._world.now, self._world.windows)
         starts = {
             promise.group: (promise.gang.request, promise.at)
-            for promise in made.values()
+            for line in made.values()
+            for promise in line.promises
             if promise.at is not None and promise.at > self._world.now
         }
         for group in [group for group in self._starts if group not in starts]:
@@ -291,6 +295,18 @@ class WorldSharing:
                 was = rfc3339(instant(self.epoch, before))
                 said = f"was promised to start at {was} at the latest, which does not hold: {when}"
                 self._say(EventKind.START_DELAYED, f"job/{self._job(request.uid)}", said, at=when, before=was)
+
+    def _wake_for_start(self) -> None:
+        """Ask again at the next promised start: it may come at an instant at which no job ends."""
+        backfill = self._world.dispatcher.backfill
+        at = None if backfill is None else backfill.next_start(self._world.now)
+        if at is not None and not any(timer == Timer("start", "", at) for _, _, timer in self._world.loop.pending()):
+            self._world.loop.schedule(at, EventPriority.HARDWARE, Timer("start", "", at))
+
+    def is_promised(self, at: int) -> bool:
+        """Whether a gang in line is promised a start at an instant; the head of a line is not asked for."""
+        backfill = self._world.dispatcher.backfill
+        return backfill is not None and any(at in planned.values() for planned in backfill.planned.values())
 
     def _job(self, uid: str) -> str:
         return self._world.pods[uid][0] if uid in self._world.pods else uid
@@ -328,6 +344,7 @@ class WorldSharing:
         self._wake_after_shield()
         if self.rules.backfill:
             self._tell_starts()
+            self._wake_for_start()
         if not self.rules.budgets:
             return
         month = f"{self.now:%Y-%m}"
@@ -365,7 +382,9 @@ class WorldSharing:
         told = {"told": self._told} if self._told else {}
         backfill = self._world.dispatcher.backfill
         heads = self._heads if backfill is None else backfill.heads
+        planned = self._planned if backfill is None else backfill.planned
         starts = {"heads": heads, "starts": self._starts} if heads or self._starts else {}
+        starts |= {"planned": planned} if planned else {}
         month = self.enter().dump()
         recent = {} if self._recent is None else {"recent": self._recent.dump()}
         return {**month, **told, **starts, **recent}
@@ -378,3 +397,5 @@ class WorldSharing:
         self._told = dict((data or {}).get("told", {}))
         self._heads = dict((data or {}).get("heads", {}))
         self._starts = {group: Millis(at) for group, at in (data or {}).get("starts", {}).items()}
+        planned = (data or {}).get("planned", {})
+        self._planned = {vc: {group: Millis(at) for group, at in row.items()} for vc, row in planned.items()}

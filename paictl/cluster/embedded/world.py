@@ -124,11 +124,14 @@ class World(WithWindows, WithReservations):
         return self.loop.pop(until)
 
     def _is_obsolete(self, timer: Timer) -> bool:
-        """Whether a timer is the limit of an attempt that does not run any more, or of a window that was removed."""
+        """Whether a timer is the limit of an attempt that does not run any more, of a window that was removed, or of
+        a promised start that has come already."""
         if timer.kind in windows.KINDS:
             return not self.is_due(timer)
         if timer.kind in reservations.KINDS:
             return not self.is_of_reservation(timer)
+        if timer.kind == "start":
+            return not self.sharing.is_promised(timer.detail)
         job = self.jobs.get(timer.subject)
         return timer.kind == "limit" and (job is None or job.started != timer.detail)
 

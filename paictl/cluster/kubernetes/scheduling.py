@@ -37,11 +37,12 @@ from paictl.scheduler.explain import PodVerdict
 from paictl.scheduler.inspection import inspect
 from paictl.scheduler.wire import pod_name, read_request
 from paictl.units import Millis
-from paictl.workload.backfill import Foresight, LineGang
+from paictl.workload.backfill import LineGang
 from paictl.workload.lifecycle import RunState
 from paictl.workload.pods import plan_job
 from paictl.workload.preemption import SparingRules
 from paictl.workload.reservations import Reservations
+from paictl.workload.startpromises import StartPromises
 from paictl.workload.windows import Windows
 
 if TYPE_CHECKING:
@@ -262,13 +263,15 @@ def _with_start(
         return PodTimes(run_limit(pods[uid]), began_at(pods[uid])) if uid in pods else None
 
     free = [pod for pod in waiting.values() if not held.get(pod.request.group)]
-    foresight = Foresight(found.engine, now, lambda group: end_of(found.engine, group, times, now), windows)
-    promise = foresight.promise(lines(free, rules, placed).get(request.vc, ()))
-    if promise is None:
+    backfill = StartPromises(rules, lambda group: end_of(found.engine, group, times, now))
+    line = lines(free, rules, placed).get(request.vc, [])[: rules.most(request.vc)]
+    starts = backfill.starts(found.engine, now, windows, request.vc, line)
+    if starts is None:
         return known
+    foresight = backfill.foresight(found.engine, now, windows)
     owners = scene.owners(found)
     return with_start(
-        known, foresight, LineGang(request, limit), promise, UNIX, lambda group: owners.get(group, group)
+        known, foresight, LineGang(request, limit), starts, UNIX, lambda group: owners.get(group, group)
     )  # fmt: skip
 
 

@@ -56,8 +56,10 @@ class HivedParameters(Parameters):
         "of one priority. share: the tenant that uses least outside its quota, a preempted job keeps its turn; "
         "created: as the placer, whoever was created first, and a preempted job is created again",
     )
-    backfill: Literal["none", "easy"] = parameter(
-        "none", "easy: the first waiting guaranteed job of each tenant gets a promised start that others may not delay"
+    backfill: Literal["none", "easy", "conservative"] = parameter(
+        "none",
+        "easy: the first waiting guaranteed job of each tenant gets a promised start that others may not delay; "
+        "conservative: each of the first 64 does",
     )
     factor: float = parameter(
         1.0, "with backfill: run-time limit of a job without one, as a multiple of its duration", least=1
@@ -136,9 +138,11 @@ class Hived(Policy):
         """By job: its place in line, where a job that was preempted goes behind those that came before."""
         self._last = 0
         self._starts: SimulatedStarts | None = None
-        if parameters.backfill == "easy":
+        self._next_start: Millis | None = None
+        """When the next job starts at the latest that is promised a start and not the head of its line."""
+        if parameters.backfill != "none":
             self.knows = frozenset({Knowledge.DURATION})
-            self._starts = SimulatedStarts(self.cells, parameters.factor, self._runs)
+            self._starts = SimulatedStarts(self.cells, parameters.factor, self._runs, parameters.backfill)
         self._preempted_devices = 0
         self._lost_work = 0
         """Device-milliseconds that preempted jobs had run since they started, or since their last checkpoint."""
@@ -222,7 +226,8 @@ class Hived(Policy):
         """Only those whom an event can have helped are looked at: in a VC nobody depends on other VCs."""
         for job in moment.arrived:
             self._wait(job)
-        if self._shield_end is not None and self.now >= self._shield_end:
+        due = min((at for at in (self._shield_end, self._next_start) if at is not None), default=None)
+        if due is not None and self.now >= due:
             for tenant in self.tenants.values():
                 tenant.changed = True
         while changed := [tenant for tenant in self.tenants.values() if tenant.changed]:
@@ -234,11 +239,13 @@ class Hived(Policy):
             self._serve_spare()
 
     def wake(self) -> Millis | None:
-        """When a job that runs may be preempted by others of its tenant, where some of them wait."""
-        self._shield_end = None
+        """When jobs that run may be preempted by others of their tenant that wait, or a job is promised to start."""
+        self._shield_end = self._next_start = None
         if self._shields and any(tenant.heaps for tenant in self.tenants.values()):
             self._shield_end = self._sparing.next_end(self.cells.engine.state.groups.by_name)
-        return self._shield_end
+        if self._starts is not None:
+            self._next_start = self._starts.next_start(self.now)
+        return min((at for at in (self._shield_end, self._next_start) if at is not None), default=None)
 
     def _wait(self, job: JobView) -> None:
         group = job.gpus, job.pod, job.gpu_type, job.pinned_cell
@@ -279,6 +286,8 @@ class Hived(Policy):
         """The first job of a group that does not delay its tenant's promised start; the promised one if it is here."""
         assert self._starts is not None  # noqa: S101 - asked before
         heap = tenant.heaps[group]
+        if self._starts.promises_all:
+            return self._starts.harmless((row for rows in tenant.heaps.values() for row in rows), heap, self.now)
         first = min((heap[0] for heap in tenant.heaps.values()), key=lambda row: row[:2])
         number = self._starts.head(first[2].vc, lambda: first[2])
         rows = (row for heap in tenant.heaps.values() for row in heap if row[2].number == number)

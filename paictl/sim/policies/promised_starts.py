@@ -1,23 +1,39 @@
-"""EASY backfill for `hived`: the same foresight as on a cluster, asked of the core that places the jobs."""
+"""Backfill for `hived`: the same foresight as on a cluster, asked of the core that places the jobs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from heapq import nsmallest
 from math import ceil
 from typing import TYPE_CHECKING
 
 from paictl.units import Millis
-from paictl.workload.backfill import Foresight, LineGang, StartPromise
+from paictl.workload.backfill import (
+    FOREVER,
+    NO_WINDOWS,
+    BackfillMode,
+    BackfillRule,
+    BackfillRules,
+    Foresight,
+    LineGang,
+    LineStarts,
+    StartPromise,
+)
+from paictl.workload.startpromises import StartPromises
 
 if TYPE_CHECKING:
     from paictl.sim.placement.cells import Cells
     from paictl.sim.view import JobView
 
 
+Row = tuple[int, int, "JobView"]
+"""A job that waits: (-priority, turn, job)."""
+
+
 class SimulatedStarts:
     """Who of each tenant has a promised start, and what became of the promises."""
 
-    def __init__(self, cells: Cells, factor: float, runs: Mapping[int, JobView]) -> None:
+    def __init__(self, cells: Cells, factor: float, runs: Mapping[int, JobView], mode: str = BackfillMode.EASY) -> None:
         self._cells = cells
         self._factor = factor
         self._runs = runs
@@ -28,6 +44,10 @@ class SimulatedStarts:
         self._made: dict[str, tuple[int, int, Millis, StartPromise | None]] = {}
         self._heads: dict[str, int] = {}
         """The job with a promise, by tenant."""
+        rules = BackfillRules([BackfillRule("", BackfillMode(mode))])
+        self._lines = StartPromises(rules, lambda group: self._ends.get(int(group)))
+        """The promises to all in line, where not only the head has one."""
+        self.promises_all = rules.mode("") is BackfillMode.CONSERVATIVE
         self.late = 0
         """Promises that did not hold."""
         self.overtook = 0
@@ -44,7 +64,7 @@ class SimulatedStarts:
             self.late += now > promise
         if self._heads.get(job.vc) == job.number:
             del self._heads[job.vc]
-        elif job.vc in self._heads:
+        elif job.vc in self._heads or self._goes_before(job):
             self.overtook += 1
 
     def gone(self, job: JobView) -> None:
@@ -74,6 +94,51 @@ class SimulatedStarts:
             if made is not None and made.at is not None:
                 self._promises.setdefault(head.number, made.at)
         return known[3]
+
+    # --- a promise for each in line
+
+    def _goes_before(self, job: JobView) -> bool:
+        """Whether a job starts before one that came earlier and has a promise."""
+        return any(int(group) < job.number for group in self._lines.planned.get(self._cells.request(job).vc, ()))
+
+    def next_start(self, now: Millis) -> Millis | None:
+        """When the next of those starts at the latest who are not the head of their line."""
+        return self._lines.next_start(now)
+
+    def harmless(self, rows: Iterable[Row], heap: list[Row], now: Millis) -> Row | None:
+        """The job of a kind that may start now; None if each would delay another. `rows` are all that wait in its VC.
+
+        Of those without a promise the first is asked about, and the first that would end before all promised starts.
+        """
+        vc = self._cells.request(heap[0][2]).vc  # as the core calls it
+        starts = self._line(vc, rows, now)
+        if starts is None:
+            return heap[0]
+        times = starts.times()
+        mine = {str(row[2].number): row for row in heap}
+        promised = sorted((at, mine[group]) for group, at in times.items() if group in mine)
+        window = min(times.values(), default=now) - now
+        short = min((row for row in heap if self.limit(row[2]) <= window), key=lambda row: row[:2], default=None)
+        foresight, asked = self._lines.foresight(self._cells.engine, now, NO_WINDOWS), set[int]()
+        for row in (*(row for _, row in promised), heap[0], short):
+            if row is not None and row[2].number not in asked:
+                asked.add(row[2].number)
+                if foresight.delayed_by(self._gang(row[2]), starts) is None:
+                    return row
+        return None
+
+    def _line(self, vc: str, rows: Iterable[Row], now: Millis) -> LineStarts | None:
+        known = self._lines.planned.get(vc) or {self._lines.heads.get(vc, ""): now}
+        first = nsmallest(
+            self._lines.rules.most(vc), rows,
+            key=lambda row: (row[0], known.get(str(row[2].number), FOREVER), row[1]),
+        )  # fmt: skip
+        line = [self._gang(job) for _, _, job in first]
+        starts = self._lines.starts(self._cells.engine, now, NO_WINDOWS, vc, line)
+        self._lines.settle(vc, starts, now)
+        for group, at in ({} if starts is None else starts.times()).items():
+            self._promises.setdefault(int(group), at)
+        return starts
 
     def _foresight(self, now: Millis) -> Foresight:
         return Foresight(self._cells.engine, now, lambda group: self._ends.get(int(group)))

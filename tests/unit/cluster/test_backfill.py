@@ -19,6 +19,7 @@ from tests.unit.cluster.test_sharing import kinds, load
 HOUR = 60 * MINUTE
 OPERATIONS = 300 if os.environ.get("PAICTL_SOAK") else 30
 EASY = "sharing: {backfill: [{mode: easy}]}\n"
+CONSERVATIVE = "sharing: {backfill: [{mode: conservative}]}\n"
 
 
 @pytest.fixture
@@ -165,10 +166,37 @@ def test_promises_survive_every_process_and_a_restart_of_the_scheduler(lab: Benc
     assert "StartDelayed" not in kinds(lab, f"job/{big}")
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_no_promised_start_is_broken(bench: MakeBench, seed: int) -> None:
-    lab, rng = bench("three-tenants"), random.Random(seed)  # noqa: S311 - a property test
+def test_each_job_in_line_has_a_start_that_those_behind_it_do_not_delay(bench: MakeBench) -> None:
+    lab = bench("three-tenants")
+    load(lab, CONSERVATIVE)
+    half, big = part(lab)
+    again, small = submit(lab, "again", 8, "3h"), submit(lab, "small", 2, "12h")
+    assert states(lab, half, big, again, small) == ["Running", "Waiting", "Waiting", "Waiting"]
+    found = [start(lab, key) for key in (big, again, small)]
+    assert [(one.at, one.place) for one in found] == [
+        (at(lab, 10 * HOUR), 1), (at(lab, 15 * HOUR), 2), (at(lab, 18 * HOUR), 3)
+    ]  # fmt: skip
+    said = "\n".join(map(str, lines(lab.cluster.explain(again))))
+    assert "it is number 2 in the line of its virtual cluster" in said
     load(lab, EASY)
+    assert from_data(to_data(lab.cluster.explain(again))).start is None, "only the first has one"
+    load(lab, CONSERVATIVE)
+    lab.pass_time(10 * HOUR)
+    assert states(lab, half, big) == ["Stopped", "Running"]
+    found_again = lab.again().explain(small).start
+    assert found_again is not None
+    assert found_again.at == at(lab, 18 * HOUR), "as it was written down"
+    lab.cluster.stop_job(big)
+    assert states(lab, again, small) == ["Running", "Waiting"]
+    assert start(lab, small).at == at(lab, 13 * HOUR)
+    assert "StartDelayed" not in kinds(lab, f"job/{small}")
+
+
+@pytest.mark.parametrize("mode", [EASY, CONSERVATIVE])
+@pytest.mark.parametrize("seed", range(2))
+def test_no_promised_start_is_broken(bench: MakeBench, seed: int, mode: str) -> None:
+    lab, rng = bench("three-tenants"), random.Random(seed)  # noqa: S311 - a property test
+    load(lab, mode)
     promised: dict[str, datetime] = {}
     for number in range(OPERATIONS):
         match rng.randrange(8):

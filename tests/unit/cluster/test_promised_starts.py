@@ -13,7 +13,8 @@ from paictl.cluster.embedded.dispatch import Dispatcher
 from paictl.scheduler.book import Book
 from paictl.scheduler.request import PodRequest
 from paictl.units import Millis
-from paictl.workload.backfill import BackfillMode, BackfillRule, BackfillRules, StartPromises
+from paictl.workload.backfill import BackfillMode, BackfillRule, BackfillRules
+from paictl.workload.startpromises import StartPromises
 from paictl.workload.windows import Windows
 from tests.unit.scheduler.support import config, healthy, pod
 
@@ -34,10 +35,13 @@ class Line:
     promised: dict[str, int] = field(default_factory=dict)
     kept: int = 0
     overtook: int = 0
+    mode: BackfillMode = BackfillMode.EASY
+    most: int = 0
+    """Promised starts in one line at an instant."""
 
     def __post_init__(self) -> None:
         self.queue = Dispatcher()
-        rules = BackfillRules([BackfillRule("", BackfillMode.EASY)])
+        rules = BackfillRules([BackfillRule("", self.mode)])
         self.queue.backfill = StartPromises(rules, self.end_of)
         self.queue.resume(Book(healthy(config(A={"NODE": 3}, B={"NODE": 1}))))
 
@@ -66,10 +70,13 @@ class Line:
                         for uid in uids:
                             self.ends.pop(uid, None)
                             self.queue.remove(uid, self.now / 1000)
-        for promise in self.queue.starts(Millis(self.now), Windows()).values():
-            if promise.at is not None:
-                assert promise.at <= self.promised.setdefault(promise.group, promise.at), promise
-                assert promise.at > self.now, "the first in line starts as soon as it can"
+        for starts in self.queue.starts(Millis(self.now), Windows()).values():
+            times = starts.times()
+            self.most = max(self.most, len(times))
+            for group, at in times.items():
+                assert at <= self.promised.get(group, at), f"{group}: {at} is later than {self.promised[group]}"
+                assert at > self.now, "a gang starts when its time has come"
+                self.promised[group] = at
 
     def start(self, uid: str) -> None:
         group = uid.partition("-")[0]
@@ -78,7 +85,7 @@ class Line:
             if group in self.promised:
                 assert self.now <= self.promised.pop(group), group
                 self.kept += 1
-            elif self.queue.backfill is not None and self.queue.backfill.heads:
+            elif self.queue.backfill is not None and (self.queue.backfill.heads or self.queue.backfill.planned):
                 self.overtook += 1
         limit = self.limits[group]
         real = self.rng.choice((0.2, 0.7, 1, 1)) * (9 * 60 * MINUTE if limit is None else limit)
@@ -86,7 +93,7 @@ class Line:
 
     def let_pass(self, span: int) -> None:
         until = self.now + span
-        while self.ends and (at := min(self.ends.values())[0]) <= until:
+        while (at := self.next_event()) <= until:
             self.now = max(self.now, at)
             for uid in [uid for uid, (end, _) in self.ends.items() if end == at]:
                 del self.ends[uid]
@@ -94,6 +101,13 @@ class Line:
             self.settle()
         self.now = until
         self.settle()
+
+    def next_event(self) -> int:
+        """When a pod ends, or a gang is to start."""
+        assert self.queue.backfill is not None
+        ends = min((end for end, _ in self.ends.values()), default=self.now + 1000 * 60 * MINUTE)
+        start = self.queue.backfill.next_start(Millis(self.now))
+        return ends if start is None else min(ends, start)
 
     def cancel(self) -> None:
         """A job is stopped, whether it waits or runs."""
@@ -104,9 +118,10 @@ class Line:
         self.promised.pop(group, None)
 
 
+@pytest.mark.parametrize("mode", list(BackfillMode))
 @pytest.mark.parametrize("seed", range(3))
-def test_no_promised_start_is_broken(seed: int) -> None:
-    line = Line(random.Random(seed))  # noqa: S311 - a property test
+def test_no_promised_start_is_broken(seed: int, mode: BackfillMode) -> None:
+    line = Line(random.Random(seed), mode=mode)  # noqa: S311 - a property test
     number = 0
     for _ in range(OPERATIONS):
         match line.rng.randrange(9):
@@ -120,3 +135,18 @@ def test_no_promised_start_is_broken(seed: int) -> None:
         line.settle()
     assert line.kept > OPERATIONS / 50
     assert line.overtook > OPERATIONS / 50
+    assert (line.most > 4) == (mode is BackfillMode.CONSERVATIVE)
+
+
+@pytest.mark.parametrize("mode", list(BackfillMode))
+def test_a_gang_that_preempts_starts_before_one_of_its_kind_that_is_promised_a_start(mode: BackfillMode) -> None:
+    line = Line(random.Random(0), mode=mode)  # noqa: S311 - a property test
+    for number, (name, vc, pods, priority) in enumerate([("g0", "B", 4, -1), ("g1", "A", 3, 0), ("g2", "A", 3, 0)]):
+        line.limits[name] = Millis(60 * MINUTE)
+        for index in range(pods):
+            made = pod(f"{name}-{index}", vc, 4, group=name, pods=pods, priority=priority)
+            line.queue.add(made, number, line.limits[name])
+        if name != "g1":
+            line.settle()
+    assert {group for _, group in line.ends.values()} == {"g1"}
+    assert line.promised == {"g2": 60 * MINUTE}
