@@ -249,13 +249,10 @@ class DoorCore:
                 self._judge_devices(name)
             for name in self.promised:
                 self._judge(name)
-            running = [
-                RunningPod(entry.reading.request, info)
-                for entry, info in self._before.values()
-                if entry.reading is not None
-            ]
+            before = self._before.values()
+            running = [RunningPod(entry.reading.request, info) for entry, info in before if entry.reading]
             outcomes = self.book.recover(running, self.wall())
-            for entry, info in self._before.values():
+            for entry, info in before:
                 self.check_claims(entry.ref, info)
             self._before.clear()
             self.allowances.start(self.book.engine.state.groups.by_name)
@@ -496,6 +493,9 @@ class DoorCore:
             self.record(pod_events.unaccounted(entry.ref, error))
             return
         assert entry.reading is not None  # noqa: S101 - no problem was found
+        if why := self.health.check_division(entry.ref.uid, info, noted, self.spec, self.book.engine.state):
+            self.record(pod_events.disagreeing(entry.ref, why))
+            self._judge(node)
         if not self.is_open:
             self._before[entry.ref.uid] = entry, info
             return
@@ -549,14 +549,14 @@ class DoorCore:
             self.starts.changes += 1
             if self.claims is not None:
                 self.claims.ledger.pod_gone(uid, self.clock())
+            if (node := self.health.release(uid)) and self.is_open:
+                self._judge(node)
             entry = self.table.forget(uid)
             if entry is not None and entry.pod_group:
                 self._read_again(self.table.pod_groups.forget(entry.pod_group, uid))
             if entry is not None and entry.reading is not None:
                 self.departed.add(entry.reading.request.group)
-            if entry is None and uid not in self.book.pods:
-                return
-            if self.is_open:
+            if self.is_open and (entry is not None or uid in self.book.pods):
                 self.record_outcomes(self.book.gone(uid, self.wall()))
                 self.work.set()
 

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from paictl.cells.spec import ClusterSpec
 from paictl.cluster.pods.nodes import NodeStatus, why_bad
+from paictl.scheduler.decision import BindInfo
+from paictl.scheduler.state import State
+from paictl.scheduler.wire import ISOLATION, isolation_agrees
 
 _WHOLE: Final = -1
 """In place of a device's index: the node."""
@@ -24,6 +28,9 @@ class DoorHealth:
         """Since when the devices have been bad that are bad now."""
         self.away_since: dict[str, float] = {}
         """Since when nodes of the configuration have been gone or not Ready: what ran there is lost."""
+        self.redivided: dict[str, dict[str, str]] = {}
+        """Nodes with pods (uid) whose MIG instances were numbered by another division than the configuration's, and
+        why that is so. Which leaf cells these use nobody can say, so the node gets no other pod."""
         self._promised = promised
         self._clock = clock
         self._heal_after = heal_after
@@ -37,7 +44,7 @@ class DoorHealth:
             self.away_since.setdefault(name, self._clock())
         else:
             self.away_since.pop(name, None)
-        reason = why_bad(node, self._promised[name])
+        reason = why_bad(node, self._promised[name]) or next(iter(self.redivided.get(name, {}).values()), "")
         if was_bad:
             reason = self._still((name, _WHOLE), reason)
         if reason:
@@ -45,6 +52,33 @@ class DoorHealth:
         else:
             self.bad.pop(name, None)
         return reason
+
+    def check_division(
+        self, uid: str, info: BindInfo, noted: Mapping[str, object], spec: ClusterSpec, state: State
+    ) -> str:
+        """Note a pod that was told its devices by another division of the node's GPUs; why, or empty if it was not.
+
+        `noted` are its annotations.
+        """
+        tree, isolation = state.physical, str(noted.get(ISOLATION, ""))
+        chains = [tree.chains[tree.chain[cell]].name for cell in tree.nodes.get(info.node, ())]
+        named = [info.chain] if info.chain in chains else chains
+        if isolation_agrees(isolation, info.devices, max(map(spec.mig_instances, named), default=0)):
+            return ""
+        why = (
+            f"a pod on node {info.node} has the devices {isolation} and the leaf cells "
+            f"{','.join(map(str, info.devices))}, which is not how migInstances divides the GPUs now: "
+            "no other pod gets devices of this node before it has ended"
+        )
+        self.redivided.setdefault(info.node, {})[uid] = why
+        return why
+
+    def release(self, uid: str) -> str:
+        """The node that a pod has kept from others by `check_division`, now that it is gone; empty for none."""
+        node = next((name for name, pods in self.redivided.items() if uid in pods), "")
+        if node:
+            del self.redivided[node][uid]
+        return node
 
     def judge_devices(self, name: str, found: Mapping[int, str]) -> list[int]:
         """Note which devices of a node are bad now, and why; those that have turned bad or good."""

@@ -345,6 +345,19 @@ def parse_isolation(text: str, name: str, instances: int = 0) -> tuple[int, ...]
     return tuple(gpu * instances + rest[0] if rest else gpu for gpu, *rest in parts)
 
 
+def isolation_agrees(text: str, devices: tuple[int, ...], instances: int = 0) -> bool:
+    """Whether a pod's `ISOLATION` names the leaf cells of its bind annotation, as GPUs are divided now.
+
+    Only what concerns MIG is judged: of whole GPUs that are still whole, the bind annotation counts, as in HiveD.
+    """
+    if not text or not (instances or ":" in text):
+        return True
+    try:
+        return set(parse_isolation(text, "", instances)) == set(devices)
+    except RequestError:
+        return False
+
+
 def noted_devices(annotations: Mapping[str, object]) -> tuple[int, ...]:
     """The indices of the leaf cells within their node, as a pod's annotations say; empty without any.
 

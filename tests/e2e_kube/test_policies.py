@@ -51,6 +51,10 @@ def limits(amount: str) -> Json:
     return {"resources": {"limits": {amount: "1"}}}
 
 
+def capability(name: str) -> Json:
+    return {"securityContext": {"capabilities": {"add": ["IPC_LOCK", name]}}}
+
+
 OURS = {"name": VISIBLE, **FIELD}
 REFUSED: list[tuple[str, Json]] = [
     ("leave it out, or take it from", base(containers=[container(env=[{"name": VISIBLE, "value": "all"}])])),
@@ -65,6 +69,14 @@ REFUSED: list[tuple[str, Json]] = [
     )),
     ("leave out securityContext.privileged", asking(containers=[container(securityContext={"privileged": True})])),
     ("leave out securityContext.privileged", asking(initContainers=[container(securityContext={"privileged": True})])),
+    *(("divide the GPUs of others", asking(**{where: [container(env=[{"name": f"NVIDIA_MIG_{what}_DEVICES", **how}])]}))
+      for where, what, how in (
+        ("containers", "CONFIG", {"value": "all"}), ("containers", "MONITOR", {"value": "all"}),
+        ("containers", "CONFIG", FIELD), ("initContainers", "CONFIG", {"value": "all"}),
+    )),
+    *(("leave it out of securityContext.capabilities.add", asking(**{where: [container(**capability(name))]}))
+      for where, name in (("containers", "SYS_ADMIN"), ("containers", "CAP_SYS_ADMIN"), ("containers", "sys_admin"),
+                          ("containers", "ALL"), ("initContainers", "SYS_ADMIN"))),
     ("or leave out runtimeClassName", base(runtimeClassName="nvidia")),
     ("or leave out runtimeClassName", base(runtimeClassName="nvidia-cdi")),
     ("with the name of yours", base(containers=[container(**limits("nvidia.com/gpu"))])),
@@ -94,6 +106,9 @@ TAKEN: list[Json] = [
     asking(containers=[container(**limits("nvidia.com/gpu"))], schedulingGates=[{"name": "paictl.io/cells"}]),
     base(containers=[container(**limits("nvidia.com/hostdev"))]),
     asking(runtimeClassName="nvidia", containers=[container(securityContext={"privileged": False})]),
+    asking(
+        containers=[container(**capability("SYS_PTRACE"), env=[{"name": "NVIDIA_MIG_PROFILE", "value": "1g.10gb"}])]
+    ),
     *(host(path) for path in ("/devices", "/data", "/etc/cdirom", "/var/lib/x", "/home/dev")),
 ]
 

@@ -26,9 +26,9 @@ MODELS: Final = (
 """Labels of nodes that name the model of their devices, by who sets them: GPU feature discovery and its like."""
 _SHARED: Final = "nvidia.com/gpu.replicas"
 _STRATEGY: Final = "nvidia.com/mig.strategy"
-_DIVIDED: Final = re.compile(r"(.+)-MIG-(([1-7])g\.([1-9][0-9]*)gb)")
+_DIVIDED: Final = re.compile(r"(.+)-MIG-(([1-7])g\.([1-9][0-9]*)gb)([.-][a-z]+(?:\.[a-z]+)?)?")
 """A model as GPU feature discovery names it where devices are MIG instances: of what GPU, their profile, its compute
-slices and GB."""
+slices and GB, and what else it has (with a dot for the plus sign of ``+me``, as labels have none)."""
 _KUEUE: Final = "kueue.x-k8s.io"
 _KAI: Final = "kai.scheduler"
 _RUNAI: Final = "scheduling.run.ai"
@@ -88,17 +88,17 @@ class _Reader:
             self.remarks.append(f"node {name} has {devices} devices, of which {devices - healthy} are not healthy now")
         allocatable = status.get("allocatable") or {}
         model = next((labels[one] for one in MODELS if labels.get(one)), "") or _product(offered)
-        instances, profile = _mig(model) if labels.get(_STRATEGY) == "single" else (0, "")
-        if instances and devices % instances:
+        most, profile = _mig(model) if labels.get(_STRATEGY) == "single" else (0, "")
+        instances = next((number for number in range(most, 0, -1) if devices % number == 0), 0)
+        if instances < most:
             self.remarks.append(
-                f"node {name} has {devices} MIG instances {profile}, and a GPU has up to {instances}: its GPUs are not "
-                "divided alike, so they are not cells"
+                f"node {name} has {devices} MIG instances {profile}, and a GPU may have up to {most}: labels cannot "
+                "tell how its GPUs are divided"
             )
-            return None
         memory = int(_amount(allocatable.get("memory"))) >> 20
         cpus = Decimal(int(1000 * _amount(allocatable.get("cpu")))) / 1000
-        near = instances or _per_root(offered)
-        return FoundNode(name, resource, devices, cpus, memory, model, labels, near, instances, profile)
+        near, guessed = instances or _per_root(offered), instances < most
+        return FoundNode(name, resource, devices, cpus, memory, model, labels, near, instances, profile, guessed)
 
     def _remark_parts(self, name: str, capacity: Mapping[str, object], labels: Mapping[str, str]) -> None:
         """Devices that are cut or shared: a cell is a whole one."""
@@ -236,12 +236,16 @@ def _mig(model: str) -> tuple[int, str]:
     """How many MIG instances fit on a GPU, and their profile, by the name of the model; 0 if it names none.
 
     Labels count the instances of the node, not those of a GPU. A GPU is taken to be divided as far as it goes: by its
-    compute slices (four of an A30, seven of others) and, where the name says how many GB it has, by its memory.
+    compute slices (four of an A30, seven of others) and, where the name says how many GB it has, by its memory. Only
+    one instance of a GPU can have the media extensions (``+me``, ``+me.all``).
     """
     found = _DIVIDED.fullmatch(model)
     if found is None:
         return 0, ""
-    whole, profile, slices, memory = found.groups()
+    whole, profile, slices, memory, extra = found.groups(default="")
+    profile += extra.replace(".", "+", 1) if extra.startswith(".") else extra
+    if extra.startswith(".me"):
+        return 1, profile
     most = (4 if "A30" in whole.split("-") else 7) // int(slices)
     size = re.search(r"([0-9]+)GB", whole)
     return max(1, min(most, int(size[1]) // int(memory)) if size else most), profile

@@ -175,7 +175,8 @@ class _Maker:
     def leaf_of(node: FoundNode) -> str:
         """The leaf cell type of a node's devices: their model, else vendor and kind of the resource."""
         vendor, _, kind = node.resource.partition("/")
-        return word(node.model).removeprefix("NVIDIA-") or word(f"{vendor.split('.')[0]}-{kind}").upper()
+        name = word(node.model).removeprefix("NVIDIA-") or word(f"{vendor.split('.')[0]}-{kind}").upper()
+        return f"{name}-BY-{node.instances}" if node.guessed else name  # not the cells of nodes that are known
 
     def add(self, nodes: Sequence[FoundNode], leaf: str) -> None:
         """All nodes with devices of a kind, in their natural order."""
@@ -189,9 +190,13 @@ class _Maker:
         )
         if nodes[0].instances:
             self.mig[leaf] = nodes[0].instances, nodes[0].profile
+            names, (instances, profile) = _some([node.name for node in nodes]), self.mig[leaf]
             self.questions.append(
-                f"is each GPU of {_some([node.name for node in nodes])} divided into {nodes[0].instances} MIG "
-                f"instances {nodes[0].profile}? Labels only count those of the node; nvidia-smi -L there says it"
+                f"into how many MIG instances {profile} is each GPU of {names} divided? {instances} is a guess; "
+                f"nvidia-smi -L there says it, and migInstances and cells of {leaf} have to fit"
+                if nodes[0].guessed
+                else f"is each GPU of {names} divided into {instances} MIG instances {profile}? Labels only count "
+                "those of the node; nvidia-smi -L there says it"
             )
         levels = useful(nodes, self._levels_of(nodes))
         if not levels:

@@ -28,6 +28,8 @@ class FoundNode:
     """MIG instances that each of its GPUs seems to be divided into, if its devices are these; else 0."""
     profile: str = ""
     """Their profile, as ``1g.10gb``."""
+    guessed: bool = False
+    """Whether `instances` is only one of several numbers that its devices would allow."""
 
 
 @frozen

@@ -105,7 +105,11 @@ def promises_in(folder: str) -> dict[str, PromisedDevices]:
         raise PaictlError(
             text("contains neither a layout nor cells"), where=folder, hint="create them with paictl config generate"
         )
-    promised = {node.name.lower(): _cells_of(cells, node) for node in cells.nodes} if cells else {}
+    promised: dict[str, PromisedDevices] = {}
+    if cells is not None:
+        for node in cells.nodes:
+            name, own = node.name.lower(), _cells_of(cells, node)
+            promised[name] = _together(promised[name], own) if name in promised else own
     if layout is not None:
         for machine in layout[1].machines:
             sku = layout[1].sku_of(machine)
@@ -124,6 +128,14 @@ def _cells_of(cells: HivedConfig, node: Cell) -> PromisedDevices:
         None, leaves, None if cpus is None else cpus * count, cells.mig_instances(leaf),
         "" if profile is None else profile.text,
     )  # fmt: skip
+
+
+def _together(first: PromisedDevices, second: PromisedDevices) -> PromisedDevices:
+    """What the cells of one node in two chains promise: shares of its cores may lie beside its devices."""
+    counts = [one.leaves for one in (first, second) if one.leaves is not None]
+    divided = first if first.leaves is not None else second
+    cpus = None if first.cpus is None or second.cpus is None else first.cpus + second.cpus
+    return PromisedDevices(None, sum(counts) if counts else None, cpus, divided.instances, divided.profile)
 
 
 def promise_of(promises: Mapping[str, PromisedDevices], name: str) -> PromisedDevices:

@@ -108,6 +108,10 @@ def test_devices_that_are_cut_shared_or_not_healthy_are_remarked() -> None:
         ("NVIDIA-H100-80GB-HBM3-MIG-7g.80gb", 3, 1, "7g.80gb"),
         ("NVIDIA-H200-MIG-2g.35gb", 6, 3, "2g.35gb"),
         ("NVIDIA-A30-MIG-1g.6gb", 4, 4, "1g.6gb"),
+        ("NVIDIA-A100-SXM4-80GB-MIG-1g.10gb.me", 8, 1, "1g.10gb+me"),
+        ("NVIDIA-RTX-PRO-6000-MIG-1g.24gb.me.all", 2, 1, "1g.24gb+me.all"),
+        ("NVIDIA-RTX-PRO-6000-96GB-MIG-1g.24gb.gfx", 8, 4, "1g.24gb+gfx"),
+        ("NVIDIA-RTX-PRO-6000-96GB-MIG-2g.48gb-me", 4, 2, "2g.48gb-me"),
     ],
 )
 def test_mig_instances_are_devices_where_the_plugin_offers_them_as_such(
@@ -121,21 +125,33 @@ def test_mig_instances_are_devices_where_the_plugin_offers_them_as_such(
 
 
 @pytest.mark.parametrize(
-    ("model", "strategy", "devices", "there", "remarked"),
+    ("model", "devices", "guess"),
     [
-        ("NVIDIA-A100-SXM4-40GB-MIG-1g.5gb", "single", 8, False, True),
-        ("NVIDIA-A100-SXM4-40GB", "single", 8, True, False),
-        ("NVIDIA-A100-SXM4-40GB-MIG-1g.5gb", "mixed", 8, True, False),
-        ("NVIDIA-A100-SXM4-40GB-MIG-INVALID", "single", 8, True, False),
+        ("NVIDIA-RTX-PRO-6000-Blackwell-Server-Edition-MIG-1g.24gb", 32, 4),
+        ("NVIDIA-A100-SXM4-80GB-MIG-1g.10gb", 24, 6),
+        ("NVIDIA-A100-SXM4-40GB-MIG-1g.5gb", 11, 1),
     ],
 )
-def test_what_is_not_divided_alike_is_no_mig_instance(
-    model: str, strategy: str, devices: int, there: bool, remarked: bool
-) -> None:
-    labels = {"nvidia.com/gpu.product": model, "nvidia.com/mig.strategy": strategy}
+def test_a_node_whose_division_labels_cannot_tell_is_kept(model: str, devices: int, guess: int) -> None:
+    labels = {"nvidia.com/gpu.product": model, "nvidia.com/mig.strategy": "single"}
     found = read(Server(nodes=[node("a", {"nvidia.com/gpu": str(devices)}, labels)]))
-    assert [one.instances for one in found.nodes] == [0] * there
-    assert ["not divided alike" in remark for remark in found.remarks] == [True] * remarked
+    assert [(one.devices, one.instances, one.guessed) for one in found.nodes] == [(devices, guess, True)]
+    assert ["labels cannot tell how" in remark for remark in found.remarks] == [True]
+
+
+@pytest.mark.parametrize(
+    ("model", "strategy"),
+    [
+        ("NVIDIA-A100-SXM4-40GB", "single"),
+        ("NVIDIA-A100-SXM4-40GB-MIG-1g.5gb", "mixed"),
+        ("NVIDIA-A100-SXM4-40GB-MIG-INVALID", "single"),
+    ],
+)
+def test_what_no_label_calls_mig_is_a_whole_device(model: str, strategy: str) -> None:
+    labels = {"nvidia.com/gpu.product": model, "nvidia.com/mig.strategy": strategy}
+    found = read(Server(nodes=[node("a", {"nvidia.com/gpu": "8"}, labels)]))
+    assert [(one.instances, one.guessed) for one in found.nodes] == [(0, False)]
+    assert not found.remarks
 
 
 def test_kueues_queues_flavors_namespaces_and_topologies() -> None:

@@ -6,6 +6,8 @@ import json
 import threading
 from typing import Any
 
+import pytest
+
 from paictl.doors import views
 from paictl.doors.binder import not_bound
 from paictl.doors.table import pod_ref
@@ -13,7 +15,7 @@ from paictl.extender.verbs import bind, requested
 from paictl.extender.wire import BindArgs
 from paictl.remote.kube.client import KubeError
 from paictl.scheduler.wire import BIND_INFO, ISOLATION, parse_bind_info
-from tests.unit.extender.conftest import NODES, mig_spec
+from tests.unit.extender.conftest import NODES, mig_spec, spec
 from tests.unit.extender.harness import Harness, gang, pod
 
 
@@ -42,6 +44,22 @@ def test_a_pod_on_mig_instances_is_told_gpu_and_instance() -> None:
     report = views.explain_pod(harness.core, "default", "g-0")
     assert "devices 0:0,0:1,1:0 (leaf cells 0,1,2)" in report["text"][0]
     assert report["devices"] == [0, 1, 2]
+
+
+@pytest.mark.parametrize(("before", "after"), [(2, 0), (0, 2), (2, 4), (4, 2)])
+def test_a_node_that_was_divided_anew_under_its_pods_gets_no_other(before: int, after: int) -> None:
+    """A pod told 1:1 would count as the whole GPU 3, and GPU 1 would be given away under it."""
+    harness = Harness(mig_spec(before) if before else spec())
+    harness.open(NODES)
+    old, new = gang("g", 1, 3)[0], gang("h", 1, 1)[0]
+    node = harness.run(old)
+    harness.begin(mig_spec(after) if after else spec())
+    harness.open(NODES)
+    assert [event.reason for event in harness.recorded if event.pod.name == "g-0"][-1] == "DevicesDisagree"
+    assert harness.run(new) != node
+    harness.core.pod_gone(old["metadata"]["uid"])
+    assert node not in harness.core.health.bad
+    assert node in {harness.run(gang(f"i{number}", 1, 4)[0]) for number in range(2)}
 
 
 def test_a_node_that_was_not_decided_is_refused(harness: Harness) -> None:

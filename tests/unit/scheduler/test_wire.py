@@ -185,3 +185,23 @@ def test_leaf_cells_come_back_from_what_a_pod_is_told(devices: list[int], instan
 )
 def test_devices_that_a_pod_has_noted(noted: dict[str, object], devices: tuple[int, ...]) -> None:
     assert wire.noted_devices(noted) == devices
+
+
+@pytest.mark.parametrize(
+    ("text", "devices", "instances", "agrees"),
+    [
+        ("0:0,0:1", (0, 1), 2, True),
+        ("1:1", (3,), 2, True),
+        ("1:1", (3,), 0, False),
+        ("1:1", (3,), 3, False),
+        ("3", (3,), 2, False),
+        ("3", (3,), 0, True),
+        ("0,1", (1, 0), 0, True),
+        ("", (3,), 2, True),
+        ("0:3", (3,), 2, False),
+    ],
+)
+def test_isolation_is_compared_with_the_present_division(
+    text: str, devices: tuple[int, ...], instances: int, agrees: bool
+) -> None:
+    assert wire.isolation_agrees(text, devices, instances) is agrees

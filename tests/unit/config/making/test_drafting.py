@@ -90,6 +90,18 @@ def test_mig_instances_are_cells_below_their_gpu() -> None:
     assert spec.sku_types[leaf]["migProfile"] == "1g.5gb"
 
 
+def test_a_guessed_division_is_asked_about_and_has_cells_of_its_own() -> None:
+    model = "NVIDIA-A100-SXM4-80GB-MIG-1g.10gb"
+    nodes = (
+        FoundNode("n0", GPU, 56, Decimal(96), 900 << 10, model, {}, 7, 7, "1g.10gb"),
+        FoundNode("n1", GPU, 24, Decimal(96), 900 << 10, model, {}, 6, 6, "1g.10gb", guessed=True),
+    )
+    made = draft(FoundCluster(nodes))
+    assert {instances for instances, _ in made.mig.values()} == {7, 6}
+    assert any("into how many MIG instances 1g.10gb is each GPU of n1 divided? 6 is a guess" in one
+               for one in made.questions)  # fmt: skip
+
+
 def test_a_quota_gets_the_largest_cells_that_it_fills() -> None:
     shares = (
         FoundShare("ClusterQueue", "Team A", (Ask(44, GPU),)),

@@ -160,6 +160,28 @@ virtualClusters: {{default: {{virtualCells: [{{cellType: NODE, cellNumber: 1}}]}
         assert [one for one in failed(known) if one[1] in ("mig", "cells", "devices")] == faulty
 
 
+@pytest.mark.parametrize("order", [("NODE", "CORES"), ("CORES", "NODE")])
+def test_promises_of_a_node_with_mig_instances_and_shares_of_cores(tmp_path: Path, order: tuple[str, str]) -> None:
+    """The last cell of the node won: MIG was to be turned off, under the instances of running pods."""
+    sku = "{gpu: 1, cpu: 2, memory: 8192Mi, migInstances: 7, migProfile: 1g.10gb}"
+    listed = ", ".join(f"{{cellType: {kind}, cellAddress: w1}}" for kind in order)
+    (tmp_path / "hivedscheduler.yaml").write_text(f"""\
+physicalCluster:
+  skuTypes: {{A100-1G: {sku}, CORE: {{gpu: 0, cpu: 4, memory: 8192Mi}}}}
+  cellTypes:
+    NODE: {{childCellType: A100-1G, childCellNumber: 14, isNodeLevel: true}}
+    CORES: {{childCellType: CORE, childCellNumber: 3, isNodeLevel: true}}
+  physicalCells: [{listed}]
+virtualClusters: {{default: {{virtualCells: [{{cellType: NODE, cellNumber: 1}}]}}}}
+""")
+    found = promises_in(str(tmp_path))
+    assert found == {"w1": PromisedDevices(leaves=14, cpus=40, instances=7, profile="1g.10gb")}
+    gpus = facts("dgx")["gpus"] | {"mig": ["Enabled"]}
+    for instances, level in (([[i, "1g.10gb"] for i in range(7)], Level.OK), ([[0, "7g.80gb"]], Level.FAIL)):
+        known = seen(tmp_path, answer("w1", {"gpus": gpus | {"instances": [instances, instances]}}), promises=found)
+        assert known.hosts[1].verdicts["mig"].level is level
+
+
 def test_a_folder_that_promises_nothing(tmp_path: Path) -> None:
     (tmp_path / "x.txt").write_text("x")
     with pytest.raises(PaictlError):

@@ -88,7 +88,7 @@ def mig_strategy_unused(bundle: Bundle) -> Findings:
 def mig_by_claims(bundle: Bundle) -> Findings:
     """Leaf cells are MIG instances, and pods are to get their devices by claims.
 
-    Why: claims count whole GPUs: of what a driver publishes, its MIG devices are no leaf cells.
+    Why: claims count whole GPUs. The MIG devices that a driver publishes do not count as leaf cells.
 
     Fails with::
 

@@ -23,10 +23,12 @@ Passes::
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from paictl.cells.spec import MIG_INSTANCES, MOST_INSTANCES
 from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
-from paictl.config.models.hived import hived
-from paictl.config.models.hived_cells import Cell
+from paictl.config.models.hived import HivedConfig, hived
+from paictl.config.models.hived_cells import MOST_DEVICES, Cell, devices
 from paictl.config.reading.nodes import MappingNode
 from paictl.config.reading.source import place_of
 from paictl.i18n import text
@@ -36,8 +38,8 @@ from paictl.i18n import text
 def mig_leaf_cells(document: Document) -> Findings:
     """The leaf cells of a node do not make up whole GPUs of `migInstances` each.
 
-    Why: leaf cell i is instance i % n of GPU i // n. The last GPU would have instances that no cell stands for, or none
-    of its leaf cells a GPU.
+    Why: leaf cell i is instance i % n of GPU i // n. If a GPU has fewer leaf cells than instances, nobody can use the
+    rest. If addresses are shifted, containers get instances of another GPU.
 
     Fails with::
 
@@ -45,16 +47,24 @@ def mig_leaf_cells(document: Document) -> Findings:
         -    A100: {childCellType: A100-1G, childCellNumber: 7}
         +    A100: {childCellType: A100-1G, childCellNumber: 6}
     """
-    # Each node-level type above MIG instances whose leaf cells are no multiple of migInstances; each type once.
+    # Each node by the addresses of its leaf cells, in all chains together. Nodes that list no leaf cells are alike:
+    # their types once, as those of which the file lists no node.
     model = hived(document)
+    listed: dict[str, bool] = {}
+    for cells in _divided_nodes(model):
+        plain = len(cells) == 1 and not cells[0].children
+        for cell in cells:
+            listed[cell.type] = listed.get(cell.type, False) or plain
+        if not plain:
+            yield from _missing_leaves(cells, model.mig_instances(cells[0].chain.leaf_type))
     seen: set[str] = set()
     for chain in model.sound_chains:
-        instances = model.mig_instances(chain.leaf_type)
-        if not instances or not chain.node_level or not chain.countable:
+        instances, name = model.mig_instances(chain.leaf_type), chain.types[chain.node_level]
+        if not instances or not chain.node_level or not chain.countable or name in seen or not listed.get(name, True):
             continue
-        name, leaves = chain.types[chain.node_level], chain.leaves[chain.node_level]
-        if leaves % instances and name not in seen:
-            seen.add(name)
+        seen.add(name)
+        leaves = chain.leaves[chain.node_level]
+        if leaves % instances:
             kind = model.types.by_name[name]
             message = text(
                 "a node of type {name} has {leaves} leaf cells, which is not a multiple of migInstances ({instances})",
@@ -63,6 +73,34 @@ def mig_leaf_cells(document: Document) -> Findings:
             hint = text("each GPU has {instances} leaf cells: correct childCellNumber or migInstances",
                         instances=instances)  # fmt: skip
             yield Finding(kind.spec.get("childCellNumber") or kind.key, message, hint)
+
+
+def _divided_nodes(model: HivedConfig) -> Iterable[list[Cell]]:
+    """The cells of each node that stand for MIG instances, as many of each GPU."""
+    nodes: dict[tuple[str, int], list[Cell]] = {}
+    for cell in model.nodes:
+        instances = model.mig_instances(cell.chain.leaf_type)
+        if instances and cell.name and (not cell.chain.countable or cell.chain.leaves[cell.level] <= MOST_DEVICES):
+            nodes.setdefault((cell.name, instances), []).append(cell)
+    return nodes.values()
+
+
+def _missing_leaves(cells: list[Cell], instances: int) -> Findings:
+    """The first GPU of a node of which some leaf cells are there and others are not."""
+    numbers = {device.number for cell in cells for device in devices(cell)}
+    present = {number for number in numbers if number is not None}
+    gpus = sorted({number // instances for number in present})
+    missing = [number for gpu in gpus for number in range(gpu * instances, (gpu + 1) * instances)
+               if number not in present]  # fmt: skip
+    if missing and len(present) == len(numbers):  # what is no device index, another rule reports
+        gpu = missing[0] // instances
+        message = text(
+            "node {node} lacks leaf cells of GPU {gpu}: {missing}", node=cells[0].name, gpu=gpu,
+            missing=", ".join(str(number) for number in missing if number // instances == gpu),
+        )  # fmt: skip
+        hint = text("GPU {gpu} has the leaf cells {low} to {high}: list all or none of them",
+                    gpu=gpu, low=gpu * instances, high=(gpu + 1) * instances - 1)  # fmt: skip
+        yield Finding(cells[0].address or cells[0].place, message, hint)
 
 
 @rule("HVD542", "mig-sku", ERROR)
@@ -115,19 +153,32 @@ def mig_mixed_node(document: Document) -> Findings:
         -  - {cellType: V100-NODE, cellAddress: worker2}
         +  - {cellType: V100-NODE, cellAddress: worker1}
     """
-    # Each node cell of a machine that an earlier one divides in another way; shares of cores do not count.
+    # Each node cell of a machine that an earlier one divides in another way; shares of cores do not count, and a SKU
+    # without migProfile may have any.
     model = hived(document)
     if not any(model.mig_instances(name) for name in model.types.leaves):
         return
-    first: dict[str, Cell] = {}
+    divisions: dict[str, dict[tuple[int, str], Cell]] = {}
     for cell in model.nodes:
         leaf = cell.chain.leaf_type
         if not cell.name or leaf in model.types.without_devices:
             continue
-        earlier = first.setdefault(cell.name, cell)
-        if model.mig_instances(earlier.chain.leaf_type) != model.mig_instances(leaf):
+        division, known = _division(model, leaf), divisions.setdefault(cell.name, {})
+        earlier = next((other for key, other in known.items() if not _alike(key, division)), None)
+        known.setdefault(division, cell)
+        if earlier is not None:
             message = text(
                 "node {node} has {leaf_type} beside {other} (line {line}): its GPUs are not divided alike",
                 node=cell.name, leaf_type=leaf, other=earlier.chain.leaf_type, line=place_of(earlier.place).line,
             )  # fmt: skip
             yield Finding(cell.address or cell.place, message, "divide all GPUs of a node alike")
+
+
+def _division(model: HivedConfig, leaf_type: str) -> tuple[int, str]:
+    """How a GPU is divided: the number of its instances (0: not at all), and their profile, if the SKU says it."""
+    profile = model.skus.mapping(leaf_type).text("migProfile")
+    return model.mig_instances(leaf_type), "" if profile is None else profile.text
+
+
+def _alike(first: tuple[int, str], second: tuple[int, str]) -> bool:
+    return first[0] == second[0] and (not first[1] or not second[1] or first[1] == second[1])
