@@ -321,6 +321,7 @@ def gpus() -> dict[str, Any]:
         "nouveau": os.path.isdir("/sys/module/nouveau"),
         "driver": version.group(1) if version else read("/sys/module/nvidia/version") or None,
         "installed": read("/run/nvidia/paictl-gpu-driver").split(),  # by the service gpu-driver since the start
+        "own": on_disk(os.uname().release),
         "root": driver_root(read("/etc/nvidia-container-runtime/config.toml")),
         "nodes": len(glob.glob("/dev/nvidia[0-9]*")),
         "headers": os.path.exists(f"/lib/modules/{os.uname().release}/build"),
@@ -329,6 +330,12 @@ def gpus() -> dict[str, Any]:
         "mig": sorted(set(modes.splitlines())) if modes else None,
         "instances": instances(said("nvidia-smi", "-L") or "") if modes and "Enabled" in modes else [],
     }
+
+
+def on_disk(release: str, folder: str = "/lib/modules") -> bool:
+    """Whether NVIDIA's driver for a kernel is on the disk of the host, as the service gpu-driver never puts it there."""
+    names = (name for _, _, files in os.walk(f"{folder}/{release}") for name in files)
+    return any(re.match(r"nvidia(-current[^/]*)?\.ko", name) for name in names)
 
 
 def instances(listed: str) -> list[list[list[Any]]]:
