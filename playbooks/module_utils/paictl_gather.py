@@ -333,7 +333,7 @@ def gpus() -> dict[str, Any]:
 
 
 def on_disk(release: str, folder: str = "/lib/modules") -> bool:
-    """Whether NVIDIA's driver for a kernel is on the disk of the host, as the service gpu-driver never puts it there."""
+    """Whether NVIDIA's driver for a kernel is on the disk of the host, where the service gpu-driver never puts it."""
     names = (name for _, _, files in os.walk(f"{folder}/{release}") for name in files)
     return any(re.match(r"nvidia(-current[^/]*)?\.ko", name) for name in names)
 

@@ -69,7 +69,7 @@ decide() {
     [ ! -d "$modules/nouveau" ] || refuse "nouveau holds the GPUs: blacklist it on this machine and reboot"
   fi
   system=$(. "$root/host/os-release" && printf '%s' "${ID:-}${VERSION_ID:-}")
-  [ "$system" = "$SYSTEM" ] || refuse "this machine runs $system, this driver is for $SYSTEM: paictl service refresh -n gpu-driver"
+  [ "$system" = "$SYSTEM" ] || refuse "this machine runs $system, this driver is for $SYSTEM: install a driver on it, or name an image for $system and run paictl service refresh -n gpu-driver"
   if [ -z "$loaded" ]; then
     decision="install $WANTED"
   elif [ "$loaded" = "$WANTED" ]; then

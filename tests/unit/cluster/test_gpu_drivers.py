@@ -68,7 +68,7 @@ def test_a_daemon_set_for_each_system_with_the_image_for_it() -> None:
     systems = {"w1": "ubuntu22.04", "w2": "ubuntu24.04", "w3": "debian12", "elsewhere": "rhel9.4"}
     found = sets(driver_objects(systems))
     assert {name: left_out(spec) for name, spec in found.items()} == {
-        "nvidia-driver-ubuntu22-04": ["w2", "w3"], "nvidia-driver-ubuntu24-04": ["w1", "w3"]
+        "nvidia-driver-ubuntu22-04": ["w2"], "nvidia-driver-ubuntu24-04": ["w1", "w3"]
     }  # fmt: skip
     for name, spec in found.items():
         system = name.removeprefix("nvidia-driver-").replace("-", ".")
@@ -76,6 +76,14 @@ def test_a_daemon_set_for_each_system_with_the_image_for_it() -> None:
         assert images == {f"nvcr.io/nvidia/driver:{WANTED}-{system}"}
         assert (env(spec)["SYSTEM"], env(spec)["WANTED"]) == (system, WANTED)
         assert spec["nodeSelector"] == {"paictl.io/devices": "nvidia.com"}
+
+
+def test_nodes_whose_system_has_no_image_are_looked_at_by_one_daemon_set_for_their_own_drivers() -> None:
+    (spec,) = sets(driver_objects({"w1": "ubuntu24.04", "w2": "rocky9.4", "w3": "rocky9.4"})).values()
+    assert left_out(spec) == []
+    systems = {"w1": "ubuntu24.04", "w2": "rocky9.4", "w3": "debian12", "w4": "ubuntu22.04"}
+    found = [left_out(spec) for spec in sets(driver_objects(systems)).values()]
+    assert [[name for name in systems if name not in names] for names in found] == [["w2", "w3", "w4"], ["w1"]]
 
 
 def test_where_all_nodes_run_one_system_a_new_one_is_served_at_once() -> None:
@@ -144,6 +152,30 @@ def test_the_others_look_where_the_driver_is(service: str) -> None:
         (mount,) = [one for one in spec["containers"][0]["volumeMounts"] if one["name"] == "driver"]
         if root != "/":
             assert mount["mountPropagation"] == "HostToContainer", "the driver's container mounts it later"
+
+
+@pytest.mark.parametrize(
+    ("systems", "root"),
+    [
+        ({"w1": "debian12", "w2": "rocky9.4"}, "/"), ({"w1": "debian12", "w2": "ubuntu24.04"}, "/run/nvidia/driver"),
+        ({"w1": "debian12", "elsewhere": "ubuntu24.04"}, "/"), (None, "/run/nvidia/driver"),
+    ],
+)  # fmt: skip
+def test_where_no_system_has_an_image_drivers_are_where_they_were(systems: Mapping[str, str] | None, root: str) -> None:
+    (spec,) = sets(driver_objects(systems, service="device-plugin")).values()
+    assert env_value(spec, "NVIDIA_DRIVER_ROOT") == root
+
+
+def test_systems_of_nodes_with_other_gpus_do_not_count() -> None:
+    files = {LAYOUT: layout("w1"), SERVICES: f"{LEAST}gpu-driver: {{enabled: true}}\n"}
+    files[LAYOUT] = files[LAYOUT].replace("machine-list:", (
+        "  amd: {mem: 220Gi, cpu: {vcore: 24}, computing-device: {type: amd.com/gpu, model: MI50, count: 8}}\n"
+        "machine-list:\n  - {hostname: a1, hostip: 10.0.0.9, machine-type: amd, pai-worker: 'true'}"
+    ))  # fmt: skip
+    systems = {"w1": "rocky9.4", "a1": "ubuntu24.04"}
+    inputs = RenderInputs("pai", NAMESPACE, JOBS_NAMESPACE, "1.2.3", files, systems=lambda: systems)
+    spec = sets(Renderer(inputs).sealed("device-plugin"))["nvidia-device-plugin"]
+    assert env_value(spec, "NVIDIA_DRIVER_ROOT") == "/"
 
 
 def env_value(spec: dict[str, Any], name: str) -> str:
