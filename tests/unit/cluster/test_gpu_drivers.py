@@ -11,7 +11,7 @@ from paictl.cli.nodedrivers import say_drivers
 from paictl.cluster.interface import DriverSource, NodeDriver
 from paictl.cluster.kubernetes.names import JOBS_NAMESPACE, NAMESPACE
 from paictl.cluster.kubernetes.services.drivers import drivers_of, system_named, systems_of
-from paictl.cluster.kubernetes.services.workloads import is_ready
+from paictl.cluster.kubernetes.services.workloads import Observer, is_ready
 from paictl.cluster.manifests.context import Renderer, RenderInputs
 from paictl.cluster.manifests.templating import Manifest, TemplateError
 from tests.unit.cluster.catalogue import LAYOUT, LEAST, MIXED, SERVICES, Catalogue, by_name
@@ -288,6 +288,61 @@ def test_a_pod_of_an_older_template_is_as_good_where_pods_are_exchanged_by_hand(
     assert not is_ready({**live, "status": {**status, "observedGeneration": 1}})
     rolling = {**live["spec"], "updateStrategy": {"type": "RollingUpdate"}}
     assert not is_ready({**live, "spec": rolling})
+
+
+class WithoutLogs(FakeKube):
+    """An API server whose kubelets have no logs any more."""
+
+    def text(self, path: str, query: Mapping[str, Any] | None = None) -> str:
+        del path, query
+        return ""
+
+
+def not_started(service: str, daemon_set: dict[str, Any], pods: list[dict[str, Any]], available: int) -> str:
+    """Why a DaemonSet with a pod on each node is not ready."""
+    wanted = len([one for one in pods if one["metadata"]["labels"]["paictl.io/service"] == service])
+    status = {"desiredNumberScheduled": wanted, "updatedNumberScheduled": wanted, "numberAvailable": available}
+    about = {**daemon_set["metadata"], "namespace": NAMESPACE, "uid": "1"}
+    live = {**daemon_set, "metadata": about, "status": status}
+    server = WithoutLogs({f"/api/v1/pods/{number}": one for number, one in enumerate(pods)})
+    return Observer(server).reason(service, [live])
+
+
+def placed(one: dict[str, Any], daemon_set: dict[str, Any], *, ready: bool, **labels: str) -> dict[str, Any]:
+    """A pod of a DaemonSet, with an identity of its own."""
+    labels = {**one["metadata"]["labels"], **daemon_set["spec"]["selector"]["matchLabels"], **labels}
+    about = {**one["metadata"], "labels": labels, "namespace": NAMESPACE, "uid": one["metadata"]["name"]}
+    conditions = [{"type": "Ready", "status": str(ready)}]
+    return {**one, "metadata": about, "status": {**one["status"], "conditions": conditions}}
+
+
+@pytest.mark.parametrize(
+    ("look", "started"),
+    [
+        ({"state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": ended("nouveau holds the GPUs", 1)}, True),
+        ({"state": ended("nouveau holds the GPUs", 1)}, True),
+        ({"state": {"running": {}}, "lastState": ended("nouveau holds the GPUs", 1)}, True),
+        ({"state": {"waiting": {"reason": "ImagePullBackOff"}}}, False),
+        ({"state": {"running": {}}}, False),
+        ({"state": {"waiting": {}}, "lastState": ended("", 137)}, False),
+        ({"state": ended(f"install {WANTED}"), "lastState": ended("nouveau holds the GPUs", 1)}, False),
+    ],
+)
+def test_a_machine_that_refuses_the_driver_does_not_hold_up_the_services_after_it(
+    look: dict[str, Any], started: bool
+) -> None:
+    (drivers_set,) = [one.body for one in driver_objects({"w1": "ubuntu24.04"}) if one.kind == "DaemonSet"]
+    objects = driver_objects({"w1": "ubuntu24.04"}, service="device-plugin")
+    (plugin_set,) = [one.body for one in objects if one.kind == "DaemonSet"]
+    good = placed(pod("w1", {"state": ended(f"install {WANTED}")}, {"ready": True}), drivers_set, ready=True)
+    waits = placed(pod("w2", look), drivers_set, ready=False)
+    assert (not_started("gpu-driver", drivers_set, [good, waits], 1) == "") == started
+    assert not_started("gpu-driver", drivers_set, [good, waits], 0) != "", "the other one has still to come"
+    plugin = {"paictl.io/service": "device-plugin"}
+    plugins = [placed(pod(name, {}), plugin_set, ready=name == "w1", **plugin) for name in ("w1", "w2")]
+    assert (not_started("device-plugin", plugin_set, [good, waits, *plugins], 1) == "") == started
+    assert not_started("device-plugin", plugin_set, [good, waits, *plugins], 0) != ""
+    assert not_started("device-plugin", plugin_set, plugins, 1) != "", "no driver was refused"
 
 
 def test_nodes_with_the_same_driver_share_a_line(capsys: pytest.CaptureFixture[str]) -> None:
