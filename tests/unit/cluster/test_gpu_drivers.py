@@ -108,6 +108,13 @@ def test_systems_without_an_image_get_no_driver_but_for_an_image_of_your_own() -
     assert spec["containers"][0]["image"] == "r.example:5000/driver:570.195.03-debian12"
 
 
+def test_an_image_may_be_held_by_its_digest() -> None:
+    reference = f"r.example:5000/driver:570.195.03-debian12@sha256:{'0' * 64}"
+    more = f"images: {{nvidia-driver-debian12: '{reference}'}}\n"
+    (spec,) = sets(driver_objects({"w1": "debian12"}, more=more)).values()
+    assert (spec["containers"][0]["image"], env(spec)["WANTED"]) == (reference, "570.195.03")
+
+
 def test_another_version_is_another_tag_of_the_same_image() -> None:
     (spec,) = sets(driver_objects({"w1": "ubuntu24.04"}, "{enabled: true, version: 570.195.03}")).values()
     assert spec["containers"][0]["image"] == "nvcr.io/nvidia/driver:570.195.03-ubuntu24.04"
@@ -293,8 +300,8 @@ def test_a_pod_of_an_older_template_is_as_good_where_pods_are_exchanged_by_hand(
 class WithoutLogs(FakeKube):
     """An API server whose kubelets have no logs any more."""
 
-    def text(self, path: str, query: Mapping[str, Any] | None = None) -> str:
-        del path, query
+    def text(self, path: str, query: Mapping[str, object] | None = None, timeout: float = 0.0) -> str:
+        del path, query, timeout
         return ""
 
 
