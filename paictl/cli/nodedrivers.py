@@ -45,7 +45,7 @@ def _condition(one: NodeDriver) -> Text:
 def _say_exchange(one: NodeDriver) -> None:
     """The steps for one node, in the order in which nothing loses its driver while it runs."""
     node, pod = one.node, one.pod
-    console.info(text("a running driver is never exchanged by itself; for each node, such as {node}:", node=node))
+    console.info(text("Running drivers are not replaced automatically. For each node, for example {node}:", node=node))
     for line in (
         f"paictl maintenance add --nodes {node} --for 2h",
         f"kubectl -n paictl-system delete pod {pod}",

@@ -13,9 +13,11 @@ NVIDIA: Final = "0x10de"
 
 
 def runs_own_driver(host: Mapping[str, Any]) -> bool:
-    """Whether a host runs a GPU driver that the service `gpu-driver` has not installed."""
+    """Whether a host runs a GPU driver that the service `gpu-driver` has not installed, or has one on its disk."""
     gpus = host["gpus"]
-    return bool(gpus.get("driver")) and gpus["driver"] not in gpus.get("installed", ())
+    if not gpus.get("driver"):
+        return False
+    return bool(gpus.get("own")) or gpus["driver"] not in gpus.get("installed", ())
 
 
 @frozen

@@ -10,6 +10,8 @@ from typing import Final
 from paictl import __version__
 from paictl.cluster.kubernetes.names import JOBS_NAMESPACE, NAMESPACE
 from paictl.cluster.manifests.context import Renderer, RenderInputs, images_of, lacking
+from paictl.cluster.manifests.templating import TemplateError
+from paictl.config.models.services import DRIVER, DRIVER_IMAGE
 from paictl.config.pushing.configfile import texts_of
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
@@ -75,7 +77,30 @@ def missing_images(folder: Path, here: Collection[str], services: Sequence[str] 
         renderer = _renderer(str(folder))
     except PaictlError:
         return {}
-    return lacking(renderer, _with_needs(catalogue, _named(catalogue, services or [ALL])), here)
+    names = _with_needs(catalogue, _named(catalogue, services or [ALL]))
+    found = lacking(renderer, names, here)
+    if DRIVER in names and (drivers := _missing_drivers(renderer, here)):
+        found[DRIVER] = drivers
+    return found
+
+
+def _missing_drivers(renderer: Renderer, here: Collection[str]) -> tuple[str, ...]:
+    """The driver images of all systems, if the systems of the nodes decide which are needed, and none is `here`.
+
+    Before there is a cluster nobody knows the systems: one image may be all that its nodes need, none never is.
+    """
+    settings = renderer.settings(DRIVER)
+    if not settings["enabled"] or settings["system"]:
+        return ()
+    names = (*renderer.images, *renderer.settings("images"))
+    systems = dict.fromkeys(name.removeprefix(DRIVER_IMAGE) for name in names if name.startswith(DRIVER_IMAGE))
+    needed: list[str] = []
+    for system in systems:
+        try:
+            needed += images_of(renderer.with_settings({DRIVER: {"system": system}}).sealed(DRIVER))
+        except TemplateError:  # an image of your own with a tag of another form, which `config validate` reports
+            continue
+    return () if any(one in here for one in needed) else tuple(dict.fromkeys(needed))
 
 
 def missing_lines(missing: Mapping[str, Sequence[str]]) -> list[str]:

@@ -14,6 +14,7 @@ import glob
 import json
 import os
 import re
+import shutil
 import socket
 import ssl
 import struct
@@ -27,6 +28,7 @@ from collections.abc import Callable
 from typing import Any
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+SERVICE_ROOT = "/run/nvidia/driver"  # where the service gpu-driver shows its driver
 STATE = "/var/lib/paictl/installed.json"
 BEGUN = "/var/lib/paictl/kubeadm-begun"
 BRIDGE = "/proc/sys/net/bridge"
@@ -314,21 +316,40 @@ def gpus() -> dict[str, Any]:
     if not found:
         return {"devices": []}
     version = re.search(r"Kernel Module.*?(\d+(?:\.\d+)+)", read("/proc/driver/nvidia/version"))
-    modes = said("nvidia-smi", "--query-gpu=mig.mode.current", "--format=csv,noheader")
+    smi = nvidia_smi()
+    modes = said(*smi, "--query-gpu=mig.mode.current", "--format=csv,noheader")
     return {
         "devices": found,
         "switches": switches,
         "nouveau": os.path.isdir("/sys/module/nouveau"),
         "driver": version.group(1) if version else read("/sys/module/nvidia/version") or None,
         "installed": read("/run/nvidia/paictl-gpu-driver").split(),  # by the service gpu-driver since the start
+        "own": on_disk(os.uname().release),
         "root": driver_root(read("/etc/nvidia-container-runtime/config.toml")),
         "nodes": len(glob.glob("/dev/nvidia[0-9]*")),
         "headers": os.path.exists(f"/lib/modules/{os.uname().release}/build"),
         "secureboot": secure_boot(),
         "fabric": said("systemctl", "is-active", "nvidia-fabricmanager") == "active" if switches else None,
+        "smi": " ".join(smi),
         "mig": sorted(set(modes.splitlines())) if modes else None,
-        "instances": instances(said("nvidia-smi", "-L") or "") if modes and "Enabled" in modes else [],
+        "instances": instances(said(*smi, "-L") or "") if modes and "Enabled" in modes else [],
     }
+
+
+def nvidia_smi() -> list[str]:
+    """How to call nvidia-smi: the host's own, or else the one in the container that the service gpu-driver runs."""
+    inside = not os.path.islink(SERVICE_ROOT) and os.access(f"{SERVICE_ROOT}/usr/bin/nvidia-smi", os.X_OK)
+    return (
+        ["chroot", SERVICE_ROOT, "nvidia-smi"]
+        if inside and not shutil.which("nvidia-smi", path=PATH)
+        else ["nvidia-smi"]
+    )
+
+
+def on_disk(release: str, folder: str = "/lib/modules") -> bool:
+    """Whether NVIDIA's driver for a kernel is on the disk of the host, where the service gpu-driver never puts it."""
+    names = (name for _, _, files in os.walk(f"{folder}/{release}") for name in files)
+    return any(re.match(r"nvidia(-current[^/]*)?\.ko", name) for name in names)
 
 
 def instances(listed: str) -> list[list[list[Any]]]:

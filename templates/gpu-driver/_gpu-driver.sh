@@ -9,7 +9,7 @@ root=${ROOT:-}
 run=$root/run/nvidia
 modules=$root/sys/module
 state=$root/paictl-state/decision
-installed=$run/paictl-gpu-driver # a line for each version that this service has installed since the machine started
+installed=$run/paictl-gpu-driver # a line for each version that this service has loaded since the machine started
 
 content() { [ ! -r "$1" ] || cat "$1"; }
 
@@ -35,6 +35,14 @@ has_own_driver() {
   find "$root/host/lib/modules/$(uname -r)" \( -name 'nvidia.ko*' -o -name 'nvidia-current*.ko*' \) 2> /dev/null | grep -q .
 }
 
+is_recorded() { grep -qxF "$1" "$installed" 2> /dev/null; }
+
+# Only what has been loaded is recorded: after an installation that failed, a driver of that version is somebody else's.
+record() {
+  [ "$(content "$modules/nvidia/version")" = "$WANTED" ] || return 1
+  is_recorded "$WANTED" || printf '%s\n' "$WANTED" >> "$installed"
+}
+
 # As NVIDIA's container counts before it unloads: what its modules hold of each other is no use.
 in_use() {
   held=$(content "$modules/nvidia/refcnt")
@@ -50,7 +58,8 @@ in_use() {
 # Sets `decision`: host (with version), install, keep or replace; what stands in the way is refused.
 decide() {
   loaded=$(content "$modules/nvidia/version")
-  if [ -n "$loaded" ] && ! grep -qxF "$loaded" "$installed" 2> /dev/null; then
+  # the same version may be on the machine's disk: where that is so, it counts as the machine's, and is never unloaded
+  if [ -n "$loaded" ] && { ! is_recorded "$loaded" || has_own_driver; }; then
     decision="host $loaded"
     return
   fi
@@ -60,7 +69,7 @@ decide() {
     [ ! -d "$modules/nouveau" ] || refuse "nouveau holds the GPUs: blacklist it on this machine and reboot"
   fi
   system=$(. "$root/host/os-release" && printf '%s' "${ID:-}${VERSION_ID:-}")
-  [ "$system" = "$SYSTEM" ] || refuse "this machine runs $system, this driver is for $SYSTEM: paictl service refresh -n gpu-driver"
+  [ "$system" = "$SYSTEM" ] || refuse "this machine runs $system, this driver is for $SYSTEM: install a driver on it, or name an image for $system and run paictl service refresh -n gpu-driver"
   if [ -z "$loaded" ]; then
     decision="install $WANTED"
   elif [ "$loaded" = "$WANTED" ]; then
@@ -73,6 +82,10 @@ decide() {
 
 # device-plugin and dra-driver look in /run/nvidia/driver on all machines; where the machine's own driver works, that is /.
 use_own_driver() {
+  # an installation that failed leaves empty folders behind; a driver that another container shows there stays
+  if [ ! -L "$run/driver" ] && ! grep -q " $run/driver " "$root/proc/mounts"; then
+    rmdir "$run/driver/lib/firmware" "$run/driver/lib" "$run/driver" 2> /dev/null || true
+  fi
   [ -e "$run/driver" ] || [ -L "$run/driver" ] || ln -s / "$run/driver"
   printf 'the driver of the machine is left alone: %s\n' "$decision"
   exec sleep infinity
@@ -83,10 +96,9 @@ install_driver() {
   [ ! -L "$run/driver" ] || rm "$run/driver"
   if ! in_use; then
     ! grep -q " $run/driver " "$root/proc/mounts" || umount -l -R "$run/driver"
-    mkdir -p "$run/driver/lib/firmware"
+    mkdir -p "$run/driver/lib/firmware" "$root/lib/firmware"
     mount --bind "$run/driver/lib/firmware" "$root/lib/firmware"
   fi
-  grep -qxF "$WANTED" "$installed" 2> /dev/null || printf '%s\n' "$WANTED" >> "$installed"
   exec nvidia-driver init
 }
 
@@ -108,7 +120,7 @@ case ${1:-} in
   ready)
     case $(content "$state") in
       host*) ;;
-      *) [ -d "$modules/nvidia" ] && nvidia-smi > /dev/null ;;
+      *) [ -d "$modules/nvidia" ] && nvidia-smi > /dev/null && record ;;
     esac
     ;;
   *) refuse "usage: gpu-driver.sh look|run|ready" ;;

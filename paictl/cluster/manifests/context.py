@@ -27,6 +27,8 @@ from paictl.resources import resource_folder
 from paictl.workload.sku import DEVICES
 
 DEFAULTS: Final = "defaults.yaml"
+_DRIVER_USERS: Final = (DRIVER, "device-plugin", "dra-driver")
+"""Services that depend on which nodes a driver can be installed on."""
 _CONTAINERS: Final = ("containers", "initContainers")
 
 
@@ -117,6 +119,8 @@ class Renderer:
         inputs = self._inputs
         opened = _opened(self._services, secrets)
         sections = Sections({name: {} if one is None else one for name, one in opened.items()})
+        systems = self._node_systems(service)
+        images = ImageReferences(self._images, inputs.version, sections)
         return {
             "cluster": {
                 "id": inputs.cluster_id, "namespace": inputs.namespace, "jobs_namespace": inputs.jobs_namespace,
@@ -125,21 +129,30 @@ class Renderer:
             "services": sections,
             "layout": self._layout,
             "machines": self._machines,
-            "node_systems": self._node_systems(service),
+            "node_systems": systems,
+            "gpu_driver_serves": self._driver_serves(systems, images),
             "device_resources": DEVICES,
             "files": dict(inputs.files),
             "version": inputs.version,
             # never in what hashes are made of: renewed certificates are no change of the configuration
             "certificates": (secrets is not None and inputs.certificates) or PLACEHOLDER,
-            "image": ImageReferences(self._images, inputs.version, sections),
+            "image": images,
         }  # fmt: skip
 
     def _node_systems(self, service: str) -> Mapping[str, str] | None:
         """Node → system, asked for only where a driver depends on it; None where there is no cluster to ask."""
         settings = _mapping(self._services.get(DRIVER))
-        if service != DRIVER or not settings.get("enabled") or settings.get("system"):
+        if service not in _DRIVER_USERS or not settings.get("enabled") or settings.get("system"):
             return {}
         return None if self._inputs.systems is None else self._inputs.systems()
+
+    def _driver_serves(self, systems: Mapping[str, str] | None, images: ImageReferences) -> bool:
+        """Whether `gpu-driver` has pods, so that each node shows its driver where they put it: `systems` by node."""
+        if not _mapping(self._services.get(DRIVER)).get("enabled"):
+            return False
+        names = (str(one["name"]).lower() for one in self._machines if one["devices"] and _of_nvidia(one))
+        known = {systems[name] for name in names if name in systems} if systems else set()
+        return not known or any(f"nvidia-driver-{one}" in images for one in known)
 
     def _defaults(self, service: str) -> dict[str, Any]:
         path = self._templates / service / DEFAULTS
@@ -195,6 +208,11 @@ def merged(defaults: Any, own: Any) -> Any:
             **{key: merged(defaults[key], one) if key in defaults else one for key, one in own.items()},
         }
     return defaults if own is None else own
+
+
+def _of_nvidia(machine: Mapping[str, Any]) -> bool:
+    kind = str(machine["device_type"])
+    return "/" not in kind or kind.startswith("nvidia.com/")
 
 
 def _data(document: Document | None) -> dict[str, Any]:

@@ -73,6 +73,8 @@ GONE = {
 
 DRIVER: Final = "gpu-driver"
 """The service that installs GPU drivers; its images depend on the nodes' operating systems."""
+DRIVER_IMAGE: Final = "nvidia-driver-"
+"""How names of images of drivers begin; the system follows, as ``ubuntu24.04``."""
 
 STANDARD_NAME = "services-configuration.yaml"
 """The file that OpenPAI reads."""

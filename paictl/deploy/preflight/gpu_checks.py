@@ -173,7 +173,7 @@ def check_mig(facts: Facts, wish: DesiredHost) -> PreflightVerdict:
         return unknown(text("nvidia-smi is not installed yet")) if facts["gpus"]["driver"] else fine(NONE)
     if wish.instances:
         return _check_instances(facts, wish)
-    fix = "nvidia-smi -mig 0 && nvidia-smi --gpu-reset"
+    fix = _called(facts, "nvidia-smi -mig 0 && nvidia-smi --gpu-reset")
     if len(modes) > 1:
         return fail(", ".join(modes), text("one mode"), fix)
     if modes[0] == "Enabled":
@@ -211,7 +211,12 @@ def _divide(facts: Facts, wish: DesiredHost) -> str:
     old = "nvidia-smi mig -dci; nvidia-smi mig -dgi; " if any(facts["gpus"].get("instances") or ()) else ""
     profiles = ",".join([wish.profile or "PROFILE"] * wish.instances)
     lookup = "" if wish.profile else "  # PROFILE: nvidia-smi mig -lgip"
-    return f"{old}nvidia-smi -mig 1 && nvidia-smi mig -cgi {profiles} -C{lookup}"
+    return _called(facts, f"{old}nvidia-smi -mig 1 && nvidia-smi mig -cgi {profiles} -C{lookup}")
+
+
+def _called(facts: Facts, commands: str) -> str:
+    """Commands with nvidia-smi as a host can call it: the driver of the service `gpu-driver` is not in its root."""
+    return commands.replace("nvidia-smi", str(facts["gpus"].get("smi") or "nvidia-smi"))
 
 
 CHECKS: Final[dict[str, Check]] = {

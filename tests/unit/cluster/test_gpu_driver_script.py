@@ -29,7 +29,7 @@ class Machine:
         for name, code in PROGRAMS.items():
             self.program(name, f'echo "{name} $*" >> {self.calls}\nexit {code}')
         self.program("uname", f"echo {KERNEL}")
-        for name in ("dev", "paictl-state", "run/nvidia", "sys/module", "lib/firmware", f"host/lib/modules/{KERNEL}"):
+        for name in ("dev", "paictl-state", "run/nvidia", "sys/module", f"host/lib/modules/{KERNEL}"):
             (self.root / name).mkdir(parents=True)
         self.write("host/os-release", 'NAME="Ubuntu"\nID=ubuntu\nVERSION_ID="24.04"\n')
         self.write("proc/mounts", "")
@@ -56,6 +56,11 @@ class Machine:
     def ours(self, *versions: str) -> None:
         """Versions that this service has installed since the machine started."""
         self.write("run/nvidia/paictl-gpu-driver", "".join(f"{one}\n" for one in versions))
+
+    def installed(self) -> list[str]:
+        """What the script has noted of that."""
+        path = self.root / "run/nvidia/paictl-gpu-driver"
+        return path.read_text().splitlines() if path.exists() else []
 
     def sh(self, mode: str) -> int:
         env = {"PATH": f"{self.programs}:{os.environ['PATH']}", "ROOT": str(self.root), "WANTED": WANTED,
@@ -84,7 +89,9 @@ def test_a_machine_without_a_driver_gets_one(machine: Machine) -> None:
     firmware = machine.root / "run/nvidia/driver/lib/firmware"
     assert machine.called() == [f"mount --bind {firmware} {machine.root}/lib/firmware", "nvidia-driver init"]
     assert firmware.is_dir()
+    assert (machine.root / "lib/firmware").is_dir(), "images need not have it"
     machine.load(WANTED)
+    assert machine.sh("ready") == 0
     assert machine.sh("look") == 0
     assert machine.said() == f"keep {WANTED}", "it is known again"
 
@@ -147,7 +154,51 @@ def test_the_files_of_an_old_container_go_before_the_new_ones_come(machine: Mach
     machine.write("proc/mounts", f"overlay {driver} overlay rw 0 0\n")
     assert (machine.sh("look"), machine.sh("run")) == (0, 0)
     assert machine.called()[0] == f"umount -l -R {driver}"
-    assert (machine.root / "run/nvidia/paictl-gpu-driver").read_text() == f"{OLD}\n{WANTED}\n"
+    assert machine.installed() == [OLD], "the new one is not there yet"
+    machine.load(WANTED)
+    assert (machine.sh("ready"), machine.sh("ready")) == (0, 0)
+    assert machine.installed() == [OLD, WANTED], "each once"
+
+
+@pytest.mark.parametrize("loaded", [OLD, WANTED])
+def test_what_the_machine_loads_after_a_failed_installation_is_its_own(machine: Machine, loaded: str) -> None:
+    machine.program("nvidia-driver", f'echo "nvidia-driver $*" >> {machine.calls}\nexit 1')
+    assert (machine.sh("look"), machine.sh("run")) == (0, 1)
+    assert machine.sh("ready") != 0
+    assert machine.installed() == []
+    machine.calls.unlink()
+    machine.write(f"host/lib/modules/{KERNEL}/updates/dkms/nvidia.ko.zst", "")
+    machine.load(loaded)
+    assert (machine.sh("look"), machine.sh("run")) == (0, 0)
+    assert machine.said() == f"host {loaded}"
+    assert machine.called() == ["sleep infinity"]
+    assert (machine.root / "run/nvidia/driver").readlink() == Path("/"), "no folder of the failed run is in the way"
+
+
+@pytest.mark.parametrize("loaded", [OLD, WANTED])
+def test_a_driver_on_the_disk_is_the_machine_s_own_whatever_was_installed_before(machine: Machine, loaded: str) -> None:
+    machine.ours(OLD, WANTED)
+    machine.write(f"host/lib/modules/{KERNEL}/kernel/drivers/video/nvidia.ko.xz", "")
+    machine.load(loaded)
+    assert (machine.sh("look"), machine.sh("run")) == (0, 0)
+    assert machine.said() == f"host {loaded}"
+    assert machine.called() == ["sleep infinity"]
+
+
+def test_folders_of_a_driver_that_is_mounted_stay(machine: Machine) -> None:
+    firmware = machine.root / "run/nvidia/driver/lib/firmware"
+    firmware.mkdir(parents=True)
+    machine.write("proc/mounts", f"overlay {machine.root}/run/nvidia/driver overlay rw 0 0\n")
+    machine.load(OLD)
+    assert (machine.sh("look"), machine.sh("run")) == (0, 0)
+    assert firmware.is_dir()
+
+
+def test_another_driver_than_the_wanted_one_is_not_remembered(machine: Machine) -> None:
+    assert machine.sh("look") == 0
+    machine.load(OLD)  # by the machine, while this one was being compiled
+    machine.sh("ready")
+    assert machine.installed() == []
 
 
 REFUSALS = {

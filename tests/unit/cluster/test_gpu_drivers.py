@@ -11,7 +11,7 @@ from paictl.cli.nodedrivers import say_drivers
 from paictl.cluster.interface import DriverSource, NodeDriver
 from paictl.cluster.kubernetes.names import JOBS_NAMESPACE, NAMESPACE
 from paictl.cluster.kubernetes.services.drivers import drivers_of, system_named, systems_of
-from paictl.cluster.kubernetes.services.workloads import is_ready
+from paictl.cluster.kubernetes.services.workloads import Observer, is_ready
 from paictl.cluster.manifests.context import Renderer, RenderInputs
 from paictl.cluster.manifests.templating import Manifest, TemplateError
 from tests.unit.cluster.catalogue import LAYOUT, LEAST, MIXED, SERVICES, Catalogue, by_name
@@ -68,7 +68,7 @@ def test_a_daemon_set_for_each_system_with_the_image_for_it() -> None:
     systems = {"w1": "ubuntu22.04", "w2": "ubuntu24.04", "w3": "debian12", "elsewhere": "rhel9.4"}
     found = sets(driver_objects(systems))
     assert {name: left_out(spec) for name, spec in found.items()} == {
-        "nvidia-driver-ubuntu22-04": ["w2", "w3"], "nvidia-driver-ubuntu24-04": ["w1", "w3"]
+        "nvidia-driver-ubuntu22-04": ["w2"], "nvidia-driver-ubuntu24-04": ["w1", "w3"]
     }  # fmt: skip
     for name, spec in found.items():
         system = name.removeprefix("nvidia-driver-").replace("-", ".")
@@ -76,6 +76,14 @@ def test_a_daemon_set_for_each_system_with_the_image_for_it() -> None:
         assert images == {f"nvcr.io/nvidia/driver:{WANTED}-{system}"}
         assert (env(spec)["SYSTEM"], env(spec)["WANTED"]) == (system, WANTED)
         assert spec["nodeSelector"] == {"paictl.io/devices": "nvidia.com"}
+
+
+def test_nodes_whose_system_has_no_image_are_looked_at_by_one_daemon_set_for_their_own_drivers() -> None:
+    (spec,) = sets(driver_objects({"w1": "ubuntu24.04", "w2": "rocky9.4", "w3": "rocky9.4"})).values()
+    assert left_out(spec) == []
+    systems = {"w1": "ubuntu24.04", "w2": "rocky9.4", "w3": "debian12", "w4": "ubuntu22.04"}
+    found = [left_out(spec) for spec in sets(driver_objects(systems)).values()]
+    assert [[name for name in systems if name not in names] for names in found] == [["w2", "w3", "w4"], ["w1"]]
 
 
 def test_where_all_nodes_run_one_system_a_new_one_is_served_at_once() -> None:
@@ -98,6 +106,13 @@ def test_systems_without_an_image_get_no_driver_but_for_an_image_of_your_own() -
     ((name, spec),) = sets(driver_objects({"w1": "debian12"}, more=own)).items()
     assert (name, env(spec)["WANTED"]) == ("nvidia-driver-debian12", "570.195.03")
     assert spec["containers"][0]["image"] == "r.example:5000/driver:570.195.03-debian12"
+
+
+def test_an_image_may_be_held_by_its_digest() -> None:
+    reference = f"r.example:5000/driver:570.195.03-debian12@sha256:{'0' * 64}"
+    more = f"images: {{nvidia-driver-debian12: '{reference}'}}\n"
+    (spec,) = sets(driver_objects({"w1": "debian12"}, more=more)).values()
+    assert (spec["containers"][0]["image"], env(spec)["WANTED"]) == (reference, "570.195.03")
 
 
 def test_another_version_is_another_tag_of_the_same_image() -> None:
@@ -144,6 +159,30 @@ def test_the_others_look_where_the_driver_is(service: str) -> None:
         (mount,) = [one for one in spec["containers"][0]["volumeMounts"] if one["name"] == "driver"]
         if root != "/":
             assert mount["mountPropagation"] == "HostToContainer", "the driver's container mounts it later"
+
+
+@pytest.mark.parametrize(
+    ("systems", "root"),
+    [
+        ({"w1": "debian12", "w2": "rocky9.4"}, "/"), ({"w1": "debian12", "w2": "ubuntu24.04"}, "/run/nvidia/driver"),
+        ({"w1": "debian12", "elsewhere": "ubuntu24.04"}, "/"), (None, "/run/nvidia/driver"),
+    ],
+)  # fmt: skip
+def test_where_no_system_has_an_image_drivers_are_where_they_were(systems: Mapping[str, str] | None, root: str) -> None:
+    (spec,) = sets(driver_objects(systems, service="device-plugin")).values()
+    assert env_value(spec, "NVIDIA_DRIVER_ROOT") == root
+
+
+def test_systems_of_nodes_with_other_gpus_do_not_count() -> None:
+    files = {LAYOUT: layout("w1"), SERVICES: f"{LEAST}gpu-driver: {{enabled: true}}\n"}
+    files[LAYOUT] = files[LAYOUT].replace("machine-list:", (
+        "  amd: {mem: 220Gi, cpu: {vcore: 24}, computing-device: {type: amd.com/gpu, model: MI50, count: 8}}\n"
+        "machine-list:\n  - {hostname: a1, hostip: 10.0.0.9, machine-type: amd, pai-worker: 'true'}"
+    ))  # fmt: skip
+    systems = {"w1": "rocky9.4", "a1": "ubuntu24.04"}
+    inputs = RenderInputs("pai", NAMESPACE, JOBS_NAMESPACE, "1.2.3", files, systems=lambda: systems)
+    spec = sets(Renderer(inputs).sealed("device-plugin"))["nvidia-device-plugin"]
+    assert env_value(spec, "NVIDIA_DRIVER_ROOT") == "/"
 
 
 def env_value(spec: dict[str, Any], name: str) -> str:
@@ -256,6 +295,61 @@ def test_a_pod_of_an_older_template_is_as_good_where_pods_are_exchanged_by_hand(
     assert not is_ready({**live, "status": {**status, "observedGeneration": 1}})
     rolling = {**live["spec"], "updateStrategy": {"type": "RollingUpdate"}}
     assert not is_ready({**live, "spec": rolling})
+
+
+class WithoutLogs(FakeKube):
+    """An API server whose kubelets have no logs any more."""
+
+    def text(self, path: str, query: Mapping[str, object] | None = None, timeout: float = 0.0) -> str:
+        del path, query, timeout
+        return ""
+
+
+def not_started(service: str, daemon_set: dict[str, Any], pods: list[dict[str, Any]], available: int) -> str:
+    """Why a DaemonSet with a pod on each node is not ready."""
+    wanted = len([one for one in pods if one["metadata"]["labels"]["paictl.io/service"] == service])
+    status = {"desiredNumberScheduled": wanted, "updatedNumberScheduled": wanted, "numberAvailable": available}
+    about = {**daemon_set["metadata"], "namespace": NAMESPACE, "uid": "1"}
+    live = {**daemon_set, "metadata": about, "status": status}
+    server = WithoutLogs({f"/api/v1/pods/{number}": one for number, one in enumerate(pods)})
+    return Observer(server).reason(service, [live])
+
+
+def placed(one: dict[str, Any], daemon_set: dict[str, Any], *, ready: bool, **labels: str) -> dict[str, Any]:
+    """A pod of a DaemonSet, with an identity of its own."""
+    labels = {**one["metadata"]["labels"], **daemon_set["spec"]["selector"]["matchLabels"], **labels}
+    about = {**one["metadata"], "labels": labels, "namespace": NAMESPACE, "uid": one["metadata"]["name"]}
+    conditions = [{"type": "Ready", "status": str(ready)}]
+    return {**one, "metadata": about, "status": {**one["status"], "conditions": conditions}}
+
+
+@pytest.mark.parametrize(
+    ("look", "started"),
+    [
+        ({"state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": ended("nouveau holds the GPUs", 1)}, True),
+        ({"state": ended("nouveau holds the GPUs", 1)}, True),
+        ({"state": {"running": {}}, "lastState": ended("nouveau holds the GPUs", 1)}, True),
+        ({"state": {"waiting": {"reason": "ImagePullBackOff"}}}, False),
+        ({"state": {"running": {}}}, False),
+        ({"state": {"waiting": {}}, "lastState": ended("", 137)}, False),
+        ({"state": ended(f"install {WANTED}"), "lastState": ended("nouveau holds the GPUs", 1)}, False),
+    ],
+)
+def test_a_machine_that_refuses_the_driver_does_not_hold_up_the_services_after_it(
+    look: dict[str, Any], started: bool
+) -> None:
+    (drivers_set,) = [one.body for one in driver_objects({"w1": "ubuntu24.04"}) if one.kind == "DaemonSet"]
+    objects = driver_objects({"w1": "ubuntu24.04"}, service="device-plugin")
+    (plugin_set,) = [one.body for one in objects if one.kind == "DaemonSet"]
+    good = placed(pod("w1", {"state": ended(f"install {WANTED}")}, {"ready": True}), drivers_set, ready=True)
+    waits = placed(pod("w2", look), drivers_set, ready=False)
+    assert (not_started("gpu-driver", drivers_set, [good, waits], 1) == "") == started
+    assert not_started("gpu-driver", drivers_set, [good, waits], 0) != "", "the other one has still to come"
+    plugin = {"paictl.io/service": "device-plugin"}
+    plugins = [placed(pod(name, {}), plugin_set, ready=name == "w1", **plugin) for name in ("w1", "w2")]
+    assert (not_started("device-plugin", plugin_set, [good, waits, *plugins], 1) == "") == started
+    assert not_started("device-plugin", plugin_set, [good, waits, *plugins], 0) != ""
+    assert not_started("device-plugin", plugin_set, plugins, 1) != "", "no driver was refused"
 
 
 def test_nodes_with_the_same_driver_share_a_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -198,6 +198,24 @@ def test_a_mirror_of_docker_hub_has_images_without_a_host(
         assert [url for image, url in mirrors.items() if "/grafana:" in image] == ["https://hub.example"], mirrors
 
 
+@pytest.mark.parametrize(
+    ("settings", "here", "missing"),
+    [
+        ("enabled: true", (), ("22.04", "24.04")), ("enabled: true", ("24.04",), ()),
+        ("enabled: true, version: 570.195.03", ("24.04",), ("22.04", "24.04")), ("enabled: false", (), ()),
+        ("enabled: true, system: ubuntu22.04", ("24.04",), ("22.04",)),
+    ],
+)  # fmt: skip
+def test_driver_images_are_missed_also_where_nobody_says_the_system(
+    folder: Path, settings: str, here: tuple[str, ...], missing: tuple[str, ...]
+) -> None:
+    path = folder / "services-configuration.yaml"
+    path.write_text(path.read_text() + f"gpu-driver: {{{settings}}}\n")
+    known = [f"r.example/pai/nvidia-driver-ubuntu{one}:580.126.20-ubuntu{one}" for one in here]
+    found = missing_images(folder, known, ["gpu-driver"]).get("gpu-driver", ())
+    assert tuple(one.rpartition("ubuntu")[2] for one in found) == missing
+
+
 def test_missing_images_are_said_for_machines_that_reach_no_registry(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

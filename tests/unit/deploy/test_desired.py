@@ -135,6 +135,7 @@ def test_what_a_host_with_gpus_lacks(changed: dict[str, Any], due: list[str]) ->
         (True, {"driver": None}, "/run/nvidia/driver", []),
         (True, {"driver": "580.1", "installed": ["570.1", "580.1"]}, "/run/nvidia/driver", []),
         (True, {"driver": "580.1", "installed": []}, "", ["/etc/cdi/nvidia.yaml"]),
+        (True, {"driver": "580.1", "installed": ["580.1"], "own": True}, "", ["/etc/cdi/nvidia.yaml"]),
     ],
 )
 def test_the_toolkit_looks_where_the_driver_is(
@@ -169,6 +170,22 @@ def test_the_toolkit_looks_where_the_driver_is(
 )
 def test_where_the_toolkit_looks_is_read_off_its_settings(settings: str, root: str) -> None:
     assert load("module_utils/paictl_gather.py").driver_root(settings) == root
+
+
+@pytest.mark.parametrize(
+    ("name", "own"),
+    [
+        ("updates/dkms/nvidia.ko.zst", True), ("updates/dkms/nvidia-current.ko", True), ("extra/nvidia.ko", True),
+        ("kernel/drivers/i2c/busses/i2c-nvidia-gpu.ko", False), ("updates/nvidia-fs.ko", False),
+    ],
+)  # fmt: skip
+def test_a_driver_on_the_disk_is_seen(tmp_path: Path, name: str, own: bool) -> None:
+    gather = load("module_utils/paictl_gather.py")
+    path = tmp_path / "6.8.0-86-generic" / name
+    path.parent.mkdir(parents=True)
+    path.touch()
+    assert gather.on_disk("6.8.0-86-generic", str(tmp_path)) is own
+    assert gather.on_disk("5.15.0-1-generic", str(tmp_path)) is False
 
 
 def test_containerd_1_is_too_old() -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from paictl.cluster.kubernetes.names import NAMESPACE, SERVICE
+from paictl.cluster.kubernetes.services.workloads import LOOK
 from paictl.cluster.values import DriverSource, NodeDriver
 from paictl.config.models.services import DRIVER
 from paictl.i18n import Text, text
@@ -20,7 +21,7 @@ SYSTEM: Final = "paictl.io/system"
 """Label of a DaemonSet and its pods: the operating system that their driver is for, as ``ubuntu24.04``."""
 _GPUS: Final = "paictl.io/devices=nvidia.com"
 _RESOURCE: Final = "nvidia.com/gpu"
-_LOOK, _DRIVER, _WANTED = "look", "driver", "WANTED"
+_DRIVER, _WANTED = "driver", "WANTED"
 _IDS: Final = {
     "Debian GNU/Linux": "debian", "Red Hat Enterprise Linux": "rhel", "Rocky Linux": "rocky", "AlmaLinux": "almalinux",
     "Oracle Linux Server": "ol", "Amazon Linux": "amzn",
@@ -85,7 +86,7 @@ def _rank(pod: Json, system: str) -> tuple[bool, bool]:
 
 def _by_pod(node: str, pod: Json, wanted: str) -> NodeDriver:
     name, status = str(pod["metadata"]["name"]), pod.get("status") or {}
-    look = _container(status.get("initContainerStatuses"), _LOOK)
+    look = _container(status.get("initContainerStatuses"), LOOK)
     decision = _message(look, "state")
     if decision is None:
         refused = _message(look, "lastState")
@@ -110,7 +111,7 @@ def _message(container: Json, state: str) -> str | None:
     Only the decision of one that ended well counts as its present state.
     """
     ended = (container.get(state) or {}).get("terminated")
-    if not ended or (state == "state" and container.get("name") == _LOOK and ended.get("exitCode")):
+    if not ended or (state == "state" and container.get("name") == LOOK and ended.get("exitCode")):
         return None
     code = text("ended with code {code}", code=ended.get("exitCode", "?"))
     return _printable(str(ended.get("message") or "")) or code

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from paictl.cluster.doors import DOORS
 from paictl.cluster.kubernetes.names import INPUT_HASH, NAME, NAMESPACE, OURS, PART_OF, SCHEDULER, SERVICE
 from paictl.cluster.kubernetes.services.kinds import Group
+from paictl.config.models.services import DRIVER
 from paictl.remote.kube.client import Json, KubeClient, KubeError
 from paictl.remote.kube.objects import NOT_FOUND
 
@@ -19,9 +20,13 @@ RUNNING: Final[tuple[tuple[Group, str], ...]] = (
 )
 """The workloads that are waited for, and where all of them are listed."""
 
+LOOK: Final = "look"
+"""The init container of `gpu-driver`, which says in the pod's state what its machine refuses."""
 LOG_LINES: Final = 5
 _LOG_BYTES: Final = 4000
 _MESSAGE: Final = 300
+_NEED_DRIVERS: Final = (DRIVER, "device-plugin", "dra-driver")
+"""Services that have a pod on each machine with GPUs and need a driver there."""
 _NO_IMAGE: Final = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable")
 _BAD_SETTING: Final = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")
 
@@ -63,11 +68,18 @@ class Observer:
         return self._all("/api/v1/pods", {"labelSelector": f"{SERVICE}={service}" if service else SERVICE})
 
     def reason(self, service: str, workloads: Sequence[Json]) -> str:
-        """Why some of its workloads are not ready, each in a few words; empty if all are."""
+        """Why some of its workloads are not ready, each in a few words; empty if all are.
+
+        A machine that refuses the driver holds nothing up: only an administrator can help there, and
+        `service status -n gpu-driver` names it.
+        """
         late = [one for one in workloads if not is_ready(one)]
         if not late:
             return ""
         pods = self.pods(service)
+        if service in _NEED_DRIVERS:
+            nodes = refusing_nodes(pods if service == DRIVER else self.pods(DRIVER))
+            late = [one for one in late if not is_ready(one, excused=_waiting_on(nodes, _own(one, pods)))]
         return "; ".join(f"{_label(one)}: {why(one, pods, self._events(one, pods), self._log)}" for one in late)
 
     def _events(self, workload: Json, pods: Sequence[Json]) -> list[Json]:
@@ -96,8 +108,34 @@ class Observer:
             raise
 
 
-def is_ready(workload: Json) -> bool:
-    """Whether a workload is as its specification wants it: everything new, nothing old, all of it available."""
+def refusing_nodes(pods: Iterable[Json]) -> set[str]:
+    """Nodes on which pods of `gpu-driver` have decided to install nothing until an administrator has done something."""
+    return {str(pod["spec"].get("nodeName")) for pod in pods if _refuses(pod)}
+
+
+def _refuses(pod: Json) -> bool:
+    found = (pod.get("status") or {}).get("initContainerStatuses") or ()
+    look: Json = next((one for one in found if one.get("name") == LOOK), {})
+    now = (look.get("state") or {}).get("terminated")
+    ended = now or (look.get("lastState") or {}).get("terminated") or {}
+    return ended.get("exitCode") == 1 and bool(ended.get("message"))
+
+
+def _waiting_on(nodes: Collection[str], pods: Iterable[Json]) -> int:
+    """How many pods are on some nodes and not ready."""
+    return sum(pod["spec"].get("nodeName") in nodes and not _is_pod_ready(pod) for pod in pods)
+
+
+def _is_pod_ready(pod: Json) -> bool:
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+
+
+def is_ready(workload: Json, *, excused: int = 0) -> bool:
+    """Whether a workload is as its specification wants it: everything new, nothing old, all of it available.
+
+    Of a DaemonSet, `excused` pods need not be available.
+    """
     about, spec, status = workload["metadata"], workload.get("spec") or {}, workload.get("status") or {}
     if about.get("deletionTimestamp"):
         return False
@@ -108,7 +146,7 @@ def is_ready(workload: Json) -> bool:
     if workload["kind"] == "DaemonSet":
         wanted = int(status.get("desiredNumberScheduled") or 0)
         fresh = wanted if _by_hand(workload) else _count(status, "updatedNumberScheduled")
-        return wanted == fresh == _count(status, "numberAvailable")
+        return wanted == fresh and _count(status, "numberAvailable") + excused >= wanted
     wanted = int(spec.get("replicas", 1))
     if workload["kind"] == "StatefulSet" and status.get("updateRevision") != status.get("currentRevision") and wanted:
         return False

@@ -119,6 +119,30 @@ def test_the_name_of_a_node_is_read_from_kubelet_s_certificate(
     assert gather.node_name() is None
 
 
+def test_nvidia_smi_is_the_host_s_or_that_of_the_driver_s_container(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gather = load("module_utils/paictl_gather.py")
+    programs, root = tmp_path / "programs", tmp_path / "driver"
+    programs.mkdir()
+    monkeypatch.setattr(gather, "PATH", str(programs))
+    monkeypatch.setattr(gather, "SERVICE_ROOT", str(root))
+    assert gather.nvidia_smi() == ["nvidia-smi"], "there is none at all"
+    (root / "usr/bin").mkdir(parents=True)
+    (root / "usr/bin/nvidia-smi").touch(mode=0o755)
+    assert gather.nvidia_smi() == ["chroot", str(root), "nvidia-smi"]
+    own = programs / "nvidia-smi"
+    own.touch(mode=0o755)
+    assert gather.nvidia_smi() == ["nvidia-smi"]
+    own.unlink()
+    (root / "usr/bin/nvidia-smi").unlink()
+    (root / "usr/bin").rmdir()
+    (root / "usr").rmdir()
+    root.rmdir()
+    root.symlink_to("/")
+    assert gather.nvidia_smi() == ["nvidia-smi"], "the link leads to the host itself"
+
+
 def test_mig_instances_are_read_by_gpu() -> None:
     gather = load("module_utils/paictl_gather.py")
     listed = """\

@@ -22,7 +22,7 @@ from paictl.config.linting.rule import ERROR, WARNING, Bundle, Document, Finding
 from paictl.config.models.hosts import Address, abridged, address_of
 from paictl.config.models.inventory import layout_in, listed_hosts
 from paictl.config.models.placeholders import is_placeholder
-from paictl.config.models.services import STANDARD_NAME, services_of
+from paictl.config.models.services import DRIVER, STANDARD_NAME, services_of
 from paictl.config.models.settings import EXTRA, cluster_networks, filled, ports_of_host_daemons
 from paictl.config.reading.kinds import FileKind, kind_by_name
 from paictl.config.reading.nodes import ScalarNode
@@ -184,6 +184,50 @@ def setting_differs(bundle: Bundle) -> Findings:
                 wanted=wanted.text,
             )
             yield Finding(given, message, "write the same value in both files")
+
+
+@rule("XRF932", "driver-half-set", WARNING)
+def driver_half_set(bundle: Bundle) -> Findings:
+    """Only one of config.yaml and services-configuration.yaml says that the service `gpu-driver` installs the driver.
+
+    Why: `deploy: {gpu_driver: service}` lets NVIDIA's container toolkit look for the driver in /run/nvidia/driver, and
+    `gpu-driver: {enabled: true}` puts it there. With one of them alone, jobs find no driver.
+
+    Passes::
+
+        # config.yaml
+        user: pai-admin
+        password: kelp-Tundra-41
+        docker_image_tag: v1.8.1
+        deploy: {gpu_driver: service}
+        # services-configuration.yaml
+        rest-server:
+          default-pai-admin-username: chief
+          default-pai-admin-password: Ember-Quay-90
+          jwt-secret: 7f2c-salt-of-this-cluster
+        gpu-driver: {enabled: true}
+
+    Fails with::
+
+        # services-configuration.yaml
+        -gpu-driver: {enabled: true}
+        +gpu-driver: {enabled: false}
+    """
+    # Both directions; the finding stands at the line that is written. Where config.yaml has no section `deploy`, the
+    # cluster may not be one that paictl deploys, and the toolkit is set up by hand.
+    settings, services = bundle.only(FileKind.CONFIG), bundle.only(FileKind.SERVICES)
+    if settings is None or services is None or "deploy" not in settings.top:
+        return
+    chosen = settings.top.mapping("deploy").text("gpu_driver")
+    switch = services.top.mapping(DRIVER).scalar("enabled")
+    by_service, enabled = chosen is not None and chosen.text == "service", switch is not None and switch.value is True
+    if chosen is not None and by_service and not enabled:
+        message = text("nothing installs the driver: {file} does not enable gpu-driver", file=services.path)
+        yield Finding(chosen, message, text("set gpu-driver.enabled to true there, or deploy.gpu_driver to host here"))
+    if switch is not None and enabled and not by_service:
+        message = text("gpu-driver is on, but {file} lets the container toolkit look for the driver elsewhere",
+                       file=settings.path)  # fmt: skip
+        yield Finding(switch, message, text("set deploy.gpu_driver to service there"))
 
 
 @rule("XRF916", "service-set-twice", ERROR)

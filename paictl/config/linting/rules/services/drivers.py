@@ -55,7 +55,7 @@ def driver_image(document: Document) -> Findings:
         if not entry.key.text.startswith(IMAGE) or reference is None:
             continue
         wanted = entry.key.text.removeprefix(IMAGE)
-        tag = reference.text.rpartition("/")[2].partition(":")[2]
+        tag = reference.text.partition("@")[0].rpartition("/")[2].partition(":")[2]
         if not tag.endswith(f"-{wanted}") or not _VERSION.fullmatch(tag.removesuffix(f"-{wanted}")):
             message = text("the tag of {image} is not VERSION-{system}", image=reference.text, system=wanted)
             yield Finding(reference, message, text("tag it as NVIDIA does, such as {tag}", tag=f"580.126.20-{wanted}"))
