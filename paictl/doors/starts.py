@@ -6,7 +6,7 @@ priority stay behind. All of it needs the core's lock.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from paictl.cluster.maintenance import UNIX
@@ -157,27 +157,26 @@ class DoorStarts:
         """The promises of each virtual cluster with backfill in which a gang waits, as settled from now on."""
         if not self:
             return {}
-        found, now = dict[str, LineStarts](), self.now
+        now = self.now
         all_lines = self.lines.all(now)
         if self._ready:
             self._ready = {group: since for group, since in self._ready.items() if self.lines.has(group)}
-        for vc, line in sorted(all_lines.items()):
-            ranked, most = line, self._backfill.rules.most(vc)
-            if len(line) > 1:  # by age where ranks are equal
-                ranked = sorted(line, key=lambda gang: self._backfill.rank(gang.request))
-            waiting = [gang for gang in ranked[: 4 * most] if not self._stalls(gang)][:most]
-            starts = self._backfill.starts(self._engine, now, self._windows.found, vc, waiting)
-            if starts is not None:
-                found[vc] = starts
-                for promise in starts.promises:
-                    if promise.at is not None and promise.at <= now:
-                        self._ready.setdefault(promise.group, now)
-        changed = False
-        for vc in dict.fromkeys((*found, *self._backfill.heads, *self._backfill.planned)):
-            changed |= self._backfill.settle(vc, found.get(vc), now)
+        found, changed = self._backfill.renew(
+            self._engine, now, self._windows.found, lambda: {vc: self._first(vc, all_lines[vc]) for vc in all_lines}
+        )
+        for promise in (promise for starts in found.values() for promise in starts.promises):
+            if promise.at is not None and promise.at <= now:
+                self._ready.setdefault(promise.group, now)
         if changed:
             self.renewed()
         return found
+
+    def _first(self, vc: str, line: Sequence[LineGang]) -> list[LineGang]:
+        """The gangs of a line that may get a promise, in order; those that stall get none."""
+        ranked, most = line, self._backfill.rules.most(vc)
+        if len(line) > 1:  # by age where ranks are equal
+            ranked = sorted(line, key=lambda gang: self._backfill.rank(gang.request))
+        return [gang for gang in ranked[: 4 * most] if not self._stalls(gang)][:most]
 
     def _stalls(self, gang: LineGang) -> bool:
         """Whether a gang could have started for so long that something else than devices must keep it."""

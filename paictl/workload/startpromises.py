@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
@@ -135,21 +135,46 @@ class StartPromises:
     def _plan(
         self, engine: Engine, now: Millis, windows: Windows, vc: str, line: Sequence[LineGang]
     ) -> LineStarts | None:
-        gangs = tuple((gang.request.group, gang.limit) for gang in line)
-        key = engine, engine.version, windows, self.reserved, gangs
+        gangs, planned = tuple((gang.request.group, gang.limit) for gang in line), self.planned.get(vc, {})
+        key = engine, engine.version, windows, self.reserved, gangs, planned
         known = self._plans.get(vc)
         if known is not None and known.key == key and now < known.at + self._keep:
             return known.promise
         lasting = None
         if self._times is not None and not windows and self.reserved is None and is_calm(engine):
-            lasting = engine, engine.by_vc.changes(vc), self._times.version(vc), gangs
+            lasting = engine, engine.by_vc.changes(vc), self._times.version(vc), gangs, planned
         made = None if known is None or lasting is None or known.lasting != lasting else known.promise
         if made is None or made.until is None or now > made.until:
             made = self.foresight(engine, now, windows).plan(
-                vc, line, self.planned.get(vc, {}), self._footprints.setdefault(vc, {})
+                vc, line, planned, self._footprints.setdefault(vc, {})
             )
         self._plans[vc] = _Made(key, lasting, now, made)
         return made
+
+    def renew(
+        self, engine: Engine, now: Millis, windows: Windows, lines: Callable[[], Mapping[str, Sequence[LineGang]]],
+        vcs: Collection[str] | None = None,
+    ) -> tuple[dict[str, LineStarts], set[str]]:  # fmt: skip
+        """Settle the promises of all lines, or of those of `vcs`; where that may let others start (`settle`), as a set.
+
+        `lines` gives the gangs that wait, in the order of their ranks. That order follows from the promises, and the
+        promises from the order. So they are made again until they stay the same: otherwise somebody would be told a
+        start that a gang may still delay that comes later. That ends: what was promised fits together, so a pass only
+        moves starts forward or adds some, except those of a lower priority where a higher one has changed. So the
+        highest priority that changes gets better with each pass, and no start is before `now`.
+        """
+        changed = set[str]()
+        while True:
+            found = dict[str, LineStarts]()
+            for vc, line in sorted(lines().items()):
+                if (starts := self.starts(engine, now, windows, vc, line)) is not None:
+                    found[vc] = starts
+            before = dict(self.planned)
+            for vc in sorted({*found, *self.heads, *self.planned}) if vcs is None else vcs:
+                if self.settle(vc, found.get(vc), now):
+                    changed.add(vc)
+            if before == self.planned:
+                return found, changed
 
     def settle(self, vc: str, starts: LineStarts | None, now: Millis) -> bool:
         """These promises hold from now on; whether that may let others start who waited for them, or their gangs."""

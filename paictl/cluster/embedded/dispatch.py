@@ -458,11 +458,10 @@ class Dispatcher:
     def _renew_promises(self, now: float) -> None:
         """Settle who has a promised start; where another has it than before, all of that line get another chance."""
         if self.backfill is not None:
+            assert self.engine is not None  # noqa: S101 - asked before
             at = Millis(round(1000 * now))
-            made = self.starts(at, self._windows)
-            for vc in sorted({*made, *self.backfill.heads, *self.backfill.planned}):
-                if self.backfill.settle(vc, made.get(vc), at):
-                    self._reconsider(OfVc(vc))
+            for vc in sorted(self.backfill.renew(self.engine, at, self._windows, self._lines)[1]):
+                self._reconsider(OfVc(vc))
 
     def _would_delay(self, group: str, now: float) -> bool:
         """Whether a group would take cells at this instant that are needed for a promised start."""

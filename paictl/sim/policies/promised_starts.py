@@ -128,14 +128,17 @@ class SimulatedStarts:
         return None
 
     def _line(self, vc: str, rows: Iterable[Row], now: Millis) -> LineStarts | None:
-        known = self._lines.planned.get(vc) or {self._lines.heads.get(vc, ""): now}
-        first = nsmallest(
-            self._lines.rules.most(vc), rows,
-            key=lambda row: (row[0], known.get(str(row[2].number), FOREVER), row[1]),
-        )  # fmt: skip
-        line = [self._gang(job) for _, _, job in first]
-        starts = self._lines.starts(self._cells.engine, now, NO_WINDOWS, vc, line)
-        self._lines.settle(vc, starts, now)
+        waiting = list(rows)
+
+        def lines() -> dict[str, list[LineGang]]:
+            known = self._lines.planned.get(vc) or {self._lines.heads.get(vc, ""): now}
+            first = nsmallest(
+                self._lines.rules.most(vc), waiting,
+                key=lambda row: (row[0], known.get(str(row[2].number), FOREVER), row[1]),
+            )  # fmt: skip
+            return {vc: [self._gang(job) for _, _, job in first]}
+
+        starts = self._lines.renew(self._cells.engine, now, NO_WINDOWS, lines, [vc])[0].get(vc)
         for group, at in ({} if starts is None else starts.times()).items():
             self._promises.setdefault(int(group), at)
         return starts
