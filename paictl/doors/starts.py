@@ -167,6 +167,8 @@ class DoorStarts:
         for promise in (promise for starts in found.values() for promise in starts.promises):
             if promise.at is not None and promise.at <= now:
                 self._ready.setdefault(promise.group, now)
+            else:  # it could have started, but its promise has moved since: nothing but devices keeps it
+                self._ready.pop(promise.group, None)
         if changed:
             self.renewed()
         return found

@@ -224,7 +224,7 @@ class LinePlan:
         size, pods, end = _needs(gang, at)
         start = PlannedStart(gang.request, at, end, self.leaves.views(gang.request), size, pods)
         fits = any(left >= 0 for left in self._left_at(start).values())
-        return start if fits and self._is_clear(start) else None
+        return start if fits and self._blocked(start) is None else None
 
     def _earliest(self, gang: GangInLine, latest: Millis = NEVER) -> PlannedStart | None:
         """The first start of a gang until `latest` at which it costs no planned start anything; None if none is."""
@@ -235,14 +235,19 @@ class LinePlan:
             costs = [(start.at, start.end, places_taken(start.request, size)) for start in self._rivals(view)]
             until = latest if best is None else best.at
             instants = {self.now, *(at for at in times if at > self.now), *(end for _, end, _ in costs)}
+            after = Millis(-1)
             for at in sorted(at for at in instants if self.now <= at <= until and at < NEVER):
+                if at <= after:  # it would still run at the planned start that it was in the way of
+                    continue
                 left = rooms[max(0, bisect_right(times, at) - 1)] - pods
                 if left < 0 or left < sum(cost for begin, end, cost in costs if begin <= at < end):
                     continue
                 start = PlannedStart(gang.request, at, _needs(gang, at)[2], views, size, pods)
-                if self._is_clear(start):
+                blocked = self._blocked(start)
+                if blocked is None:
                     best = start
                     break
+                after = blocked
         return best
 
     def _rivals(self, view: int) -> list[PlannedStart]:
@@ -257,14 +262,18 @@ class LinePlan:
             for view in start.views
         }  # fmt: skip
 
-    def _is_clear(self, start: PlannedStart) -> bool:
-        """Whether no planned start lacks places beside another, wherever that is put."""
+    def _blocked(self, start: PlannedStart) -> Millis | None:
+        """The last planned start that lacks places beside another, wherever that is put; None if none does.
+
+        A gang runs as long whenever it starts. So it is in the way of that one from each instant until then.
+        """
+        last: Millis | None = None
         for name, other in self.starts.items():
-            if start.runs_at(other.at):
+            if start.runs_at(other.at) and (last is None or other.at > last):
                 cost, spare = places_taken(start.request, other.size), self._spare[name]
                 if all(left < (cost if view in start.views else 0) for view, left in spare.items()):
-                    return False
-        return True
+                    last = other.at
+        return last
 
     def _add(self, start: PlannedStart) -> None:
         self._spare[start.group] = self._left_at(start)

@@ -174,6 +174,21 @@ def test_cells_are_not_kept_for_ever_for_a_gang_that_kube_scheduler_refuses(harn
     assert harness.ask(late[0]).names
 
 
+def test_a_gang_whose_start_moved_into_the_future_is_not_taken_for_refused(conservative: Harness) -> None:
+    run(conservative, pods("first", 1, 4, 10))
+    for pod in pods("low", 1, 4, 20):
+        conservative.create(pod)
+    assert times(conservative) == {"low": conservative.now}, "it could start now"
+    for pod in pods("high", 3, 4, 5, priority=5):
+        conservative.create(pod)
+    before = times(conservative)["low"]
+    assert before > conservative.now
+    conservative.now += 70
+    for pod in pods("new", 3, 4, 20):
+        conservative.create(pod)
+    assert times(conservative)["low"] == before
+
+
 def test_each_gang_in_line_has_a_start_and_its_number(conservative: Harness) -> None:
     run(conservative, pods("first", 1, 4, 10))
     for name, number, hours in (("big", 3, 5), ("next", 3, 2)):

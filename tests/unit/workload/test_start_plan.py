@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from paictl.scheduler.request import PodRequest
 from paictl.units import Millis
 from paictl.workload.backfill import LineGang
-from paictl.workload.startplan import NEVER, LeafTimes, LinePlan, places_taken
+from paictl.workload.startplan import NEVER, LeafTimes, LinePlan, PlannedStart, places_taken
 
 NODES = ((4, 4, 8), (4, 2))
 """Leaves of the nodes in each view."""
@@ -203,6 +203,66 @@ def test_small_pods_count_as_places_of_the_large_ones_that_start_meanwhile() -> 
     """Nobody knows on which node the pod of one device will be: it may be in the way of four on any."""
     line = [gang("small", ((1, 1),), 20, "X"), gang("large", ((4, 4),), 5, "X"), gang("next", ((4, 3),), 5, "X")]
     assert plan_of(line, {}) == {"small": 0, "large": 20, "next": 0}
+
+
+@dataclass
+class ManyEnds:
+    """Stands for `LeafTimes`: in one view a leaf becomes free every millisecond from instant 1000 on."""
+
+    ends: int
+
+    def views(self, request: PodRequest) -> tuple[int, ...]:
+        return (0,)
+
+    def rooms(self, view: int, size: int) -> tuple[list[Millis], list[int]]:
+        return [Millis(-1), *(Millis(1000 + end) for end in range(self.ends))], [
+            free // size for free in range(self.ends + 1)
+        ]
+
+    def room(self, view: int, size: int, at: int) -> int:
+        return min(self.ends, max(0, at - 999)) // size
+
+
+def test_instants_at_which_a_gang_would_still_be_in_the_way_are_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The work per gang must not grow with the number of planned ends, of which there may be thousands."""
+    asked: list[int] = []
+
+    def counting(request: PodRequest, size: int) -> int:
+        asked.append(size)
+        return places_taken(request, size)
+
+    monkeypatch.setattr("paictl.workload.startplan.places_taken", counting)
+    line = [gang("large", ((8, 125),), 10**6)] + [gang(f"g{number}", ((1, 1),), 10**6) for number in range(10)]
+    plan = LinePlan.of(cast(LeafTimes, ManyEnds(1000)), Millis(0), line, {})
+    assert {start.at for start in plan.starts.values()} == {1999, 1999 + 10**6}
+    assert len(asked) < 1000
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 1 << 32))
+def test_the_first_start_is_the_same_as_when_each_instant_is_tried(seed: int) -> None:
+    history = History(random.Random(seed))  # noqa: S311 - a property test
+    for _ in range(40):
+        history.step()
+        plan = history.plan()
+        history.arrive()
+        new = history.line.pop()
+        assert plan._earliest(new) == each_tried(plan, history.nodes, new)
+
+
+def each_tried(plan: LinePlan, nodes: Nodes, new: LineGang) -> PlannedStart | None:
+    """What `LinePlan._earliest` finds, without passing over any instant."""
+    size = max(leaves for leaves, _ in new.request.members)
+    made = list[PlannedStart]()
+    for view in nodes.views(new.request):
+        instants = {plan.now, *nodes.rooms(view, size)[0]}
+        instants |= {start.end for start in plan.starts.values() if view in start.views}
+        for at in sorted(at for at in instants if plan.now <= at < NEVER):
+            start = plan._at(new, Millis(at))
+            if start is not None and plan._left_at(start)[view] >= 0:
+                made.append(start)
+                break
+    return min(made, key=lambda start: start.at, default=None)
 
 
 def test_the_instants_are_those_of_the_leaves() -> None:
