@@ -22,19 +22,20 @@ Owner = Callable[[str], str]
 def with_start(
     known: JobExplanation, foresight: Foresight, gang: LineGang, starts: LineStarts, epoch: datetime, owner: Owner
 ) -> JobExplanation:
-    """An explanation with the promise that a gang has, or with the one that keeps it from starting now.
+    """An explanation with the promise that a gang has, and with the one that keeps it from starting now.
 
     `starts` are those of its virtual cluster, instants of the foresight count from `epoch`.
     """
     own = starts.of(gang.request.group)
-    if own is not None:
-        return replace(known, start=start_of(foresight, own, epoch, owner))
+    start = behind(starts) if own is None else start_of(foresight, own, epoch, owner)
     promise = foresight.delayed_by(gang, starts)
     if promise is None or promise.at is None:
-        return replace(known, start=behind(starts))
+        return replace(known, start=start)
     reason = delaying(owner(promise.group), rfc3339(instant(epoch, promise.at)))
     longest = foresight.longest_beside(gang, starts)
-    return replace(known, situation=JobSituation.BACKFILL, reason=reason, longest=longest, scheduler=None)
+    return replace(
+        known, situation=JobSituation.BACKFILL, reason=reason, longest=longest, scheduler=None, start=start
+    )
 
 
 def behind(starts: LineStarts) -> LatestStart | None:

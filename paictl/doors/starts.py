@@ -248,7 +248,8 @@ class DoorStarts:
         found = list[PodEvent]()
         promises = (promise for starts in self.starts().values() for promise in starts.promises)
         starts = {one.group: (one, one.at) for one in promises if one.at is not None}
-        self._told = {group: at for group, at in self._told.items() if group in starts}
+        # who waits on may get another start, and is told how late that is
+        self._told = {group: at for group, at in self._told.items() if group in starts or self.lines.has(group)}
         for group, (promise, at) in starts.items():
             entry, before = self._table.by_uid.get(promise.gang.request.uid), self._told.get(group)
             self._told[group] = at

@@ -151,10 +151,12 @@ def _behind(core: DoorCore, entry: PodEntry, why: str) -> Json:
     request = entry.reading.request
     longest = core.starts.longest(request)
     hint = [] if longest is None else [f"  {longest_line(longest)}"]
-    text = [f"Pod {entry.ref.key} waits: {why}.", *hint]
     held = "backfill" if request.guaranteed else "order"
     situation = held if core.starts.obstruction(request) is None else "reservation"
-    return {"situation": situation, "group": request.group, "longest": longest, "text": text}
+    latest = core.starts.latest(request) if situation == "backfill" else None
+    text = [f"Pod {entry.ref.key} waits: {why}.", *(f"  {line}" for line in start_lines(latest)), *hint]
+    start = {} if latest is None else {"start": asdict(latest)}
+    return {"situation": situation, "group": request.group, "longest": longest, "text": text, **start}
 
 
 def _maintenance(core: DoorCore, entry: PodEntry) -> Json | None:

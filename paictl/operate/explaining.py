@@ -21,12 +21,12 @@ def lines(found: JobExplanation, *, full: bool = False) -> list[str]:
 
     `full` spares no detail (`paictl.scheduler.explain.render`).
     """
+    starts = [joined("", ("  ", line)) for line in (*start_lines(found.start), *ahead_lines(found.ahead))]
     if found.scheduler is not None:
-        starts = [joined("", ("  ", line)) for line in (*start_lines(found.start), *ahead_lines(found.ahead))]
         return [*heads(found), *render(found.scheduler, _NAMES, full=full), *starts, *_after_moves(found)]
     said, hint = plain(found)
     windows = closing_lines(found.windows)
-    return [said, *windows, text("hint: {hint}", hint=hint)] if hint else [said, *windows]
+    return [said, *starts, *windows, *([text("hint: {hint}", hint=hint)] if hint else [])]
 
 
 def _after_moves(found: JobExplanation) -> list[Text]:
@@ -62,7 +62,7 @@ def data(found: JobExplanation) -> dict[str, Any]:
     said, hint = plain(found)
     return {
         "job": found.job, "state": found.state.value, "situation": found.situation.value, "text": str(said),
-        "hint": str(hint or ""),
+        "hint": str(hint or ""), **_start(found),
         **({"windows": [asdict(one) for one in found.windows], "longest": found.longest} if found.windows else {}),
         **({"longest": found.longest} if found.situation in (JobSituation.BACKFILL, JobSituation.RESERVATION) else {}),
     }  # fmt: skip

@@ -452,6 +452,10 @@ class Dispatcher:
             for vc, rows in ranked.items()
         }
 
+    def has_waiting(self, group: str) -> bool:
+        """Whether pods of a group wait."""
+        return group in self._groups
+
     def _first_pod(self, group: str) -> PodRequest:
         return self._pods[next(iter(self._groups[group]))]
 

@@ -282,8 +282,9 @@ class WorldSharing:
             for promise in line.promises
             if promise.at is not None and promise.at > self._world.now
         }
-        for group in [group for group in self._starts if group not in starts]:
-            del self._starts[group]
+        dispatcher = self._world.dispatcher
+        for group in [group for group in self._starts if group not in starts and not dispatcher.has_waiting(group)]:
+            del self._starts[group]  # who waits on may get another start, and is told how late that is
         for group, (request, at) in starts.items():
             before = self._starts.get(group)
             self._starts[group] = at

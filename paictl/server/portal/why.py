@@ -101,7 +101,8 @@ def explained(call: Call, job: JobView, *, pictured: bool) -> Why:
 def _unsearched(call: Call, job: JobView, seen: JobExplanation, *, pictured: bool) -> Why:
     """A job that runs, or waits for something else than room."""
     said, hint = explaining.plain(seen)
-    lines = (said, *closing_lines(seen.windows), *([] if hint is None or of_commands(hint) else [hint]))
+    heads = (said, *start_lines(seen.start))
+    lines = (*heads, *closing_lines(seen.windows), *([] if hint is None or of_commands(hint) else [hint]))
     buttons = [_edit(job)]
     if seen.situation is JobSituation.SERVICE_STOPPED:
         start = text("Start {service}", service=seen.service)

@@ -192,6 +192,36 @@ def test_each_job_in_line_has_a_start_that_those_behind_it_do_not_delay(bench: M
     assert "StartDelayed" not in kinds(lab, f"job/{small}")
 
 
+def test_who_has_a_promise_and_would_delay_another_is_told_both(bench: MakeBench) -> None:
+    lab = bench("three-tenants")
+    load(lab, CONSERVATIVE)
+    _, big = part(lab)
+    late = submit(lab, "late", 2, "11h")
+    found = lab.cluster.explain(late)
+    assert (found.situation, found.longest) == (JobSituation.BACKFILL, 10 * HOUR)
+    assert [str(line) for line in lines(found)] == [
+        f"job ann~late waits: it would delay ann~big, which starts at {at(lab, 10 * HOUR)} at the latest",
+        f"  it starts at {at(lab, 15 * HOUR)} at the latest",
+        "  it is number 2 in the line of its virtual cluster",
+        "hint: it would start now with a maxRunTime of at most 10h",
+    ]
+    assert data(found)["start"]["at"] == at(lab, 15 * HOUR)
+    assert from_data(to_data(found)) == found
+    assert lab.cluster.explain(big).situation is not JobSituation.BACKFILL
+
+
+def test_who_loses_a_promise_and_gets_a_later_one_is_told(bench: MakeBench) -> None:
+    lab = bench("three-tenants")
+    load(lab, CONSERVATIVE)
+    _, big = part(lab)
+    urgent = submit(lab, "urgent", 8, None, priority="prod")
+    assert start(lab, big).at == "", "behind what may run for ever"
+    lab.cluster.stop_job(urgent)
+    submit(lab, "later", 8, "20h", priority="prod")
+    assert start(lab, big).at > at(lab, 10 * HOUR)
+    assert kinds(lab, f"job/{big}")[1:] == ["StartPromised", "StartDelayed"]
+
+
 @pytest.mark.parametrize("mode", [EASY, CONSERVATIVE])
 @pytest.mark.parametrize("seed", range(2))
 def test_no_promised_start_is_broken(bench: MakeBench, seed: int, mode: str) -> None:

@@ -189,6 +189,25 @@ def test_a_gang_whose_start_moved_into_the_future_is_not_taken_for_refused(conse
     assert times(conservative)["low"] == before
 
 
+def test_who_loses_a_promise_and_gets_a_later_one_is_told(conservative: Harness) -> None:
+    run(conservative, pods("first", 1, 4, 10))
+    wait(conservative, pods("big", 3, 4, 5))
+    conservative.reconciler.reconcile()
+    for name, hours in (("endless", None), ("urgent", 20)):
+        for pod in pods(name, 3, 4, hours, priority=5):
+            conservative.create(pod)
+        conservative.now += 60
+        conservative.reconciler.reconcile()
+        if hours is None:
+            assert "big" not in times(conservative)
+            for number in range(3):
+                conservative.delete(f"endless-{number}")
+    assert times(conservative)["big"] > conservative.now + 20 * HOUR
+    assert [reason for reason in conservative.reasons_of("big-0") if reason.startswith("Start")] == [
+        "StartPromised", "StartDelayed"
+    ]  # fmt: skip
+
+
 def test_each_gang_in_line_has_a_start_and_its_number(conservative: Harness) -> None:
     run(conservative, pods("first", 1, 4, 10))
     for name, number, hours in (("big", 3, 5), ("next", 3, 2)):
@@ -218,6 +237,8 @@ def test_who_would_delay_the_second_gang_in_line_waits(mode: str) -> None:
     )
     found = explain(harness, "late")
     assert (found["situation"], found["longest"]) == ("backfill", 11 * HOUR * 1000)
+    assert (found["start"]["at"], found["start"]["place"]) == (after(harness, 16), 3)
+    assert "  it is number 3 in the line of its virtual cluster" in found["text"]
     assert harness.ask(pods("short", 1, 4, 11)[0]).names
 
 
