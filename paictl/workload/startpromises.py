@@ -191,9 +191,13 @@ class StartPromises:
         _put(self._due, vc, due)
         return changed
 
-    def next_start(self, now: Millis) -> Millis | None:
-        """The next promised start of a gang that is not the head of its line: nothing else may happen then."""
-        return min((at for planned in self.planned.values() for at in planned.values() if at > now), default=None)
+    def next_start(self, now: Millis, without: Collection[str] = ()) -> Millis | None:
+        """The next promised start of a gang that is not the head of its line: nothing else may happen then.
+
+        Those in the virtual clusters `without` do not count.
+        """
+        rows = (planned for vc, planned in self.planned.items() if vc not in without)
+        return min((at for planned in rows for at in planned.values() if at > now), default=None)
 
 
 def _put(known: dict[str, Value], vc: str, value: Value | None) -> None:

@@ -17,6 +17,7 @@ from paictl.cluster.jobwords import refuse_held
 from paictl.scheduler.occupancy import OPPORTUNISTIC
 from paictl.sim.loop import EventPriority
 from paictl.units import Millis, instant, rfc3339
+from paictl.workload.backfill import GRACE
 from paictl.workload.budgets import BudgetLevel, BudgetState, MonthUse, next_month
 from paictl.workload.departments import DevicesInUse, UnusedPromises, UsedDevices
 from paictl.workload.devicelimits import BorrowedDevices, HeldDevices, devices_of
@@ -287,6 +288,8 @@ class WorldSharing:
             del self._starts[group]  # who waits on may get another start, and is told how late that is
         for group, (request, at) in starts.items():
             before = self._starts.get(group)
+            if before is not None and before < at <= max(before, self._world.now) + GRACE:
+                continue  # while a job is past its limit, starts move with the clock
             self._starts[group] = at
             when = rfc3339(instant(self.epoch, at))
             if before is None:
@@ -298,11 +301,22 @@ class WorldSharing:
                 self._say(EventKind.START_DELAYED, f"job/{self._job(request.uid)}", said, at=when, before=was)
 
     def _wake_for_start(self) -> None:
-        """Ask again at the next promised start: it may come at an instant at which no job ends."""
+        """Ask again at the next promised start: it may come at an instant at which no job ends.
+
+        Not where a job is past its limit: starts move with the clock there, and who ends it wakes those who wait.
+        """
         backfill = self._world.dispatcher.backfill
-        at = None if backfill is None else backfill.next_start(self._world.now)
+        if backfill is None or not backfill.planned:
+            return
+        at = backfill.next_start(self._world.now, [vc for vc in backfill.planned if self._has_overrun(vc)])
         if at is not None and not any(timer == Timer("start", "", at) for _, _, timer in self._world.loop.pending()):
             self._world.loop.schedule(at, EventPriority.HARDWARE, Timer("start", "", at))
+
+    def _has_overrun(self, vc: str) -> bool:
+        """Whether a group of a virtual cluster is past its limit."""
+        engine, now = self._world.dispatcher.engine, self._world.now
+        groups = () if engine is None else engine.by_vc.of(vc)
+        return any((end := self.end_of(group)) is not None and end < now for group in groups)
 
     def is_promised(self, at: int) -> bool:
         """Whether a gang in line is promised a start at an instant; the head of a line is not asked for."""

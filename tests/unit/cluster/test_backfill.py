@@ -222,6 +222,34 @@ def test_who_loses_a_promise_and_gets_a_later_one_is_told(bench: MakeBench) -> N
     assert kinds(lab, f"job/{big}")[1:] == ["StartPromised", "StartDelayed"]
 
 
+def test_who_waits_is_asked_again_at_its_promised_start_where_nothing_else_happens(bench: MakeBench) -> None:
+    lab = bench("three-tenants")
+    load(lab, CONSERVATIVE)
+    part(lab)
+    lab.pass_time(10 * HOUR - MINUTE // 2)
+    short = submit(lab, "short", 2, "1m", hours=1)
+    lab.cluster.set_service("frameworkcontroller", running=False)  # nobody ends the job that is past its limit
+    lab.pass_time(5 * HOUR + 2 * MINUTE)
+    lab.cluster.set_service("frameworkcontroller", running=True)
+    assert lab.cluster.job(short).tasks[0].started == lab.at(15 * HOUR)
+
+
+@pytest.mark.parametrize("mode", [EASY, CONSERVATIVE])
+def test_a_job_past_its_limit_does_not_delay_others_minute_by_minute(bench: MakeBench, mode: str) -> None:
+    lab = bench("three-tenants")
+    load(lab, mode)
+    half, big = part(lab)
+    again = submit(lab, "again", 8, "1h")
+    lab.cluster.set_service("frameworkcontroller", running=False)  # nobody ends the job that is past its limit
+    lab.pass_time(9 * HOUR)
+    lab.pass_time(8 * HOUR)
+    said = [kinds(lab, f"job/{key}").count("StartDelayed") for key in (big, again)]
+    assert max(said) <= 2
+    lab.cluster.set_service("frameworkcontroller", running=True)
+    lab.pass_time(MINUTE)
+    assert states(lab, half, big, again) == ["Stopped", "Running", "Waiting"]
+
+
 @pytest.mark.parametrize("mode", [EASY, CONSERVATIVE])
 @pytest.mark.parametrize("seed", range(2))
 def test_no_promised_start_is_broken(bench: MakeBench, seed: int, mode: str) -> None:

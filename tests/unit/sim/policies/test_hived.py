@@ -238,6 +238,16 @@ def lent(spec: ClusterShape, policy: str) -> RunResult:
     return simulate([*given, *jobs("a", [(60, 4, 20)])], spec, policy)
 
 
+def test_a_job_is_asked_again_at_its_promised_start_though_no_job_ends_then() -> None:
+    given = [
+        Job("long", Millis(0), 2, Millis(100_000), vc="a", limit=Millis(50_000)),
+        Job("big", Millis(1000), 4, Millis(10_000), vc="a"),
+        Job("short", Millis(35_000), 2, Millis(20_000), vc="a"),
+    ]
+    result = simulate(given, homogeneous(1, 4), "hived:backfill=conservative")
+    assert seconds(result) == {"long": 0, "big": 100, "short": 60}
+
+
 def test_the_job_is_preempted_that_loses_least() -> None:
     spec = replace(homogeneous(2, 4), quotas={"a": 8})
     first, youngest = lent(spec, "hived"), lent(spec, "hived:victims=least-loss")
