@@ -27,20 +27,18 @@ def with_start(
     `starts` are those of its virtual cluster, instants of the foresight count from `epoch`.
     """
     own = starts.of(gang.request.group)
-    start = behind(starts) if own is None else start_of(foresight, own, epoch, owner)
+    start = behind(starts) if own is None else start_of(foresight, own, starts, epoch, owner)
     promise = foresight.delayed_by(gang, starts)
     if promise is None or promise.at is None:
         return replace(known, start=start)
     reason = delaying(owner(promise.group), rfc3339(instant(epoch, promise.at)))
     longest = foresight.longest_beside(gang, starts)
-    return replace(
-        known, situation=JobSituation.BACKFILL, reason=reason, longest=longest, scheduler=None, start=start
-    )
+    return replace(known, situation=JobSituation.BACKFILL, reason=reason, longest=longest, scheduler=None, start=start)
 
 
 def behind(starts: LineStarts) -> LatestStart | None:
     """What is said of a gang that has no promise: None, or that too many before it have one."""
-    return LatestStart("", behind=len(starts.promises)) if starts.is_full else None
+    return LatestStart("", behind=len(starts.times())) if starts.is_full else None
 
 
 def delaying(job: str, at: str) -> Text:
@@ -48,9 +46,11 @@ def delaying(job: str, at: str) -> Text:
     return text("it would delay {job}, which starts at {at} at the latest", job=job, at=at)
 
 
-def start_of(foresight: Foresight, promise: StartPromise, epoch: datetime, owner: Owner) -> LatestStart:
-    """A promise with its reasons, as data."""
-    reasons = foresight.reasons(promise)
+def start_of(
+    foresight: Foresight, promise: StartPromise, starts: LineStarts, epoch: datetime, owner: Owner
+) -> LatestStart:  # fmt: skip
+    """A promise, which is one of `starts`, with its reasons, as data."""
+    reasons = foresight.reasons(promise, starts)
     return LatestStart(
         "" if promise.at is None else rfc3339(instant(epoch, promise.at)),
         tuple((owner(group), rfc3339(instant(epoch, end))) for group, end in reasons.ends),

@@ -175,10 +175,10 @@ class DoorStarts:
 
     def _first(self, vc: str, line: Sequence[LineGang]) -> list[LineGang]:
         """The gangs of a line that may get a promise, in order; those that stall get none."""
-        ranked, most = line, self._backfill.rules.most(vc)
+        ranked, rules = line, self._backfill.rules
         if len(line) > 1:  # by age where ranks are equal
             ranked = sorted(line, key=lambda gang: self._backfill.rank(gang.request))
-        return [gang for gang in ranked[: 4 * most] if not self._stalls(gang)][:most]
+        return [gang for gang in ranked[: 4 * rules.most(vc)] if not self._stalls(gang)][: rules.looked_at(vc)]
 
     def _stalls(self, gang: LineGang) -> bool:
         """Whether a gang could have started for so long that something else than devices must keep it."""
@@ -241,7 +241,7 @@ class DoorStarts:
         promise = starts.of(request.group)
         if promise is None:
             return behind(starts)
-        return start_of(self._foresight(), promise, UNIX, lambda group: group)
+        return start_of(self._foresight(), promise, starts, UNIX, lambda group: group)
 
     def news(self) -> list[PodEvent]:
         """Events for pods whose gang has a promise that they were not told, or one that does not hold."""

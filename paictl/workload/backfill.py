@@ -34,7 +34,8 @@ GRACE: Final = 60_000
 """Milliseconds for which a group that has passed its limit is expected to run on."""
 HOPELESS: Final = 5
 """Gangs at the head of a line that are passed over, as nothing that ends would make room for them."""
-
+LOOKED_AT: Final = 4 * MOST
+"""Gangs at the head of a line that are looked at where each gets a promise: those without a start use up no promise."""
 
 NO_WINDOWS: Final = Windows()
 
@@ -75,8 +76,12 @@ class BackfillRules:
         return self._vcs.get(vc) or self._vcs.get("") or BackfillMode.EASY
 
     def most(self, vc: str) -> int:
-        """Gangs of a line that are looked at, the first ones."""
+        """Gangs of one kind in a line that are looked at, the first ones."""
         return MOST if self.mode(vc) is BackfillMode.CONSERVATIVE else HOPELESS
+
+    def looked_at(self, vc: str) -> int:
+        """Gangs of a line that are looked at, the first ones: some of them may have no start."""
+        return LOOKED_AT if self.mode(vc) is BackfillMode.CONSERVATIVE else HOPELESS
 
 
 @frozen
@@ -124,7 +129,7 @@ class LineStarts:
     @property
     def is_full(self) -> bool:
         """Whether no more gangs get a promised start."""
-        return self.plan is not None and len(self.promises) >= MOST
+        return self.plan is not None and len(self.times()) >= MOST
 
     def of(self, group: str) -> StartPromise | None:
         """The promise to a gang, None if it has none."""
@@ -144,6 +149,7 @@ class StartReasons:
 
     ends: tuple[tuple[str, Millis], ...] = ()
     unlimited: tuple[str, ...] = ()
+    """Those may run already, or have a promised start before it."""
 
 
 class KeptCells(Protocol):
@@ -324,8 +330,11 @@ class Foresight:
             starts = self.start(shorter, self.now)
         return shorter.limit if starts and not self.delayed(shorter, promise) else None
 
-    def reasons(self, promise: StartPromise) -> StartReasons:
-        """Which groups a gang waits for: the fewest that would make room for it, those that end first preferred."""
+    def reasons(self, promise: StartPromise, starts: LineStarts | None = None) -> StartReasons:
+        """Which groups a gang waits for: the fewest that would make room for it, those that end first preferred.
+
+        Where none of those that run keeps it from a start, gangs do that have `starts` and may then run for ever.
+        """
         gang = promise.gang
         with self.imagine(gang) as scratch:
             planned, unlimited = self.planned(gang.request.vc)
@@ -333,13 +342,23 @@ class Foresight:
             if promise.at is None:
                 scratch.end(name for _, name in ends)
                 blocking = smallest(self._asking(gang, self.now), unlimited, scratch.end)
-                return StartReasons(unlimited=tuple(blocking or ()))
+                return StartReasons(unlimited=tuple(blocking or self._endless(gang, starts)))
             until = [row for row in ends if row[0] <= promise.at]
             needed: Sequence[PlannedEnd] | None = []
             if promise.at > self.now:
                 asking = self._asking(gang, promise.at)
                 needed = smallest(asking, until, lambda some: scratch.end(name for _, name in some))
             return StartReasons(tuple((name, at) for at, name in (until if needed is None else needed)))
+
+    @staticmethod
+    def _endless(gang: LineGang, starts: LineStarts | None) -> tuple[str, ...]:
+        """Gangs with a planned start that may run for ever where another would have to be put."""
+        if starts is None or starts.plan is None:
+            return ()
+        views = starts.plan.leaves.views(gang.request)
+        return tuple(
+            name for name, start in starts.plan.starts.items() if start.end >= FOREVER and {*views} & {*start.views}
+        )
 
     # --- a start for each gang in line
 
@@ -355,11 +374,15 @@ class Foresight:
             return None
         if len(line) == 1 and not known and has_room(self.engine, line[0].request):  # most gangs: it starts now
             return LineStarts((StartPromise(line[0], self.now, place=1),))
-        plan = LinePlan.of(LeafTimes(self.engine, vc, self._latest_end, footprints), self.now, line, known)
-        promises = []
-        for number, gang in enumerate(line, 1):
+        plan = LinePlan.of(LeafTimes(self.engine, vc, self._latest_end, footprints), self.now, line, known, MOST)
+        promises, number = list[StartPromise](), 0
+        for gang in line:
             start = plan.starts.get(gang.request.group)
-            promises.append(StartPromise(gang, None if start is None else start.at, place=number))
+            if start is not None:
+                number += 1
+                promises.append(StartPromise(gang, start.at, place=number))
+            elif number < MOST:  # nothing that ends by itself makes room for it
+                promises.append(StartPromise(gang, None))
         return LineStarts(tuple(promises), plan, self._lasting(vc, plan))
 
     def _latest_end(self, group: str) -> Millis:

@@ -192,13 +192,20 @@ class LinePlan:
 
     @classmethod
     def of(
-        cls, leaves: LeafTimes, now: Millis, line: Iterable[GangInLine], known: Mapping[str, Millis]
+        cls, leaves: LeafTimes, now: Millis, line: Iterable[GangInLine], known: Mapping[str, Millis], most: int = MOST
     ) -> LinePlan:  # fmt: skip
-        """The plan for a line, in which nobody starts later than `known` before unless that cannot be held."""
-        plan, held = cls(leaves, now), set[str]()
+        """The plan for a line, in which nobody starts later than `known` before unless that cannot be held.
+
+        It ends with the `most`-th gang that has a start.
+        """
+        plan, held, hopeless = cls(leaves, now), set[str](), set[tuple[object, ...]]()
         gangs = list(line)
         for gang in gangs:
-            before = known.get(gang.request.group)
+            if len(plan.starts) == most:
+                break
+            before, kind = known.get(gang.request.group), _kind(gang)
+            if before is None and kind in hopeless:  # less is free than when a gang like it found no start
+                continue
             start = None if before is None else plan._at(gang, max(before, now))
             if start is not None:
                 held.add(start.group)
@@ -206,6 +213,8 @@ class LinePlan:
                 start = plan._earliest(gang)
             if start is not None:
                 plan._add(start)
+            else:
+                hopeless.add(kind)
         moved = False
         for gang in gangs:  # others may have ended early, or be gone
             start = plan.starts.get(gang.request.group)
@@ -345,6 +354,12 @@ class LinePlan:
     def harms_nobody(self, gang: GangInLine, end: Millis) -> bool:
         """Whether a gang that starts now and runs until `end` harms no planned start, wherever it is put."""
         return not any(True for _ in self._kept(gang, end))
+
+
+def _kind(gang: GangInLine) -> tuple[object, ...]:
+    """What two gangs have in common that can start at the same instants."""
+    request = gang.request
+    return request.leaf_type, request.pinned_id, request.members, gang.limit
 
 
 def _needs(gang: GangInLine, at: Millis) -> tuple[int, int, Millis]:

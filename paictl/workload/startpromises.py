@@ -145,9 +145,7 @@ class StartPromises:
             lasting = engine, engine.by_vc.changes(vc), self._times.version(vc), gangs, planned
         made = None if known is None or lasting is None or known.lasting != lasting else known.promise
         if made is None or made.until is None or now > made.until:
-            made = self.foresight(engine, now, windows).plan(
-                vc, line, planned, self._footprints.setdefault(vc, {})
-            )
+            made = self.foresight(engine, now, windows).plan(vc, line, planned, self._footprints.setdefault(vc, {}))
         self._plans[vc] = _Made(key, lasting, now, made)
         return made
 

@@ -436,7 +436,7 @@ class Dispatcher:
         assert self.engine is not None  # noqa: S101 - asked before
         assert self.backfill is not None  # noqa: S101 - asked before
         placed, ranked = self.engine.state.groups.by_name, dict[str, list[tuple[tuple[int, int], int, str]]]()
-        most, planned = self.backfill.rules.most, self.backfill.planned
+        most, rules, planned = self.backfill.rules.most, self.backfill.rules, self.backfill.planned
         for bucket in self._buckets.values():
             request = self._head(bucket)
             if not self.backfill.rules.covers(request) or (self.owner is not None and self.obstacle(request)):
@@ -448,7 +448,10 @@ class Dispatcher:
                     rank = self.backfill.rank(self._first_pod(group))
                     ranked.setdefault(request.vc, []).append((rank, number, group))
         return {
-            vc: [LineGang(self._first_pod(group), self._limits[group]) for *_, group in sorted(rows)[: most(vc)]]
+            vc: [
+                LineGang(self._first_pod(group), self._limits[group])
+                for *_, group in sorted(rows)[: rules.looked_at(vc)]
+            ]
             for vc, rows in ranked.items()
         }
 

@@ -264,7 +264,7 @@ def _with_start(
 
     free = [pod for pod in waiting.values() if not held.get(pod.request.group)]
     backfill = StartPromises(rules, lambda group: end_of(found.engine, group, times, now))
-    line = lines(free, rules, placed).get(request.vc, [])[: rules.most(request.vc)]
+    line = lines(free, rules, placed).get(request.vc, [])[: rules.looked_at(request.vc)]
     starts = backfill.starts(found.engine, now, windows, request.vc, line)
     if starts is None:
         return known

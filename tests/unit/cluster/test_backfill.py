@@ -210,6 +210,34 @@ def test_who_has_a_promise_and_would_delay_another_is_told_both(bench: MakeBench
     assert lab.cluster.explain(big).situation is not JobSituation.BACKFILL
 
 
+def test_who_waits_behind_a_gang_that_may_run_for_ever_is_told_its_name(bench: MakeBench) -> None:
+    lab = bench("three-tenants")
+    load(lab, CONSERVATIVE)
+    fill(lab, "10h")
+    endless = submit(lab, "endless", 8, None)
+    behind = [submit(lab, "next", 8, "1h"), submit(lab, "small", 2, "20h")]
+    assert start(lab, endless).at == at(lab, 10 * HOUR)
+    for key in behind:
+        assert start(lab, key) == LatestStart("", unlimited=(endless,))
+    said = "\n".join(map(str, lines(lab.cluster.explain(behind[0]))))
+    assert "no start can be promised: these jobs have no maxRunTime: ann~endless" in said
+
+
+def test_gangs_without_a_start_use_up_no_promise(monkeypatch: pytest.MonkeyPatch, bench: MakeBench) -> None:
+    monkeypatch.setattr("paictl.workload.backfill.MOST", 3)
+    lab = bench("three-tenants")
+    load(lab, CONSERVATIVE)
+    fill(lab, None)
+    hopeless = [submit(lab, f"hopeless-{number}", 8, "5h") for number in range(3)]
+    endings = [submit(lab, f"ending-{number}", 4, "5h", hours=1) for number in range(3)]
+    said = [start(lab, key) for key in hopeless]
+    assert {(one.at, one.unlimited, one.place, one.behind) for one in said} == {("", ("ann~half",), 0, 0)}
+    assert states(lab, *endings[:2]) == ["Running", "Waiting"]
+    endings += [submit(lab, f"ending-{number}", 4, "5h", hours=1) for number in (3, 4)]
+    said = [start(lab, key) for key in endings[1:]]
+    assert [(one.place, one.behind) for one in said] == [(1, 0), (2, 0), (3, 0), (0, 3)]
+
+
 def test_who_loses_a_promise_and_gets_a_later_one_is_told(bench: MakeBench) -> None:
     lab = bench("three-tenants")
     load(lab, CONSERVATIVE)

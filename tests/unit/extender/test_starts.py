@@ -279,6 +279,19 @@ def test_gangs_behind_the_last_that_gets_a_promise_are_told(
     assert "  it waits behind the 2 gangs that have promised starts" in found["text"]
 
 
+def test_gangs_larger_than_their_quota_use_up_no_promise(
+    conservative: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("paictl.workload.backfill.MOST", 2)
+    run(conservative, pods("first", 1, 4, 10))
+    for name in ("x", "y", "z"):
+        for pod in pods(name, 9, 4, 1):
+            conservative.create(pod)
+    wait(conservative, pods("big", 3, 4, 5))
+    found = explain(conservative, "big")["start"]
+    assert (found["at"], found["place"]) == (after(conservative, 10), 1)
+
+
 def test_while_a_node_is_bad_only_the_first_gang_has_a_promise(conservative: Harness) -> None:
     run(conservative, pods("first", 1, 4, 10))
     wait(conservative, pods("big", 3, 4, 5))

@@ -211,15 +211,15 @@ class ManyEnds:
 
     ends: int
 
-    def views(self, request: PodRequest) -> tuple[int, ...]:
+    def views(self, request: PodRequest) -> tuple[int, ...]:  # noqa: ARG002
         return (0,)
 
-    def rooms(self, view: int, size: int) -> tuple[list[Millis], list[int]]:
+    def rooms(self, view: int, size: int) -> tuple[list[Millis], list[int]]:  # noqa: ARG002
         return [Millis(-1), *(Millis(1000 + end) for end in range(self.ends))], [
             free // size for free in range(self.ends + 1)
         ]
 
-    def room(self, view: int, size: int, at: int) -> int:
+    def room(self, view: int, size: int, at: int) -> int:  # noqa: ARG002
         return min(self.ends, max(0, at - 999)) // size
 
 
