@@ -36,6 +36,20 @@ def with_start(
     return replace(known, situation=JobSituation.BACKFILL, reason=reason, longest=longest, scheduler=None, start=start)
 
 
+def without_instants(
+    known: JobExplanation, foresight: Foresight, gang: LineGang, starts: LineStarts, owner: Owner
+) -> JobExplanation:
+    """The same where `starts` are only like those that were promised, which a door alone knows: no instant, no number.
+
+    Whom a gang would delay may differ too, but not that it waits for a promise while devices are free.
+    """
+    promise = foresight.delayed_by(gang, starts)
+    if promise is None:
+        return known
+    reason = text("it would delay {job}, which is promised a start", job=owner(promise.group))
+    return replace(known, situation=JobSituation.BACKFILL, reason=reason, longest=None, scheduler=None)
+
+
 def behind(starts: LineStarts) -> LatestStart | None:
     """What is said of a gang that has no promise: None, or that too many before it have one."""
     return LatestStart("", behind=len(starts.times())) if starts.is_full else None

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 from paictl.frozen import frozen
 from paictl.scheduler.decision import BindInfo
-from paictl.scheduler.events import RunningPod
+from paictl.scheduler.events import GroupChange, Outcome, RunningPod
+from paictl.scheduler.groups import GroupState
 
 
 @frozen
@@ -47,3 +48,12 @@ class Survivors:
     """(node, number) of devices that are broken, those of nodes that may not be used, too."""
     running: Sequence[RunningPod]
     """The pods that run, with their places."""
+
+
+def demotions(outcomes: Iterable[Outcome]) -> Iterator[Demoted]:
+    """Groups that lost their guarantee and run on; one whose devices are taken as well does not."""
+    for outcome in outcomes:
+        match outcome:
+            case GroupChange(name, before, after) if before and after and before.virtual and not after.virtual:
+                if after.state is not GroupState.BEING_PREEMPTED:
+                    yield Demoted(name, after.preemptor or "")

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from paictl.cluster.embedded.actions import Action, Bound, Demoted, Evicted, Survivors
+from paictl.cluster.embedded.actions import Action, Bound, Evicted, Survivors, demotions
 from paictl.frozen import frozen
 from paictl.scheduler.book import reclassed
 from paictl.scheduler.decision import Preempt
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.events import GroupChange, Outcome
-from paictl.scheduler.groups import Group, GroupState
+from paictl.scheduler.groups import Group
 from paictl.units import Millis
 from paictl.workload.backfill import LineGang, LineStarts
 from paictl.workload.devicelimits import devices_of
@@ -447,12 +447,10 @@ class Dispatcher:
                 if group not in placed and group not in self._reservations:  # its start is the reservation's
                     rank = self.backfill.rank(self._first_pod(group))
                     ranked.setdefault(request.vc, []).append((rank, number, group))
+        firsts = {vc: sorted(rows)[: rules.looked_at(vc)] for vc, rows in ranked.items()}
         return {
-            vc: [
-                LineGang(self._first_pod(group), self._limits[group])
-                for *_, group in sorted(rows)[: rules.looked_at(vc)]
-            ]
-            for vc, rows in ranked.items()
+            vc: [LineGang(self._first_pod(group), self._limits[group]) for *_, group in rows]
+            for vc, rows in firsts.items()
         }
 
     def has_waiting(self, group: str) -> bool:
@@ -539,7 +537,7 @@ class Dispatcher:
         except RequestError:
             return []
         self._note(answer.outcomes)
-        actions: list[Action] = list(_demotions(answer.outcomes))
+        actions: list[Action] = list(demotions(answer.outcomes))
         match answer:
             case Allocation(info=info):
                 if actions:
@@ -594,12 +592,3 @@ def signature(request: PodRequest) -> Signature:
         request.vc if request.guaranteed else None, request.priority, request.members, request.leaf_type,
         request.pinned_id, request.lazy_preemption, request.ignore_suggested,
     )  # fmt: skip
-
-
-def _demotions(outcomes: Iterable[Outcome]) -> Iterator[Demoted]:
-    """Groups that lost their guarantee and run on; one whose devices are taken as well does not."""
-    for outcome in outcomes:
-        match outcome:
-            case GroupChange(name, before, after) if before and after and before.virtual and not after.virtual:
-                if after.state is not GroupState.BEING_PREEMPTED:
-                    yield Demoted(name, after.preemptor or "")

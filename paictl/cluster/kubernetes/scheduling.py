@@ -25,7 +25,7 @@ from paictl.cluster.pods.recovering import Recovered, recovered
 from paictl.cluster.pods.times import began_at, checkpoint_every, created_at
 from paictl.cluster.reservations import waits_for_reservation
 from paictl.cluster.scheduling import Impact, JobExplanation, JobImpact, JobSituation
-from paictl.cluster.startwaits import with_start
+from paictl.cluster.startwaits import with_start, without_instants
 from paictl.cluster.taking import taken
 from paictl.cluster.timeline import timeline
 from paictl.cluster.values import ClusterError, Event, JobRequest, JobState
@@ -243,7 +243,8 @@ def _with_start(
     """When a job starts at the latest, or whom it would delay, by the pods that there are.
 
     A door remembers who was promised a start, which nobody else can know: the first in line here may be another for as
-    long as a job waits that was restarted or held back before.
+    long as a job waits that was restarted or held back before. Where each in line has a promise, no start is told, as
+    it would often be another than the door's.
     """
     rules, sharing, placed = configuration.sharing.backfill, configuration.sharing, found.engine.state.groups.by_name
     pods = {str(pod["metadata"]["uid"]): pod for pod in scene.pods}
@@ -270,9 +271,12 @@ def _with_start(
         return known
     foresight = backfill.foresight(found.engine, now, windows)
     owners = scene.owners(found)
-    return with_start(
-        known, foresight, LineGang(request, limit), starts, UNIX, lambda group: owners.get(group, group)
-    )  # fmt: skip
+    gang = LineGang(request, limit)
+    if starts.plan is not None or any(
+        promise.place for promise in starts.promises
+    ):  # each start follows from those that were promised before
+        return without_instants(known, foresight, gang, starts, lambda group: owners.get(group, group))
+    return with_start(known, foresight, gang, starts, UNIX, lambda group: owners.get(group, group))
 
 
 def _refusal(pods: Iterable[PodSeen]) -> str:

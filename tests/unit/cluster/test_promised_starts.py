@@ -10,6 +10,9 @@ import pytest
 
 from paictl.cluster.embedded.actions import Bound, Evicted
 from paictl.cluster.embedded.dispatch import Dispatcher
+from paictl.cluster.scheduling import JobExplanation, JobSituation
+from paictl.cluster.startwaits import without_instants
+from paictl.cluster.values import JobState
 from paictl.scheduler.book import Book
 from paictl.scheduler.request import PodRequest
 from paictl.units import Millis
@@ -152,3 +155,24 @@ def test_a_gang_that_preempts_starts_before_one_of_its_kind_that_is_promised_a_s
             line.settle()
     assert {group for _, group in line.ends.values()} == {"g1"}
     assert line.promised == {"g2": 60 * MINUTE}
+
+
+def test_without_the_promises_of_the_door_only_whom_a_gang_would_delay_is_told() -> None:
+    line = Line(random.Random(0), mode=BackfillMode.CONSERVATIVE)  # noqa: S311 - a property test
+    for number, (name, pods, hours) in enumerate([("first", 1, 10), ("big", 3, 5), ("late", 1, 11)]):
+        line.limits[name] = Millis(hours * 60 * MINUTE)
+        for index in range(pods):
+            line.queue.add(pod(f"{name}-{index}", "A", 4, group=name, pods=pods), number, line.limits[name])
+        line.settle()
+    starts, known = (
+        line.queue.starts(Millis(0), Windows())["A"],
+        JobExplanation("late", JobState.WAITING, JobSituation.NO_ROOM),
+    )
+    assert line.queue.engine is not None
+    assert line.queue.backfill is not None
+    foresight = line.queue.backfill.foresight(line.queue.engine, Millis(0), Windows())
+    big, late = (promise.gang for promise in starts.promises)
+    found = without_instants(known, foresight, late, starts, lambda group: f"ann~{group}")
+    assert (found.situation, found.start, found.longest) == (JobSituation.BACKFILL, None, None)
+    assert str(found.reason) == "it would delay ann~big, which is promised a start"
+    assert without_instants(known, foresight, big, starts, str) == known

@@ -128,10 +128,11 @@ def test_a_job_beyond_its_users_limit_is_not_taken(kube: FakeJobs) -> None:
     assert cluster(kube).submit([request({"a": {"instances": 3}}, gang=False)])
 
 
-def test_where_a_virtual_cluster_has_backfill_the_latest_start_is_named(kube: FakeJobs) -> None:
+@pytest.mark.parametrize("mode", ["easy", "conservative"])
+def test_the_latest_start_is_named_unless_only_the_door_knows_it(kube: FakeJobs, mode: str) -> None:
     name = "services-configuration.yaml"
     files = dict(preset_files("three-tenants"))
-    cluster(kube).push({**files, name: files[name] + "sharing: {backfill: [{mode: easy}]}\n"}, "backfill")
+    cluster(kube).push({**files, name: files[name] + f"sharing: {{backfill: [{{mode: {mode}}}]}}\n"}, "backfill")
     cluster(kube).submit([request({"a": {}})])
     turn(kube, Bench(kube), 1)
     looker = cluster(kube)._looker
@@ -145,6 +146,9 @@ def test_where_a_virtual_cluster_has_backfill_the_latest_start_is_named(kube: Fa
     nodes = [{"metadata": {"name": name}, "status": ready} for name in names]
     scene = ClusterSnapshot(nodes, [pod], [pai], {pai.name: [seen]})
     found = explain_job(scene, configuration, pai, Windows(), Millis(3_600_000))
+    if mode == "conservative":
+        assert found.start is None
+        return
     assert found.start == LatestStart("1970-01-01T01:00:00Z")
     said = explaining.lines(found)
     assert "  it starts at 1970-01-01T01:00:00Z at the latest" in map(str, said)
