@@ -436,13 +436,15 @@ class Dispatcher:
         assert self.engine is not None  # noqa: S101 - asked before
         assert self.backfill is not None  # noqa: S101 - asked before
         placed, ranked = self.engine.state.groups.by_name, dict[str, list[tuple[tuple[int, int], int, str]]]()
-        most, rules, planned = self.backfill.rules.most, self.backfill.rules, self.backfill.planned
+        most, rules = self.backfill.rules.most, self.backfill.rules
+        planned, heads = self.backfill.planned, self.backfill.heads
         for bucket in self._buckets.values():
             request = self._head(bucket)
             if not self.backfill.rules.covers(request) or (self.owner is not None and self.obstacle(request)):
                 continue
             rows = [self._foremost(bucket), *islice(bucket.order, most(request.vc))]
-            rows += (row for row in bucket.order if row[2] in planned.get(request.vc, ()))
+            ahead = planned.get(request.vc, (heads.get(request.vc),))
+            rows += (row for row in bucket.order if row[2] in ahead)
             for _, number, group in dict.fromkeys(rows):
                 if group not in placed and group not in self._reservations:  # its start is the reservation's
                     rank = self.backfill.rank(self._first_pod(group))

@@ -157,6 +157,23 @@ def test_a_gang_that_preempts_starts_before_one_of_its_kind_that_is_promised_a_s
     assert line.promised == {"g2": 60 * MINUTE}
 
 
+def test_the_head_of_a_line_stays_in_it_while_one_of_its_kind_preempts() -> None:
+    line = Line(random.Random(0))  # noqa: S311 - a property test
+    for number, (name, vc, pods, priority) in enumerate(
+        [("g0", "B", 4, -1), *((f"g{i}", "A", 3, 0) for i in range(1, 9))]
+    ):
+        line.limits[name] = Millis(60 * MINUTE)
+        for index in range(pods):
+            made = pod(f"{name}-{index}", vc, 4, group=name, pods=pods, priority=priority)
+            line.queue.add(made, number, line.limits[name])
+        if name == "g0":
+            line.settle()
+    assert line.queue.backfill is not None
+    assert isinstance(line.queue.next(0)[-1], Evicted)
+    line.queue.backfill.heads["A"] = "g8"
+    assert line.queue._lines()["A"][0].request.group == "g8"
+
+
 def test_without_the_promises_of_the_door_only_whom_a_gang_would_delay_is_told() -> None:
     line = Line(random.Random(0), mode=BackfillMode.CONSERVATIVE)  # noqa: S311 - a property test
     for number, (name, pods, hours) in enumerate([("first", 1, 10), ("big", 3, 5), ("late", 1, 11)]):
