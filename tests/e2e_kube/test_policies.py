@@ -192,6 +192,8 @@ def test_what_a_running_pod_asked_for_stays(spaces: KubeApi, space: str) -> None
         {"labels": {"paictl.io/virtual-cluster": "B"}},
         {"labels": {"paictl.io/priority": None}},
         {"annotations": {"hivedscheduler.microsoft.com/pod-scheduling-spec": "{}"}},
+        {"annotations": {"paictl.io/checkpoint-every": "1s"}},
+        {"annotations": {"paictl.io/saves-on-sigterm": "true"}},
     ):
         with pytest.raises(ApiError, match="make a new pod"):
             spaces.patch(path, {"metadata": change})
