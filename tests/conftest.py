@@ -76,3 +76,14 @@ def example_reports(tmp_path_factory: pytest.TempPathFactory) -> Path:
             subprocess.run([sys.executable, tool, making, *EXAMPLE_LABS], check=True, timeout=300)
             making.rename(folder)
     return folder
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, built from this tree."""
+    pytest.importorskip("hatchling", reason="builds a wheel: make test")
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", f"--wheel-dir={folder}"]
+    subprocess.run([*command, str(ROOT)], check=True, timeout=300)
+    (found,) = folder.glob("*.whl")
+    return found

@@ -36,16 +36,6 @@ def signers(tmp_path: Path) -> Path:
     return file
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    pytest.importorskip("hatchling", reason="builds a wheel: make test")
-    folder = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", f"--wheel-dir={folder}"]
-    subprocess.run([*command, str(ROOT)], check=True, timeout=300)
-    (found,) = folder.glob("*.whl")
-    return found
-
-
 @pytest.fixture
 def release(tmp_path: Path, signers: Path, wheel: Path) -> Path:
     folder = tmp_path / "dist"

@@ -25,16 +25,6 @@ from tests.conftest import ROOT
 FOLDERS = ("schemas", "labs", "traces", "templates", "playbooks", "locale")
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    pytest.importorskip("hatchling", reason="builds a wheel: make test")
-    folder = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", f"--wheel-dir={folder}"]
-    subprocess.run([*command, str(ROOT)], check=True, timeout=300)
-    (found,) = folder.glob("*.whl")
-    return found
-
-
 def needed(names: list[str]) -> Iterator[importlib.metadata.Distribution]:
     """The distributions that some need, without their extras."""
     done: set[str] = set()
