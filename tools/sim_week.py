@@ -48,17 +48,16 @@ def main() -> int:
     parser.add_argument("--load", type=float, default=LOAD, help="how many times as dense as the mix")
     parser.add_argument("--checkpoint", default="1h", help="how often jobs save their work; 0: never")
     parser.add_argument(
-        "--on-sigterm", type=float, default=0.0, help="share of jobs that, with least-loss, save their work on SIGTERM"
+        "--on-sigterm", type=float, default=0.0, help="share of jobs that save their work when they are preempted"
     )
     args = parser.parse_args()
-    options = f",checkpoint={args.checkpoint}"
-    spare = f"{options},on-sigterm={args.on_sigterm}"
+    options = f",checkpoint={args.checkpoint},on-sigterm={args.on_sigterm}"
     before = after = 0.0
     print("seed  today: hours lost, preemptions  least-loss: hours lost, preemptions")
     for seed in range(1, args.seeds + 1):
         jobs = week(seed, args.jobs, args.load)
         today = lost(jobs, args.nodes, f"hived:victims=fewest-devices{options}")
-        spared = lost(jobs, args.nodes, f"hived:victims=least-loss{spare}")
+        spared = lost(jobs, args.nodes, f"hived:victims=least-loss{options}")
         before, after = before + today[0], after + spared[0]
         print(f"{seed:4}  {today[0]:11,.0f} {today[1]:12,}  {spared[0]:21,.0f} {spared[1]:12,}", flush=True)
     ratio = after / before if before else 0.0
