@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import threading
@@ -154,6 +155,19 @@ class KubeApi:
                 raise
         until(lambda: not self.pods(namespace), 120, "all pods are gone")
         self.call("DELETE", f"/api/v1/namespaces/{namespace}/events")  # what is said later is about other pods
+
+    def delete_deployments(self, namespace: str) -> None:
+        """All of a namespace, and their pods."""
+        with contextlib.suppress(ApiError):  # nobody has made the namespace yet
+            self.call("DELETE", f"/apis/apps/v1/namespaces/{namespace}/deployments?propagationPolicy=Background")
+
+        def gone() -> bool:
+            pods = self.pods(namespace)
+            for pod in pods:  # at once: the node of one may be gone, and then no kubelet says that it has ended
+                self.delete(pod["metadata"]["name"], namespace)
+            return not pods
+
+        until(gone, 60, "their pods are gone")
 
     def node_of(self, name: str, namespace: str = "default") -> str:
         """Where a pod is bound; empty if it is not."""

@@ -67,7 +67,6 @@ def up(plane: ControlPlane, api: KubeApi, tmp_path_factory: pytest.TempPathFacto
     made = Rig(plane, api, configuration(1), tmp_path_factory.mktemp("manifests"))
     try:
         api.add_nodes(nodes_of(configuration(2)))
-        _remove_deployments(api)
         api.call("DELETE", f"/apis/coordination.k8s.io/v1/namespaces/{SPACE}/leases")  # made anew, by the right to it
         api.patch("/api/v1/namespaces/default", {"metadata": {"annotations": {GRANTED: "A"}}})
         made.install("--delete-after", str(PATIENCE))
@@ -131,20 +130,6 @@ def _look_as(up: Rig, account: str) -> None:
     with contextlib.suppress(ApiError):
         up.api.call("POST", BINDINGS, {"metadata": {"name": account}, "roleRef": role, "subjects": [subject]})
     up.token = token(up.api, account)
-
-
-def _remove_deployments(api: KubeApi) -> None:
-    """Those of other modules: without a kubelet nothing becomes Ready, and no other template is ever rolled out."""
-    with contextlib.suppress(ApiError):
-        api.call("DELETE", f"/apis/apps/v1/namespaces/{SPACE}/deployments?propagationPolicy=Background")
-
-    def gone() -> bool:
-        pods = api.pods(SPACE)
-        for pod in pods:  # at once: the node of one may be gone, and then no kubelet says that it has ended
-            api.delete(pod["metadata"]["name"], SPACE)
-        return not pods
-
-    until(gone, 60, "their pods are gone")
 
 
 def _replicas(api: KubeApi, name: str = EXTENDER) -> list[Json]:
