@@ -67,11 +67,21 @@ write_gomod() {
   mv go.mod.new go.mod
 }
 
+# fetch PACKAGE [FLAG...]: its modules. Go waits for ever for a proxy that has stopped sending; what has come is kept.
+fetch() {
+  local tries
+  for tries in 1 2 3; do
+    CGO_ENABLED=${CGO:-0} timeout 600 go list -deps "${@:2}" "$1" >/dev/null && return
+  done
+  die "the modules of $1 cannot be had: is the Go module proxy reachable?"
+}
+
 # compile PROGRAM PACKAGE LDFLAGS [FLAG...]: beside the name first, so that an interrupted build leaves no half of a program.
 compile() {
   local started=$SECONDS folder=${1%/*} name=${1##*/} package=$2 flags=$3
   shift 3
   mkdir -p "$folder"
+  fetch "$package" "$@"
   GOMAXPROCS=$JOBS CGO_ENABLED=${CGO:-0} go build -trimpath -p "$JOBS" -ldflags "$flags" -o "$folder/.$name.new" "$@" "$package"
   mv "$folder/.$name.new" "$folder/$name"
   say "$name built in $((SECONDS - started)) s"
