@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from paictl.cluster.kubernetes.names import JOBS_NAMESPACE
 from paictl.cluster.pods.labels import EVERY_VC
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.wire import GRANTED
@@ -40,6 +41,8 @@ class Grants:
     def foreign_group(self, pod: str, namespace: str, group: str) -> RequestError | None:
         """Why a pod may not name its group so: it would take the name of another namespace's group, or join it."""
         owner, slash, _ = group.partition("/")
+        if "~" in owner:  # `ann~train/default`: a gang of a job of ours, where there are any
+            owner = JOBS_NAMESPACE
         if not slash or owner == namespace or owner not in self._of:
             return None
         return RequestError(

@@ -194,11 +194,7 @@ class Engine:
     def recover(self, pods: Iterable[PodRecovered], now: float | None = None) -> list[Outcome]:
         """After a restart: take note of all pods that run. The order they come in does not matter."""
         running = sorted(pods, key=lambda pod: (-pod.info.repairs, pod.request.uid))
-        taken: dict[PhysicalCell, str] = {}
-        if any(pod.request.repair for pod in running):
-            for pod in running:
-                for device in pod.info.devices:
-                    taken[recovery.find_leaf(self._state, pod.info.node, device, pod.info.chain)] = pod.request.group
+        taken = recovery.claimed(self._state, running)
         return [out for pod in running for out in self._recover(pod, pod.request, pod.info, now, taken)]
 
     def bind_info(self, decision: Bind) -> BindInfo:
@@ -439,7 +435,7 @@ class Engine:
             return
         if group is None:
             physical, levels = recovery.locate(state, request, info)
-            if request.repair and taken:
+            if taken:
                 physical = recovery.without_taken(physical, taken, request.group)
             group = recovery.adopt(state, request, physical, levels, now)
             if any(NO_LEAF in leaves for pods in group.physical for leaves in pods):

@@ -21,6 +21,7 @@ from paictl.scheduler.transitions import cancel_preemption, lazy_preempt, moved
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from paictl.scheduler.events import PodRecovered
     from paictl.scheduler.request import PodRequest
     from paictl.scheduler.state import State
 
@@ -70,14 +71,32 @@ def settle_member(
     return None if virtual is None else state.groups.put(moved(group, slot, leaves, virtual[0][0]))
 
 
+def claimed(state: State, pods: Iterable[PodRecovered]) -> dict[PhysicalCell, str]:
+    """The group of each leaf on which a pod says that it runs itself; of several pods, that of the first."""
+    out: dict[PhysicalCell, str] = {}
+    known: dict[tuple[str, str], dict[int, PhysicalCell]] = {}
+    for pod in pods:
+        place = pod.info.node, pod.info.chain
+        if place not in known:
+            known[place] = _leaves_of(state, *place)
+        for device in pod.info.devices:
+            leaf = known[place].get(device, NO_LEAF)
+            if leaf != NO_LEAF:
+                out.setdefault(leaf, pod.request.group)
+    return out
+
+
 def without_taken(
     physical: Placed[PhysicalCell], taken: Mapping[PhysicalCell, str], group: str
 ) -> Placed[PhysicalCell]:
     """The leaves of a group less the members of whose place a pod of another group says that it runs there.
 
-    An annotation from before a repair tells where a member was; by now somebody else may run there, who is not to lose
-    its devices to an empty place.
+    An annotation from before a repair tells where a member was, and a pod may have been made one of another group by
+    its labels since it was bound. Whoever runs there is not to lose its devices to an empty place: they would be given
+    away under it as soon as the group of that place ends.
     """
+    if all(taken.get(leaf, group) == group for pods in physical for leaves in pods for leaf in leaves):
+        return physical
     return tuple(
         tuple(
             (NO_LEAF,) * len(leaves) if any(taken.get(leaf, group) != group for leaf in leaves) else leaves
@@ -409,10 +428,12 @@ def agrees(state: State, group: Group, slot: Slot, request: PodRequest, info: Bi
     leaf_number, pods = group.members[slot.member]
     if leaf_number != request.leaf_number or slot.pod >= pods or group.pods[slot.member][slot.pod]:
         return False
-    return all(
-        leaf in (NO_LEAF, find_leaf(state, info.node, device, info.chain))
-        for leaf, device in zip(group.physical[slot.member][slot.pod], info.devices, strict=True)
-    )
+    used = state.occupancy.user
+    for leaf, device in zip(group.physical[slot.member][slot.pod], info.devices, strict=True):
+        said = find_leaf(state, info.node, device, info.chain)
+        if leaf != said and (leaf != NO_LEAF or said not in used):  # a place that was left empty is not its own
+            return False
+    return True
 
 
 def _find_leaf(state: State, node: str, device: int, first: int) -> PhysicalCell:
@@ -423,6 +444,18 @@ def _find_leaf(state: State, node: str, device: int, first: int) -> PhysicalCell
             if tree.device(leaf) == device:
                 return leaf
     return NO_LEAF
+
+
+def _leaves_of(state: State, node: str, chain: str) -> dict[int, PhysicalCell]:
+    """The leaves of a node by device, as `find_leaf` finds them."""
+    tree = state.physical
+    names = [one.name for one in tree.chains]
+    first = names.index(chain) if chain in names else -1
+    out: dict[int, PhysicalCell] = {}
+    for cell in sorted(tree.nodes.get(node, ()), key=lambda cell: tree.chain[cell] != first):
+        for leaf in tree.leaves(cell):
+            out.setdefault(tree.device(leaf), leaf)
+    return out
 
 
 def _level(state: State, leaf: PhysicalCell, kind: str | None) -> int:

@@ -31,6 +31,9 @@ SINGLES: Final = 32
 SHIELD: Final = 10**60
 """Added to the loss of a group that is shielded: it falls only where no other place is permitted, whatever the caller
 says of those who would have to go instead."""
+BAR: Final = 10**90
+"""Added to the loss of a group that must not go for the request: any number of others goes rather, shielded or not. A
+place that others keep would else be refused for their sake, although the request's own promise has room there."""
 
 
 class Sparing(Protocol):
@@ -54,7 +57,7 @@ def search_sparing(
     plain = search(state, request, suggested)
     if not isinstance(plain, Found):
         return plain
-    losses = Losses(state, lambda group: _cost(group, request.vc, sparing))
+    losses = Losses(state, lambda group: _cost(group, request, sparing))
     if not losses.of(_leaves(plain)):
         return plain
     found = _Choice(state, request, suggested, losses).least(plain)
@@ -150,10 +153,13 @@ def _weaker(group: Group, request: PodRequest) -> bool:
     return group.virtual is None or (group.vc == request.vc and group.priority < request.priority)
 
 
-def _cost(group: Group, vc: str, sparing: Sparing) -> int:
+def _cost(group: Group, request: PodRequest, sparing: Sparing) -> int:
     if group.state is GroupState.BEING_PREEMPTED:
         return 0  # it goes anyway
-    return sparing.loss(group, vc) + (SHIELD if sparing.shields(group) else 0)
+    loss = sparing.loss(group, request.vc)
+    if _is_barred(group, request, sparing):
+        return loss + BAR
+    return loss + SHIELD if sparing.shields(group) else loss
 
 
 def _is_barred(group: Group, request: PodRequest, sparing: Sparing) -> bool:

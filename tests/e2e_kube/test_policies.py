@@ -18,6 +18,8 @@ GUARDED, OPEN = "guarded", "unguarded"
 FIELD = {"valueFrom": {"fieldRef": {"fieldPath": f"metadata.annotations['{ISOLATION}']"}}}
 VISIBLE = "NVIDIA_VISIBLE_DEVICES"
 RUNTIMES = ("nvidia", "nvidia-cdi", "habana")
+PRIORITIES = ("paictl-service", "paictl-test")
+CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 
 
 def base(**spec: Any) -> Json:
@@ -88,6 +90,9 @@ REFUSED: list[tuple[str, Json]] = [
     *(("leave it out, or take it from", base(containers=[container(env=[{"name": f"{maker}_VISIBLE_DEVICES",
        "value": "all"}])])) for maker in ("AMD", "HABANA", "ASCEND")),
     ("or leave out runtimeClassName", base(runtimeClassName="habana")),
+    *(("would evict pods of other tenants", base(priorityClassName=name)) for name in (
+        "system-node-critical", "system-cluster-critical", "paictl-service",
+    )),
     *(("another scheduler would", asking(containers=[container(**limits("nvidia.com/gpu"))], **other)) for other in (
         {}, {"schedulerName": "default-scheduler"}, {"schedulingGates": [{"name": "mine"}]},
     )),
@@ -99,6 +104,7 @@ REFUSED: list[tuple[str, Json]] = [
 ]  # fmt: skip
 TAKEN: list[Json] = [
     base(),
+    base(priorityClassName="paictl-test"),
     asking(
         containers=[container(env=[OURS, {"name": "A", "value": "b"}], **limits("nvidia.com/gpu"))],
         schedulerName="hivedscheduler",
@@ -123,6 +129,9 @@ def spaces(api: KubeApi) -> Iterator[KubeApi]:
     for name in RUNTIMES:
         with contextlib.suppress(ApiError):
             api.call("POST", classes, {"metadata": {"name": name}, "handler": "nvidia"})
+    for name in PRIORITIES:
+        with contextlib.suppress(ApiError):
+            api.call("POST", CLASSES, {"metadata": {"name": name}, "value": 10})
     for name, labels in ((GUARDED, {"paictl.io/cells": "enabled"}), (OPEN, {})):
         with contextlib.suppress(ApiError):
             api.call("POST", "/api/v1/namespaces", {"metadata": {"name": name, "labels": labels}})
@@ -136,6 +145,8 @@ def spaces(api: KubeApi) -> Iterator[KubeApi]:
         api.call("DELETE", f"/apis/admissionregistration.k8s.io/v1/{kind}/{one['metadata']['name']}")
     for name in RUNTIMES:
         api.call("DELETE", f"{classes}/{name}")
+    for name in PRIORITIES:
+        api.call("DELETE", f"{CLASSES}/{name}")
 
 
 def create(api: KubeApi, pod: Json, space: str = GUARDED) -> Json:

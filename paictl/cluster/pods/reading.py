@@ -28,13 +28,23 @@ from paictl.scheduler.wire import BIND_INFO, ENABLE, SCHEDULING_SPEC, parse_bind
 
 MAX_TEXT: Final = 256 << 10
 """Characters of an annotation; the API server takes 256 KiB for all of a pod's."""
+MAX_DEPTH: Final = 50
+"""Levels of YAML in an annotation; HiveD's have six."""
+MAX_PLAIN: Final = 1000
+"""Characters of a value of YAML without quotes, which may turn out to be a number."""
+MAX_VALUES: Final = 30_000
+"""Values of YAML, aliases counted as what they stand for; HiveD's largest annotations have 25,000 in `MAX_TEXT`."""
 DEFAULT_GRACE: Final = 30.0
 """Seconds that Kubernetes gives a pod for its end if its specification does not say."""
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def parse_text(text: str) -> object:
-    """JSON or YAML; raises `ValueError`. JSON, which is what we write ourselves, is read fifty times as fast."""
+    """JSON or YAML; raises `ValueError`, whatever the text is.
+
+    JSON, which is what we write ourselves, is read fifty times as fast. Anybody who may create a pod writes such texts,
+    and what they cost is paid under the lock: YAML is looked through before it is built (`_check`).
+    """
     no_json = ""
     if text.lstrip()[:1] == "{":
         try:
@@ -42,11 +52,47 @@ def parse_text(text: str) -> object:
         except orjson.JSONDecodeError as error:  # YAML in flow style looks alike
             no_json = f"as JSON: {error}; as YAML: "
     try:
+        _check(text)
         return yaml.load(text, _LOADER)  # noqa: S506 - a safe loader
     except yaml.YAMLError as error:
         raise ValueError(f"{no_json}{' '.join(str(error).split())[:300]}") from None
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
+    except (ArithmeticError, AttributeError, LookupError, TypeError):  # PyYAML's, for `!!int ""` and `!!timestamp x`
+        raise ValueError(f"{no_json}a value is not what its tag says") from None
+
+
+def _check(text: str) -> None:
+    """Raise `ValueError` for YAML whose building would take more than its length.
+
+    libyaml's builder calls itself level by level, so deep nesting ends the process; merged aliases multiply; and a
+    number in base 60 takes the square of its digits. The events come without any of that.
+    """
+    loader = _LOADER(text)
+    opened: list[tuple[str, int]] = []  # the anchor of each collection that is open, and the values before it
+    sizes: dict[str, int] = {}  # how many values an anchor stands for
+    values = 0
+    try:
+        while loader.check_event():
+            event = loader.get_event()
+            if isinstance(event, yaml.AliasEvent):
+                if any(anchor == event.anchor for anchor, _ in opened):
+                    raise ValueError("an alias stands for what contains it")
+                values += sizes.get(event.anchor or "", 0)
+            elif isinstance(event, yaml.CollectionStartEvent):
+                opened.append((event.anchor or "", values))
+                if len(opened) > MAX_DEPTH:
+                    raise ValueError("it is nested too deeply")
+            elif isinstance(event, yaml.CollectionEndEvent):
+                anchor, before = opened.pop()
+                sizes[anchor] = values - before + 1
+            elif isinstance(event, yaml.ScalarEvent):
+                if len(event.value) > MAX_PLAIN and not event.style:
+                    raise ValueError(f"a value of more than {MAX_PLAIN} characters is not in quotes")
+                sizes[event.anchor or ""] = 1
+            values += 1
+            if values > MAX_VALUES:
+                raise ValueError("it has too many values")
+    finally:
+        loader.dispose()
 
 
 def noted_on(pod: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from paictl.cluster.kubernetes.names import JOBS_NAMESPACE
 from paictl.cluster.pods.labels import Rules
 from paictl.doors.core import DoorOptions
 from paictl.remote.kube.client import Json
@@ -123,3 +124,21 @@ def test_the_name_of_another_namespaces_group_is_refused() -> None:
     assert "belongs to groups of namespace team-a: begin it with team-b/" in next(iter(answer.hopeless.values()))
     asked["affinityGroup"] = asked["affinityGroup"] | {"name": "user~job/train"}  # type: ignore[operator]
     assert harness.ask(pod("plain", asked, namespace="team-b")).names
+
+
+@pytest.mark.parametrize("vc", ["A", "B"])
+def test_the_name_of_the_gang_of_a_job_is_refused(vc: str) -> None:
+    """Jobs of the portal would wait for ever behind a pod that has taken the name, or share their gang with it."""
+    made_spec = spec()
+    harness = Harness(made_spec, DoorOptions(rules=Rules(skus=made_spec.sku_types), require_grants=True))
+    for name, granted in (("team-b", "*"), (JOBS_NAMESPACE, "*")):
+        harness.core.namespace_changed({"metadata": {"name": name, "annotations": {GRANTED: granted}}})
+    harness.open(NODES)
+    asked = {
+        "virtualCluster": vc, "priority": -1, "leafCellNumber": 1,
+        "affinityGroup": {"name": "ann~train/default", "members": [{"podNumber": 1, "leafCellNumber": 1}]},
+    }  # fmt: skip
+    answer = harness.ask(pod("squatter", asked, namespace="team-b"))
+    assert "belongs to groups of namespace paictl-jobs: begin it with team-b/" in next(iter(answer.hopeless.values()))
+    job = asked | {"virtualCluster": "A", "priority": 10}
+    assert harness.ask(pod("train-0", job, namespace=JOBS_NAMESPACE)).names

@@ -140,6 +140,20 @@ def test_a_shielded_pod_goes_to_no_stronger_one_of_its_tenant_but_to_a_guarantee
     assert victims(engine, "strong", priority=5) == {"weak"}
 
 
+@pytest.mark.parametrize("pods", [1, 2])
+def test_who_must_not_go_is_not_preferred_to_a_guest_that_is_shielded(pods: int) -> None:
+    """A's promise has room on the first node: it does not wait for its own pod on the second, which loses less."""
+    engine = healthy(config(A={"NODE": 2}, B={"NODE": 2}))
+    run(engine, pod("beside", "A", 2))
+    run(engine, pod("weak", "A", 4))
+    guests = [f"o{number}" for number in range(5)]
+    for guest in guests:
+        run(engine, pod(guest, "B", 2, -1))
+    engine.sparing = Losses({"beside": 100, "weak": 1, "o4": 100}, ("beside", "weak", *guests))
+    leaves = 2 // pods
+    assert victims(engine, "strong", leaves=leaves, priority=5, group="default/strong", pods=pods) == {"o4"}
+
+
 def test_a_shielded_pod_is_passed_by_for_another_of_its_tenant() -> None:
     engine = healthy(config(A={"NODE": 2}))
     for number in range(2):

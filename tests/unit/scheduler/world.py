@@ -23,7 +23,7 @@ from paictl.scheduler.invariants import validate
 from paictl.scheduler.placement.search import candidate_views
 from paictl.scheduler.replay import describe_change
 from paictl.scheduler.request import PodRequest
-from paictl.scheduler.sparing import SHIELD
+from paictl.scheduler.sparing import BAR, SHIELD
 from paictl.scheduler.views import VirtualIndex, members
 from paictl.units import Millis
 from paictl.workload.departments import Department, Departments
@@ -235,6 +235,8 @@ class World:
             self.stats["waits for a shield"] += 1
             groups = self.engine.state.groups.by_name.values()
             assert any(one.vc == request.vc and sparing.shields(one) for one in groups)
+            needed = [one for one in before if one.virtual is not None and one.state is GroupState.ALLOCATED]
+            assert any(map(sparing.shields, needed)), "it waits for a shield in its way, not for one that it avoids"
         else:
             lost, most = self.loss(fallen, request.vc), self.loss(before, request.vc)
             self.stats["loses less"] += lost < most
@@ -248,10 +250,11 @@ class World:
         return [groups.by_name[name] for name in sorted({groups.slots[uid][0] for _, uids in victims for uid in uids})]
 
     def loss(self, groups: list[Group], vc: str) -> int:
-        """What they lose to a virtual cluster, first how many are shielded, then how near they are to it."""
+        """What they lose to a virtual cluster, first how many are shielded, its own before others."""
         sparing, running = self.sparing, [one for one in groups if one.state is not GroupState.BEING_PREEMPTED]
         assert sparing is not None
-        return sum(sparing.loss(one, vc) + SHIELD * sparing.shields(one) for one in running)
+        bars = (BAR if one.virtual is not None and one.vc == vc else SHIELD for one in running)
+        return sum(sparing.loss(one, vc) + bar * sparing.shields(one) for one, bar in zip(running, bars, strict=True))
 
     def check_safety(self, request: PodRequest, suggested: list[str] | None, decision: Decision) -> None:
         """On healthy hardware a VC's own cells are all that counts: what fits into them has physical cells."""
