@@ -15,7 +15,7 @@ from paictl.cluster.embedded import reservations, windows
 from paictl.cluster.embedded.actions import Action, Bound, Demoted, Evicted, Survivors
 from paictl.cluster.embedded.configs import Configurations
 from paictl.cluster.embedded.dispatch import Dispatcher
-from paictl.cluster.embedded.jobs import LiveJob, Run, TaskRepair
+from paictl.cluster.embedded.jobs import LiveJob, Run, TaskRepair, isolation_of
 from paictl.cluster.embedded.machines import EmbeddedNode, Machines
 from paictl.cluster.embedded.records import (
     ENDS,
@@ -170,12 +170,13 @@ class World(WithWindows, WithReservations):
             case Bound(uid, info):
                 key, ref = self.pods[uid]
                 job = self.jobs[key]
-                job.runs[ref.role, ref.index] = Run(ref.incarnation, self.now, info)
+                isolation = isolation_of(self.dispatcher.engine, info)
+                job.runs[ref.role, ref.index] = Run(ref.incarnation, self.now, info, isolation=isolation)
                 self.book_pod(job, ref, job.runs[ref.role, ref.index])
-                devices = ",".join(map(str, info.devices))
+                devices = isolation or ",".join(map(str, info.devices))
                 self._say(
                     EventKind.STARTED, f"job/{key}", f"{_task(ref)} runs on {info.node}, devices {devices}", ref,
-                    node=info.node, devices=list(info.devices),
+                    node=info.node, devices=list(info.devices), **({"isolation": isolation} if isolation else {}),
                 )  # fmt: skip
                 duration = job.durations[ref.role]
                 if duration is not None:
