@@ -6,7 +6,7 @@ is shown is in `views`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, astuple, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -128,6 +128,11 @@ class LiveJob:
         """The run of a task's present pod, if it was started."""
         run = self.runs.get((task.role, task.index))
         return run if run is not None and run.incarnation == task.incarnation else None
+
+
+def repairs_on(node: str, jobs: Iterable[LiveJob]) -> bool:
+    """Whether pods run on a node that are replaced alone if they are lost."""
+    return any(run.info.node == node for job in jobs if job.job.repairs for _, run in job.running())
 
 
 def dump_job(job: LiveJob) -> dict[str, Any]:
