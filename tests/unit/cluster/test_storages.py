@@ -123,6 +123,10 @@ def test_the_password_is_in_a_secret_of_the_services_alone(kube: FakeKube) -> No
     assert [path for path in kube.objects if "storage-home" in path] == []
 
 
+words = st.text(st.sampled_from("ab,= \n\u00a0é"), max_size=5)
+"""With all that mount options are sensitive to."""
+
+
 def staged(kube: FakeKube) -> list[str]:
     """The options that `mount -t cifs` gets, as csi-driver-smb makes them of a volume and its Secret.
 
@@ -136,7 +140,7 @@ def staged(kube: FakeKube) -> list[str]:
 
 
 @given(
-    st.builds(Credentials, st.text(max_size=6), st.text(max_size=6), st.text(max_size=6)),
+    st.builds(Credentials, words, words, words),
     st.lists(st.sampled_from(["vers=3.1.1", "uid=1000", "serverino", "ro"]), max_size=3, unique=True),
 )
 def test_the_share_is_opened_with_exactly_the_account_that_was_given(account: Credentials, options: list[str]) -> None:
