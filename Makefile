@@ -164,7 +164,7 @@ $(STAMP): requirements/dev.lock pyproject.toml
 	@touch $@
 
 .venv-playbooks/.linted: .venv-playbooks/.installed $(shell find playbooks -name '*.yml' -o -name '.ansible-lint')
-	cd playbooks && PATH=$(CURDIR)/.venv-playbooks/bin:$$PATH ANSIBLE_LIBRARY=$$PWD/library ansible-lint --offline -q
+	cd playbooks && PATH=$(CURDIR)/.venv-playbooks/bin:$$PATH ANSIBLE_LIBRARY=$$PWD/library ANSIBLE_ACTION_PLUGINS=$$PWD/action_plugins ansible-lint --offline -q
 	@touch $@
 
 .venv-docs/.installed: requirements/docs.lock

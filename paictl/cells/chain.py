@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from paictl.cells.spec import (
@@ -58,6 +59,8 @@ class Chain(Levels):
     """Cells in the subtree of a cell at each level, itself included."""
     node_level: int
     """The level at which a cell is one node."""
+    instances: int = 0
+    """MIG instances of each GPU where the leaf cells are these (`ClusterSpec.mig_instances`); 0 for whole GPUs."""
 
     def nodes(self, level: int) -> int:
         """How many nodes a cell of `level` touches (1 at and below node level)."""
@@ -114,7 +117,8 @@ def build_chains(spec: ClusterSpec) -> dict[str, Chain]:
         path = f"physicalCluster.physicalCells[{i}]"
         chain = chains.get(cell.cell_type)
         if chain is None:
-            chain = chains[cell.cell_type] = build_chain(cell.cell_type, spec.cell_types, f"{path}.cellType")
+            chain = build_chain(cell.cell_type, spec.cell_types, f"{path}.cellType")
+            chain = chains[cell.cell_type] = replace(chain, instances=spec.mig_instances(cell.cell_type))
         _check_shape(cell, chain, chain.top, path)
         total += chain.cells[chain.top]
         if total > MAX_CELLS:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
@@ -26,6 +27,7 @@ from paictl.lab.folders import lab_of_shell, labs_folder
 from paictl.lab.language import language_of
 from paictl.lab.messages import say
 from paictl.operate.errors import RefusedFilesError
+from paictl.operate.jobs import find_job
 from paictl.places import state_folder
 from paictl.units import rfc3339
 
@@ -95,6 +97,20 @@ def lab_site() -> LabSite | None:
     site = workspace.site if workspace is not None else None
     named = chosen_name(settings.cluster, state_given=settings.state_given)
     return site if site is not None and named == site.cluster else None
+
+
+def me() -> str:
+    """The user's name, in a lab at a site the lab's own."""
+    site = lab_site()
+    return user_here() if site is None else site.user
+
+
+def user_here() -> str:
+    """The user's name on this machine; `paictl` where the system has none, as in a container without accounts."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "paictl"
 
 
 def noted(message: str) -> str:
@@ -177,7 +193,10 @@ def plain(value: Any) -> Any:
 
 
 def show_events(cluster: Cluster, subject: str | None, output: Output) -> None:
-    """Print the events of one object or of all."""
+    """Print the events of one object or of all; a job may be named as in `job show`, without its user."""
+    kind, _, name = (subject or "").partition("/")
+    if kind == "job" and name and "~" not in name:
+        subject = f"job/{find_job(cluster, name, me()).key}"
     found = cluster.events(subject)
     if output is not Output.TABLE:
         write_data([plain(event) for event in found], output)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,6 +17,7 @@ from paictl.cli.clusters import (
     StateOption,
     clock_text,
     lab_site,
+    me,
     open_cluster,
     show_events,
     showing_reports,
@@ -104,7 +104,7 @@ def submit(
     with showing_reports(), console.progress("submitting"):
         wishes = SubmitOptions(vc, priority, duration, name, repeat, tuple(tags or ()))
         read, noted = _from_template(state, template, settings_ or ())
-        done = operate.submit(_taking(state), read or paths, user or _me(), wishes, read)
+        done = operate.submit(_taking(state), read or paths, user or me(), wishes, read)
     warn((*noted, *done.warnings), "paictl config validate FILE")
     for said_no in done.unchecked:
         console.warning(said_no)
@@ -148,20 +148,6 @@ def _taking(state: Path | None) -> SubmitPorts:
     from paictl.lab.pacing import Paced  # late: few submit there
 
     return Paced(cluster, site.pace)
-
-
-def _me() -> str:
-    """The user's name, in a lab at a site the lab's own."""
-    site = lab_site()
-    return user_here() if site is None else site.user
-
-
-def user_here() -> str:
-    """The user's name on this machine; `paictl` where the system has none, as in a container without accounts."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return "paictl"
 
 
 def _state(word: str) -> JobState:
@@ -271,7 +257,7 @@ def tag(
     """Add tags to a job, or remove them; finished jobs too. A clone keeps them, and the scheduler ignores them."""
     if not tags and not remove:
         raise PaictlError(text("nothing is to be changed"), hint=text("name tags to add, or say --remove TAG"))
-    key, now = operate.tag(open_cluster(state), job, _me(), tags or (), remove or ())
+    key, now = operate.tag(open_cluster(state), job, me(), tags or (), remove or ())
     console.outcome(text("job {job}: {tags}", job=key, tags=", ".join(now) or "-"), name=key, tags=list(now))
 
 
@@ -301,7 +287,7 @@ def clone(
     """Print a submitted job as a job file, under a free name; or submit it again."""
     from paictl.cli import jobclone  # late: only this command needs an editor, and what writes YAML
 
-    cluster, whose = open_cluster(state), user or _me()
+    cluster, whose = open_cluster(state), user or me()
     copy = jobclone.clone(cluster, _find(cluster, job), whose, name).instead(vc, priority)
 
     def send(path: str) -> None:
@@ -330,7 +316,7 @@ def _late() -> tuple[ModuleType, ModuleType]:
 
 
 def _find(cluster: Jobs, word: str) -> JobView:
-    return find_job(cluster, word, _me())
+    return find_job(cluster, word, me())
 
 
 @app.command(epilog="paictl job stop train")
@@ -339,7 +325,7 @@ def stop(
     state: StateOption = None,
 ) -> None:
     """Stop jobs."""
-    done = operate.stop(open_cluster(state), jobs, _me())
+    done = operate.stop(open_cluster(state), jobs, me())
     for one in done:
         if one.error is not None:
             console.error(one.error)
@@ -474,7 +460,7 @@ def run(
     sessions = _late()[1]
     wish = sessions.wish(image, gpu, cpu, memory, idle_timeout, sku)
     code = sessions.run(
-        cluster, user or _me(), wish, tuple(command or ()), name=name, vc=vc, priority=priority, keep=keep,
+        cluster, user or me(), wish, tuple(command or ()), name=name, vc=vc, priority=priority, keep=keep,
         timeout=timeout, notebook=notebook,
     )  # fmt: skip
     if code:

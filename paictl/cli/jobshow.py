@@ -55,7 +55,7 @@ def show(cluster: Cluster, found: JobView, output: Output) -> None:
             f"{task.role}[{task.index}]",
             task.state,
             task.node or "-",
-            ",".join(map(str, sorted(task.devices))),
+            task.shown_devices,
             said(reasons(task.reason)),
         )
         for task in found.tasks

@@ -10,10 +10,9 @@ from typing import Annotated
 import typer
 
 from paictl.cli import console, names
-from paictl.cli.clusters import OutputOption, StateOption, open_cluster
+from paictl.cli.clusters import OutputOption, StateOption, open_cluster, user_here
 from paictl.cli.command import App
 from paictl.cli.console import Output, said, spoken, write_data, write_table
-from paictl.cli.job import user_here
 from paictl.cluster.diagnostics import LINES, SECONDS
 from paictl.errors import ExitCode, PaictlError
 from paictl.i18n import text

@@ -21,7 +21,7 @@ def detail(event: Event) -> str:
         case EventKind.SUBMITTED if "vc" in data and "priority" in data:
             return text("to {vc} as {priority}", vc=data["vc"], priority=data["priority"])
         case EventKind.STARTED if "node" in data:
-            devices = ",".join(map(str, data["devices"]))
+            devices = data.get("isolation") or ",".join(map(str, data["devices"]))
             return text(
                 "{task} runs on {node}, devices {devices}", task=_task(event), node=data["node"], devices=devices
             )

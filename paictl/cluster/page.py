@@ -82,10 +82,10 @@ def _task(task: TaskLine, since: Since) -> list[Any]:
 
 
 def _attempt(attempt: Attempt, since: Since) -> list[Any]:
-    """Start, end, outcome, node, devices, reason."""
+    """Start, end, outcome, node, devices, reason, and the devices as the containers know them."""
     return [
         since(attempt.start), since(attempt.end), attempt.outcome.value, attempt.node, list(attempt.devices),
-        attempt.reason,
+        attempt.reason, attempt.shown_devices.replace(",", ", "),
     ]  # fmt: skip
 
 
@@ -112,7 +112,7 @@ def _node(node: NodeView, since: Since) -> list[Any]:
 
 def _chain(chain: ChainPicture, jobs: Mapping[str, int], vcs: Mapping[str, int]) -> dict[str, Any]:
     cells = [_cell(cell, jobs, vcs) for cell in chain.cells]
-    return {"name": chain.name, "types": list(chain.types), "cells": cells}
+    return {"name": chain.name, "types": list(chain.types), "cells": cells, "instances": chain.instances}
 
 
 def _cell(cell: PhysicalCellStatus, jobs: Mapping[str, int], vcs: Mapping[str, int]) -> list[Any]:

@@ -13,7 +13,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from paictl.cluster.values import AttemptOutcome, JobView, MaintenanceWindow, NodeView, ReservationView
+from paictl.cluster.values import AttemptOutcome, JobView, MaintenanceWindow, NodeView, ReservationView, shown_devices
 from paictl.frozen import frozen
 from paictl.scheduler.inspection import Inspection, PhysicalCellStatus, PreassignedStatus
 from paictl.units import rfc3339
@@ -26,6 +26,8 @@ class ChainPicture:
     name: str
     types: tuple[str, ...]
     cells: tuple[PhysicalCellStatus, ...]
+    instances: int = 0
+    """MIG instances of each GPU where its leaf cells are these; 0 for whole GPUs."""
 
 
 class PromiseState(StrEnum):
@@ -96,6 +98,13 @@ class Attempt:
     node: str
     devices: tuple[int, ...] = ()
     reason: str = ""
+    isolation: str = ""
+    """What its containers get instead where devices are MIG instances: ``GPU:instance`` of each."""
+
+    @property
+    def shown_devices(self) -> str:
+        """Its devices as its containers know them."""
+        return shown_devices(self.devices, self.isolation)
 
 
 @frozen
@@ -187,7 +196,9 @@ def _plain(value: object) -> Any:
 def chain_pictures(seen: Inspection) -> tuple[ChainPicture, ...]:
     """The physical cells, chain by chain."""
     tops = {name: tuple(top for top in seen.tops if top.kind == name) for name in seen.chains}
-    return tuple(ChainPicture(name, types, tops[name]) for name, types in seen.chains.items())
+    return tuple(
+        ChainPicture(name, types, tops[name], seen.instances.get(name, 0)) for name, types in seen.chains.items()
+    )
 
 
 def vc_pictures(seen: Inspection, waiting: Mapping[str, int]) -> tuple[VcPicture, ...]:

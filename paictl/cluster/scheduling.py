@@ -91,6 +91,8 @@ class JobExplanation:
     """Whose opportunistic jobs are tried before it."""
     moves: int = 0
     """So many gangs would have to move so that it starts; 0: none, or it is not known."""
+    listed: bool = True
+    """Whether budgets or limits, which people can list, hold it back; else it is the minimum run time of others."""
     room: str = ""
     """The options with which `paictl cluster defrag plan` shows these moves."""
 

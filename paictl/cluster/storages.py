@@ -32,7 +32,11 @@ _FORMS: Final = {
     NFS: (_NFS, "10.0.0.1:/data"), SMB: (_SMB, "//files.example/data"), PVC: (_CLAIM, "team-data"),
 }  # fmt: skip
 _OPTION: Final = re.compile(r"[A-Za-z0-9_.:/=+-]+")
-_SECRET_OPTIONS: Final = ("user", "username", "pass", "password", "cred", "credentials")
+_SECRET_OPTIONS: Final = (
+    "user", "username", "pass", "pass2", "passwd", "password", "password2", "cred", "credentials",
+)  # fmt: skip
+_NOT_IN_OPTIONS: Final = re.compile(r"[,\x00-\x1f\x7f]")
+"""What ends a mount option, or the line that it is on."""
 
 
 @frozen
@@ -109,12 +113,34 @@ def check(storage: Storage) -> Storage:
     if storage.path and (problem := path_problem(storage.path)):
         raise ClusterError(problem, hint=text("for instance {example}", example=f"{FOLDER}/{storage.name}"))
     for option in storage.options:
-        if not _OPTION.fullmatch(option) or option.partition("=")[0] in _SECRET_OPTIONS:
+        if not _OPTION.fullmatch(option) or option.partition("=")[0].lower() in _SECRET_OPTIONS:
             raise ClusterError(
                 text("{option!r} cannot be a mount option here", option=option.partition("=")[0]),
                 hint=text("write KEY or KEY=VALUE; a user and password go in --username and --password-stdin"),
             )
     return storage
+
+
+def check_credentials(credentials: Credentials) -> Credentials:
+    """The credentials, if a share can be opened by them; raises `ClusterError`, which never has the password.
+
+    csi-driver-smb strips all three of them, and makes options of mount out of them (`NodeStageVolume`,
+    pkg/smb/nodeserver.go): a comma would begin another option, and what is stripped opens nothing.
+    """
+    parts = {
+        text("user name"): credentials.username, text("password"): credentials.password,
+        text("domain"): credentials.domain,
+    }  # fmt: skip
+    for what, part in parts.items():
+        if part != part.strip() or _NOT_IN_OPTIONS.search(part):
+            raise ClusterError(
+                text("the SMB driver cannot pass on this {what}: it has a comma, a control character, or a space at "
+                     "an end", what=what),
+                hint=text("use another account, or change it on the file server"),
+            )  # fmt: skip
+    if not credentials.username:
+        raise ClusterError(text("an SMB share needs a username"), hint=text("--username NAME --password-stdin"))
+    return credentials
 
 
 # --- the list of storages, as a cluster keeps it

@@ -116,7 +116,8 @@ def _end(job: _Job, event: Event) -> None:
 
 def _attempt(start: Event, end: datetime | None, outcome: AttemptOutcome, reason: str) -> Attempt:
     devices = tuple(int(device) for device in start.data.get("devices", ()))
-    return Attempt(start.at, end, outcome, str(start.data.get("node", "")), devices, reason)
+    node, isolation = str(start.data.get("node", "")), str(start.data.get("isolation", ""))
+    return Attempt(start.at, end, outcome, node, devices, reason, isolation)
 
 
 def _line(key: str, job: _Job, now: datetime) -> JobLine:

@@ -204,6 +204,17 @@ class TaskPlace:
         return f"{self.role}:{self.index}"
 
 
+def shown_devices(devices: tuple[int, ...], isolation: str = "") -> str:
+    """Devices of a node as people read them, in ascending order: indices, or what `isolation` calls MIG instances.
+
+    `isolation` is the pod's annotation `ISOLATION`, or what of it concerns MIG.
+    """
+    names = [name.strip() for name in isolation.split(",")] if ":" in isolation else []
+    if len(names) != len(devices):
+        names = [str(device) for device in devices]
+    return ",".join(name for _, name in sorted(zip(devices, names, strict=True)))
+
+
 @frozen
 class TaskView:
     """One task: `devices` are indices on `node` while a pod of it runs; `attempt` counts from 0."""
@@ -218,6 +229,13 @@ class TaskView:
     started: datetime | None = None
     ended: datetime | None = None
     reason: str = ""
+    isolation: str = ""
+    """What its containers get instead where devices are MIG instances: ``GPU:instance`` of each."""
+
+    @property
+    def shown_devices(self) -> str:
+        """Its devices as its containers know them."""
+        return shown_devices(self.devices, self.isolation)
 
 
 @frozen

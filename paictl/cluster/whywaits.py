@@ -94,7 +94,7 @@ def waits_for_shield(
         "the first may be preempted at {when}",
         vc=request.vc, when="?" if at is None else rfc3339(instant(epoch, at)),
     )  # fmt: skip
-    return replace(known, situation=JobSituation.HELD_BACK, reason=reason)
+    return replace(known, situation=JobSituation.HELD_BACK, reason=reason, listed=False)
 
 
 def closing_lines(windows: Iterable[ClosingWindow]) -> list[str]:

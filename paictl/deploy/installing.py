@@ -10,6 +10,7 @@ from paictl.deploy.desired import NVIDIA, nvidia_toml
 from paictl.deploy.facts import HostFacts
 from paictl.deploy.manifests import manifest_for
 from paictl.deploy.phase import DeployPhase
+from paictl.deploy.pushing import push
 from paictl.deploy.site import pack, pack_folder
 from paictl.i18n import text
 from paictl.plan.run import Tell
@@ -37,7 +38,7 @@ class PushArtifacts(DeployPhase):
         with pack_folder() as folder:
             made = {one.name: pack(site.desired, one, site.facts[one.name], folder) for one in due}
             packs = {name: str(path) for name, path in made.items() if path is not None}
-            site.play("artifacts", tell, due, {"paictl_packs": packs})
+            push(site, "artifacts", tell, due, packs)
 
 
 class Runtime(DeployPhase):

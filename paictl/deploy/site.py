@@ -9,7 +9,7 @@ import shutil
 import tarfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -87,13 +87,13 @@ class Site:
         return self.private / "admin.conf"
 
     def play(
-        self, name: str, tell: Tell, machines: Iterable[Machine], variables: Mapping[str, Any] | None = None
-    ) -> PlaybookResult:
+        self, name: str, tell: Tell, machines: Iterable[Machine], variables: Mapping[str, Any] | None = None,
+        options: PlaybookOptions = PlaybookOptions(),
+    ) -> PlaybookResult:  # fmt: skip
         """Run one of our playbooks on some machines; raises `DeployError` with what went wrong where."""
         chosen = tuple(one.name for one in machines)
-        result = self.session.run(
-            resource_folder("playbooks") / f"{name}.yml", variables or {}, telling(tell), PlaybookOptions(limit=chosen)
-        )
+        playbook = resource_folder("playbooks") / f"{name}.yml"
+        result = self.session.run(playbook, variables or {}, telling(tell), replace(options, limit=chosen))
         well = [host for host in chosen if (found := result.hosts.get(host)) is not None and found.well]
         tell(f"{len(well)}/{len(chosen)}", "hosts")
         raise_for(result, name, len(chosen))

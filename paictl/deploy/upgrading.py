@@ -20,6 +20,7 @@ from paictl.deploy.looking import Connect, Facts, Preflight
 from paictl.deploy.node_dns import outdated_image, set_image
 from paictl.deploy.nodes import READY_SECONDS, nodes_of, not_ready, patiently
 from paictl.deploy.phase import OrderedPhase
+from paictl.deploy.pushing import push
 from paictl.deploy.site import DeployError, Site, pack, pack_folder
 from paictl.deploy.versions import (
     ClusterVersions,
@@ -202,7 +203,7 @@ class UpgradeArtifacts(UpgradePhase):
         with pack_folder() as folder:
             made = {one.name: pack(site.desired, one, site.facts[one.name], folder) for one in due}
             packs = {name: str(path) for name, path in made.items() if path is not None}
-            site.play("upgrade_push", tell, due, {"paictl_packs": packs, "paictl_upgraded": upgraded})
+            push(site, "upgrade_push", tell, due, packs, {"paictl_upgraded": upgraded})
 
 
 class _Machines(UpgradePhase):

@@ -7,9 +7,10 @@ from typing import Final
 
 from paictl.cells.spec import ClusterSpec
 from paictl.cluster.pods.nodes import NodeStatus, why_bad
+from paictl.cluster.pods.recovering import is_redivided
 from paictl.scheduler.decision import BindInfo
 from paictl.scheduler.state import State
-from paictl.scheduler.wire import ISOLATION, isolation_agrees
+from paictl.scheduler.wire import ISOLATION
 
 _WHOLE: Final = -1
 """In place of a device's index: the node."""
@@ -60,13 +61,10 @@ class DoorHealth:
 
         `noted` are its annotations.
         """
-        tree, isolation = state.physical, str(noted.get(ISOLATION, ""))
-        chains = [tree.chains[tree.chain[cell]].name for cell in tree.nodes.get(info.node, ())]
-        named = [info.chain] if info.chain in chains else chains
-        if isolation_agrees(isolation, info.devices, max(map(spec.mig_instances, named), default=0)):
+        if not is_redivided(info, noted, spec, state):
             return ""
         why = (
-            f"a pod on node {info.node} has the devices {isolation} and the leaf cells "
+            f"a pod on node {info.node} has the devices {noted.get(ISOLATION)} and the leaf cells "
             f"{','.join(map(str, info.devices))}, which is not how migInstances divides the GPUs now: "
             "no other pod gets devices of this node before it has ended"
         )

@@ -39,13 +39,17 @@ class ServiceImage:
     services: tuple[str, ...]
 
 
-def service_images(words: Iterable[str], folder: str = "") -> tuple[ServiceImage, ...]:
+def service_images(
+    words: Iterable[str], folder: str = "", systems: Sequence[str] = ()
+) -> tuple[ServiceImage, ...]:  # fmt: skip
     """The images of services and of what these need to start, by name.
 
     `words` are names of services, `monitoring` or `all`. A `folder` of configuration says which images there are, of
     which registry; without one, every image that the templates of a service may name is taken,
-    but of services that are off by default only if they are named. Raises `ServiceError`
-    for an unknown service, `PaictlError` for files that cannot be read, `TemplateError` for what cannot be rendered.
+    but of services that are off by default only if they are named. Of GPU drivers those for `systems` are taken, such
+    as ``ubuntu24.04``; without any, what the `folder` says, or all. Raises `ServiceError`
+    for an unknown service, `PaictlError` for files that cannot be read or a system without a driver image,
+    `TemplateError` for what cannot be rendered.
     """
     catalogue = load_catalogue()
     renderer = _renderer(folder)
@@ -55,7 +59,10 @@ def service_images(words: Iterable[str], folder: str = "") -> tuple[ServiceImage
     for service in _with_needs(catalogue, named):
         if not folder and service not in named and renderer.settings(service).get("enabled") is False:
             continue  # what others need where it is switched on, which nothing says here
-        needed = images_of(renderer.sealed(service)) if folder else _possible(service, renderer)
+        if service == DRIVER and systems:
+            needed: Sequence[str] = _of_systems(renderer, systems, configured=bool(folder))
+        else:
+            needed = images_of(renderer.sealed(service)) if folder else _possible(service, renderer)
         for reference in needed:
             users.setdefault(reference, []).append(service)
     found = [
@@ -63,6 +70,27 @@ def service_images(words: Iterable[str], folder: str = "") -> tuple[ServiceImage
         for reference, services in users.items()
     ]
     return tuple(sorted(found, key=lambda one: one.name))
+
+
+def driver_systems(images: Iterable[ServiceImage]) -> list[str]:
+    """The systems that the driver images among some images are for."""
+    return [one.name.removeprefix(DRIVER_IMAGE) for one in images if one.name.startswith(DRIVER_IMAGE)]
+
+
+def _of_systems(renderer: Renderer, systems: Sequence[str], *, configured: bool) -> list[str]:
+    """The driver images for some systems; with `configured` those that the files ask for, if they ask for any."""
+    own = renderer.settings("images")
+    known = [name.removeprefix(DRIVER_IMAGE) for name in (*renderer.images, *own) if name.startswith(DRIVER_IMAGE)]
+    for system in systems:
+        if system not in known:
+            raise PaictlError(
+                text("there is no driver image for {system}", system=system),
+                hint=text("there are images for: {systems}", systems=", ".join(sorted(known))),
+            )
+    if not configured:
+        return [renderer.images[f"{DRIVER_IMAGE}{system}"] for system in dict.fromkeys(systems)]
+    found = [images_of(renderer.with_settings({DRIVER: {"system": one}}).sealed(DRIVER)) for one in systems]
+    return list(dict.fromkeys(reference for references in found for reference in references))
 
 
 def missing_images(folder: Path, here: Collection[str], services: Sequence[str] = ()) -> dict[str, tuple[str, ...]]:

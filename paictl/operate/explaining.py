@@ -104,7 +104,7 @@ def plain(found: JobExplanation) -> tuple[Text, Text | None]:
         case JobSituation.HELD_BACK:
             return (
                 text("job {job} waits: {reason}", job=found.job, reason=found.reason),
-                text("to see use and limits: paictl usage budget list, paictl usage limits"),
+                text("to see use and limits: paictl usage budget list, paictl usage limits") if found.listed else None,
             )  # fmt: skip
         case JobSituation.BACKFILL | JobSituation.RESERVATION:
             said = text("job {job} waits: {reason}", job=found.job, reason=found.reason)

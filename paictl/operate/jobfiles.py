@@ -70,7 +70,7 @@ def requests_in(
             hint=text("the limit is {most_jobs} jobs at a time", most_jobs=MOST_JOBS),
         )
     known = {path: [job] for path, job in (read or {}).items()}
-    left = MOST_JOBS
+    left, named = MOST_JOBS, dict[str, str]()
     for path in paths:
         if path not in known:
             known[path] = jobs_in(path, warn)
@@ -88,7 +88,19 @@ def requests_in(
                 )
             for number in range(1, wishes.repeat + 1):
                 one = data if wishes.repeat == 1 else {**data, "name": f"{data['name']}-{number}"}
+                _check_name(named, str(one["name"]), path)
                 yield JobRequest(user, one, wishes.vc, wishes.priority, span)
+
+
+def _check_name(named: dict[str, str], name: str, path: str) -> None:
+    """Raise `PaictlError` for a name that another job of the same submission has (`named`: name → file)."""
+    if name in named:
+        raise PaictlError(
+            text("job {name!r} is submitted twice by this command; it also comes from {other}",
+                 name=name, other=named[name]),
+            where=path, hint=text("leave one out or rename it; for copies: --repeat N"),
+        )  # fmt: skip
+    named[name] = path
 
 
 def _tagged(job: Mapping[str, object], tags: Sequence[str]) -> Mapping[str, object]:

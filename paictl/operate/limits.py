@@ -17,6 +17,8 @@ GUARANTEED: Final = text("guaranteed")
 OPPORTUNISTIC: Final = text("opportunistic")
 LENT: Final = text("lendable")
 """Devices of a promise that others may use now, as far as its owner does not use them."""
+SPARED: Final = text("without spares")
+"""Devices of a promise that its jobs hold, and may hold: the others are kept for repairs (`sharing.spares`)."""
 DEPARTMENT: Final = text("department")
 """Devices that the jobs of a department use, with and without a guarantee, beside its promise."""
 
@@ -45,7 +47,12 @@ def limits(cluster: LimitPorts, vc: str | None = None, user: str | None = None) 
     rules = sharing_of(cluster)
     rows = list(_of_users(cluster, rules))
     if user is None:
-        rows += [*_borrowing(cluster, rules), *_lending(cluster, rules), *_departments(cluster, rules)]
+        rows += [
+            *_borrowing(cluster, rules),
+            *_lending(cluster, rules),
+            *_spares(cluster, rules),
+            *_departments(cluster, rules),
+        ]
     shown = (one for one in rows if vc in (None, one.vc) and user in (None, one.user))
     return sorted(shown, key=lambda one: (one.vc, one.kind, one.user))
 
@@ -75,6 +82,13 @@ def _lending(cluster: LimitPorts, rules: Sharing) -> Iterator[LimitState]:
     lendable = {} if use is None else rules.lending.lendable(use)
     for vc, most in rules.lending.devices.items():
         yield LimitState(vc, "", LENT, lendable.get(vc, 0), most)
+
+
+def _spares(cluster: LimitPorts, rules: Sharing) -> Iterator[LimitState]:
+    use = cluster.lend_use() if rules.spares else None
+    states = {} if use is None else rules.spares.use(use.promised, use.used)
+    for vc, state in states.items():
+        yield LimitState(vc, "", SPARED, state.held, state.promised - rules.spares.devices[vc])
 
 
 def _departments(cluster: LimitPorts, rules: Sharing) -> Iterator[LimitState]:

@@ -15,6 +15,7 @@ from paictl.cluster.storages import (
     Mount,
     Storage,
     check,
+    check_credentials,
     mounts_by_role,
     storage_named,
 )
@@ -40,6 +41,8 @@ def add(cluster: StoragePorts, storage: Storage, credentials: Credentials | None
         raise PaictlError(text("NFS takes no username"), hint=text("leave it out, or give --smb"))
     if storage.kind == SMB and credentials is None:
         raise PaictlError(text("an SMB share needs a username"), hint=text("--username NAME --password-stdin"))
+    if credentials is not None:
+        check_credentials(credentials)
     cluster.add_storage(storage, credentials)
     return storage
 

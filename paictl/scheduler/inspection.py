@@ -120,6 +120,8 @@ class Inspection:
     tops: tuple[PhysicalCellStatus, ...]
     vcs: Mapping[str, tuple[PreassignedStatus, ...]]
     without_guarantee: Mapping[str, tuple[PhysicalCellStatus, ...]]
+    instances: Mapping[str, int]
+    """MIG instances of each GPU, of the chains whose leaf cells are these."""
 
 
 def _nothing() -> None:
@@ -174,6 +176,7 @@ class _Looking:
             tuple(tops),
             {name: tuple(vcs.get(name, ())) for name in (*vcs, *sorted(state.vcs - vcs.keys()))},
             {name: tuple(leaves) for name, leaves in extra.items()},
+            {chain.name: chain.instances for chain in tree.chains if chain.instances},
         )
 
     def cell(self, cell: PhysicalCell, above: str = "") -> PhysicalCellStatus:

@@ -334,6 +334,12 @@ def isolation_text(devices: tuple[int, ...], instances: int = 0) -> str:
     return ",".join(f"{device // instances}:{device % instances}" for device in devices)
 
 
+def noted_instances(annotations: Mapping[str, object]) -> str:
+    """The annotation `ISOLATION` of a pod that has MIG instances; empty for whole GPUs, whose indices say all."""
+    text = annotations.get(ISOLATION)
+    return text if isinstance(text, str) and ":" in text else ""
+
+
 def parse_isolation(text: str, name: str, instances: int = 0) -> tuple[int, ...]:
     """The inverse of `isolation_text`. Raises `RequestError`."""
     form = _INSTANCE if instances else _INDEX

@@ -44,6 +44,8 @@ PATHS = [
     "/var/log/kubernetes/audit",
     "/var/log/paictl-kubeadm.log", "/run/paictl", "/var/lib/etcd", "/root/.kube/cache",
 ]  # fmt: skip
+PARTS = "/var/lib/paictl-pack.tar.*.part"
+"""What of a pack has arrived, where a push was not resumed."""
 EMPTIED = ["/var/lib/containerd", "/var/lib/kubelet", "/run/containerd"]
 """Folders that may be mount points of their own: what is in them goes, they stay if they cannot be removed."""
 ROUTES = "77"
@@ -135,7 +137,7 @@ def work():
     network()
     for program in installed().values():
         gone += [path for path in program.get("files", {}) if remove(path)]
-    gone += [path for path in PATHS if remove(path)]
+    gone += [path for path in PATHS + glob.glob(PARTS) if remove(path)]
     for path in EMPTIED:
         if os.path.isdir(path):
             empty(path)

@@ -9,6 +9,7 @@ root=${ROOT:-}
 run=$root/run/nvidia
 modules=$root/sys/module
 state=$root/paictl-state/decision
+machine=$root/proc/1/root # what the machine calls /; only the driver's container can read it
 installed=$run/paictl-gpu-driver # a line for each version that this service has loaded since the machine started
 
 content() { [ ! -r "$1" ] || cat "$1"; }
@@ -91,8 +92,31 @@ use_own_driver() {
   exec sleep infinity
 }
 
+# What paictl deploy has written for containerd and kubelet (deploy.proxy), read where it is: a proxy's password gets into no
+# object of the API. The file has KEY="value" lines; values are taken as they are, whatever a shell would make of them.
+use_proxy() {
+  while IFS= read -r line; do
+    case ${line%%=*} in HTTP_PROXY | HTTPS_PROXY | NO_PROXY | http_proxy | https_proxy | no_proxy) ;; *) continue ;; esac
+    value=${line#*=\"}
+    export "${line%%=*}=${value%\"}"
+  done << PROXIES
+$(content "$machine/etc/paictl/proxy.env")
+PROXIES
+}
+
+# Kernel headers for RHEL only come with a subscription: the machine's, where dnf in a container looks for it.
+use_subscription() {
+  [ -r "$machine/etc/yum.repos.d/redhat.repo" ] || refuse "this machine has no RHEL subscription, without which there are no kernel headers: run subscription-manager register, or install a driver on it"
+  mkdir -p "$root/run/secrets"
+  ln -sfn "$machine/etc/pki/entitlement" "$root/run/secrets/etc-pki-entitlement"
+  ln -sfn "$machine/etc/rhsm" "$root/run/secrets/rhsm"
+  ln -sfn "$machine/etc/yum.repos.d/redhat.repo" "$root/run/secrets/redhat.repo"
+}
+
 # The kernel reads firmware from the machine's /run/nvidia/driver/lib/firmware, before NVIDIA's script mounts anything there.
 install_driver() {
+  use_proxy
+  case $SYSTEM in rhel*) use_subscription ;; esac
   [ ! -L "$run/driver" ] || rm "$run/driver"
   if ! in_use; then
     ! grep -q " $run/driver " "$root/proc/mounts" || umount -l -R "$run/driver"

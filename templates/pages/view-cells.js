@@ -14,7 +14,7 @@ const jobs = data.jobs.map((row, place) => {
   return { place, key, vc, priority, state, submitted, started, ended, devices, restarts, preemptions, remark, number,
     notes, nodes: new Set(), hold: "",
     tasks: tasks.map(([role, index, attempts, waits]) => ({ role, index, waits,
-      attempts: attempts.map(([start, end, outcome, node, at, reason]) => ({ start, end, outcome, node, devices: at, reason })) })) };
+      attempts: attempts.map(([start, end, outcome, node, at, reason, shown]) => ({ start, end, outcome, node, devices: at, reason, shown })) })) };
 });
 const vcPlace = new Map(data.vcs.map((vc, place) => [vc.name, place]));
 
@@ -96,9 +96,10 @@ function paint() {
 function leavesOf(cell) { return cell[5] ? cell[5].flatMap(leavesOf) : [cell]; }
 function nodesOf(cell) { return cell[2] || !cell[5] ? [cell] : cell[5].flatMap(nodesOf); }
 
-function device(cell, where, few) {
-  const [index, , , healthy, virtual, , state, vc, user, hold, reserver] = cell;
+function device(cell, where, few, gpus) { // gpus: MIG instances of each GPU where leaf cells are these, else 0
+  const [leaf, , , healthy, virtual, , state, vc, user, hold, reserver] = cell;
   const job = jobs[user], box = el("span", { class: "device" });
+  const index = gpus ? `${Math.floor(leaf / gpus)}:${leaf % gpus}` : leaf;
   const words = [`${where}, device ${index}`, state + (healthy ? "" : ", bad hardware")];
   if (job) {
     box.classList.add("used");
@@ -119,14 +120,14 @@ function device(cell, where, few) {
   return box;
 }
 
-function part(cell, where, few) {
-  if (!cell[5]) return device(cell, where, few);
-  return el("span", { class: `part level${Math.min(cell[1], 6)}` }, ...cell[5].map((child) => part(child, where, few)));
+function part(cell, where, few, gpus) {
+  if (!cell[5]) return device(cell, where, few, gpus);
+  return el("span", { class: `part level${Math.min(cell[1], 6)}` }, ...cell[5].map((child) => part(child, where, few, gpus)));
 }
 
 const condition = new Map(data.nodes.map((row) => [row[0], row]));
 
-function nodeRow(cell, few) {
+function nodeRow(cell, few, gpus) {
   const name = cell[0], leaves = leavesOf(cell), view = condition.get(name);
   const state = view ? view[4] : "not in the cluster";
   const users = new Map();
@@ -140,16 +141,16 @@ function nodeRow(cell, few) {
   const used = [...users].map(([key, number]) => `${number} by ${key}`);
   const words = `${name}: ${state}, ${plural(leaves.length, "device")}, ` + (used.length ? used.join(", ") : "all free");
   const row = el("div", { class: "node" + (state === "Ready" ? "" : " down"), role: "listitem", tabindex: "-1",
-    "aria-label": words }, el("b", { text: name }), part(cell, name, few));
+    "aria-label": words }, el("b", { text: name }), part(cell, name, few, gpus));
   row.firstChild.dataset.tip = words.replaceAll(", ", "\n") + (view && view[1] ? `\n${view[1]}` : "");
   if (few && state !== "Ready") row.append(el("small", { text: state }));
   return row;
 }
 
-function topPanel(title, cells, few) {
+function topPanel(title, cells, few, gpus) {
   const leaves = cells.flatMap(leavesOf), used = leaves.filter((leaf) => leaf[8] >= 0).length;
   const list = el("div", { class: "nodes", role: "list", "aria-label": title });
-  list.append(...cells.flatMap(nodesOf).map((cell) => nodeRow(cell, few)));
+  list.append(...cells.flatMap(nodesOf).map((cell) => nodeRow(cell, few, gpus)));
   const first = list.firstElementChild;
   if (first) first.tabIndex = 0;
   return el("div", { class: "top" },
@@ -161,8 +162,8 @@ function drawDevices() {
   const home = $("chains");
   for (const chain of data.chains) {
     const tops = el("div", { class: "tops" });
-    if (chain.cells.every((cell) => cell[2])) tops.append(topPanel(chain.name, chain.cells, few));
-    else for (const cell of chain.cells) tops.append(topPanel(`${chain.name} ${cell[0]}`, [cell], few));
+    if (chain.cells.every((cell) => cell[2])) tops.append(topPanel(chain.name, chain.cells, few, chain.instances));
+    else for (const cell of chain.cells) tops.append(topPanel(`${chain.name} ${cell[0]}`, [cell], few, chain.instances));
     const shape = [];
     for (let cell = chain.cells[0], level = chain.types.length - 1; cell[5]; cell = cell[5][0], level--)
       shape.push(`${cell[5].length} × ${chain.types[level - 1]}`);

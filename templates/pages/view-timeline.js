@@ -11,7 +11,7 @@ const length = Math.max(data.now - first, 1000);
 const x = (at) => ((at - first) / length * 98.5).toFixed(4) + "%"; // a little room for what is now
 const w = (from, to) => Math.max((to - from) / length * 98.5, 0.0001).toFixed(4) + "%";
 
-const place = ({ node, devices }) => `${node}, device${devices.length === 1 ? "" : "s"} ${devices.join(", ")}`;
+const place = ({ node, devices, shown }) => `${node}, device${devices.length === 1 ? "" : "s"} ${shown}`;
 
 function storyOf(bar) {
   const { job, task, attempt, tasks } = bar;

@@ -101,10 +101,10 @@ app.command(
 app.command(epilog="paictl cluster speed 60")(embedded.speed)
 
 
-@app.command(epilog="paictl cluster events --subject job/me~train")
+@app.command(epilog="paictl cluster events --subject job/train")
 def events(
     subject: Annotated[
-        str | None, typer.Option("--subject", help="Only events of one object, e.g. node/worker1.")
+        str | None, typer.Option("--subject", help="Only events of one object, e.g. node/worker1 or job/train.")
     ] = None,
     output: OutputOption = Output.TABLE,
     state: StateOption = None,

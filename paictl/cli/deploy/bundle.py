@@ -34,6 +34,7 @@ Folder = Annotated[Path | None, typer.Argument(metavar="[DIR]", help="Folder (de
     paictl deploy bundle create -o bundle/ --source 'https://mirror.example/{file}' --lock old/artifacts.json
     paictl deploy bundle create -o bundle/ --source /media/usb/bundle --with flannel --with gpu
     paictl deploy bundle create -o bundle/ --services monitoring,device-plugin
+    paictl deploy bundle create -o bundle/ --services all --system ubuntu24.04
     paictl deploy bundle create -o bundle/ --services all -p cluster/ --mirror quay.io=https://mirror.example
 """
 )
@@ -64,6 +65,12 @@ def create(
         str,
         typer.Option("--path", "-p", metavar="DIR", help="Configuration that says which images the services use."),
     ] = "",
+    system: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--system", metavar="SYSTEM", help="Only GPU drivers for this system, such as ubuntu24.04; may be repeated."
+        ),
+    ] = None,
     mirror: Annotated[
         list[str] | None,
         typer.Option("--mirror", metavar="HOST=URL", help="Pull a registry's images from URL; may be repeated."),
@@ -86,7 +93,7 @@ def create(
     mirrors = _mirrors(mirror or [])
     images = [
         WantedImage(one.name, one.reference, arch, mirrors.get(image_name(one.reference).host, ""))
-        for one in _images(services or [], folder, mirrors)
+        for one in _images(services or [], folder, mirrors, system or [])
         for arch in arches
     ]
     _need_used(mirrors, images)
@@ -121,14 +128,23 @@ def _need_used(mirrors: Mapping[str, str], images: Sequence[WantedImage]) -> Non
         )
 
 
-def _images(services: Sequence[str], folder: str, mirrors: Mapping[str, str]) -> Sequence[ServiceImage]:
-    """The images that the services need."""
-    from paictl.operate.bundling import service_images
+def _images(
+    services: Sequence[str], folder: str, mirrors: Mapping[str, str], systems: Sequence[str]
+) -> Sequence[ServiceImage]:
+    """The images that the services need; where nobody has said which systems the workers run, this is said."""
+    from paictl.operate.bundling import driver_systems, service_images
 
     words = [name for word in services for name in word.split(",") if name]
-    if not words and (folder or mirrors):
-        raise PaictlError(text("--path and --mirror need --services"))
-    return service_images(words, folder) if words else ()
+    if not words and (folder or mirrors or systems):
+        raise PaictlError(text("--path, --system and --mirror need --services"))
+    found = service_images(words, folder, systems) if words else ()
+    drivers = driver_systems(found)
+    if systems and not drivers:
+        console.warning(text("--system has no effect: none of the services installs a GPU driver"))
+    elif not systems and len(drivers) > 1:
+        console.warning(text("GPU drivers for all systems are downloaded ({systems}): the host lists do not say which "
+                          "your workers run; name them with --system", systems=", ".join(drivers)))  # fmt: skip
+    return found
 
 
 @app.command(epilog="paictl deploy bundle verify bundle/")

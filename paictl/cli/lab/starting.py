@@ -25,8 +25,13 @@ def taken(session: Session, words: str, name: str | None, cluster_id: str | None
     if name is None or name == LOCAL:
         return None
     settings.cluster = name  # for what says where a cluster is
-    from paictl.cli.clusters import check_id, confirm, open_cluster, showing_reports  # late: few labs run there
-    from paictl.cli.job import user_here
+    from paictl.cli.clusters import (  # late: few labs run there
+        check_id,
+        confirm,
+        open_cluster,
+        showing_reports,
+        user_here,
+    )
     from paictl.lab import registered
 
     registered.require_able(session.lab)

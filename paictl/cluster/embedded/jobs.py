@@ -6,18 +6,21 @@ is shown is in `views`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, astuple, dataclass, field, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from paictl.frozen import frozen
 from paictl.scheduler.decision import BindInfo
 from paictl.scheduler.request import PodRequest
-from paictl.scheduler.wire import bind_info_json, read_bind_info
+from paictl.scheduler.wire import bind_info_json, isolation_text, read_bind_info
 from paictl.units import Millis
 from paictl.workload.job import Job
 from paictl.workload.lifecycle import JobStatus, RunState, TaskRef, TaskStatus
 from paictl.workload.pods import GroupPlan, JobPlan, Pod
+
+if TYPE_CHECKING:
+    from paictl.scheduler.engine import Engine
 
 Place = tuple[str, int]
 """Role and index of a task."""
@@ -32,6 +35,14 @@ class Run:
     info: BindInfo
     ended: Millis | None = None
     reason: str = ""
+    isolation: str = ""
+    """What its containers get where devices are MIG instances (`TaskView.isolation`)."""
+
+
+def isolation_of(engine: Engine | None, info: BindInfo) -> str:
+    """What the containers of a pod get that a scheduler has placed where devices are MIG instances, else empty."""
+    instances = 0 if engine is None else engine.spec.mig_instances(info.chain)
+    return isolation_text(info.devices, instances) if instances else ""
 
 
 @frozen
@@ -119,6 +130,11 @@ class LiveJob:
         return run if run is not None and run.incarnation == task.incarnation else None
 
 
+def repairs_on(node: str, jobs: Iterable[LiveJob]) -> bool:
+    """Whether pods run on a node that are replaced alone if they are lost."""
+    return any(run.info.node == node for job in jobs if job.job.repairs for _, run in job.running())
+
+
 def dump_job(job: LiveJob) -> dict[str, Any]:
     """The job as JSON values."""
     status = job.status
@@ -137,7 +153,8 @@ def dump_job(job: LiveJob) -> dict[str, Any]:
         "ended": job.ended,
         "preemptions": job.preemptions,
         "runs": [
-            [*place, run.incarnation, run.started, bind_info_json(run.info), run.ended, run.reason]
+            [*place, run.incarnation, run.started, bind_info_json(run.info), run.ended, run.reason,
+             *([run.isolation] if run.isolation else [])]
             for place, run in job.runs.items()
         ],
         "demoted_by": job.demoted_by,
@@ -164,8 +181,8 @@ def load_job(data: Mapping[str, Any]) -> LiveJob:
         ended=data["ended"],
         preemptions=data["preemptions"],
         runs={
-            (role, index): Run(incarnation, started, read_bind_info(info), ended, reason)
-            for role, index, incarnation, started, info, ended, reason in data["runs"]
+            (role, index): Run(incarnation, started, read_bind_info(info), ended, reason, *isolation)
+            for role, index, incarnation, started, info, ended, reason, *isolation in data["runs"]
         },
         demoted_by=data["demoted_by"],
         stopped_for=data.get("stopped_for", ""),

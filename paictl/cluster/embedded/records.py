@@ -72,12 +72,18 @@ NODE_CHANGES: Final[Mapping[NodeChange, Mapping[str, bool]]] = {
     NodeChange.HEAL: {"failed": False},
 }
 
-NODE_WORDS: Final[Mapping[NodeChange, str]] = {
+_NODE_WORDS: Final[Mapping[NodeChange, str]] = {
     NodeChange.CORDON: "no new pods",
     NodeChange.UNCORDON: "new pods again",
     NodeChange.FAIL: f"its pods are given up unless it is back within {TOLERATION // 60_000} minutes",
     NodeChange.HEAL: "back again",
 }
+
+
+def node_words(change: NodeChange, *, repairs: bool) -> str:
+    """What a change of a node means; `repairs`: it fails under pods that are replaced alone (``restart: member``)."""
+    more = f", those of jobs with restart: member within {REPAIR_AFTER // 1000} seconds" if repairs else ""
+    return _NODE_WORDS[change] + more
 
 
 @frozen

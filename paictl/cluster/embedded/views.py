@@ -153,6 +153,7 @@ def _task_view(job: LiveJob, task: TaskStatus, epoch: datetime) -> TaskView:
         started=_when(epoch, run.started) if run else None,
         ended=_when(epoch, run.ended) if run else None,
         reason=run.reason if run else "",
+        isolation=run.isolation if run else "",
     )
 
 

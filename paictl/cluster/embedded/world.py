@@ -15,12 +15,11 @@ from paictl.cluster.embedded import reservations, windows
 from paictl.cluster.embedded.actions import Action, Bound, Demoted, Evicted, Survivors
 from paictl.cluster.embedded.configs import Configurations
 from paictl.cluster.embedded.dispatch import Dispatcher
-from paictl.cluster.embedded.jobs import LiveJob, Run, TaskRepair
+from paictl.cluster.embedded.jobs import LiveJob, Run, TaskRepair, isolation_of, repairs_on
 from paictl.cluster.embedded.machines import EmbeddedNode, Machines
 from paictl.cluster.embedded.records import (
     ENDS,
     NODE_CHANGES,
-    NODE_WORDS,
     REPAIR_AFTER,
     TOLERATION,
     Happened,
@@ -30,6 +29,7 @@ from paictl.cluster.embedded.records import (
     PodNews,
     Pushed,
     Timer,
+    node_words,
 )
 from paictl.cluster.embedded.reservations import WithReservations
 from paictl.cluster.embedded.services import (
@@ -170,12 +170,13 @@ class World(WithWindows, WithReservations):
             case Bound(uid, info):
                 key, ref = self.pods[uid]
                 job = self.jobs[key]
-                job.runs[ref.role, ref.index] = Run(ref.incarnation, self.now, info)
+                isolation = isolation_of(self.dispatcher.engine, info)
+                job.runs[ref.role, ref.index] = Run(ref.incarnation, self.now, info, isolation=isolation)
                 self.book_pod(job, ref, job.runs[ref.role, ref.index])
-                devices = ",".join(map(str, info.devices))
+                devices = isolation or ",".join(map(str, info.devices))
                 self._say(
                     EventKind.STARTED, f"job/{key}", f"{_task(ref)} runs on {info.node}, devices {devices}", ref,
-                    node=info.node, devices=list(info.devices),
+                    node=info.node, devices=list(info.devices), **({"isolation": isolation} if isolation else {}),
                 )  # fmt: skip
                 duration = job.durations[ref.role]
                 if duration is not None:
@@ -414,12 +415,13 @@ class World(WithWindows, WithReservations):
         """Do one of cordon, uncordon, fail, heal; pods on a failed node are lost if it stays so for five minutes."""
         flags = NODE_CHANGES[change]
         old, new = self.machines.set(name, self.now, **flags)
+        repairs = new.failed and not old.failed and repairs_on(name, self.jobs.values())
         if new != old:
-            self._say(EventKind(new.condition.value), f"node/{name}", NODE_WORDS[change])
+            self._say(EventKind(new.condition.value), f"node/{name}", node_words(change, repairs=repairs))
             self._observe(name)
         if new.failed and not old.failed:
             self.loop.schedule(Millis(self.now + TOLERATION), EventPriority.HARDWARE, Timer("lost", name, self.now))
-            if any(job.job.repairs and run.info.node == name for job in self.jobs.values() for _, run in job.running()):
+            if repairs:
                 at = Millis(self.now + REPAIR_AFTER)
                 self.loop.schedule(at, EventPriority.HARDWARE, Timer("repair", name, self.now))
         return new

@@ -20,6 +20,7 @@ from paictl.cluster.kubernetes.paijob.resource import PaiJob
 from paictl.cluster.kubernetes.paijob.seen import PREEMPTED_BY, PodSeen
 from paictl.cluster.values import Event, EventKind, JobState, JobView, MemberRepair, TaskView
 from paictl.frozen import frozen
+from paictl.scheduler.wire import isolation_text
 from paictl.workload.lifecycle import PodChange, RunState, TaskStatus
 
 NOT_SEEN: Final = "the job controller has not handled it yet: paictl service status -n frameworkcontroller"
@@ -98,6 +99,7 @@ def _task(task: TaskStatus, run: LastRun, pod: PodSeen | None) -> TaskView:
         started=None if waits else run.started,
         ended=None if waits else run.ended,
         reason=(pod.reason if pod else "") if waits else run.reason,
+        isolation=run.isolation,
     )
 
 
@@ -205,7 +207,7 @@ def _of_attempt(place: int, key: str, line: AttemptLine) -> Iterator[_Row]:
         if run.started is None:
             continue
         pod = {"role": role, "index": index, "attempt": line.number}
-        yield _started(place, key, pod, run.started, run.node, run.devices)
+        yield _started(place, key, pod, run.started, run)
         kind = _PAST[PodChange(run.what)] if run.what in _PAST else EventKind.KILLED
         at = max(run.started, min(run.ended or line.ended, line.ended))
         more = {"by": run.reason.removeprefix(PREEMPTED_BY)} if run.reason.startswith(PREEMPTED_BY) else {}
@@ -232,18 +234,19 @@ def _of_task(place: int, key: str, task: TaskView, over: datetime | None) -> Ite
     if task.started is None:
         return
     pod = {"role": task.role, "index": task.index, "attempt": task.attempt}
-    yield _started(place, key, pod, task.started, task.node, task.devices)
+    yield _started(place, key, pod, task.started, task)
     kind = _TASKS.get(task.state)
     if kind is not None:
         at = max(task.ended or over or task.started, task.started)
         yield _ended(place, key, {**pod, "reason": task.reason}, at, task.started, kind)
 
 
-def _started(
-    place: int, key: str, pod: Mapping[str, Any], at: datetime, node: str, devices: Sequence[int]
-) -> _Row:  # fmt: skip
-    said = f"{pod['role']}[{pod['index']}] runs on {node}, devices {','.join(map(str, devices))}"
-    data = {**pod, "node": node, "devices": list(devices)}
+def _started(place: int, key: str, pod: Mapping[str, Any], at: datetime, run: LastRun | TaskView) -> _Row:
+    devices = run.isolation or isolation_text(run.devices)
+    said = f"{pod['role']}[{pod['index']}] runs on {run.node}, devices {devices}"
+    data = {**pod, "node": run.node, "devices": list(run.devices)}
+    if run.isolation:
+        data["isolation"] = run.isolation
     return _Row(at, _Turn.BEGINS, place, EventKind.STARTED, key, said, data, pod["role"], pod["index"])
 
 

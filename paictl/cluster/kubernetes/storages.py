@@ -171,7 +171,7 @@ def volume(storage: Storage) -> Json:
     """The PersistentVolume of a share, bound to its claim beforehand; its data are never deleted with it."""
     spec: Json = {
         "capacity": {"storage": _SIZE}, "accessModes": ["ReadWriteMany"], "persistentVolumeReclaimPolicy": "Retain",
-        "storageClassName": "", "mountOptions": list(storage.options),
+        "storageClassName": "", "mountOptions": _options(storage),
         "claimRef": {"namespace": JOBS_NAMESPACE, "name": storage.claim},
     }  # fmt: skip
     if storage.kind == NFS:
@@ -184,6 +184,17 @@ def volume(storage: Storage) -> Json:
             "nodeStageSecretRef": {"name": storage.claim, "namespace": NAMESPACE},
         }  # fmt: skip
     return {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": _about(_volume_name(storage)), "spec": spec}
+
+
+def _options(storage: Storage) -> list[str]:
+    """The options of mount; of SMB with that which the driver's example calls required to prevent corrupt data.
+
+    Server inode numbers of two volumes of one share can be the same, and the client's cache would mix their files.
+    """
+    given = list(storage.options)
+    if storage.kind == SMB and not {"serverino", "noserverino"} & set(given):
+        given.append("noserverino")
+    return given
 
 
 def claim(storage: Storage) -> Json:

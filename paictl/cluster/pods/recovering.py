@@ -11,10 +11,12 @@ from paictl.cluster.pods.nodes import node_status, why_bad
 from paictl.cluster.pods.reading import asks, read_info, read_pod
 from paictl.frozen import frozen
 from paictl.scheduler.book import Book
+from paictl.scheduler.decision import BindInfo
 from paictl.scheduler.engine import Engine
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.events import RunningPod
 from paictl.scheduler.state import State
+from paictl.scheduler.wire import ISOLATION, isolation_agrees
 
 Json = Mapping[str, Any]
 
@@ -40,6 +42,17 @@ def promised(state: State) -> dict[str, int]:
     return {name: sum(len(tree.leaves(cell)) for cell in cells) for name, cells in tree.nodes.items()}
 
 
+def is_redivided(info: BindInfo, noted: Mapping[str, object], spec: ClusterSpec, state: State) -> bool:
+    """Whether a pod was told its devices (`noted`, its annotations) by another division of the node's GPUs.
+
+    Which leaf cells it uses nobody can say then, so its node gets no other pod before it has ended.
+    """
+    tree, isolation = state.physical, str(noted.get(ISOLATION, ""))
+    chains = [tree.chains[tree.chain[cell]].name for cell in tree.nodes.get(info.node, ())]
+    named = [info.chain] if info.chain in chains else chains
+    return not isolation_agrees(isolation, info.devices, max(map(spec.mig_instances, named), default=0))
+
+
 def recovered(spec: ClusterSpec, nodes: Iterable[Json], pods: Iterable[Json]) -> Recovered:
     """The state by a configuration; `pods` are all that have not ended. What cannot be read holds nothing."""
     book = Book(Engine(spec))
@@ -61,5 +74,8 @@ def recovered(spec: ClusterSpec, nodes: Iterable[Json], pods: Iterable[Json]) ->
             continue
         if info is not None:
             running.append(RunningPod(reading.request, info))
+            noted = about.get("annotations") or {}
+            if info.node in book.engine.state.physical.nodes and is_redivided(info, noted, spec, book.engine.state):
+                book.report(info.node, False)
     book.recover(running)
     return Recovered(book, readings, unaccounted)

@@ -163,6 +163,8 @@ class ChangeOutcome:
     victims: tuple[Holder, ...] = ()
     lazy: tuple[Holder, ...] = ()
     """Groups that would go on running without their guarantee."""
+    instances: int = 0
+    """MIG instances of each GPU where the devices are these; 0 for whole GPUs."""
 
 
 @frozen
@@ -219,7 +221,7 @@ def to_data(explanation: Explanation) -> dict[str, Any]:
         "priority": request.priority,
         "members": [{"leafCellNumber": leaves, "podNumber": pods} for leaves, pods in request.members],
         "decision": str(explanation.decision),
-        "outcome": _plain(explanation.outcome),
+        "outcome": None if explanation.outcome is None else _outcome_data(explanation.outcome),
         "views": _plain(explanation.views),
         "physicalCapacity": explanation.physical,
         "changes": [_change(change) for change in explanation.changes],
@@ -265,7 +267,9 @@ def from_data(data: Mapping[str, Any]) -> Explanation:
 
 def _outcome(data: Mapping[str, Any]) -> ChangeOutcome:
     places = tuple((node, tuple(devices)) for node, devices in data["places"])
-    return ChangeOutcome(places, tuple(map(_holder, data["victims"])), tuple(map(_holder, data["lazy"])))
+    return ChangeOutcome(
+        places, tuple(map(_holder, data["victims"])), tuple(map(_holder, data["lazy"])), data.get("instances", 0)
+    )
 
 
 def _holder(data: Mapping[str, Any]) -> Holder:
@@ -307,7 +311,15 @@ def _change(change: Change) -> dict[str, Any]:
         value = getattr(change, name)
         if value is not None and value != ():
             data[name] = _plain(value)
-    return {**data, "smallest": change.smallest, "outcome": _plain(change.outcome)}
+    return {**data, "smallest": change.smallest, "outcome": _outcome_data(change.outcome)}
+
+
+def _outcome_data(outcome: ChangeOutcome) -> dict[str, Any]:
+    """An outcome; of whole GPUs without `instances`, as it was recorded before GPUs could be divided."""
+    data: dict[str, Any] = _plain(outcome)
+    if not outcome.instances:
+        del data["instances"]
+    return data
 
 
 def _plain(value: Any) -> Any:

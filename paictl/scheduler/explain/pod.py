@@ -17,7 +17,7 @@ from paictl.scheduler.explain.why import explain
 from paictl.scheduler.explain.wording import render
 from paictl.scheduler.groups import GroupState, Hold
 from paictl.scheduler.operations import fault
-from paictl.scheduler.wire import pod_name
+from paictl.scheduler.wire import isolation_text, pod_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -57,6 +57,8 @@ class PodReport:
     devices: tuple[int, ...] = ()
     hold: Hold | None = None
     """By what right it runs."""
+    instances: int = 0
+    """MIG instances of each GPU where its devices are these; 0 for whole GPUs."""
     preemptor: str = ""
     """Who took its group's guarantee, or waits for the group to go."""
 
@@ -168,6 +170,7 @@ def _running(history: PodHistory, uid: str, name: str, since: int) -> PodReport:
     return PodReport(
         uid, name, PodSituation.RUNNING, since,
         group=group_name, node=node, devices=devices, hold=holder(group).hold, preemptor=taker,
+        instances=state.physical.chains[state.physical.chain[leaves[0]]].instances,
     )  # fmt: skip
 
 
@@ -190,7 +193,7 @@ def report_lines(found: PodReport) -> list[str]:
 
 
 def _running_lines(found: PodReport) -> list[str]:
-    devices = ",".join(map(str, sorted(found.devices)))
+    devices = isolation_text(tuple(sorted(found.devices)), found.instances)
     lines: list[str] = [
         text(
             "Pod {name} runs on node {node}, devices {devices}, since operation {number} (group {group}).",

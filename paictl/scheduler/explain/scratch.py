@@ -127,8 +127,10 @@ def outcome(state: State, decision: Decision) -> ChangeOutcome | None:
         for leaves in pods
         if NO_LEAF not in leaves
     )
+    leaves = (leaf for pods in physical for row in pods for leaf in row if leaf != NO_LEAF)
+    instances = next((tree.chains[tree.chain[leaf]].instances for leaf in leaves), 0)
     lazy = tuple(holder(by_name[name]) for name in sorted(decision.lazy) if name not in victims)
-    return ChangeOutcome(places, tuple(holder(by_name[name]) for name in sorted(victims)), lazy)
+    return ChangeOutcome(places, tuple(holder(by_name[name]) for name in sorted(victims)), lazy, instances)
 
 
 def holder(group: Group, here: int | None = None) -> Holder:

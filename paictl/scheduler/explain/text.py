@@ -14,6 +14,7 @@ from paictl.scheduler.decision import Failure
 from paictl.scheduler.explain.data import ANOTHER, ChangeKind
 from paictl.scheduler.groups import Hold
 from paictl.scheduler.occupancy import OPPORTUNISTIC
+from paictl.scheduler.wire import isolation_text
 
 if TYPE_CHECKING:
     from paictl.scheduler.explain.data import Change, ChangeOutcome, Explanation, Holder, PodFit, PromiseUse, ViewReport
@@ -158,7 +159,9 @@ def way_text(change: Change, names: Names) -> Text:
 def _repairs(change: Change) -> Text:
     """Nodes and devices that would have to turn healthy."""
     nodes = _listed(change.nodes, "more node", "more nodes")
-    devices = _listed([f"{node} [{device}]" for node, device in change.devices], "more device", "more devices")
+    divided = change.outcome.instances  # a bad device matters to the chain in which the pod would run
+    names = [f"{node} [{isolation_text((device,), divided)}]" for node, device in change.devices]
+    devices = _listed(names, "more device", "more devices")
     if change.nodes and change.devices:
         return text("nodes ({nodes}) and devices ({devices}) become healthy again", nodes=nodes, devices=devices)
     if change.devices:
@@ -210,7 +213,9 @@ def change_text(change: Change, names: Names = FULL) -> Text:
 
 def outcome_text(outcome: ChangeOutcome, names: Names = FULL) -> Text:
     """Where a pod and the rest of its group would run, and at whose cost, after "would"."""
-    places = [f"{node} [{','.join(map(str, sorted(devices)))}]" for node, devices in outcome.places]
+    places = [
+        f"{node} [{isolation_text(tuple(sorted(devices)), outcome.instances)}]" for node, devices in outcome.places
+    ]
     said = text("run on {places}", places=_listed(places, "more pod", "more pods"))
     if outcome.victims:
         victims = _listed([_group(one, names) for one in outcome.victims], "more group", "more groups")

@@ -89,7 +89,7 @@ def _task(task: TaskView) -> dict[str, Any]:
         "containerIp": None,
         "containerNodeName": task.node or None,
         "containerPorts": {},
-        "containerGpus": ",".join(map(str, task.devices)) or None,
+        "containerGpus": task.shown_devices or None,
         "containerExitCode": 0 if state is JobState.SUCCEEDED else None,
         "containerExitSpec": None,
         "containerExitDiagnostics": task.reason or None,

@@ -14,6 +14,7 @@ from paictl.i18n import Text, text
 from paictl.scheduler.explain.data import ANOTHER
 from paictl.scheduler.groups import Hold
 from paictl.scheduler.inspection import PhysicalCellStatus
+from paictl.scheduler.wire import isolation_text
 from paictl.server.calls import Call
 
 MOST_LEAVES: Final = 4096
@@ -100,25 +101,25 @@ class Drawing:
             cells = tuple(cell for cell in cells if any(node.name in self._nodes for node in cell.nodes()))
         leaves = [leaf for cell in chain.cells for leaf in cell.leaves()]
         used = sum(leaf.hold is not Hold.NONE for leaf in leaves)
-        drawn = tuple(self._cell(cell, "") for cell in cells)
+        drawn = tuple(self._cell(cell, "", chain.instances) for cell in cells)
         return DrawnChain(chain.name, chain.types, drawn, used, len(leaves), len(chain.cells) - len(cells))
 
-    def _cell(self, cell: PhysicalCellStatus, node: str) -> DrawnCell:
+    def _cell(self, cell: PhysicalCellStatus, node: str, instances: int) -> DrawnCell:
         if not cell.parts:
-            look, said = self._leaf(cell, node or cell.name)
+            look, said = self._leaf(cell, node or cell.name, instances)
             return DrawnCell(cell.name, cell.kind, cell.is_node, look, said, int(cell.hold is not Hold.NONE), 1)
         leaves = list(cell.leaves())
         used = sum(leaf.hold is not Hold.NONE for leaf in leaves)
         node = cell.name if cell.is_node else node
         parts: tuple[DrawnCell, ...] = ()
         if self._detailed or not cell.is_node or cell.name in self._nodes:
-            parts = tuple(self._cell(part, node) for part in cell.parts)
+            parts = tuple(self._cell(part, node, instances) for part in cell.parts)
         return DrawnCell(cell.name, cell.kind, cell.is_node, used=used, total=len(leaves), parts=parts)
 
-    def _leaf(self, leaf: PhysicalCellStatus, node: str) -> tuple[str, str]:
-        """How a device looks, and what is said of it."""
+    def _leaf(self, leaf: PhysicalCellStatus, node: str, instances: int) -> tuple[str, str]:
+        """How a device looks, and what is said of it; `instances` as `ChainPicture.instances`."""
         whose = self._whose
-        words, look = [leaf.name], "free"
+        words, look = [isolation_text((int(leaf.name),), instances) if instances else leaf.name], "free"
         if leaf.hold is not Hold.NONE:
             guaranteed = leaf.hold is Hold.GUARANTEED
             look = "held" if guaranteed else "reserved" if leaf.hold is Hold.PREEMPTING else "lent"

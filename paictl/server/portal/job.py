@@ -106,7 +106,7 @@ class TimelineBar:
     start: datetime
     end: datetime | None
     node: str = ""
-    devices: tuple[int, ...] = ()
+    devices: str = ""
     reason: str = ""
 
 
@@ -135,7 +135,7 @@ def _rows(line: JobLine, start: datetime, end: datetime, scale: float) -> Iterat
     for task in line.tasks:
         bars = [_bar(since, until, "waiting", start, end, scale) for since, until in task.waits]
         bars += [
-            _bar(one.start, one.end, one.outcome.value, start, end, scale, one.node, one.devices, one.reason)
+            _bar(one.start, one.end, one.outcome.value, start, end, scale, one.node, one.shown_devices, one.reason)
             for one in task.attempts
         ]
         yield f"{task.role}[{task.index}]", tuple(sorted(bars, key=lambda bar: bar.left))
@@ -143,7 +143,7 @@ def _rows(line: JobLine, start: datetime, end: datetime, scale: float) -> Iterat
 
 def _bar(
     since: datetime, until: datetime | None, kind: str, start: datetime, end: datetime, scale: float,
-    node: str = "", devices: tuple[int, ...] = (), reason: str = "",
+    node: str = "", devices: str = "", reason: str = "",
 ) -> TimelineBar:  # fmt: skip
     left = max((since - start).total_seconds() * scale, 0.0)
     width = max(((until or end) - since).total_seconds() * scale, 2.0)

@@ -52,6 +52,31 @@ def test_what_is_most_likely_a_mistake_is_told_once_and_the_job_submitted(paictl
     assert "warning" not in paictl("--quiet", "job", "submit", str(jobs / "a.yaml"), "--name", "other").err
 
 
+def test_one_command_cannot_submit_two_jobs_of_a_name(paictl: Paictl, jobs: Path) -> None:
+    path = str(jobs / "a.yaml")
+    done = paictl("job", "submit", path, path, "--user", "me")
+    assert done.code == 2
+    assert "a.yaml: job 'a' is submitted twice by this command; it also comes from" in " ".join(done.err.split())
+    assert "rename it" in done.err
+    (jobs / "b.yaml").write_text(JOB.format(name="a-2", vc="vc1"), encoding="utf-8")
+    done = paictl("job", "submit", str(jobs), "--repeat", "2", "--user", "me")
+    assert done.code == 0, "a-1, a-2, a-2-1, a-2-2"
+    (jobs / "b.yaml").write_text(JOB.format(name="a", vc="vc1"), encoding="utf-8")
+    done = paictl("job", "submit", path, str(jobs / "b.yaml"), "--user", "me")
+    assert (done.code, f"it also comes from {path}" in done.err) == (2, True)
+    assert keys(paictl) == ["me~a-1", "me~a-2", "me~a-2-1", "me~a-2-2"], "nothing was half submitted"
+
+
+def test_events_of_a_job_are_found_by_the_name_that_job_show_takes(paictl: Paictl, jobs: Path) -> None:
+    assert paictl("job", "submit", str(jobs / "a.yaml"), "--user", "me").code == 0
+    long, short = (paictl("cluster", "events", "--subject", f"job/{name}") for name in ("me~a", "a"))
+    assert "Submitted" in long.out
+    assert (short.code, short.out) == (0, long.out)
+    done = paictl("cluster", "events", "--subject", "job/nobody")
+    assert (done.code == 0, "nobody" in done.err) == (False, True)
+    assert paictl("cluster", "events", "--subject", "node/worker1").code == 0
+
+
 def test_a_folder_stands_for_all_jobs_in_it(paictl: Paictl, jobs: Path) -> None:
     assert paictl("job", "submit", str(jobs), "--user", "me").out == "me~a  Running\nme~b  Running\n"
     done = paictl("job", "submit", str(jobs), "--name", "c")

@@ -124,6 +124,7 @@ def test_a_storage_that_jobs_use_is_not_removed(paictl: Paictl, job: Path) -> No
         (("a", "--nfs", "h:/a", "--path", "/proc/x"), "nothing can be mounted at /proc/x"),
         (("a", "--smb", "//h/a"), "an SMB share needs a username"),
         (("a", "--nfs", "h:/a", "--option", "password=x"), "'password' cannot be a mount option"),
+        (("a", "--smb", "//h/a", "--option", "PassWord2=x"), "'PassWord2' cannot be a mount option"),
         (("a", "--pvc", "c", "--option", "ro"), "--option works with --nfs and --smb only"),
     ],
 )
@@ -133,6 +134,23 @@ def test_what_cannot_be_a_storage_is_refused_and_nothing_added(
     refused = paictl("storage", "add", *words, *(() if "vc9" in words else ("--vc", "vc1")))
     assert (refused.code, message in refused.err) == (2, True), refused.err
     assert "password=x" not in refused.err
+    assert paictl("storage", "list", "-o", "json").data == []
+
+
+@pytest.mark.usefixtures("job")
+@pytest.mark.parametrize(
+    ("username", "password", "what"),
+    [("pai,uid=0", "geheim-7", "user name"), ("pai", "geheim,7", "password"), ("pai", " geheim-7", "password")],
+)
+def test_an_account_that_the_driver_of_smb_would_change_is_refused(
+    paictl: Paictl, monkeypatch: pytest.MonkeyPatch, username: str, password: str, what: str
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"{password}\n"))
+    refused = paictl(
+        "storage", "add", "home", "--smb", "//files/home", "--username", username, "--password-stdin", "--vc", "*"
+    )
+    assert (refused.code, f"cannot pass on this {what}" in refused.err) == (2, True), refused.err
+    assert "geheim" not in refused.err
     assert paictl("storage", "list", "-o", "json").data == []
 
 

@@ -13,6 +13,7 @@ import pytest
 from paictl.cluster.embedded import commands
 from paictl.cluster.embedded.cluster import EmbeddedCluster
 from paictl.cluster.interface import JobRequest, MachineSpec, NodeRole
+from paictl.cluster.machines import machines_in
 from paictl.cluster.presets import PRESETS, preset_files
 from paictl.units import Millis, instant
 from tests.unit.cluster.catalogue import Catalogue, whole_catalogue
@@ -97,9 +98,12 @@ def bench(tmp_path: Path) -> Iterator[MakeBench]:
             for i, name in enumerate(chosen.nodes)
         ]
         services = options.get("services", SERVICES)
+        files = options.get("files", preset_files(preset))
+        if "files" in options:
+            machines = machines_in(files)
         command = commands.BringUp("pai", tuple(services), tuple(machines))
         cluster = EmbeddedCluster.up(folder, command, clock=options.get("clock", (0.0, False)), wall=lambda: wall[0])
-        cluster.push(preset_files(preset), "first")
+        cluster.push(files, "first")
         for name in services:
             cluster.set_service(name, running=True)
         made.append(Bench(folder, cluster, wall))

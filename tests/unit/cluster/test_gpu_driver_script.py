@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from paictl.deploy.downloads import PROXY_VALUES, Proxies, hidden, proxy_files
 from tests.unit.cluster.catalogue import TEMPLATES
 
 SCRIPT = TEMPLATES / "gpu-driver" / "_gpu-driver.sh"
@@ -25,6 +26,7 @@ class Machine:
         self.root = folder / "root"
         self.programs = folder / "programs"
         self.calls = folder / "calls"
+        self.system = "ubuntu24.04"
         self.programs.mkdir(parents=True)
         for name, code in PROGRAMS.items():
             self.program(name, f'echo "{name} $*" >> {self.calls}\nexit {code}')
@@ -64,7 +66,7 @@ class Machine:
 
     def sh(self, mode: str) -> int:
         env = {"PATH": f"{self.programs}:{os.environ['PATH']}", "ROOT": str(self.root), "WANTED": WANTED,
-               "SYSTEM": "ubuntu24.04"}  # fmt: skip
+               "SYSTEM": self.system}  # fmt: skip
         return subprocess.run(["sh", str(SCRIPT), mode], env=env, capture_output=True, check=False).returncode
 
     def said(self) -> str:
@@ -78,6 +80,52 @@ class Machine:
 @pytest.fixture
 def machine(tmp_path: Path) -> Machine:
     return Machine(tmp_path)
+
+
+def printing(machine: Machine, *names: str) -> None:
+    """NVIDIA's script says what some variables are."""
+    machine.program("nvidia-driver", "\n".join(f'printf "%s\\n" "{name}=${name}" >> {machine.calls}' for name in names))
+
+
+def test_the_driver_is_fetched_through_the_proxy_of_the_machine(machine: Machine) -> None:
+    proxies = Proxies("http://proxy.example:3128", "http://u:a$HOME'%40!@proxy.example:3128", ("mirror.example",))
+    written = proxy_files(proxies, ["localhost", ".cluster.local"], "# by paictl")[PROXY_VALUES]
+    for name, word in hidden({}, proxies).items():  # as Ansible fills them in
+        written = written.replace(f"{{{{ {name} }}}}", word)
+    machine.write(f"proc/1/root{PROXY_VALUES}", written + 'PATH="/nowhere"\nNO_GPU=1\n')
+    printing(machine, "http_proxy", "HTTPS_PROXY", "https_proxy", "no_proxy", "NO_GPU")
+    assert (machine.sh("look"), machine.sh("run")) == (0, 0)
+    assert machine.called()[1:] == [
+        "http_proxy=http://proxy.example:3128",
+        *(f"{name}=http://u:a$HOME'%40!@proxy.example:3128" for name in ("HTTPS_PROXY", "https_proxy")),
+        "no_proxy=localhost,.cluster.local,mirror.example",
+        "NO_GPU=",
+    ]
+
+
+def test_without_a_proxy_on_the_machine_none_is_used(machine: Machine) -> None:
+    printing(machine, "http_proxy", "HTTPS_PROXY")
+    assert (machine.sh("look"), machine.sh("run")) == (0, 0)
+    assert machine.called()[1:] == ["http_proxy=", "HTTPS_PROXY="]
+
+
+def test_rhel_lends_its_subscription_to_the_container_of_the_driver(machine: Machine) -> None:
+    machine.system = "rhel9.6"
+    machine.write("host/os-release", 'ID="rhel"\nVERSION_ID="9.6"\n')
+    assert machine.sh("look") == 0
+    assert machine.sh("run") == 1
+    assert machine.said().startswith("this machine has no RHEL subscription")
+    assert machine.called() == []
+    for name in ("pki/entitlement/1.pem", "rhsm/rhsm.conf", "yum.repos.d/redhat.repo"):
+        machine.write(f"proc/1/root/etc/{name}", name)
+    for _ in range(2):  # the container may start again
+        assert machine.sh("run") == 0
+        secrets = machine.root / "run/secrets"
+        found = [
+            (secrets / name).read_text() for name in ("etc-pki-entitlement/1.pem", "rhsm/rhsm.conf", "redhat.repo")
+        ]
+        assert found == ["pki/entitlement/1.pem", "rhsm/rhsm.conf", "yum.repos.d/redhat.repo"]
+    assert machine.called()[-1] == "nvidia-driver init"
 
 
 def test_a_machine_without_a_driver_gets_one(machine: Machine) -> None:

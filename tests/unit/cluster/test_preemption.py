@@ -85,6 +85,7 @@ def test_a_job_is_left_alone_by_stronger_ones_of_its_tenant_until_its_minimum_ru
     assert [lab.state(weak), lab.state(strong)] == ["Running", "Waiting"]
     assert "have not run for their minimum run time yet" in said(lab, strong)
     assert f"{lab.at(10 * MINUTE):%H:%M:%S}Z" in said(lab, strong)
+    assert "paictl usage" not in said(lab, strong), "no limit or budget holds it back"
     lab.pass_time(9 * MINUTE - 1)
     assert [lab.state(weak), lab.state(strong)] == ["Running", "Waiting"]
     lab.pass_time(1)

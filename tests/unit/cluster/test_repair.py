@@ -10,6 +10,7 @@ from paictl.cluster.embedded.records import REPAIR_AFTER
 from paictl.cluster.interface import JobView, NodeChange
 from paictl.cluster.scheduling import JobSituation
 from paictl.operate import explaining
+from paictl.operate.limits import limits
 from tests.unit.cluster.conftest import MINUTE, Bench, MakeBench
 
 FOREVER = ["sleep 99h"]
@@ -30,6 +31,24 @@ def filled(bench: MakeBench) -> Bench:
     for at, (tenant, gpu) in enumerate(promised):
         lab.submit(f"fill-{at}", tenant, gpu=gpu, commands=FOREVER)
     return lab
+
+
+@pytest.mark.parametrize(
+    ("restart", "said"),
+    [
+        (None, "its pods are given up unless it is back within 5 minutes"),
+        ("member", "its pods are given up unless it is back within 5 minutes, "
+                   "those of jobs with restart: member within 5 seconds"),
+    ],
+)  # fmt: skip
+def test_a_node_that_fails_says_when_its_pods_are_given_up(bench: MakeBench, restart: str | None, said: str) -> None:
+    lab = bench("three-tenants")
+    key = lab.submit("train", "tenanta", gpu=4, instances=2, commands=FOREVER, restart=restart)
+    node = lab.cluster.job(key).tasks[0].node
+    lab.cluster.set_node(node, NodeChange.FAIL)
+    assert [event.message for event in lab.cluster.events(f"node/{node}") if event.kind.value == "Failed"] == [said]
+    lab.cluster.set_node(node, NodeChange.HEAL)
+    assert lab.cluster.events(f"node/{node}")[-1].message == "back again"
 
 
 def test_sixty_four_pods_lose_a_node_and_are_whole_again(bench: MakeBench) -> None:
@@ -173,6 +192,9 @@ def test_only_repairs_use_spare_devices(bench: MakeBench) -> None:
     why = lab.again().explain(waits)
     assert why.situation is JobSituation.HELD_BACK
     assert why.reason == ("virtual cluster tenanta keeps 4 of its 12 devices for repairs, holds 8, and this needs 1")
+    (row,) = limits(lab.cluster, "tenanta")
+    assert (str(row.kind), row.held, row.most) == ("without spares", 8, 8), "the hint's command lists it"
+    assert "paictl usage limits" in str(explaining.plain(why)[1])
     borrower = lab.submit("borrower", "tenantb", "oppo", gpu=1, commands=FOREVER)
     assert lab.state(borrower) == "Running", "spare devices may be lent"
     devices = [(task.node, task.devices) for task in before.tasks]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,15 @@ from hypothesis import strategies as st
 
 from paictl.cluster.embedded.storages import EmbeddedStorages
 from paictl.cluster.kubernetes.storages import CLAIMS, VOLUMES, StorageStore, read_storages
-from paictl.cluster.storages import Credentials, Storage, granted, mounts_for, storages_from, storages_text
+from paictl.cluster.storages import (
+    Credentials,
+    Storage,
+    check_credentials,
+    granted,
+    mounts_for,
+    storages_from,
+    storages_text,
+)
 from paictl.cluster.values import ClusterError, ConflictError
 from paictl.remote.kube.client import KubeError
 from paictl.workload.fields import JobError
@@ -112,6 +121,51 @@ def test_the_password_is_in_a_secret_of_the_services_alone(kube: FakeKube) -> No
     assert source["nodeStageSecretRef"] == {"name": "storage-home", "namespace": "paictl-system"}
     StorageStore(kube).remove("home")
     assert [path for path in kube.objects if "storage-home" in path] == []
+
+
+words = st.text(st.sampled_from("ab,= \n\u00a0é"), max_size=5)
+"""With all that mount options are sensitive to."""
+
+
+def staged(kube: FakeKube) -> list[str]:
+    """The options that `mount -t cifs` gets, as csi-driver-smb makes them of a volume and its Secret.
+
+    A stand-in for NodeStageVolume of pkg/smb/nodeserver.go on Linux, and for mount-utils, which joins them.
+    """
+    volume, words = kube.objects[f"{VOLUMES}/paictl-storage-home"]["spec"], kube.objects[SECRET]["stringData"]
+    username, password, domain = (words.get(name, "").strip() for name in ("username", "password", "domain"))
+    options = [*volume["mountOptions"], *([f"domain={domain}"] if domain else [])]
+    sensitive = [f"username={username}", f"password={password}"]
+    return ",".join([*options, *sensitive]).split(",")  # as mount.cifs reads them
+
+
+@given(
+    st.builds(Credentials, words, words, words),
+    st.lists(st.sampled_from(["vers=3.1.1", "uid=1000", "serverino", "ro"]), max_size=3, unique=True),
+)
+def test_the_share_is_opened_with_exactly_the_account_that_was_given(account: Credentials, options: list[str]) -> None:
+    """Whatever is accepted arrives unchanged and adds no option."""
+    try:
+        check_credentials(account)
+    except ClusterError:
+        return
+    spaces = {f"/api/v1/namespaces/{name}": {"metadata": {"name": name}} for name in ("paictl-system", "paictl-jobs")}
+    kube = FakeKube({**spaces, DRIVER: {"metadata": {"name": "smb.csi.k8s.io"}}})
+    StorageStore(kube).add(replace(SMB, options=tuple(options)), account)
+    safe = [] if "serverino" in options else ["noserverino"]
+    domain = [f"domain={account.domain}"] if account.domain else []
+    told = [*options, *safe, *domain, f"username={account.username}", f"password={account.password}"]
+    assert staged(kube) == told
+
+
+def test_a_share_is_mounted_with_the_mode_and_the_source_that_were_given(kube: FakeKube) -> None:
+    kube.objects[DRIVER] = {"metadata": {"name": "smb.csi.k8s.io"}}
+    StorageStore(kube).add(replace(SMB, read_only=True, options=("noserverino", "vers=3.0")), Credentials("u", "p"))
+    spec = kube.objects[f"{VOLUMES}/paictl-storage-home"]["spec"]
+    assert spec["mountOptions"] == ["noserverino", "vers=3.0"]
+    assert (spec["csi"]["readOnly"], spec["csi"]["volumeAttributes"]) == (True, {"source": "//files/home"})
+    assert spec["claimRef"] == {"namespace": "paictl-jobs", "name": "storage-home"}
+    assert "domain" not in kube.objects[SECRET]["stringData"]
 
 
 @pytest.mark.parametrize("cut", range(1, 5))

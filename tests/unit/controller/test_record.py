@@ -37,7 +37,7 @@ TASK = st.builds(
 RUN = st.builds(
     LastRun, st.sampled_from(["n1", "n2"]), st.sets(st.integers(0, 7)).map(lambda found: tuple(sorted(found))),
     st.just(NOW), st.none() | st.integers(0, 99).map(lambda span: NOW + timedelta(seconds=span)),
-    st.sampled_from(["", "exit code 1", "a / b"]), st.sampled_from(["", "preempted"]),
+    st.sampled_from(["", "exit code 1", "a / b"]), st.sampled_from(["", "preempted"]), st.sampled_from(["", "0:3,1:0"]),
 )  # fmt: skip
 
 

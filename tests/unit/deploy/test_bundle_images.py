@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from paictl.cluster.presets import preset_files
 from paictl.deploy.artifacts import LOCK, Artifact, ArtifactKind, Artifacts, faults_of, images_in, read_lock
 from paictl.deploy.gather import WantedImage, catalogue, gather
 from paictl.errors import PaictlError
-from paictl.operate.bundling import missing_images, missing_lines, service_images
+from paictl.operate.bundling import driver_systems, missing_images, missing_lines, service_images
 from paictl.service.order import ServiceError
 from tests.conftest import ROOT
 from tests.unit.cli.conftest import Paictl, paictl
@@ -22,6 +23,9 @@ from tests.unit.deploy.test_desired import deployment, desired
 from tests.unit.remote.test_imagepull import StandIn, registry
 
 __all__ = ["paictl", "registry"]
+
+SYSTEMS = ("rhel9.4", "rhel9.6", "ubuntu22.04", "ubuntu24.04")
+"""Those that a driver image is pinned for."""
 
 
 @pytest.fixture
@@ -121,12 +125,38 @@ def test_services_are_chosen_by_name_with_what_they_need() -> None:
     plugins = {"nvidia-device-plugin", "amd-device-plugin"}
     assert {one.name for one in service_images(["device-plugin"])} == plugins, "no driver: that service is off"
     drivers = {one.name: one.reference for one in service_images(["drivers"])}  # as OpenPAI called it
-    assert drivers.keys() == {"nvidia-driver-ubuntu22.04", "nvidia-driver-ubuntu24.04"}
+    assert list(drivers) == [f"nvidia-driver-{system}" for system in SYSTEMS]
     assert all(one.startswith("nvcr.io/nvidia/driver:") for one in drivers.values())
     names = set(yaml.safe_load((ROOT / "templates" / "images.yaml").read_text()))
     assert {one.name for one in service_images(["all"])} == names
     with pytest.raises(ServiceError, match="grafna"):
         service_images(["grafna"])
+
+
+def test_of_gpu_drivers_those_for_the_systems_of_the_workers_are_taken() -> None:
+    found = service_images(["all"], systems=["ubuntu24.04", "rhel9.6"])
+    assert driver_systems(found) == ["rhel9.6", "ubuntu24.04"]
+    assert {one.name for one in found} >= {"prometheus", "nvidia-device-plugin"}
+    with pytest.raises(PaictlError, match="no driver image for debian12") as caught:
+        service_images(["gpu-driver"], systems=["debian12"])
+    assert "rhel9.4, rhel9.6, ubuntu22.04, ubuntu24.04" in str(caught.value.hint)
+
+
+def test_it_is_said_where_drivers_for_all_systems_are_downloaded(
+    paictl: Paictl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("paictl.deploy.gather.gather", lambda *_: SimpleNamespace(all=()))
+    for more, said in (
+        (["all"], "drivers for all systems are downloaded (rhel9.4, rhel9.6, ubuntu22.04, ubuntu24.04)"),
+        (["all", "--system", "ubuntu24.04"], ""),
+        (["grafana", "--system", "ubuntu24.04"], "--system has no effect"),
+        (["grafana"], ""),
+    ):
+        done = paictl("deploy", "bundle", "create", "--services", *more)
+        warned = " ".join(done.err.split())
+        assert done.code == 0, warned
+        assert said in warned if said else "system" not in warned
+    assert "need --services" in paictl("deploy", "bundle", "create", "--system", "ubuntu24.04").err
 
 
 @pytest.fixture
@@ -156,6 +186,9 @@ def test_a_configuration_says_which_images(folder: Path, monkeypatch: pytest.Mon
     path.write_text(path.read_text() + "gpu-driver: {enabled: true, system: ubuntu24.04, version: 570.195.03}\n")
     drivers = {one.name: one.reference for one in service_images(["gpu-driver"], str(folder))}
     assert drivers == {"nvidia-driver-ubuntu24.04": "r.example/pai/nvidia-driver-ubuntu24.04:570.195.03-ubuntu24.04"}
+    path.write_text(path.read_text().replace("system: ubuntu24.04, ", ""))
+    drivers = {one.name: one.reference for one in service_images(["gpu-driver"], str(folder), ["rhel9.6"])}
+    assert drivers == {"nvidia-driver-rhel9.6": "r.example/pai/nvidia-driver-rhel9.6:570.195.03-rhel9.6"}
     assert missing_images(folder, (), ["node-exporter"]).keys() == {"node-exporter"}
     assert missing_images(folder / "none", ()) == {}
     assert missing_lines({}) == []
@@ -201,9 +234,9 @@ def test_a_mirror_of_docker_hub_has_images_without_a_host(
 @pytest.mark.parametrize(
     ("settings", "here", "missing"),
     [
-        ("enabled: true", (), ("22.04", "24.04")), ("enabled: true", ("24.04",), ()),
-        ("enabled: true, version: 570.195.03", ("24.04",), ("22.04", "24.04")), ("enabled: false", (), ()),
-        ("enabled: true, system: ubuntu22.04", ("24.04",), ("22.04",)),
+        ("enabled: true", (), SYSTEMS), ("enabled: true", ("ubuntu24.04",), ()),
+        ("enabled: true, version: 570.195.03", ("ubuntu24.04",), SYSTEMS), ("enabled: false", (), ()),
+        ("enabled: true, system: ubuntu22.04", ("ubuntu24.04",), ("ubuntu22.04",)),
     ],
 )  # fmt: skip
 def test_driver_images_are_missed_also_where_nobody_says_the_system(
@@ -211,9 +244,9 @@ def test_driver_images_are_missed_also_where_nobody_says_the_system(
 ) -> None:
     path = folder / "services-configuration.yaml"
     path.write_text(path.read_text() + f"gpu-driver: {{{settings}}}\n")
-    known = [f"r.example/pai/nvidia-driver-ubuntu{one}:580.126.20-ubuntu{one}" for one in here]
+    known = [f"r.example/pai/nvidia-driver-{one}:580.126.20-{one}" for one in here]
     found = missing_images(folder, known, ["gpu-driver"]).get("gpu-driver", ())
-    assert tuple(one.rpartition("ubuntu")[2] for one in found) == missing
+    assert tuple(one.rpartition("-")[2] for one in found) == missing
 
 
 def test_missing_images_are_said_for_machines_that_reach_no_registry(

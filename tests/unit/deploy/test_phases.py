@@ -54,15 +54,18 @@ def test_a_host_that_lacks_nothing_is_pushed_nothing(tmp_path: Path, monkeypatch
     played: list[Any] = []
     site: Any = SimpleNamespace(
         machines=machines,
+        private=tmp_path,
         facts=facts,
         desired=SimpleNamespace(artifacts=None),
         play=lambda *given: played.append(given),
     )
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(installing, "verify", lambda _: None)
+    (tmp_path / "a.tar").touch()
     packed = {"w1": tmp_path / "a.tar", "w3": None}  # only images for another role are missing on w3
     monkeypatch.setattr(installing, "pack", lambda _, machine, *__: packed[machine.name])
     PushArtifacts(site).run(lambda *_: None)
-    ((name, _, due, variables),) = played
+    ((name, _, due, variables, _),) = played
     assert (name, [one.name for one in due]) == ("artifacts", ["w1", "w3"])
-    assert variables == {"paictl_packs": {"w1": str(tmp_path / "a.tar")}}
+    packs = {"w1": str(tmp_path / "a.tar")}
+    assert variables == {"paictl_packs": packs, "paictl_progress": str(tmp_path / "progress")}

@@ -85,3 +85,21 @@ def test_without_flannel_no_route_is_touched_but_those_that_bear_our_number(
     (tmp_path / "subnet.env").unlink()
     reset.network()
     assert [one for one in machine.commands if one.startswith("ip route")] == ["ip route flush proto 77"]
+
+
+def test_what_has_arrived_of_a_pack_that_was_not_resumed_goes(
+    reset: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    part = tmp_path / "paictl-pack.tar.0123456789abcdef.part"
+    part.touch()
+    assert reset.PARTS.replace("*", "0123456789abcdef") == f"/var/lib/{part.name}"
+    for name, value in {"PATHS": [], "EMPTIED": [], "STATE": str(tmp_path / "state")}.items():
+        monkeypatch.setattr(reset, name, value)
+    monkeypatch.setattr(reset, "PARTS", f"{tmp_path}/*.part")
+    monkeypatch.setattr(reset, "installed", dict)
+    for name in ("network", "end_shims"):  # those of this machine are none of its business
+        monkeypatch.setattr(reset, name, lambda: None)
+    monkeypatch.setattr(reset.os.path, "exists", lambda _: False)
+    assert reset.work() == [str(part)]
+    monkeypatch.undo()
+    assert not part.exists()

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from paictl.cluster.pods.recovering import recovered
 from paictl.doors import views
 from paictl.doors.binder import not_bound
 from paictl.doors.table import pod_ref
@@ -56,6 +57,10 @@ def test_a_node_that_was_divided_anew_under_its_pods_gets_no_other(before: int, 
     harness.begin(mig_spec(after) if after else spec())
     harness.open(NODES)
     assert [event.reason for event in harness.recorded if event.pod.name == "g-0"][-1] == "DevicesDisagree"
+    ready = {"conditions": [{"type": "Ready", "status": "True"}]}
+    nodes = [{"metadata": {"name": name}, "status": ready} for name in NODES]
+    seen = recovered(mig_spec(after) if after else spec(), nodes, [old]).book.health
+    assert [name for name, healthy in seen.items() if not healthy] == [node], "views and plans agree with the door"
     assert harness.run(new) != node
     harness.core.pod_gone(old["metadata"]["uid"])
     assert node not in harness.core.health.bad

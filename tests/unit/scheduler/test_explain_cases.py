@@ -136,6 +136,20 @@ def test_devices_that_have_to_heal() -> None:
     assert from_data(to_data(found)) == found
 
 
+def test_mig_instances_are_named_as_containers_get_them() -> None:
+    divided = config(A={"NODE": 4})
+    skus = {"GPU": {"gpu": 1, "cpu": 1, "memory": "1Gi", "migInstances": 2}}
+    divided = {**divided, "physicalCluster": {**divided["physicalCluster"], "skuTypes": skus}}
+    engine = healthy(divided)
+    found = explain(engine, pod("a", "A", 3))
+    assert render(found)[1] == "  It would run on n0 [0:0,0:1,1:0]."
+    assert from_data(to_data(found)) == found
+    engine.observe(LeafHealth("n1", 3, healthy=False))
+    found = explain(engine, pod("gang", "A", 4, pods=4))
+    assert any(line.startswith("- device becomes healthy again: n1 [1:1]: it would run") for line in render(found))
+    assert from_data(to_data(found)) == found
+
+
 def test_doomed_cells_are_told_from_bad_ones() -> None:
     engine = healthy(config(A={"NODE": 1}, B={"NODE": 3}))
     engine.observe(NodeHealth("n1", healthy=False))

@@ -45,6 +45,8 @@ class LastRun:
     ended: datetime | None = None
     reason: str = ""
     what: str = ""
+    isolation: str = ""
+    """What its containers got where devices are MIG instances (`TaskView.isolation`)."""
 
 
 @frozen
@@ -175,15 +177,17 @@ def _runs_json(runs: Mapping[Place, LastRun]) -> Json:
     """``role: "index/node/devices/started/seconds/reason/what …"`` with numbers that point into tables."""
     if not runs:
         return {}
-    nodes, devices, reasons = _Table(str), _Table(ranges), _Table(str)
+    nodes, devices, reasons = _Table(str), _Table(lambda run: ranges(run[0])), _Table(str)
     rows: dict[str, list[str]] = {}
     for (role, index), run in sorted(runs.items()):
         start = "" if run.started is None else f"{int(run.started.timestamp())}"
         span = "" if run.ended is None or run.started is None else f"{int((run.ended - run.started).total_seconds())}"
-        words = (index, nodes.put(run.node), devices.put(run.devices), start, span, reasons.put(run.reason))
+        held = devices.put((run.devices, run.isolation))
+        words = (index, nodes.put(run.node), held, start, span, reasons.put(run.reason))
         rows.setdefault(role, []).append("/".join(map(str, (*words, run.what) if run.what else words)))
     return {
         "nodes": nodes.rows, "devices": devices.rows, "reasons": reasons.rows,
+        **({"isolation": isolation} if any(isolation := [isolation for _, isolation in devices]) else {}),
         "tasks": [{"role": role, "last": " ".join(row)} for role, row in rows.items()],
     }  # fmt: skip
 
@@ -201,6 +205,10 @@ class _Table:
             self._known[value] = len(self.rows)
             self.rows.append(self._text(value))
         return self._known[value]
+
+    def __iter__(self) -> Iterator[Any]:
+        """The values, in the order of their rows."""
+        return iter(self._known)
 
 
 def ranges(numbers: Iterable[int]) -> str:
@@ -260,13 +268,15 @@ def _runs(found: Mapping[str, Any]) -> dict[Place, LastRun]:
         for words in str(row["last"]).split():
             index, node, devices, start, span, reason, *what = words.split("/")
             started = from_unix(int(start)) if start else None
+            isolation = found["isolation"][int(devices)] if "isolation" in found else ""
             runs[str(row["role"]), int(index)] = LastRun(
                 found["nodes"][int(node)],
                 tuple(numbers(found["devices"][int(devices)])),
                 started,
                 from_unix(int(start) + int(span)) if span else None,
                 found["reasons"][int(reason)],
-                *what,
+                what[0] if what else "",
+                isolation,
             )
     return runs
 

@@ -11,7 +11,7 @@ from paictl.cluster.kubernetes.paijob.names import ATTEMPT, JOB, OWNER, RETRY, R
 from paictl.cluster.kubernetes.paijob.record import LastRun, Place, numbers
 from paictl.cluster.kubernetes.times import read_time
 from paictl.frozen import frozen
-from paictl.scheduler.wire import GATE, PREEMPTED_FOR, noted_devices
+from paictl.scheduler.wire import GATE, PREEMPTED_FOR, noted_devices, noted_instances
 from paictl.workload.lifecycle import PodChange
 from paictl.workload.pods import short_name
 
@@ -63,6 +63,8 @@ class PodSeen:
     """By when it has to be gone."""
     rejected: bool = False
     """Whether its node's kubelet did not admit it, or died as it started: nothing of it has ever run."""
+    isolation: str = ""
+    """What its containers get where devices are MIG instances (`TaskView.isolation`)."""
 
     @property
     def place(self) -> Place:
@@ -91,7 +93,7 @@ class PodSeen:
     @property
     def run(self) -> LastRun:
         """Where and when it ran."""
-        return LastRun(self.node, self.devices, self.started, self.ended, self.reason)
+        return LastRun(self.node, self.devices, self.started, self.ended, self.reason, isolation=self.isolation)
 
 
 def read_pod(pod: Mapping[str, Any]) -> PodSeen | None:
@@ -137,6 +139,7 @@ def read_pod(pod: Mapping[str, Any]) -> PodSeen | None:
         disruption=disruption,
         deleting=deleting,
         rejected=rejected,
+        isolation=noted_instances(noted),
     )
 
 

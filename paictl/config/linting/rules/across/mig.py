@@ -29,7 +29,7 @@ from __future__ import annotations
 from paictl.cells.spec import MIG_INSTANCES
 from paictl.config.linting.rule import ERROR, WARNING, Bundle, Document, Finding, Findings, rule
 from paictl.config.models.hived import hived
-from paictl.config.models.inventory import hived_beside
+from paictl.config.models.inventory import hived_beside, layout_in, listed_hosts
 from paictl.config.reading.kinds import FileKind
 from paictl.config.reading.nodes import MappingNode, ScalarNode
 from paictl.i18n import text
@@ -73,13 +73,15 @@ def mig_strategy_unused(bundle: Bundle) -> Findings:
         -        A100-1G: {gpu: 1, cpu: 2, memory: 16384Mi, migInstances: 7}
         +        A100-1G: {gpu: 1, cpu: 2, memory: 16384Mi}
     """
-    # The strategy `single`, where there are cells and none of their SKUs has migInstances.
+    # The strategy `single`, where there are cells and none of their SKUs has migInstances. The strategy is one for all
+    # nodes and leaves those with whole GPUs as they are: a worker with GPUs outside the cells can be why it is set.
     for document in bundle.of(FileKind.SERVICES):
         plugin = document.top.mapping("device-plugin")
         strategy = plugin.mapping("nvidia").scalar("mig-strategy")
         if strategy is None or strategy.text != "single" or not _runs_plugin(plugin):
             continue
-        if hived_beside(document, bundle) is not None and _first_sku(document, bundle) is None:
+        cells = hived_beside(document, bundle)
+        if cells is not None and _first_sku(document, bundle) is None and not _gpus_outside(cells, bundle):
             message = text("the device plugin offers MIG instances as devices, and no SKU has migInstances")
             yield Finding(strategy, message, "add migInstances to the SKU of the divided GPUs, or remove mig-strategy")
 
@@ -114,6 +116,21 @@ def _first_sku(document: Document, bundle: Bundle) -> ScalarNode | None:
     skus = hived(beside).skus if beside is not None else ()
     divided = (one.key for one in skus if isinstance(one.value, MappingNode) and one.value.integer(MIG_INSTANCES))
     return next(divided, None)
+
+
+def _gpus_outside(cells: Document, bundle: Bundle) -> bool:
+    """Whether a worker is known that has NVIDIA GPUs, as far as the files say, and is in no cell."""
+    inside, found = {cell.name.lower() for cell in hived(cells).nodes}, layout_in(bundle)
+    known = {machine.key: machine for machine in found[1].with_role("pai-worker") if machine.key} if found else {}
+    listed = {one.host.key for one in listed_hosts(bundle) if one.role == "pai-worker"}
+    for name in (known.keys() | listed) - inside:
+        sku = found[1].sku_of(known[name]) if found and name in known else None
+        if sku is None:
+            return True
+        kind = sku.device.scalar("type")
+        if sku.device_count != 0 and (kind is None or kind.text.startswith("nvidia.com/")):
+            return True
+    return False
 
 
 def _runs_plugin(plugin: MappingNode) -> bool:

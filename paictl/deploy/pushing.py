@@ -1,0 +1,70 @@
+"""Pushing packs to machines, by links of any speed: how far each is, and as much time as its size needs.
+
+A pack that a break of the link cut off is resumed by the next run (`playbooks/action_plugins/paictl_push.py`).
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from paictl.deploy.inventory import Machine
+from paictl.deploy.site import Site
+from paictl.i18n import text
+from paictl.plan.run import Tell
+from paictl.remote.ansible.run import PlaybookOptions
+
+SLOWEST: Final = 16_000
+"""Bytes a second that a link carries at least (128 kbit/s): what takes longer is given up."""
+EVERY: Final = 10.0
+"""Seconds between two words on how far a machine is; a fast link needs none."""
+_MIB: Final = 2**20
+
+
+def push(
+    site: Site, playbook: str, tell: Tell, machines: Iterable[Machine], packs: Mapping[str, str],
+    variables: Mapping[str, Any] | None = None,
+) -> None:  # fmt: skip
+    """Run a playbook that pushes `packs` (host → file here); raises `DeployError` with what went wrong where."""
+    progress = site.private / "progress"
+    shutil.rmtree(progress, ignore_errors=True)  # of an earlier push of this run
+    progress.mkdir(mode=0o700)
+    said = PushProgress(progress, tell, time.monotonic)
+    more = {"paictl_packs": dict(packs), "paictl_progress": str(progress), **(variables or {})}
+    site.play(playbook, tell, machines, more, replace(patience(packs.values()), stop=said))
+
+
+def patience(packs: Iterable[str]) -> PlaybookOptions:
+    """The usual time for a playbook, and that in which all packs pass through one slow link."""
+    size = sum(Path(path).stat().st_size for path in packs)
+    usual = PlaybookOptions()
+    return replace(usual, timeout=usual.timeout + size // SLOWEST)
+
+
+class PushProgress:
+    """Tells how far each machine is, as often as `EVERY`; asked four times a second, and never ends a playbook."""
+
+    def __init__(self, folder: Path, tell: Tell, clock: Callable[[], float]) -> None:
+        self._folder, self._tell, self._clock = folder, tell, clock
+        self._told, self._known = clock(), dict[str, str]()
+
+    def __call__(self) -> bool:
+        """Look, and tell what is new if it is time."""
+        if self._clock() - self._told >= EVERY:
+            self._told = self._clock()
+            for path in sorted(self._folder.iterdir()):
+                self._look(path)
+        return False
+
+    def _look(self, path: Path) -> None:
+        said = "" if path.name.startswith(".") else path.read_text(encoding="utf-8")
+        if not said or self._known.get(path.name) == said:
+            return
+        self._known[path.name] = said
+        sent, size = map(int, said.split())
+        if sent < size:
+            self._tell(text("{sent} of {size} MiB pushed", sent=sent // _MIB, size=-(-size // _MIB)), path.name)

@@ -1,0 +1,185 @@
+"""Pushing packs: in pieces, resumed where a link broke, with words on how far it is and time enough for its size."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paictl.deploy.pushing import EVERY, SLOWEST, PushProgress, patience
+from paictl.remote.ansible.run import PlaybookOptions
+from tests.unit.deploy.loading import load
+
+
+class BrokenLinkError(Exception):
+    """The host cannot be reached any more."""
+
+
+class Link:
+    """Runs scripts as a host does; breaks after so many of them, in the middle of what is sent then."""
+
+    def __init__(self) -> None:
+        self.left = 1000
+        self.sent = 0
+
+    def run(self, line: str, data: bytes | None) -> dict[str, Any]:
+        self.left -= 1
+        if self.left == 0 and data is not None:
+            data = data[: len(data) // 2]
+        done = subprocess.run(["sh", "-c", line], input=data or b"", capture_output=True, check=False)
+        self.sent += len(data or b"")
+        if self.left <= 0:
+            raise BrokenLinkError
+        return {"rc": done.returncode, "stdout": done.stdout.decode(), "stderr": done.stderr.decode()}
+
+
+@pytest.fixture
+def plugin(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The plugin's module, beside stand-ins for the parts of Ansible that it uses."""
+
+    class ActionBase:
+        def __init__(self, link: Link, arguments: dict[str, str], *, check: bool = False) -> None:
+            self._link = link
+            self._task = types.SimpleNamespace(args=arguments, check_mode=check)
+
+        def run(self, _tmp: Any, _variables: Any) -> dict[str, Any]:
+            return {}
+
+        def _low_level_execute_command(self, line: str, *, sudoable: bool, in_data: bytes | None) -> dict[str, Any]:
+            assert sudoable
+            return self._link.run(line, in_data)
+
+    names = ("ansible", "ansible.errors", "ansible.plugins", "ansible.plugins.action")
+    made = {name: types.ModuleType(name) for name in names}
+    made["ansible.errors"].AnsibleActionFail = RuntimeError  # type: ignore[attr-defined]
+    made["ansible.plugins.action"].ActionBase = ActionBase  # type: ignore[attr-defined]
+    for name, module in made.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    module = load("action_plugins/paictl_push.py")
+    monkeypatch.setattr(module, "PIECE", 1000)
+    return module
+
+
+@pytest.fixture
+def pack(tmp_path: Path) -> Path:
+    path = tmp_path / "0123456789abcdef.tar"
+    path.write_bytes(bytes(number % 251 for number in range(9500)))
+    return path
+
+
+def arguments(tmp_path: Path, pack: Path, key: str = "0123456789abcdef") -> dict[str, str]:
+    (tmp_path / "progress").mkdir(exist_ok=True)
+    (tmp_path / "host's").mkdir(exist_ok=True)
+    target = str(tmp_path / "host's" / "pack.tar")
+    return {"src": str(pack), "dest": target, "key": key, "progress": str(tmp_path / "progress")}
+
+
+HOST = {"inventory_hostname": "h1"}
+
+
+def test_a_pack_arrives_in_pieces_and_says_how_far_it_is(plugin: Any, pack: Path, tmp_path: Path) -> None:
+    given, link = arguments(tmp_path, pack), Link()
+    assert plugin.ActionModule(link, given).run(task_vars=HOST) == {"changed": True, "resumed": 0}
+    target = Path(given["dest"])
+    assert target.read_bytes() == pack.read_bytes()
+    assert target.stat().st_mode & 0o777 == 0o600
+    assert list(target.parent.iterdir()) == [target]
+    assert [(path.name, path.read_text()) for path in (tmp_path / "progress").iterdir()] == [("h1", "9500 9500")]
+    target.write_text("what an earlier run has left")
+    plugin.ActionModule(link, given).run(task_vars=HOST)
+    assert target.read_bytes() == pack.read_bytes()
+
+
+@pytest.mark.parametrize("cut", range(1, 13))
+def test_what_has_arrived_when_the_link_breaks_is_not_sent_again(
+    plugin: Any, pack: Path, tmp_path: Path, cut: int
+) -> None:
+    given, link = arguments(tmp_path, pack), Link()
+    link.left = cut
+    with pytest.raises(BrokenLinkError):
+        plugin.ActionModule(link, given).run(task_vars=HOST)
+    target, before = Path(given["dest"]), link.sent
+    assert target.exists() is (cut == 12), "nobody takes a part for the whole"
+    link.left = 1000
+    plugin.ActionModule(link, given).run(task_vars=HOST)
+    assert target.read_bytes() == pack.read_bytes()
+    assert link.sent - before == (9500 if cut == 12 else 9500 - before)
+
+
+def test_a_command_that_a_dead_link_left_running_writes_only_in_its_place(
+    plugin: Any, pack: Path, tmp_path: Path
+) -> None:
+    """sshd takes a while to see that a link is gone; the old command may still have bytes to write."""
+    given, link = arguments(tmp_path, pack), Link()
+    link.left = 5
+    with pytest.raises(BrokenLinkError):
+        plugin.ActionModule(link, given).run(task_vars=HOST)
+    part = Path(f"{given['dest']}.{given['key']}.part")
+    link.left, run = 1000, link.run
+
+    def run_beside(line: str, data: bytes | None) -> dict[str, Any]:
+        done = run(line, data)
+        late = plugin.ActionModule(link, given)
+        if part.exists():
+            link.run = run  # type: ignore[method-assign]
+            late._there(plugin._PIECE, str(part), "3000", data=pack.read_bytes()[3000:4000])
+            link.run = run_beside  # type: ignore[method-assign]
+        return done
+
+    link.run = run_beside  # type: ignore[method-assign]
+    plugin.ActionModule(link, given).run(task_vars=HOST)
+    assert Path(given["dest"]).read_bytes() == pack.read_bytes()
+
+
+def test_parts_of_other_packs_go_and_a_part_that_is_too_long_begins_again(
+    plugin: Any, pack: Path, tmp_path: Path
+) -> None:
+    given = arguments(tmp_path, pack)
+    target = Path(given["dest"])
+    other, own = (Path(f"{target}.{key}.part") for key in ("another", given["key"]))
+    other.write_bytes(b"x")
+    own.write_bytes(b"x" * 9501)
+    plugin.ActionModule(Link(), given).run(task_vars=HOST)
+    assert target.read_bytes() == pack.read_bytes()
+    assert list(target.parent.iterdir()) == [target]
+
+
+def test_what_the_host_says_is_the_error_and_a_dry_run_sends_nothing(plugin: Any, pack: Path, tmp_path: Path) -> None:
+    given = arguments(tmp_path, pack) | {"dest": str(tmp_path / "nowhere" / "pack.tar")}
+    with pytest.raises(RuntimeError, match="nowhere"):
+        plugin.ActionModule(Link(), given).run(task_vars=HOST)
+    link = Link()
+    assert plugin.ActionModule(link, given, check=True).run(task_vars=HOST) == {"changed": True}
+    assert (link.sent, link.left) == (0, 1000)
+
+
+def test_how_far_machines_are_is_told_now_and_then(tmp_path: Path) -> None:
+    now, told = [0.0], list[tuple[str, str]]()
+    progress = PushProgress(tmp_path, lambda line, host: told.append((str(line), host)), lambda: now[0])
+    (tmp_path / "h1").write_text(f"{3 << 20} {10 << 20}")
+    (tmp_path / "h2").write_text(f"{10 << 20} {10 << 20}")
+    (tmp_path / ".h3").write_text("")
+    assert progress() is False
+    assert told == [], "a fast link is done by then"
+    for _ in range(2):
+        now[0] += EVERY
+        assert progress() is False
+    assert told == [("3 of 10 MiB pushed", "h1")], "what has not moved is not told again"
+    (tmp_path / "h1").write_text(f"{4 << 20} {10 << 20}")
+    assert progress() is False
+    now[0] += EVERY
+    progress()
+    assert told[1:] == [("4 of 10 MiB pushed", "h1")]
+
+
+def test_a_large_pack_has_as_much_time_as_a_slow_link_needs(tmp_path: Path) -> None:
+    usual = PlaybookOptions().timeout
+    assert patience([]).timeout == usual
+    pack = tmp_path / "a.tar"
+    with pack.open("wb") as file:
+        file.truncate(600 << 20)
+    assert patience([str(pack)]).timeout == usual + (600 << 20) // SLOWEST > 10 * 3600
