@@ -3,7 +3,8 @@
 Level-triggered: whoever listens is told what an object is now, or that it is gone, and must take the same news twice.
 A watch that the server ends goes on where it was; one whose place the server no longer knows, that breaks off or falls
 silent (bookmarks come every minute; a connection that died says nothing), or that has not been compared with a list
-for `relist` seconds, starts with a new list, which is compared with what was told so far.
+for `relist` seconds, starts with a new list, which is compared with what was told so far. So does one whose listener
+failed; what it failed at is not told again until it changes.
 
 The informer of the `kubernetes` library (37.0) is not used: it waits for ever on a silent connection, takes the
 whole list at once, tries again without a pause while the server is down, and makes an object of every JSON value.
@@ -11,6 +12,7 @@ whole list at once, tries again without a pause while the server is down, and ma
 
 from __future__ import annotations
 
+import logging
 import random
 import threading
 import time
@@ -30,6 +32,7 @@ RELIST: Final = 600.0
 """Seconds after which everything is listed and compared, whatever the watch says."""
 PAUSES: Final = (0.1, 5.0)
 """First and longest pause between attempts."""
+_LOGGER = logging.getLogger("paictl.informer")
 
 
 class ResourceEventHandler(Protocol):
@@ -108,6 +111,9 @@ class Informer:
                 self.problem = str(error)
             except NoAnswerError as error:  # nobody knows what was missed
                 self.version, self.problem = "", str(error)
+            except Exception as error:  # a fault of the listener's: the others must not wait for what it stumbled over
+                _LOGGER.exception("news of %s could not be taken", self.path)
+                self.version, self.problem = "", f"{type(error).__name__}: {error}"  # the list skips what was told
             else:
                 continue
             self._stop.wait(pause * random.uniform(0.5, 1))  # noqa: S311 - only to spread attempts

@@ -172,3 +172,34 @@ def test_whatever_the_watch_loses_the_world_is_right_after_the_next_list(seed: i
     assert world.known == {
         name: f"{what['metadata']['uid']}@{what['metadata']['resourceVersion']}" for name, what in server.things.items()
     }
+
+
+def test_an_object_at_which_the_listener_fails_holds_up_no_other(caplog: pytest.LogCaptureFixture) -> None:
+    """Not those of its list, and not those that come later."""
+
+    class Fussy(World):
+        def changed(self, thing: Json) -> None:
+            if thing["metadata"]["name"].startswith("bad"):
+                raise ZeroDivisionError("as nobody foresaw")
+            super().changed(thing)
+
+    server, world = Server(), Fussy()
+    server.things = {name: thing(name) for name in ("a", "bad-1", "b")}
+    server.watches = [[event("ADDED", thing("bad-2")), event("ADDED", thing("c"))]]
+    one = informer(server, world)
+    stopping = server.lines
+
+    def lines() -> Iterator[bytes]:
+        if not server.watches:
+            one.stop()
+            return
+        server.things |= {name: thing(name) for name in ("bad-2", "c")}
+        yield from stopping()
+
+    server.lines = lines  # type: ignore[method-assign]
+    one.start()
+    one._thread.join(60)
+    assert not one._thread.is_alive()
+    assert world.known.keys() == {"a", "b", "c"}
+    assert one.ready.is_set()
+    assert [record.exc_info[0] for record in caplog.records if record.exc_info] == [ZeroDivisionError] * 2
