@@ -88,12 +88,10 @@ class StartPromises:
         at = -1 if self.heads.get(vc) == group else self.planned.get(vc, {}).get(group, FOREVER)
         return -request.priority, at
 
-    def foremost(self, vc: str, rows: Sequence[LineRow]) -> LineRow:
-        """Of groups in a line that ask for the same the one that is promised the first start, else the first."""
-        planned, head = self.planned.get(vc), self.heads.get(vc)
-        if planned is None:
-            return next((row for row in rows if row[2] == head), rows[0])
-        return min(((planned[row[2]], row) for row in rows if row[2] in planned), default=(0, rows[0]))[1]
+    def by_start(self) -> list[tuple[int, str]]:
+        """The groups with a promise and its instant; that of the head of a line counts as the first of all."""
+        heads = [(0, group) for vc, group in self.heads.items() if vc not in self.planned]
+        return heads + [(at, group) for planned in self.planned.values() for group, at in planned.items()]
 
     def foresight(self, engine: Engine, now: Millis, windows: Windows) -> Foresight:
         """What the future holds from now on."""

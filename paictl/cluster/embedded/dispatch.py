@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from paictl.workload.backfill import Foresight
     from paictl.workload.lentorder import Rank, Turns
     from paictl.workload.reserved import ReservedCells
-    from paictl.workload.startpromises import StartPromises
+    from paictl.workload.startpromises import LineRow, StartPromises
 
 
 NO_WINDOWS: Final = Windows()
@@ -93,6 +93,8 @@ class Dispatcher:
         """The reservations that waiting groups are for, where they name one."""
         self.windows = NO_WINDOWS
         """The maintenance windows as `next` was told last."""
+        self._settled: tuple[int, dict[str, LineStarts]] | None = None
+        """The promises as they are at a version of the engine, for the gangs that are tried in one call of `next`."""
         self._reclassed: dict[str, bool] = {}
         """Whether groups have a guarantee that lost theirs or got it back since the caller last asked."""
 
@@ -338,6 +340,7 @@ class Dispatcher:
         if self.engine is None:
             return []
         self._renew_promises(now)
+        self._settled = None
         for group in self._candidates():
             if self._waits_for_reservation(group, now) or self._would_delay(group, now):
                 self._buckets[self._kind(self._first_pod(group))].refused = True
@@ -364,11 +367,12 @@ class Dispatcher:
         """The first group of each kind of request that may be tried; of one that is held back, those that preempt."""
         assert self.engine is not None  # noqa: S101 - asked before
         preempting = set(self.engine.state.groups.waiting.values()) if self.owner is not None else ()
-        for bucket in self._buckets.values():
+        firsts = self._firsts()
+        for key, bucket in self._buckets.items():
             if bucket.refused:
                 continue
             if self.owner is None or not self.obstacle(self._head(bucket)):
-                yield self._foremost(bucket)
+                yield firsts.get(key, bucket.order[0])
             elif preempting:  # victims go for it already, and its place is reserved
                 yield from (row for row in bucket.order if row[2] in preempting)
 
@@ -398,17 +402,25 @@ class Dispatcher:
             if not request.guaranteed and (self.owner is None or not self.obstacle(request)):
                 yield from (self._first_pod(group) for *_, group in bucket.order if group not in placed)
 
-    def _foremost(self, bucket: Bucket) -> tuple[int, int, str]:
-        """The first group of a kind, or the one promised the first start; before both one that preempts already.
+    def _firsts(self) -> dict[Signature, LineRow]:
+        """By kind the group that goes before those of it that were submitted earlier, where there is one.
 
-        That one has its place. Behind a gang that comes back to the queue and is older it would never be asked again.
+        That is one that preempts already: it has its place, and behind an older gang that comes back to the queue it
+        would never be asked again. Else it is the one with the first promised start.
         """
         assert self.engine is not None  # noqa: S101 - asked by all callers
-        preempting = {*self.engine.state.groups.waiting.values()}
-        ready = next((row for row in bucket.order if row[2] in preempting), None) if preempting else None
-        if ready is not None or self.backfill is None:
-            return ready or bucket.order[0]
-        return self.backfill.foremost(self._head(bucket).vc, bucket.order)
+        found: dict[Signature, tuple[int, LineRow]] = {}
+        promised = () if self.backfill is None else self.backfill.by_start()
+        for at, group in (*((-1, group) for group in self.engine.state.groups.waiting.values()), *promised):
+            if group in self._groups:  # what stands in for a member of a gang does not wait itself
+                key, row = self._row(group)
+                found[key] = min((at, row), found.get(key, (at, row)))
+        return {key: row for key, (_, row) in found.items()}
+
+    def _row(self, group: str) -> tuple[Signature, LineRow]:
+        """The kind of a waiting group, and its place in the queue."""
+        request = self._first_pod(group)
+        return self._kind(request), (-request.priority, self._numbers[group], group)
 
     # --- backfill
 
@@ -427,22 +439,27 @@ class Dispatcher:
         assert self.backfill is not None  # noqa: S101 - asked before
         placed, ranked = self.engine.state.groups.by_name, dict[str, list[tuple[tuple[int, int], int, str]]]()
         most, rules = self.backfill.rules.most, self.backfill.rules
-        planned, heads = self.backfill.planned, self.backfill.heads
-        for bucket in self._buckets.values():
+        firsts = self._firsts()
+        ahead: dict[Signature, list[LineRow]] = {}
+        for _, group in self.backfill.by_start():
+            if group in self._groups:
+                kind, row = self._row(group)
+                ahead.setdefault(kind, []).append(row)
+        for key, bucket in self._buckets.items():
             request = self._head(bucket)
             if not self.backfill.rules.covers(request) or (self.owner is not None and self.obstacle(request)):
                 continue
-            rows = [self._foremost(bucket), *islice(bucket.order, most(request.vc))]
-            ahead = planned.get(request.vc, (heads.get(request.vc),))
-            rows += (row for row in bucket.order if row[2] in ahead)
+            rows = [firsts.get(key, bucket.order[0]), *islice(bucket.order, most(request.vc)), *ahead.get(key, ())]
             for _, number, group in dict.fromkeys(rows):
                 if group not in placed and group not in self._reservations:  # its start is the reservation's
                     rank = self.backfill.rank(self._first_pod(group))
                     ranked.setdefault(request.vc, []).append((rank, number, group))
-        firsts = {vc: sorted(rows)[: rules.looked_at(vc)] for vc, rows in ranked.items()}
         return {
-            vc: [LineGang(self._first_pod(group), self._limits[group]) for *_, group in rows]
-            for vc, rows in firsts.items()
+            vc: [
+                LineGang(self._first_pod(group), self._limits[group])
+                for *_, group in sorted(rows)[: rules.looked_at(vc)]
+            ]
+            for vc, rows in ranked.items()
         }
 
     def has_waiting(self, group: str) -> bool:
@@ -467,7 +484,9 @@ class Dispatcher:
         request, at = self._first_pod(group), Millis(round(1000 * now))
         if not self.backfill.rules.covers(request) or group in self._reservations:
             return False
-        starts = self.starts(at, self.windows).get(request.vc)
+        if self._settled is None or self._settled[0] != self.engine.version:
+            self._settled = self.engine.version, self.starts(at, self.windows)
+        starts = self._settled[1].get(request.vc)
         foresight = self.backfill.foresight(self.engine, at, self.windows)
         return starts is not None and foresight.delayed_by(LineGang(request, self._limits[group]), starts) is not None
 

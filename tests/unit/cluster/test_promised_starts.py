@@ -36,9 +36,14 @@ class Line:
     """Real end and job of the pods that run, by uid."""
     began: dict[str, int] = field(default_factory=dict)
     promised: dict[str, int] = field(default_factory=dict)
+    made: dict[str, list[PodRequest]] = field(default_factory=dict)
     kept: int = 0
     overtook: int = 0
     mode: BackfillMode = BackfillMode.EASY
+    alike: bool = False
+    """Whether most gangs ask for the same."""
+    moved_up: int = 0
+    """How often one of a kind went before an older one of it."""
     most: int = 0
     """Promised starts in one line at an instant."""
 
@@ -59,9 +64,28 @@ class Line:
         self.limits[group] = rng.choice((None, *(Millis(hours * 60 * MINUTE) for hours in (1, 1, 2, 3, 5, 8) * 6)))
         pods, leaves = rng.choice(((1, 1), (1, 1), (1, 2), (1, 4), (2, 2), (2, 4), (3, 4), (4, 1)))
         vc, priority = rng.choice(("A", "A", "A", "B")), rng.choice((0, 0, 0, 0, -1))
-        for index in range(pods):
-            made: PodRequest = pod(f"{group}-{index}", vc, leaves, group=group, pods=pods, priority=priority)
-            self.queue.add(made, number, self.limits[group])
+        if self.alike:
+            self.limits[group], vc, (pods, leaves) = Millis(120 * MINUTE), "A", rng.choice(((3, 4), (1, 4)))
+        self.made[group] = [
+            pod(f"{group}-{index}", vc, leaves, group=group, pods=pods, priority=priority) for index in range(pods)
+        ]
+        self.enqueue(group)
+
+    def enqueue(self, group: str) -> None:
+        for made in self.made[group]:
+            self.queue.add(made, int(group[1:]), self.limits[group])
+
+    def restart(self) -> None:
+        """A job that runs starts again, at its old place in the queue."""
+        running = sorted({group for _, group in self.ends.values()})
+        if running:
+            group = self.rng.choice(running)
+            for made in self.made[group]:
+                self.ends.pop(made.uid, None)
+                self.queue.remove(made.uid, self.now / 1000)
+            self.began.pop(group, None)
+            self.enqueue(group)
+            self.compare_firsts()
 
     def settle(self) -> None:
         while actions := self.queue.next(self.now / 1000):
@@ -73,6 +97,7 @@ class Line:
                         for uid in uids:
                             self.ends.pop(uid, None)
                             self.queue.remove(uid, self.now / 1000)
+            self.compare_firsts()
         for vc, starts in self.queue.starts(Millis(self.now), Windows()).items():
             times = starts.times()
             if starts.plan is not None and self.queue.backfill is not None:
@@ -82,6 +107,22 @@ class Line:
                 assert at <= self.promised.get(group, at), f"{group}: {at} is later than {self.promised[group]}"
                 assert at > self.now, "a gang starts when its time has come"
                 self.promised[group] = at
+
+    def compare_firsts(self) -> None:
+        """Of each kind goes first who is preempting, else who is promised the first start, else who came first."""
+        queue, promises = self.queue, self.queue.backfill
+        assert promises is not None
+        assert queue.engine is not None
+        firsts, waiting = queue._firsts(), {*queue.engine.state.groups.waiting.values()}
+        for key, bucket in queue._buckets.items():
+            vc = queue._head(bucket).vc
+            planned, head = promises.planned.get(vc, {}), promises.heads.get(vc)
+            preempting = [row for row in bucket.order if row[2] in waiting]
+            promised = sorted((planned[row[2]], row) for row in bucket.order if row[2] in planned)
+            heads = [row for row in bucket.order if not planned and row[2] == head]
+            plain = [*preempting, *(row for _, row in promised), *heads, bucket.order[0]][0]
+            assert firsts.get(key, bucket.order[0]) == plain
+            self.moved_up += plain != bucket.order[0]
 
     def start(self, uid: str) -> None:
         group = uid.partition("-")[0]
@@ -127,20 +168,34 @@ class Line:
 @pytest.mark.parametrize("seed", [0, 1, 2, 13])
 def test_no_promised_start_is_broken(seed: int, mode: BackfillMode) -> None:
     line = Line(random.Random(seed), mode=mode)  # noqa: S311 - a property test
+    play(line)
+    assert line.kept > OPERATIONS / 50
+    assert line.overtook > OPERATIONS / 50
+    assert (line.most > 4) == (mode is BackfillMode.CONSERVATIVE)
+
+
+@pytest.mark.parametrize("mode", list(BackfillMode))
+def test_an_older_gang_that_starts_again_does_not_go_before_its_like_with_a_promise(mode: BackfillMode) -> None:
+    line = Line(random.Random(1), mode=mode, alike=True)  # noqa: S311 - a property test
+    play(line)
+    assert line.moved_up > 0
+
+
+def play(line: Line) -> None:
+    """Random operations; what must hold is asserted on the way."""
     number = 0
     for _ in range(OPERATIONS):
-        match line.rng.randrange(9):
+        match line.rng.randrange(10):
             case 0 if number:
                 line.cancel()
+            case 9:
+                line.restart()
             case 1 | 2 | 3 | 4:
                 line.let_pass(line.rng.randrange(1, 100) * MINUTE)
             case _:
                 line.submit(number)
                 number += 1
         line.settle()
-    assert line.kept > OPERATIONS / 50
-    assert line.overtook > OPERATIONS / 50
-    assert (line.most > 4) == (mode is BackfillMode.CONSERVATIVE)
 
 
 @pytest.mark.parametrize("mode", list(BackfillMode))
