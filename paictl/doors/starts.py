@@ -6,7 +6,8 @@ priority stay behind. All of it needs the core's lock.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Final
 
 from paictl.cluster.maintenance import UNIX
@@ -68,6 +69,9 @@ class DoorStarts:
         """Since when gangs with a promise could start."""
         self._told: dict[str, Millis] = {}
         """The start that pods of a group were told."""
+        self.counted: Counter[tuple[str, str]] = Counter()
+        """By virtual cluster and kind: promises ``made`` and ``moved`` to a later start, and gangs that began
+        ``late`` against the promise that they were told last."""
 
     def __bool__(self) -> bool:
         return bool(self._backfill.rules)
@@ -248,19 +252,34 @@ class DoorStarts:
         found = list[PodEvent]()
         promises = (promise for starts in self.starts().values() for promise in starts.promises)
         starts = {one.group: (one, one.at) for one in promises if one.at is not None}
+        self._count_late(starts.keys())
         # who waits on may get another start, and is told how late that is
         self._told = {group: at for group, at in self._told.items() if group in starts or self.lines.has(group)}
         for group, (promise, at) in starts.items():
             entry, before = self._table.by_uid.get(promise.gang.request.uid), self._told.get(group)
-            self._told[group] = at
+            if before is None or at > self.now or at < before:  # one whose time has come moves with the clock
+                self._told[group] = at
             when = rfc3339(instant(UNIX, at))
             if entry is not None and before is None and at > self.now:
+                self.counted[promise.gang.request.vc, "made"] += 1
                 found.append(PodEvent(entry.ref, "StartPromised", f"its gang starts at {when} at the latest"))
             elif entry is not None and before is not None and at > max(before, self.now) + KEEP:
+                self.counted[promise.gang.request.vc, "moved"] += 1
                 was = rfc3339(instant(UNIX, before))
                 said = f"its gang was promised to start at {was} at the latest, which does not hold: {when}"
                 found.append(PodEvent(entry.ref, "StartDelayed", said, warning=True))
         return found
+
+    def _count_late(self, promised: Collection[str]) -> None:
+        """Gangs that have got their places since the last call, later than they were told."""
+        placed = self._engine.state.groups.by_name
+        for group, at in self._told.items():
+            if group not in promised and group in placed and self.now > at + KEEP:
+                self.counted[placed[group].vc, "late"] += 1
+
+    def numbers(self) -> dict[str, int]:
+        """Gangs with a promised start in each virtual cluster, for the metrics."""
+        return {vc: len(starts.times()) for vc, starts in self.starts().items()}
 
     def times(self) -> dict[str, float]:
         """The promised start in each virtual cluster, in seconds since 1970, for the metrics."""
