@@ -462,9 +462,9 @@ class Dispatcher:
             for vc, rows in ranked.items()
         }
 
-    def has_waiting(self, group: str) -> bool:
-        """Whether pods of a group wait."""
-        return group in self._groups
+    def vc_of(self, group: str) -> str:
+        """The virtual cluster of a group of which pods wait; empty if none do."""
+        return self._first_pod(group).vc if group in self._groups else ""
 
     def _first_pod(self, group: str) -> PodRequest:
         return self._pods[next(iter(self._groups[group]))]

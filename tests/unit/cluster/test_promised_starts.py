@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
@@ -17,8 +18,10 @@ from paictl.scheduler.book import Book
 from paictl.scheduler.request import PodRequest
 from paictl.units import Millis
 from paictl.workload.backfill import BackfillMode, BackfillRule, BackfillRules
+from paictl.workload.reservations import Reservation, Reservations
+from paictl.workload.reserved import ReservedCells
 from paictl.workload.startpromises import StartPromises
-from paictl.workload.windows import Windows
+from paictl.workload.windows import Window, Windows
 from tests.unit.scheduler.support import config, healthy, pod
 
 OPERATIONS = 34_000 if os.environ.get("PAICTL_SOAK") else 150
@@ -42,6 +45,9 @@ class Line:
     mode: BackfillMode = BackfillMode.EASY
     alike: bool = False
     """Whether most gangs ask for the same."""
+    troubled: bool = False
+    """Whether devices of a type of which A and B are promised none fail, are in maintenance and reserved."""
+    windows: Windows = field(default_factory=Windows)
     moved_up: int = 0
     """How often one of a kind went before an older one of it."""
     most: int = 0
@@ -51,7 +57,9 @@ class Line:
         self.queue = Dispatcher()
         rules = BackfillRules([BackfillRule("", self.mode)])
         self.queue.backfill = StartPromises(rules, self.end_of)
-        self.queue.resume(Book(healthy(config(A={"NODE": 3}, B={"NODE": 1}))))
+        self.queue.resume(
+            Book(healthy(with_other_devices() if self.troubled else config(A={"NODE": 3}, B={"NODE": 1})))
+        )
 
     def end_of(self, group: str) -> Millis | None:
         limit = self.limits[group]
@@ -87,8 +95,23 @@ class Line:
             self.enqueue(group)
             self.compare_firsts()
 
+    def trouble(self) -> None:
+        rng, node, seconds = self.rng, self.rng.choice(("m0", "m1")), self.now / 1000
+        until, off = Millis(self.now + 300 * MINUTE), self.rng.random() < 0.5
+        match rng.randrange(4):
+            case 0:
+                self.queue.report(node, off, seconds)
+            case 1:
+                self.queue.report_device(node, 0, off, seconds)
+            case 2:
+                self.windows = Windows() if off else Windows((Window("w", (node,), Millis(self.now), until),))
+                self.queue.reconsider()
+            case _:
+                kept = Reservations((Reservation("r", Millis(self.now), until, nodes=(node,)),))
+                self.queue.reserve(None if off else ReservedCells(kept, lambda _: ""))
+
     def settle(self) -> None:
-        while actions := self.queue.next(self.now / 1000):
+        while actions := self.queue.next(self.now / 1000, self.windows):
             for action in actions:
                 match action:
                     case Bound(uid, _):
@@ -98,10 +121,17 @@ class Line:
                             self.ends.pop(uid, None)
                             self.queue.remove(uid, self.now / 1000)
             self.compare_firsts()
-        for vc, starts in self.queue.starts(Millis(self.now), Windows()).items():
+        for vc, starts in self.queue.starts(Millis(self.now), self.windows).items():
             times = starts.times()
+            assert (starts.plan is not None) == (self.mode is BackfillMode.CONSERVATIVE)
             if starts.plan is not None and self.queue.backfill is not None:
                 assert times == self.queue.backfill.planned.get(vc, {}), "what is shown is what was settled"
+            if self.troubled and self.mode is BackfillMode.EASY:
+                assert self.queue.backfill is not None
+                assert self.queue.engine is not None
+                asked = self.queue.backfill.foresight(self.queue.engine, Millis(self.now), self.windows)
+                asked.counts = False
+                assert asked.promise(self.queue._lines()[vc]) == starts.head, "what is counted is what the core says"
             self.most = max(self.most, len(times))
             for group, at in times.items():
                 assert at <= self.promised.get(group, at), f"{group}: {at} is later than {self.promised[group]}"
@@ -164,6 +194,21 @@ class Line:
         self.promised.pop(group, None)
 
 
+def with_other_devices() -> dict[str, Any]:
+    """The cluster of `config` with two nodes of another type, which are promised to C."""
+    found = config(A={"NODE": 3}, B={"NODE": 1})
+    cluster = found["physicalCluster"]
+    cluster["cellTypes"] |= {
+        "OLD-NODE": {"childCellType": "OLD", "childCellNumber": 4, "isNodeLevel": True},
+        "OLD-POOL": {"childCellType": "OLD-NODE", "childCellNumber": 2},
+    }
+    cluster["physicalCells"].append(
+        {"cellType": "OLD-POOL", "cellChildren": [{"cellAddress": name} for name in ("m0", "m1")]}
+    )
+    found["virtualClusters"]["C"] = {"virtualCells": [{"cellType": "OLD-POOL.OLD-NODE", "cellNumber": 2}]}
+    return found
+
+
 @pytest.mark.parametrize("mode", list(BackfillMode))
 @pytest.mark.parametrize("seed", [0, 1, 2, 13])
 def test_no_promised_start_is_broken(seed: int, mode: BackfillMode) -> None:
@@ -172,6 +217,13 @@ def test_no_promised_start_is_broken(seed: int, mode: BackfillMode) -> None:
     assert line.kept > OPERATIONS / 50
     assert line.overtook > OPERATIONS / 50
     assert (line.most > 4) == (mode is BackfillMode.CONSERVATIVE)
+
+
+@pytest.mark.parametrize("mode", list(BackfillMode))
+def test_trouble_with_other_devices_breaks_no_promise_and_takes_none_away(mode: BackfillMode) -> None:
+    line = Line(random.Random(3), mode=mode, troubled=True)  # noqa: S311 - a property test
+    play(line)
+    assert line.kept > OPERATIONS / 50
 
 
 @pytest.mark.parametrize("mode", list(BackfillMode))
@@ -188,6 +240,8 @@ def play(line: Line) -> None:
         match line.rng.randrange(10):
             case 0 if number:
                 line.cancel()
+            case 9 if line.troubled:
+                line.trouble()
             case 9:
                 line.restart()
             case 1 | 2 | 3 | 4:

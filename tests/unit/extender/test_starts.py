@@ -223,6 +223,22 @@ def test_who_loses_a_promise_and_gets_a_later_one_is_told(conservative: Harness)
     assert samples(metrics)["late_starts_total"] == 1, "a counter never goes back"
 
 
+def test_who_loses_a_promise_to_bad_hardware_is_told_once_and_why(conservative: Harness) -> None:
+    run(conservative, pods("first", 1, 4, 10))
+    for name in ("big", "again"):
+        wait(conservative, pods(name, 3, 4, 5))
+    conservative.reconciler.reconcile()
+    at = after(conservative, 15)
+    conservative.core.node_changed(NodeStatus("n3", ready=False, schedulable=True))
+    for _ in range(3):
+        conservative.now += 60
+        conservative.reconciler.reconcile()
+    said = [event.message for event in conservative.recorded if event.reason == "StartDelayed"]
+    assert said == [f"its gang was promised to start at {at} at the latest, which does not hold: hardware is bad"]
+    assert "StartDelayed" in conservative.reasons_of("again-0")
+    assert samples(DoorMetrics(lambda: conservative.core))["start_promises_moved_total"] == 1
+
+
 def samples(metrics: DoorMetrics) -> dict[str, float]:
     """The figures of A by name, without the prefix."""
     return {
