@@ -54,6 +54,24 @@ def play_abilities(seed: int, operations: int, _: bool) -> Counter[str]:
         except Exception as error:
             last = traceback.format_exc()
             raise ViolationError(f"seed {seed} failed in operation {number + 1} of abilities:\n{last}") from error
+    try:
+        world.rest()
+    except Exception as error:
+        raise ViolationError(f"seed {seed} of abilities does not come to rest:\n{traceback.format_exc()}") from error
+    return world.stats
+
+
+def play_embedded(seed: int, operations: int, _: bool) -> Counter[str]:
+    """Random operations on a cluster on this machine, in which nobody may wait without need."""
+    from tests.unit.cluster.stuck import StuckWorld
+
+    world = StuckWorld(seed)
+    for number in range(operations):
+        try:
+            world.step()
+        except Exception as error:
+            last = traceback.format_exc()
+            raise ViolationError(f"seed {seed} failed in operation {number + 1} of embedded:\n{last}") from error
     return world.stats
 
 
@@ -65,10 +83,11 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes at a time")
     parser.add_argument("--no-digests", action="store_true", help="do not check that plans leave the state unchanged")
     parser.add_argument("--abilities", action="store_true", help="play a door with all of `sharing` on, not the core")
+    parser.add_argument("--embedded", action="store_true", help="play a cluster on this machine, not the core")
     args = parser.parse_args()
     clusters = -(-args.operations // OPERATIONS)
     seeds = iter(range(args.seed, args.seed + clusters))
-    played = play_abilities if args.abilities else play
+    played = play_abilities if args.abilities else play_embedded if args.embedded else play
     stats, begin, done = Counter[str](), time.monotonic(), 0
     with ProcessPoolExecutor(args.jobs) as pool:
         running = set()

@@ -33,6 +33,19 @@ def detail(event: Event) -> str:
             return text("starts again from the beginning, attempt {attempt}", attempt=data["next"])
         case EventKind.DEMOTED if "by" in data:
             return text("lost its guarantee to {job} and runs on", job=data["by"])
+        case EventKind.PUSHED if "version" in data and data.get("note"):
+            return text("version {version}: {note}", version=data["version"], note=text(str(data["note"])))
+        case EventKind.BUDGET_WARNING | EventKind.BUDGET_SPENT if "budget" in data:
+            return _budget(event).said
+    if "role" in data and data.get("reason"):
+        return text("{task}: {reason}", task=_task(event), reason=_reason(event))
+    return _planned(event) or _promised(event) or event.message
+
+
+def _promised(event: Event) -> Text | None:
+    """What an event of a promised start tells, None for others."""
+    data = event.data
+    match event.kind:
         case EventKind.START_PROMISED if "at" in data:
             return text("starts at {at} at the latest", at=data["at"])
         case EventKind.START_DELAYED if "at" in data and "before" in data:
@@ -40,13 +53,12 @@ def detail(event: Event) -> str:
                 "was promised to start at {before} at the latest, which no longer holds: {at}",
                 before=data["before"], at=data["at"],
             )  # fmt: skip
-        case EventKind.PUSHED if "version" in data and data.get("note"):
-            return text("version {version}: {note}", version=data["version"], note=text(str(data["note"])))
-        case EventKind.BUDGET_WARNING | EventKind.BUDGET_SPENT if "budget" in data:
-            return _budget(event).said
-    if "role" in data and data.get("reason"):
-        return text("{task}: {reason}", task=_task(event), reason=_reason(event))
-    return _planned(event) or event.message
+        case EventKind.START_DELAYED if "why" in data and "before" in data:
+            return text(
+                "was promised to start at {before} at the latest, which no longer holds: {why}",
+                before=data["before"], why=text(str(data["why"])),
+            )  # fmt: skip
+    return None
 
 
 def _planned(event: Event) -> Text | None:

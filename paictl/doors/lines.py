@@ -69,6 +69,11 @@ class DoorLines:
         """Whether a gang stood in a line when the lines were last asked for."""
         return any(group in groups for groups in self._groups.values())
 
+    def find(self, group: str) -> LineGang | None:
+        """A gang that stood in a line when the lines were last asked for."""
+        gangs = (gang for _, line in self._made.values() for gang in line)
+        return next((gang for gang in gangs if gang.request.group == group), None)
+
     def all(self, now: Millis) -> dict[str, list[LineGang]]:
         """By virtual cluster: the gangs that wait, by priority and age; those without any are left out."""
         changes, found = self._engine.by_vc.changes, dict[str, list[LineGang]]()

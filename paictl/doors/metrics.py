@@ -61,6 +61,8 @@ class DoorMetrics:
         self._decisions: Counter[str] = Counter()
         self._members: Counter[str] = Counter()
         """Members of gangs that were lost, and those that were repaired, of cores that are given up."""
+        self._starts: Counter[tuple[str, str]] = Counter()
+        """What became of promised starts, by virtual cluster and kind, of cores that are given up."""
         self._cells: tuple[float, DoorCore | None, int, Counter[CellKey]] = 0.0, None, -1, Counter()
         self._lock = threading.Lock()
         self.registry.register(self)
@@ -74,6 +76,7 @@ class DoorMetrics:
         """Add up what a core has decided that is given up: counters never go back."""
         self._decisions.update(core.decisions)
         self._members.update(lost=core.lost_members, repaired=core.repairs)
+        self._starts.update(core.starts.counted)
 
     def collect(self) -> Iterator[Metric]:
         """Called by the registry."""
@@ -94,6 +97,7 @@ class DoorMetrics:
         for verb, number in sorted(self.errors.items()):
             errors.add_metric([verb], number)
         yield errors
+        yield from self._of_starts(self._starts + (core.starts.counted if core else Counter()))
         yield CounterMetricFamily(f"{self.prefix}_evictions", "Victims asked to go.", value=self.evicted())
         dropped, untold = self.events()
         yield CounterMetricFamily(
@@ -126,7 +130,7 @@ class DoorMetrics:
             lent, departments = core.allowances.lent_lately(), core.allowances.departments()
             bad, nodes, risk = len(core.health.bad), len(core.health.nodes), _at_risk(core)
             bad_devices, ahead = sum(map(len, core.health.bad_devices.values())), windows.counts(core)
-            starts = core.starts.times() if core.is_open else {}
+            starts, promised = (core.starts.times(), core.starts.numbers()) if core.is_open else ({}, {})
             reserved, short = core.starts.reservations(), core.starts.short() if core.is_open else {}
         yield self._gauge("waiting_pods", "Pods that wait, by reason.", "reason", _most_common(reasons))
         yield from self._of_sharing(budgets, holders)
@@ -144,6 +148,9 @@ class DoorMetrics:
             "When the first gang in line of a virtual cluster with backfill starts at the latest.", "vc",
             dict(sorted(starts.items())),
         )  # fmt: skip
+        yield self._gauge(
+            "promised_starts", "Waiting gangs with a promised start.", "vc", dict(sorted(promised.items()))
+        )
         by_state = {state: pods[state] for state in ("assumed", "bound")}
         yield self._gauge("pods", "Pods that hold devices.", "state", by_state)
         yield GaugeMetricFamily(f"{self.prefix}_nodes", "Nodes that the API server has.", value=nodes)
@@ -169,6 +176,18 @@ class DoorMetrics:
         for of, value in values.items():
             family.add_metric([of], value)
         return family
+
+    def _of_starts(self, counted: Counter[tuple[str, str]]) -> Iterator[Metric]:
+        """What became of promised starts, by virtual cluster."""
+        for kind, name, what in (
+            ("made", "start_promises", "Promised starts that pods were told of."),
+            ("moved", "start_promises_moved", "Promised starts that were moved to a later instant."),
+            ("late", "late_starts", "Gangs that started later than promised."),
+        ):
+            family = CounterMetricFamily(f"{self.prefix}_{name}", what, labels=["vc"])
+            for vc, number in sorted((vc, number) for (vc, of), number in counted.items() if of == kind):
+                family.add_metric([vc], number)
+            yield family
 
     def _of_cells(self, core: DoorCore) -> GaugeMetricFamily:
         family = GaugeMetricFamily(

@@ -6,7 +6,8 @@ priority stay behind. All of it needs the core's lock.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from paictl.cluster.maintenance import UNIX
@@ -16,7 +17,7 @@ from paictl.doors.lines import DoorEnds, DoorLines
 from paictl.doors.pod_events import PodEvent
 from paictl.doors.turns import DoorTurns
 from paictl.units import Millis, instant, rfc3339
-from paictl.workload.backfill import BackfillRules, Foresight, LineGang, LineStarts, StartPromise
+from paictl.workload.backfill import BackfillMode, BackfillRules, Foresight, LineGang, LineStarts, StartPromise
 from paictl.workload.reservations import Reservations
 from paictl.workload.reserved import Clash, ReservedCells, Unready
 from paictl.workload.startpromises import StartPromises
@@ -68,6 +69,11 @@ class DoorStarts:
         """Since when gangs with a promise could start."""
         self._told: dict[str, Millis] = {}
         """The start that pods of a group were told."""
+        self._lost: dict[str, str] = {}
+        """Of gangs that have no promised start any more the reason that their pods were told."""
+        self.counted: Counter[tuple[str, str]] = Counter()
+        """By virtual cluster and kind: promises ``made`` and ``moved`` to a later start, and gangs that began
+        ``late`` against the promise that they were told last."""
 
     def __bool__(self) -> bool:
         return bool(self._backfill.rules)
@@ -248,19 +254,53 @@ class DoorStarts:
         found = list[PodEvent]()
         promises = (promise for starts in self.starts().values() for promise in starts.promises)
         starts = {one.group: (one, one.at) for one in promises if one.at is not None}
+        self._count_late(starts.keys())
         # who waits on may get another start, and is told how late that is
         self._told = {group: at for group, at in self._told.items() if group in starts or self.lines.has(group)}
+        found += self._lost_promises({group: at for group, at in self._told.items() if group not in starts})
         for group, (promise, at) in starts.items():
             entry, before = self._table.by_uid.get(promise.gang.request.uid), self._told.get(group)
-            self._told[group] = at
+            if before is None or at > self.now or at < before:  # one whose time has come moves with the clock
+                self._told[group] = at
             when = rfc3339(instant(UNIX, at))
-            if entry is not None and before is None and at > self.now:
+            again = group in self._lost and before is not None and at <= before
+            if entry is not None and (before is None or again) and at > self.now:
+                self.counted[promise.gang.request.vc, "made"] += 1
                 found.append(PodEvent(entry.ref, "StartPromised", f"its gang starts at {when} at the latest"))
             elif entry is not None and before is not None and at > max(before, self.now) + KEEP:
+                self.counted[promise.gang.request.vc, "moved"] += 1
                 was = rfc3339(instant(UNIX, before))
                 said = f"its gang was promised to start at {was} at the latest, which does not hold: {when}"
                 found.append(PodEvent(entry.ref, "StartDelayed", said, warning=True))
+        self._lost = {group: why for group, why in self._lost.items() if group in self._told and group not in starts}
         return found
+
+    def _lost_promises(self, told: Mapping[str, Millis]) -> Iterator[PodEvent]:
+        """Events for gangs that wait and had a promised start, with the reason why they have none any more."""
+        foresight = self._foresight() if told else None
+        for group, at in told.items():
+            gang = self.lines.find(group)
+            if foresight is None or gang is None:
+                continue
+            vc, entry = gang.request.vc, self._table.by_uid.get(gang.request.uid)
+            conservative = self._backfill.rules.mode(vc) is BackfillMode.CONSERVATIVE
+            why = foresight.unplanned(vc) if conservative else ""
+            if entry is not None and why and self._lost.get(group) != why:
+                self._lost[group], was = why, rfc3339(instant(UNIX, at))
+                self.counted[vc, "moved"] += 1
+                said = f"its gang was promised to start at {was} at the latest, which does not hold: {why}"
+                yield PodEvent(entry.ref, "StartDelayed", said, warning=True)
+
+    def _count_late(self, promised: Collection[str]) -> None:
+        """Gangs that have got their places since the last call, later than they were told."""
+        placed = self._engine.state.groups.by_name
+        for group, at in self._told.items():
+            if group not in promised and group in placed and self.now > at + KEEP:
+                self.counted[placed[group].vc, "late"] += 1
+
+    def numbers(self) -> dict[str, int]:
+        """Gangs with a promised start in each virtual cluster, for the metrics."""
+        return {vc: len(starts.times()) for vc, starts in self.starts().items()}
 
     def times(self) -> dict[str, float]:
         """The promised start in each virtual cluster, in seconds since 1970, for the metrics."""

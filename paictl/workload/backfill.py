@@ -14,12 +14,13 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from paictl.frozen import frozen
+from paictl.i18n import text
 from paictl.scheduler.decision import Bind, Phase, Preempt, Wait
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.explain.scratch import Scratch, smallest
 from paictl.scheduler.groups import Group, GroupState
 from paictl.units import Millis
-from paictl.workload.roomcount import RoomCount, has_room, is_plain, place_of
+from paictl.workload.roomcount import RoomCount, has_cells_on, has_room, is_plain, is_struck, place_of
 from paictl.workload.startplan import MOST, LeafTimes, LinePlan, is_countable
 from paictl.workload.windows import Windows
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from paictl.scheduler.engine import Engine
     from paictl.scheduler.request import PodRequest
     from paictl.workload.startplan import Footprint, PlannedStart
+    from paictl.workload.windows import Window
 
 FOREVER: Final = Millis(1 << 62)
 """Later than any instant."""
@@ -158,6 +160,9 @@ class KeptCells(Protocol):
     def ends(self, vc: str, now: Millis) -> Iterable[Millis]:
         """Instants from now on at which cells are kept no more that were."""
 
+    def concerns(self, engine: Engine, vc: str) -> bool:
+        """Whether any cells are kept onto which those of a virtual cluster may be mapped, or of its promise."""
+
     def clash(self, foresight: Foresight, gang: LineGang, at: Millis) -> object | None:
         """What would be short of cells if a gang started at an instant; None: nothing."""
 
@@ -201,7 +206,7 @@ class Foresight:
         """
         until: Millis | None = FOREVER
         for gang, _ in zip(line, range(HOPELESS), strict=False):
-            if self._may_count() and has_room(self.engine, gang.request):  # most gangs
+            if self._may_count(gang.request.vc) and has_room(self.engine, gang.request):  # most gangs
                 return StartPromise(gang, self.now, until)
             count = self._count(gang)
             if count is None:
@@ -252,12 +257,19 @@ class Foresight:
         times = self.times
         return times is not None and all(times.is_fixed(name) and self.end_of(name) == end for end, name in ends)
 
-    def _may_count(self) -> bool:
-        return self.counts and not self.windows and self.reserved is None
+    def _may_count(self, vc: str) -> bool:
+        return self.counts and not self.windows_of(vc) and not self._keeps_from(vc)
+
+    def windows_of(self, vc: str) -> list[Window]:
+        """The windows that close nodes onto which cells of a virtual cluster may be mapped."""
+        return [window for window in self.windows if has_cells_on(self.engine, vc, window.nodes)]
+
+    def _keeps_from(self, vc: str) -> bool:
+        return self.reserved is not None and self.reserved.concerns(self.engine, vc)
 
     def _count(self, gang: LineGang) -> RoomCount | None:
         """The leaves of a gang's virtual cluster; None where the core must be asked."""
-        return RoomCount.of(self.engine, gang.request) if self._may_count() else None
+        return RoomCount.of(self.engine, gang.request) if self._may_count(gang.request.vc) else None
 
     def delayed(self, gang: LineGang, promise: StartPromise) -> bool:
         """Whether a promise does not hold if a gang starts now; not so if the gang cannot start anyway.
@@ -284,7 +296,7 @@ class Foresight:
     def _counted_delay(self, gang: LineGang, promise: StartPromise, at: Millis) -> bool | None:
         """The same, where leaves can be counted; None where the core must be asked."""
         head = promise.gang
-        if not self._may_count() or not is_plain(self.engine, gang.request):
+        if not self._may_count(gang.request.vc) or not is_plain(self.engine, gang.request):
             return None
         count = self._room_at(promise, at)
         if count is None:
@@ -370,7 +382,7 @@ class Foresight:
 
         `footprints` are remembered from call to call.
         """
-        if self.windows or self.reserved is not None or not is_countable(self.engine, vc):
+        if self.unplanned(vc):
             return None
         if len(line) == 1 and not known and has_room(self.engine, line[0].request):  # most gangs: it starts now
             return LineStarts((StartPromise(line[0], self.now, place=1),))
@@ -384,6 +396,16 @@ class Foresight:
             elif number < MOST:  # nothing that ends by itself makes room for it
                 promises.append(StartPromise(gang, None))
         return LineStarts(tuple(promises), plan, self._lasting(vc, plan))
+
+    def unplanned(self, vc: str) -> str:
+        """Why only the first gang in a line has a promised start although each should; empty if each has."""
+        if is_struck(self.engine, vc):
+            return text("hardware is bad")
+        if self.windows_of(vc):
+            return text("a maintenance window is planned")
+        if self._keeps_from(vc):
+            return text("cells are reserved")
+        return "" if is_countable(self.engine, vc) else text("a gang is to get its guarantee back")
 
     def _latest_end(self, group: str) -> Millis:
         end = self.end_of(group)
@@ -454,7 +476,7 @@ class Foresight:
         for nothing else (HiveD's safety), so no other groups need to end.
         """
         state = self.engine.state
-        every = bool(state.health.bad_nodes or state.health.bad_leaves)
+        every = is_struck(self.engine, vc)
         groups = state.groups.by_name if every or state.journal.depth else self.engine.by_vc.of(vc)
         ends, unlimited = list[PlannedEnd](), list[str]()
         for name, group in groups.items():
@@ -464,7 +486,7 @@ class Foresight:
                     unlimited.append(name)
                 else:
                     ends.append((end if end >= self.now else Millis(self.now + GRACE), name))
-        ends += [(window.end, "") for window in self.windows if window.end > self.now]
+        ends += [(window.end, "") for window in self.windows_of(vc) if window.end > self.now]
         if self.reserved is not None:
             ends += [(end, "") for end in self.reserved.ends(vc, self.now)]
         return ends, unlimited

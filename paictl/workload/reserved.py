@@ -16,9 +16,11 @@ from paictl.scheduler.request import PodRequest
 from paictl.units import Millis
 from paictl.workload.backfill import LineGang
 from paictl.workload.reservations import HOLDS, Reservation, Reservations
+from paictl.workload.roomcount import has_cells_on
 from paictl.workload.windows import Windows
 
 if TYPE_CHECKING:
+    from paictl.scheduler.engine import Engine
     from paictl.scheduler.explain.scratch import Scratch
     from paictl.workload.backfill import Foresight
 
@@ -55,6 +57,10 @@ class ReservedCells:
             current = known.occurrence(now)
             if current is not None:
                 yield current[1]
+
+    def concerns(self, engine: Engine, vc: str) -> bool:
+        """Whether any cells are kept onto which those of a virtual cluster may be mapped, or of its promise."""
+        return any(known.vc == vc or has_cells_on(engine, vc, known.nodes) for known in self.reservations)
 
     # --- the free pool
 

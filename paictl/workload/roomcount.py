@@ -16,9 +16,9 @@ from paictl.scheduler.errors import RequestError
 from paictl.scheduler.groups import GroupState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-    from paictl.cells.ids import VirtualCell
+    from paictl.cells.ids import ChainIndex, VirtualCell
     from paictl.scheduler.decision import Decision, Placed
     from paictl.scheduler.engine import Engine
     from paictl.scheduler.groups import Group
@@ -33,20 +33,39 @@ NOT_THERE: Final = None, 0
 """In the place of a view and a slot."""
 
 
-def is_calm(engine: Engine) -> bool:
+def is_calm(engine: Engine, vc: str) -> bool:
     """Whether a virtual cluster gets its cells whatever others do, and nothing is imagined at the moment."""
     state = engine.state
-    health = state.health
     # groups that lost their guarantee get it back when others end, if the configuration says so
     returning = state.groups.demoted and engine.spec.lazy_preemption_recovery
-    return not (state.journal.depth or health.bad_nodes or health.bad_leaves or returning)
+    return not (state.journal.depth or returning or is_struck(engine, vc))
+
+
+def is_struck(engine: Engine, vc: str) -> bool:
+    """Whether hardware is bad in a chain in which a virtual cluster has cells: any of them may be mapped onto it."""
+    health, tree = engine.state.health, engine.state.physical
+    if not (health.bad_nodes or health.bad_leaves):
+        return False
+    chains = {tree.chain[leaf] for leaf in health.bad_leaves}
+    return bool(chains & _chains_of(engine, vc)) or has_cells_on(engine, vc, health.bad_nodes)
+
+
+def has_cells_on(engine: Engine, vc: str, nodes: Iterable[str]) -> bool:
+    """Whether cells of a virtual cluster may be mapped onto any of some nodes: it has cells in their chains."""
+    tree, own = engine.state.physical, _chains_of(engine, vc)
+    return any(tree.chain[cell] in own for node in nodes for cell in tree.nodes.get(node, ()))
+
+
+def _chains_of(engine: Engine, vc: str) -> set[ChainIndex]:
+    tree = engine.state.virtual
+    return {tree.chain[root] for root, top in tree.preassigned.items() if top.vc == vc}
 
 
 def is_plain(engine: Engine, request: PodRequest) -> bool:
     """Whether only the groups of its own virtual cluster decide if there is a place for a new gang."""
     groups = engine.state.groups
     return (
-        request.guaranteed and not request.repair and is_calm(engine)
+        request.guaranteed and not request.repair and is_calm(engine, request.vc)
         and request.uid not in groups.slots and request.uid not in groups.waiting
         and request.group not in groups.by_name
     )  # fmt: skip

@@ -55,8 +55,8 @@ class GangInLine(Protocol):
 
 
 def is_countable(engine: Engine, vc: str) -> bool:
-    """Whether starts can be promised to all gangs in a line: hardware is healthy, all leaves are configured."""
-    return is_calm(engine) and all(group.info is None for group in engine.by_vc.of(vc).values())
+    """Whether starts can be promised to all gangs in a line: its hardware is healthy, all leaves are configured."""
+    return is_calm(engine, vc) and all(group.info is None for group in engine.by_vc.of(vc).values())
 
 
 @frozen

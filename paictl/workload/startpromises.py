@@ -18,7 +18,7 @@ from paictl.workload.backfill import (
     PlannedTimes,
     StartPromise,
 )
-from paictl.workload.roomcount import is_calm
+from paictl.workload.roomcount import has_cells_on, is_calm
 from paictl.workload.windows import Windows
 
 if TYPE_CHECKING:
@@ -88,12 +88,10 @@ class StartPromises:
         at = -1 if self.heads.get(vc) == group else self.planned.get(vc, {}).get(group, FOREVER)
         return -request.priority, at
 
-    def foremost(self, vc: str, rows: Sequence[LineRow]) -> LineRow:
-        """Of groups in a line that ask for the same the one that is promised the first start, else the first."""
-        planned, head = self.planned.get(vc), self.heads.get(vc)
-        if planned is None:
-            return next((row for row in rows if row[2] == head), rows[0])
-        return min(((planned[row[2]], row) for row in rows if row[2] in planned), default=(0, rows[0]))[1]
+    def by_start(self) -> list[tuple[int, str]]:
+        """The groups with a promise and its instant; that of the head of a line counts as the first of all."""
+        heads = [(0, group) for vc, group in self.heads.items() if vc not in self.planned]
+        return heads + [(at, group) for planned in self.planned.values() for group, at in planned.items()]
 
     def foresight(self, engine: Engine, now: Millis, windows: Windows) -> Foresight:
         """What the future holds from now on."""
@@ -109,7 +107,7 @@ class StartPromises:
         if known is not None and known.key == key and now < known.at + self._keep:
             return known.promise
         lasting = None
-        if self._times is not None and not windows and self.reserved is None and is_calm(engine):
+        if self._times is not None and self._is_alone(engine, windows, vc):
             lasting = engine, engine.by_vc.changes(vc), self._times.version(vc), gangs
         made = None if known is None or lasting is None else _again(known, lasting, now)
         if made is None:
@@ -141,13 +139,19 @@ class StartPromises:
         if known is not None and known.key == key and now < known.at + self._keep:
             return known.promise
         lasting = None
-        if self._times is not None and not windows and self.reserved is None and is_calm(engine):
+        if self._times is not None and self._is_alone(engine, windows, vc):
             lasting = engine, engine.by_vc.changes(vc), self._times.version(vc), gangs, planned
         made = None if known is None or lasting is None or known.lasting != lasting else known.promise
         if made is None or made.until is None or now > made.until:
             made = self.foresight(engine, now, windows).plan(vc, line, planned, self._footprints.setdefault(vc, {}))
         self._plans[vc] = _Made(key, lasting, now, made)
         return made
+
+    def _is_alone(self, engine: Engine, windows: Windows, vc: str) -> bool:
+        """Whether nothing but its own groups and their limits decides when gangs of a virtual cluster start."""
+        closed = (node for window in windows for node in window.nodes)
+        kept = self.reserved is not None and self.reserved.concerns(engine, vc)
+        return is_calm(engine, vc) and not kept and not has_cells_on(engine, vc, closed)
 
     def renew(
         self, engine: Engine, now: Millis, windows: Windows, lines: Callable[[], Mapping[str, Sequence[LineGang]]],

@@ -9,12 +9,21 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from paictl.cluster.embedded.actions import Action, Bound, Evicted, Survivors, demotions
-from paictl.frozen import frozen
+from paictl.cluster.embedded.waiting import (
+    ANYTHING,
+    Bucket,
+    EverythingChanged,
+    OfVc,
+    Release,
+    Signature,
+    WithoutGuarantee,
+    signature,
+)
 from paictl.scheduler.book import reclassed
 from paictl.scheduler.decision import Preempt
 from paictl.scheduler.errors import RequestError
@@ -36,46 +45,13 @@ if TYPE_CHECKING:
     from paictl.workload.backfill import Foresight
     from paictl.workload.lentorder import Rank, Turns
     from paictl.workload.reserved import ReservedCells
-    from paictl.workload.startpromises import StartPromises
+    from paictl.workload.startpromises import LineRow, StartPromises
 
-
-@frozen
-class EverythingChanged:
-    """All may have changed, for instance the hardware."""
-
-
-@frozen
-class OfVc:
-    """Cells that a group of a virtual cluster held with a guarantee are free."""
-
-    vc: str
-
-
-@frozen
-class WithoutGuarantee:
-    """Cells that an opportunistic or demoted group held are free."""
-
-
-Release: TypeAlias = EverythingChanged | OfVc | WithoutGuarantee
-"""What was released, as far as it matters to those who wait."""
-ANYTHING: Final = EverythingChanged()
 
 NO_WINDOWS: Final = Windows()
 
 Obstruction: TypeAlias = "Unready | Clash | None"
 """Why a gang waits for the sake of reservations."""
-
-Signature: TypeAlias = tuple[object, ...]
-"""Everything of a request that its group's placement depends on."""
-
-
-@dataclass(slots=True)
-class _Bucket:
-    """Waiting groups that ask for the same, in the order in which they are tried."""
-
-    order: list[tuple[int, int, str]] = field(default_factory=list)
-    """(−priority, number of the job, group)"""
-    refused: bool = False
 
 
 class Dispatcher:
@@ -91,7 +67,7 @@ class Dispatcher:
         """Waiting pods by uid."""
         self._groups: dict[str, dict[str, None]] = {}
         """Uids of the waiting pods of a group, in order."""
-        self._buckets: dict[Signature, _Bucket] = {}
+        self._buckets: dict[Signature, Bucket] = {}
         self._numbers: dict[str, int] = {}
         self._limits: dict[str, Millis | None] = {}
         """How long the jobs of waiting groups run at most."""
@@ -115,7 +91,10 @@ class Dispatcher:
         """What is kept for gangs that name a reservation; None: nothing is."""
         self._reservations: dict[str, str] = {}
         """The reservations that waiting groups are for, where they name one."""
-        self._windows = NO_WINDOWS
+        self.windows = NO_WINDOWS
+        """The maintenance windows as `next` was told last."""
+        self._settled: tuple[int, dict[str, LineStarts]] | None = None
+        """The promises as they are at a version of the engine, for the gangs that are tried in one call of `next`."""
         self._reclassed: dict[str, bool] = {}
         """Whether groups have a guarantee that lost theirs or got it back since the caller last asked."""
 
@@ -174,7 +153,7 @@ class Dispatcher:
             self._numbers[request.group], self._limits[request.group] = number, limit
             if reservation:
                 self._reservations[request.group] = reservation
-            bucket = self._buckets.setdefault(self._kind(request), _Bucket())
+            bucket = self._buckets.setdefault(self._kind(request), Bucket())
             insort(bucket.order, (-request.priority, number, request.group))
         pods[request.uid] = None
         self._join(request.group)
@@ -236,7 +215,7 @@ class Dispatcher:
         self._buckets.clear()
         for group, uids in self._groups.items():
             request = self._pods[next(iter(uids))]
-            bucket = self._buckets.setdefault(self._kind(request), _Bucket())
+            bucket = self._buckets.setdefault(self._kind(request), Bucket())
             insort(bucket.order, (-request.priority, self._numbers[group], group))
 
     def spare(self, sparing: Sparing | None) -> None:
@@ -262,7 +241,7 @@ class Dispatcher:
                 if not bucket.refused and self.obstacle(request):
                     yield request
 
-    def _head(self, bucket: _Bucket) -> PodRequest:
+    def _head(self, bucket: Bucket) -> PodRequest:
         return self._pods[next(iter(self._groups[bucket.order[0][2]]))]
 
     # --- the book
@@ -328,8 +307,7 @@ class Dispatcher:
         """Give refused groups another chance for which a release matters."""
         assert self.engine is not None  # noqa: S101 - asked before
         self._note(outcomes)
-        health = self.engine.state.health
-        if health.bad_nodes or health.bad_leaves:
+        if self._is_entangled():
             self._reconsider()
         else:
             for outcome in outcomes:
@@ -337,6 +315,16 @@ class Dispatcher:
                     case GroupChange(_, Group() as before, _):
                         self._reconsider(WithoutGuarantee() if before.virtual is None else OfVc(before.vc))
         return outcomes
+
+    def _is_entangled(self) -> bool:
+        """Whether any start or end may let any other group start.
+
+        So it is unless each virtual cluster is for itself: bad hardware, windows and reservations close some physical
+        cells, and a virtual cell may get another one when somebody else's has moved.
+        """
+        assert self.engine is not None  # noqa: S101 - asked by all callers
+        health = self.engine.state.health
+        return bool(health.bad_nodes or health.bad_leaves or self.windows) or self.reserved is not None
 
     def reconsider(self) -> None:
         """Give every refused request another chance, for what it may use has changed."""
@@ -348,10 +336,11 @@ class Dispatcher:
         The caller does what the actions say (removing evicted pods with `remove`) and calls again. `now` is in
         seconds of the cluster's clock; `windows` close nodes to who would still run in them.
         """
-        self._windows = windows
+        self.windows = windows
         if self.engine is None:
             return []
         self._renew_promises(now)
+        self._settled = None
         for group in self._candidates():
             if self._waits_for_reservation(group, now) or self._would_delay(group, now):
                 self._buckets[self._kind(self._first_pod(group))].refused = True
@@ -378,11 +367,12 @@ class Dispatcher:
         """The first group of each kind of request that may be tried; of one that is held back, those that preempt."""
         assert self.engine is not None  # noqa: S101 - asked before
         preempting = set(self.engine.state.groups.waiting.values()) if self.owner is not None else ()
-        for bucket in self._buckets.values():
+        firsts = self._firsts()
+        for key, bucket in self._buckets.items():
             if bucket.refused:
                 continue
             if self.owner is None or not self.obstacle(self._head(bucket)):
-                yield self._foremost(bucket)
+                yield firsts.get(key, bucket.order[0])
             elif preempting:  # victims go for it already, and its place is reserved
                 yield from (row for row in bucket.order if row[2] in preempting)
 
@@ -412,13 +402,25 @@ class Dispatcher:
             if not request.guaranteed and (self.owner is None or not self.obstacle(request)):
                 yield from (self._first_pod(group) for *_, group in bucket.order if group not in placed)
 
-    def _foremost(self, bucket: _Bucket) -> tuple[int, int, str]:
-        """The first group of a kind, or the one promised the first start; before both one that preempts already."""
-        if self.backfill is None or self.engine is None:
-            return bucket.order[0]
-        preempting = {*self.engine.state.groups.waiting.values()}
-        ready = next((row for row in bucket.order if row[2] in preempting), None) if preempting else None
-        return ready or self.backfill.foremost(self._head(bucket).vc, bucket.order)
+    def _firsts(self) -> dict[Signature, LineRow]:
+        """By kind the group that goes before those of it that were submitted earlier, where there is one.
+
+        That is one that preempts already: it has its place, and behind an older gang that comes back to the queue it
+        would never be asked again. Else it is the one with the first promised start.
+        """
+        assert self.engine is not None  # noqa: S101 - asked by all callers
+        found: dict[Signature, tuple[int, LineRow]] = {}
+        promised = () if self.backfill is None else self.backfill.by_start()
+        for at, group in (*((-1, group) for group in self.engine.state.groups.waiting.values()), *promised):
+            if group in self._groups:  # what stands in for a member of a gang does not wait itself
+                key, row = self._row(group)
+                found[key] = min((at, row), found.get(key, (at, row)))
+        return {key: row for key, (_, row) in found.items()}
+
+    def _row(self, group: str) -> tuple[Signature, LineRow]:
+        """The kind of a waiting group, and its place in the queue."""
+        request = self._first_pod(group)
+        return self._kind(request), (-request.priority, self._numbers[group], group)
 
     # --- backfill
 
@@ -437,27 +439,32 @@ class Dispatcher:
         assert self.backfill is not None  # noqa: S101 - asked before
         placed, ranked = self.engine.state.groups.by_name, dict[str, list[tuple[tuple[int, int], int, str]]]()
         most, rules = self.backfill.rules.most, self.backfill.rules
-        planned, heads = self.backfill.planned, self.backfill.heads
-        for bucket in self._buckets.values():
+        firsts = self._firsts()
+        ahead: dict[Signature, list[LineRow]] = {}
+        for _, group in self.backfill.by_start():
+            if group in self._groups:
+                kind, row = self._row(group)
+                ahead.setdefault(kind, []).append(row)
+        for key, bucket in self._buckets.items():
             request = self._head(bucket)
             if not self.backfill.rules.covers(request) or (self.owner is not None and self.obstacle(request)):
                 continue
-            rows = [self._foremost(bucket), *islice(bucket.order, most(request.vc))]
-            ahead = planned.get(request.vc, (heads.get(request.vc),))
-            rows += (row for row in bucket.order if row[2] in ahead)
+            rows = [firsts.get(key, bucket.order[0]), *islice(bucket.order, most(request.vc)), *ahead.get(key, ())]
             for _, number, group in dict.fromkeys(rows):
                 if group not in placed and group not in self._reservations:  # its start is the reservation's
                     rank = self.backfill.rank(self._first_pod(group))
                     ranked.setdefault(request.vc, []).append((rank, number, group))
-        firsts = {vc: sorted(rows)[: rules.looked_at(vc)] for vc, rows in ranked.items()}
         return {
-            vc: [LineGang(self._first_pod(group), self._limits[group]) for *_, group in rows]
-            for vc, rows in firsts.items()
+            vc: [
+                LineGang(self._first_pod(group), self._limits[group])
+                for *_, group in sorted(rows)[: rules.looked_at(vc)]
+            ]
+            for vc, rows in ranked.items()
         }
 
-    def has_waiting(self, group: str) -> bool:
-        """Whether pods of a group wait."""
-        return group in self._groups
+    def vc_of(self, group: str) -> str:
+        """The virtual cluster of a group of which pods wait; empty if none do."""
+        return self._first_pod(group).vc if group in self._groups else ""
 
     def _first_pod(self, group: str) -> PodRequest:
         return self._pods[next(iter(self._groups[group]))]
@@ -467,7 +474,7 @@ class Dispatcher:
         if self.backfill is not None:
             assert self.engine is not None  # noqa: S101 - asked before
             at = Millis(round(1000 * now))
-            for vc in sorted(self.backfill.renew(self.engine, at, self._windows, self._lines)[1]):
+            for vc in sorted(self.backfill.renew(self.engine, at, self.windows, self._lines)[1]):
                 self._reconsider(OfVc(vc))
 
     def _would_delay(self, group: str, now: float) -> bool:
@@ -477,8 +484,10 @@ class Dispatcher:
         request, at = self._first_pod(group), Millis(round(1000 * now))
         if not self.backfill.rules.covers(request) or group in self._reservations:
             return False
-        starts = self.starts(at, self._windows).get(request.vc)
-        foresight = self.backfill.foresight(self.engine, at, self._windows)
+        if self._settled is None or self._settled[0] != self.engine.version:
+            self._settled = self.engine.version, self.starts(at, self.windows)
+        starts = self._settled[1].get(request.vc)
+        foresight = self.backfill.foresight(self.engine, at, self.windows)
         return starts is not None and foresight.delayed_by(LineGang(request, self._limits[group]), starts) is not None
 
     # --- reservations
@@ -511,7 +520,7 @@ class Dispatcher:
         name = self._reservations.get(group, "")
         if self.engine is None or (self.reserved is None and not name) or group in self.engine.state.groups.by_name:
             return False
-        request, foresight = self._first_pod(group), self.foresight(Millis(round(1000 * now)), self._windows)
+        request, foresight = self._first_pod(group), self.foresight(Millis(round(1000 * now)), self.windows)
         assert foresight is not None  # noqa: S101 - asked above
         return self.obstruction(request, self._limits[group], name, foresight) is not None
 
@@ -533,7 +542,8 @@ class Dispatcher:
         from paictl.scheduler.book import Allocation
 
         assert self.book is not None  # noqa: S101 - asked before
-        asked, offered = self._offered(request, self._limits[request.group], Millis(round(1000 * now)), self._windows)
+        asked, offered = self._offered(request, self._limits[request.group], Millis(round(1000 * now)), self.windows)
+        is_new = request.group not in self.book.engine.state.groups.by_name
         try:
             answer = self.book.place(asked, offered, now)
         except RequestError:
@@ -542,7 +552,7 @@ class Dispatcher:
         actions: list[Action] = list(demotions(answer.outcomes))
         match answer:
             case Allocation(info=info):
-                if actions:
+                if actions or (is_new and self._is_entangled()):
                     self._reconsider()
                 self._leave(self._pods.pop(request.uid))
                 actions.append(Bound(request.uid, info))
@@ -586,11 +596,3 @@ class Dispatcher:
                     bucket.refused = False
                 case WithoutGuarantee() if vc is None:
                     bucket.refused = False
-
-
-def signature(request: PodRequest) -> Signature:
-    """What two requests have in common if they must get the same answer; the VC is None where no quota is used."""
-    return (
-        request.vc if request.guaranteed else None, request.priority, request.members, request.leaf_type,
-        request.pinned_id, request.lazy_preemption, request.ignore_suggested,
-    )  # fmt: skip

@@ -17,7 +17,7 @@ from paictl.cluster.jobwords import refuse_held
 from paictl.scheduler.occupancy import OPPORTUNISTIC
 from paictl.sim.loop import EventPriority
 from paictl.units import Millis, instant, rfc3339
-from paictl.workload.backfill import GRACE
+from paictl.workload.backfill import GRACE, BackfillMode
 from paictl.workload.budgets import BudgetLevel, BudgetState, MonthUse, next_month
 from paictl.workload.departments import DevicesInUse, UnusedPromises, UsedDevices
 from paictl.workload.devicelimits import BorrowedDevices, HeldDevices, devices_of
@@ -90,6 +90,8 @@ class WorldSharing:
         """The promised starts by virtual cluster and group, where all gangs in line have one, as written down."""
         self._starts: dict[str, Millis] = {}
         """The start that each of them was told."""
+        self._lost: dict[str, str] = {}
+        """Of those that have none any more the reason that they were told."""
 
     # --- what is loaded
 
@@ -284,21 +286,38 @@ class WorldSharing:
             if promise.at is not None and promise.at > self._world.now
         }
         dispatcher = self._world.dispatcher
-        for group in [group for group in self._starts if group not in starts and not dispatcher.has_waiting(group)]:
+        for group in [group for group in self._starts if group not in starts and not dispatcher.vc_of(group)]:
             del self._starts[group]  # who waits on may get another start, and is told how late that is
+        self._tell_lost({group: at for group, at in self._starts.items() if group not in starts})
         for group, (request, at) in starts.items():
             before = self._starts.get(group)
             if before is not None and before < at <= max(before, self._world.now) + GRACE:
                 continue  # while a job is past its limit, starts move with the clock
             self._starts[group] = at
             when = rfc3339(instant(self.epoch, at))
-            if before is None:
+            if before is None or (group in self._lost and at <= before):
                 said = f"starts at {when} at the latest"
                 self._say(EventKind.START_PROMISED, f"job/{self._job(request.uid)}", said, at=when)
             elif at > before:
                 was = rfc3339(instant(self.epoch, before))
                 said = f"was promised to start at {was} at the latest, which does not hold: {when}"
                 self._say(EventKind.START_DELAYED, f"job/{self._job(request.uid)}", said, at=when, before=was)
+        self._lost = {group: why for group, why in self._lost.items() if group in self._starts and group not in starts}
+
+    def _tell_lost(self, starts: Mapping[str, Millis]) -> None:
+        """Say of gangs that wait and had a promised start why they have none any more, where that is known."""
+        dispatcher = self._world.dispatcher
+        foresight = dispatcher.foresight(self._world.now, self._world.windows) if starts else None
+        for group, at in starts.items():
+            vc = dispatcher.vc_of(group)
+            conservative = self.rules.backfill.mode(vc) is BackfillMode.CONSERVATIVE
+            why = foresight.unplanned(vc) if foresight is not None and conservative else ""
+            if not why or self._lost.get(group) == why:
+                continue
+            self._lost[group], was = why, rfc3339(instant(self.epoch, at))
+            job = next((key for key, job in self._world.jobs.items() if group in job.plan.groups), group)
+            said = f"was promised to start at {was} at the latest, which does not hold: {why}"
+            self._say(EventKind.START_DELAYED, f"job/{job}", said, before=was, why=why)
 
     def _wake_for_start(self) -> None:
         """Ask again at the next promised start: it may come at an instant at which no job ends.
@@ -400,6 +419,7 @@ class WorldSharing:
         planned = self._planned if backfill is None else backfill.planned
         starts = {"heads": heads, "starts": self._starts} if heads or self._starts else {}
         starts |= {"planned": planned} if planned else {}
+        starts |= {"lost": self._lost} if self._lost else {}
         month = self.enter().dump()
         recent = {} if self._recent is None else {"recent": self._recent.dump()}
         return {**month, **told, **starts, **recent}
@@ -411,6 +431,7 @@ class WorldSharing:
         self._recent = None if recent is None else DecayedUse.load(recent)
         self._told = dict((data or {}).get("told", {}))
         self._heads = dict((data or {}).get("heads", {}))
+        self._lost = dict((data or {}).get("lost", {}))
         self._starts = {group: Millis(at) for group, at in (data or {}).get("starts", {}).items()}
         planned = (data or {}).get("planned", {})
         self._planned = {vc: {group: Millis(at) for group, at in row.items()} for vc, row in planned.items()}

@@ -41,6 +41,7 @@ class WithWindows:
         """Add a window; raises `WindowError` for what is wrong with it."""
         workers = [node.machine.name for node in self.machines if node.machine.role is NodeRole.WORKER]
         self.windows = self.windows.added(window, self.loop.now, workers)
+        self.dispatcher.reconsider()  # a gang is put elsewhere now, and where it is may make room for another
         for node in () if window.hold else window.nodes:
             self._say(
                 EventKind.MAINTENANCE_PLANNED,

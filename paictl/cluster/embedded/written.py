@@ -63,6 +63,7 @@ def load(data: Mapping[str, Any]) -> World:
     world.backlog = [_load_notice(row) for row in data["backlog"]]
     world.numbers = dict(data["numbers"])
     world.windows = Windows(tuple(map(read_window, data.get("windows", ()))))
+    world.dispatcher.windows = world.windows
     world.sharing.restore(data.get("month"))
     world.reserve(Reservations(tuple(map(read_reservation, data.get("reservations", ())))))
     loaded = next((service.loaded for service in world.services if service.name == SCHEDULER), None)

@@ -40,7 +40,9 @@ class SimulatedStarts:
         self._ends: dict[int, Millis] = {}
         """Planned ends of those that run, by number."""
         self._promises: dict[int, Millis] = {}
-        """The first start that a job was promised."""
+        """The first start that a job was promised which has not started since."""
+        self._promised = 0
+        """Promises ever made."""
         self._made: dict[str, tuple[int, int, Millis, StartPromise | None]] = {}
         self._heads: dict[str, int] = {}
         """The job with a promise, by tenant."""
@@ -60,7 +62,8 @@ class SimulatedStarts:
     def began(self, job: JobView, now: Millis) -> None:
         """It runs from now on."""
         self._ends[job.number] = Millis(now + self.limit(job))
-        if (promise := self._promises.get(job.number)) is not None:
+        promise = self._promises.pop(job.number, None)  # if it is preempted later, it gets another one
+        if promise is not None:
             self.late += now > promise
         if self._heads.get(job.vc) == job.number:
             del self._heads[job.vc]
@@ -92,7 +95,7 @@ class SimulatedStarts:
             made = self._foresight(now).promise([self._gang(head)])
             known = self._made[head.vc] = head.number, version, now, made
             if made is not None and made.at is not None:
-                self._promises.setdefault(head.number, made.at)
+                self._note(head.number, made.at)
         return known[3]
 
     # --- a promise for each in line
@@ -140,8 +143,13 @@ class SimulatedStarts:
 
         starts = self._lines.renew(self._cells.engine, now, NO_WINDOWS, lines, [vc])[0].get(vc)
         for group, at in ({} if starts is None else starts.times()).items():
-            self._promises.setdefault(int(group), at)
+            self._note(int(group), at)
         return starts
+
+    def _note(self, number: int, at: Millis) -> None:
+        """A job that waits is promised a start; the first promise counts."""
+        self._promised += number not in self._promises
+        self._promises.setdefault(number, at)
 
     def _foresight(self, now: Millis) -> Foresight:
         return Foresight(self._cells.engine, now, lambda group: self._ends.get(int(group)))
@@ -151,4 +159,4 @@ class SimulatedStarts:
 
     def counted(self) -> dict[str, float]:
         """Promises made and broken, and jobs that overtook."""
-        return {"promises": len(self._promises), "promises_broken": self.late, "backfilled": self.overtook}
+        return {"promises": self._promised, "promises_broken": self.late, "backfilled": self.overtook}

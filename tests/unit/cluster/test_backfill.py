@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from paictl.cluster.eventtext import detail
 from paictl.cluster.interface import JobRequest, NodeChange
 from paictl.cluster.scheduling import JobSituation, LatestStart, from_data, to_data
+from paictl.i18n import Text
 from paictl.operate.explaining import data, lines
 from paictl.units import Millis, rfc3339
 from tests.unit.cluster.conftest import MINUTE, Bench, MakeBench
@@ -311,3 +313,25 @@ def test_no_promised_start_is_broken(bench: MakeBench, seed: int, mode: str) -> 
         elif not job.state.ended:
             assert lab.cluster.now <= when, subject
     assert begun
+
+
+def test_who_loses_a_promise_to_bad_hardware_is_told_once_and_why(bench: MakeBench) -> None:
+    lab = bench("three-tenants")
+    load(lab, CONSERVATIVE)
+    _, big = part(lab)
+    again = submit(lab, "again", 8, "3h")
+    was = start(lab, again).at
+    node = next(node.machine.name for node in lab.cluster.nodes() if node.machine.name.startswith("worker"))
+    lab.cluster.set_devices(node, NodeChange.FAIL, [7])
+    lab.pass_time(MINUTE)
+    lab.again().tick(Millis(MINUTE))
+    told = [event for event in lab.cluster.events(f"job/{again}") if event.kind == "StartDelayed"]
+    assert [(event.data["before"], event.data["why"]) for event in told] == [(was, "hardware is bad")]
+    said = detail(told[0])
+    assert isinstance(said, Text)
+    assert said == f"was promised to start at {was} at the latest, which no longer holds: hardware is bad"
+    assert "有硬件故障" in said.of("zh")
+    assert "StartDelayed" not in kinds(lab, f"job/{big}"), "it is the first in line"
+    lab.cluster.set_devices(node, NodeChange.HEAL, [7])
+    assert start(lab, again).at == was
+    assert kinds(lab, f"job/{again}")[-1] == "StartPromised"

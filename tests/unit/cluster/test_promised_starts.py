@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
@@ -17,8 +18,10 @@ from paictl.scheduler.book import Book
 from paictl.scheduler.request import PodRequest
 from paictl.units import Millis
 from paictl.workload.backfill import BackfillMode, BackfillRule, BackfillRules
+from paictl.workload.reservations import Reservation, Reservations
+from paictl.workload.reserved import ReservedCells
 from paictl.workload.startpromises import StartPromises
-from paictl.workload.windows import Windows
+from paictl.workload.windows import Window, Windows
 from tests.unit.scheduler.support import config, healthy, pod
 
 OPERATIONS = 34_000 if os.environ.get("PAICTL_SOAK") else 150
@@ -36,9 +39,17 @@ class Line:
     """Real end and job of the pods that run, by uid."""
     began: dict[str, int] = field(default_factory=dict)
     promised: dict[str, int] = field(default_factory=dict)
+    made: dict[str, list[PodRequest]] = field(default_factory=dict)
     kept: int = 0
     overtook: int = 0
     mode: BackfillMode = BackfillMode.EASY
+    alike: bool = False
+    """Whether most gangs ask for the same."""
+    troubled: bool = False
+    """Whether devices of a type of which A and B are promised none fail, are in maintenance and reserved."""
+    windows: Windows = field(default_factory=Windows)
+    moved_up: int = 0
+    """How often one of a kind went before an older one of it."""
     most: int = 0
     """Promised starts in one line at an instant."""
 
@@ -46,7 +57,9 @@ class Line:
         self.queue = Dispatcher()
         rules = BackfillRules([BackfillRule("", self.mode)])
         self.queue.backfill = StartPromises(rules, self.end_of)
-        self.queue.resume(Book(healthy(config(A={"NODE": 3}, B={"NODE": 1}))))
+        self.queue.resume(
+            Book(healthy(with_other_devices() if self.troubled else config(A={"NODE": 3}, B={"NODE": 1})))
+        )
 
     def end_of(self, group: str) -> Millis | None:
         limit = self.limits[group]
@@ -59,12 +72,46 @@ class Line:
         self.limits[group] = rng.choice((None, *(Millis(hours * 60 * MINUTE) for hours in (1, 1, 2, 3, 5, 8) * 6)))
         pods, leaves = rng.choice(((1, 1), (1, 1), (1, 2), (1, 4), (2, 2), (2, 4), (3, 4), (4, 1)))
         vc, priority = rng.choice(("A", "A", "A", "B")), rng.choice((0, 0, 0, 0, -1))
-        for index in range(pods):
-            made: PodRequest = pod(f"{group}-{index}", vc, leaves, group=group, pods=pods, priority=priority)
-            self.queue.add(made, number, self.limits[group])
+        if self.alike:
+            self.limits[group], vc, (pods, leaves) = Millis(120 * MINUTE), "A", rng.choice(((3, 4), (1, 4)))
+        self.made[group] = [
+            pod(f"{group}-{index}", vc, leaves, group=group, pods=pods, priority=priority) for index in range(pods)
+        ]
+        self.enqueue(group)
+
+    def enqueue(self, group: str) -> None:
+        for made in self.made[group]:
+            self.queue.add(made, int(group[1:]), self.limits[group])
+
+    def restart(self) -> None:
+        """A job that runs starts again, at its old place in the queue."""
+        running = sorted({group for _, group in self.ends.values()})
+        if running:
+            group = self.rng.choice(running)
+            for made in self.made[group]:
+                self.ends.pop(made.uid, None)
+                self.queue.remove(made.uid, self.now / 1000)
+            self.began.pop(group, None)
+            self.enqueue(group)
+            self.compare_firsts()
+
+    def trouble(self) -> None:
+        rng, node, seconds = self.rng, self.rng.choice(("m0", "m1")), self.now / 1000
+        until, off = Millis(self.now + 300 * MINUTE), self.rng.random() < 0.5
+        match rng.randrange(4):
+            case 0:
+                self.queue.report(node, off, seconds)
+            case 1:
+                self.queue.report_device(node, 0, off, seconds)
+            case 2:
+                self.windows = Windows() if off else Windows((Window("w", (node,), Millis(self.now), until),))
+                self.queue.reconsider()
+            case _:
+                kept = Reservations((Reservation("r", Millis(self.now), until, nodes=(node,)),))
+                self.queue.reserve(None if off else ReservedCells(kept, lambda _: ""))
 
     def settle(self) -> None:
-        while actions := self.queue.next(self.now / 1000):
+        while actions := self.queue.next(self.now / 1000, self.windows):
             for action in actions:
                 match action:
                     case Bound(uid, _):
@@ -73,15 +120,39 @@ class Line:
                         for uid in uids:
                             self.ends.pop(uid, None)
                             self.queue.remove(uid, self.now / 1000)
-        for vc, starts in self.queue.starts(Millis(self.now), Windows()).items():
+            self.compare_firsts()
+        for vc, starts in self.queue.starts(Millis(self.now), self.windows).items():
             times = starts.times()
+            assert (starts.plan is not None) == (self.mode is BackfillMode.CONSERVATIVE)
             if starts.plan is not None and self.queue.backfill is not None:
                 assert times == self.queue.backfill.planned.get(vc, {}), "what is shown is what was settled"
+            if self.troubled and self.mode is BackfillMode.EASY:
+                assert self.queue.backfill is not None
+                assert self.queue.engine is not None
+                asked = self.queue.backfill.foresight(self.queue.engine, Millis(self.now), self.windows)
+                asked.counts = False
+                assert asked.promise(self.queue._lines()[vc]) == starts.head, "what is counted is what the core says"
             self.most = max(self.most, len(times))
             for group, at in times.items():
                 assert at <= self.promised.get(group, at), f"{group}: {at} is later than {self.promised[group]}"
                 assert at > self.now, "a gang starts when its time has come"
                 self.promised[group] = at
+
+    def compare_firsts(self) -> None:
+        """Of each kind goes first who is preempting, else who is promised the first start, else who came first."""
+        queue, promises = self.queue, self.queue.backfill
+        assert promises is not None
+        assert queue.engine is not None
+        firsts, waiting = queue._firsts(), {*queue.engine.state.groups.waiting.values()}
+        for key, bucket in queue._buckets.items():
+            vc = queue._head(bucket).vc
+            planned, head = promises.planned.get(vc, {}), promises.heads.get(vc)
+            preempting = [row for row in bucket.order if row[2] in waiting]
+            promised = sorted((planned[row[2]], row) for row in bucket.order if row[2] in planned)
+            heads = [row for row in bucket.order if not planned and row[2] == head]
+            plain = [*preempting, *(row for _, row in promised), *heads, bucket.order[0]][0]
+            assert firsts.get(key, bucket.order[0]) == plain
+            self.moved_up += plain != bucket.order[0]
 
     def start(self, uid: str) -> None:
         group = uid.partition("-")[0]
@@ -123,24 +194,62 @@ class Line:
         self.promised.pop(group, None)
 
 
+def with_other_devices() -> dict[str, Any]:
+    """The cluster of `config` with two nodes of another type, which are promised to C."""
+    found = config(A={"NODE": 3}, B={"NODE": 1})
+    cluster = found["physicalCluster"]
+    cluster["cellTypes"] |= {
+        "OLD-NODE": {"childCellType": "OLD", "childCellNumber": 4, "isNodeLevel": True},
+        "OLD-POOL": {"childCellType": "OLD-NODE", "childCellNumber": 2},
+    }
+    cluster["physicalCells"].append(
+        {"cellType": "OLD-POOL", "cellChildren": [{"cellAddress": name} for name in ("m0", "m1")]}
+    )
+    found["virtualClusters"]["C"] = {"virtualCells": [{"cellType": "OLD-POOL.OLD-NODE", "cellNumber": 2}]}
+    return found
+
+
 @pytest.mark.parametrize("mode", list(BackfillMode))
 @pytest.mark.parametrize("seed", [0, 1, 2, 13])
 def test_no_promised_start_is_broken(seed: int, mode: BackfillMode) -> None:
     line = Line(random.Random(seed), mode=mode)  # noqa: S311 - a property test
+    play(line)
+    assert line.kept > OPERATIONS / 50
+    assert line.overtook > OPERATIONS / 50
+    assert (line.most > 4) == (mode is BackfillMode.CONSERVATIVE)
+
+
+@pytest.mark.parametrize("mode", list(BackfillMode))
+def test_trouble_with_other_devices_breaks_no_promise_and_takes_none_away(mode: BackfillMode) -> None:
+    line = Line(random.Random(3), mode=mode, troubled=True)  # noqa: S311 - a property test
+    play(line)
+    assert line.kept > OPERATIONS / 50
+
+
+@pytest.mark.parametrize("mode", list(BackfillMode))
+def test_an_older_gang_that_starts_again_does_not_go_before_its_like_with_a_promise(mode: BackfillMode) -> None:
+    line = Line(random.Random(1), mode=mode, alike=True)  # noqa: S311 - a property test
+    play(line)
+    assert line.moved_up > 0
+
+
+def play(line: Line) -> None:
+    """Random operations; what must hold is asserted on the way."""
     number = 0
     for _ in range(OPERATIONS):
-        match line.rng.randrange(9):
+        match line.rng.randrange(10):
             case 0 if number:
                 line.cancel()
+            case 9 if line.troubled:
+                line.trouble()
+            case 9:
+                line.restart()
             case 1 | 2 | 3 | 4:
                 line.let_pass(line.rng.randrange(1, 100) * MINUTE)
             case _:
                 line.submit(number)
                 number += 1
         line.settle()
-    assert line.kept > OPERATIONS / 50
-    assert line.overtook > OPERATIONS / 50
-    assert (line.most > 4) == (mode is BackfillMode.CONSERVATIVE)
 
 
 @pytest.mark.parametrize("mode", list(BackfillMode))

@@ -39,7 +39,7 @@ def test_who_would_still_run_is_placed_elsewhere_or_waits_and_who_ends_before_ru
     first = node_of(lab, probe := lab.submit("probe", "vc1"))
     lab.cluster.stop_job(probe)
     add(lab, first, after=HOUR)
-    elsewhere = lab.submit("elsewhere", "vc1", max_run_time="2h")
+    elsewhere = lab.submit("elsewhere", "vc1", max_run_time="2h", commands=["sleep 2h"])
     assert node_of(lab, elsewhere) not in ("", first), "its guarantee is kept by another node"
     without = lab.submit("without", "default", commands=["sleep 1m"])
     assert lab.state(without) == "Waiting", "it does not say when it ends"

@@ -26,6 +26,8 @@ from paictl.cluster.reservations import reservations_text
 from paictl.doors import housekeeping
 from paictl.doors.core import DoorOptions
 from paictl.remote.kube.client import Json
+from paictl.scheduler.decision import Wait
+from paictl.scheduler.groups import GroupState
 from paictl.scheduler.invariants import validate
 from paictl.scheduler.wire import BIND_INFO, ISOLATION, SCHEDULING_SPEC
 from paictl.units import Millis
@@ -298,6 +300,43 @@ class AbilitiesWorld:
         """The process is gone with all that it knew."""
         self.harness.begin(self.spec)
         self.start()
+
+    def rest(self) -> None:
+        """Nothing comes, ends or fails any more, while the door, kube-scheduler and the controller work on.
+
+        Then no gang preempts, and whoever waits is held back, or would get no place from a core that is asked anew.
+        """
+        refused, quiet = dict[str, str](), 0
+        for _ in range(60):
+            self.harness.now += 90
+            bound, evicted = self.stats["bound"], self.stats["evicted"]
+            self.harness.core.month_used(self.used.copy())
+            self.reconcile()
+            while any(run.going for run in self.gangs.values()):
+                self.leave()
+            refused = {}
+            for run in sorted(self.gangs.values(), key=lambda run: -run.priority):
+                for pod in run.pods:
+                    if not pod["spec"].get("nodeName"):
+                        answer = self.harness.ask(pod, self.ready())
+                        refused[pod["metadata"]["uid"]] = " ".join([*answer.failed.values(), *answer.hopeless.values()])
+                        if answer.names and not pod["spec"].get("nodeName"):
+                            assert self.harness.bind(pod, answer.names[0]) == ""
+                        self.stats["bound"] += bool(pod["spec"].get("nodeName"))
+            quiet = quiet + 1 if (self.stats["bound"], self.stats["evicted"]) == (bound, evicted) else 0
+            if quiet == 3:  # what was chosen in one round is evicted in the next
+                break
+        else:
+            raise AssertionError("gangs start and go for ever")
+        engine = self.harness.core.book.engine
+        assert [one.name for one in engine.state.groups.by_name.values() if one.state is GroupState.PREEMPTING] == []
+        for uid, why in refused.items():
+            if not any(words in why for words in SAYS.values()):
+                request = self.harness.core.book.pods[uid].request
+                limit = self.gangs[request.name.rpartition("/")[2].rpartition("-")[0]].limit
+                span = None if limit is None else Millis(1000 * limit)
+                offered = set(self.ready()) - self.windows.closed(Millis(round(1000 * self.harness.now)), span)
+                assert isinstance(engine.plan(request, offered), Wait), f"{request.group} waits needlessly: {why}"
 
     # --- how
 

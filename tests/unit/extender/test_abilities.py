@@ -1,4 +1,4 @@
-"""All abilities of `sharing` at once: what holds after every operation, and that each holds somebody back."""
+"""All abilities of `sharing` at once: what holds after each operation and at rest, and that each holds gangs back."""
 
 from __future__ import annotations
 
@@ -17,5 +17,6 @@ def test_all_abilities_together_keep_what_each_of_them_promises() -> None:
         for _ in range(300):
             world.step()
         met += world.stats
+        world.rest()
     assert met["bound"] > 100
     assert [ability for ability in SAYS if not met[f"held back by {ability}"]] == []

@@ -206,6 +206,47 @@ def test_who_loses_a_promise_and_gets_a_later_one_is_told(conservative: Harness)
     assert [reason for reason in conservative.reasons_of("big-0") if reason.startswith("Start")] == [
         "StartPromised", "StartDelayed"
     ]  # fmt: skip
+    conservative.now += 35 * HOUR  # for 5 h it could have started, but kube-scheduler did not ask
+    for name in ("first-0", *(f"urgent-{number}" for number in range(3))):
+        conservative.delete(name)
+    conservative.reconciler.reconcile()
+    metrics = DoorMetrics(lambda: conservative.core)
+    said = samples(metrics)
+    assert said["promised_starts"] == 1
+    assert (said["start_promises_total"], said["start_promises_moved_total"]) == (3, 1), "to all three"
+    run(conservative, [conservative.server.pods[f"default/big-{number}"] for number in range(3)])
+    for _ in range(2):
+        conservative.reconciler.reconcile()
+    assert samples(metrics)["late_starts_total"] == 1
+    metrics.keep(conservative.core)
+    conservative.begin(spec())
+    assert samples(metrics)["late_starts_total"] == 1, "a counter never goes back"
+
+
+def test_who_loses_a_promise_to_bad_hardware_is_told_once_and_why(conservative: Harness) -> None:
+    run(conservative, pods("first", 1, 4, 10))
+    for name in ("big", "again"):
+        wait(conservative, pods(name, 3, 4, 5))
+    conservative.reconciler.reconcile()
+    at = after(conservative, 15)
+    conservative.core.node_changed(NodeStatus("n3", ready=False, schedulable=True))
+    for _ in range(3):
+        conservative.now += 60
+        conservative.reconciler.reconcile()
+    said = [event.message for event in conservative.recorded if event.reason == "StartDelayed"]
+    assert said == [f"its gang was promised to start at {at} at the latest, which does not hold: hardware is bad"]
+    assert "StartDelayed" in conservative.reasons_of("again-0")
+    assert samples(DoorMetrics(lambda: conservative.core))["start_promises_moved_total"] == 1
+
+
+def samples(metrics: DoorMetrics) -> dict[str, float]:
+    """The figures of A by name, without the prefix."""
+    return {
+        sample.name.removeprefix("paictl_extender_"): sample.value
+        for family in metrics.collect()
+        for sample in family.samples
+        if sample.labels == {"vc": "A"}
+    }
 
 
 def test_each_gang_in_line_has_a_start_and_its_number(conservative: Harness) -> None:

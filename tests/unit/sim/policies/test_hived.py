@@ -248,6 +248,20 @@ def test_a_job_is_asked_again_at_its_promised_start_though_no_job_ends_then() ->
     assert seconds(result) == {"long": 0, "big": 100, "short": 60}
 
 
+@pytest.mark.parametrize("mode", ["easy", "conservative"])
+def test_a_job_that_started_in_time_and_is_preempted_later_breaks_no_promise(mode: str) -> None:
+    given = [
+        Job("first", Millis(0), 4, Millis(10_000), vc="a"),
+        Job("weak", Millis(1000), 4, Millis(20_000), vc="a"),
+        Job("other", Millis(2000), 2, Millis(100_000), vc="a"),
+        Job("strong", Millis(15_000), 4, Millis(10_000), vc="a", priority=1),
+    ]
+    result = simulate(given, homogeneous(1, 4), f"hived:backfill={mode}")
+    assert [one.preemptions for one in result.outcomes] == [0, 1, 0, 0]
+    assert result.counters["promises"] >= 2, "the first at 10 s, and another one at 25 s"
+    assert result.counters["promises_broken"] == 0
+
+
 def test_the_job_is_preempted_that_loses_least() -> None:
     spec = replace(homogeneous(2, 4), quotas={"a": 8})
     first, youngest = lent(spec, "hived"), lent(spec, "hived:victims=least-loss")
