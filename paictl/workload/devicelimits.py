@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, ClassVar, Final, Generic, TypeVar
 
 from paictl.frozen import frozen
 from paictl.i18n import Text, text
+from paictl.scheduler.binding import UNBOUND
 from paictl.scheduler.events import GroupChange
 from paictl.workload.budgets import EACH
 
 if TYPE_CHECKING:
     from paictl.scheduler.groups import Group
+    from paictl.scheduler.state import State
 
 
 Key = TypeVar("Key", bound=Hashable)
@@ -158,6 +160,21 @@ class SpareUse:
 
     promised: int
     held: int
+    bad: int = 0
+    """Devices that it does not hold, and whose place in the promise only bad hardware can take: they are no spares."""
+
+
+def bad_promises(state: State) -> Counter[str]:
+    """Devices by virtual cluster that it does not hold, and whose place in its promise only bad hardware can take now.
+
+    The core binds virtual cells to bad physical ones for that (`scheduler.doomed`), and only where no others are left.
+    """
+    tree, health, virtual = state.physical, state.health, state.binding.virtual
+    leaves = {leaf for name in health.bad_nodes for cell in tree.nodes[name] for leaf in tree.leaves(cell)}
+    leaves.update(health.bad_leaves)
+    held = state.occupancy.virtual_priority  # whoever borrows a bad device makes no room by leaving it
+    shown = (virtual[leaf] for leaf in leaves if virtual[leaf] != UNBOUND)
+    return Counter(state.virtual.vc(cell) for cell in shown if cell not in held)
 
 
 class Spares:
@@ -169,18 +186,29 @@ class Spares:
     def __bool__(self) -> bool:
         return bool(self.devices)
 
-    def use(self, promised: Mapping[str, int], used: Mapping[tuple[str, bool], int]) -> dict[str, SpareUse]:
+    def use(
+        self, promised: Mapping[str, int], used: Mapping[tuple[str, bool], int], state: State
+    ) -> dict[str, SpareUse]:
         """How the promises stand of which a part is spare.
 
         `promised` is by virtual cluster, `used` by virtual cluster and whether with a guarantee (`DevicesInUse`).
         """
-        return {vc: SpareUse(promised.get(vc, 0), used.get((vc, True), 0)) for vc in self.devices}
+        if not self:
+            return {}
+        bad = bad_promises(state)
+        return {vc: SpareUse(promised.get(vc, 0), used.get((vc, True), 0), bad[vc]) for vc in self.devices}
 
     def refusal(self, vc: str, devices: int, use: Mapping[str, SpareUse]) -> Text | None:
         """Why a gang with so many devices has to leave the spare ones free; None if it may start, or nobody knows."""
         spare, state = self.devices.get(vc), use.get(vc)
-        if spare is None or state is None or state.held + devices <= state.promised - spare:
+        if spare is None or state is None or state.held + state.bad + devices <= state.promised - spare:
             return None
+        if state.bad:
+            return text(
+                "virtual cluster {vc} keeps {spare} of its {promised} devices for repairs, holds {held}, {bad} are "
+                "bad, and this needs {devices}",
+                vc=vc, spare=spare, promised=state.promised, held=state.held, bad=state.bad, devices=devices,
+            )  # fmt: skip
         return text(
             "virtual cluster {vc} keeps {spare} of its {promised} devices for repairs, holds {held}, and this "
             "needs {devices}",
