@@ -61,8 +61,9 @@ class DevicesBy(ABC, Generic[Key]):
                 del self.devices[before[0]]
         key = None if group is None else self._key(group, None if before is None else before[0])
         if group is not None and key is not None:
-            self._counted[name] = key, devices_of(group.members)
-            self.devices[key] += devices_of(group.members)
+            devices = devices_of(group.members)
+            self._counted[name] = key, devices
+            self.devices[key] += devices
 
 
 def devices_of(members: Iterable[tuple[int, int]]) -> int:
@@ -164,17 +165,19 @@ class SpareUse:
     """Devices that it does not hold, and whose place in the promise only bad hardware can take: they are no spares."""
 
 
-def bad_promises(state: State) -> Counter[str]:
-    """Devices by virtual cluster that it does not hold, and whose place in its promise only bad hardware can take now.
+def bad_devices(state: State, vc: str) -> int:
+    """Devices of a virtual cluster's promise that it does not hold, and whose place only bad hardware can take now.
 
     The core binds virtual cells to bad physical ones for that (`scheduler.doomed`), and only where no others are left.
     """
     tree, health, virtual = state.physical, state.health, state.binding.virtual
+    if not (health.bad_nodes or health.bad_leaves):
+        return 0
     leaves = {leaf for name in health.bad_nodes for cell in tree.nodes[name] for leaf in tree.leaves(cell)}
     leaves.update(health.bad_leaves)
     held = state.occupancy.virtual_priority  # whoever borrows a bad device makes no room by leaving it
     shown = (virtual[leaf] for leaf in leaves if virtual[leaf] != UNBOUND)
-    return Counter(state.virtual.vc(cell) for cell in shown if cell not in held)
+    return sum(cell not in held and state.virtual.vc(cell) == vc for cell in shown)
 
 
 class Spares:
@@ -187,20 +190,19 @@ class Spares:
         return bool(self.devices)
 
     def use(
-        self, promised: Mapping[str, int], used: Mapping[tuple[str, bool], int], state: State
-    ) -> dict[str, SpareUse]:
-        """How the promises stand of which a part is spare.
+        self, vc: str, promised: Mapping[str, int], used: Mapping[tuple[str, bool], int], state: State
+    ) -> SpareUse | None:
+        """How the promise of a virtual cluster stands; None if no part of it is spare.
 
         `promised` is by virtual cluster, `used` by virtual cluster and whether with a guarantee (`DevicesInUse`).
         """
-        if not self:
-            return {}
-        bad = bad_promises(state)
-        return {vc: SpareUse(promised.get(vc, 0), used.get((vc, True), 0), bad[vc]) for vc in self.devices}
+        if vc not in self.devices:
+            return None
+        return SpareUse(promised.get(vc, 0), used.get((vc, True), 0), bad_devices(state, vc))
 
-    def refusal(self, vc: str, devices: int, use: Mapping[str, SpareUse]) -> Text | None:
+    def refusal(self, vc: str, devices: int, state: SpareUse | None) -> Text | None:
         """Why a gang with so many devices has to leave the spare ones free; None if it may start, or nobody knows."""
-        spare, state = self.devices.get(vc), use.get(vc)
+        spare = self.devices.get(vc)
         if spare is None or state is None or state.held + state.bad + devices <= state.promised - spare:
             return None
         if state.bad:

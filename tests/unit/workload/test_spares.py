@@ -11,7 +11,7 @@ from paictl.scheduler.engine import Engine
 from paictl.scheduler.events import LeafHealth, NodeHealth
 from paictl.scheduler.explain.scratch import imagined
 from paictl.workload.departments import DevicesInUse
-from paictl.workload.devicelimits import Spares, bad_promises
+from paictl.workload.devicelimits import Spares, bad_devices
 from paictl.workload.lending import promises_by_vc
 from tests.unit.scheduler.support import config, gone, healthy, pod, run
 
@@ -23,7 +23,7 @@ def refusal(engine: Engine, devices: int) -> str:
     used = DevicesInUse()
     used.start(engine.state.groups.by_name)
     spares = Spares({"A": SPARE})
-    found = spares.refusal("A", devices, spares.use(promises_by_vc(engine.state), used.devices, engine.state))
+    found = spares.refusal("A", devices, spares.use("A", promises_by_vc(engine.state), used.devices, engine.state))
     return str(found or "")
 
 
@@ -72,13 +72,13 @@ def test_spare_devices_are_healthy_ones(seed: int) -> None:
 def test_bad_devices_count_only_where_no_others_can_take_their_place() -> None:
     engine = healthy(config(A={"NODE": 3}))
     engine.observe(NodeHealth("n0", healthy=False))
-    assert bad_promises(engine.state) == {}, "a node that nobody was promised takes its place"
+    assert bad_devices(engine.state, "A") == 0, "a node that nobody was promised takes its place"
     assert refusal(engine, 8) == ""
     engine.observe(LeafHealth("n1", 2, healthy=False))
-    assert bad_promises(engine.state) == {"A": 4}, "of two bad nodes one has to serve the promise"
+    assert bad_devices(engine.state, "A") == 4, "of two bad nodes one has to serve the promise"
     assert refusal(engine, 8) == (
         "virtual cluster A keeps 4 of its 12 devices for repairs, holds 0, 4 are bad, and this needs 8"
     )
     assert refusal(engine, 4) == ""
     engine.observe(NodeHealth("n0", healthy=True))
-    assert bad_promises(engine.state) == {}
+    assert bad_devices(engine.state, "A") == 0
