@@ -28,6 +28,13 @@ def test_all_abilities_together_keep_what_each_of_them_promises() -> None:
     assert [what for what in wanted if not met[what]] == []
 
 
+def test_a_pod_that_waited_for_a_repair_waits_for_its_whole_gang_alone() -> None:
+    """Its gang had ended in between, and another pod of it had begun to preempt for all of them."""
+    world = AbilitiesWorld(5387)
+    for _ in range(75):
+        world.step()
+
+
 def test_each_ability_of_the_schema_is_drawn_and_left_out() -> None:
     schema = json.loads((ROOT / "schemas/services-configuration.schema.json").read_text(encoding="utf-8"))
     section = schema["properties"]["sharing"]
