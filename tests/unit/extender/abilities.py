@@ -518,7 +518,8 @@ class AbilitiesWorld:
                 least = self.rules.preemption.min_run_time(run.vc) / 1000
                 if by.vc == run.vc and run.priority >= 0 and not run.lazy:
                     self.stats["chosen by their own tenant"] += 1
-                    ran = least if run.began is None else self.harness.now - run.began
+                    began = any(pod["status"].get("startTime") for pod in run.bound)  # not if all were replaced
+                    ran = self.harness.now - run.began if began and run.began is not None else least
                     assert ran >= least or run.going, f"{name} had run for {ran} s"
         self.chosen = chosen
 
