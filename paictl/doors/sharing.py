@@ -126,9 +126,13 @@ class DoorSharing:
         return answer
 
     def _obstacle(self, request: PodRequest, user: str, now: float) -> str:
-        spares = self.rules.spares.use(self._by_vc, self._used.devices) if request.guaranteed else {}
+        spares = self.rules.spares
+        promise = (
+            spares.use(request.vc, self._by_vc, self._used.devices, self._state())
+            if spares and request.guaranteed else None
+        )  # fmt: skip
         lent = None if request.guaranteed else self._lent()  # only those who borrow are asked about it
-        use = SharingUse(self.month, self._held.devices, self._borrowed.devices, spares, lent)
+        use = SharingUse(self.month, self._held.devices, self._borrowed.devices, promise, lent)
         return self.rules.obstacle(request, user, use, datetime.fromtimestamp(now, UTC))
 
     def _lent(self) -> LendUse | None:

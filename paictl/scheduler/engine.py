@@ -305,6 +305,7 @@ class Engine:
         elif group.physical != decision.placement.physical:
             raise self._stale(request)
         elif group.state is GroupState.PREEMPTING:
+            self._cancel(self._stand_in(request))
             if decision.version != self.version and self.victims(group.leaves()):
                 raise self._stale(request)
             group = transitions.complete_preemption(state, group)
@@ -367,6 +368,7 @@ class Engine:
         elif decision.joins:
             group = state.groups.by_name.get(decision.request.group)
             if group is not None and group.state is GroupState.PREEMPTING:
+                self._cancel(self._stand_in(decision.request))  # the gang has ended meanwhile, and starts as a whole
                 state.groups.wait(decision.request.uid, group)
 
     def _lazy(self, decision: Bind | Preempt, now: float | None) -> None:

@@ -1,5 +1,8 @@
 """When nodes and devices fail and are repaired: drawn from a mean time between failures, or read from a log.
 
+A row of a log may be a maintenance window: planned, so that a policy that heeds windows places nothing there that would
+still run then.
+
 Failures do not depend on what the policy does, so that every policy meets the same ones under one seed.
 """
 
@@ -17,6 +20,7 @@ from paictl.i18n import did_you_mean, text
 from paictl.sim.cluster import Cluster, Devices
 from paictl.sim.dice import Dice
 from paictl.units import DurationError, Millis, parse_duration
+from paictl.workload.windows import Window, Windows
 
 CHECKPOINT: Final = Millis(30 * 60_000)
 """How often jobs save their work if nothing else is said."""
@@ -26,7 +30,8 @@ NONE: Final = "none"
 _LONGEST: Final = 1e10
 """Seconds."""
 _KEYS: Final = ("node", "device", "repair", "checkpoint")
-_COLUMNS: Final = ("node", "device", "start", "end")
+_COLUMNS: Final = ("node", "device", "start", "end", "planned")
+_PLANNED: Final = {"": False, "no": False, "yes": True}
 _HINT: Final = "write node=30d,device=180d,repair=4h,checkpoint=30m, or name a CSV file with node,device,start,end"
 
 
@@ -54,6 +59,8 @@ class LoggedOutage:
     """Its index on the node; None: the whole node."""
     start: Millis
     end: Millis | None
+    planned: bool = False
+    """Whether it is a maintenance window, known from the beginning."""
 
 
 @frozen
@@ -97,6 +104,13 @@ class FailureModel:
             end = start + max(1, dice[place].exponential(self.repair))
             heapreplace(line, (end + max(1, dice[place].exponential(mean)), place))
             yield Outage(Millis(start), Millis(end), devices)
+
+    def windows(self) -> Windows:
+        """The planned ones, in milliseconds since the first submission."""
+        return Windows(tuple(
+            Window(f"line-{row.line}", (row.node,), row.start, row.end)
+            for row in self.log or () if row.planned and row.end is not None
+        ))  # fmt: skip
 
     def problem(self, cluster: Cluster) -> str | None:
         """What a log names that the cluster has not; None if all is there."""
@@ -179,7 +193,7 @@ def _log(path: Path) -> tuple[LoggedOutage, ...]:
             if not {"node", "start"} <= set(header) <= set(_COLUMNS):
                 raise FailureError(
                     text("the columns are {names}", names=", ".join(header) or "-"), where=f"{path}:1",
-                    hint="node,device,start,end; device (an index) and end may be left out or empty",
+                    hint="node,device,start,end,planned; only node and start are required",
                 )  # fmt: skip
             found = [_row(path, rows.line_num, dict(zip(header, row, strict=False))) for row in rows if any(row)]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
@@ -203,7 +217,18 @@ def _row(path: Path, line: int, given: dict[str, str]) -> LoggedOutage:
     until = _instant(where, end) if end else None
     if until is not None and until <= start:
         raise FailureError(text("its end is before its start"), where=where, hint="swap start and end")
-    return LoggedOutage(line, given.get("node", "").strip(), int(device) if device else None, start, until)
+    planned = _PLANNED.get(given.get("planned", "").strip())
+    if planned is None:
+        raise FailureError(
+            text("{given!r} is neither yes nor no", given=given["planned"].strip()), where=where,
+            hint="write yes for a maintenance window",
+        )  # fmt: skip
+    if planned and (device or until is None):
+        raise FailureError(
+            text("a maintenance window is for whole nodes and has an end"), where=where,
+            hint="leave device empty and write an end, or write no under planned",
+        )  # fmt: skip
+    return LoggedOutage(line, given.get("node", "").strip(), int(device) if device else None, start, until, planned)
 
 
 def _instant(where: str, given: str) -> Millis:

@@ -17,7 +17,7 @@ from paictl.sim.generate import inflated
 from paictl.sim.hardware import DeviceOutages
 from paictl.sim.job import WHOLE, Job, in_order
 from paictl.sim.knowledge import Knowledge
-from paictl.sim.policies.base import Policy, Setup
+from paictl.sim.policies.base import NO_WINDOWS, Policy, Setup
 from paictl.sim.policies.external import place_of
 from paictl.sim.policies.parameters import ParameterError, as_data
 from paictl.sim.policies.table import POLICIES, parse, policy_class
@@ -156,7 +156,8 @@ def _begun(
         tenants[job.vc] = tenants.get(job.vc, 0) + job.gpus * job.true_work
     requests = tuple(job.request for job in usable) if Knowledge.REQUESTS in kind.knows else ()
     hardware = DeviceOutages(failures, cluster, seed, ordered[0].submit) if failures is not None and ordered else None
-    made = kind(parameters, Setup(cluster, seed, history, requests, tenants))
+    windows = failures.windows() if failures is not None else NO_WINDOWS
+    made = kind(parameters, Setup(cluster, seed, history, requests, tenants, windows))
     return _Course(cluster, made, ordered, log=log, hardware=hardware)
 
 

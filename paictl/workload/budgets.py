@@ -130,6 +130,11 @@ class Budgets:
     def __init__(self, budgets: Iterable[UsageBudget] = ()) -> None:
         self.all: Sequence[UsageBudget] = tuple(budgets)
         self._named = {(one.vc, one.user) for one in self.all}
+        self._by_vc = {
+            vc: tuple(one for one in self.all if one.vc in ("", vc)) for vc in ("", *(one.vc for one in self.all))
+        }  # fmt: skip
+        """Those that concern a virtual cluster (empty: one without a budget of its own): a decision must not look at
+        all."""
         self._sums: tuple[Used, Counter[tuple[str, str]]] = {}, Counter()
         """The use that was asked about last, and its sums: a decision must not add up all users."""
 
@@ -138,9 +143,8 @@ class Budgets:
 
     def of(self, vc: str, user: str) -> Iterator[UsageBudget]:
         """The budgets that a job of a user in a virtual cluster has to fit."""
-        for one in self.all:
-            each = one.user == EACH and (one.vc, user) not in self._named
-            if one.vc in ("", vc) and (one.user in ("", user) or each):
+        for one in self._by_vc.get(vc, self._by_vc[""]):
+            if one.user in ("", user) or (one.user == EACH and (one.vc, user) not in self._named):
                 yield one
 
     def state(self, budget: UsageBudget, user: str, used: Used) -> BudgetState:

@@ -28,7 +28,8 @@ class LendUse:
     idle: Mapping[str, int]
     borrowed: Mapping[str, int]
     unpromised: int
-    """Healthy devices that nobody was promised; below 0 where so many are bad that not all promises could be kept."""
+    """Devices beyond what idle promises need of those that are free or borrowed; below 0 where so many are bad that not
+    all promises could be kept."""
     promised: Mapping[str, int] = field(default_factory=dict)
     """Devices of the promises by virtual cluster."""
 
@@ -50,13 +51,15 @@ def lend_use(state: State, promised: Mapping[str, int] | None = None, used: Used
         counted = DevicesInUse()
         counted.start(state.groups.by_name)
         used = counted.devices
-    idle, borrowed = Counter(promised), Counter[str]()
-    for (vc, guaranteed), devices in used.items():
+    idle, borrowed, reclaimed = Counter(promised), Counter[str](), _reclaimed(state)
+    for (vc, guaranteed), held in used.items():
+        devices = held - reclaimed[vc, guaranteed]
         if guaranteed:
             idle[vc] -= devices
         else:
             borrowed[vc] += devices
-    return LendUse(idle, borrowed, _healthy(state) - sum(promised.values()), promised)
+    unpromised = _free(state) - sum(idle.values()) + sum(borrowed.values())
+    return LendUse(idle, borrowed, unpromised, promised)
 
 
 def promises_by_vc(state: State) -> Counter[str]:
@@ -67,10 +70,22 @@ def promises_by_vc(state: State) -> Counter[str]:
     return promised
 
 
-def _healthy(state: State) -> int:
-    tree, health = state.physical, state.health
+def _reclaimed(state: State) -> Counter[tuple[str, bool]]:
+    """Devices of victims that count for the gang which preempts them, by virtual cluster and guarantee of the victim.
+
+    Until victims have ended, both have the same devices.
+    """
+    groups, user = state.groups.by_name, state.occupancy.user
+    victims = (groups[user[leaf]] for leaf in state.occupancy.reserver if leaf in user)
+    return Counter((group.vc, group.virtual is not None) for group in victims)
+
+
+def _free(state: State) -> int:
+    """Healthy devices that nobody uses and no preemption reserves. What runs on a bad device takes no good one."""
+    tree, health, user, reserver = state.physical, state.health, state.occupancy.user, state.occupancy.reserver
     bad = {leaf for name in health.bad_nodes for cell in tree.nodes[name] for leaf in tree.leaves(cell)}
-    return sum(len(at[1]) for at in tree.at) - len(bad | set(health.bad_leaves))
+    taken = reserver.keys() | bad | health.bad_leaves.keys()
+    return sum(len(at[1]) for at in tree.at) - len(user) - sum(leaf not in user for leaf in taken)
 
 
 class LendLimits:

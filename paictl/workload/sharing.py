@@ -43,8 +43,8 @@ class SharingUse:
     held: Mapping[tuple[str, str], int]
     borrowed: Mapping[str, int] = field(default_factory=dict)
     """Devices without a guarantee by virtual cluster."""
-    promises: Mapping[str, SpareUse] = field(default_factory=dict)
-    """How the promises stand of which a part is spare."""
+    promise: SpareUse | None = None
+    """How the promise of the gang's virtual cluster stands, if a part of it is spare."""
     lent: LendUse | None = None
     """How all promises stand; None where nobody's lending is limited."""
 
@@ -96,16 +96,17 @@ class Sharing:
 
     def obstacle(self, request: PodRequest, user: str, use: SharingUse, now: datetime) -> str:
         """Why a gang that holds nothing yet may not start now; empty if it may."""
-        if any(one.over is not OverBudget.WARN for one in self.budgets.of(request.vc, user)):
-            if use.month is None:
+        if use.month is None:
+            if any(one.over is not OverBudget.WARN for one in self.budgets.of(request.vc, user)):
                 return text("the accounts have not been read yet, so its budget is unknown")
+        elif self.budgets:
             for state in self.budgets.holding(request.vc, user, use.month):
                 return state.reason(now)
         devices = devices_of(request.members)
         if request.guaranteed:
             held = use.held.get((request.vc, user), 0)
             limited = self.limits.refusal(request.vc, user, devices, held)
-            return limited or self.spares.refusal(request.vc, devices, use.promises) or ""
+            return limited or self.spares.refusal(request.vc, devices, use.promise) or ""
         limited = self.borrowing.refusal(request.vc, devices, use.borrowed.get(request.vc, 0))
         return limited or self.lending.refusal(request.vc, devices, use.lent) or ""
 

@@ -117,5 +117,5 @@ def obstacle(
     held = held_devices(engine, pods) if rules.limits else {}
     borrowed = borrowed_devices(engine) if rules.borrowing else {}
     lent = lend_use(engine.state) if rules.lending or rules.spares else None
-    spares = {} if lent is None else rules.spares.use(lent.promised, lent.used)
+    spares = None if lent is None else rules.spares.use(request.vc, lent.promised, lent.used, engine.state)
     return known.obstacle(request, user, SharingUse(month, held, borrowed, spares, lent), datetime.now(UTC))

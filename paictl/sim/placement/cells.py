@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import yaml
 
@@ -48,6 +49,8 @@ class Cells(Placer):
         """By first device of a group: its pods."""
         self._names: dict[str, int] = {}
         """By pod: the number of its job."""
+        self.closed: Callable[[JobView], frozenset[str]] = _open
+        """The nodes that a job may not get now."""
         self._first_vc = spec.virtual_clusters[0].name
         self.promised: dict[str, int] = {_tenant(vc.name): 0 for vc in spec.virtual_clusters}
         """Devices of each VC."""
@@ -79,7 +82,7 @@ class Cells(Placer):
 
     def take(self, job: JobView, number: int) -> Devices | None:
         """Bind the group if that disturbs nobody."""
-        decision = self.engine.plan(self._request(job, number, 0))
+        decision = self.engine.plan(*self._offered(job, number))
         return self._bind(decision, job, number) if isinstance(decision, Bind) else None
 
     def request(self, job: JobView) -> PodRequest:
@@ -88,10 +91,17 @@ class Cells(Placer):
 
     def victims(self, job: JobView, number: int) -> list[int] | None:
         """The jobs (by number) that must go before it can start; None if that would not help."""
-        decision = self.engine.plan(self._request(job, number, 0), phase=Phase.PREEMPTING)
+        decision = self.engine.plan(*self._offered(job, number), phase=Phase.PREEMPTING)
         if not isinstance(decision, Preempt):
             return None
         return sorted({self._names[uid] for _, uids in decision.victims for uid in uids})
+
+    def _offered(self, job: JobView, number: int) -> tuple[PodRequest, frozenset[str] | None]:
+        """The request of the first pod, and the nodes that it may get; None: all."""
+        request, closed = self._request(job, number, 0), self.closed(job)
+        if not closed:
+            return request, None
+        return replace(request, ignore_suggested=False), frozenset(self.engine.state.physical.nodes) - closed
 
     def give(self, devices: Devices) -> None:
         """All pods of the group are gone."""
@@ -124,7 +134,7 @@ class Cells(Placer):
         pods = sum(count for _, count in self._members(job, number))
         uids = [first.request.uid]
         for place in range(1, pods):
-            request = self._request(job, number, place)
+            request = replace(self._request(job, number, place), ignore_suggested=first.request.ignore_suggested)
             decision = self.engine.plan(request)
             assert isinstance(decision, Bind)  # noqa: S101 a group that is bound has room for all of its pods
             self.engine.apply(decision)
@@ -188,6 +198,11 @@ def rooms(spec: HivedSpec) -> dict[tuple[str, str], list[Room]]:
             node = min(chain.leaves[level], chain.leaves[chain.node_level])
             mine[name] = Room(had.kind, had.devices + chain.leaves[level], max(had.node, node))
     return {key: list(mine.values()) for key, mine in found.items()}
+
+
+def _open(_: JobView) -> frozenset[str]:
+    """No node is closed."""
+    return frozenset()
 
 
 def _tenant(vc: str) -> str:

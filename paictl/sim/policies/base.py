@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import field
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Final, Literal
 
 from paictl.frozen import frozen
 from paictl.i18n import text
@@ -19,6 +19,9 @@ from paictl.sim.policies.parameters import ParameterError, Span, parameter
 from paictl.sim.rates import Costs, Rates
 from paictl.sim.view import JobView
 from paictl.units import Millis
+from paictl.workload.windows import Windows
+
+NO_WINDOWS: Final = Windows()
 
 Where = Literal["count", "consolidate"]
 """The values of `placement=`; a policy that has more declares them."""
@@ -51,6 +54,8 @@ class Setup:
     """The requests of jobs like those that will come, one each; given to those policies that declare REQUESTS."""
     tenants: Mapping[str, int] = field(default_factory=dict)
     """The VCs of the trace, each with the GPU time of its jobs: what an administrator sets quotas by."""
+    windows: Windows = NO_WINDOWS
+    """Maintenance windows, known from the beginning; what runs there when one begins is interrupted as by a failure."""
 
 
 class Policy(ABC):

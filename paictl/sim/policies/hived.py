@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from heapq import heapify, heappop, heappush
@@ -19,7 +19,7 @@ from paictl.sim.placement.base import Placer
 from paictl.sim.placement.cells import Cells, for_nodes, from_text
 from paictl.sim.policies.base import Parameters, Policy, Setup
 from paictl.sim.policies.parameters import Span, parameter
-from paictl.sim.policies.promised_starts import SimulatedStarts
+from paictl.sim.policies.promised_starts import Row, SimulatedStarts, limit_of
 from paictl.sim.view import JobView
 from paictl.units import Millis
 from paictl.workload.budgets import SECTION
@@ -62,7 +62,9 @@ class HivedParameters(Parameters):
         "conservative: each of the first 64 does",
     )
     factor: float = parameter(
-        1.0, "with backfill: run-time limit of a job without one, as a multiple of its duration", least=1
+        1.0,
+        "with backfill or planned outages: run-time limit of a job without one, as a multiple of its duration",
+        least=1,
     )
     victims: Literal["fewest-devices", "least-loss"] = parameter(
         "fewest-devices", "least-loss: of the jobs that may be preempted those go that lose the least work"
@@ -140,9 +142,17 @@ class Hived(Policy):
         self._starts: SimulatedStarts | None = None
         self._next_start: Millis | None = None
         """When the next job starts at the latest that is promised a start and not the head of its line."""
-        if parameters.backfill != "none":
+        self._windows = setup.windows
+        self._window_end: Millis | None = None
+        """When the next maintenance window ends, if any job waits."""
+        if self._windows:
+            self.cells.closed = self._closed
+        if parameters.backfill != "none" or self._windows:
             self.knows = frozenset({Knowledge.DURATION})
-            self._starts = SimulatedStarts(self.cells, parameters.factor, self._runs, parameters.backfill)
+        if parameters.backfill != "none":
+            self._starts = SimulatedStarts(
+                self.cells, parameters.factor, self._runs, parameters.backfill, self._windows
+            )  # fmt: skip
         self._preempted_devices = 0
         self._lost_work = 0
         """Device-milliseconds that preempted jobs had run since they started, or since their last checkpoint."""
@@ -226,10 +236,11 @@ class Hived(Policy):
         """Only those whom an event can have helped are looked at: in a VC nobody depends on other VCs."""
         for job in moment.arrived:
             self._wait(job)
-        due = min((at for at in (self._shield_end, self._next_start) if at is not None), default=None)
+        due = min((at for at in (self._shield_end, self._next_start, self._window_end) if at is not None), default=None)
         if due is not None and self.now >= due:
             for tenant in self.tenants.values():
                 tenant.changed = True
+            self._spare_changed = self._spare_changed or bool(self._windows)
         while changed := [tenant for tenant in self.tenants.values() if tenant.changed]:
             tenant = changed[0] if self.p.order == "share" else min(changed, key=_first)
             tenant.changed = False
@@ -239,13 +250,17 @@ class Hived(Policy):
             self._serve_spare()
 
     def wake(self) -> Millis | None:
-        """When jobs that run may be preempted by others of their tenant that wait, or a job is promised to start."""
-        self._shield_end = self._next_start = None
+        """When jobs that run may be preempted by others of their tenant that wait, a job is promised to start, or a
+        maintenance window ends that jobs wait for."""
+        self._shield_end = self._next_start = self._window_end = None
+        if self._windows and (self._spare or any(tenant.heaps for tenant in self.tenants.values())):
+            self._window_end = min((one.end for one in self._windows if one.end > self.now), default=None)
         if self._shields and any(tenant.heaps for tenant in self.tenants.values()):
             self._shield_end = self._sparing.next_end(self.cells.engine.state.groups.by_name)
         if self._starts is not None:
             self._next_start = self._starts.next_start(self.now)
-        return min((at for at in (self._shield_end, self._next_start) if at is not None), default=None)
+        times = (self._shield_end, self._next_start, self._window_end)
+        return min((at for at in times if at is not None), default=None)
 
     def _wait(self, job: JobView) -> None:
         group = job.gpus, job.pod, job.gpu_type, job.pinned_cell
@@ -269,8 +284,9 @@ class Hived(Policy):
         while ahead := [(heap[0][:2], group) for group, heap in tenant.heaps.items() if group not in stuck]:
             group = min(ahead)[1]
             heap = tenant.heaps[group]
-            row = heap[0] if self._starts is None else self._harmless(tenant, group)
-            if row is not None and (self.start(row[2]) or self._evict_and_start(row[2])):
+            rows = self._startable(tenant, group)
+            row = next((one for one in rows if self.start(one[2]) or self._evict_and_start(one[2])), None)
+            if row is not None:
                 _remove(heap, row)
                 self._runs[row[2].number] = row[2]
                 self._began[row[2].number] = self.now
@@ -281,6 +297,36 @@ class Hived(Policy):
                     del tenant.heaps[group]
             else:
                 stuck.add(group)
+
+    def _startable(self, tenant: Tenant, group: Kind) -> Iterable[Row]:
+        """The jobs of a group that are tried, in order."""
+        heap = tenant.heaps[group]
+        if self._starts is None:
+            yield from self._shorter(heap)
+        elif (row := self._harmless(tenant, group)) is not None:
+            yield row
+            if self._windows and self._starts.head(row[2].vc, lambda: row[2]) == row[2].number:
+                for other in self._shorter(heap):
+                    if other is not row and not self._starts.delays(other[2], row[2], self.now):
+                        yield other
+
+    def _closed(self, job: JobView) -> frozenset[str]:
+        """The nodes on which a job would still run when a maintenance window begins."""
+        return self._windows.closed(self.now, limit_of(job, self.p.factor))
+
+    def _shorter(self, heap: list[Row]) -> Iterable[Row]:
+        """The first job of a group, and each that fewer windows keep from nodes than those before it."""
+        yield heap[0]
+        if self._windows:
+            least = self._crossed(heap[0][2])
+            for row in sorted(heap, key=lambda one: one[:2])[1:]:
+                if (crossed := self._crossed(row[2])) < least:
+                    least = crossed
+                    yield row
+
+    def _crossed(self, job: JobView) -> int:
+        limit = limit_of(job, self.p.factor)
+        return sum(window.closes(self.now, limit) for window in self._windows)
 
     def _harmless(self, tenant: Tenant, group: Kind) -> tuple[int, int, JobView] | None:
         """The first job of a group that does not delay its tenant's promised start; the promised one if it is here."""
@@ -333,10 +379,11 @@ class Hived(Policy):
             if self._held_back(line[0]):
                 held.add(found)
                 continue
-            if self.placement.free < group[0] or not self.start(line[0]):
+            job = self._start_spare(line) if self.placement.free >= group[0] else None
+            if job is None:
                 stuck.add(group)
                 continue
-            job = line.popleft()
+            line.remove(job)
             self._runs[job.number] = job
             self._began[job.number] = self.now
             self.tenants[job.vc].spare += job.gpus
@@ -345,6 +392,11 @@ class Hived(Policy):
                 del self._spare[group][who]
                 if not self._spare[group]:
                     del self._spare[group]
+
+    def _start_spare(self, line: deque[JobView]) -> JobView | None:
+        """Start the first job of a line, or one that ends before more of the windows; None if none starts."""
+        rows = [(0, at, job) for at, job in enumerate(line)] if self._windows else [(0, 0, line[0])]
+        return next((job for _, _, job in self._shorter(rows) if self.start(job)), None)
 
     def _next_spare(self, stuck: set[Kind], held: set[tuple[Kind, Who]]) -> tuple[Kind, Who] | None:
         """The first job of the tenant that uses least, by its quota, or has lately; or the first of all.

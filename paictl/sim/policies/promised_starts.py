@@ -24,19 +24,29 @@ from paictl.workload.startpromises import StartPromises
 if TYPE_CHECKING:
     from paictl.sim.placement.cells import Cells
     from paictl.sim.view import JobView
+    from paictl.workload.windows import Windows
 
 
 Row = tuple[int, int, "JobView"]
 """A job that waits: (-priority, turn, job)."""
 
 
+def limit_of(job: JobView, factor: float) -> Millis:
+    """How long a job may run: as the trace says, else its duration times the factor."""
+    return job.limit if job.limit is not None else Millis(max(1000, ceil(job.work * factor)))
+
+
 class SimulatedStarts:
     """Who of each tenant has a promised start, and what became of the promises."""
 
-    def __init__(self, cells: Cells, factor: float, runs: Mapping[int, JobView], mode: str = BackfillMode.EASY) -> None:
+    def __init__(
+        self, cells: Cells, factor: float, runs: Mapping[int, JobView], mode: str = BackfillMode.EASY,
+        windows: Windows = NO_WINDOWS,
+    ) -> None:  # fmt: skip
         self._cells = cells
         self._factor = factor
         self._runs = runs
+        self._windows = windows
         self._ends: dict[int, Millis] = {}
         """Planned ends of those that run, by number."""
         self._promises: dict[int, Millis] = {}
@@ -49,7 +59,7 @@ class SimulatedStarts:
         rules = BackfillRules([BackfillRule("", BackfillMode(mode))])
         self._lines = StartPromises(rules, lambda group: self._ends.get(int(group)))
         """The promises to all in line, where not only the head has one."""
-        self.promises_all = rules.mode("") is BackfillMode.CONSERVATIVE
+        self.promises_all = rules.mode("") is BackfillMode.CONSERVATIVE and not windows  # as doors fall back
         self.late = 0
         """Promises that did not hold."""
         self.overtook = 0
@@ -57,7 +67,7 @@ class SimulatedStarts:
 
     def limit(self, job: JobView) -> Millis:
         """How long it may run: as the trace says, else its duration times the factor."""
-        return job.limit if job.limit is not None else Millis(max(1000, ceil(job.work * self._factor)))
+        return limit_of(job, self._factor)
 
     def began(self, job: JobView, now: Millis) -> None:
         """It runs from now on."""
@@ -152,7 +162,8 @@ class SimulatedStarts:
         self._promises.setdefault(number, at)
 
     def _foresight(self, now: Millis) -> Foresight:
-        return Foresight(self._cells.engine, now, lambda group: self._ends.get(int(group)))
+        windows = self._windows.current(now) if self._windows else NO_WINDOWS
+        return Foresight(self._cells.engine, now, lambda group: self._ends.get(int(group)), windows)
 
     def _gang(self, job: JobView) -> LineGang:
         return LineGang(self._cells.request(job), self.limit(job))

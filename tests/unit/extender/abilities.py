@@ -1,9 +1,10 @@
-"""A door with every ability of the section `sharing` on, and whatever can happen to it, in random order.
+"""A door with the abilities of the section `sharing` that its seed draws, and random events of all kinds.
 
-Gangs come with and without limits, checkpoints, reservations and repair; kube-scheduler asks in any order; nodes fail
-and heal; windows, reservations and kills come between. After each operation the core is sound and no device has two
-pods; whoever begins keeps limits, budget, windows and minimum run times, and nobody gets a bad node. What each ability
-promises beyond that (who is first, when a gang starts, which cells are kept) has tests of its own; here they meet.
+Gangs come with and without limits, checkpoints, reservations and repair; kube-scheduler asks in any order; nodes and
+devices fail and heal; windows, reservations and kills come between. After each operation the core is sound and no
+device has two pods. A gang that starts keeps limits, budgets, spares, windows, reservations and minimum run times, and
+gets no bad node or device. What each ability promises beyond that (who is first, when a gang starts, which cells are
+kept) has tests of its own; here they meet.
 `tests/unit/extender/test_abilities.py` plays a few hundred, ``tools/soak.py --abilities`` as many as one likes.
 """
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -20,59 +22,30 @@ from paictl.cluster.kubernetes.names import JOB_KEY
 from paictl.cluster.maintenance import KEY, windows_text
 from paictl.cluster.pods.labels import Rules
 from paictl.cluster.pods.nodes import NodeStatus
-from paictl.cluster.pods.times import CHECKPOINT_EVERY
+from paictl.cluster.pods.times import CHECKPOINT_EVERY, SAVES_ON_SIGTERM
 from paictl.cluster.reservations import KEY as RESERVATIONS
 from paictl.cluster.reservations import reservations_text
 from paictl.doors import housekeeping
+from paictl.doors.budgets import take_recent
 from paictl.doors.core import DoorOptions
+from paictl.doors.gangs import AFTER
 from paictl.remote.kube.client import Json
 from paictl.scheduler.decision import Wait
 from paictl.scheduler.groups import GroupState
 from paictl.scheduler.invariants import validate
 from paictl.scheduler.wire import BIND_INFO, ISOLATION, SCHEDULING_SPEC
 from paictl.units import Millis
-from paictl.workload.reservations import Reservation, ReservationError, Reservations
+from paictl.workload.budgets import EACH, OverBudget
+from paictl.workload.lending import promises_by_vc
+from paictl.workload.lentorder import HALF_LIFE, DecayedUse
+from paictl.workload.reservations import Repeat, Reservation, ReservationError, Reservations
 from paictl.workload.sharing import read_sharing
 from paictl.workload.windows import Window, Windows
-from tests.unit.extender.conftest import CONFIG
+from tests.unit.extender.abilities_drawn import CELLS, LEAVES, NODES, VCS, drawn
 from tests.unit.extender.harness import Harness, gang
 
-NODES: Final = [f"n{number}" for number in range(8)]
-LEAVES: Final = 4
 HOUR: Final = 3600
 BEGIN: Final = datetime(2026, 11, 25, tzinfo=UTC).timestamp()
-VCS: Final = ("A", "B", "C")
-CELLS: Final[Json] = {
-    "physicalCluster": {
-        "cellTypes": {
-            **CONFIG["physicalCluster"]["cellTypes"],
-            "POOL": {"childCellType": "NODE", "childCellNumber": len(NODES)},
-        },
-        "physicalCells": [{"cellType": "POOL", "cellChildren": [{"cellAddress": node} for node in NODES]}],
-    },
-    "virtualClusters": {
-        "A": {"virtualCells": [{"cellType": "POOL.NODE", "cellNumber": 3}]},
-        "B": {
-            "virtualCells": [
-                {"cellType": "POOL.NODE", "cellNumber": 1}, {"cellType": "POOL.NODE.SWITCH", "cellNumber": 2},
-            ]
-        },
-        "C": {"virtualCells": [{"cellType": "POOL.NODE", "cellNumber": 2}]},
-    },
-}  # fmt: skip
-USER_LIMIT, BORROW_LIMIT, LEND_LIMIT, MIN_RUN_TIME, BUDGET = 10, 6, 4, 600, 60
-ABILITIES: Final[Json] = {
-    "budgets": [{"vc": "C", "device-hours": BUDGET}],
-    "user-limits": [{"vc": "A", "devices": USER_LIMIT}],
-    "borrow-limits": [{"vc": "B", "devices": BORROW_LIMIT}],
-    "lend-limits": [{"vc": "A", "devices": LEND_LIMIT}],
-    "spares": [{"vc": "A", "devices": 2}],
-    "departments": [{"name": "research", "vcs": ["A", "B"]}],
-    "opportunistic-order": {"by": "decayed-use", "half-life": "24h"},
-    "preemption": {"victims": "least-loss"},
-    "min-run-times": [{"vc": "A", "time": f"{MIN_RUN_TIME}s"}, {"vc": "C", "time": f"{MIN_RUN_TIME}s"}],
-    "backfill": [{"mode": "easy"}],
-}
 
 SAYS: Final = {
     "budgets": "the budget of",
@@ -100,6 +73,7 @@ class GangRun:
     limit: int | None
     """Seconds; None for none."""
     lazy: bool = False
+    reservation: str = ""
     began: float | None = None
     """When the first of its containers did."""
     going: bool = False
@@ -114,24 +88,44 @@ class GangRun:
         return sum(int(pod["leaves"]) for pod in self.pods)
 
 
+@dataclass
+class UseBefore:
+    """What was used before a pod was asked about."""
+
+    held: Counter[tuple[str, str]]
+    """Devices of gangs with a guarantee by (virtual cluster, user)."""
+    places: Counter[tuple[str, bool]]
+    """Devices of all places by virtual cluster, and whether guaranteed; those of victims count for who gets them."""
+
+
 class AbilitiesWorld:
     """The door, its API server, kube-scheduler and the job controller, by the dice of a seed."""
 
     def __init__(self, seed: int) -> None:
         self.dice = random.Random(seed)  # noqa: S311 - a test
         self.spec = ClusterSpec.from_mapping(CELLS)
-        # in three of four worlds one virtual cluster promises a start to all gangs in line
-        backfill = {"backfill": [{"mode": "easy"}, {"vc": VCS[seed % 4 % 3], "mode": "conservative"}]}
-        sharing = read_sharing(ABILITIES | (backfill if seed % 4 else {}))
-        options = DoorOptions(rules=Rules(skus=self.spec.sku_types), sharing=sharing, heal_after=0.0)
+        self.drawn = drawn(self.dice)
+        self.rules = read_sharing(self.drawn.section)
+        options = DoorOptions(
+            rules=Rules(skus=self.spec.sku_types), sharing=self.rules, heal_after=self.drawn.heal_after,
+            bad_device_deadline=self.drawn.bad_device_deadline, longest_grace=self.drawn.longest_grace,
+        )  # fmt: skip
         self.harness = Harness(self.spec, options)
         self.harness.now = BEGIN
         self.gangs: dict[str, GangRun] = {}
-        self.bad: set[str] = set()
+        self.bad: dict[str, NodeStatus | None] = {}
+        """Nodes that are not Ready, cordoned or (None) not there."""
+        self.broken: set[tuple[str, int]] = set()
+        """Bad devices."""
         self.windows, self.reservations = Windows(), Reservations()
         self.used: Counter[tuple[str, str]] = Counter()
         """Device-milliseconds of the month, as the accounts would say."""
+        order = self.rules.order
+        self.lately = DecayedUse(order.half_life if order is not None else HALF_LIFE)
+        self.promised = promises_by_vc(self.harness.core.book.engine.state)
         self.number = 0
+        self.repairing: set[str] = set()
+        """Pods (uid) that take the place of a lost member."""
         self.chosen: set[tuple[str, str]] = set()
         """(gang that preempts, its victim)."""
         self.stats: Counter[str] = Counter()
@@ -143,20 +137,23 @@ class AbilitiesWorld:
         """A process begins: what it hears of first, and then it opens."""
         core = self.harness.core
         self.harness.nodes = list(NODES)
-        for node in NODES:
-            core.node_changed(NodeStatus(node, ready=node not in self.bad, schedulable=True))
+        self.tell_nodes()
+        self.tell_devices()
         self.tell()
         for pod in self.harness.server.pods.values():
             core.pod_changed(pod)
         core.month_used(self.used)
+        take_recent(core, self.lately.until(self.millis(), ()))
         core.open()
 
     def step(self) -> None:
         """One operation, and what must hold after it."""
-        operations = {
+        operations: dict[Callable[[], None], float] = {
             self.arrive: 10, self.schedule: 12, self.begin: 6, self.end: 3, self.leave: 6, self.reconcile: 6,
-            self.wait: 6, self.fail: 1, self.heal: 2, self.window: 1, self.reserve: 1, self.kill: 1,
+            self.wait: 6, self.kill: 1,
         }  # fmt: skip
+        if not self.drawn.calm:
+            operations |= {self.fail: 1, self.heal: 2, self.wear: 1, self.window: 1, self.reserve: 1, self.cancel: 0.5}
         (operation,) = self.dice.choices(list(operations), list(operations.values()))
         self.stats[operation.__name__] += 1
         operation()
@@ -168,12 +165,18 @@ class AbilitiesWorld:
         self.number += 1
         name, vc, user = f"g{self.number}", self.dice.choice(VCS), self.dice.choice(("ann", "bob"))
         pods, leaves = self.dice.choice(((1, 1), (1, 2), (1, 4), (2, 2), (2, 4), (3, 4)))
-        priority, limit = self.dice.choice((-1, -1, 0, 0, 5)), self.dice.choice((None, HOUR, 2 * HOUR, 6 * HOUR))
-        named = [one.name for one in self.reservations if one.vc == vc and one.leaves == leaves and priority >= 0]
+        priority = self.dice.choice((-1, -1, 0, 0, 5))
+        unlimited = self.dice.random() < (0.02 if self.drawn.calm else 0.25)  # beside it, no start can be promised
+        limit = None if unlimited else self.dice.choice((HOUR, 2 * HOUR, 6 * HOUR))
+        named = [
+            one.name for one in self.reservations
+            if one.nodes or (one.vc == vc and one.leaves == leaves and priority >= 0)
+        ]  # fmt: skip
         reservation = self.dice.choice(named) if named and self.dice.random() < 0.5 else ""
         more = {"lazyPreemptionEnable": self.dice.random() < 0.2}
-        if pods > 1 and self.dice.random() < 0.3:
+        if pods > 1 and self.dice.random() < 0.5:
             more["memberRepairEnable"] = True
+        checkpoints, grace = self.dice.random() < 0.3, self.dice.choice((0, 0, 0, 30, 120, 600))
         made = gang(name, pods, leaves, vc, priority, **more)
         for pod in made:
             noted = pod["metadata"]["annotations"]
@@ -186,9 +189,12 @@ class AbilitiesWorld:
                 pod["spec"]["activeDeadlineSeconds"] = limit
             if reservation:
                 noted["paictl.io/reservation"] = reservation
-            if self.dice.random() < 0.3:
+            if checkpoints:
                 noted[CHECKPOINT_EVERY] = "10m"
-        self.gangs[name] = GangRun(made, vc, user, priority, limit, bool(more["lazyPreemptionEnable"]))
+            if grace:
+                noted[SAVES_ON_SIGTERM], pod["spec"]["terminationGracePeriodSeconds"] = "true", grace
+        lazy = bool(more["lazyPreemptionEnable"])
+        self.gangs[name] = GangRun(made, vc, user, priority, limit, lazy, reservation)
         for pod in made:
             self.harness.create(pod)
 
@@ -199,7 +205,7 @@ class AbilitiesWorld:
             for pod in run.pods if not pod["spec"].get("nodeName")
         ]  # fmt: skip
         for run, pod in self.dice.sample(waiting, min(len(waiting), 6)):
-            before = self.held()
+            before = self.used_devices()
             name = pod["metadata"]["name"].rpartition("-")[0]
             has_place = f"paictl-jobs/{name}" in self.harness.core.book.engine.state.groups.by_name
             answer = self.harness.ask(pod, self.ready())
@@ -257,19 +263,40 @@ class AbilitiesWorld:
             if run.bound:
                 held = sum(int(pod["leaves"]) for pod in run.bound)
                 self.used[run.vc, run.user] += 1000 * seconds * held
+                if run.priority < 0:
+                    end = self.millis()
+                    start = Millis(end - 1000 * seconds)
+                    self.lately.spread((run.vc, run.user), 1000 * seconds * held, start, end)
         for run in list(self.gangs.values()):
             if run.limit is not None and run.began is not None and self.harness.now >= run.began + run.limit:
                 self.remove(run)
         self.harness.core.month_used(self.used.copy())
+        take_recent(self.harness.core, self.lately.until(self.millis(), ()))
 
     def fail(self) -> None:
-        self.bad.add(self.dice.choice(NODES))
+        """A node, often one with pods, is not Ready, cordoned or removed; often for long enough to lose members."""
+        busy = sorted({pod["spec"]["nodeName"] for run in self.gangs.values() for pod in run.bound})
+        name = self.dice.choice(busy if busy and self.dice.random() < 0.7 else NODES)
+        status = NodeStatus(name, ready=self.dice.random() < 0.3, schedulable=False)
+        self.bad[name] = status if self.dice.random() < 0.8 else None
         self.tell_nodes()
+        if self.dice.random() < 0.5:
+            self.harness.now += AFTER
+            self.reconcile()
 
     def heal(self) -> None:
-        if self.bad:
-            self.bad.remove(self.dice.choice(sorted(self.bad)))
+        """A node or a device is good again."""
+        if self.bad and self.dice.random() < 0.6:
+            del self.bad[self.dice.choice(sorted(self.bad))]
             self.tell_nodes()
+        elif self.broken:
+            self.broken.remove(self.dice.choice(sorted(self.broken)))
+            self.tell_devices()
+
+    def wear(self) -> None:
+        """A device breaks."""
+        self.broken.add((self.dice.choice(NODES), self.dice.randrange(LEAVES)))
+        self.tell_devices()
 
     def window(self) -> None:
         start = self.harness.now + self.dice.choice((0, HOUR, 4 * HOUR))
@@ -277,23 +304,43 @@ class AbilitiesWorld:
         nodes = tuple(sorted(self.dice.sample(NODES, self.dice.choice((1, 2)))))
         now = Millis(round(1000 * self.harness.now))
         kept = tuple(one for one in self.windows.all if one.end > now)[-1:]
-        new = Window(f"w{self.stats['window']}", nodes, Millis(round(1000 * start)), Millis(round(1000 * end)))
+        new = Window(
+            f"w{self.stats['window']}", nodes, Millis(round(1000 * start)), Millis(round(1000 * end)),
+            hold=self.dice.random() < 0.2,
+        )  # fmt: skip
         self.windows = Windows((*kept, new))
         self.tell()
 
     def reserve(self) -> None:
-        """Cells of A for some hours; one at a time."""
+        """Cells of a virtual cluster, or a node, for some hours, once or daily; two reservations at a time."""
         now = self.harness.now
         start = now + self.dice.choice((0, HOUR, 5 * HOUR))
         end = start + self.dice.choice((HOUR, 4 * HOUR))
-        new = Reservation(
-            f"r{self.stats['reserve']}", Millis(round(1000 * start)), Millis(round(1000 * end)),
-            vc="A", cells=self.dice.choice((1, 2)), cell_type="NODE", leaf_type="", leaves=LEAVES,
-        )  # fmt: skip
+        name, repeat = f"r{self.stats['reserve']}", self.dice.choice((Repeat.ONCE, Repeat.ONCE, Repeat.DAILY))
+        if self.dice.random() < 0.7:
+            vc = self.dice.choice("AAC")
+            new = Reservation(
+                name, Millis(round(1000 * start)), Millis(round(1000 * end)), vc=vc, cells=self.dice.choice((1, 2)),
+                cell_type="NODE", leaf_type="", leaves=LEAVES, repeat=repeat,
+            )  # fmt: skip
+        else:
+            nodes = (self.dice.choice(NODES),)
+            new = Reservation(
+                name, Millis(round(1000 * start)), Millis(round(1000 * end)), nodes=nodes, repeat=repeat
+            )  # fmt: skip
+        kept = [one for one in self.reservations.current(self.millis()) if one.vc != new.vc][-1:]
         try:
-            self.reservations = Reservations().added(new, Millis(round(1000 * now)))
+            self.reservations = Reservations(tuple(kept)).added(new, self.millis(), NODES)
         except ReservationError:
             return
+        self.tell()
+
+    def cancel(self) -> None:
+        """An administrator removes a window or a reservation."""
+        if self.windows and self.dice.random() < 0.5:
+            self.windows = self.windows.without(self.dice.choice(self.windows.all).name)
+        elif self.reservations:
+            self.reservations = self.reservations.without(self.dice.choice(self.reservations.all).name)
         self.tell()
 
     def kill(self) -> None:
@@ -348,6 +395,9 @@ class AbilitiesWorld:
         chosen = [run for run in self.gangs.values() if wanted(run)]
         return self.dice.choice(chosen) if chosen else None
 
+    def millis(self) -> Millis:
+        return Millis(round(1000 * self.harness.now))
+
     def stamp(self) -> str:
         return f"{datetime.fromtimestamp(self.harness.now, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
@@ -357,7 +407,20 @@ class AbilitiesWorld:
 
     def tell_nodes(self) -> None:
         for node in NODES:
-            self.harness.core.node_changed(NodeStatus(node, ready=node not in self.bad, schedulable=True))
+            status = self.bad.get(node, NodeStatus(node, ready=True, schedulable=True))
+            if status is None:
+                self.harness.core.node_gone(node)
+            else:
+                self.harness.core.node_changed(status)
+
+    def tell_devices(self) -> None:
+        """As the core does when a driver says so, of which there is none here."""
+        core = self.harness.core
+        for node in NODES:
+            found = {index: "xid 79" for name, index in sorted(self.broken) if name == node}
+            for index in core.health.judge_devices(node, found):
+                good = index not in core.health.bad_devices.get(node, {})
+                core.record_outcomes(core.book.report_device(node, index, good, self.harness.now))
 
     def remove(self, run: GangRun) -> None:
         name = next(name for name, one in self.gangs.items() if one is run)
@@ -376,39 +439,92 @@ class AbilitiesWorld:
         noted = old["metadata"]["annotations"]
         metadata["annotations"] = {key: word for key, word in noted.items() if key not in (ISOLATION, BIND_INFO)}
         spec = {key: word for key, word in old["spec"].items() if key != "nodeName"}
+        self.repairing.add(metadata["uid"])
         run.pods[number] = {**old, "metadata": metadata, "spec": spec, "status": {"phase": "Pending"}}
         self.harness.create(run.pods[number])
 
     # --- what must hold
 
-    def held(self) -> Counter[str]:
-        """Guaranteed devices in A by user."""
-        found: Counter[str] = Counter()
-        for run in self.gangs.values():
-            if run.vc == "A" and run.priority >= 0 and run.bound:
-                found[run.user] += run.devices
-        return found
+    def used_devices(self) -> UseBefore:
+        """What gangs that have a place hold and borrow."""
+        held, places = Counter[tuple[str, str]](), Counter[tuple[str, bool]]()
+        state = self.harness.core.book.engine.state
+        groups, reserver = state.groups.by_name, state.occupancy.reserver
+        for name, run in self.gangs.items():
+            group = groups.get(f"paictl-jobs/{name}")
+            if group is not None:
+                guaranteed = group.virtual is not None  # whoever was preempted lazily has no guarantee any more
+                theirs = sum(reserver.get(leaf, group.name) != group.name for leaf in group.leaves())
+                places[run.vc, guaranteed] += run.devices - theirs
+                if guaranteed:
+                    held[run.vc, run.user] += run.devices
+        return UseBefore(held, places)
 
-    def started(self, run: GangRun, pod: Json, before: Counter[str] | None) -> None:
-        """A pod has just been bound: it may have been. `before`: what users held, None if it had a place already."""
-        now, node = self.harness.now, pod["spec"]["nodeName"]
+    def started(self, run: GangRun, pod: Json, before: UseBefore | None) -> None:
+        """A pod has just been bound: it may have been. `before`: what was used, None if it had a place already."""
+        node, name = pod["spec"]["nodeName"], pod["metadata"]["name"]
         self.stats["bound"] += 1
         first = len(run.bound) == 1
-        assert node not in self.bad or not first, f"bound to {node}, which is bad"  # others of a gang follow the first
+        if first or pod["metadata"]["uid"] in self.repairing:  # others of a gang follow the first
+            assert node not in self.bad, f"{name} is bound to {node}, which is bad"
+        if pod["metadata"]["uid"] in self.repairing:
+            self.stats["members repaired"] += 1
+        if first:
+            self.times(run, node, name)
+        if first and before is not None:  # limits count when a gang gets its place, or begins to preempt for it
+            self.limits(run, before)
+
+    def times(self, run: GangRun, node: str, name: str) -> None:
+        """A gang that starts meets no window and no reservation of others on its node."""
+        now = self.harness.now
         ends = now + run.limit if run.limit is not None else float("inf")
-        for window in self.windows.all:
-            if node in window.nodes and first:
-                clear = window.end <= 1000 * now or window.start >= 1000 * ends
-                assert clear, f"{pod['metadata']['name']} would still run on {node} in {window.name}"
-        if not first or before is None:  # limits count when a gang gets its place, or begins to preempt for it
-            return
-        if run.priority >= 0 and run.vc == "A":
-            assert before[run.user] + run.devices <= USER_LIMIT, f"{run.user} holds {before[run.user]} and more"
-        if run.vc == "C":
-            used = sum(amount for (vc, _), amount in self.used.items() if vc == "C")
-            assert used < BUDGET * HOUR * 1000, "the budget of C is used up"
-        if run.vc == "B" and run.priority < 0:
-            assert self.harness.core.allowances.borrowers()[0][1] <= BORROW_LIMIT
+        kept = [(one.name, one.nodes, one.start, one.end) for one in self.windows]
+        for known in self.reservations:
+            span = known.occurrence(self.millis())
+            if known.nodes and known.name != run.reservation and span is not None:
+                kept.append((known.name, known.nodes, *span))
+        for what, nodes, start, end in kept:
+            if node in nodes:
+                clear = end <= 1000 * now or start >= 1000 * ends
+                assert clear, f"{name} would still run on {node} in {what}"
+
+    def limits(self, run: GangRun, before: UseBefore) -> None:
+        """A gang that gets its place keeps budgets and limits."""
+        rules = self.rules
+        for budget in rules.budgets.all:
+            if budget.vc == run.vc and budget.over is not OverBudget.WARN and budget.user in ("", EACH, run.user):
+                users = ("ann", "bob") if not budget.user else (run.user,)
+                used = sum(self.used[run.vc, user] for user in users)
+                assert used < budget.most, f"the budget of {budget.vc} {budget.user} is used up"
+        if run.priority >= 0:
+            most = rules.limits.of(run.vc, run.user)
+            held = before.held[run.vc, run.user]
+            assert most is None or held + run.devices <= most, f"{run.user} holds {held} and more"
+            if (spare := rules.spares.devices.get(run.vc)) is not None:
+                held = before.places[run.vc, True]
+                assert held + run.devices <= self.promised[run.vc] - spare, f"{run.vc} holds {held} of its spares"
+        elif (borrows := rules.borrowing.devices.get(run.vc)) is not None:
+            assert before.places[run.vc, False] + run.devices <= borrows, f"{run.vc} borrows too much"
+        if run.priority < 0:
+            self.lending(run, before)
+
+    def lending(self, run: GangRun, before: UseBefore) -> None:
+        """Whoever limits its lending keeps the rest of its idle promise when others borrow."""
+        state, places = self.harness.core.book.engine.state, before.places + Counter({(run.vc, False): run.devices})
+        tree, in_use = state.physical, {leaf for group in state.groups.by_name.values() for leaf in group.leaves()}
+        leaves = [leaf for node in NODES for cell in tree.nodes[node] for leaf in tree.leaves(cell)]
+        free = sum(leaf not in in_use and not state.counts.bad[leaf] for leaf in leaves)
+        unpromised = free + sum(places.values()) - sum(self.promised.values())
+        idle = {vc: self.promised[vc] - places[vc, True] for vc in VCS}
+        own = max(0, idle[run.vc] - before.places[run.vc, False])
+        if run.devices <= own - min(own, self.rules.lending.devices.get(run.vc, own)):
+            return  # what it does not lend anyway is its own, however much is bad
+        for vc, most in self.rules.lending.devices.items():
+            others = [other for other in VCS if other != vc]
+            lends = min(most, max(0, idle[vc] - places[vc, False]))
+            room = unpromised + sum(idle[other] for other in others) + lends
+            borrowed = sum(places[other, False] for other in others)
+            assert run.vc == vc or borrowed <= room, f"others borrow {borrowed} of {room} that {vc} leaves them"
 
     def evicted(self, run: GangRun) -> None:
         """A pod of the gang has to go, so its controller ends all."""
@@ -438,10 +554,12 @@ class AbilitiesWorld:
                 if name in doomed or taker not in self.gangs or name not in self.gangs:
                     continue
                 by, run = self.gangs[taker], self.gangs[name]
-                if by.vc == run.vc and run.vc in "AC" and run.priority >= 0 and not run.lazy:
+                least = self.rules.preemption.min_run_time(run.vc) / 1000
+                if by.vc == run.vc and run.priority >= 0 and not run.lazy:
                     self.stats["chosen by their own tenant"] += 1
-                    ran = MIN_RUN_TIME if run.began is None else self.harness.now - run.began
-                    assert ran >= MIN_RUN_TIME or run.going, f"{name} had run for {ran} s"
+                    began = any(pod["status"].get("startTime") for pod in run.bound)  # not if all were replaced
+                    ran = self.harness.now - run.began if began and run.began is not None else least
+                    assert ran >= least or run.going, f"{name} had run for {ran} s"
         self.chosen = chosen
 
     def check(self) -> None:

@@ -176,6 +176,11 @@ def moved(case: Case, order: tuple[str, ...], hold: set[str]) -> bool:
         return len(free) >= room.number
 
 
+def largest(gangs: int) -> int:
+    """Gangs in the sets that the oracle goes through: fewer where there are so many sets that it never ends."""
+    return 4 if gangs <= 20 else 3 if gangs <= 60 else 2
+
+
 def optimum(case: Case, below: int | None = None, most: int = 4) -> tuple[int, tuple[str, ...]] | None:
     """The least weight of moves of at most `most` gangs that make room, None if there are none (below a weight)."""
     engine, room = case.engine, case.room

@@ -21,6 +21,7 @@ from tests.unit.scheduler.defrag_cases import (
     cells_of,
     engine_of,
     gang_of,
+    largest,
     moved,
     optimum,
     random_case,
@@ -31,11 +32,6 @@ from tests.unit.scheduler.defrag_cases import (
 CASES = int(os.environ.get("PAICTL_DEFRAG_CASES", "30"))
 NODES = 64 if CASES > 100 else 16
 MOST_RATIO = 1.1
-
-
-def largest(gangs: int) -> int:
-    """Gangs in the sets that the oracle goes through: fewer where there are so many sets that it never ends."""
-    return 4 if gangs <= 20 else 3 if gangs <= 60 else 2
 
 
 def check_sound(case: Case, plan: RoomPlan) -> None:

@@ -40,6 +40,42 @@ def logged(*rows: tuple[str, int | None, int, int | None], checkpoint: int | Non
     return FailureModel("log", log=tuple(found), checkpoint=every)
 
 
+def windows(*rows: tuple[str, int, int], planned: bool = True) -> FailureModel:
+    """Maintenance in seconds: (node, start, end)."""
+    model = logged(*((node, None, start, end) for node, start, end in rows))
+    return replace(model, log=tuple(replace(row, planned=planned) for row in model.log or ()))
+
+
+# --- maintenance windows
+
+
+@pytest.mark.parametrize("policy", ["hived", "hived:backfill=easy", "hived:backfill=conservative"])
+def test_nothing_starts_that_would_still_run_when_a_maintenance_window_begins(policy: str) -> None:
+    jobs = [Job("long", submit=Millis(0), gpus=2, work=Millis(100_000)),
+            Job("short", submit=Millis(0), gpus=2, work=Millis(40_000))]  # fmt: skip
+    maintained = windows(("gpu-1", 50, 80))
+    long, short = simulate(jobs, homogeneous(1, 2), policy, failures=maintained, check=Invariants()).outcomes
+    assert (short.first_start, short.end) == (0, 40_000), "it ends in time, and does not wait behind the long one"
+    assert (long.first_start, long.end, long.interruptions) == (80_000, 180_000, 0)
+    surprised = simulate(jobs, homogeneous(1, 2), policy, failures=windows(("gpu-1", 50, 80), planned=False))
+    assert surprised.outcomes[0].interruptions == 1
+
+
+def test_a_limit_in_the_trace_counts_not_the_duration() -> None:
+    (job,) = [Job("careful", submit=Millis(0), gpus=1, work=Millis(10_000), limit=Millis(60_000))]
+    (run,) = simulate([job], homogeneous(1, 2), "hived", failures=windows(("gpu-1", 50, 80))).outcomes
+    assert run.first_start == 80_000
+
+
+@settings(max_examples=15, deadline=None)
+@given(jobs=traces(), starts=st.lists(st.integers(0, 200), min_size=1, max_size=4))
+def test_hived_is_never_interrupted_by_maintenance(jobs: list[Job], starts: list[int]) -> None:
+    rows = [(f"gpu-{1 + place % 2}", start, start + 20) for place, start in enumerate(starts)]
+    plain = [replace(job, limit=None) for job in jobs]
+    run = simulate(plain, homogeneous(2, 8), "hived", failures=windows(*rows), check=Invariants())
+    assert run.counters["interruptions"] == 0
+
+
 # --- when
 
 
@@ -187,6 +223,9 @@ def test_what_is_no_specification_is_refused(written: str, message: str) -> None
         ("node,start,end\ngpu-1,5,x", ":2", "'x' is not a time"),
         ("node,start,end\ngpu-1,5,9\ngpu-1,9,5", ":3", "its end is before its start"),
         ("node,device,start\ngpu-1,x,5", ":2", "'x' is not the index"),
+        ("node,start,end,planned\ngpu-1,5,9,perhaps", ":2", "'perhaps' is neither yes nor no"),
+        ("node,start,planned\ngpu-1,5,yes", ":2", "a maintenance window is for whole nodes and has an end"),
+        ("node,device,start,end,planned\ngpu-1,0,5,9,yes", ":2", "a maintenance window is for whole nodes"),
     ],
 )
 def test_what_is_no_log_is_refused_with_its_line(tmp_path: Path, rows: str, where: str, message: str) -> None:

@@ -8,10 +8,11 @@ from itertools import product
 
 import pytest
 
+from paictl.scheduler.decision import Phase, Preempt
 from paictl.scheduler.engine import Engine
 from paictl.scheduler.events import LeafHealth, NodeHealth
 from paictl.workload.lending import LendLimits, LendUse, lend_use
-from tests.unit.scheduler.support import config, healthy, pod, run
+from tests.unit.scheduler.support import config, gone, healthy, pod, run
 
 
 def feasible(use: LendUse, limits: Mapping[str, int], borrowed: Mapping[str, int]) -> bool:
@@ -64,6 +65,30 @@ def test_the_use_follows_from_groups_and_hardware() -> None:
     assert lend_use(engine.state).unpromised == 0
     engine.observe(NodeHealth("n3", healthy=True))
     assert lend_use(engine.state).unpromised == 3
+
+
+def test_devices_that_a_preemption_waits_for_count_once() -> None:
+    """Its victim and the gang that is to have them both have them; no limit may be passed over for that."""
+    engine = world()
+    for number in range(4):
+        run(engine, pod(f"lent{number}", "B", 4, -1))
+    assert isinstance(run(engine, pod("own", "A", 4), Phase.PREEMPTING), Preempt)
+    victim = next(name for name, group in engine.state.groups.by_name.items() if group.state.value == "BeingPreempted")
+    gone(engine, next(f"lent{number}" for number in range(4) if victim != f"default/lent{number}"))
+    use = lend_use(engine.state)
+    assert LendLimits().left("B", use) == 4, "a node is free"
+    assert LendLimits({"A": 0}).left("B", use) == 0
+    assert LendLimits({"A": 0}).refusal("B", 4, use)
+
+
+def test_who_runs_on_bad_devices_takes_no_good_ones() -> None:
+    engine = world()
+    run(engine, pod("lent", "B", 4, -1))
+    node = engine.state.physical.node_name(next(iter(engine.state.occupancy.user)))
+    engine.observe(NodeHealth(node, healthy=False))
+    use = lend_use(engine.state)
+    assert LendLimits().left("B", use) == 12
+    assert LendLimits({"A": 4}).left("B", use) == 8
 
 
 def test_a_tenant_uses_its_own_promise_without_a_limit() -> None:

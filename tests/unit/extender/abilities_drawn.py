@@ -1,0 +1,83 @@
+"""What `AbilitiesWorld` draws before it begins: a section `sharing` and how the door behaves."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from paictl.remote.kube.client import Json
+from tests.unit.extender.conftest import CONFIG
+
+NODES: Final = [f"n{number}" for number in range(8)]
+LEAVES: Final = 4
+VCS: Final = ("A", "B", "C")
+CELLS: Final[Json] = {
+    "physicalCluster": {
+        "cellTypes": {
+            **CONFIG["physicalCluster"]["cellTypes"],
+            "POOL": {"childCellType": "NODE", "childCellNumber": len(NODES)},
+        },
+        "physicalCells": [{"cellType": "POOL", "cellChildren": [{"cellAddress": node} for node in NODES]}],
+    },
+    "virtualClusters": {
+        "A": {"virtualCells": [{"cellType": "POOL.NODE", "cellNumber": 3}]},
+        "B": {
+            "virtualCells": [
+                {"cellType": "POOL.NODE", "cellNumber": 1}, {"cellType": "POOL.NODE.SWITCH", "cellNumber": 2},
+            ]
+        },
+        "C": {"virtualCells": [{"cellType": "POOL.NODE", "cellNumber": 2}]},
+    },
+}  # fmt: skip
+
+ABILITIES: Final[dict[str, Callable[[random.Random], Any]]] = {
+    "budgets": lambda dice: [
+        {"vc": "C", "device-hours": dice.choice((40, 80)), "over": dice.choice(("wait", "wait", "refuse", "warn"))},
+        {"vc": "A", "user": dice.choice(("*", "ann")), "device-hours": dice.choice((60, 200))},
+    ],
+    "user-limits": lambda dice: [{"vc": "A", "devices": dice.choice((6, 10))},
+                                 {"vc": "B", "user": "ann", "devices": 4}],
+    "borrow-limits": lambda dice: [{"vc": "B", "devices": dice.choice((2, 6))}],
+    "lend-limits": lambda dice: [{"vc": "A", "devices": dice.choice((0, 4))},
+                                 {"vc": "C", "devices": dice.choice((0, 2, 6))}],
+    "spares": lambda dice: [{"vc": dice.choice(VCS), "devices": dice.choice((2, 4))}],
+    "departments": lambda dice: dice.choice((
+        [{"name": "research", "vcs": ["A", "B"]}],
+        [{"name": "research", "devices": 28}, {"name": "vision", "parent": "research", "vcs": ["A"]},
+         {"name": "speech", "parent": "research", "vcs": ["C"]}],
+    )),
+    "opportunistic-order": lambda dice: {"by": "decayed-use", "half-life": dice.choice(("1h", "24h"))},
+    "preemption": lambda dice: {"victims": dice.choice(("least-loss", "least-loss", "fewest-devices"))},
+    "min-run-times": lambda dice: [
+        {"vc": "A", "time": "10m"}, *dice.choice(([], [{"time": "5m"}], [{"vc": "C", "time": "1h"}])),
+    ],
+    "backfill": lambda dice: dice.choice((
+        [{"mode": "easy"}], [{"mode": "conservative"}],
+        [{"mode": "easy"}, {"vc": dice.choice(VCS), "mode": "conservative"}],
+    )),
+}  # fmt: skip
+"""By key of the section what it may say. `run-times` is asked when a job is submitted, not by doors."""
+
+
+@dataclass
+class Drawn:
+    """What a world has."""
+
+    section: Json
+    calm: bool
+    """No failures, windows and reservations, during which conservative backfill only promises the first start."""
+    heal_after: float
+    bad_device_deadline: float | None
+    longest_grace: float
+
+
+def drawn(dice: random.Random) -> Drawn:
+    """The dice decide each ability by itself; one world in six has them all."""
+    everything = dice.random() < 1 / 6
+    section = {key: draw(dice) for key, draw in ABILITIES.items() if everything or dice.random() < 0.7}
+    return Drawn(
+        section, dice.random() < 1 / 3, dice.choice((0.0, 0.0, 120.0)), dice.choice((None, 60.0, 600.0)),
+        dice.choice((60.0, 300.0)),
+    )  # fmt: skip
