@@ -117,10 +117,18 @@ ONE_KIND_OF_CLUSTER = {"lab": "embedded.py", "cli": "embedded.py"}
 HOMONYMS = frozenset({"Cluster", "Job", "JobView", "Phase", "Preempt"})
 """Names that two public classes share, each for the reason in docs/architecture.md; no module knows both of them."""
 
-MAX_LATE_IMPORTS = 211
+MAX_LATE_IMPORTS = 116
 """Imports inside functions of the command line; docs/decisions/late-imports.md has the figures that justify them."""
 
 MAX_LINES = 600
+
+MAX_BODY = 50
+"""Lines of a function beside its parameters and its docstring."""
+
+LONG_BODIES = {
+    "deploy/settings.py:settings_of": "a table: each line is one setting and where it is read",
+    "doors/core.py:__init__": "a table: the fields of a core, each with what it means",
+}
 
 
 @dataclass(frozen=True)
@@ -311,6 +319,29 @@ def test_a_long_module_gives_its_reason() -> None:
         for module in modules()
         if module.lines > MAX_LINES and "long because" not in module.docstring.lower()
     )
+
+
+def test_a_long_function_gives_its_reason() -> None:
+    long = {
+        f"{module.name}:{function.name}": lines
+        for module in modules()
+        for function in ast.walk(module.tree)
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+        if (lines := _lines_of_body(function)) > MAX_BODY
+    }
+    refuse(
+        f"{name}: {lines} lines (more than {MAX_BODY}); split it, or add it to LONG_BODIES with the reason"
+        for name, lines in long.items()
+        if name not in LONG_BODIES
+    )
+    refuse(f"{name} is no longer long: remove it from LONG_BODIES" for name in LONG_BODIES.keys() - long.keys())
+
+
+def _lines_of_body(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    body = function.body
+    if ast.get_docstring(function) is not None and len(body) > 1:
+        body = body[1:]
+    return (body[-1].end_lineno or body[-1].lineno) - body[0].lineno + 1
 
 
 def test_every_package_says_what_it_is_for_and_what_it_must_never_do() -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from paictl import i18n
 from paictl.cli.envelope import Envelope, lines_in, names_in, plain, with_version
+from paictl.cli.paragraphs import wrapped
 from paictl.cli.segments import Segment, painted, visible
 from paictl.cli.settings import settings
 from paictl.cli.tables import fitting, table_lines
@@ -153,13 +156,8 @@ def unwritable(error: OSError) -> PaictlError:
 
 def reflowed(paragraph: str) -> str:
     """A paragraph broken into lines for the terminal, or for a page of usual width."""
-    import shutil
-    import textwrap
-
     width = min(shutil.get_terminal_size((PIPE_WIDTH, 24)).columns, 100)
     if language() != "en":
-        from paictl.cli.paragraphs import wrapped
-
         return "\n".join(wrapped(" ".join(paragraph.split()), width))
     return textwrap.fill(" ".join(paragraph.split()), width, break_long_words=False, break_on_hyphens=False)
 
@@ -214,8 +212,6 @@ def write_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
     On a pipe, and with ``-o wide``, the table is as wide as its content. On a terminal, columns that it has no room for
     are left out, and named on stderr.
     """
-    import shutil
-
     spoken_in, heads = language(), [said(column) for column in columns]
     cells = [[i18n.translated(cell, spoken_in) if isinstance(cell, str) else cell for cell in row] for row in rows]
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() and not settings.wide else None

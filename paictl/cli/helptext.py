@@ -9,9 +9,11 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 from paictl.cli.console import language, said
+from paictl.cli.paragraphs import wrapped
 
 _ELSEWHERE: Final = "Options of every command (-v, -q, --debug, --no-color, --no-input): paictl -h"
 _ADDED: Final = ("default: ", "required")
@@ -26,24 +28,42 @@ def write(
 
     Lines of the epilog that call paictl are examples; the others are notes, an empty line between two paragraphs.
     """
-    formatter.write_usage(ctx.command_path, " ".join(command.collect_usage_pieces(ctx)), prefix=f"{said('Usage')}: ")
+    formatter.write_usage(
+        ctx.command_path,
+        " ".join(command.collect_usage_pieces(ctx)),
+        prefix=_title("Usage") + " " * (language() == "en"),
+    )
     formatter.write_paragraph()
     with formatter.indentation():
         _write_text(formatter, command.help or "")
     lines = [line.strip() for line in (command.epilog or "").strip().splitlines()]
     examples = [line for line in lines if is_example(line)]
     if examples:
-        with formatter.section(said("Examples")):
+        with _section(formatter, "Examples"):
             for line in examples:
                 formatter.write(f"{'':>{formatter.current_indent}}{line}\n")
     if commands:
-        with formatter.section(said("Commands")):
+        with _section(formatter, "Commands"):
             _write_rows(formatter, [(name, _paragraph(text)) for name, text in commands])
     _write_params(command, ctx, formatter, hidden)
     notes = "\n".join(line for line in lines if not is_example(line)).strip()
     for note in [*[notes] * bool(notes), *[_ELSEWHERE] * bool(hidden)]:
         formatter.write_paragraph()
         _write_text(formatter, note)
+
+
+def _title(word: str) -> str:
+    """A heading with the colon of its language."""
+    return said(word) + (":" if language() == "en" else "：")
+
+
+@contextmanager
+def _section(formatter: Any, word: str) -> Iterator[None]:
+    """A heading and what is indented below it; click's own always has an English colon."""
+    formatter.write_paragraph()
+    formatter.write(f"{'':>{formatter.current_indent}}{_title(word)}\n")
+    with formatter.indentation():
+        yield
 
 
 def paragraphs(text: str) -> Iterator[str]:
@@ -70,7 +90,7 @@ def _write_params(command: Any, ctx: Any, formatter: Any, hidden: Sequence[Any])
             options.append((record[0], _of_option(record[1], param.help or "")))
     for title, rows in (("Arguments", arguments), ("Options", options)):
         if rows:
-            with formatter.section(said(title)):
+            with _section(formatter, title):
                 _write_rows(formatter, rows)
 
 
@@ -92,8 +112,6 @@ def _write_text(formatter: Any, text: str) -> None:
     if language() == "en":
         formatter.write_text(text)
         return
-    from paictl.cli.paragraphs import wrapped  # which English does not need
-
     indent = " " * formatter.current_indent
     lines = [wrapped(said(one), formatter.width, indent=indent) for one in paragraphs(text)]
     formatter.write("\n".join("".join(f"{line}\n" for line in of_one) for of_one in lines))
@@ -104,8 +122,6 @@ def _write_rows(formatter: Any, rows: Sequence[tuple[str, str]]) -> None:
     if language() == "en":
         formatter.write_dl(rows)
         return
-    from paictl.cli.paragraphs import wrapped
-
     indent = " " * formatter.current_indent
     beside = len(indent) + min(max(len(name) for name, _ in rows), _NAMES) + 2
     for name, text in rows:

@@ -7,11 +7,12 @@ from typing import Annotated, Final
 
 import typer
 
-from paictl.cli import console, nodehosts, nodemembers
+from paictl.cli import console, nodefiles, nodehosts
 from paictl.cli import names as names_of
 from paictl.cli.clusters import OutputOption, StateOption, clock_text, confirm, open_cluster, plain
 from paictl.cli.command import App
 from paictl.cli.console import Output, spoken, write, write_data, write_table
+from paictl.cli.deploy.files import BreakLock
 from paictl.cli.maintenance import window_line
 from paictl.cluster.eventtext import reasons
 from paictl.cluster.interface import MachineSpec, NodeChange, NodeCondition, NodeView
@@ -222,16 +223,18 @@ def add(
         str | None, typer.Option("--like", metavar="NODE", help="An existing node with the same hardware.")
     ] = None,
     sku: Annotated[str | None, typer.Option("--sku", help="Its hardware (see config generate).")] = None,
-    masters: nodemembers.Masters = None,
-    workers: nodemembers.Workers = None,
-    config: nodemembers.Config = None,
+    masters: nodefiles.Masters = None,
+    workers: nodefiles.Workers = None,
+    config: nodefiles.Config = None,
     state: StateOption = None,
 ) -> None:
     """Add a worker; on a real cluster (-m -w -c) the machine joins and the configuration is updated."""
-    files = nodemembers.files_of(masters, workers, config)
+    files = nodefiles.files_of(masters, workers, config)
     if files is not None:
         if sku is not None:
             raise PaictlError("--sku is for a cluster on this machine", hint="--like NODE")
+        from paictl.cli import nodemembers  # late: what deploys
+
         nodemembers.add(name, address, like, files)
         return
     if address is None:
@@ -253,17 +256,19 @@ A machine leaves a real cluster only if all promises to virtual clusters can be 
 )
 def remove(
     names: Names,
-    masters: nodemembers.Masters = None,
-    workers: nodemembers.Workers = None,
-    config: nodemembers.Config = None,
-    timeout: nodemembers.Seconds = 300,
+    masters: nodefiles.Masters = None,
+    workers: nodefiles.Workers = None,
+    config: nodefiles.Config = None,
+    timeout: nodefiles.Seconds = 300,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    break_lock: nodemembers.BreakLock = False,
+    break_lock: BreakLock = False,
     state: StateOption = None,
 ) -> None:
     """Remove nodes; pods start elsewhere. A real machine (-m -w -c) is drained, and cleaned of the cluster."""
-    files = nodemembers.files_of(masters, workers, config)
+    files = nodefiles.files_of(masters, workers, config)
     if files is not None:
+        from paictl.cli import nodemembers  # late: what deploys
+
         nodemembers.remove(names, files, timeout, yes=yes, break_lock=break_lock)
         return
     cluster = open_cluster(state)

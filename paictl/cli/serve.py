@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,9 +15,12 @@ from paictl.cli.command import App
 from paictl.cli.lab.witness import extension_here
 from paictl.cli.options import address
 from paictl.cli.settings import settings
+from paictl.cluster.jobpages import FollowsJobs
 from paictl.cluster.targets import chosen_name, find_target, open_in_cluster, open_target, stamp_of
+from paictl.config.secrets.sealing import is_seal
 from paictl.errors import PaictlError
 from paictl.i18n import text
+from paictl.operate.users.accounts import ADMIN_PASSWORD, SECTION, bootstrap, named_administrator
 
 if TYPE_CHECKING:
     from paictl.cluster.interface import Cluster
@@ -71,9 +75,7 @@ def serve(
 
     Without HTTPS, only this machine can connect, unless you name a proxy that has it.
     """
-    import logging
 
-    from paictl.operate.users.accounts import bootstrap
     from paictl.server.serving import ServerSettings, check, log_to_stderr, networks_of, tasks_at
     from paictl.server.serving import serve as answer
 
@@ -107,9 +109,6 @@ def serve(
 
 def _say(cluster: Cluster, where: str) -> None:
     """Where to sign in, as whom, and where the password is."""
-    from paictl.config.secrets.sealing import is_seal
-    from paictl.operate.users.accounts import ADMIN_PASSWORD, SECTION, named_administrator
-
     console.info(text("cluster {name} is served at {where}", name=cluster.name, where=where))
     administrators = [account for account in cluster.users.accounts() if account.admin]
     if not administrators:
@@ -128,8 +127,6 @@ def _say(cluster: Cluster, where: str) -> None:
 
 def _for_threads(cluster: Cluster, connect: Callable[[], Cluster]) -> Callable[[], Cluster]:
     """Where threads get their clusters: one each, but one for all of a cluster far away, which is told of its jobs."""
-    from paictl.cluster.jobpages import FollowsJobs
-
     if not isinstance(cluster, FollowsJobs):
         return connect
     cluster.follow_jobs()

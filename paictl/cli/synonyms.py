@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-SYNONYMS = {
+from paictl.i18n import Text, text
+
+_LEAVE = text("{command}, which leaves the lab's shell", command="exit")
+
+SYNONYMS: dict[str, str | Text] = {
     "apply": "paictl config push",
     "create": "paictl job submit",
-    "delete": "paictl job stop, paictl node remove or paictl service delete",
-    "describe": "paictl job show, paictl node show",
+    "delete": text("{one} or {other}", one="paictl job stop, paictl node remove", other="paictl service delete"),
+    "describe": text("{one} or {other}", one="paictl job show", other="paictl node show"),
     "diff": "paictl config diff",
-    "get": "paictl job list, paictl node list",
+    "get": text("{one} or {other}", one="paictl job list", other="paictl node list"),
     "logs": "paictl job logs",
-    "ls": "paictl job list, paictl node list",
+    "ls": text("{one} or {other}", one="paictl job list", other="paictl node list"),
     "nodes": "paictl node list",
     "jobs": "paictl job list",
     "ps": "paictl job list",
     "push": "paictl config push",
-    "run": "paictl job submit, or paictl lab run",
+    "run": text("{one} or {other}", one="paictl job submit", other="paictl lab run"),
     "services": "paictl service list",
-    "start": "paictl cluster up, paictl service start or paictl lab start",
+    "start": text("{one} or {other}", one="paictl cluster up, paictl service start", other="paictl lab start"),
     "status": "paictl cluster status",
-    "stop": "paictl job stop or paictl service stop",
+    "stop": text("{one} or {other}", one="paictl job stop", other="paictl service stop"),
     "submit": "paictl job submit",
     "top": "paictl cluster view",
     "up": "paictl cluster up",
@@ -63,7 +67,11 @@ SYNONYMS = {
     "node delete": "paictl node remove",
     "node describe": "paictl node show",
     "node disable": "paictl node cordon",
-    "node drain": "paictl node cordon NAME (nothing new goes there), then paictl job stop for what still runs",
+    "node drain": text(
+        "{cordon} (no new pods start there), then {stop} for the jobs that are still running",
+        cordon="paictl node cordon NAME",
+        stop="paictl job stop",
+    ),
     "node enable": "paictl node uncordon",
     "node get": "paictl node show",
     "node ls": "paictl node list",
@@ -81,11 +89,11 @@ SYNONYMS = {
     "lab continue": "paictl lab next",
     "lab enter": "paictl lab shell",
     "lab explain": "paictl lab show",
-    "lab exit": "exit, which leaves the lab's shell",
+    "lab exit": _LEAVE,
     "lab ls": "paictl lab list",
     "lab read": "paictl lab show",
-    "lab restart": "paictl lab reset, then paictl lab start",
-    "lab stop": "exit, which leaves the lab's shell",
+    "lab restart": text("{first}, then {second}", first="paictl lab reset", second="paictl lab start"),
+    "lab stop": _LEAVE,
     "lab submit": "paictl lab report -o FILE --name NAME",
     "lab test": "paictl lab verify",
     "scheduler simulate": "paictl sim run",

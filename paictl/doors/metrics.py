@@ -143,14 +143,7 @@ class DoorMetrics:
                 "Device hours without a guarantee, decayed, by which opportunistic gangs are ordered.", "vc",
                 {vc: amount / HOUR for vc, amount in sorted(lent.items())},
             )  # fmt: skip
-        yield self._gauge(
-            "promised_start_timestamp_seconds",
-            "When the first gang in line of a virtual cluster with backfill starts at the latest.", "vc",
-            dict(sorted(starts.items())),
-        )  # fmt: skip
-        yield self._gauge(
-            "promised_starts", "Waiting gangs with a promised start.", "vc", dict(sorted(promised.items()))
-        )
+        yield from self._of_lines(starts, promised)
         by_state = {state: pods[state] for state in ("assumed", "bound")}
         yield self._gauge("pods", "Pods that hold devices.", "state", by_state)
         yield GaugeMetricFamily(f"{self.prefix}_nodes", "Nodes that the API server has.", value=nodes)
@@ -169,6 +162,17 @@ class DoorMetrics:
             dict(sorted(risk.items())),
         )  # fmt: skip
         yield self._of_cells(core)
+
+    def _of_lines(self, starts: Mapping[str, float], promised: Mapping[str, float]) -> Iterator[Metric]:
+        """Backfill: what gangs in line have been promised, by virtual cluster."""
+        yield self._gauge(
+            "promised_start_timestamp_seconds",
+            "When the first gang in line of a virtual cluster with backfill starts at the latest.", "vc",
+            dict(sorted(starts.items())),
+        )  # fmt: skip
+        yield self._gauge(
+            "promised_starts", "Waiting gangs with a promised start.", "vc", dict(sorted(promised.items()))
+        )
 
     def _gauge(self, name: str, what: str, label: str, values: Mapping[str, float]) -> GaugeMetricFamily:
         """A family with one label."""

@@ -10,14 +10,14 @@ import gc
 import json
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 from paictl.cells.spec import ClusterSpec
-from paictl.cluster.devices.pod_claims import PodClaims
+from paictl.cluster.devices.pod_claims import ClaimOptions, PodClaims
 from paictl.cluster.doors import server_of
 from paictl.cluster.maintenance import NAME as WINDOWS
 from paictl.cluster.pods.nodes import node_status
@@ -63,63 +63,69 @@ class LeaderTerm:
         accounts: str = "",
         maintenance: str = "",
     ) -> None:
+        self.client = client
+        self.times = times
         self.core = self.core_type(spec, options, record)
         self.binder = self.binder_type(client, self.core, remaining=remaining)
         self.reconciler = self.reconciler_type(client, self.core, remaining=remaining, delete_after=delete_after)
-        core = self.core
-        self.nodes = following(
-            client, "/api/v1/nodes", self.node_seen, lambda key, _uid: core.node_gone(key), self.synced, times=times
-        )
         self.accounts = (
-            Accountant(client, core, UsageStore(client, accounts), remaining=remaining) if accounts else None
+            Accountant(client, self.core, UsageStore(client, accounts), remaining=remaining) if accounts else None
         )
-        used = self.accounts.used_in_month if self.accounts is not None and options.sharing.budgets else None
-        lately = self.accounts.used_lately if self.accounts is not None and options.sharing.order is not None else None
-        self.watches = [BudgetWatch(used, core.month_used)] if used is not None else []
-        if lately is not None:
-            self.watches.append(BudgetWatch(lately, partial(take_recent, core)))
-        self.pods = following(
-            client, "/api/v1/pods", self.pod_seen, lambda _key, uid: self.pod_left(uid), self.synced,
-            query=PODS, times=times,
-        )  # fmt: skip
-        self.namespaces = (
-            following(
-                client,
-                "/api/v1/namespaces",
-                core.namespace_changed,
-                lambda key, _uid: core.namespace_gone(key),
-                self.synced,
-                times=times,
-            )
-            if options.require_grants or self.needs_namespaces
-            else None
-        )
-        self.pod_groups = (
-            following(
-                client, f"{options.pod_groups}/podgroups", lambda one: core.pod_group_changed(read_group(one)),
-                lambda key, _uid: core.pod_group_gone(key), self.synced, times=times,
-            )
-            if options.pod_groups
-            else None
-        )  # fmt: skip
-        self.windows = (
-            following(
-                client, f"/api/v1/namespaces/{maintenance}/configmaps", self._windows_seen,
-                lambda _key, _uid: self._windows_seen(None), self.synced,
-                query={"fieldSelector": f"metadata.name={WINDOWS}"}, times=times,
-            )
-            if maintenance
-            else None
-        )  # fmt: skip
-        self.claim_informers: tuple[Informer, ...] = ()
-        if options.claims is not None:
-            promised = claims.promised_indexes(self.core.book.engine.state)
-            self.core.claims = PodClaims(client, options.claims, promised, self.core.wall, reserves=self.binds)
-            self.core.claims.directory.changed = self._devices_changed
-            self.claim_informers = claims.informers(client, core, self.core.claims, self.synced, times)
+        self.watches = self._budget_watches(options)
+        self.nodes = self._follow("/api/v1/nodes", self.node_seen, lambda key, _uid: self.core.node_gone(key))
+        self.pods = self._follow("/api/v1/pods", self.pod_seen, lambda _key, uid: self.pod_left(uid), PODS)
+        self.namespaces = self._follow_namespaces() if options.require_grants or self.needs_namespaces else None
+        self.pod_groups = self._follow_pod_groups(options.pod_groups) if options.pod_groups else None
+        self.windows = self._follow_windows(maintenance) if maintenance else None
+        self.claim_informers = self._follow_claims(options.claims) if options.claims is not None else ()
         self.remaining = remaining
         self._opening = threading.Lock()
         self.ended = False
+
+    def _budget_watches(self, options: DoorOptions) -> list[BudgetWatch]:
+        """Those that read again and again what was used, in the month for budgets and lately for the order in line."""
+        watches: list[BudgetWatch] = []
+        if self.accounts is not None and options.sharing.budgets:
+            watches.append(BudgetWatch(self.accounts.used_in_month, self.core.month_used))
+        if self.accounts is not None and options.sharing.order is not None:
+            watches.append(BudgetWatch(self.accounts.used_lately, partial(take_recent, self.core)))
+        return watches
+
+    def _follow(
+        self,
+        path: str,
+        change: Callable[[Json], None],
+        remove: Callable[[str, str], None],
+        query: Mapping[str, str] | None = None,
+    ) -> Informer:
+        return following(self.client, path, change, remove, self.synced, query=query, times=self.times)
+
+    def _follow_namespaces(self) -> Informer:
+        core = self.core
+        return self._follow("/api/v1/namespaces", core.namespace_changed, lambda key, _uid: core.namespace_gone(key))
+
+    def _follow_pod_groups(self, api: str) -> Informer:
+        core = self.core
+        return self._follow(
+            f"{api}/podgroups",
+            lambda group: core.pod_group_changed(read_group(group)),
+            lambda key, _uid: core.pod_group_gone(key),
+        )
+
+    def _follow_windows(self, namespace: str) -> Informer:
+        return self._follow(
+            f"/api/v1/namespaces/{namespace}/configmaps",
+            self._windows_seen,
+            lambda _key, _uid: self._windows_seen(None),
+            {"fieldSelector": f"metadata.name={WINDOWS}"},
+        )
+
+    def _follow_claims(self, options: ClaimOptions) -> tuple[Informer, ...]:
+        """Let the core know claims and devices."""
+        promised = claims.promised_indexes(self.core.book.engine.state)
+        self.core.claims = PodClaims(self.client, options, promised, self.core.wall, reserves=self.binds)
+        self.core.claims.directory.changed = self._devices_changed
+        return claims.informers(self.client, self.core, self.core.claims, self.synced, self.times)
 
     def start(self) -> None:
         """List nodes, pods and, if grants count, namespaces; answer as soon as all are known."""

@@ -86,9 +86,11 @@ def _lending(cluster: LimitPorts, rules: Sharing) -> Iterator[LimitState]:
 
 def _spares(cluster: LimitPorts, rules: Sharing) -> Iterator[LimitState]:
     use = cluster.lend_use() if rules.spares else None
-    states = {} if use is None else rules.spares.use(use.promised, use.used)
-    for vc, state in states.items():
-        yield LimitState(vc, "", SPARED, state.held, state.promised - rules.spares.devices[vc])
+    if use is None:
+        return
+    for vc, spare in rules.spares.devices.items():
+        left = use.promised.get(vc, 0) - use.bad.get(vc, 0) - spare
+        yield LimitState(vc, "", SPARED, use.used.get((vc, True), 0), left)
 
 
 def _departments(cluster: LimitPorts, rules: Sharing) -> Iterator[LimitState]:

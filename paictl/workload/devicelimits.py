@@ -165,19 +165,19 @@ class SpareUse:
     """Devices that it does not hold, and whose place in the promise only bad hardware can take: they are no spares."""
 
 
-def bad_devices(state: State, vc: str) -> int:
-    """Devices of a virtual cluster's promise that it does not hold, and whose place only bad hardware can take now.
+def bad_devices(state: State) -> Counter[str]:
+    """Devices of promises that nobody holds, and whose place only bad hardware can take now, by virtual cluster.
 
     The core binds virtual cells to bad physical ones for that (`scheduler.doomed`), and only where no others are left.
     """
     tree, health, virtual = state.physical, state.health, state.binding.virtual
     if not (health.bad_nodes or health.bad_leaves):
-        return 0
+        return Counter()
     leaves = {leaf for name in health.bad_nodes for cell in tree.nodes[name] for leaf in tree.leaves(cell)}
     leaves.update(health.bad_leaves)
     held = state.occupancy.virtual_priority  # whoever borrows a bad device makes no room by leaving it
     shown = (virtual[leaf] for leaf in leaves if virtual[leaf] != UNBOUND)
-    return sum(cell not in held and state.virtual.vc(cell) == vc for cell in shown)
+    return Counter(state.virtual.vc(cell) for cell in shown if cell not in held)
 
 
 class Spares:
@@ -198,7 +198,7 @@ class Spares:
         """
         if vc not in self.devices:
             return None
-        return SpareUse(promised.get(vc, 0), used.get((vc, True), 0), bad_devices(state, vc))
+        return SpareUse(promised.get(vc, 0), used.get((vc, True), 0), bad_devices(state)[vc])
 
     def refusal(self, vc: str, devices: int, state: SpareUse | None) -> Text | None:
         """Why a gang with so many devices has to leave the spare ones free; None if it may start, or nobody knows."""

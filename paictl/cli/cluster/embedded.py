@@ -18,6 +18,7 @@ from paictl.cluster.machines import machines_in
 from paictl.config.pushing.push import seal_files
 from paictl.errors import PaictlError
 from paictl.i18n import counted, sayable, text
+from paictl.lab.pacing import wait
 from paictl.lab.site import LabSite
 from paictl.operate import clock
 from paictl.operate.beginning import HostLists, beginning
@@ -88,8 +89,6 @@ def up(
 
 def _wait(site: LabSite, span: Millis | None) -> None:
     """Let a span of a lab pass where nobody can set the clock; told is the instant there."""
-    from paictl.lab.pacing import wait  # late: few labs run there
-
     if span is None:
         raise UnsupportedError(
             "the clock of a real cluster cannot advance until it is idle", hint="paictl cluster tick 5m"

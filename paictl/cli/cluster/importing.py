@@ -66,7 +66,7 @@ def import_(
         write_together(path.parent, {path.name: text}, force=force)
         _show(made, path, output)
     for question in made.questions:
-        console.info(f"question: {question}")
+        console.info(i18n.text("question: {question}", question=question))
     for remark in made.remarks:
         console.info(i18n.text("not taken over: {remark}", remark=remark))
     if file != STDOUT:
@@ -98,7 +98,7 @@ def _show(made: Draft, path: Path, output: Output) -> None:
             cell = within.rpartition(".")[2]
             rows.append((tenant.name, cell, number, number * made.devices(cell), tenant.source or "-"))
     write_table(("TENANT", "CELL", "NUMBER", "DEVICES", "FROM"), rows)
-    console.write(f"wrote {path}")
+    console.write(console.spoken("wrote {path}", path=path))
 
 
 def _say_next(made: Draft, file: str) -> None:

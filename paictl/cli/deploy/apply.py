@@ -13,6 +13,7 @@ import typer
 
 from paictl.cli import console
 from paictl.cli.clusters import Yes, confirm
+from paictl.cli.command import App
 from paictl.cli.console import Output, spoken
 from paictl.cli.deploy.files import AcceptNew, BreakLock, Config, Masters, Workers, read_deployment
 from paictl.cli.deploy.services import (
@@ -22,18 +23,26 @@ from paictl.cli.deploy.services import (
     say_missing_images,
 )
 from paictl.cli.deploy.showing import PhaseLines, show_cache_users, show_changes, show_end, show_notes, show_unlisted
+from paictl.cluster import registry
 from paictl.cluster.targets import open_target, pinned_now
+from paictl.deploy.apply import Applied, check_plan, make_plan, plan_data, plan_from, prepare
+from paictl.deploy.apply import apply as carry_out
+from paictl.deploy.artifacts import verify
+from paictl.deploy.inventory import Deployment, hosts_of
+from paictl.deploy.kubeconfig import context_name, default_kubeconfig, merge_into
 from paictl.errors import ExitCode, PaictlError
 from paictl.files import write_together
 from paictl.operate.deploying import judge_room, keep_images
 from paictl.places import runs_folder
+from paictl.remote.ssh.fleet import Fleet
+from paictl.remote.ssh.link import SshOptions
 
 if TYPE_CHECKING:
-    from paictl.deploy.apply import Applied
     from paictl.deploy.desired import Desired
     from paictl.deploy.facts import HostFacts
-    from paictl.deploy.inventory import Deployment
     from paictl.deploy.site import Site
+
+app = App()
 
 PLAN_EPILOG = """
     paictl deploy plan -m master.csv -w worker.csv -c config.yaml
@@ -57,6 +66,7 @@ MaybeFile = str | None
 """A file that a plan may name in the place of an option."""
 
 
+@app.command(epilog=PLAN_EPILOG)
 def plan(
     masters: Masters,
     workers: Workers,
@@ -67,8 +77,6 @@ def plan(
     form: Annotated[Output, typer.Option("--format", "-f", help="Output format.")] = Output.TABLE,
 ) -> None:
     """Show what a deployment would change on which machine, and change nothing."""
-    from paictl.deploy.apply import make_plan, plan_data
-
     deployment = read_deployment(masters, workers, config)
     desired = _desired(deployment, artifacts, accept_new=accept_new)
     made = make_plan(desired, runs_folder(), _now, PhaseLines())
@@ -92,6 +100,7 @@ def plan(
         console.write(spoken("nothing to change: everything is up to date"))
 
 
+@app.command(epilog=APPLY_EPILOG)
 def apply(
     file: Annotated[Path | None, typer.Argument(metavar="[PLAN]", help="A plan written by: deploy plan --out.")] = None,
     masters: Annotated[
@@ -132,10 +141,7 @@ def apply(
     yes: Yes = False,
     form: Annotated[Output, typer.Option("--output", "-o", help="Output format.")] = Output.TABLE,
 ) -> None:
-    """Make the machines a running cluster: Kubernetes, and all services on it."""
-    from paictl.deploy.apply import apply as carry_out
-    from paictl.deploy.apply import check_plan, plan_from
-
+    """Turn the machines into a running cluster: Kubernetes, and all services on it."""
     read = plan_from(file) if file is not None else None
     files = _named((read.masters, read.workers, read.config) if read else (masters, workers, config))
     deployment = read_deployment(*files)
@@ -185,16 +191,9 @@ def _named(files: tuple[MaybeFile, MaybeFile, MaybeFile]) -> tuple[str, str, str
 
 
 def _desired(deployment: Deployment, artifacts: str, *, accept_new: bool) -> Desired:
-    from paictl.deploy.apply import prepare
-    from paictl.deploy.artifacts import verify
-    from paictl.deploy.inventory import hosts_of
-
     desired = prepare(deployment, artifacts)
     verify(desired.artifacts)
     if accept_new:
-        from paictl.remote.ssh.fleet import Fleet
-        from paictl.remote.ssh.link import SshOptions
-
         with Fleet(hosts_of(deployment), SshOptions(accept_new=True)) as fleet:
             for name, result in fleet.run("true").items():
                 if result.new_key:
@@ -210,9 +209,6 @@ def _judge(facts: Iterable[HostFacts], files: tuple[str, str, str], folder: Path
 
 def _give_access(site: Site, cluster: str) -> None:
     """Merge the way in into the user's kubeconfig, and let paictl know the cluster by its name and what it has."""
-    from paictl.cluster import registry
-    from paictl.deploy.kubeconfig import context_name, default_kubeconfig, merge_into
-
     path = default_kubeconfig()
     if merge_into(path, site.kubeconfig, cluster):
         kept = "{path}: context {context} added (your current context is unchanged)"

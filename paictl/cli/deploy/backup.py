@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from paictl.cli import console
 from paictl.cli.clusters import ClusterId, Yes, confirm
+from paictl.cli.command import App
 from paictl.cli.console import said, spoken
 from paictl.cli.deploy.files import AcceptNew, BreakLock, Config, Masters, Workers, read_deployment, ssh_options
 from paictl.cli.deploy.reset import api_of, other_cluster
 from paictl.cluster.targets import open_target
+from paictl.deploy import restore as restoring
+from paictl.deploy.archive import read_backup
+from paictl.deploy.backup import PushedConfig, place_of
+from paictl.deploy.backup import backup as carry_out
 from paictl.errors import PaictlError
 from paictl.places import runs_folder
 
-if TYPE_CHECKING:
-    from paictl.deploy.backup import PushedConfig
+app = App()
 
 BACKUP_EPILOG = """
     paictl deploy backup -m master.csv -w worker.csv -c config.yaml /srv/backups/
@@ -33,6 +37,7 @@ Exit code 1: the file is spoiled or of another cluster, or a master failed; 3: s
 """
 
 
+@app.command(epilog=BACKUP_EPILOG)
 def backup(
     target: Annotated[
         Path, typer.Argument(metavar="FILE|DIR", help="File to write; in a folder, the file gets a name.")
@@ -43,9 +48,6 @@ def backup(
     accept_new: AcceptNew = False,
 ) -> None:
     """Save etcd, the certificates of a master, and the pushed configuration in one file."""
-    from paictl.deploy.backup import backup as carry_out
-    from paictl.deploy.backup import place_of
-
     deployment = read_deployment(masters, workers, config)
     cluster = deployment.settings.cluster
     place = place_of(target, cluster, datetime.now(UTC))
@@ -62,8 +64,6 @@ def backup(
 
 def _pushed(cluster: str) -> PushedConfig:
     """The configuration that was pushed last; without one, or where it cannot be asked for, the snapshot has it."""
-    from paictl.deploy.backup import PushedConfig
-
     try:
         versions = open_target(cluster).configurations()
     except PaictlError as error:
@@ -72,6 +72,7 @@ def _pushed(cluster: str) -> PushedConfig:
     return PushedConfig(versions[-1].number, versions[-1].files) if versions else PushedConfig()
 
 
+@app.command(epilog=RESTORE_EPILOG)
 def restore(
     archive: Annotated[Path, typer.Argument(metavar="FILE", help="A file written by `deploy backup`.")],
     masters: Masters,
@@ -87,9 +88,6 @@ def restore(
     ] = 180.0,
 ) -> None:
     """Restore the whole cluster from a backup, on all masters; shows what will be lost and asks first."""
-    from paictl.deploy import restore as restoring
-    from paictl.deploy.archive import read_backup
-
     deployment = read_deployment(masters, workers, config)
     cluster = deployment.settings.cluster
     other_cluster(cluster_id, cluster)

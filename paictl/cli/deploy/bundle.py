@@ -14,6 +14,7 @@ from paictl.cli import console
 from paictl.cli.command import App
 from paictl.cli.console import Output, said, spoken
 from paictl.cli.options import OutputOption
+from paictl.deploy.artifacts import faults_of, read_lock
 from paictl.errors import ExitCode, PaictlError
 from paictl.i18n import text
 from paictl.places import cache_folder
@@ -150,8 +151,6 @@ def _images(
 @app.command(epilog="paictl deploy bundle verify bundle/")
 def verify(folder: Folder = None, output: OutputOption = Output.TABLE) -> None:
     """Compare every file with the lock file; exit code 1 if one is missing or differs."""
-    from paictl.deploy.artifacts import faults_of, read_lock
-
     found = read_lock(folder or default_folder())
     faults = faults_of(found)
     if output is not Output.TABLE:
@@ -167,8 +166,6 @@ def verify(folder: Folder = None, output: OutputOption = Output.TABLE) -> None:
 @app.command("list", epilog="paictl deploy bundle list bundle/ -o json")
 def list_files(folder: Folder = None, output: OutputOption = Output.TABLE) -> None:
     """List the files of a folder by name, version and where they came from."""
-    from paictl.deploy.artifacts import read_lock
-
     found = read_lock(folder or default_folder())
     if output is not Output.TABLE:
         console.write_data([asdict(one) for one in found.all], output)

@@ -13,6 +13,7 @@ from paictl.cli.command import App
 from paictl.cli.console import Output, said, spoken
 from paictl.cli.deploy.files import AcceptNew, BreakLock, Config, Masters, Workers, read_deployment, ssh_options
 from paictl.cli.options import OutputOption
+from paictl.deploy import certs
 from paictl.errors import ExitCode, PaictlError
 from paictl.places import runs_folder
 from paictl.units import rfc3339
@@ -35,8 +36,6 @@ def status(
 
     Exit code 1 if one expires within 30 days.
     """
-    from paictl.deploy import certs
-
     found = certs.status(read_deployment(masters, workers, config), ssh_options(accept_new))
     now = datetime.now(UTC)
     if output is Output.TABLE:
@@ -80,8 +79,6 @@ def renew(
 
     Kubelets whose certificates have expired get new ones, too.
     """
-    from paictl.deploy import certs
-
     deployment = read_deployment(masters, workers, config)
     options = ssh_options(accept_new)
     certs.status(deployment, options)  # learns the keys of hosts that are new

@@ -11,15 +11,21 @@ import typer
 
 from paictl.cli import console
 from paictl.cli.clusters import plain
+from paictl.cli.command import App
 from paictl.cli.console import Output, clauses, said, spoken
 from paictl.cli.deploy.files import AcceptNew, Config, Masters, Workers, read_deployment, ssh_options
+from paictl.cli.deploy.services import say_missing_images
 from paictl.cli.options import OutputOption
+from paictl.deploy.apply import prepare
+from paictl.deploy.preflight.checking import GROUPS, HostChecks, PreflightReport, check_hosts
+from paictl.deploy.preflight.node_checks import promises_in
 from paictl.errors import PaictlError
 
 if TYPE_CHECKING:
     from paictl.deploy.inventory import Deployment
-    from paictl.deploy.preflight.checking import HostChecks, PreflightReport
     from paictl.deploy.preflight.verdict import PreflightVerdict
+
+app = App()
 
 EPILOG = """
     paictl deploy check -m master.csv -w worker.csv -c config.yaml
@@ -36,6 +42,7 @@ NONE = "-"
 """Not asked: the host did not answer, or has nothing of the kind."""
 
 
+@app.command(epilog=EPILOG)
 def check(
     masters: Masters,
     workers: Workers,
@@ -52,9 +59,6 @@ def check(
     """Check all machines before anything is installed: what would go wrong, and the command that fixes it."""
     deployment = read_deployment(masters, workers, config)
     options = ssh_options(accept_new)
-    from paictl.deploy.preflight.checking import check_hosts
-    from paictl.deploy.preflight.node_checks import promises_in
-
     promises = promises_in(folder) if folder else None
     count, all_of_them = 0, len(deployment.machines)
     with console.progressing(spoken("asking {count} hosts", count=all_of_them)) as tell:
@@ -77,9 +81,6 @@ def _missing_images(deployment: Deployment, folder: str | None) -> list[str]:
     """What to say of services whose images are not among the artifacts of machines that reach no registry."""
     if folder is None or not deployment.settings.offline:
         return []
-    from paictl.cli.deploy.services import say_missing_images
-    from paictl.deploy.apply import prepare
-
     try:
         return say_missing_images(prepare(deployment), Path(folder))
     except PaictlError as error:
@@ -124,8 +125,6 @@ def _together(found: PreflightReport) -> Iterator[tuple[list[str], str, Prefligh
 
 def _matrix(found: PreflightReport) -> Iterator[Sequence[str]]:
     """Heading and rows: a check a row and a host a column where that fits, else a host a row and a group a column."""
-    from paictl.deploy.preflight.checking import GROUPS
-
     checks = [(group, name) for group, names in GROUPS.items() if group != "files" for name in names]
     names = [one.host for one in found.hosts]
     if sum(max(len(name), 4) + _GAP for name in names) + 24 <= shutil.get_terminal_size((100, 24)).columns:

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from paictl.cli import console
 from paictl.cli.clusters import ClusterId, Yes, confirm
+from paictl.cli.command import App
 from paictl.cli.console import said, spoken
 from paictl.cli.deploy.files import BreakLock, Config, Masters, Workers, read_deployment
+from paictl.cluster import registry
+from paictl.deploy.inventory import named
+from paictl.deploy.kubeconfig import context_name, default_kubeconfig, forget
+from paictl.deploy.reset import forget_nodes, loss_of
+from paictl.deploy.reset import reset as carry_out
+from paictl.deploy.site import raise_for
 from paictl.errors import ExitCode, PaictlError
 from paictl.i18n import text
 from paictl.places import runs_folder
+from paictl.plan.folder import begin_run
+from paictl.remote.kube.client import KubeClient, connect
 
-if TYPE_CHECKING:
-    from paictl.remote.kube.client import KubeClient
+app = App()
 
 EPILOG = """
     paictl deploy reset -m master.csv -w worker.csv -c config.yaml
@@ -26,6 +34,7 @@ Works after a deployment that ended half way, too. To take a worker out with its
 """
 
 
+@app.command(epilog=EPILOG)
 def reset(
     masters: Masters,
     workers: Workers,
@@ -38,14 +47,6 @@ def reset(
     break_lock: BreakLock = False,
 ) -> None:
     """Return machines to their original state; shows what will be lost and asks for the cluster's id."""
-    from paictl.cluster import registry
-    from paictl.deploy.inventory import named
-    from paictl.deploy.kubeconfig import default_kubeconfig, forget
-    from paictl.deploy.reset import forget_nodes, loss_of
-    from paictl.deploy.reset import reset as carry_out
-    from paictl.deploy.site import raise_for
-    from paictl.plan.folder import begin_run
-
     deployment = read_deployment(masters, workers, config)
     cluster = deployment.settings.cluster
     other_cluster(cluster_id, cluster)
@@ -76,9 +77,6 @@ def reset(
 
 def api_of(cluster: str) -> KubeClient | None:
     """The API as the user's kubeconfig reaches it; None where there is no way in."""
-    from paictl.deploy.kubeconfig import context_name, default_kubeconfig
-    from paictl.remote.kube.client import connect
-
     try:
         return connect(default_kubeconfig(), context_name(cluster))
     except PaictlError:

@@ -10,16 +10,25 @@ import typer
 
 from paictl.cli import console
 from paictl.cli.clusters import Yes, confirm
+from paictl.cli.command import App
 from paictl.cli.console import Output, spoken
 from paictl.cli.deploy.apply import ArtifactsOption
 from paictl.cli.deploy.files import BreakLock, Config, Masters, Workers, read_deployment
+from paictl.cli.deploy.showing import PhaseLines, show_end, show_notes
 from paictl.cli.options import OutputOption
+from paictl.cluster.targets import open_target
+from paictl.deploy.artifacts import verify
+from paictl.deploy.upgrade import Upgraded, wished
+from paictl.deploy.upgrade import upgrade as carry_out
+from paictl.deploy.upgrading import UpgradeOptions
+from paictl.deploy.versions import version_of
 from paictl.errors import PaictlError
+from paictl.operate.deploying import keep_images
 from paictl.places import runs_folder
 
 if TYPE_CHECKING:
     from paictl.deploy.desired import Desired
-    from paictl.deploy.upgrade import Upgraded
+app = App()
 
 EPILOG = """
     paictl deploy upgrade --to v1.37.2 -m master.csv -w worker.csv -c config.yaml --artifacts bundle/
@@ -30,6 +39,7 @@ Exit code 1: refused, or a machine failed; 3: some machines did not get to the e
 """
 
 
+@app.command(epilog=EPILOG)
 def upgrade(
     masters: Masters,
     workers: Workers,
@@ -53,13 +63,6 @@ def upgrade(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Upgrade Kubernetes: masters one by one, then workers; each node is drained first."""
-    from paictl.cli.deploy.showing import PhaseLines, show_end, show_notes
-    from paictl.deploy.artifacts import verify
-    from paictl.deploy.upgrade import upgrade as carry_out
-    from paictl.deploy.upgrade import wished
-    from paictl.deploy.upgrading import UpgradeOptions
-    from paictl.deploy.versions import version_of
-
     target = version_of(to)
     deployment = read_deployment(masters, workers, config)
     desired = wished(deployment, target, artifacts)
@@ -91,9 +94,6 @@ def upgrade(
 
 def _keep_images(desired: Desired, cluster: str) -> None:
     """The machines have images of another version now; where that cannot be noted, the next `apply` does it."""
-    from paictl.cluster.targets import open_target
-    from paictl.operate.deploying import keep_images
-
     try:
         keep_images(open_target(cluster), desired)
     except PaictlError as error:

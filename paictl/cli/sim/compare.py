@@ -8,7 +8,6 @@ import typer
 
 from paictl.cli.console import Output, info, progressing, spoken, write, write_data, write_table
 from paictl.cli.options import OutputOption
-from paictl.cli.sim.promises import compare_promises
 from paictl.cli.sim.shared import (
     FormatOption,
     HtmlOption,
@@ -88,6 +87,8 @@ def compare(
                 text("{option} cannot be used with --config", option=given_too[0]),
                 hint=text("with --config: {options}", options="--policy, --each-job, --format, --resume, --output"),
             )
+        from paictl.cli.sim.promises import compare_promises  # late: what plays promises
+
         compare_promises(trace, config, policies or [], kind, each_job=each_job, resume=resume, output=output)
         return
     if not policies or not clusters:

@@ -14,13 +14,19 @@ from paictl.cluster.interface import Cluster, Configuration
 from paictl.cluster.jobpages import ForgetsJobs
 from paictl.cluster.registry import LOCAL
 from paictl.cluster.targets import open_target, targets
+from paictl.config.linting.report import FORMATS
+from paictl.config.linting.validate import Choice, validate
+from paictl.config.quotas.capacity import configuration
+from paictl.config.reading.document import Bundle
+from paictl.config.reading.load import Loaded, load, load_memory
 from paictl.config.reading.problem import Severity
 from paictl.errors import PaictlError
 from paictl.i18n import text
+from paictl.operate.history import history
+from paictl.sim.specify import from_hived
 from paictl.units import span_text
 
 if TYPE_CHECKING:
-    from paictl.config.reading.load import Loaded
     from paictl.sim.cluster import ClusterShape
     from paictl.sim.job import Trace
 
@@ -47,8 +53,6 @@ def named_cluster(name: str | None, state: Path | None) -> Cluster:
 
 def jobs_that_ended(cluster: Cluster) -> Trace:
     """The jobs of a cluster that ended, as a trace; says what is not among them."""
-    from paictl.operate.history import history
-
     found = history(cluster.jobs(), cluster.name)
     say_bad_rows(found)
     kept = cluster.jobs_kept() if isinstance(cluster, ForgetsJobs) else None
@@ -65,15 +69,11 @@ def jobs_that_ended(cluster: Cluster) -> Trace:
 
 def from_files(path: str) -> ClusterShape | None:
     """The cluster of the hivedscheduler configuration in a file or folder; as `_sound`."""
-    from paictl.config.reading.load import load
-
     return _sound(load([path]), path)
 
 
 def from_pushed(cluster: Configuration) -> ClusterShape | None:
     """The cluster of the configuration that was pushed last; raises `ClusterError` if none was, else as `_sound`."""
-    from paictl.config.reading.load import load_memory
-
     version = cluster.configuration()
     files = {name: written.encode() for name, written in version.files.items()}
     return _sound(load_memory(files), f"configuration {version.number}", pushed=True)
@@ -81,13 +81,6 @@ def from_pushed(cluster: Configuration) -> ClusterShape | None:
 
 def _sound(loaded: Loaded, where: str, *, pushed: bool = False) -> ClusterShape | None:
     """The cluster of the hivedscheduler configuration among files; None, with the findings on stdout, for errors."""
-    from paictl.config.linting.report import FORMATS
-    from paictl.config.linting.validate import Choice, validate
-    from paictl.config.quotas.capacity import configuration
-    from paictl.config.reading.document import Bundle
-    from paictl.config.reading.load import Loaded
-    from paictl.sim.specify import from_hived
-
     document = configuration(loaded)
     alone = Loaded((Bundle(document.path, (document,)),))  # what else is wrong in these files is no matter here
     report = validate(alone, Choice(severity=Severity.ERROR))

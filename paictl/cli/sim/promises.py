@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
+from paictl.cells.spec import ClusterSpec
 from paictl.cli.console import Output, info, progressing, spoken, write, write_data, write_table
 from paictl.cli.sim.shared import estimating, read_trace, resumable
+from paictl.config.quotas.capacity import configuration
+from paictl.config.reading.load import load
 from paictl.errors import ExitCode, PaictlError
 from paictl.i18n import text
+from paictl.sim.promises import PolicyRun, PromiseKind, play_each, tenants, worse_off
+from paictl.sim.specify import from_hived
+from paictl.sim.traces.source import TraceError
 from paictl.units import span_text
-
-if TYPE_CHECKING:
-    from paictl.sim.promises import PolicyRun
 
 
 def compare_promises(
     trace: str, config: str, policies: list[str], kind: str | None, *, each_job: bool, resume: bool, output: Output
 ) -> None:
     """Play a trace under several kinds of promises and compare how long each tenant waits."""
-    from paictl.cells.spec import ClusterSpec
-    from paictl.config.quotas.capacity import configuration
-    from paictl.config.reading.load import load
-    from paictl.sim.promises import PromiseKind, play_each, worse_off
-    from paictl.sim.specify import from_hived
-    from paictl.sim.traces.source import TraceError
-
     kinds = [kind for kind in PromiseKind if not policies or kind in policies]
     if unknown := [name for name in policies or () if name not in list(PromiseKind)]:
         raise PaictlError(
@@ -62,8 +58,6 @@ def compare_promises(
 
 
 def _show(courses: list[PolicyRun], *, each_job: bool) -> None:
-    from paictl.sim.promises import tenants
-
     columns = ("POLICY", "VC", "JOBS", "MEAN WAIT", "LONGEST", "MEAN JCT", "BLOCKED")
     rows = (
         (one.policy, one.vc, one.jobs, span_text(one.wait), span_text(one.longest), span_text(one.completion),
@@ -105,9 +99,6 @@ def _row(entry: tuple[PolicyRun, int]) -> tuple[object, ...]:
 
 
 def _data(course: PolicyRun, worse: list[str]) -> dict[str, Any]:
-
-    from paictl.sim.promises import tenants
-
     return {
         "policy": course.policy.value,
         "piecesMean": course.pieces,

@@ -20,7 +20,6 @@ from paictl.cli.console import (
     write_table,
 )
 from paictl.cli.options import OutputOption
-from paictl.cli.sim.inputs import from_files, from_pushed, jobs_that_ended, named_cluster
 from paictl.cli.sim.shared import (
     FailuresOption,
     FormatOption,
@@ -116,6 +115,8 @@ def _configurations(
     trace: str | None, paths: list[str], state: Path | None, *, from_cluster: bool
 ) -> tuple[Cluster | None, list[str], tuple[ClusterShape, ClusterShape]]:
     """The cluster that the jobs are from, how messages name the old and the new configuration, and both of them."""
+    from paictl.cli.sim.inputs import from_files, from_pushed, named_cluster  # late: what validates
+
     if len(paths) != 2 and not (from_cluster and len(paths) == 1):
         raise PaictlError(
             "what-if needs two configurations",
@@ -136,6 +137,7 @@ def _configurations(
 def _played(
     trace: str, kind: str | None, cluster: Cluster | None, requests: Sequence[RunRequest], *, resume: bool
 ) -> tuple[Trace, WhatIf]:
+    from paictl.cli.sim.inputs import jobs_that_ended
     from paictl.sim.what_if import play_both
 
     with progressing("reading the jobs") as say:

@@ -14,6 +14,7 @@ from dataclasses import field
 from typing import Any, Final
 
 from paictl.frozen import frozen
+from paictl.i18n import text
 
 RECORD: Final = "paictl.io/device-indexes"
 """Annotation of a Node: PCI bus address to index, as JSON."""
@@ -207,7 +208,14 @@ def complete(slices: Sequence[Slice]) -> tuple[list[OfferedDevice], list[str]]:
         current = [one for one in slices if one.pool == pool and one.generation == newest]
         count = max(one.count for one in current)
         if len(current) < count:
-            findings.append(f"pool {pool} is incomplete: {len(current)} of {count} slices")
+            findings.append(
+                text(
+                    "pool {pool} is incomplete: {count} of {expected} slices",
+                    pool=pool,
+                    count=len(current),
+                    expected=count,
+                )
+            )
         else:
             devices += [device for one in current for device in one.devices]
     return devices, findings

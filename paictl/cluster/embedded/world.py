@@ -12,16 +12,14 @@ from dataclasses import replace
 
 from paictl.cluster.configured import ConfigSnapshot
 from paictl.cluster.embedded import reservations, windows
-from paictl.cluster.embedded.actions import Action, Bound, Demoted, Evicted, Survivors
+from paictl.cluster.embedded.actions import Action, Bound, Demoted, Evicted
 from paictl.cluster.embedded.configs import Configurations
 from paictl.cluster.embedded.dispatch import Dispatcher
-from paictl.cluster.embedded.jobs import LiveJob, Run, TaskRepair, isolation_of, repairs_on
-from paictl.cluster.embedded.machines import EmbeddedNode, Machines
+from paictl.cluster.embedded.hardware import WithHardware
+from paictl.cluster.embedded.jobs import LiveJob, Run, TaskRepair, isolation_of
+from paictl.cluster.embedded.machines import Machines
 from paictl.cluster.embedded.records import (
     ENDS,
-    NODE_CHANGES,
-    REPAIR_AFTER,
-    TOLERATION,
     Happened,
     HistoryKind,
     NewJob,
@@ -29,7 +27,6 @@ from paictl.cluster.embedded.records import (
     PodNews,
     Pushed,
     Timer,
-    node_words,
 )
 from paictl.cluster.embedded.reservations import WithReservations
 from paictl.cluster.embedded.services import (
@@ -48,12 +45,8 @@ from paictl.cluster.interface import (
     ConflictError,
     EventKind,
     JobRequest,
-    MachineSpec,
-    NodeChange,
-    NodeRole,
 )  # fmt: skip
-from paictl.i18n import listed, text
-from paictl.scheduler.events import RunningPod
+from paictl.i18n import text
 from paictl.scheduler.request import gang_of
 from paictl.sim.loop import EventLoop, EventPriority
 from paictl.units import Millis
@@ -66,7 +59,7 @@ from paictl.workload.usage import Holding, UsageLedger
 from paictl.workload.windows import Windows
 
 
-class World(WithWindows, WithReservations):
+class World(WithWindows, WithReservations, WithHardware):
     """The whole state of an embedded cluster."""
 
     def __init__(self, name: str, services: Iterable[str]) -> None:
@@ -147,14 +140,8 @@ class World(WithWindows, WithReservations):
             self.reservation_due(timer)
         elif timer.kind == "limit":
             self._stop_overdue(self.jobs[timer.subject])
-        elif timer.subject in self.machines and timer.kind == "devices":
-            self._leave_devices(timer.subject, Millis(timer.detail))
         elif timer.subject in self.machines:
-            node = self.machines.get(timer.subject)
-            if node.failed and node.since == timer.detail and timer.kind == "repair":
-                self._lose_pods(timer.subject, "its node has failed", members=True)
-            elif node.failed and node.since == timer.detail:
-                self._lose_pods(timer.subject, "its node did not come back")
+            self.hardware_due(timer)
 
     def _settle(self) -> None:
         """Let the scheduler work until it has nothing to do."""
@@ -393,94 +380,6 @@ class World(WithWindows, WithReservations):
                 self._pod_over(uid, PodChange.LOST, reason)
         self._settle()
 
-    # --- nodes
-
-    def add_node(self, machine: MachineSpec) -> None:
-        """A machine joins, ready."""
-        self.machines.add(machine, self.now)
-        self._say(EventKind.NODE_ADDED, f"node/{machine.name}", machine.role.value)
-        self._observe(machine.name)
-
-    def remove_node(self, name: str) -> None:
-        """A machine leaves; its pods are lost."""
-        removed = self.machines.remove(name)
-        self._say(EventKind.NODE_REMOVED, f"node/{name}", "")
-        self.dispatcher.report(name, False, self.now / 1000)
-        for device in removed.bad_devices:  # a machine that comes by this name is another one
-            self.dispatcher.report_device(name, device, True, self.now / 1000)
-        self._lose_pods(name, "its node was removed")
-        self._settle()
-
-    def set_node(self, name: str, change: NodeChange) -> EmbeddedNode:
-        """Do one of cordon, uncordon, fail, heal; pods on a failed node are lost if it stays so for five minutes."""
-        flags = NODE_CHANGES[change]
-        old, new = self.machines.set(name, self.now, **flags)
-        repairs = new.failed and not old.failed and repairs_on(name, self.jobs.values())
-        if new != old:
-            self._say(EventKind(new.condition.value), f"node/{name}", node_words(change, repairs=repairs))
-            self._observe(name)
-        if new.failed and not old.failed:
-            self.loop.schedule(Millis(self.now + TOLERATION), EventPriority.HARDWARE, Timer("lost", name, self.now))
-            if repairs:
-                at = Millis(self.now + REPAIR_AFTER)
-                self.loop.schedule(at, EventPriority.HARDWARE, Timer("repair", name, self.now))
-        return new
-
-    def set_devices(self, name: str, change: NodeChange, devices: Sequence[int]) -> EmbeddedNode:
-        """Let devices of a node fail or heal; pods on a failed one go on, and who they are is told."""
-        broken = change is NodeChange.FAIL
-        old, new = self.machines.set_devices(name, self.now, devices, broken=broken)
-        changed = sorted(set(old.bad_devices) ^ set(new.bad_devices))
-        if not changed:
-            return new
-        self._say(
-            EventKind.DEVICE_FAILED if broken else EventKind.DEVICE_HEALED, f"node/{name}",
-            listed(f"device {device}" for device in changed), devices=changed,
-        )  # fmt: skip
-        for device in changed:
-            self.dispatcher.report_device(name, device, not broken, self.now / 1000)
-        self._settle()
-        loaded = next((service.loaded for service in self.services if service.name == SCHEDULER), None)
-        if loaded:
-            self._watch_devices([new], self.configs.get(loaded).bad_device_deadline)
-        return new
-
-    def _watch_devices(self, nodes: Iterable[EmbeddedNode], deadline: float | None) -> None:
-        """See to it that pods leave devices that stay bad for so many seconds."""
-        if deadline is None:
-            return
-        for node in nodes:
-            for since in sorted(set(node.bad_since)):
-                at = Millis(max(self.now, since + round(1000 * deadline)))
-                self.loop.schedule(at, EventPriority.HARDWARE, Timer("devices", node.machine.name, since))
-
-    def _leave_devices(self, name: str, since: Millis) -> None:
-        """Pods on devices that have been bad since an instant are lost, and with them their gangs start again."""
-        node = self.machines.get(name)
-        bad = {device for device, at in zip(node.bad_devices, node.bad_since, strict=True) if at == since}
-        for job in list(self.jobs.values()):
-            for ref, run in job.running():
-                uid, hit = job.pod(ref).uid, sorted(bad.intersection(run.info.devices))
-                if run.info.node == name and hit and uid in self.pods and self.services.runs(SCHEDULER):
-                    self._pod_over(uid, PodChange.LOST, f"its device {hit[0]} is bad")
-
-    def _observe(self, name: str) -> None:
-        node = self.machines.get(name)
-        if node.machine.role is NodeRole.WORKER:
-            self.dispatcher.report(name, node.healthy, self.now / 1000)
-            self._settle()
-
-    def _lose_pods(self, node: str, reason: str, *, members: bool = False) -> None:
-        """The pods on a node are lost, or with `members` those of which the rest of the gang keeps running."""
-        uids = [
-            job.pod(ref).uid
-            for job in self.jobs.values() if job.job.repairs or not members
-            for ref, run in job.running() if run.info.node == node
-        ]  # fmt: skip
-        for uid in uids:
-            if uid in self.pods:
-                self._pod_over(uid, PodChange.LOST, reason)
-
     # --- configuration and services
 
     def push(self, files: Mapping[str, str], message: str) -> Pushed:
@@ -560,19 +459,10 @@ class World(WithWindows, WithReservations):
         """Rebuild the scheduler's state from the pods that run, whatever the configuration has become."""
         self.sharing.load(configuration.sharing)
         self.dispatcher.start(configuration.spec, self.survivors())
-        self._watch_devices(self.machines, configuration.bad_device_deadline)
+        self.watch_devices(self.machines, configuration.bad_device_deadline)
         self.usage.promise(self.now, self.dispatcher.promises())
         for group in self.usage.groups():
             self.usage.change_class(group, self.now, guaranteed=self.dispatcher.guaranteed(group))
-
-    def survivors(self) -> Survivors:
-        """What a scheduler finds when it starts."""
-        workers = [node for node in self.machines if node.machine.role is NodeRole.WORKER]
-        return Survivors(
-            [node.machine.name for node in workers if node.healthy],
-            [(node.machine.name, device) for node in workers for device in node.bad_devices],
-            [RunningPod(job.request(ref), run.info) for job in self.jobs.values() for ref, run in job.running()],
-        )
 
     def _catch_up(self) -> None:
         """What happened while the job controller was stopped, in order."""

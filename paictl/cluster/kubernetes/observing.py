@@ -15,6 +15,7 @@ from typing import Final
 from paictl.cluster.devices.directory import DRIVERS
 from paictl.cluster.devices.slices import OfferedDevice, Slice, complete, read_slice
 from paictl.config.making.found import Ask, FoundCluster, FoundNode, FoundShare, FoundTopology
+from paictl.i18n import listed, text
 from paictl.remote.kube.client import Json, KubeClient, KubeError
 from paictl.units import exact_quantity
 from paictl.workload.sku import DEVICES
@@ -62,7 +63,12 @@ class _Reader:
             return [one for _, page in self.client.list(path) for one in page]
         except KubeError as error:
             if error.status == 403:
-                self.remarks.append(f"{plural}.{group} may not be listed with this kubeconfig: they do not count here")
+                self.remarks.append(
+                    text(
+                        "{kind} may not be listed with this kubeconfig: they do not count here",
+                        kind=f"{plural}.{group}",
+                    )
+                )
             elif error.status != 404:
                 raise
             return []
@@ -77,7 +83,7 @@ class _Reader:
         resource = max(counted, key=lambda one: counted[one], default="")
         devices = counted.get(resource, 0)
         offered, faults = complete(slices)
-        self.remarks += [f"node {name}: {fault}" for fault in faults]
+        self.remarks += [text("node {name}: {fault}", name=name, fault=fault) for fault in faults]
         if not devices and offered:
             resource, devices = f"{offered[0].driver.partition('.')[2]}/gpu", len(offered)
         self._remark_parts(name, capacity, labels)
@@ -85,15 +91,28 @@ class _Reader:
             return None
         healthy = _count((status.get("allocatable") or {}).get(resource, devices))
         if healthy < devices:
-            self.remarks.append(f"node {name} has {devices} devices, of which {devices - healthy} are not healthy now")
+            self.remarks.append(
+                text(
+                    "node {name} has {devices} devices, of which {count} are not healthy now",
+                    name=name,
+                    devices=devices,
+                    count=devices - healthy,
+                )
+            )
         allocatable = status.get("allocatable") or {}
         model = next((labels[one] for one in MODELS if labels.get(one)), "") or _product(offered)
         most, profile = _mig(model) if labels.get(_STRATEGY) == "single" else (0, "")
         instances = next((number for number in range(most, 0, -1) if devices % number == 0), 0)
         if instances < most:
             self.remarks.append(
-                f"node {name} has {devices} MIG instances {profile}, and a GPU may have up to {most}: labels cannot "
-                "tell how its GPUs are divided"
+                text(
+                    "node {name} has {devices} MIG instances {profile}, and a GPU may have up to {most}: labels "
+                    "cannot tell how its GPUs are divided",
+                    name=name,
+                    devices=devices,
+                    profile=profile,
+                    most=most,
+                )
             )
         memory = int(_amount(allocatable.get("memory"))) >> 20
         cpus = Decimal(int(1000 * _amount(allocatable.get("cpu")))) / 1000
@@ -105,12 +124,20 @@ class _Reader:
         parts = [one for one in capacity if one.startswith("nvidia.com/mig-") and _count(capacity[one])]
         if parts:
             self.remarks.append(
-                f"node {name} has devices cut by MIG ({', '.join(sorted(parts))}): they are not cells, unless the "
-                "device plugin runs with mig-strategy: single"
+                text(
+                    "node {name} has devices cut by MIG ({parts}): they are not cells, unless the device plugin "
+                    "runs with mig-strategy: single",
+                    name=name,
+                    parts=", ".join(sorted(parts)),
+                )
             )
         if _count(labels.get(_SHARED, 1)) > 1:
             self.remarks.append(
-                f"node {name} shares each device between {labels[_SHARED]} pods: what it counts are not devices"
+                text(
+                    "node {name} shares each device between {count} pods: it does not count devices",
+                    name=name,
+                    count=labels[_SHARED],
+                )
             )
 
     # --- topologies
@@ -132,9 +159,14 @@ class _Reader:
         chosen = next(filter(None, found), [])
         for shares in found:
             if shares and shares is not chosen:
-                names = ", ".join(share.name for share in shares[:3])
-                more = f" and {len(shares) - 3} more" if len(shares) > 3 else ""
-                self.remarks.append(f"{shares[0].kind} {names}{more}: tenants come from {chosen[0].kind}s")
+                self.remarks.append(
+                    text(
+                        "{kind} {names}: tenants come from {chosen}s",
+                        kind=shares[0].kind,
+                        names=listed([share.name for share in shares], 3),
+                        chosen=chosen[0].kind,
+                    )
+                )
         return chosen
 
     def _kueue(self) -> Iterator[FoundShare]:
@@ -174,7 +206,11 @@ class _Reader:
                 continue
             if quota < 0 or quota != int(quota):
                 self.remarks.append(
-                    f"Queue {name} has a quota of {quota:g} devices, which is not a whole number of cells"
+                    text(
+                        "Queue {name} has a quota of {quota} devices, which is not a whole number of cells",
+                        name=name,
+                        quota=f"{quota:g}",
+                    )
                 )
             lost = [key for key in ("limit", "overQuotaWeight") if key in gpu]
             if share := self._share("Queue", name, [Ask(max(0, int(quota)))], (), lost):

@@ -151,14 +151,14 @@ def explain_job(
         return known
     found = scene.recovered(configuration)
     places = {(task.role, task.index) for task in waiting}
-    requests = [
-        found.readings[pod.uid].request for pod in scene.seen.get(pai.name, ())
-        if pod.place in places and not pod.over and not pod.node and pod.uid in found.readings
-    ]  # fmt: skip
-    placed = sum(pod.place in places and bool(pod.node) and not pod.over for pod in scene.seen.get(pai.name, ()))
-    if placed == len(waiting):
-        reasons = [pod.reason for pod in scene.seen.get(pai.name, ()) if pod.place in places and pod.reason]
+    pods = [pod for pod in scene.seen.get(pai.name, ()) if pod.place in places]
+    if sum(bool(pod.node) and not pod.over for pod in pods) == len(waiting):
+        reasons = [pod.reason for pod in pods if pod.reason]
         return replace(known, situation=JobSituation.STARTING, reason=reasons[0] if reasons else "")
+    requests = [
+        found.readings[pod.uid].request for pod in pods
+        if not pod.over and not pod.node and pod.uid in found.readings
+    ]  # fmt: skip
     request = requests[0] if requests else _request(pai, waiting[0].role, status.attempt)
     if why := obstacle(configuration.sharing, found.engine, scene.pods, request, pai.user, month):
         return replace(known, situation=JobSituation.HELD_BACK, reason=why)
@@ -185,10 +185,7 @@ def explain_job(
         answer = replace(answer, ahead=_ahead(scene, found, configuration.sharing, request, pai.user, lately))
     if answer.scheduler is None or answer.scheduler.decision is not PodVerdict.BIND:
         return answer
-    return (
-        _kept_out(known, scene, found, request, [pod for pod in scene.seen.get(pai.name, ()) if pod.place in places])
-        or answer
-    )
+    return _kept_out(known, scene, found, request, pods) or answer
 
 
 def _kept_out(

@@ -29,7 +29,7 @@ from paictl.config.making.shapes import (
 from paictl.config.making.skus import free_cpus, free_memory
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
-from paictl.i18n import text
+from paictl.i18n import listed, text
 
 _NVIDIA: Final = "network.topology.nvidia.com"
 FAMILIES: Final = (
@@ -182,32 +182,34 @@ class _Maker:
         """All nodes with devices of a kind, in their natural order."""
         if not nodes[0].model:
             self.questions.append(
-                f"which model are the devices of {_some([node.name for node in nodes])}? {leaf} stands for it"
+                text(
+                    "which model are the devices of {names}? {leaf} stands for it",
+                    names=_some([node.name for node in nodes]),
+                    leaf=leaf,
+                )
             )
         self.skus[leaf] = (
             max(1, min(int(free_cpus(node.cpus) / node.devices) for node in nodes)),
             max(1, min(int(free_memory(Decimal(node.memory)) / node.devices) for node in nodes)),
         )
         if nodes[0].instances:
-            self.mig[leaf] = nodes[0].instances, nodes[0].profile
-            names, (instances, profile) = _some([node.name for node in nodes]), self.mig[leaf]
-            self.questions.append(
-                f"into how many MIG instances {profile} is each GPU of {names} divided? {instances} is a guess; "
-                f"nvidia-smi -L there says it, and migInstances and cells of {leaf} have to fit"
-                if nodes[0].guessed
-                else f"is each GPU of {names} divided into {instances} MIG instances {profile}? Labels only count "
-                "those of the node; nvidia-smi -L there says it"
-            )
+            self._divide(nodes, leaf)
         levels = useful(nodes, self._levels_of(nodes))
         if not levels:
             self.questions.append(
-                f"which nodes with {leaf} are near each other? No label says it, so all are one pool; with --level "
-                "LABEL, or racks written by hand, tenants can have whole racks"
+                text(
+                    "which nodes with {leaf} are near each other? No label says it, so all are one pool; with --level "
+                    "LABEL, or racks written by hand, tenants can have whole racks",
+                    leaf=leaf,
+                )
             )
         if not all(node.per_switch for node in nodes):
             self.questions.append(
-                f"which devices of a node with {leaf} share a switch? Nothing says it; a level between device and node "
-                "keeps small jobs on devices that are near"
+                text(
+                    "which devices of a node with {leaf} share a switch? Nothing says it; a level between device and "
+                    "node keeps small jobs on devices that are near each other",
+                    leaf=leaf,
+                )
             )
         shapes = [CellShape.of_node(node, leaf) for node in nodes]
         for label in reversed(levels):
@@ -216,6 +218,29 @@ class _Maker:
             shapes = joined(shapes, "POOL", "")
         name_types(leaf, shapes)
         self._enter(leaf, shapes)
+
+    def _divide(self, nodes: Sequence[FoundNode], leaf: str) -> None:
+        """Leaf cells that are MIG instances; labels do not say how each GPU is divided."""
+        self.mig[leaf] = nodes[0].instances, nodes[0].profile
+        names, (instances, profile) = _some([node.name for node in nodes]), self.mig[leaf]
+        self.questions.append(
+            text(
+                "into how many MIG instances {profile} is each GPU of {names} divided? {instances} is a guess: "
+                "run nvidia-smi -L there, and correct migInstances and cells of {leaf}",
+                profile=profile,
+                names=names,
+                instances=instances,
+                leaf=leaf,
+            )
+            if nodes[0].guessed
+            else text(
+                "is each GPU of {names} divided into {instances} MIG instances {profile}? Labels only count "
+                "those of the whole node; run nvidia-smi -L there",
+                names=names,
+                instances=instances,
+                profile=profile,
+            )
+        )
 
     def _levels_of(self, nodes: Sequence[FoundNode]) -> tuple[str, ...]:
         if self.levels is not None:
@@ -237,8 +262,11 @@ class _Maker:
             parts = joined(by_domain[domain], level_names(levels)[label], domain[-1])
             if len(parts) > 1:
                 self.remarks.append(
-                    f"{label}={domain[-1]} has parts of {len(parts)} shapes, and a cell only parts of one: it is "
-                    f"{len(parts)} cells"
+                    text(
+                        "{label} has parts of {count} shapes, and a cell only parts of one: it becomes {count} cells",
+                        label=f"{label}={domain[-1]}",
+                        count=len(parts),
+                    )
                 )
             found += parts
         return found
@@ -270,12 +298,19 @@ class _Maker:
             for chain in self.chains.values():
                 chain.free[0] = 0
             self.tenants.append(DraftTenant("default", everything))
-            self.questions.append("who are the tenants? No queue or quota of devices says it: default has everything")
+            self.questions.append(
+                text("who are the tenants? No queue or quota of devices says it: default has everything")
+            )
         for chain in self.chains.values():
             if chain.left:
                 self.remarks.append(
-                    f"{chain.left} devices of {chain.types[-1]} in {chain.types[0]} are not promised to any virtual "
-                    "cluster: only opportunistic jobs use them"
+                    text(
+                        "{count} devices of {leaf} in {top} are not promised to any virtual cluster: only "
+                        "opportunistic jobs use them",
+                        count=chain.left,
+                        leaf=chain.types[-1],
+                        top=chain.types[0],
+                    )
                 )
 
     def _cells_for(self, share: FoundShare) -> dict[str, int]:
@@ -287,8 +322,15 @@ class _Maker:
                 total.update(taken)
                 left -= sum(number * chain.leaves[path.count(".")] for path, number in taken.items())
             if left:
-                given = f"{share.kind} {share.name} has {ask.devices} {ask.resource or 'devices'}"
-                self.remarks.append(f"{given}: for {left} of them no cell is left")
+                self.remarks.append(
+                    text(
+                        "{share} has {count} {resource}: for {left} of them no cell is left",
+                        share=f"{share.kind} {share.name}",
+                        count=ask.devices,
+                        resource=ask.resource or text("devices"),
+                        left=left,
+                    )
+                )
         return dict(total)
 
     def _fitting(self, ask: Ask) -> list[_Chain]:
@@ -315,4 +357,4 @@ def _tenant_names(shares: Iterable[FoundShare]) -> list[str]:
 
 
 def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    return listed(names, 3)

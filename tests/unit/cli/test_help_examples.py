@@ -6,6 +6,7 @@ import shlex
 
 import pytest
 
+from paictl.cli.deploy.commands import VERBS as DEPLOY_VERBS
 from tests.unit.cli.conftest import Paictl
 
 GROUPS = ("config", "job", "node", "cluster", "service", "user", "sim", "scheduler", "lab")
@@ -22,3 +23,9 @@ def test_the_help_of_a_group_has_examples_of_commands_that_are_there(group: str,
         options = {word for word in words if word.startswith("-")}
         help_page = paictl(*words[1:3], "--help").out
         assert all(option in help_page for option in options)
+
+
+@pytest.mark.parametrize("verb", sorted(DEPLOY_VERBS))
+def test_the_summary_of_a_verb_that_is_loaded_late_is_that_of_its_own_help(verb: str, paictl: Paictl) -> None:
+    summary = " ".join(DEPLOY_VERBS[verb].help.split())
+    assert summary in " ".join(paictl("deploy", verb, "--help").out.split())

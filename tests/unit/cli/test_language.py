@@ -17,6 +17,7 @@ from paictl.cli.app import app
 from paictl.cli.command import LazyGroup, global_options
 from paictl.cli.helptext import is_example, paragraphs
 from paictl.cli.paragraphs import wide
+from paictl.cli.synonyms import SYNONYMS
 from paictl.cluster.eventtext import reasons
 from paictl.i18n import Text, catalogue, counted, in_language, recalled, text
 from tests.conftest import ROOT
@@ -239,8 +240,8 @@ def test_a_help_page_in_chinese_has_the_same_lines_of_command(
     english = paictl(*words.split()).out
     monkeypatch.setenv("PAICTL_LANG", "zh")
     chinese = paictl(*words.split()).out
-    assert chinese.startswith("用法: paictl")
-    assert "选项:\n" in chinese
+    assert chinese.startswith("用法：paictl")
+    assert "选项：\n" in chinese
     assert "  显示本帮助并退出。\n" in chinese
     assert not re.search(r"default:|required\]|Usage|Options of|Show ", chinese)
     examples = re.findall(r"^  paictl .*", english, re.MULTILINE)
@@ -248,3 +249,9 @@ def test_a_help_page_in_chinese_has_the_same_lines_of_command(
     names = re.findall(r"^  (--?\w[\w-]*|\w[\w-]*)  ", english, re.MULTILINE)
     assert re.findall(r"^  (--?\w[\w-]*|\w[\w-]*)  ", chinese, re.MULTILINE) == names
     assert all(wide(line) <= 80 for line in chinese.splitlines() if line not in examples)
+
+
+@pytest.mark.parametrize("words", SYNONYMS)
+def test_what_is_said_of_a_word_of_another_tool_is_chinese_where_it_is_more_than_a_command(words: str) -> None:
+    chinese = i18n.translated(SYNONYMS[words], "zh")
+    assert not {"or", "then", "which", "for", "the"} & set(re.findall(r"[a-z]+", chinese)), chinese

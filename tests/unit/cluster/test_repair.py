@@ -79,6 +79,21 @@ def test_sixty_four_pods_lose_a_node_and_are_whole_again(bench: MakeBench) -> No
     assert kinds(lab, key, "Lost", "Killed", "Retried", "Repaired") == ["Lost", "Lost", "Repaired", "Repaired"]
 
 
+def test_a_node_that_fails_again_has_its_full_time_to_come_back(bench: MakeBench) -> None:
+    lab = bench("three-tenants")
+    key = lab.submit("train", "tenanta", gpu=4, instances=3, commands=FOREVER, restart="member")
+    before = lab.cluster.job(key)
+    node = before.tasks[2].node
+    lab.cluster.set_node(node, NodeChange.FAIL)
+    lab.pass_time(REPAIR_AFTER - 1000)
+    lab.cluster.set_node(node, NodeChange.HEAL)
+    lab.cluster.set_node(node, NodeChange.FAIL)
+    lab.pass_time(REPAIR_AFTER - 1000)
+    assert nodes_of(lab.cluster.job(key)) == nodes_of(before), "the first failure is over"
+    lab.pass_time(1000)
+    assert lab.cluster.job(key).repairs
+
+
 def test_by_default_the_whole_gang_starts_again(bench: MakeBench) -> None:
     lab = bench("three-tenants")
     key = lab.submit("train", "tenanta", gpu=4, instances=3, commands=FOREVER, retries=1)

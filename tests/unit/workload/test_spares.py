@@ -72,13 +72,13 @@ def test_spare_devices_are_healthy_ones(seed: int) -> None:
 def test_bad_devices_count_only_where_no_others_can_take_their_place() -> None:
     engine = healthy(config(A={"NODE": 3}))
     engine.observe(NodeHealth("n0", healthy=False))
-    assert bad_devices(engine.state, "A") == 0, "a node that nobody was promised takes its place"
+    assert bad_devices(engine.state)["A"] == 0, "a node that nobody was promised takes its place"
     assert refusal(engine, 8) == ""
     engine.observe(LeafHealth("n1", 2, healthy=False))
-    assert bad_devices(engine.state, "A") == 4, "of two bad nodes one has to serve the promise"
+    assert bad_devices(engine.state)["A"] == 4, "of two bad nodes one has to serve the promise"
     assert refusal(engine, 8) == (
         "virtual cluster A keeps 4 of its 12 devices for repairs, holds 0, 4 are bad, and this needs 8"
     )
     assert refusal(engine, 4) == ""
     engine.observe(NodeHealth("n0", healthy=True))
-    assert bad_devices(engine.state, "A") == 0
+    assert bad_devices(engine.state)["A"] == 0

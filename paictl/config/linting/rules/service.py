@@ -180,7 +180,7 @@ def not_for_kubernetes(document: Document) -> Findings:
 def misspelt_label(document: Document) -> Findings:
     """A deploy rule has a label that is almost one of OpenPAI's own.
 
-    Why: labels are free, so that nobody complains: no machine bears the misspelt one, and the service runs nowhere.
+    Why: labels are free text, so nothing reports a misspelt one: no machine has it, and the service runs nowhere.
 
     Fails with::
 

@@ -16,6 +16,7 @@ from paictl.config.making.drafting import draft
 from paictl.config.making.found import Ask, FoundCluster, FoundNode, FoundShare, FoundTopology
 from paictl.config.making.generate_text import draft_text
 from paictl.errors import PaictlError
+from paictl.i18n import translated
 
 BLOCK, RACK = "cloud.provider.com/topology-block", "cloud.provider.com/topology-rack"
 GPU = "nvidia.com/gpu"
@@ -180,3 +181,21 @@ def test_every_draft_is_valid_has_every_device_once_and_does_not_depend_on_order
     }
     dice.shuffle(nodes)
     assert draft_text(draft(FoundCluster(tuple(nodes), shares=shares)), "test") == text
+
+
+def test_questions_and_remarks_have_their_chinese() -> None:
+    model = "NVIDIA-A100-SXM4-80GB-MIG-1g.10gb"
+    nodes = (
+        *racks(4, 4, block="b0"), *racks(4, 3, block="b1"), *racks(1, 1, 1, block="b2"), node("t", model="T4"),
+        node("bare", model=""), FoundNode("n0", GPU, 56, Decimal(96), 900 << 10, model, {}, 7, 7, "1g.10gb"),
+        FoundNode("n1", GPU, 24, Decimal(96), 900 << 10, model, {}, 6, 6, "1g.10gb", guessed=True),
+    )  # fmt: skip
+    without = draft(FoundCluster(nodes))
+    shared = draft(FoundCluster(nodes, shares=(FoundShare("Queue", "q", (Ask(999),)),)))
+    promised = draft(FoundCluster(nodes, shares=(FoundShare("Queue", "q", (Ask(1),)),)))
+    said = [*without.questions, *without.remarks, *shared.remarks, *promised.remarks]
+    assert len({sentence.split()[0] for sentence in said}) > 4
+    for sentence in said:
+        chinese = translated(sentence, "zh")
+        assert any("\u4e00" <= letter <= "\u9fff" for letter in chinese), sentence
+        assert not {"the", "of", "is", "are", "and"} & set(chinese.split()), chinese

@@ -196,9 +196,9 @@ _KEYS = {"gpu": "gpu", "cpu": "cpu", "memory": "memoryMB"}
 def job_no_gpu(bundle: Bundle) -> Findings:
     """A job requests GPUs or cores that none of its possible devices comes with.
 
-    Why: such a job never finds a place. Without `skuType` OpenPAI's server reckons with the least of all types of the
-    virtual cluster: one CPU type makes that 0 GPUs, and every job with a GPU is refused there (a warning; paictl takes
-    it).
+    Why: such a job never finds a place. Without `skuType` OpenPAI's server calculates with the smallest of all types of
+    the virtual cluster: one CPU type makes that 0 GPUs, and it refuses every job with a GPU (a warning: paictl accepts
+    such a job).
 
     Passes::
 

@@ -153,7 +153,7 @@ def device_without_sku(document: Document) -> Findings:
 def no_skus(document: Document) -> Findings:
     """The configuration of OpenPAI's scheduler has no SKUs.
 
-    Why: HiveD does without, but OpenPAI's REST server reads skuTypes and stops at start if there is none.
+    Why: HiveD does not need skuTypes, but OpenPAI's REST server reads them and fails to start without any.
 
     Passes::
 
