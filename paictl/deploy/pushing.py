@@ -22,6 +22,8 @@ SLOWEST: Final = 16_000
 """Bytes a second that a link carries at least (128 kbit/s): what takes longer is given up."""
 EVERY: Final = 10.0
 """Seconds between two words on how far a machine is; a fast link needs none."""
+STALLED: Final = 3600.0
+"""Seconds after which it is given up if no machine has got any further."""
 _MIB: Final = 2**20
 
 
@@ -46,11 +48,12 @@ def patience(packs: Iterable[str]) -> PlaybookOptions:
 
 
 class PushProgress:
-    """Tells how far each machine is, as often as `EVERY`; asked four times a second, and never ends a playbook."""
+    """Tells how far each machine is, as often as `EVERY`; asked four times a second; ends a playbook that stands still."""
 
     def __init__(self, folder: Path, tell: Tell, clock: Callable[[], float]) -> None:
         self._folder, self._tell, self._clock = folder, tell, clock
         self._told, self._known = clock(), dict[str, str]()
+        self._moved = clock()
 
     def __call__(self) -> bool:
         """Look, and tell what is new if it is time."""
@@ -58,13 +61,16 @@ class PushProgress:
             self._told = self._clock()
             for path in sorted(self._folder.iterdir()):
                 self._look(path)
-        return False
+        if self._clock() - self._moved < STALLED:
+            return False
+        self._tell(text("no machine has got any further for {hours} h: given up", hours=round(STALLED / 3600)), "")
+        return True
 
     def _look(self, path: Path) -> None:
         said = "" if path.name.startswith(".") else path.read_text(encoding="utf-8")
         if not said or self._known.get(path.name) == said:
             return
-        self._known[path.name] = said
+        self._known[path.name], self._moved = said, self._clock()
         sent, size = map(int, said.split())
         if sent < size:
             self._tell(text("{sent} of {size} MiB pushed", sent=sent // _MIB, size=-(-size // _MIB)), path.name)

@@ -106,7 +106,7 @@ PROXIES
 
 # Kernel headers for RHEL only come with a subscription: the machine's, where dnf in a container looks for it.
 use_subscription() {
-  [ -r "$machine/etc/yum.repos.d/redhat.repo" ] || refuse "this machine has no RHEL subscription, without which there are no kernel headers: run subscription-manager register, or install a driver on it"
+  [ -r "$machine/etc/yum.repos.d/redhat.repo" ] && ls "$machine"/etc/pki/entitlement/*.pem > /dev/null 2>&1 || refuse "this machine has no RHEL subscription, without which there are no kernel headers: run subscription-manager register, or install a driver on it"
   mkdir -p "$root/run/secrets"
   ln -sfn "$machine/etc/pki/entitlement" "$root/run/secrets/etc-pki-entitlement"
   ln -sfn "$machine/etc/rhsm" "$root/run/secrets/rhsm"

@@ -71,7 +71,7 @@ write_gomod() {
 fetch() {
   local tries
   for tries in 1 2 3; do
-    CGO_ENABLED=${CGO:-0} timeout 600 go list -deps "${@:2}" "$1" >/dev/null && return
+    CGO_ENABLED=${CGO:-0} timeout --foreground 600 go list -deps "${@:2}" "$1" >/dev/null && return
   done
   die "the modules of $1 cannot be had: is the Go module proxy reachable?"
 }

@@ -138,6 +138,7 @@ def _images(
     words = [name for word in services for name in word.split(",") if name]
     if not words and (folder or mirrors or systems):
         raise PaictlError(text("--path, --system and --mirror need --services"))
+    systems = [name for word in systems for name in word.split(",") if name]
     found = service_images(words, folder, systems) if words else ()
     drivers = driver_systems(found)
     if systems and not drivers:

@@ -31,11 +31,12 @@ MAX_TEXT: Final = 256 << 10
 MAX_DEPTH: Final = 50
 """Levels of YAML in an annotation; HiveD's have six."""
 MAX_PLAIN: Final = 1000
-"""Characters of a value of YAML without quotes, which may turn out to be a number."""
+"""Characters of a value of YAML without quotes or with a tag, which may turn out to be a number."""
 MAX_VALUES: Final = 30_000
 """Values of YAML, aliases counted as what they stand for; HiveD's largest annotations have 25,000 in `MAX_TEXT`."""
 DEFAULT_GRACE: Final = 30.0
 """Seconds that Kubernetes gives a pod for its end if its specification does not say."""
+_TEXT: Final = "tag:yaml.org,2002:str"
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -85,8 +86,9 @@ def _check(text: str) -> None:
                 anchor, before = opened.pop()
                 sizes[anchor] = values - before + 1
             elif isinstance(event, yaml.ScalarEvent):
-                if len(event.value) > MAX_PLAIN and not event.style:
-                    raise ValueError(f"a value of more than {MAX_PLAIN} characters is not in quotes")
+                typed = not event.style or event.tag not in (None, "!", _TEXT)
+                if typed and len(event.value) > MAX_PLAIN:
+                    raise ValueError(f"a value of more than {MAX_PLAIN} characters is not plain text in quotes")
                 sizes[event.anchor or ""] = 1
             values += 1
             if values > MAX_VALUES:

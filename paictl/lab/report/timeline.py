@@ -66,7 +66,7 @@ def _bars(task: TaskLine, since: Callable[[datetime | None], int]) -> Iterator[B
         if since(end) > since(start):
             yield Bar(since(start), since(end), "", "")
     for attempt in task.attempts:
-        place = f"{attempt.node} [{','.join(map(str, attempt.devices))}]"
+        place = f"{attempt.node} [{attempt.shown_devices}]"
         yield Bar(since(attempt.start), since(attempt.end), place, attempt.outcome.value)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from paictl.deploy.pushing import EVERY, SLOWEST, PushProgress, patience
+from paictl.deploy.pushing import EVERY, SLOWEST, STALLED, PushProgress, patience
 from paictl.remote.ansible.run import PlaybookOptions
 from tests.unit.deploy.loading import load
 
@@ -60,7 +60,8 @@ def plugin(monkeypatch: pytest.MonkeyPatch) -> Any:
     for name, module in made.items():
         monkeypatch.setitem(sys.modules, name, module)
     module = load("action_plugins/paictl_push.py")
-    monkeypatch.setattr(module, "PIECE", 1000)
+    for name in ("PIECE", "MOST"):
+        monkeypatch.setattr(module, name, 1000)
     return module
 
 
@@ -94,7 +95,7 @@ def test_a_pack_arrives_in_pieces_and_says_how_far_it_is(plugin: Any, pack: Path
     assert target.read_bytes() == pack.read_bytes()
 
 
-@pytest.mark.parametrize("cut", range(1, 13))
+@pytest.mark.parametrize("cut", range(1, 14))
 def test_what_has_arrived_when_the_link_breaks_is_not_sent_again(
     plugin: Any, pack: Path, tmp_path: Path, cut: int
 ) -> None:
@@ -103,11 +104,11 @@ def test_what_has_arrived_when_the_link_breaks_is_not_sent_again(
     with pytest.raises(BrokenLinkError):
         plugin.ActionModule(link, given).run(task_vars=HOST)
     target, before = Path(given["dest"]), link.sent
-    assert target.exists() is (cut == 12), "nobody takes a part for the whole"
+    assert target.exists() is (cut == 13), "nobody takes a part for the whole"
     link.left = 1000
     plugin.ActionModule(link, given).run(task_vars=HOST)
     assert target.read_bytes() == pack.read_bytes()
-    assert link.sent - before == (9500 if cut == 12 else 9500 - before)
+    assert link.sent - before == 9500 - before
 
 
 def test_a_command_that_a_dead_link_left_running_writes_only_in_its_place(
@@ -115,7 +116,7 @@ def test_a_command_that_a_dead_link_left_running_writes_only_in_its_place(
 ) -> None:
     """sshd takes a while to see that a link is gone; the old command may still have bytes to write."""
     given, link = arguments(tmp_path, pack), Link()
-    link.left = 5
+    link.left = 6
     with pytest.raises(BrokenLinkError):
         plugin.ActionModule(link, given).run(task_vars=HOST)
     part = Path(f"{given['dest']}.{given['key']}.part")
@@ -174,6 +175,11 @@ def test_how_far_machines_are_is_told_now_and_then(tmp_path: Path) -> None:
     now[0] += EVERY
     progress()
     assert told[1:] == [("4 of 10 MiB pushed", "h1")]
+    now[0] += STALLED - 1
+    assert progress() is False
+    now[0] += 1
+    assert progress() is True
+    assert told[2:] == [("no machine has got any further for 1 h: given up", "")]
 
 
 def test_a_large_pack_has_as_much_time_as_a_slow_link_needs(tmp_path: Path) -> None:

@@ -29,6 +29,8 @@ HOSTILE = {
     "an alias within itself": "&a [*a]",
     "merged with itself": "&a {<<: *a, virtualCluster: A, leafCellNumber: 1}",
     "a number in base 60": "priority: " + ":".join(["1", *["59"] * 80_000]),
+    "a tagged text in base 60": 'priority: !!int "' + "1:" * 120_000 + '1"',
+    "a tagged block in base 60": "priority: !!int |-\n  " + "1:" * 120_000 + "1",
     "a large number in hexadecimal": "priority: 0x" + "f" * 200_000,
     "an empty number": 'priority: !!int ""',
     "an empty fraction": 'priority: !!float ""',
