@@ -128,7 +128,7 @@ class DoorSharing:
     def _obstacle(self, request: PodRequest, user: str, now: float) -> str:
         spares = self.rules.spares
         promise = (
-            spares.use(request.vc, self._by_vc, self._used.devices, self._state())
+            spares.use(request.vc, self._by_vc, self._used.devices)
             if spares and request.guaranteed else None
         )  # fmt: skip
         lent = None if request.guaranteed else self._lent()  # only those who borrow are asked about it

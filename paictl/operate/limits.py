@@ -89,8 +89,7 @@ def _spares(cluster: LimitPorts, rules: Sharing) -> Iterator[LimitState]:
     if use is None:
         return
     for vc, spare in rules.spares.devices.items():
-        left = use.promised.get(vc, 0) - use.bad.get(vc, 0) - spare
-        yield LimitState(vc, "", SPARED, use.used.get((vc, True), 0), left)
+        yield LimitState(vc, "", SPARED, use.used.get((vc, True), 0), use.promised.get(vc, 0) - spare)
 
 
 def _departments(cluster: LimitPorts, rules: Sharing) -> Iterator[LimitState]:

@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING, ClassVar, Final, Generic, TypeVar
 
 from paictl.frozen import frozen
 from paictl.i18n import Text, text
-from paictl.scheduler.binding import UNBOUND
 from paictl.scheduler.events import GroupChange
 from paictl.workload.budgets import EACH
 
 if TYPE_CHECKING:
     from paictl.scheduler.groups import Group
-    from paictl.scheduler.state import State
 
 
 Key = TypeVar("Key", bound=Hashable)
@@ -161,23 +159,6 @@ class SpareUse:
 
     promised: int
     held: int
-    bad: int = 0
-    """Devices that it does not hold, and whose place in the promise only bad hardware can take: they are no spares."""
-
-
-def bad_devices(state: State) -> Counter[str]:
-    """Devices of promises that nobody holds, and whose place only bad hardware can take now, by virtual cluster.
-
-    The core binds virtual cells to bad physical ones for that (`scheduler.doomed`), and only where no others are left.
-    """
-    tree, health, virtual = state.physical, state.health, state.binding.virtual
-    if not (health.bad_nodes or health.bad_leaves):
-        return Counter()
-    leaves = {leaf for name in health.bad_nodes for cell in tree.nodes[name] for leaf in tree.leaves(cell)}
-    leaves.update(health.bad_leaves)
-    held = state.occupancy.virtual_priority  # whoever borrows a bad device makes no room by leaving it
-    shown = (virtual[leaf] for leaf in leaves if virtual[leaf] != UNBOUND)
-    return Counter(state.virtual.vc(cell) for cell in shown if cell not in held)
 
 
 class Spares:
@@ -190,27 +171,21 @@ class Spares:
         return bool(self.devices)
 
     def use(
-        self, vc: str, promised: Mapping[str, int], used: Mapping[tuple[str, bool], int], state: State
-    ) -> SpareUse | None:
+        self, vc: str, promised: Mapping[str, int], used: Mapping[tuple[str, bool], int]
+    ) -> SpareUse | None:  # fmt: skip
         """How the promise of a virtual cluster stands; None if no part of it is spare.
 
         `promised` is by virtual cluster, `used` by virtual cluster and whether with a guarantee (`DevicesInUse`).
         """
         if vc not in self.devices:
             return None
-        return SpareUse(promised.get(vc, 0), used.get((vc, True), 0), bad_devices(state)[vc])
+        return SpareUse(promised.get(vc, 0), used.get((vc, True), 0))
 
     def refusal(self, vc: str, devices: int, state: SpareUse | None) -> Text | None:
         """Why a gang with so many devices has to leave the spare ones free; None if it may start, or nobody knows."""
         spare = self.devices.get(vc)
-        if spare is None or state is None or state.held + state.bad + devices <= state.promised - spare:
+        if spare is None or state is None or state.held + devices <= state.promised - spare:
             return None
-        if state.bad:
-            return text(
-                "virtual cluster {vc} keeps {spare} of its {promised} devices for repairs, holds {held}, {bad} are "
-                "bad, and this needs {devices}",
-                vc=vc, spare=spare, promised=state.promised, held=state.held, bad=state.bad, devices=devices,
-            )  # fmt: skip
         return text(
             "virtual cluster {vc} keeps {spare} of its {promised} devices for repairs, holds {held}, and this "
             "needs {devices}",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from paictl.frozen import frozen
 from paictl.i18n import Text, counted, text
 from paictl.workload.departments import DevicesInUse, UsedDevices
-from paictl.workload.devicelimits import EMPTY, bad_devices
+from paictl.workload.devicelimits import EMPTY
 from paictl.workload.usage import promises
 
 if TYPE_CHECKING:
@@ -32,8 +32,6 @@ class LendUse:
     all promises could be kept."""
     promised: Mapping[str, int] = field(default_factory=dict)
     """Devices of the promises by virtual cluster."""
-    bad: Mapping[str, int] = field(default_factory=dict)
-    """Devices among the idle ones whose place only bad hardware can take (`bad_devices`)."""
 
     @property
     def used(self) -> UsedDevices:
@@ -61,7 +59,7 @@ def lend_use(state: State, promised: Mapping[str, int] | None = None, used: Used
         else:
             borrowed[vc] += devices
     unpromised = _free(state) - sum(idle.values()) + sum(borrowed.values())
-    return LendUse(idle, borrowed, unpromised, promised, bad_devices(state))
+    return LendUse(idle, borrowed, unpromised, promised)
 
 
 def promises_by_vc(state: State) -> Counter[str]:

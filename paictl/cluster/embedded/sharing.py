@@ -363,7 +363,7 @@ class WorldSharing:
             self.used() if self.rules.budgets else {},
             self.held() if self.rules.limits else {},
             self.borrowed() if self.rules.borrowing else {},
-            self.rules.spares.use(request.vc, promised, used, engine.state),
+            self.rules.spares.use(request.vc, promised, used),
             lend_use(engine.state, promised, used) if counts and not request.guaranteed else None,
         )
         return self.rules.obstacle(request, user or self.owner(request), use, self.now)

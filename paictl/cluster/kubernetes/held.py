@@ -117,5 +117,5 @@ def obstacle(
     held = held_devices(engine, pods) if rules.limits else {}
     borrowed = borrowed_devices(engine) if rules.borrowing else {}
     lent = lend_use(engine.state) if rules.lending or rules.spares else None
-    spares = None if lent is None else rules.spares.use(request.vc, lent.promised, lent.used, engine.state)
+    spares = None if lent is None else rules.spares.use(request.vc, lent.promised, lent.used)
     return known.obstacle(request, user, SharingUse(month, held, borrowed, spares, lent), datetime.now(UTC))
