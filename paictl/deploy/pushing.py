@@ -48,7 +48,10 @@ def patience(packs: Iterable[str]) -> PlaybookOptions:
 
 
 class PushProgress:
-    """Tells how far each machine is, as often as `EVERY`; asked four times a second; ends a playbook that stands still."""
+    """Tells how far each machine is, as often as `EVERY`, and ends a playbook that stands still.
+
+    Asked four times a second.
+    """
 
     def __init__(self, folder: Path, tell: Tell, clock: Callable[[], float]) -> None:
         self._folder, self._tell, self._clock = folder, tell, clock

@@ -29,9 +29,11 @@ class DoorHealth:
         """Since when the devices have been bad that are bad now."""
         self.away_since: dict[str, float] = {}
         """Since when nodes of the configuration have been gone or not Ready: what ran there is lost."""
-        self.redivided: dict[str, dict[str, str]] = {}
-        """Nodes with pods (uid) whose MIG instances were numbered by another division than the configuration's, and
-        why that is so. Which leaf cells these use nobody can say, so the node gets no other pod."""
+        self.unclear: dict[str, dict[str, str]] = {}
+        """Nodes with pods (uid) of which nobody can say which leaf cells they use, and why that is so: the node gets no
+        other pod."""
+        self._anew: set[str] = set()
+        """Those of them that were not judged since."""
         self._promised = promised
         self._clock = clock
         self._heal_after = heal_after
@@ -40,12 +42,13 @@ class DoorHealth:
 
     def judge(self, name: str, *, was_bad: bool) -> str:
         """Why a node of the configuration is bad; empty if it can be used."""
+        self._anew.discard(name)
         node = self.nodes.get(name)
         if node is None or not node.ready:
             self.away_since.setdefault(name, self._clock())
         else:
             self.away_since.pop(name, None)
-        reason = why_bad(node, self._promised[name]) or next(iter(self.redivided.get(name, {}).values()), "")
+        reason = why_bad(node, self._promised[name]) or next(iter(self.unclear.get(name, {}).values()), "")
         if was_bad:
             reason = self._still((name, _WHOLE), reason)
         if reason:
@@ -53,6 +56,11 @@ class DoorHealth:
         else:
             self.bad.pop(name, None)
         return reason
+
+    def shun(self, uid: str, node: str, why: str) -> None:
+        """Note a pod that could not be taken in; its node has to be judged again."""
+        self.unclear.setdefault(node, {})[uid] = why
+        self._anew.add(node)
 
     def check_division(
         self, uid: str, info: BindInfo, noted: Mapping[str, object], spec: ClusterSpec, state: State
@@ -68,14 +76,14 @@ class DoorHealth:
             f"{','.join(map(str, info.devices))}, which is not how migInstances divides the GPUs now: "
             "no other pod gets devices of this node before it has ended"
         )
-        self.redivided.setdefault(info.node, {})[uid] = why
+        self.unclear.setdefault(info.node, {})[uid] = why
         return why
 
     def release(self, uid: str) -> str:
-        """The node that a pod has kept from others by `check_division`, now that it is gone; empty for none."""
-        node = next((name for name, pods in self.redivided.items() if uid in pods), "")
+        """The node that a pod has kept from others because it is `unclear`, now that it is gone; empty for none."""
+        node = next((name for name, pods in self.unclear.items() if uid in pods), "")
         if node:
-            del self.redivided[node][uid]
+            del self.unclear[node][uid]
         return node
 
     def judge_devices(self, name: str, found: Mapping[int, str]) -> list[int]:
@@ -102,7 +110,7 @@ class DoorHealth:
         return ""
 
     def healed(self) -> tuple[set[str], set[str]]:
-        """Nodes, and nodes of devices, that have been good for long enough and are to be judged again."""
+        """Nodes, and nodes of devices, that are to be judged again: they have been good for long enough, or `shun`."""
         before = self._clock() - self._heal_after
         due = [place for place, since in self._good_since.items() if since <= before]
-        return {name for name, at in due if at == _WHOLE}, {name for name, at in due if at != _WHOLE}
+        return self._anew | {name for name, at in due if at == _WHOLE}, {name for name, at in due if at != _WHOLE}

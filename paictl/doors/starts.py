@@ -17,7 +17,7 @@ from paictl.doors.lines import DoorEnds, DoorLines
 from paictl.doors.pod_events import PodEvent
 from paictl.doors.turns import DoorTurns
 from paictl.units import Millis, instant, rfc3339
-from paictl.workload.backfill import BackfillMode, BackfillRules, Foresight, LineGang, LineStarts, StartPromise
+from paictl.workload.backfill import GRACE, BackfillMode, BackfillRules, Foresight, LineGang, LineStarts, StartPromise
 from paictl.workload.reservations import Reservations
 from paictl.workload.reserved import Clash, ReservedCells, Unready
 from paictl.workload.startpromises import StartPromises
@@ -260,14 +260,15 @@ class DoorStarts:
         found += self._lost_promises({group: at for group, at in self._told.items() if group not in starts})
         for group, (promise, at) in starts.items():
             entry, before = self._table.by_uid.get(promise.gang.request.uid), self._told.get(group)
-            if before is None or at > self.now or at < before:  # one whose time has come moves with the clock
-                self._told[group] = at
+            again = group in self._lost and before is not None
+            if before is not None and not again and before < at <= max(before, self.now) + GRACE:
+                continue  # while a pod is past its limit, starts move with the clock
+            self._told[group] = at
             when = rfc3339(instant(UNIX, at))
-            again = group in self._lost and before is not None and at <= before
             if entry is not None and (before is None or again) and at > self.now:
                 self.counted[promise.gang.request.vc, "made"] += 1
                 found.append(PodEvent(entry.ref, "StartPromised", f"its gang starts at {when} at the latest"))
-            elif entry is not None and before is not None and at > max(before, self.now) + KEEP:
+            elif entry is not None and before is not None and at > before:
                 self.counted[promise.gang.request.vc, "moved"] += 1
                 was = rfc3339(instant(UNIX, before))
                 said = f"its gang was promised to start at {was} at the latest, which does not hold: {when}"
@@ -295,7 +296,7 @@ class DoorStarts:
         """Gangs that have got their places since the last call, later than they were told."""
         placed = self._engine.state.groups.by_name
         for group, at in self._told.items():
-            if group not in promised and group in placed and self.now > at + KEEP:
+            if group not in promised and group in placed and self.now > at + GRACE:
                 self.counted[placed[group].vc, "late"] += 1
 
     def numbers(self) -> dict[str, int]:

@@ -32,7 +32,7 @@ from paictl.doors.following import following
 from paictl.doors.pod_events import PodEvent
 from paictl.doors.reconciler import Reconciler
 from paictl.remote.kube.client import Json, KubeClient
-from paictl.remote.kube.informer import Informer, InformerTimes
+from paictl.remote.kube.informer import Informer, InformerTimes, key_of
 from paictl.scheduler import snapshot
 
 PODS: Final = {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}
@@ -180,9 +180,25 @@ class LeaderTerm:
 
     def pod_seen(self, pod: Json) -> None:
         """A pod object is like this now."""
-        self.core.pod_changed(pod)
+        try:
+            self.core.pod_changed(pod)
+        except NotServingError:
+            raise
+        except Exception as error:  # a fault of ours; its devices must not be given away
+            self._shun(pod, error)
+            raise
         if self.accounts is not None:
             self.accounts.pod_changed(pod)
+
+    def _shun(self, pod: Json, error: Exception) -> None:
+        """Keep others off the node of a pod that could not be taken in, until it is gone."""
+        about, node = pod["metadata"], str((pod.get("spec") or {}).get("nodeName") or "")
+        if node:
+            why = f"pod {key_of(about)} on node {node} could not be taken in ({type(error).__name__}: {error})"
+            with self.core.guarded():
+                self.core.health.shun(str(about.get("uid")), node, why)
+                if self.core.is_open:
+                    self.core.heal()
 
     def pod_left(self, uid: str) -> None:
         """A pod was deleted, or has ended."""

@@ -22,6 +22,7 @@ from paictl.cluster.embedded.waiting import (
     Release,
     Signature,
     WithoutGuarantee,
+    shown_as_bad,
     signature,
 )
 from paictl.scheduler.book import reclassed
@@ -317,11 +318,7 @@ class Dispatcher:
         return outcomes
 
     def _is_entangled(self) -> bool:
-        """Whether any start or end may let any other group start.
-
-        So it is unless each virtual cluster is for itself: bad hardware, windows and reservations close some physical
-        cells, and a virtual cell may get another one when somebody else's has moved.
-        """
+        """Whether any end may let any other start: virtual cells may get other places when somebody has moved."""
         assert self.engine is not None  # noqa: S101 - asked by all callers
         health = self.engine.state.health
         return bool(health.bad_nodes or health.bad_leaves or self.windows) or self.reserved is not None
@@ -543,7 +540,9 @@ class Dispatcher:
 
         assert self.book is not None  # noqa: S101 - asked before
         asked, offered = self._offered(request, self._limits[request.group], Millis(round(1000 * now)), self.windows)
-        is_new = request.group not in self.book.engine.state.groups.by_name
+        state = self.book.engine.state
+        is_new = request.group not in state.groups.by_name
+        shown = shown_as_bad(state)
         try:
             answer = self.book.place(asked, offered, now)
         except RequestError:
@@ -552,7 +551,8 @@ class Dispatcher:
         actions: list[Action] = list(demotions(answer.outcomes))
         match answer:
             case Allocation(info=info):
-                if actions or (is_new and self._is_entangled()):
+                closed = self.windows or self.reserved is not None or shown != shown_as_bad(state)
+                if actions or (is_new and closed):  # then a start may let others start, too: `_is_entangled`
                     self._reconsider()
                 self._leave(self._pods.pop(request.uid))
                 actions.append(Bound(request.uid, info))

@@ -291,11 +291,12 @@ class WorldSharing:
         self._tell_lost({group: at for group, at in self._starts.items() if group not in starts})
         for group, (request, at) in starts.items():
             before = self._starts.get(group)
-            if before is not None and before < at <= max(before, self._world.now) + GRACE:
+            again = group in self._lost
+            if before is not None and not again and before < at <= max(before, self._world.now) + GRACE:
                 continue  # while a job is past its limit, starts move with the clock
             self._starts[group] = at
             when = rfc3339(instant(self.epoch, at))
-            if before is None or (group in self._lost and at <= before):
+            if before is None or again:
                 said = f"starts at {when} at the latest"
                 self._say(EventKind.START_PROMISED, f"job/{self._job(request.uid)}", said, at=when)
             elif at > before:

@@ -9,6 +9,7 @@ from paictl.frozen import frozen
 
 if TYPE_CHECKING:
     from paictl.scheduler.request import PodRequest
+    from paictl.scheduler.state import State
 
 
 @frozen
@@ -51,3 +52,10 @@ def signature(request: PodRequest) -> Signature:
         request.vc if request.guaranteed else None, request.priority, request.members, request.leaf_type,
         request.pinned_id, request.lazy_preemption, request.ignore_suggested,
     )  # fmt: skip
+
+
+def shown_as_bad(state: State) -> dict[int, int]:
+    """Leaf cells that are bad, and the virtual cell that each of them is shown as, which a start may change."""
+    tree, health = state.physical, state.health
+    leaves = {leaf for name in health.bad_nodes for cell in tree.nodes[name] for leaf in tree.leaves(cell)}
+    return {leaf: state.binding.virtual[leaf] for leaf in leaves.union(health.bad_leaves)}

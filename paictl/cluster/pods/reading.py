@@ -32,8 +32,8 @@ MAX_DEPTH: Final = 50
 """Levels of YAML in an annotation; HiveD's have six."""
 MAX_PLAIN: Final = 1000
 """Characters of a value of YAML without quotes or with a tag, which may turn out to be a number."""
-MAX_VALUES: Final = 30_000
-"""Values of YAML, aliases counted as what they stand for; HiveD's largest annotations have 25,000 in `MAX_TEXT`."""
+MAX_VALUES: Final = 40_000
+"""Values of YAML, aliases counted as what they stand for; HiveD's largest ones have about 36,000 in `MAX_TEXT`."""
 DEFAULT_GRACE: Final = 30.0
 """Seconds that Kubernetes gives a pod for its end if its specification does not say."""
 _TEXT: Final = "tag:yaml.org,2002:str"

@@ -239,6 +239,43 @@ def test_who_loses_a_promise_to_bad_hardware_is_told_once_and_why(conservative: 
     assert samples(DoorMetrics(lambda: conservative.core))["start_promises_moved_total"] == 1
 
 
+@pytest.mark.parametrize("mode", ["easy", "conservative"])
+def test_a_start_that_a_job_past_its_limit_puts_off_counts_as_late(mode: str) -> None:
+    door = harness_with(mode)
+    run(door, pods("first", 1, 4, 10))
+    wait(door, pods("big", 3, 4, 5))
+    door.reconciler.reconcile()
+    door.now += 10 * HOUR
+    for _ in range(100):
+        door.now += 20
+        door.reconciler.reconcile()
+    assert "StartDelayed" not in door.reasons_of("big-0"), "the start moves with the clock, not with each look"
+    door.delete("first-0")
+    run(door, [door.server.pods[f"default/big-{number}"] for number in range(3)])
+    for _ in range(2):
+        door.reconciler.reconcile()
+    assert samples(DoorMetrics(lambda: door.core))["late_starts_total"] == 1
+
+
+def test_a_lost_promise_that_comes_back_for_a_little_later_is_told(conservative: Harness) -> None:
+    run(conservative, pods("first", 1, 4, 10))
+    for name in ("big", "again"):
+        wait(conservative, pods(name, 3, 4, 5))
+    conservative.reconciler.reconcile()
+    conservative.core.node_changed(NodeStatus("n3", ready=False, schedulable=True))
+    conservative.now += 60
+    conservative.reconciler.reconcile()
+    running = conservative.server.pods["default/first-0"]
+    running["spec"]["activeDeadlineSeconds"] += 20
+    conservative.core.pod_changed(running)
+    conservative.core.node_changed(NodeStatus("n3", ready=True, schedulable=True))
+    for _ in range(2):
+        conservative.now += 60
+        conservative.reconciler.reconcile()
+    said = [reason for reason in conservative.reasons_of("again-0") if reason.startswith("Start")]
+    assert said == ["StartPromised", "StartDelayed", "StartPromised"]
+
+
 def samples(metrics: DoorMetrics) -> dict[str, float]:
     """The figures of A by name, without the prefix."""
     return {

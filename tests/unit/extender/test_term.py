@@ -115,6 +115,38 @@ def test_an_end_that_the_watch_never_told_is_found_by_the_next_list(harness: Har
         term.stop()
 
 
+@pytest.mark.parametrize("late", [False, True])
+def test_a_pod_that_cannot_be_taken_in_keeps_its_node_from_others_until_it_is_gone(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch, *, late: bool
+) -> None:
+    """A fault that nobody foresaw: the door opens without the pod, and gives its devices to nobody."""
+    made = gang("g", 1, 4)[0]
+    harness.run(made)
+    node = made["spec"]["nodeName"]
+    cluster = Cluster()
+    cluster.things["/api/v1/pods"] = [] if late else [made]
+
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError
+
+    client: Any = cluster
+    times = InformerTimes(relist=0.1)
+    term = LeaderTerm(client, spec(), DoorOptions(), lambda _event: None, remaining=lambda: math.inf, times=times)
+    monkeypatch.setattr(term.core, "_runs", fail)
+    term.start()
+    try:
+        until(lambda: term.core.is_open)
+        cluster.things["/api/v1/pods"] = [made]
+        until(lambda: set(term.core.health.bad) == {node})
+        assert "default/g-0" in term.core.health.bad[node]
+        assert term.core.book.health[node] is False
+        cluster.things["/api/v1/pods"] = []
+        until(lambda: not term.core.health.bad)
+        assert term.core.book.health[node] is True
+    finally:
+        term.stop()
+
+
 def test_windows_are_followed_and_damaged_ones_keep_a_door_that_starts_shut() -> None:
     cluster = Cluster()
     path = "/api/v1/namespaces/paictl-system/configmaps"
