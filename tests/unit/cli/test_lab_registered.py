@@ -46,7 +46,7 @@ def prod(home: Path, monkeypatch: pytest.MonkeyPatch) -> EmbeddedCluster:
 
     for where in ("paictl.cli.clusters.open_target", "paictl.lab.registered.open_target"):
         monkeypatch.setattr(where, opened)
-    monkeypatch.setattr("paictl.lab.pacing.wait", wait)
+    monkeypatch.setattr("paictl.cli.cluster.embedded.wait", wait)
     return made
 
 
