@@ -30,10 +30,9 @@ class DoorHealth:
         self.away_since: dict[str, float] = {}
         """Since when nodes of the configuration have been gone or not Ready: what ran there is lost."""
         self.unclear: dict[str, dict[str, str]] = {}
-        """Nodes with pods (uid) of which nobody can say which leaf cells they use, and why that is so: the node gets no
-        other pod."""
+        """Nodes with pods (uid) whose leaf cells nobody can tell, and why: the node gets no other pod."""
         self._anew: set[str] = set()
-        """Those of them that were not judged since."""
+        """Those of them that have not been judged since."""
         self._promised = promised
         self._clock = clock
         self._heal_after = heal_after
@@ -110,7 +109,7 @@ class DoorHealth:
         return ""
 
     def healed(self) -> tuple[set[str], set[str]]:
-        """Nodes, and nodes of devices, that are to be judged again: they have been good for long enough, or `shun`."""
+        """Nodes, and nodes of devices, to be judged again: those good for long enough, and those that `shun` added."""
         before = self._clock() - self._heal_after
         due = [place for place, since in self._good_since.items() if since <= before]
         return self._anew | {name for name, at in due if at == _WHOLE}, {name for name, at in due if at != _WHOLE}

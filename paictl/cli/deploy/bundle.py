@@ -132,7 +132,7 @@ def _need_used(mirrors: Mapping[str, str], images: Sequence[WantedImage]) -> Non
 def _images(
     services: Sequence[str], folder: str, mirrors: Mapping[str, str], systems: Sequence[str]
 ) -> Sequence[ServiceImage]:
-    """The images that the services need; where nobody has said which systems the workers run, this is said."""
+    """The images that the services need; warns where drivers for all systems are taken because none was named."""
     from paictl.operate.bundling import driver_systems, service_images
 
     words = [name for word in services for name in word.split(",") if name]

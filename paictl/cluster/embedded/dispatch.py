@@ -318,7 +318,7 @@ class Dispatcher:
         return outcomes
 
     def _is_entangled(self) -> bool:
-        """Whether any end may let any other start: virtual cells may get other places when somebody has moved."""
+        """Whether the end of any gang may let any other start: virtual cells may be mapped elsewhere then."""
         assert self.engine is not None  # noqa: S101 - asked by all callers
         health = self.engine.state.health
         return bool(health.bad_nodes or health.bad_leaves or self.windows) or self.reserved is not None

@@ -80,7 +80,7 @@ class WithHardware:
         return new
 
     def set_devices(self, name: str, change: NodeChange, devices: Sequence[int]) -> EmbeddedNode:
-        """Let devices of a node fail or heal; pods on a failed one go on, and who they are is told."""
+        """Let devices of a node fail or heal; pods on a failed one keep running."""
         broken = change is NodeChange.FAIL
         old, new = self.machines.set_devices(name, self.loop.now, devices, broken=broken)
         changed = sorted(set(old.bad_devices) ^ set(new.bad_devices))

@@ -41,10 +41,10 @@ _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def parse_text(text: str) -> object:
-    """JSON or YAML; raises `ValueError`, whatever the text is.
+    """JSON or YAML; whatever the text is, nothing but `ValueError` is raised.
 
     JSON, which is what we write ourselves, is read fifty times as fast. Anybody who may create a pod writes such texts,
-    and what they cost is paid under the lock: YAML is looked through before it is built (`_check`).
+    and what they cost is paid under the lock: YAML is checked before it is built (`_check`).
     """
     no_json = ""
     if text.lstrip()[:1] == "{":

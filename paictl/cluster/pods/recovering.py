@@ -8,7 +8,7 @@ from typing import Any
 from paictl.cells.spec import ClusterSpec
 from paictl.cluster.pods.labels import Reading, Rules
 from paictl.cluster.pods.nodes import node_status, why_bad
-from paictl.cluster.pods.reading import asks, read_info, read_pod
+from paictl.cluster.pods.reading import asks, noted_on, read_info, read_pod
 from paictl.frozen import frozen
 from paictl.scheduler.book import Book
 from paictl.scheduler.decision import BindInfo
@@ -45,7 +45,7 @@ def promised(state: State) -> dict[str, int]:
 def is_redivided(info: BindInfo, noted: Mapping[str, object], spec: ClusterSpec, state: State) -> bool:
     """Whether a pod was told its devices (`noted`, its annotations) by another division of the node's GPUs.
 
-    Which leaf cells it uses nobody can say then, so its node gets no other pod before it has ended.
+    Nobody can then say which leaf cells it uses, so its node gets no other pod until it has ended.
     """
     tree, isolation = state.physical, str(noted.get(ISOLATION, ""))
     chains = [tree.chains[tree.chain[cell]].name for cell in tree.nodes.get(info.node, ())]
@@ -74,8 +74,8 @@ def recovered(spec: ClusterSpec, nodes: Iterable[Json], pods: Iterable[Json]) ->
             continue
         if info is not None:
             running.append(RunningPod(reading.request, info))
-            noted = about.get("annotations") or {}
-            if info.node in book.engine.state.physical.nodes and is_redivided(info, noted, spec, book.engine.state):
+            state = book.engine.state
+            if info.node in state.physical.nodes and is_redivided(info, noted_on(pod), spec, state):
                 book.report(info.node, False)
     book.recover(running)
     return Recovered(book, readings, unaccounted)
