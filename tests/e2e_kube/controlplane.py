@@ -22,7 +22,7 @@ OF_THE_VERSION = ("kube-apiserver", "kube-scheduler")
 """What has to be of the version that is asked for; the rest may be what was built with the default one."""
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
 HOST = "127.0.0.1"
-_STARTS = 60.0
+_STARTS = 120.0
 """Seconds that a program may take to become ready; the machines are shared."""
 
 

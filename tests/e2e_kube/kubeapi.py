@@ -241,11 +241,11 @@ def devices(pod: Mapping[str, Any]) -> list[int]:
 
 
 def until(condition: Callable[[], object], seconds: float, what: str | Callable[[], str]) -> None:
-    """Wait until something holds."""
-    end = time.monotonic() + seconds
+    """Wait until something holds: the seconds of a calm machine, thrice where two suites share two cores."""
+    end = time.monotonic() + 3 * seconds
     while not condition():
         if time.monotonic() > end:
-            raise AssertionError(f"not within {seconds:g} s: {what if isinstance(what, str) else what()}")
+            raise AssertionError(f"not within {3 * seconds:g} s: {what if isinstance(what, str) else what()}")
         time.sleep(0.1)
 
 

@@ -393,10 +393,10 @@ def _lead_in_turn(up: Rig, api: KubeApi, replicas: tuple[Program, Program], port
     up.ask(ports[0])
     api.await_bound(["held-0", "held-1"], 60)
     urls = [f"http://{HOST}:{port}/readyz" for port in ports]
-    until(lambda: second.running, 60, "the second runs")
+    until(lambda: second.running, 20, "the second runs")
     assert [answers(url) for url in urls] == [True, False]
     first.kill()
-    until(lambda: answers(urls[1]), 90, lambda: second.tail())  # how soon is the machine's business, too
+    until(lambda: answers(urls[1]), 30, lambda: second.tail())  # how soon is the machine's business, too
     first.start()  # comes back while another leads
     up.ask(ports[1])
     for pod in gang("next", 2, 4, "A"):
@@ -406,6 +406,6 @@ def _lead_in_turn(up: Rig, api: KubeApi, replicas: tuple[Program, Program], port
     assert not faults(api.pods(), DEVICES)
     assert not halves(api.pods())
     second.freeze()  # it does not know that its time is over
-    until(lambda: answers(urls[0]), 90, lambda: first.tail())
+    until(lambda: answers(urls[0]), 30, lambda: first.tail())
     second.thaw()
-    until(lambda: not answers(urls[1]), 60, "it knows now")
+    until(lambda: not answers(urls[1]), 20, "it knows now")
