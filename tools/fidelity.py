@@ -178,6 +178,7 @@ class Replay:
     door: Any
     pods: Pods
     say: Callable[[str], None]
+    quiet: float = QUIET
     now: int = 0
     """The trace's clock, in milliseconds."""
     ends: dict[int, int] = field(default_factory=dict)
@@ -242,7 +243,7 @@ class Replay:
                 last = changed
             self._look(pods, changed)
             moving = [name for name, (phase, bound, going) in pods.items() if going or (bound and phase != "Running")]
-            quiet = time.monotonic() - last > max(QUIET, 1.5 * self.reaction)
+            quiet = time.monotonic() - last > max(self.quiet, 1.5 * self.reaction)
             if not moving and quiet and self._knows(pods) and self.pods.changed == changed:
                 return
             assert time.monotonic() < began + PATIENCE, f"not at rest after {PATIENCE:g} s: {moving}"
@@ -317,15 +318,16 @@ class Compared:
 
 
 def compare(
-    plane: Any, api: Any, jobs: Sequence[Job], config: Json, folder: Path, say: Callable[[str], None]
-) -> Compared:
+    plane: Any, api: Any, jobs: Sequence[Job], config: Json, folder: Path, say: Callable[[str], None],
+    quiet: float = QUIET,
+) -> Compared:  # fmt: skip
     """Play jobs on both sides."""
     from tests.e2e_kube.gates import gates
 
     run = simulate(jobs, cluster_of(config, folder), POLICY)
     expected = {outcome.id: outcome.end for outcome in run.outcomes}
     with gates(plane, api, config, folder / "door") as door, Pods(plane) as pods:
-        replay = Replay(api, door, pods, say)
+        replay = Replay(api, door, pods, say, quiet)
         replay.play(jobs)
     ends = [replay.ends[number] for number in range(len(jobs))]
     jct = sum(end - job.submit for end, job in zip(ends, jobs, strict=True)) / len(jobs) / 1000
