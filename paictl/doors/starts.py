@@ -231,6 +231,8 @@ class DoorStarts:
             return None
         if not self or not self._backfill.rules.covers(request) or request.group in self._engine.state.groups.by_name:
             return None
+        if self.lines.is_alone(request) and self._backfill.is_free(request.vc, request.group):
+            return None  # the most common case: it comes, and starts; who else has a promise is settled when needed
         return self.starts().get(request.vc)
 
     def _gang(self, request: PodRequest) -> LineGang:

@@ -88,6 +88,10 @@ class StartPromises:
         at = -1 if self.heads.get(vc) == group else self.planned.get(vc, {}).get(group, FOREVER)
         return -request.priority, at
 
+    def is_free(self, vc: str, group: str) -> bool:
+        """Whether no gang of a virtual cluster but perhaps this one was promised a start when promises were settled."""
+        return self.heads.get(vc, group) == group and self.planned.get(vc, {}).keys() <= {group}
+
     def by_start(self) -> list[tuple[int, str]]:
         """The groups with a promise and its instant; that of the head of a line counts as the first of all."""
         heads = [(0, group) for vc, group in self.heads.items() if vc not in self.planned]

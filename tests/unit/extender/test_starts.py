@@ -565,3 +565,17 @@ def remembered(rng: random.Random) -> tuple[int, int, int]:
         seen.append(compare(harness))
     promises, ahead, held = map(sum, zip(*seen, strict=True))
     return promises, ahead, held
+
+
+def test_who_is_alone_in_its_line_starts_and_who_comes_next_sees_the_promises(harness: Harness) -> None:
+    starts = harness.core.starts
+    run(harness, pods("first", 1, 4, 10))
+    assert not starts._backfill.heads, "nobody was asked about: no other gang waits"
+    wait(harness, pods("big", 3, 4, 5))
+    assert not starts._backfill.heads
+    (late,) = pods("late", 1, 4, None)
+    assert "it would delay default/big" in wait(harness, [late])
+    for number in range(3):
+        harness.delete(f"big-{number}")
+    harness.reconciler.reconcile()
+    assert harness.ask(late).names, "it is alone now, and the promise of another that is gone is none"
