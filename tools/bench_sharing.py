@@ -11,7 +11,10 @@ Starts can be promised only so, and backfill holds some gangs back, so `off` is 
 
 All modes play side by side, one operation after the other. Of each operation the fastest of several rounds counts, in
 processor time, because other work only ever makes it slower. The exit code is 1 if `off` costs more than 1.02 times the
-first mode, or `all but backfill` more than 1.3 times `off`. Modes with backfill are shown and not judged.
+first mode, or `all` more than 1.3 times `off`.
+
+Beside the stream: what a decision costs about a pod that can start while gangs of 500 kinds wait in its virtual
+cluster, without backfill and with a promised start for each gang. That is shown and not judged.
 """
 
 from __future__ import annotations
@@ -60,6 +63,8 @@ LIMITED: Final = {
 """Modes in which gangs have limits, and the one whose section they have."""
 HOURS: Final = (1, 2, 4, 8, 24)
 """The limits, gang by gang."""
+CROWD: Final = 500
+"""Kinds of gangs that wait in one virtual cluster."""
 WINDOWS: Final = deciding.windows
 
 
@@ -108,26 +113,34 @@ class Door:
             core.held_back = lambda _request: ""  # type: ignore[method-assign]
             core.allowances.note = lambda _outcomes: None  # type: ignore[method-assign]
 
+    def create(self, asked: Mapping[str, Any], seconds: int) -> None:
+        """A pod is there; where gangs have limits it runs for some seconds at most."""
+        noted = {SCHEDULING_SPEC: json.dumps(asked["spec"])}
+        about = {"name": asked["name"], "namespace": "default", "uid": asked["uid"], "annotations": noted}
+        pod = {"metadata": about, "spec": {"containers": [{"name": "c"}]}, "status": {}}
+        if self.limited:
+            pod["spec"]["activeDeadlineSeconds"] = seconds
+            self.pods[asked["uid"]] = pod
+        self.core.pod_changed(pod)
+
+    def ask(self, asked: Mapping[str, Any], seconds: int) -> int:
+        """The nanoseconds that the decision about a new pod takes."""
+        self.create(asked, seconds)
+        core = self.core
+        entry = core.table.by_uid[asked["uid"]]
+        assert entry.reading is not None
+        deciding.windows = self.windows
+        with core.lock:
+            began = time.process_time_ns()
+            deciding.decide(core, entry, entry.reading.request, [])
+            return time.process_time_ns() - began
+
     def step(self, step: Mapping[str, Any]) -> int:
         """The nanoseconds that one operation of the stream takes."""
         core = self.core
         if step["op"] == "schedule":
-            asked = step["pod"]
-            noted = {SCHEDULING_SPEC: json.dumps(asked["spec"])}
-            about = {"name": asked["name"], "namespace": "default", "uid": asked["uid"], "annotations": noted}
-            pod = {"metadata": about, "spec": {"containers": [{"name": "c"}]}, "status": {}}
-            if self.limited:
-                gang = asked["spec"]["affinityGroup"]["name"]
-                pod["spec"]["activeDeadlineSeconds"] = 3600 * HOURS[zlib.crc32(gang.encode()) % len(HOURS)]
-                self.pods[asked["uid"]] = pod
-            core.pod_changed(pod)
-            entry = core.table.by_uid[asked["uid"]]
-            assert entry.reading is not None
-            deciding.windows = self.windows
-            with core.lock:
-                began = time.process_time_ns()
-                deciding.decide(core, entry, entry.reading.request, [])
-                return time.process_time_ns() - began
+            gang = step["pod"]["spec"]["affinityGroup"]["name"]
+            return self.ask(step["pod"], 3600 * HOURS[zlib.crc32(gang.encode()) % len(HOURS)])
         if step["op"] == "add_allocated":  # as soon as Kubernetes says that it is bound
             core.book.bound(step["uid"])
             if self.limited and core.book.holds(step["uid"]):
@@ -164,12 +177,47 @@ def play(
     return times
 
 
+def crowded(config: Mapping[str, Any], section: dict[str, Any], decisions: int) -> float:
+    """The mean time of a decision in µs about a pod that can start, in a virtual cluster where 500 kinds wait.
+
+    All of its racks and nodes but one are in use, and no two waiting gangs ask for the same for the same time.
+    """
+    vc, door = next(iter(config["virtualClusters"])), Door(config, section, limited=True)
+    cells = {row["cellType"]: row["cellNumber"] for row in config["virtualClusters"][vc]["virtualCells"]}
+    nodes = 16 * cells["RACK"] + cells["RACK.NODE"]
+
+    def pods(name: str, number: int, leaves: int) -> list[dict[str, Any]]:
+        group = {"name": name, "members": [{"podNumber": number, "leafCellNumber": leaves}]}
+        wanted = {"virtualCluster": vc, "priority": 0, "leafCellType": "GPU", "leafCellNumber": leaves}
+        return [
+            {"name": uid, "uid": uid, "spec": wanted | {"affinityGroup": group}}
+            for uid in (f"{name}-{index}" for index in range(number))
+        ]
+
+    for index in range(nodes - 1):
+        (pod,) = pods(f"runs-{index}", 1, 8)
+        door.ask(pod, 3600 * (2 + index))
+        door.step({"op": "add_allocated", "uid": pod["uid"]})
+    for index in range(CROWD):
+        for pod in pods(f"waits-{index}", 2 + index % (nodes - 2), 8):
+            door.create(pod, 7200 + 60 * index)
+    door.core.starts.starts()  # all of them have their promises by now
+    taken = []
+    for index in range(decisions):
+        (pod,) = pods(f"short-{index}", 1, 1)
+        taken.append(door.ask(pod, 1800))
+        assert pod["uid"] in door.core.book.engine.state.groups.slots, "it ends before any promised start"
+        door.core.pod_gone(pod["uid"])
+    return sum(taken) / decisions / 1000
+
+
 def main() -> None:
     """Play all modes side by side and judge the ratios."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--devices", type=int, default=2048, help="the stream")
     parser.add_argument("--operations", type=int, default=3000, help="of it, the first ones")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--crowd", type=int, default=50, help="decisions while many gangs wait")
     args = parser.parse_args()
     with gzip.open(BENCH / f"{args.devices}.yaml.gz") as text:
         config = yaml.load(text, yaml.CSafeLoader)
@@ -186,8 +234,10 @@ def main() -> None:
     for mode, mean in cost.items():
         off = cost["off, limits" if mode in LIMITED else OFF]
         print(f"{mode:<18}{mean:8.1f} µs{mean / cost[BARE]:16.3f}{mean / off:8.3f}")
-    off, on = cost[OFF] / cost[BARE], cost[BUT_BACKFILL] / cost[OFF]
-    print(f"off: {off:.3f} (at most {OFF_MOST}); all but backfill: {on:.3f} (at most {ON_MOST})")
+    crowd = [crowded(config, modes[mode], args.crowd) for mode in (OFF, CONSERVATIVE)]
+    print(f"a pod that starts while {CROWD} kinds of gangs wait: {crowd[0]:.1f} µs off, {crowd[1]:.1f} µs conservative")
+    off, on = cost[OFF] / cost[BARE], cost[ALL] / cost[OFF]
+    print(f"off: {off:.3f} (at most {OFF_MOST}); all: {on:.3f} (at most {ON_MOST})")
     sys.exit(off > OFF_MOST or on > ON_MOST)
 
 

@@ -1,4 +1,4 @@
-"""What PodGroups are told: a condition that says whether all of their pods have devices, and if not, why."""
+"""Conditions: whether all pods of a PodGroup have devices, and if not, why; the start promised to a pod's gang."""
 
 from __future__ import annotations
 
@@ -6,15 +6,33 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Final
 
+from paictl.cluster.maintenance import UNIX
 from paictl.cluster.pods.podgroups import CONDITION, PodGroup
+from paictl.cluster.pods.times import START_PROMISED
 from paictl.doors.core import DoorCore
-from paictl.doors.table import PodEntry
+from paictl.doors.table import PodEntry, PodRef
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
+from paictl.remote.kube import pods
 from paictl.remote.kube.client import STRATEGIC, KubeClient
+from paictl.units import Millis, instant
 
 _LONGEST: Final = 2000
 """Characters of a message."""
+
+
+def note_start(client: KubeClient, pod: PodRef, at: Millis | None) -> None:
+    """Write the start that is promised to a pod's gang into the pod, so that it outlives this process; None: none is.
+
+    What is refused is tried again later.
+    """
+    condition = {
+        "type": START_PROMISED, "status": str(at is not None), "reason": "Backfill",
+        "message": "" if at is None else instant(UNIX, at).isoformat(),
+        "lastTransitionTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+    }  # fmt: skip
+    with suppress(PaictlError, OverflowError):
+        pods.note_condition(client, (pod.namespace, pod.name, pod.uid), condition)
 
 
 @frozen

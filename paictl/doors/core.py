@@ -249,13 +249,13 @@ class DoorCore:
                 self._judge_devices(name)
             for name in self.promised:
                 self._judge(name)
-            before = self._before.values()
-            running = [RunningPod(entry.reading.request, info) for entry, info in before if entry.reading]
+            running = [RunningPod(one.reading.request, info) for one, info in self._before.values() if one.reading]
             outcomes = self.book.recover(running, self.wall())
-            for entry, info in before:
+            for entry, info in self._before.values():
                 self.check_claims(entry.ref, info)
             self._before.clear()
             self.allowances.start(self.book.engine.state.groups.by_name)
+            self.starts.recall()
             self.is_open = True
             for event in pod_events.of_recovery(outcomes, self.table, self.book):
                 self.record(event)

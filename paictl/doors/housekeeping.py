@@ -18,6 +18,7 @@ from paictl.scheduler.book import Preemption
 from paictl.scheduler.decision import Bind, Preempt
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.groups import Group, GroupState
+from paictl.units import Millis
 
 SETTLE: Final = 2.0
 """Seconds that kube-scheduler has for asking about a pod by itself; doubled each time it does not."""
@@ -69,6 +70,12 @@ def starts(core: DoorCore) -> list[PodEvent]:
     with core.guarded():
         core.starts.turn()
         return core.starts.news() if core.is_open else []
+
+
+def unnoted_starts(core: DoorCore) -> list[tuple[PodRef, Millis | None]]:
+    """Pods whose object is to say another promised start, with that one; None: none is promised any more."""
+    with core.guarded():
+        return core.starts.unnoted() if core.is_open else []
 
 
 def preemptions(core: DoorCore) -> list[Preemption]:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from paictl.doors.table import PodEntry, PodTable
     from paictl.scheduler.engine import Engine
     from paictl.scheduler.groups import Group
+    from paictl.scheduler.request import PodRequest
     from paictl.workload.backfill import BackfillRules
 
 FRESH: Final = 30_000
@@ -50,6 +51,10 @@ class DoorLines:
         old = self._vc.pop(uid, None)
         if old is not None:
             del self._waiting[old][uid]
+            if not self._waiting[old]:
+                del self._waiting[old]
+                self._made.pop(old, None)
+                self._groups.pop(old, None)
             self._news[old] = self._news.get(old, 0) + 1
         if there and not entry.runs:
             vc = "" if entry.reading is None else entry.reading.request.vc
@@ -69,6 +74,25 @@ class DoorLines:
         """Whether a gang stood in a line when the lines were last asked for."""
         return any(group in groups for groups in self._groups.values())
 
+    def is_alone(self, request: PodRequest) -> bool:
+        """Whether no other gang of the virtual cluster of one that has no place waits for cells."""
+        placed, pods = self._engine.state.groups.by_name, self._waiting.get(request.vc, {})
+        running, alone = list[str](), True
+        for uid, entry in pods.items():
+            if entry.runs:
+                running.append(uid)
+                continue
+            group = request.group if entry.reading is None else entry.reading.request.group
+            if group != request.group and group not in placed:
+                alone = False
+                break
+        self._drop(pods, running)
+        return alone
+
+    def _drop(self, pods: dict[str, PodEntry], running: list[str]) -> None:
+        for uid in running:
+            del self._vc[uid], pods[uid]
+
     def find(self, group: str) -> LineGang | None:
         """A gang that stood in a line when the lines were last asked for."""
         gangs = (gang for _, line in self._made.values() for gang in line)
@@ -78,10 +102,6 @@ class DoorLines:
         """By virtual cluster: the gangs that wait, by priority and age; those without any are left out."""
         changes, found = self._engine.by_vc.changes, dict[str, list[LineGang]]()
         for vc, pods in self._waiting.items():
-            if not pods:
-                self._made.pop(vc, None)
-                self._groups.pop(vc, None)
-                continue
             key = changes(vc), self._news.get(vc, 0), self._renewals, now // FRESH
             known = self._made.get(vc)
             if known is None or known[0] != key:
@@ -92,8 +112,7 @@ class DoorLines:
         return found
 
     def _make(self, vc: str, pods: dict[str, PodEntry]) -> list[LineGang]:
-        for uid in [uid for uid, entry in pods.items() if entry.runs]:
-            del self._vc[uid], pods[uid]
+        self._drop(pods, [uid for uid, entry in pods.items() if entry.runs])
         placed = self._engine.state.groups.by_name
         standing: list[PodEntry] = []
         for entry in pods.values():

@@ -116,6 +116,8 @@ class Reconciler:
         self._move_gangs()
         for event in [*windows.warned(self.core), *housekeeping.starts(self.core)]:
             self.core.record(event)
+        for ref, at in housekeeping.unnoted_starts(self.core) if self._may_act() else ():
+            conditions.note_start(self.client, ref, at)
         self._take_back_claims()
         if self._swept - self._counted >= gangs.PATIENCE / 6:
             self._counted = self._swept

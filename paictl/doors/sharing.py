@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from paictl.cluster.pods.lines import PodTimes, group_times
 from paictl.workload.budgets import BudgetState, Used
 from paictl.workload.departments import DepartmentUse, DevicesInUse, UnusedPromises
-from paictl.workload.devicelimits import BorrowedDevices, HeldDevices
+from paictl.workload.devicelimits import BorrowedDevices, DevicesBy, HeldDevices
 from paictl.workload.lending import LendUse, lend_use, promises_by_vc
 from paictl.workload.lentorder import LentDevices, RecentUse, Turns
 from paictl.workload.preemption import GroupTimes, SparingRules
@@ -44,7 +44,12 @@ class DoorSharing:
         self._borrowed = BorrowedDevices()
         self._unguaranteed = LentDevices(self._user)
         self._used = DevicesInUse()
-        self._counts_use = bool(rules.departments or rules.lending or rules.spares)
+        counters = (
+            (self._held, rules.limits), (self._borrowed, rules.borrowing), (self._unguaranteed, rules.order),
+            (self._used, rules.departments or rules.lending or rules.spares),
+        )  # fmt: skip
+        self._counters: list[DevicesBy[Any]] = [counter for counter, rule in counters if rule]
+        """Those that any rule asks."""
         self.recent: RecentUse | None = None
         """What was used without a guarantee lately; None until the accounts are read."""
         self.sparing = SparingRules(rules.preemption, self._times, now, rules.departments)
@@ -68,26 +73,14 @@ class DoorSharing:
     def start(self, groups: Mapping[str, Group]) -> None:
         """The core opens with these groups, and keeps them up to date."""
         self._answer = None
-        if self.rules.limits:
-            self._held.start(groups)
-        if self.rules.borrowing:
-            self._borrowed.start(groups)
-        if self.rules.order is not None:
-            self._unguaranteed.start(groups)
-        if self._counts_use:
-            self._used.start(groups)
+        for counter in self._counters:
+            counter.start(groups)
 
     def note(self, outcomes: Sequence[object]) -> None:
         """Groups have changed so."""
         self._answer = None
-        if self.rules.limits:
-            self._held.note(outcomes)
-        if self.rules.borrowing:
-            self._borrowed.note(outcomes)
-        if self.rules.order is not None:
-            self._unguaranteed.note(outcomes)
-        if self._counts_use:
-            self._used.note(outcomes)
+        for counter in self._counters:
+            counter.note(outcomes)
 
     def turns(self) -> Turns | None:
         """Who of the opportunistic gangs goes first now; None: whoever was created first.

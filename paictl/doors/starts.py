@@ -25,7 +25,7 @@ from paictl.workload.windows import Windows
 
 if TYPE_CHECKING:
     from paictl.cluster.scheduling import LatestStart
-    from paictl.doors.table import PodEntry, PodTable
+    from paictl.doors.table import PodEntry, PodRef, PodTable
     from paictl.doors.window_state import DoorWindows
     from paictl.scheduler.engine import Engine
     from paictl.scheduler.request import PodRequest
@@ -91,6 +91,43 @@ class DoorStarts:
         """What keeps pods from a place may have changed for any of them."""
         self.changes += 1
         self.lines.renew()
+
+    # --- over a restart
+
+    def recall(self) -> None:
+        """Go on with the promises that the pods say were made to their gangs; once, when all pods are known."""
+        placed, found = self._engine.state.groups.by_name, dict[str, dict[str, Millis]]()
+        for entry in self.lines.entries() if self else ():
+            reading = entry.reading
+            if entry.promised is None or reading is None or entry.runs or entry.reservation or entry.deleting:
+                continue
+            request = reading.request
+            if self._backfill.rules.covers(request) and request.group not in placed:
+                found.setdefault(request.vc, {}).setdefault(request.group, entry.promised)
+        for vc, known in found.items():
+            self._backfill.recall(vc, known)
+            self._told.update(known)
+
+    def unnoted(self) -> list[tuple[PodRef, Millis | None]]:
+        """Waiting pods whose object says another promise than was told, with that one; None: there is none."""
+        if not self:
+            return []
+        where = {
+            promise.group: promise.gang.request.uid
+            for starts in self.starts().values() for promise in starts.promises if promise.group in self._told
+        }  # fmt: skip
+        found: list[tuple[PodRef, Millis | None]] = []
+        for group, uid in where.items():
+            entry = self._table.by_uid.get(uid)
+            soon = entry is not None and entry.promised is None and self._told[group] <= self.now  # about to start
+            if entry is not None and entry.promised != self._told[group] and not soon:
+                found.append((entry.ref, self._told[group]))
+        for entry in self.lines.entries():
+            if entry.promised is not None and entry.reading is not None and not entry.runs:
+                group = entry.reading.request.group
+                if group not in self._told or where.get(group, entry.ref.uid) != entry.ref.uid:
+                    found.append((entry.ref, None))
+        return found
 
     # --- reservations
 
@@ -231,6 +268,8 @@ class DoorStarts:
             return None
         if not self or not self._backfill.rules.covers(request) or request.group in self._engine.state.groups.by_name:
             return None
+        if self.lines.is_alone(request):
+            return None  # the most common case: it comes, and starts; who else has a promise is settled when needed
         return self.starts().get(request.vc)
 
     def _gang(self, request: PodRequest) -> LineGang:

@@ -15,7 +15,7 @@ from paictl.cluster.kubernetes.names import run_limit, user_of
 from paictl.cluster.pods.feasibility import PodDemand
 from paictl.cluster.pods.labels import Reading, Rules
 from paictl.cluster.pods.reading import read_pod, source_of
-from paictl.cluster.pods.times import began_at, checkpoint_every, created_at, reservation_of
+from paictl.cluster.pods.times import began_at, checkpoint_every, created_at, promised_at, reservation_of
 from paictl.doors.podgroups import PodGroups
 from paictl.frozen import frozen
 from paictl.scheduler.errors import RequestError
@@ -136,6 +136,8 @@ class PodEntry:
     """How often it saves its work; None: it does not say."""
     reservation: str = ""
     """The reservation that it names."""
+    promised: Millis | None = None
+    """The start that a door promised to its gang, as its object says, in milliseconds since 1970."""
     created: str = ""
     """When it was created, as the API server writes it."""
 
@@ -179,6 +181,7 @@ class PodTable:
             self._uid[ref.key] = ref.uid
         entry.user = user_of(pod)
         entry.limit, entry.began, entry.created = run_limit(pod), began_at(pod), created_at(pod)
+        entry.promised = promised_at(pod)
         entry.checkpoint = checkpoint_every(pod, self._longest_grace)
         entry.reservation = reservation_of(pod)
         entry.pod_group = self.pod_groups.meet(pod)

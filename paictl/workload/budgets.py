@@ -86,7 +86,7 @@ class BudgetState:
     @property
     def holds(self) -> bool:
         """Whether no new job starts because of it."""
-        return self.level is BudgetLevel.SPENT and self.budget.over is not OverBudget.WARN
+        return self.used >= self.budget.most and self.budget.over is not OverBudget.WARN
 
     @property
     def whose(self) -> Text:

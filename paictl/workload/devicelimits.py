@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from itertools import chain
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, Final, Generic, TypeVar
 
@@ -52,12 +51,13 @@ class DevicesBy(ABC, Generic[Key]):
                 self._set(outcome.name, outcome.after)
 
     def _set(self, name: str, group: Group | None) -> None:
-        before = self._counted.pop(name, None)
+        before = self._counted.get(name)
+        key = None if group is None else self._key(group, None if before is None else before[0])
         if before is not None:
+            del self._counted[name]
             self.devices[before[0]] -= before[1]
             if not self.devices[before[0]]:
                 del self.devices[before[0]]
-        key = None if group is None else self._key(group, None if before is None else before[0])
         if group is not None and key is not None:
             devices = devices_of(group.members)
             self._counted[name] = key, devices
@@ -66,7 +66,10 @@ class DevicesBy(ABC, Generic[Key]):
 
 def devices_of(members: Iterable[tuple[int, int]]) -> int:
     """Devices of a whole gang."""
-    return sum(size * pods for size, pods in members)
+    total = 0
+    for size, pods in members:  # a decision asks several times, and a generator costs more than the sum
+        total += size * pods
+    return total
 
 
 @frozen
@@ -122,8 +125,11 @@ class HeldDevices(DevicesBy[tuple[str, str]]):
         return (group.vc, user) if user else None
 
     def _owner_of(self, group: Group) -> str:
-        uids = chain((uid for row in group.pods for uid in row if uid), sorted(group.preempting))
-        return next(filter(None, map(self._owner, uids)), "")
+        for row in group.pods:
+            for uid in row:
+                if uid and (user := self._owner(uid)):
+                    return user
+        return next(filter(None, map(self._owner, sorted(group.preempting))), "")
 
 
 class BorrowLimits:

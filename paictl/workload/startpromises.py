@@ -88,6 +88,16 @@ class StartPromises:
         at = -1 if self.heads.get(vc) == group else self.planned.get(vc, {}).get(group, FOREVER)
         return -request.priority, at
 
+    def recall(self, vc: str, known: Mapping[str, Millis]) -> None:
+        """These starts were promised in a virtual cluster, as somebody remembers who kept its promises before.
+
+        They hold as far as they can still be held: one that cannot is made anew when promises are settled next.
+        """
+        if known and self.rules.mode(vc) is BackfillMode.CONSERVATIVE:
+            self.planned[vc] = dict(known)
+        elif known:
+            self.heads[vc] = min(known, key=lambda group: (known[group], group))
+
     def by_start(self) -> list[tuple[int, str]]:
         """The groups with a promise and its instant; that of the head of a line counts as the first of all."""
         heads = [(0, group) for vc, group in self.heads.items() if vc not in self.planned]

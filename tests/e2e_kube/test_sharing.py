@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
 import pytest
 import yaml
 
+from paictl.cluster.pods.times import START_PROMISED
 from tests.e2e_kube.churn import gang
 from tests.e2e_kube.controlplane import ControlPlane, answers
 from tests.e2e_kube.gates import Placer, gates
@@ -42,12 +44,12 @@ def up(
         yield made
 
 
-def _share(up: Rig) -> None:
-    """The door starts anew by service settings with the section."""
+def _share(up: Rig, section: dict[str, Any]) -> None:
+    """The door starts anew by service settings with a section."""
     settings = {
         "rest-server": {"default-pai-admin-username": "chief", "default-pai-admin-password": "Ember-Quay-90"},
         "hivedscheduler": {"config": yaml.safe_dump(CONFIG)},
-        "sharing": SECTION,
+        "sharing": section,
     }
     up.config = up.folder / "services-configuration.yaml"
     up.config.write_text(yaml.safe_dump(settings), encoding="utf-8")
@@ -70,7 +72,7 @@ def _waits_for(up: Rig, name: str, why: str) -> bool:
 
 
 def test_gangs_are_held_back_and_say_why(up: Rig, api: KubeApi) -> None:
-    _share(up)
+    _share(up, SECTION)
     for pod in [*gang("first", 1, 2, "a"), *gang("second", 1, 1, "a"), *gang("over", 1, 1, "b")]:
         api.create(pod)
     until(lambda: bool(api.node_of("first-0")), 90, "first is bound")
@@ -84,4 +86,35 @@ def test_gangs_are_held_back_and_say_why(up: Rig, api: KubeApi) -> None:
     until(lambda: bool(api.node_of("second-0")), 120, lambda: _explained(up, "second-0"))
     assert not api.node_of("over-0")
     for name in ("second-0", "over-0"):
+        api.delete(name)
+
+
+def _promise(api: KubeApi, name: str) -> str:
+    """The start that is promised to a pod's gang, as the pod's own object says; empty: none is."""
+    status = api.call("GET", f"/api/v1/namespaces/default/pods/{name}")["status"]
+    found = (one for one in status.get("conditions", ()) if one["type"] == START_PROMISED and one["status"] == "True")
+    return next((str(one["message"]) for one in found), "")
+
+
+def test_a_promised_start_outlives_the_door(up: Rig, api: KubeApi) -> None:
+    section = {"backfill": [{"mode": "conservative"}]}
+    _share(up, section)
+    for name in ("runs", "waits"):
+        (pod,) = gang(name, 1, 4, "a")
+        pod["spec"]["activeDeadlineSeconds"] = 36_000
+        api.create(pod)
+        if name == "runs":
+            until(lambda: bool(api.node_of("runs-0")), 90, "the first is bound")
+            began = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+            api.patch("/api/v1/namespaces/default/pods/runs-0/status", {"status": {"startTime": began}})
+    until(lambda: bool(_promise(api, "waits-0")), 90, lambda: _explained(up, "waits-0"))
+    before = _promise(api, "waits-0")
+    _share(up, section)
+    until(
+        lambda: up.get("/v1/explain/pods/default/waits-0")["start"] is not None, 60, lambda: _explained(up, "waits-0")
+    )
+    assert up.get("/v1/explain/pods/default/waits-0")["start"]["at"][:19] == before[:19]
+    assert _promise(api, "waits-0") == before
+    assert [event["reason"] for event in api.events("waits-0")].count("StartPromised") == 1
+    for name in ("runs-0", "waits-0"):
         api.delete(name)

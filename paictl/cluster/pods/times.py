@@ -17,6 +17,9 @@ CHECKPOINT_EVERY: Final = "paictl.io/checkpoint-every"
 SAVES_ON_SIGTERM: Final = "paictl.io/saves-on-sigterm"
 """Annotation of pods that save their work when they get SIGTERM: ``true``."""
 
+START_PROMISED: Final = "paictl.io/StartPromised"
+"""Condition of a waiting pod: its message is the instant at which its gang starts at the latest."""
+
 RESERVATION: Final = "paictl.io/reservation"
 """Annotation of pods: the reservation whose cells their job uses."""
 
@@ -25,6 +28,20 @@ def reservation_of(pod: Mapping[str, Any]) -> str:
     """The reservation that a pod names; empty if it names none."""
     noted = pod["metadata"].get("annotations")
     return str(noted.get(RESERVATION, "")) if isinstance(noted, dict) else ""
+
+
+def promised_at(pod: Mapping[str, Any]) -> Millis | None:
+    """The start that was promised to a pod's gang, in milliseconds since 1970, by its condition; None: none was.
+
+    A condition, not an annotation: tenants cannot write the status of their pods, so nobody promises himself a start.
+    """
+    for one in (pod.get("status") or {}).get("conditions") or ():
+        if one.get("type") == START_PROMISED and one.get("status") == "True":
+            try:
+                return millis_between(UNIX, datetime.fromisoformat(str(one.get("message"))))
+            except (ValueError, TypeError, OverflowError):  # not what a door writes; without a zone it is no instant
+                return None
+    return None
 
 
 def began_at(pod: Mapping[str, Any]) -> Millis | None:

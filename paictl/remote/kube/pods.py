@@ -136,6 +136,12 @@ def nominate(client: KubeClient, pod: tuple[str, str, str], node: str) -> bool:
     return _patch(client, pod, "status", {"metadata": {"uid": pod[2]}, "status": {"nominatedNodeName": node}})
 
 
+def note_condition(client: KubeClient, pod: tuple[str, str, str], condition: Mapping[str, str]) -> bool:
+    """Write a condition of a pod, in place of the one of its type; whether the pod was there."""
+    body = {"metadata": {"uid": pod[2]}, "status": {"conditions": [dict(condition)]}}
+    return _patch(client, pod, "status", body, STRATEGIC)
+
+
 def _patch(client: KubeClient, pod: tuple[str, str, str], part: str, body: Json, kind: str = MERGE) -> bool:
     namespace, name, _ = pod
     try:

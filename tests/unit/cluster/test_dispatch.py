@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import count
+
+import pytest
+
+from paictl.cluster.embedded import dispatch
 from paictl.cluster.embedded.actions import Bound
 from paictl.cluster.embedded.dispatch import Dispatcher
 from paictl.scheduler.book import Book
@@ -45,3 +50,26 @@ def test_with_a_broken_device_what_another_tenant_releases_can_help() -> None:
     (bound,) = dispatcher.next(0.0)
     assert isinstance(bound, Bound)
     assert bound.uid == "a"
+
+
+@pytest.mark.parametrize("moves", [True, False])
+def test_who_was_refused_is_asked_again_after_a_start_that_moves_what_is_shown_as_bad(
+    monkeypatch: pytest.MonkeyPatch, moves: bool
+) -> None:
+    asked: list[str] = []
+
+    class Asked(Book):
+        def place(self, request, *args):  # type: ignore[no-untyped-def]
+            asked.append(request.uid)
+            return super().place(request, *args)
+
+    queue, times = Dispatcher(), count()
+    queue.resume(Asked(healthy(config(A={"NODE": 1}, B={"NODE": 3}))))
+    monkeypatch.setattr(dispatch, "shown_as_bad", lambda _: {0: next(times)} if moves else {})
+    queue.add(pod("waits", "A", 4, pods=2), 0)
+    assert queue.next(0.0) == []
+    queue.add(pod("starts", "B", 4), 1)
+    (bound,) = queue.next(0.0)
+    assert isinstance(bound, Bound)
+    assert queue.next(0.0) == []
+    assert asked == (["waits", "starts", "waits"] if moves else ["waits", "starts"])

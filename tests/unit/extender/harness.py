@@ -91,6 +91,9 @@ class FakeServer:
             raise error
         if method == "PATCH":
             found["metadata"]["annotations"] |= body["metadata"].get("annotations", {})
+            for condition in body.get("status", {}).get("conditions", ()):
+                known = found["status"].setdefault("conditions", [])
+                known[:] = [*(one for one in known if one["type"] != condition["type"]), condition]
         if part == "binding":
             if found["spec"].get("nodeName") or found["metadata"]["uid"] != body["metadata"]["uid"]:
                 raise KubeError("already assigned", status=409, reason="Conflict")

@@ -12,6 +12,7 @@ import pytest
 from paictl.cluster.pods.labels import Rules
 from paictl.cluster.pods.lines import PodTimes, WaitingPod, end_of, lines
 from paictl.cluster.pods.nodes import NodeStatus
+from paictl.cluster.pods.times import START_PROMISED
 from paictl.doors.core import DoorOptions
 from paictl.doors.housekeeping import starts as starts_anew
 from paictl.doors.housekeeping import to_requeue
@@ -19,7 +20,7 @@ from paictl.doors.metrics import DoorMetrics
 from paictl.doors.views import explain_pod
 from paictl.remote.kube.client import Json
 from paictl.units import Millis, instant, rfc3339
-from paictl.workload.backfill import HOPELESS, Foresight, LineGang, StartPromise
+from paictl.workload.backfill import FOREVER, HOPELESS, Foresight, LineGang, StartPromise
 from paictl.workload.sharing import read_sharing
 from tests.unit.extender.conftest import NODES, spec
 from tests.unit.extender.harness import Harness, gang
@@ -393,6 +394,76 @@ def test_all_starts_are_the_same_after_a_restart(conservative: Harness) -> None:
     assert conservative.core.starts.starts()["A"].times() == before
 
 
+@pytest.mark.parametrize("mode", ["easy", "conservative"])
+def test_a_promise_outlives_the_door_though_an_older_gang_comes_back_meanwhile(mode: str) -> None:
+    harness, older = harness_with(mode), pods("older", 3, 4, 5)
+    run(harness, pods("first", 1, 4, 10))
+    wait(harness, pods("big", 3, 4, 5))
+    at = harness.core.starts.starts()["A"].times()
+    harness.reconciler.reconcile()
+    harness.core.pod_changed(harness.server.pods["default/big-0"])
+    harness.reconciler.reconcile()
+    assert harness.server.calls.count("PATCH status big-0") == 1, "what it says already is not written again"
+    for pod in older:  # while no door runs
+        harness.create(pod, told=False)
+    told = harness.reasons_of("big-0").count("StartPromised")
+    harness.begin(spec())
+    harness.open(NODES)
+    found = harness.core.starts.starts()["A"].times()
+    assert found["default/big"] == at["default/big"]
+    assert found.get("default/older", FOREVER) > at["default/big"]
+    harness.reconciler.reconcile()
+    assert harness.reasons_of("big-0").count("StartPromised") == told == 1, "it is told once, not once by each door"
+
+
+def test_a_start_that_comes_late_counts_against_the_promise_of_the_door_before(conservative: Harness) -> None:
+    (first,) = run(conservative, pods("first", 1, 4, 10))
+    waiting = pods("big", 3, 4, 5)
+    wait(conservative, waiting)
+    conservative.reconciler.reconcile()
+    conservative.now += 12 * HOUR  # the first runs past its limit
+    conservative.begin(spec())
+    conservative.open(NODES)
+    conservative.reconciler.reconcile()
+    conservative.delete(first["metadata"]["name"])
+    run(conservative, waiting)
+    conservative.reconciler.reconcile()
+    assert samples(DoorMetrics(lambda: conservative.core))["late_starts_total"] == 1
+
+
+@pytest.mark.parametrize("mode", ["easy", "conservative"])
+@pytest.mark.parametrize(
+    "message",
+    ["", "soon", "2026-11-25T00:00:00", "1970-01-01T00:00:00+00:00", "9999-12-31T23:59:59+00:00", "0001-01-01T00:00Z",
+     None, ["x"]],
+)  # fmt: skip
+def test_a_promise_that_is_nonsense_is_made_anew(mode: str, message: object) -> None:
+    harness = harness_with(mode)
+    run(harness, pods("first", 1, 4, 10))
+    at, waiting = after(harness, 10), pods("big", 3, 4, 5)
+    wait(harness, waiting)
+    said = {"type": START_PROMISED, "status": "True", "message": message}
+    waiting[0]["status"]["conditions"] = [said]
+    harness.begin(spec())
+    harness.open(NODES)
+    assert explain(harness, "big")["start"]["at"] == at
+    harness.reconciler.reconcile()
+    (now,) = (one for one in waiting[0]["status"]["conditions"] if one["type"] == START_PROMISED)
+    assert str(now["message"]).startswith(at.removesuffix("Z"))
+
+
+def test_a_gang_that_leaves_the_line_has_no_promise_in_its_pod_any_more(conservative: Harness) -> None:
+    run(conservative, pods("first", 1, 4, 10))
+    waiting = pods("big", 3, 4, 5)
+    wait(conservative, waiting)
+    conservative.reconciler.reconcile()
+    assert [one["status"] for one in waiting[0]["status"]["conditions"]] == ["True"]
+    conservative.core.pod_changed(waiting[0])
+    conservative.delete("big-2")  # it is not whole, so nothing is promised to it
+    conservative.reconciler.reconcile()
+    assert [one["status"] for one in waiting[0]["status"]["conditions"]] == ["False"]
+
+
 def times(harness: Harness) -> dict[str, float]:
     """The promised starts of gangs, in seconds since 1970."""
     return {
@@ -565,3 +636,17 @@ def remembered(rng: random.Random) -> tuple[int, int, int]:
         seen.append(compare(harness))
     promises, ahead, held = map(sum, zip(*seen, strict=True))
     return promises, ahead, held
+
+
+def test_who_is_alone_in_its_line_starts_and_who_comes_next_sees_the_promises(harness: Harness) -> None:
+    starts = harness.core.starts
+    run(harness, pods("first", 1, 4, 10))
+    assert not starts._backfill.heads, "nobody was asked about: no other gang waits"
+    wait(harness, pods("big", 3, 4, 5))
+    assert not starts._backfill.heads
+    (late,) = pods("late", 1, 4, None)
+    assert "it would delay default/big" in wait(harness, [late])
+    for number in range(3):
+        harness.delete(f"big-{number}")
+    harness.reconciler.reconcile()
+    assert harness.ask(late).names, "it is alone now, and the promise of another that is gone is none"
