@@ -7,7 +7,16 @@ from datetime import datetime
 from typing import Final
 
 from paictl.cluster.kubernetes.names import NAMESPACE, labels
-from paictl.cluster.maintenance import KEY, NAME, UNIX, WindowRequest, shown, windows_of, windows_text
+from paictl.cluster.maintenance import (
+    KEY,
+    NAME,
+    UNIX,
+    WindowRequest,
+    refuse_other_holds,
+    shown,
+    windows_of,
+    windows_text,
+)
 from paictl.cluster.reservations import KEY as RESERVATIONS
 from paictl.cluster.reservations import reservations_of, reservations_text
 from paictl.cluster.values import ClusterError, ConflictError, MaintenanceWindow
@@ -41,6 +50,8 @@ class WindowStore:
         at = _millis(now)
 
         def change(windows: Windows) -> Windows:
+            if request.hold:
+                refuse_other_holds(windows, request.beside)
             return windows.added(request.window(windows, at, UNIX), at, nodes)
 
         return shown(self._changed(change, at).all[-1:], at, UNIX)[0]
@@ -51,14 +62,22 @@ class WindowStore:
         """The reservations that are not over; raises `ClusterError` for a damaged object."""
         return reservations_of(self._object()).current(_millis(now))
 
-    def change_reservations(self, change: Callable[[Reservations], Reservations], now: datetime) -> Reservations:
-        """Reservations after a change, written over the version that it was made from."""
+    def change_reservations(self, change: Callable[[Reservations], Reservations]) -> Reservations:
+        """Reservations after a change, written over the version that it was made from.
+
+        The change gets them with those that are over, and is made anew from what others have written meanwhile: what
+        it reads besides has to be read in it.
+        """
         for _ in range(_TRIES):
             known = self._object()
-            after = change(reservations_of(known).current(_millis(now)))
+            after = change(reservations_of(known))
             if self._replace({RESERVATIONS: reservations_text(after)}, known):
                 return after
         raise ConflictError("others change the reservations all the time", hint="run the same command again")
+
+    def remove_reservation(self, name: str, now: datetime) -> None:
+        """Remove a reservation; raises `PaictlError` if there is none of that name."""
+        self.change_reservations(lambda known: known.current(_millis(now)).without(name))
 
     def _object(self) -> Json | None:
         return find(self._client, path_of(NAMESPACE, "configmaps", NAME))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from paictl.cluster.interface import ClusterError
+from paictl.cluster.interface import ClusterError, ConflictError
 from paictl.cluster.kubernetes.cluster import KubernetesCluster
 from paictl.cluster.maintenance import NAME, WindowRequest
 from paictl.cluster.presets import preset_files
@@ -84,3 +84,19 @@ def test_of_two_who_add_at_once_neither_is_lost(kube: FakeKube) -> None:
     store._windows._write = slow  # type: ignore[method-assign]
     store.add_window(WindowRequest(("w1",), HOUR, store.now + timedelta(hours=9), "mine"))
     assert {one.name for one in cluster(kube).windows()} == {"maintenance-1", "other", "mine"}
+
+
+def test_of_two_who_keep_nodes_free_at_once_one_is_refused(kube: FakeKube) -> None:
+    """Two applies of defragmentation would move gangs into each other's way."""
+    mine, other = cluster(kube), cluster(kube.again())
+
+    def before(number: int) -> None:
+        if kube.requests[number] in (("PUT", PATH), ("POST", PATH.rpartition("/")[0])):
+            kube.before = lambda _: None
+            other.add_window(WindowRequest(("w2",), HOUR, hold=True))
+
+    kube.before = before
+    with pytest.raises(ConflictError, match="already kept free by defrag-1"):
+        mine.add_window(WindowRequest(("w1",), HOUR, hold=True))
+    other.add_window(WindowRequest(("w1",), HOUR, hold=True, beside=("defrag-1",)))
+    assert [(one.name, one.hold) for one in cluster(kube).windows()] == [("defrag-1", True), ("defrag-2", True)]

@@ -14,6 +14,7 @@ from paictl.cells.quota import cells_at_risk
 from paictl.cluster.configured import ConfigSnapshot
 from paictl.cluster.interface import JobRequest, MaintenanceWindow
 from paictl.cluster.maintenance import WindowRequest, outlook
+from paictl.cluster.reservations import ReservationRequest
 from paictl.cluster.scheduling import JobSituation, from_data, to_data
 from paictl.operate import explaining
 from paictl.scheduler.invariants import validate
@@ -227,3 +228,16 @@ def _valid(lab: Bench) -> None:
     with lab.cluster._live._world() as world:
         assert world.dispatcher.engine is not None
         validate(world.dispatcher.engine.state)
+
+
+def test_on_a_clock_that_runs_out_what_was_added_is_told_though_it_is_over(bench: MakeBench) -> None:
+    lab = bench("lab", clock=(0.0, True))
+    now = lab.cluster.now
+    window = lab.cluster.add_window(WindowRequest(("worker1",), Millis(MINUTE)))
+    assert (window.name, window.start, window.active) == ("maintenance-1", now, True)
+    later = lab.cluster.now
+    assert later > now
+    assert lab.cluster.windows() == ()
+    reservation = lab.cluster.add_reservation(ReservationRequest(Millis(MINUTE), None, "vc1", 1, "GPU-NODE"))
+    assert (reservation.name, reservation.start, reservation.kept) == ("reservation-1", later, "1xGPU-NODE of vc1")
+    assert lab.cluster.reservations() == ()
