@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Final
 
 from paictl.cluster.kubernetes.names import NAMESPACE, labels
@@ -28,6 +28,11 @@ from paictl.workload.reservations import Reservations
 from paictl.workload.windows import Windows
 
 _TRIES: Final = 5
+_KEPT: Final = 86_400_000
+"""Milliseconds for which windows and reservations stay in the object once they are over.
+
+Others count by other clocks, and one that is ahead, the API server's included, may be set back.
+"""
 
 
 class WindowStore:
@@ -70,8 +75,13 @@ class WindowStore:
         """
         for _ in range(_TRIES):
             known = self._object()
-            after = change(reservations_of(known))
-            if self._replace({RESERVATIONS: reservations_text(after)}, known):
+            before = reservations_of(known)
+            after = change(before)
+            now = _millis(self._client.date or datetime.now(UTC))
+            names = {one.name for one in after}
+            ended = (one for one in before if one.occurrence(now) is None and one.end > now - _KEPT)
+            written = Reservations((*(one for one in ended if one.name not in names), *after.all))
+            if self._replace({RESERVATIONS: reservations_text(written)}, known):
                 return after
         raise ConflictError("others change the reservations all the time", hint="run the same command again")
 
@@ -91,7 +101,9 @@ class WindowStore:
         for _ in range(_TRIES):
             windows, known = self._found()
             after = change(windows.current(now))
-            if self._write(after, known):
+            names = {one.name for one in after}
+            ended = (one for one in windows if now - _KEPT < one.end <= now and one.name not in names)
+            if self._write(Windows((*ended, *after.all)), known):
                 return after
         raise ConflictError("others change the maintenance windows all the time", hint="run the same command again")
 

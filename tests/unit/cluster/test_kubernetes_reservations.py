@@ -128,3 +128,15 @@ def test_a_window_that_another_adds_meanwhile_counts(kube: FakeKube) -> None:
     with pytest.raises(ReservationError, match="cells of reservation reservation-2 would be free"):
         add(kube)
     assert [known.name for known in cluster(kube).reservations()] == ["reservation-1"]
+
+
+def test_a_clock_that_was_an_hour_ahead_loses_no_reservation(kube: FakeKube) -> None:
+    add(kube, after=0, name="short")
+    now = cluster(kube).now
+    kube.date = now + timedelta(hours=2)
+    add(kube, after=1, name="other")
+    assert [known.name for known in cluster(kube).reservations()] == ["other"]
+    kube.date = now
+    assert [known.name for known in cluster(kube).reservations()] == ["short", "other"]
+    cluster(kube).remove_reservation("short")
+    assert [known.name for known in cluster(kube).reservations()] == ["other"]
