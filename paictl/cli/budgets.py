@@ -13,9 +13,8 @@ from paictl.cli.config.push import say_readers, show_plan
 from paictl.cli.console import Output, write_data, write_table
 from paictl.errors import PaictlError
 from paictl.i18n import text
-from paictl.operate.budgeting import plan_budget
+from paictl.operate.budgeting import plan_budget, send_budget
 from paictl.operate.budgets import as_data, below_use, budgets
-from paictl.operate.pushing.plan import send
 from paictl.workload.budgets import OverBudget
 from paictl.workload.usagereport import HOUR
 
@@ -92,7 +91,7 @@ def set_(
     if dry_run:
         return
     confirm(text("cluster {name} gets a new configuration", name=cluster.name), cluster.name, yes=yes)
-    version = send(cluster, made, noted("budget"))
+    version = send_budget(cluster, made, noted("budget"))
     console.info(text("version {number} stored", number=version.number))
     say_readers(made)
 

@@ -34,8 +34,12 @@ app.command("ssh", epilog="paictl node ssh worker1 -m master.csv -w worker.csv -
 
 Name = Annotated[str, typer.Argument(autocompletion=names_of.nodes, help="Name of a node.")]
 Devices = Annotated[
-    list[int] | None, typer.Option("--device", metavar="NUMBER", help="Only this device, counted from 0; repeatable.")
-]
+    list[str] | None,
+    typer.Option(
+        "--device", metavar="DEVICE",
+        help="Only this device, counted from 0, or GPU:instance of a MIG instance; repeatable.",
+    ),
+]  # fmt: skip
 Names = Annotated[list[str], typer.Argument(autocompletion=names_of.nodes, help="Names of nodes.")]
 
 
@@ -78,7 +82,7 @@ def show(name: Name, output: OutputOption = Output.TABLE, state: StateOption = N
     kind = f" ({machine.device_type})" if machine.devices else ""
     write(spoken("devices:  {used} of {all} in use", used=node.used, all=machine.devices) + kind)
     if node.bad_devices:
-        devices = listed(console.spoken("device {device}", device=device) for device in node.bad_devices)
+        devices = listed(console.spoken("device {device}", device=device) for device in _names_of(node))
         write(spoken("broken:   {devices}", devices=devices))
     for pod in node.pods_at_risk:
         write(spoken("at risk:  {pod} runs on a broken device", pod=pod))
@@ -107,9 +111,14 @@ def _data(node: NodeView) -> dict[str, object]:
         "used": node.used,
         "pods": list(node.pods),
         "bad_devices": list(node.bad_devices),
+        "bad_device_names": _names_of(node),
         "pods_at_risk": list(node.pods_at_risk),
         "reason": node.reason,
     }
+
+
+def _names_of(node: NodeView) -> list[str]:
+    return [node.device_name(device) for device in node.bad_devices]
 
 
 @app.command(epilog="paictl node cordon worker1")
@@ -128,6 +137,7 @@ def uncordon(names: Names, state: StateOption = None) -> None:
     epilog="""
     paictl node fail worker1
     paictl node fail worker1 --device 3 --device 5
+    paictl node fail worker1 --device 0:2
 """
 )
 def fail(names: Names, devices: Devices = None, state: StateOption = None) -> None:
@@ -156,16 +166,15 @@ def heal(names: Names, devices: Devices = None, state: StateOption = None) -> No
         _change(names, "heal", state)
 
 
-def _change_devices(names: list[str], change: NodeChange, devices: list[int], state: Path | None) -> None:
-    wanted, cluster = sorted(set(devices)), open_cluster(state)
+def _change_devices(names: list[str], change: NodeChange, devices: list[str], state: Path | None) -> None:
     failed = change is NodeChange.FAIL
-    for changed in change_devices(cluster, names, change, wanted):
+    for changed in change_devices(open_cluster(state), names, change, devices):
         name, before, after = changed.after.machine.name, changed.before.bad_devices, changed.after.bad_devices
-        which = listed(map(str, wanted))
+        wanted, which = changed.devices, listed(map(changed.after.device_name, changed.devices))
         one, many = _DEVICES[failed, before == after]
         console.outcome(
             counted(one, many, len(wanted), which=which, name=name),
-            name=name, change=change.value, devices=wanted, bad_devices=list(after),
+            name=name, change=change.value, devices=list(wanted), bad_devices=list(after),
         )  # fmt: skip
         if failed and before != after:
             for pod in changed.after.pods_at_risk:

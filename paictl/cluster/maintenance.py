@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from paictl.cluster.values import ClusterError, MaintenanceWindow
+from paictl.cluster.values import ClusterError, ConflictError, MaintenanceWindow
 from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.units import Millis, instant, millis_between, rfc3339
@@ -33,6 +33,8 @@ class WindowRequest:
     notice: Millis = NOTICE
     reason: str = ""
     hold: bool = False
+    beside: tuple[str, ...] = ()
+    """Of a hold: the other holds that there may be. With any else it is refused: only one may move gangs at a time."""
 
     def window(self, windows: Windows, now: Millis, epoch: datetime) -> Window:
         """The window on a clock that counts from an epoch."""
@@ -40,6 +42,17 @@ class WindowRequest:
         nodes = tuple(dict.fromkeys(self.nodes))
         name = self.name or windows.free_name(hold=self.hold)
         return Window(name, nodes, start, Millis(start + self.span), self.notice, self.reason, self.hold)
+
+
+def refuse_other_holds(windows: Iterable[Window | MaintenanceWindow], but: Collection[str] = ()) -> None:
+    """Raise `ConflictError` for the first window, but those of some names, that keeps nodes free of new pods."""
+    for window in windows:
+        if window.hold and window.name not in but:
+            raise ConflictError(
+                text("nodes are already kept free by {name}: another apply is running, or was killed",
+                     name=window.name),
+                hint=text("if none is running: paictl maintenance remove {name}", name=window.name),
+            )  # fmt: skip
 
 
 def shown(windows: Iterable[Window], now: Millis, epoch: datetime) -> tuple[MaintenanceWindow, ...]:

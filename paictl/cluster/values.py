@@ -89,8 +89,9 @@ class MachineSpec:
         if unknown is not None:
             raise ClusterError(
                 text("node {name} has no device {device}", name=self.name, device=unknown),
-                hint=text("its devices are 0 to {last}", last=self.devices - 1) if self.devices else "it has none",
-            )
+                hint=text("its devices are {first} to {last}", first=0, last=self.devices - 1) if self.devices
+                else "it has none",
+            )  # fmt: skip
 
 
 class NodeCondition(StrEnum):
@@ -129,6 +130,25 @@ class NodeView:
     """Those of `pods` that run on a broken device."""
     software: Mapping[str, str] = field(default_factory=dict)
     """What the machine says of its software: ``os``, ``runtime``, ``driver``, ``cuda``, each if it is known."""
+    instances: int = 0
+    """MIG instances of each GPU where its devices are these, as far as its scheduler knows; 0 for whole GPUs."""
+
+    def device_name(self, device: int) -> str:
+        """A device as people read it: its number, or ``GPU:instance``."""
+        return f"{device // self.instances}:{device % self.instances}" if self.instances else str(device)
+
+    def device(self, word: str) -> int:
+        """The number of a device by its name, or by its number; raises `ClusterError` if there is none of that name."""
+        known = {self.device_name(device): device for device in range(self.machine.devices)}
+        numbers = {str(device): device for device in known.values()}
+        if (found := known.get(word, numbers.get(word))) is None:
+            names = list(known)
+            raise ClusterError(
+                text("node {name} has no device {device}", name=self.machine.name, device=word),
+                hint=text("its devices are {first} to {last}", first=names[0], last=names[-1]) if names
+                else "it has none",
+            )  # fmt: skip
+        return found
 
 
 @frozen

@@ -28,7 +28,10 @@ class PushArtifacts(DeployPhase):
     name, says = "artifacts", "push programs and images"
 
     def changes(self, facts: HostFacts) -> list[str]:
-        """Programs and images that the host lacks."""
+        """Programs and images that the host lacks; images that were pushed already wait for the next phase."""
+        found, there = facts.values.get("differences") or {}, {*facts.values.get("packed", ())}
+        if not found.get("programs") and set(found.get("images") or ()) <= there:
+            return []
         return facts.lacks("programs", "images")
 
     def run(self, tell: Tell) -> None:

@@ -24,6 +24,8 @@ EVERY: Final = 10.0
 """Seconds between two words on how far a machine is; a fast link needs none."""
 STALLED: Final = 3600.0
 """Seconds after which it is given up if no machine has got any further."""
+PROGRESS: Final = "progress"
+"""What such a word is about: that all goes well, where a word about a host is a warning."""
 _MIB: Final = 2**20
 
 
@@ -76,4 +78,5 @@ class PushProgress:
         self._known[path.name], self._moved = said, self._clock()
         sent, size = map(int, said.split())
         if sent < size:
-            self._tell(text("{sent} of {size} MiB pushed", sent=sent // _MIB, size=-(-size // _MIB)), path.name)
+            said = text("{host}: {sent} of {size} MiB pushed", host=path.name, sent=sent // _MIB, size=-(-size // _MIB))
+            self._tell(said, PROGRESS)

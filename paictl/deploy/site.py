@@ -158,9 +158,10 @@ def pack_folder() -> Iterator[Path]:
 
 
 def pack(desired: Desired, machine: Machine, facts: HostFacts, folder: Path) -> Path | None:
-    """The archive of what a host lacks, for `paictl_programs` and `paictl_images`; None where it lacks nothing.
+    """The archive of what a host lacks, for `paictl_programs` and `paictl_images`.
 
-    Hosts that lack the same share it; it bears the hash of what is in it.
+    None where it lacks nothing, or has all of that in the archive that an earlier run has pushed. Hosts that lack the
+    same share it; it bears the hash of what is in it.
     """
     lacking = facts.values["differences"]
     files: dict[str, Artifact] = {}
@@ -170,7 +171,7 @@ def pack(desired: Desired, machine: Machine, facts: HostFacts, folder: Path) -> 
     for archive in desired.archives:
         if archive.name in lacking["images"] and archive.is_for(machine.role):
             files[archive.name] = archive.artifact
-    if not files:
+    if set(files) <= {*facts.values.get("packed", ())}:
         return None
     key = hashlib.sha256("".join(f"{name} {files[name].sha256}\n" for name in sorted(files)).encode()).hexdigest()
     path = folder / f"{key[:16]}.tar"

@@ -143,7 +143,8 @@ class DoorStarts:
         """Let who waits ask again when a reservation has begun or ended since the last call."""
         now = self.now
         self._windows.prune(now)
-        if self.reserved is not None and self.reserved.reservations is not self._windows.reservations:
+        current = self._windows.reservations
+        if (self.reserved is not None or current) and (self.reserved is None or self.reserved.reservations != current):
             self.reserve()
         active = tuple(one.name for one in self._windows.reservations if one.is_active(now))
         if active != self._active or self.turns.renew(now):

@@ -17,6 +17,9 @@ class DoorWindows:
     """The windows as the ConfigMap says, and what is wrong with it."""
 
     def __init__(self) -> None:
+        self.known = Windows()
+        """All that the ConfigMap says: what seems to be over may not be, because a clock that was ahead is set back."""
+        self._known_reservations = Reservations()
         self.found = Windows()
         self.reservations = Reservations()
         self.problem = ""
@@ -29,17 +32,18 @@ class DoorWindows:
     def change(self, found: Mapping[str, Any] | None) -> None:
         """The ConfigMap is like this now, None: it is not there. A damaged one changes nothing."""
         try:
-            self.found, self.reservations, self.problem = windows_of(found), reservations_of(found), ""
+            self.known, self._known_reservations, self.problem = windows_of(found), reservations_of(found), ""
+            self.found, self.reservations = self.known, self._known_reservations
             self._closed.clear()
         except ClusterError as error:
             self.problem = f"{error}"
 
     def prune(self, now: Millis) -> None:
-        """Forget what is over: nothing is asked otherwise for it than without any."""
-        if any(one.occurrence(now) is None for one in self.reservations):
-            self.reservations = self.reservations.current(now)
-        if any(one.end <= now for one in self.found):
-            self.found = self.found.current(now)
+        """Leave out what is over: nothing is asked otherwise for it than without any."""
+        if (reservations := self._known_reservations.current(now)) != self.reservations:
+            self.reservations = reservations
+        if (found := self.known.current(now)) != self.found:
+            self.found = found
             self._closed.clear()
 
     def closed(self, now: Millis, limit: Millis | None) -> frozenset[str]:

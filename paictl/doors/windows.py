@@ -86,7 +86,7 @@ class MovedGang:
 
 def due(core: DoorCore) -> list[MovedGang]:
     """Gangs with a pod on a node that is in maintenance."""
-    if not core.windows.found:
+    if not core.windows.known:
         return []
     with core.guarded():
         core.windows.prune(now_of(core))

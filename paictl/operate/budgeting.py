@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from paictl.cluster.interface import ConfigVersion, ConflictError
 from paictl.config.models.services import STANDARD_NAME
 from paictl.config.pushing.budgets import with_budget
 from paictl.config.pushing.configfile import of_texts, texts_of
 from paictl.errors import PaictlError
 from paictl.i18n import text
 from paictl.operate.pushing.checking import check_alone, check_merged
-from paictl.operate.pushing.plan import PushPlan, PushPorts, newest, plan_of
+from paictl.operate.pushing.plan import PushPlan, PushPorts, newest, plan_of, send
 
 
 def plan_budget(cluster: PushPorts, vc: str, user: str, changes: Mapping[str, object] | None) -> PushPlan:
@@ -29,3 +30,12 @@ def plan_budget(cluster: PushPorts, vc: str, user: str, changes: Mapping[str, ob
     files = {**before, STANDARD_NAME: with_budget(before[STANDARD_NAME], vc, user, changes)}
     check_merged(check_alone(files), files, before, files)
     return plan_of(cluster, base, texts_of(files))
+
+
+def send_budget(cluster: PushPorts, made: PushPlan, message: str) -> ConfigVersion:
+    """Store what `plan_budget` has planned; raises `ConflictError` if another push came first."""
+    try:
+        return send(cluster, made, message)
+    except ConflictError as error:
+        error.hint = text("run the same command again")  # there is nothing to review: it changes one budget
+        raise

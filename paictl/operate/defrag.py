@@ -11,8 +11,16 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from paictl.cluster.defrag import HOW_TO_PLAN, DefragMove, DefragPlan, GangPods, RoomOutcome, plan_data, plan_from
-from paictl.cluster.interface import ConflictError, Defragmented, HandClock, Identity, Jobs, Maintained
-from paictl.cluster.maintenance import WindowRequest
+from paictl.cluster.interface import (
+    ConflictError,
+    Defragmented,
+    HandClock,
+    Identity,
+    Jobs,
+    Maintained,
+    MaintenanceWindow,
+)
+from paictl.cluster.maintenance import WindowRequest, refuse_other_holds
 from paictl.errors import ExitCode, PaictlError
 from paictl.files import write_together
 from paictl.i18n import text
@@ -79,7 +87,7 @@ def make_room(
     The nodes of the rooms take no new pods meanwhile. Raises `ConflictError` if the cluster has outrun the plan before
     anything was moved, `MovingError` afterwards.
     """
-    _refuse_another(cluster)
+    refuse_other_holds(cluster.windows())
     refuse_outrun(cluster, plan)
     kept: list[str] = []
     done = 0
@@ -90,8 +98,8 @@ def make_room(
             keep(room.plan.nodes)
             for number, move in enumerate(room.moves):
                 try:
-                    if number or kept:
-                        _check(cluster, room, kept, exactly=False, done=number)
+                    # the first, too: pods may have come before its nodes were kept free
+                    _check(cluster, room, kept, exactly=not done, done=number)
                     _move(cluster, move, timeout)
                 except PaictlError as error:
                     if not done and isinstance(error, ConflictError):
@@ -104,16 +112,6 @@ def make_room(
                 done += 1
                 moved(move)
             kept += room.plan.nodes
-
-
-def _refuse_another(cluster: DefragPorts) -> None:
-    for window in cluster.windows():
-        if window.hold:
-            raise ConflictError(
-                text("nodes are already kept free by {name}: another apply is running, or was killed",
-                     name=window.name),
-                hint=text("if none is running: paictl maintenance remove {name}", name=window.name),
-            )  # fmt: skip
 
 
 def _check(cluster: DefragPorts, room: RoomOutcome, kept: list[str], *, exactly: bool, done: int = 0) -> None:
@@ -130,22 +128,24 @@ def _kept(cluster: DefragPorts, plan: DefragPlan, timeout: Millis) -> Iterator[C
 
     Nodes of windows that others add meanwhile are theirs.
     """
-    names: list[str] = []
+    own: list[MaintenanceWindow] = []
     span = Millis(timeout * max(1, len(plan.moves)) + _SLACK)
 
     def keep(nodes: tuple[str, ...]) -> None:
         if nodes:
             reason = text("kept free for a larger gang (paictl cluster defrag apply)")
-            names.append(cluster.add_window(WindowRequest(nodes, span, reason=reason, hold=True)).name)
+            request = WindowRequest(nodes, span, reason=reason, hold=True, beside=tuple(one.name for one in own))
+            own.append(cluster.add_window(request))
             if not isinstance(cluster, HandClock):  # its scheduler follows windows, and may not have heard of this one
                 time.sleep(NOTICED_AFTER)
 
     try:
         yield keep
     finally:
-        for name in names:
-            if any(window.name == name for window in cluster.windows()):
-                cluster.remove_window(name)
+        for window in own:
+            # not by name alone: of a process that slept, windows have ended, and another apply has taken their names
+            if any((one.name, one.start) == (window.name, window.start) for one in cluster.windows()):
+                cluster.remove_window(window.name)
 
 
 def _move(cluster: DefragPorts, move: DefragMove, timeout: Millis) -> None:

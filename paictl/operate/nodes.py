@@ -41,13 +41,27 @@ def change_nodes(cluster: Nodes, names: Sequence[str], change: NodeChange) -> tu
     return tuple(Changed(view, cluster.set_node(name, change)) for name, view in before.items())
 
 
-def change_devices(cluster: Nodes, names: Sequence[str], change: NodeChange, devices: Sequence[int]) -> list[Changed]:
-    """Let devices of nodes fail or heal; nothing is changed where a name or a device's number is wrong."""
+@frozen
+class ChangedDevices(Changed):
+    """A node and the numbers of its devices that were changed."""
+
+    devices: tuple[int, ...]
+
+
+def change_devices(
+    cluster: Nodes, names: Sequence[str], change: NodeChange, devices: Sequence[str]
+) -> list[ChangedDevices]:
+    """Let devices of nodes fail or heal, each by its number or as ``GPU:instance``.
+
+    Nothing is changed where a name or a device is wrong.
+    """
     nodes = {node.machine.name: node for node in cluster.nodes()}
     before = {name: _among(nodes, name) for name in names}
-    for view in before.values():
-        view.machine.check_devices(devices)
-    return [Changed(view, cluster.set_devices(name, change, devices)) for name, view in before.items()]
+    wanted = {name: tuple(sorted({view.device(word) for word in devices})) for name, view in before.items()}
+    return [
+        ChangedDevices(view, cluster.set_devices(name, change, wanted[name]), wanted[name])
+        for name, view in before.items()
+    ]
 
 
 def add_worker(cluster: Nodes, name: str, address: str, *, like: str | None = None, sku: str | None = None) -> NodeView:

@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from paictl.cells.spec import ClusterSpec
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.scheduler.decision import BindInfo
 from paictl.scheduler.playback import OlderRecordError, PlaybackError, PlayedOperation, play
 from paictl.scheduler.record import OperationResult
+from paictl.scheduler.wire import isolation_text
 from paictl.units import rfc3339
 
 _SHOWN: Final = frozenset({"place", "schedule", "recover"})
@@ -83,19 +85,20 @@ def replayed(data: Any, where: str) -> Replay:
 def _decision(operation: PlayedOperation, names: Mapping[str, str]) -> Decision:
     at = "" if operation.now is None else rfc3339(datetime.fromtimestamp(operation.now, UTC))
     kind = "recover" if operation.kind == "recover" else operation.computed.word
-    said = _said(operation.computed, names)
+    said = _said(operation.computed, names, operation.spec)
     if operation.kind == "recover":
         said = text("{count} running pods", count=operation.subject)
     subject = f"pod/{operation.pod}" if operation.pod else ""
     return Decision(operation.number, at, kind, subject, said, not operation.difference, operation.gang)
 
 
-def _said(result: OperationResult, names: Mapping[str, str]) -> str:
+def _said(result: OperationResult, names: Mapping[str, str], spec: ClusterSpec) -> str:
     """What came of an operation, in words."""
     detail = result.detail
     match result.word:
         case "bind" | "insist" if isinstance(detail, BindInfo):
-            devices = ", ".join(map(str, detail.devices))
+            instances = spec.mig_instances(detail.chain)
+            devices = isolation_text(detail.devices, instances).replace(",", ", ")
             return text("node {node}, devices {devices}", node=detail.node, devices=devices)
         case "preempt":
             pods = ", ".join(names.get(uid, uid) for _, uids in detail for uid in uids)
@@ -117,7 +120,9 @@ def _difference(operation: PlayedOperation, names: Mapping[str, str]) -> str:
             "operation {number} ({about}) has the recorded result, but only one of the two changes the state",
             number=operation.number, about=about,
         )  # fmt: skip
-    recorded, computed = (f"{one.word} {_said(one, names)}".strip() for one in (operation.recorded, operation.computed))
+    recorded, computed = (
+        f"{one.word} {_said(one, names, operation.spec)}".strip() for one in (operation.recorded, operation.computed)
+    )
     if recorded == computed:  # they differ in what is written to the pod about the rest of its gang, or in other gangs
         recorded, computed = (
             f"{one.word} {one.detail} {one.changed}" for one in (operation.recorded, operation.computed)

@@ -22,7 +22,7 @@ from paictl.scheduler.errors import InvariantError, RequestError
 from paictl.scheduler.events import RunningPod
 from paictl.scheduler.record import FORMAT, OperationResult, RecordedBook, RecordedOperation, RecordLimits, checksum
 from paictl.scheduler.request import PodRequest
-from paictl.scheduler.wire import read_bind_info
+from paictl.scheduler.wire import isolation_text, read_bind_info
 
 if TYPE_CHECKING:
     from paictl.scheduler.groups import Group
@@ -62,6 +62,8 @@ class PlayedOperation:
     recorded: OperationResult
     computed: OperationResult
     difference: str
+    spec: ClusterSpec
+    """By which it was carried out."""
 
 
 def play(data: Any) -> Iterator[PlayedOperation]:
@@ -105,7 +107,7 @@ def _other_state(number: int, book: RecordedBook, digest: object) -> PlayedOpera
     if book.engine.stopped or book.engine.state.digest() == digest:
         return None
     nothing = OperationResult("ok")  # no operation came out otherwise: what they did to the state did
-    return PlayedOperation(number, "state", None, "", "", "", nothing, nothing, "state")
+    return PlayedOperation(number, "state", None, "", "", "", nothing, nothing, "state", book.engine.spec)
 
 
 def _checked(data: Any) -> _Reader:
@@ -227,7 +229,9 @@ class _Player:
         difference = "result" if computed != recorded else "version" if self._book.engine.version != version else ""
         pod, gang = ("", "") if request is None else (request.name, request.group)
         about = pod or self._about(kind, subject)
-        return PlayedOperation(number, kind, now, about, pod, gang, recorded, computed, difference)
+        return PlayedOperation(
+            number, kind, now, about, pod, gang, recorded, computed, difference, self._book.engine.spec
+        )  # fmt: skip
 
     def _carried_out(self, call: Callable[[], object], where: str) -> OperationResult:
         try:
@@ -278,14 +282,15 @@ class _Player:
         }
         return calls[kind], reader.names.get(subject)
 
-    @staticmethod
-    def _about(kind: str, subject: Any) -> str:
+    def _about(self, kind: str, subject: Any) -> str:
         """What an operation is about that is about no pod that is known."""
         match kind:
             case "node":
                 return str(subject[0])
             case "device":
-                return f"{subject[0]}:{subject[1]}"
+                tree = self._book.engine.state.physical
+                divided = [tree.chains[tree.chain[cell]].instances for cell in tree.nodes.get(subject[0], ())]
+                return f"{subject[0]}:{isolation_text((subject[1],), max(divided, default=0))}"
             case "recover":
                 return str(len(subject))
         return str(subject)

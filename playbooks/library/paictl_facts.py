@@ -25,6 +25,7 @@ from ansible.module_utils.paictl_host import (
     loose_files,
     missing_images,
     missing_modules,
+    packed_files,
     read,
     run,
     stale_pins,
@@ -42,6 +43,7 @@ options:
   files: {description: Files with content and mode., type: list, elements: dict, default: []}
   owned: {description: Patterns of files that paictl removes., type: list, elements: str, default: []}
   images: {description: Archives of images., type: list, elements: dict, default: []}
+  pack: {description: Where programs and images are pushed to., type: path, required: true}
   modules: {description: Kernel modules., type: list, elements: str, default: []}
   sysctls: {description: Kernel settings., type: dict, default: {}}
   swap_allowed: {description: Whether swap may be on., type: bool, default: false}
@@ -86,6 +88,13 @@ def differences(wanted):
     }
 
 
+def packed(wanted, lacking):
+    """Of what is lacking, the files that a run which did not get to the end has pushed already."""
+    files = {one["file"]: one["sha256"] for one in wanted["programs"] if one["name"] in lacking["programs"]}
+    files.update({one["archive"]: one["sha256"] for one in wanted["images"] if one["archive"] in lacking["images"]})
+    return packed_files(wanted["pack"], files)
+
+
 def cluster():
     """Settings that the cluster of this master began with and keeps, from the files of its control plane."""
     manifest = read("/etc/kubernetes/manifests/kube-controller-manager.yaml")
@@ -120,11 +129,13 @@ def main():
             "sysctls": {"type": "dict", "default": {}},
             "swap_allowed": {"type": "bool", "default": False},
             "modes": {"type": "dict", "default": {}},
+            "pack": {"type": "path", "required": True},
             "node": {"type": "str", "required": True},
             "asked": {"type": "dict", "required": True},
         },
         supports_check_mode=True,
     )
+    found = differences(module.params)
     facts = {
         "host": gather(module.params["asked"]),
         "toolkit": run(["nvidia-ctk", "--version"])[1].split("\n")[0],
@@ -144,7 +155,8 @@ def main():
         "ended": ended_certificates(time.time()),
         "kubernetes": [p for p in ("/etc/kubernetes/kubelet.conf", "/etc/kubernetes/admin.conf", "/var/lib/etcd/member")
                        if os.path.exists(p)],
-        "differences": differences(module.params),
+        "differences": found,
+        "packed": packed(module.params, found),
     }  # fmt: skip
     module.exit_json(changed=False, facts=facts)
 

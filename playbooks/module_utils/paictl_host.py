@@ -8,6 +8,7 @@ import os
 import shutil
 import ssl
 import subprocess
+import tarfile
 import tempfile
 
 STATE = "/var/lib/paictl"
@@ -150,6 +151,19 @@ def sha256_of(file):
     for block in iter(lambda: file.read(1 << 20), b""):
         sum_.update(block)
     return sum_.hexdigest()
+
+
+def packed_files(path, files):
+    """Those of {name: SHA-256} that are in an archive as a whole and unharmed."""
+    there = set()
+    try:
+        with tarfile.open(path) as pack:
+            for entry in pack:
+                if entry.name in files and sha256_of(pack.extractfile(entry)) == files[entry.name]:
+                    there.add(entry.name)
+    except (OSError, tarfile.TarError):
+        pass  # there is none, or it ends early: what was read counts
+    return sorted(there)
 
 
 def images():

@@ -88,5 +88,5 @@ def test_a_push_over_a_slow_link_goes_on_where_it_broke(lab: Lab, tmp_path: Path
     found = machine.execute(["sha256sum", "/usr/local/bin/paictl-tool"]).stdout
     assert found.split()[0] == hashlib.sha256(tool).hexdigest()
     assert machine.execute(["sh", "-c", "ls /var/lib/paictl-pack*"]).stdout == "/var/lib/paictl-pack.tar\n"
-    again = [int(line.partition(" ")[0]) for line in done.stdout.splitlines() if " of 13 MiB pushed h1" in line]
+    again = [int(line.split()[1]) for line in done.stdout.splitlines() if " of 13 MiB pushed" in line]
     assert min(again, default=8) >= 8, "that much had arrived"

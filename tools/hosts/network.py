@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -115,6 +118,31 @@ class Network:
         """Limit what it receives, as in ``256kbit``."""
         limit = ["rate", rate, "burst", "4kb", "latency", "2s"]
         run([*self.inside(), "tc", "qdisc", "replace", "dev", self._cable(number), "root", "tbf", *limit])
+
+    @contextmanager
+    def far(self, number: int, rate: int, delay: float) -> Iterator[None]:
+        """Put a host at the end of a link: bits a second in either direction, and seconds that each way takes.
+
+        All that it sends and receives goes over it.
+        """
+        cable, near, away = self._cable(number), f"n{number}", f"f{number}"
+        self._ip("link", "add", near, "type", "veth", "peer", "name", away)
+        words = [sys.executable, "-m", "tools.hosts.shaper", away, cable, str(rate), str(delay)]
+        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+        try:
+            self._ip("link", "set", cable, "nomaster")
+            self._ip("link", "set", away, "up")
+            self._ip("link", "set", near, "master", _BRIDGE, "up")
+            with subprocess.Popen([*self.inside(), *words], stdout=subprocess.PIPE, env=environment) as shaper:
+                try:
+                    if shaper.stdout is None or shaper.stdout.readline() != b"ready\n":
+                        raise RuntimeError(f"no shaper for host {number}")
+                    yield
+                finally:
+                    shaper.kill()
+        finally:
+            self._ip("link", "del", near, check=False)
+            self.heal(number)
 
     def heal(self, number: int) -> None:
         """End `cut`, `drop` and `slow`."""

@@ -8,6 +8,7 @@ from typing import Any, Final, Protocol
 
 from paictl.cli import console
 from paictl.cli.console import Output, said, spoken
+from paictl.deploy import pushing
 from paictl.deploy.facts import HostFacts
 from paictl.deploy.node_dns import state_of
 from paictl.deploy.phases import HostChange
@@ -53,6 +54,8 @@ class PhaseLines:
                 self._hosts, self._began = "", time.monotonic()
             case events.PhaseSaid(_, text, "hosts"):
                 self._hosts = f" hosts {text}"
+            case events.PhaseSaid(phase, text, pushing.PROGRESS):
+                console.info(f"{phase} {said(text)}")
             case events.PhaseSaid(phase, text, about):
                 where = f"{phase} {about}" if about else phase
                 (console.warning if about else console.detail)(f"{where}: {said(text)}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from paictl.cells.spec import MIG_INSTANCES
 from paictl.cluster.embedded.actions import Survivors
 from paictl.cluster.embedded.configs import Configurations
 from paictl.cluster.embedded.dispatch import Dispatcher
@@ -18,6 +19,7 @@ from paictl.cluster.embedded.services import SCHEDULER, EmbeddedServices
 from paictl.cluster.interface import EventKind, MachineSpec, NodeChange, NodeRole
 from paictl.i18n import listed
 from paictl.scheduler.events import RunningPod
+from paictl.scheduler.wire import isolation_text
 from paictl.sim.loop import EventLoop, EventPriority
 from paictl.units import Millis
 from paictl.workload.lifecycle import PodChange
@@ -36,6 +38,22 @@ class WithHardware:
     _say: Callable[..., None]
     _pod_over: Callable[..., None]
     _settle: Callable[[], None]
+
+    def divided(self) -> Mapping[str, int]:
+        """MIG instances of each GPU by node, of nodes whose devices are these; none while the scheduler is stopped."""
+        loaded = next((service.loaded for service in self.services if service.name == SCHEDULER), None)
+        if not loaded or not any(MIG_INSTANCES in content for content in self.configs.get(loaded).files.values()):
+            return {}  # nearly always: then nobody has to wake the scheduler for it
+        if (engine := self.dispatcher.engine) is None:
+            return {}
+        tree = engine.state.physical
+        found = {name: max(tree.chains[tree.chain[cell]].instances for cell in cells)
+                 for name, cells in tree.nodes.items()}  # fmt: skip
+        return {name: instances for name, instances in found.items() if instances}
+
+    def _device_names(self, node: str, devices: Iterable[int]) -> list[str]:
+        instances = self.divided().get(node, 0)
+        return [isolation_text((device,), instances) for device in devices]
 
     def hardware_due(self, timer: Timer) -> None:
         """A node has been away for so long that pods leave it, or devices have been bad for so long."""
@@ -88,7 +106,7 @@ class WithHardware:
             return new
         self._say(
             EventKind.DEVICE_FAILED if broken else EventKind.DEVICE_HEALED, f"node/{name}",
-            listed(f"device {device}" for device in changed), devices=changed,
+            listed(f"device {device}" for device in self._device_names(name, changed)), devices=changed,
         )  # fmt: skip
         for device in changed:
             self.dispatcher.report_device(name, device, not broken, self.loop.now / 1000)
@@ -115,7 +133,8 @@ class WithHardware:
             for ref, run in job.running():
                 uid, hit = job.pod(ref).uid, sorted(bad.intersection(run.info.devices))
                 if run.info.node == name and hit and uid in self.pods and self.services.runs(SCHEDULER):
-                    self._pod_over(uid, PodChange.LOST, f"its device {hit[0]} is bad")
+                    (device,) = self._device_names(name, hit[:1])
+                    self._pod_over(uid, PodChange.LOST, f"its device {device} is bad")
 
     def _observe(self, name: str) -> None:
         node = self.machines.get(name)

@@ -37,7 +37,7 @@ from paictl.cluster.interface import (
     NodeChange,
 )
 from paictl.cluster.jobwords import name_taken, no_job
-from paictl.cluster.maintenance import shown
+from paictl.cluster.maintenance import refuse_other_holds, shown
 from paictl.units import Millis, instant, millis_between, unix_millis
 from paictl.workload.budgets import MonthUse, month_of
 from paictl.workload.lending import lend_use
@@ -136,7 +136,17 @@ class Live(WithPages, ImaginedPods):
         nodes = tuple(dict.fromkeys(request.nodes))
         command = commands.AddWindow(nodes, request.span, start, request.name, request.notice, request.reason,
                                      request.hold)  # fmt: skip
-        return self._write(command, lambda world: shown(world.windows.all[-1:], world.now, self.epoch)[0])
+
+        def check() -> None:
+            if request.hold:
+                world = self._read_world()
+                world.advance(self._present.instant)
+                refuse_other_holds(world.windows, request.beside)
+
+        def added(world: World) -> MaintenanceWindow:
+            return shown(world.windows.all[-1:], world.now, self.epoch)[0]
+
+        return self._write(command, added, check, early=True)
 
     def remove_window(self, name: str) -> None:
         """Remove a maintenance window."""
@@ -163,8 +173,11 @@ class Live(WithPages, ImaginedPods):
                 new = command.reservation(world)
                 world.try_reservation(new)
                 return shown_reservations([new], world.now, self.epoch, {})[0]
-        name = self._write(command, lambda world: world.reservations.all[-1].name)
-        return next(view for view in self.reservations() if view.name == name)
+
+        def added(world: World) -> ReservationView:
+            return shown_reservations(world.reservations.all[-1:], world.now, self.epoch, {})[0]
+
+        return self._write(command, added, early=True)
 
     def remove_reservation(self, name: str) -> None:
         """Remove a reservation."""
@@ -391,9 +404,13 @@ class Live(WithPages, ImaginedPods):
             yield world
 
     def _write(
-        self, command: LoggedCommand, answer: Callable[[World], Given], check: Callable[[], None] = lambda: None
-    ) -> Given:
-        """Carry a command out in one transaction; `answer` is asked before the state is stored."""
+        self, command: LoggedCommand, answer: Callable[[World], Given], check: Callable[[], None] = lambda: None, *,
+        early: bool = False,
+    ) -> Given:  # fmt: skip
+        """Carry a command out in one transaction; `answer` is asked before the state is stored.
+
+        `early` before a clock that runs out does: afterwards what was added may be over.
+        """
         self._seen = None
         with self._store.writing():
             check()
@@ -401,10 +418,12 @@ class Live(WithPages, ImaginedPods):
             at = self._present.instant
             commands.apply(world, at, command)
             self._store.append_log(at, command.line())
+            given = answer(world) if early else None
             if self._present.clock.run_out and not isinstance(command, RunOut):
                 world.advance(None)
                 self._store.append_log(world.now, RunOut().line())
-            given = answer(world)
+            if given is None:
+                given = answer(world)
             self._keep(world)
         return given
 

@@ -49,6 +49,7 @@ def node_views(world: World, epoch: datetime) -> list[NodeView]:
             if broken.get(run.info.node, set()).intersection(run.info.devices):
                 at_risk.setdefault(run.info.node, []).append(pod)
             used[run.info.node] = used.get(run.info.node, 0) + len(run.info.devices)
+    divided = world.divided()
     cells, closed, kept = (
         world.dispatcher.nodes,
         world.windows.active(world.now),
@@ -60,7 +61,7 @@ def node_views(world: World, epoch: datetime) -> list[NodeView]:
             f"in maintenance ({closed[name].name})" if name in closed
             else f"kept free of new pods ({kept[name].name})" if name in kept
             else NO_CELL if cells is not None and node.machine.role is NodeRole.WORKER and name not in cells else "",
-            node.bad_devices, tuple(at_risk.get(name, ())),
+            node.bad_devices, tuple(at_risk.get(name, ())), instances=divided.get(name, 0),
         )
         for node in world.machines
         for name in [node.machine.name]

@@ -229,7 +229,7 @@ class KubernetesCluster:
     def remove_reservation(self, name: str) -> None:
         """Remove a reservation."""
         with told():
-            self._windows.change_reservations(lambda known: known.without(name), self.now)
+            self._windows.remove_reservation(name, self.now)
 
     def _reserving(self) -> KubernetesReservations:
         from paictl.cluster.kubernetes.reservations import KubernetesReservations  # late: it asks the scheduler's core

@@ -12,9 +12,9 @@ from paictl.cluster.pods.times import began_at, reservation_of
 from paictl.cluster.reservations import ReservationRequest, shown, state_of
 from paictl.cluster.taking import all_taken
 from paictl.cluster.values import JobRequest, ReservationView
-from paictl.units import Millis, instant
+from paictl.units import Millis
 from paictl.workload.backfill import Foresight
-from paictl.workload.reservations import Reservation, Reservations
+from paictl.workload.reservations import Reservations
 from paictl.workload.reserved import ReservedCells
 
 if TYPE_CHECKING:
@@ -55,10 +55,11 @@ class ReservedScene:
         uids = [] if known is None else [*(uid for row in known.pods for uid in row if uid), *sorted(known.preempting)]
         return next((reservation_of(self._pods[uid]) for uid in uids if uid in self._pods), "")
 
-    def with_new(self, known: Reservations, new: Reservation) -> Reservations:
-        """Reservations with a new one; raises `ReservationError` for one that could not be kept."""
+    def with_new(self, known: Reservations, request: ReservationRequest) -> Reservations:
+        """Reservations with a new one behind them; raises `ReservationError` for one that could not be kept."""
         from paictl.workload.reserving import ReservationScene, admitted  # late: most commands add none
 
+        new = request.reservation(known, self.now, UNIX, self.configuration.spec)
         scene = ReservationScene(
             self.configuration.spec, self.foresight, self.reservation_of, lambda name: self.owners.get(name, name), UNIX
         )
@@ -83,18 +84,18 @@ class KubernetesReservations:
 
     def add(self, request: ReservationRequest, *, dry_run: bool) -> ReservationView:
         """Add one; raises `ReservationError` for one that could not be kept."""
-        seen = self._scene()
-        spec = seen.configuration.spec
-        new = request.reservation(seen.reservations, seen.now, UNIX, spec)
-
-        def change(known: Reservations) -> Reservations:
-            return seen.with_new(known, new)
-
         if dry_run:
-            change(seen.reservations)
+            seen = self._scene()
+            after = seen.with_new(seen.reservations, request)
         else:
-            self._store.change_reservations(change, instant(UNIX, seen.now))
-        return shown(Reservations((new,)), seen.now, UNIX, {})[0]
+
+            def change(known: Reservations) -> Reservations:
+                nonlocal seen
+                seen = self._scene()  # after the reservations: a window that others add meanwhile spoils the writing
+                return seen.with_new(known.current(seen.now), request)
+
+            after = self._store.change_reservations(change)
+        return shown(after.all[-1:], seen.now, UNIX, {})[0]
 
     def refuse(self, requests: Sequence[JobRequest], configuration: ConfigSnapshot) -> None:
         """Raise `ReservationError` for a job that can never start in the reservation that it names."""

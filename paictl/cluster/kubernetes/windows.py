@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Final
 
 from paictl.cluster.kubernetes.names import NAMESPACE, labels
-from paictl.cluster.maintenance import KEY, NAME, UNIX, WindowRequest, shown, windows_of, windows_text
+from paictl.cluster.maintenance import (
+    KEY,
+    NAME,
+    UNIX,
+    WindowRequest,
+    refuse_other_holds,
+    shown,
+    windows_of,
+    windows_text,
+)
 from paictl.cluster.reservations import KEY as RESERVATIONS
 from paictl.cluster.reservations import reservations_of, reservations_text
 from paictl.cluster.values import ClusterError, ConflictError, MaintenanceWindow
@@ -19,6 +28,11 @@ from paictl.workload.reservations import Reservations
 from paictl.workload.windows import Windows
 
 _TRIES: Final = 5
+_KEPT: Final = 86_400_000
+"""Milliseconds for which windows and reservations stay in the object once they are over.
+
+Others count by other clocks, and one that is ahead, the API server's included, may be set back.
+"""
 
 
 class WindowStore:
@@ -41,6 +55,8 @@ class WindowStore:
         at = _millis(now)
 
         def change(windows: Windows) -> Windows:
+            if request.hold:
+                refuse_other_holds(windows, request.beside)
             return windows.added(request.window(windows, at, UNIX), at, nodes)
 
         return shown(self._changed(change, at).all[-1:], at, UNIX)[0]
@@ -51,14 +67,27 @@ class WindowStore:
         """The reservations that are not over; raises `ClusterError` for a damaged object."""
         return reservations_of(self._object()).current(_millis(now))
 
-    def change_reservations(self, change: Callable[[Reservations], Reservations], now: datetime) -> Reservations:
-        """Reservations after a change, written over the version that it was made from."""
+    def change_reservations(self, change: Callable[[Reservations], Reservations]) -> Reservations:
+        """Reservations after a change, written over the version that it was made from.
+
+        The change gets them with those that are over, and is made anew from what others have written meanwhile: what
+        it reads besides has to be read in it.
+        """
         for _ in range(_TRIES):
             known = self._object()
-            after = change(reservations_of(known).current(_millis(now)))
-            if self._replace({RESERVATIONS: reservations_text(after)}, known):
+            before = reservations_of(known)
+            after = change(before)
+            now = _millis(self._client.date or datetime.now(UTC))
+            names = {one.name for one in after}
+            ended = (one for one in before if one.occurrence(now) is None and one.end > now - _KEPT)
+            written = Reservations((*(one for one in ended if one.name not in names), *after.all))
+            if self._replace({RESERVATIONS: reservations_text(written)}, known):
                 return after
         raise ConflictError("others change the reservations all the time", hint="run the same command again")
+
+    def remove_reservation(self, name: str, now: datetime) -> None:
+        """Remove a reservation; raises `PaictlError` if there is none of that name."""
+        self.change_reservations(lambda known: known.current(_millis(now)).without(name))
 
     def _object(self) -> Json | None:
         return find(self._client, path_of(NAMESPACE, "configmaps", NAME))
@@ -72,7 +101,9 @@ class WindowStore:
         for _ in range(_TRIES):
             windows, known = self._found()
             after = change(windows.current(now))
-            if self._write(after, known):
+            names = {one.name for one in after}
+            ended = (one for one in windows if now - _KEPT < one.end <= now and one.name not in names)
+            if self._write(Windows((*ended, *after.all)), known):
                 return after
         raise ConflictError("others change the maintenance windows all the time", hint="run the same command again")
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from paictl.cluster.presets import preset_files
 from tests.unit.cli.conftest import Paictl
 
 JOB = """
@@ -70,6 +71,27 @@ def test_a_broken_device_gets_no_pod_and_names_those_that_run_on_it(paictl: Paic
         "device 3 of node worker1 healed\n", "device 3 of node worker1 healed already\n",
     ]  # fmt: skip
     assert paictl("node", "show", "worker1", "-o", "json").data["bad_devices"] == [0]
+
+
+def test_mig_instances_are_given_and_shown_by_the_names_that_containers_get(paictl: Paictl, tmp_path: Path) -> None:
+    folder = tmp_path / "config"
+    files = preset_files("lab")
+    (settings,) = (name for name, content in files.items() if "memory: 32768Mi}" in content)
+    cells = files[settings].replace("cpu: 8, memory: 32768Mi}", "cpu: 2, memory: 8192Mi, migInstances: 3}")
+    cells = cells.replace("childCellNumber: 1,", "childCellNumber: 3,")
+    files[settings] = cells + "device-plugin: {nvidia: {mig-strategy: single}}\n"
+    folder.mkdir()
+    for name, content in files.items():
+        (folder / name).write_text(content, encoding="utf-8")
+    assert paictl("cluster", "down", "-y").code == 0
+    done = paictl("cluster", "up", str(folder), "--speed", "0")
+    assert done.code == 0, done.err
+    failed = paictl("node", "fail", "worker1", "--device", "0:2", "--device", "1")
+    assert failed.err == "devices 0:1, 0:2 of node worker1 made to fail\n"
+    assert "broken:   device 0:1, device 0:2" in paictl("node", "show", "worker1").out
+    shown = paictl("node", "show", "worker1", "-o", "json").data
+    assert (shown["bad_devices"], shown["bad_device_names"]) == ([1, 2], ["0:1", "0:2"])
+    assert paictl("node", "heal", "worker1", "--device", "0:1").err == "device 0:1 of node worker1 healed\n"
 
 
 def test_a_device_that_is_not_there_breaks_on_no_node(paictl: Paictl) -> None:

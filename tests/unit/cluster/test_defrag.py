@@ -10,6 +10,7 @@ import pytest
 
 from paictl.cluster.defrag import DefragPlan, RoomError, plan_data, plan_from, read_room
 from paictl.cluster.interface import ConflictError
+from paictl.cluster.maintenance import WindowRequest
 from paictl.operate.defrag import MovingError, make_room, refuse_outrun
 from paictl.scheduler.defrag import NoRoom, Obstacle, RoomRequest
 from paictl.scheduler.invariants import validate
@@ -146,8 +147,6 @@ def test_ctrl_c_gives_the_nodes_back_and_a_second_apply_goes_on(holes: tuple[Ben
 def test_what_a_killed_apply_left_is_named_and_ends_by_itself(holes: tuple[Bench, dict[str, str]]) -> None:
     lab, _ = holes
     made = plan(lab, RoomRequest(3, "V100-NODE"))
-    from paictl.cluster.maintenance import WindowRequest
-
     lab.cluster.add_window(WindowRequest(made.rooms[0].plan.nodes, Millis(MINUTE), hold=True))  # type: ignore[union-attr]
     assert plan(lab, RoomRequest(3, "V100-NODE")) == made, "a plan does not stumble over it"
     with pytest.raises(ConflictError, match=r"kept free by defrag-1"):
@@ -157,6 +156,61 @@ def test_what_a_killed_apply_left_is_named_and_ends_by_itself(holes: tuple[Bench
     assert {event.kind for event in lab.cluster.events()}.isdisjoint({"MaintenancePlanned", "MaintenanceStarted"})
     lab.pass_time(2 * MINUTE)
     make_room(lab.cluster, made, TIMEOUT)
+
+
+def before_the_hold(lab: Bench, monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
+    """Let something happen between the look at a plan and the moment at which its nodes are kept free."""
+    add = lab.cluster.add_window
+
+    def late(request: WindowRequest) -> Any:
+        monkeypatch.setattr(lab.cluster, "add_window", add)
+        act()
+        return add(request)
+
+    monkeypatch.setattr(lab.cluster, "add_window", late)
+
+
+def test_a_pod_that_comes_before_the_nodes_are_kept_free_stops_the_first_move(
+    holes: tuple[Bench, dict[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab, kept = holes
+    made = plan(lab, RoomRequest(3, "V100-NODE"))
+    before_the_hold(lab, monkeypatch, lambda: small(lab, "late", 8))
+    with pytest.raises(ConflictError, match="the cluster has changed since the plan was made"):
+        make_room(lab.cluster, made, TIMEOUT)
+    assert {lab.cluster.job(key).attempt for key in kept.values()} == {0}, "nobody was moved for nothing"
+    assert lab.cluster.windows() == ()
+
+
+def test_of_two_applies_at_once_one_is_refused_and_takes_no_hold_away(
+    holes: tuple[Bench, dict[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab, kept = holes
+    made = plan(lab, RoomRequest(3, "V100-NODE"))
+    free = next(node.machine.name for node in lab.cluster.nodes() if node.machine.role.value == "worker"
+                and node.machine.name not in made.rooms[0].plan.nodes)  # type: ignore[union-attr]  # fmt: skip
+    other = lab.again()
+    before_the_hold(lab, monkeypatch, lambda: other.add_window(WindowRequest((free,), Millis(MINUTE), hold=True)))
+    with pytest.raises(ConflictError, match="kept free by defrag-1"):
+        make_room(lab.cluster, made, TIMEOUT)
+    assert [one.nodes for one in lab.cluster.windows()] == [(free,)]
+    assert {lab.cluster.job(key).attempt for key in kept.values()} == {0}
+
+
+def test_a_process_that_slept_leaves_the_nodes_of_another_apply_alone(holes: tuple[Bench, dict[str, str]]) -> None:
+    lab, _ = holes
+    made = plan(lab, RoomRequest(3, "V100-NODE"))
+    nodes = made.rooms[0].plan.nodes  # type: ignore[union-attr]
+
+    def slept(_: Any) -> None:
+        lab.pass_time(60 * MINUTE)  # its own hold has ended
+        assert lab.cluster.windows() == ()
+        assert lab.again().add_window(WindowRequest(nodes, Millis(MINUTE), hold=True)).name == "defrag-1"
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        make_room(lab.cluster, made, TIMEOUT, slept)
+    assert [one.name for one in lab.cluster.windows()] == ["defrag-1"]
 
 
 def test_a_checkpoint_makes_a_gang_cheap_to_move(bench: MakeBench) -> None:

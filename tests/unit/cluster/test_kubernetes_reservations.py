@@ -93,3 +93,50 @@ def test_jobs_name_a_reservation_that_there_is(kube: FakeKube) -> None:
     assert refused.value.where == "extras.reservation"
     add(kube, name="demo")
     cluster(kube)._reserving().refuse([job(reservation="demo")], cluster(kube)._looker._configuration())
+
+
+def meanwhile(kube: FakeKube, act: Any) -> None:
+    """Let another administrator act when the object of windows and reservations is about to be written."""
+
+    def before(number: int) -> None:
+        if kube.requests[number] in (("PUT", PATH), ("POST", PATH.rpartition("/")[0])):
+            kube.before = lambda _: None
+            act(kube.again())
+
+    kube.before = before
+
+
+def test_of_two_who_add_at_once_without_a_name_both_get_one(kube: FakeKube) -> None:
+    meanwhile(kube, lambda other: add(other, after=9))
+    add(kube)
+    assert [known.name for known in cluster(kube).reservations()] == ["reservation-2", "reservation-1"]
+
+
+def test_who_is_second_is_decided_about_by_what_is_there_now(kube: FakeKube) -> None:
+    meanwhile(kube, lambda other: add(other))
+    with pytest.raises(ReservationError, match="it overlaps reservation reservation-1"):
+        add(kube)
+
+
+def test_a_window_that_another_adds_meanwhile_counts(kube: FakeKube) -> None:
+    def maintain(other: FakeKube) -> None:
+        one = cluster(other)
+        one.add_window(WindowRequest(("worker1", "worker2"), Millis(10 * HOUR), one.now))
+
+    add(kube, after=30)  # the object is there
+    meanwhile(kube, maintain)
+    with pytest.raises(ReservationError, match="cells of reservation reservation-2 would be free"):
+        add(kube)
+    assert [known.name for known in cluster(kube).reservations()] == ["reservation-1"]
+
+
+def test_a_clock_that_was_an_hour_ahead_loses_no_reservation(kube: FakeKube) -> None:
+    add(kube, after=0, name="short")
+    now = cluster(kube).now
+    kube.date = now + timedelta(hours=2)
+    add(kube, after=1, name="other")
+    assert [known.name for known in cluster(kube).reservations()] == ["other"]
+    kube.date = now
+    assert [known.name for known in cluster(kube).reservations()] == ["short", "other"]
+    cluster(kube).remove_reservation("short")
+    assert [known.name for known in cluster(kube).reservations()] == ["other"]

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from paictl.cluster.kubernetes.cluster import KubernetesCluster
 from paictl.cluster.kubernetes.services.applying import Applier, _refusal, workloads_first
 from paictl.cluster.kubernetes.services.drift import additions, drift_of, removal
 from paictl.cluster.kubernetes.services.here import note_images, noted_images
 from paictl.cluster.kubernetes.services.kinds import Kinds, digest_of, marked, rank_of
+from paictl.cluster.kubernetes.services.port import KubeServices
 from paictl.cluster.kubernetes.services.record import Item, ServiceRecord
 from paictl.cluster.kubernetes.services.workloads import is_ready, why
+from paictl.cluster.kubernetes.store import VersionStore
 from paictl.cluster.values import ClusterError, ConflictError
 from paictl.remote.kube.client import KubeError
+from tests.unit.cluster.catalogue import LEAST, SERVICES
 from tests.unit.cluster.fakekube import FakeKube
 
 Json = dict[str, Any]
@@ -338,3 +345,52 @@ def test_a_kind_that_the_version_lacks_is_refused_with_what_to_do(kind: str, rem
     with pytest.raises(ClusterError, match=f"the server has no kind {kind} of") as refused:
         Applier(kube, Kinds(kube)).check([body], lambda: None)
     assert remedy in str(refused.value.hint)
+
+
+class Applied:
+    """What is applied, in place of a server that takes any kind."""
+
+    def __init__(self) -> None:
+        self.seen: list[Json] = []
+
+    def resource(self, body: Json, among: Any = ()) -> Any:  # noqa: ARG002
+        return SimpleNamespace(namespaced=True)
+
+    def check(self, objects: list[Json], alive: Callable[[], None], *, take_over: bool) -> None:
+        pass
+
+    def apply(self, objects: list[Json], alive: Callable[[], None], *, take_over: bool) -> None:  # noqa: ARG002
+        self.seen += objects
+
+    def ours(self, service: str, groups: Any) -> list[Json]:  # noqa: ARG002
+        return []
+
+
+def test_who_waits_for_another_administrator_applies_what_is_newest_then(tmp_path: Path) -> None:
+    """It would put an older configuration back: over the one that the other has just pushed and applied."""
+    folder = tmp_path / "demo"
+    folder.mkdir()
+    (folder / "service.yaml").write_text("prerequisites: []\n")
+    (folder / "defaults.yaml").write_text("word: none\n")
+    (tmp_path / "images.yaml").write_text("{}\n")
+    (folder / "map.yaml.j2").write_text(
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: demo}\ndata: {word: {{ config.word }}}\n"
+    )
+    kube = FakeKube()
+
+    def push(word: str) -> None:
+        KubernetesCluster(kube.again(), "fake").push({SERVICES: f"{LEAST}demo: {{word: {word}}}\n"}, word)
+
+    push("old")
+    record, services, applied = "paictl-service-demo", KubeServices(kube, VersionStore(kube), str, tmp_path), Applied()
+    services._applier = applied  # type: ignore[assignment]
+
+    def before(number: int) -> None:
+        if kube.requests[number] == ("GET", f"/api/v1/namespaces/paictl-system/configmaps/{record}"):
+            kube.before = lambda _: None
+            push("new")  # while this one waits for its turn
+
+    kube.before = before
+    services.refresh_service("demo")
+    assert [one["data"]["word"] for one in applied.seen] == ["new"]
+    assert services.loaded("demo") == 2

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from paictl.cluster.interface import ClusterError
+from paictl.cluster.interface import ClusterError, ConflictError
 from paictl.cluster.kubernetes.cluster import KubernetesCluster
 from paictl.cluster.maintenance import NAME, WindowRequest
 from paictl.cluster.presets import preset_files
@@ -84,3 +84,42 @@ def test_of_two_who_add_at_once_neither_is_lost(kube: FakeKube) -> None:
     store._windows._write = slow  # type: ignore[method-assign]
     store.add_window(WindowRequest(("w1",), HOUR, store.now + timedelta(hours=9), "mine"))
     assert {one.name for one in cluster(kube).windows()} == {"maintenance-1", "other", "mine"}
+
+
+def test_of_two_who_keep_nodes_free_at_once_one_is_refused(kube: FakeKube) -> None:
+    """Two applies of defragmentation would move gangs into each other's way."""
+    mine, other = cluster(kube), cluster(kube.again())
+
+    def before(number: int) -> None:
+        if kube.requests[number] in (("PUT", PATH), ("POST", PATH.rpartition("/")[0])):
+            kube.before = lambda _: None
+            other.add_window(WindowRequest(("w2",), HOUR, hold=True))
+
+    kube.before = before
+    with pytest.raises(ConflictError, match="already kept free by defrag-1"):
+        mine.add_window(WindowRequest(("w1",), HOUR, hold=True))
+    other.add_window(WindowRequest(("w1",), HOUR, hold=True, beside=("defrag-1",)))
+    assert [(one.name, one.hold) for one in cluster(kube).windows()] == [("defrag-1", True), ("defrag-2", True)]
+
+
+def test_a_clock_that_was_an_hour_ahead_loses_no_window(kube: FakeKube) -> None:
+    """Who adds another while the clock is wrong writes the object anew."""
+    add(kube, "w1", after=0, name="short")
+    store = cluster(kube)
+    ahead = store.now + timedelta(hours=2)
+    store._windows.add(WindowRequest(("w2",), HOUR, name="other"), ahead, ["w1", "w2"])
+    assert [one.name for one in store._windows.shown(ahead)] == ["other"]
+    assert [one.name for one in store.windows()] == ["short", "other"]
+    store.remove_window("other")
+    assert [one.name for one in store.windows()] == ["short"]
+    tomorrow = store.now + timedelta(hours=26)
+    store._windows.add(WindowRequest(("w2",), HOUR, name="other"), tomorrow, ["w1", "w2"])
+    assert [one.name for one in store.windows()] == ["other"], "a day after its end it is forgotten"
+
+
+def test_the_name_of_a_window_that_is_over_is_free(kube: FakeKube) -> None:
+    add(kube, "w1", after=0, name="disks")
+    store, later = cluster(kube), cluster(kube).now + timedelta(hours=2)
+    store._windows.add(WindowRequest(("w2",), HOUR, name="disks"), later, ["w1", "w2"])
+    assert [one.nodes for one in store._windows.shown(later)] == [("w2",)]
+    assert [one.nodes for one in store.windows()] == [("w2",)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,10 @@ from paictl.cluster.manifests.context import ImageReferences, Renderer, RenderIn
 from paictl.cluster.manifests.templating import Manifest, TemplateError, render_folder
 from paictl.cluster.presets import preset_files
 from paictl.config.pushing.push import seal_files, secrets_of
+from paictl.controller.manifests import priority_class
 from paictl.errors import PaictlError
+from paictl.resources import resource_folder
+from paictl.workload.job import PRIORITIES
 
 SERVICES = "services-configuration.yaml"
 HEAD = "apiVersion: v1\nkind: {kind}\nmetadata:\n  name: thing\n"
@@ -158,3 +162,11 @@ def test_a_service_without_templates_has_no_objects(tmp_path: Path) -> None:
 def test_a_name_stands_for_an_image_of_the_wished_registry(services: dict[str, Any], name: str, reference: str) -> None:
     images = ImageReferences({"paictl": "paictl", "other": "reg.io/a/b/other:1.2"}, "9.9", services)
     assert images(name) == reference
+
+
+def test_no_priority_class_of_jobs_has_the_name_of_that_of_services() -> None:
+    """The classes are fixed, so that no job brings one; for pods of one called `service`, others would be evicted."""
+    template = (resource_folder("templates") / "cluster-configuration" / "manifests.yaml.j2").read_text()
+    names = re.findall(r"kind: PriorityClass\nmetadata:\n  name: ([a-z-]+)\n", template)
+    assert names == ["paictl-service"]
+    assert not {priority_class(name) for name in PRIORITIES} & {*names}

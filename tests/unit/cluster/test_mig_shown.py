@@ -9,12 +9,13 @@ from typing import Any, cast
 import pytest
 
 from paictl.cluster.eventtext import detail
-from paictl.cluster.interface import EventKind
+from paictl.cluster.interface import ClusterError, EventKind, NodeChange
 from paictl.cluster.kubernetes.paijob.seen import read_pod
 from paictl.cluster.page import page_data
 from paictl.cluster.presets import SERVICES as SETTINGS
 from paictl.cluster.presets import preset_files
 from paictl.cluster.values import shown_devices
+from paictl.operate.nodes import change_devices
 from paictl.server.api import jobviews
 from paictl.server.calls import Call
 from paictl.server.portal.cells import drawn
@@ -95,3 +96,34 @@ def test_instances_that_do_not_match_the_devices_are_not_guessed() -> None:
     assert shown_devices((4, 2), "0:1") == "2,4"
     assert shown_devices((4, 2)) == "2,4"
     assert shown_devices(()) == ""
+
+
+def test_a_broken_instance_has_the_same_name(divided: Bench) -> None:
+    key = divided.submit("one", gpu=2)
+    (task,) = divided.cluster.job(key).tasks
+    node = next(one for one in divided.cluster.nodes() if one.machine.name == task.node)
+    number = max(task.devices)
+    name = task.shown_devices.rpartition(",")[2]
+    assert (node.device_name(number), node.device(name), node.device(str(number))) == (name, number, number)
+    for word in ("2:0", "0:3", "6", "-1", "", "0:", "٣"):
+        with pytest.raises(ClusterError, match="has no device") as refused:
+            node.device(word)
+        assert refused.value.hint == "its devices are 0:0 to 1:2"
+    (changed,) = change_devices(divided.cluster, [task.node], NodeChange.FAIL, [name, str(number)])
+    assert (changed.devices, changed.after.bad_devices) == ((number,), (number,))
+    seen = next(one for one in divided.again().nodes() if one.machine.name == task.node)
+    assert [seen.device_name(device) for device in seen.bad_devices] == [name]
+    failed = next(one for one in divided.cluster.events() if one.kind is EventKind.DEVICE_FAILED)
+    assert (failed.message, failed.data["devices"]) == (f"device {name}", [number])
+
+
+def test_nodes_with_whole_gpus_know_no_instances(bench: MakeBench) -> None:
+    lab = bench("dgx2")
+    node = next(one for one in lab.cluster.nodes() if one.machine.devices == 16)
+    assert (node.device_name(3), node.device("3")) == ("3", 3)
+    with pytest.raises(ClusterError) as refused:
+        change_devices(lab.cluster, [node.machine.name], NodeChange.FAIL, ["0", "0:3"])
+    assert (refused.value.message, refused.value.hint) == (
+        f"node {node.machine.name} has no device 0:3", "its devices are 0 to 15",
+    )  # fmt: skip
+    assert all(not one.bad_devices for one in lab.cluster.nodes())

@@ -7,7 +7,9 @@ from collections import Counter
 
 import pytest
 
-from paictl.cluster.interface import FOREVER, ClusterError, JobRequest, JobState, NodeChange
+from paictl.cluster.interface import FOREVER, ClusterError, ConflictError, JobRequest, JobState, NodeChange
+from paictl.operate.budgeting import plan_budget, send_budget
+from paictl.operate.budgets import sharing_of
 from paictl.operate.explaining import lines
 from paictl.operate.limits import limits
 from paictl.units import Millis
@@ -270,3 +272,15 @@ def check_starts(lab: Bench) -> None:
                 kinds = (UsageKind.GUARANTEED, UsageKind.OPPORTUNISTIC)
                 total = sum(one.amount for one in used if one.kind in kinds and (one.vc, one.user) == ("tenanta", user))
                 assert total < 9 * HOUR, "it started over its budget"
+
+
+def test_of_two_who_set_budgets_at_once_one_is_told_to_do_it_again(bench: MakeBench) -> None:
+    lab = bench("three-tenants")
+    plans = [plan_budget(lab.cluster, "tenanta", user, {"device-hours": 4}) for user in ("ann", "bob")]
+    send_budget(lab.cluster, plans[0], "first")
+    with pytest.raises(ConflictError) as refused:
+        send_budget(lab.again(), plans[1], "second")
+    assert refused.value.hint == "run the same command again"
+    send_budget(lab.cluster, plan_budget(lab.cluster, "tenanta", "bob", {"device-hours": 4}), "second")
+    rules = sharing_of(lab.cluster).budgets
+    assert [one.user for one in rules.all] == ["ann", "bob"]

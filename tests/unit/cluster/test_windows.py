@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,15 +14,21 @@ from hypothesis import strategies as st
 
 from paictl.cells.quota import cells_at_risk
 from paictl.cluster.configured import ConfigSnapshot
-from paictl.cluster.interface import JobRequest, MaintenanceWindow
+from paictl.cluster.embedded.clock import anchor
+from paictl.cluster.embedded.cluster import EmbeddedCluster
+from paictl.cluster.embedded.commands import BringUp, Push
+from paictl.cluster.interface import JobRequest, MaintenanceWindow, NodeChange
+from paictl.cluster.machines import machines_in
 from paictl.cluster.maintenance import WindowRequest, outlook
+from paictl.cluster.presets import preset_files
+from paictl.cluster.reservations import ReservationRequest
 from paictl.cluster.scheduling import JobSituation, from_data, to_data
 from paictl.operate import explaining
 from paictl.scheduler.invariants import validate
 from paictl.units import Millis
 from paictl.workload.fields import JobError
 from paictl.workload.windows import WindowError
-from tests.unit.cluster.conftest import MINUTE, Bench, MakeBench
+from tests.unit.cluster.conftest import MINUTE, SERVICES, Bench, MakeBench
 
 HOUR = 60 * MINUTE
 
@@ -227,3 +235,39 @@ def _valid(lab: Bench) -> None:
     with lab.cluster._live._world() as world:
         assert world.dispatcher.engine is not None
         validate(world.dispatcher.engine.state)
+
+
+def test_on_a_clock_that_runs_out_what_was_added_is_told_though_it_is_over(bench: MakeBench) -> None:
+    lab = bench("lab", clock=(0.0, True))
+    now = lab.cluster.now
+    window = lab.cluster.add_window(WindowRequest(("worker1",), Millis(MINUTE)))
+    assert (window.name, window.start, window.active) == ("maintenance-1", now, True)
+    later = lab.cluster.now
+    assert later > now
+    assert lab.cluster.windows() == ()
+    reservation = lab.cluster.add_reservation(ReservationRequest(Millis(MINUTE), None, "vc1", 1, "GPU-NODE"))
+    assert (reservation.name, reservation.start, reservation.kept) == ("reservation-1", later, "1xGPU-NODE of vc1")
+    assert lab.cluster.reservations() == ()
+
+
+@pytest.mark.skipif(anchor(0.0) is None, reason="this system does not tell its boots apart")
+@pytest.mark.parametrize("jump", [-3600, 3600])
+def test_a_wall_clock_that_is_set_moves_no_window_and_no_reservation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jump: int
+) -> None:
+    """The cluster's own clock goes on from the anchor of its boot, whoever sets the wall's."""
+    command = BringUp("pai", SERVICES, tuple(machines_in(preset_files("lab"))))
+    cluster = EmbeddedCluster.up(tmp_path / "c", command, [Push(preset_files("lab"), "first")])
+    for name in SERVICES:
+        cluster.set_service(name, running=True)
+    cluster.add_window(WindowRequest(("worker1",), Millis(HOUR // 2)))
+    start = cluster.now + timedelta(minutes=40)
+    cluster.add_reservation(ReservationRequest(Millis(HOUR // 2), start, "vc1", 1, "GPU-NODE"))
+    before, real = cluster.now, time.time
+    monkeypatch.setattr(time, "time", lambda: real() + jump)
+    other = EmbeddedCluster.at(tmp_path / "c")
+    assert before <= other.now < before + timedelta(minutes=20)
+    assert [one.active for one in other.windows()] == [True]
+    assert [one.active for one in other.reservations()] == [False]
+    other.set_node("worker2", NodeChange.CORDON)  # a command that is written down
+    assert [one.active for one in EmbeddedCluster.at(tmp_path / "c").windows()] == [True]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 import os
+import tarfile
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -10,13 +13,15 @@ from typing import Any, cast
 import pytest
 
 from paictl.deploy import installing
+from paictl.deploy.artifacts import Artifact, ArtifactKind
 from paictl.deploy.facts import HostFacts
 from paictl.deploy.installing import PushArtifacts
 from paictl.deploy.inventory import Machine, Role
 from paictl.deploy.phases import phases
-from paictl.deploy.site import Site, pack_folder
+from paictl.deploy.site import Site, pack, pack_folder
 from paictl.deploy.upgrading import UpgradeOptions, UpgradeWork, upgrade_phases
 from paictl.deploy.versions import Version
+from tests.unit.deploy.loading import load
 
 SITE = cast("Site", None)
 """No phase looks at it before it runs."""
@@ -69,3 +74,58 @@ def test_a_host_that_lacks_nothing_is_pushed_nothing(tmp_path: Path, monkeypatch
     assert (name, [one.name for one in due]) == ("artifacts", ["w1", "w3"])
     packs = {"w1": str(tmp_path / "a.tar")}
     assert variables == {"paictl_packs": packs, "paictl_progress": str(tmp_path / "progress")}
+
+
+@pytest.mark.parametrize(
+    ("programs", "images", "there", "due"),
+    [
+        (["kubelet"], ["etcd"], [], True),
+        (["kubelet"], ["etcd"], ["kubelet", "etcd"], True),  # they still have to be put in their places
+        ([], ["etcd", "pause"], ["etcd", "pause", "other"], False),
+        ([], ["etcd", "pause"], ["etcd"], True),
+        ([], [], [], False),
+    ],
+)
+def test_images_that_were_pushed_already_are_no_reason_to_push(
+    programs: list[str], images: list[str], there: list[str], due: bool
+) -> None:
+    """An apply that ended between its phases sent all images again: hundreds of megabytes, an hour by a slow link."""
+    machine = Machine("w1", "10.0.0.1", Role.WORKER)
+    facts = HostFacts(machine, {"differences": {"programs": programs, "images": images}, "packed": there})
+    assert bool(PushArtifacts(SimpleNamespace()).changes(facts)) is due  # type: ignore[arg-type]
+
+
+def test_what_a_host_has_in_its_pack_is_not_packed_again(tmp_path: Path) -> None:
+    artifacts = {}
+    for name in ("kubelet", "etcd"):
+        (tmp_path / name).write_text(name)
+        artifacts[name] = Artifact(name, ArtifactKind.BINARY, "v1", "amd64", "", f"{name:0<64}", name)
+    archive = SimpleNamespace(name="etcd.tar", artifact=artifacts["etcd"], is_for=lambda _: True)
+    desired: Any = SimpleNamespace(
+        programs=lambda: [{"name": "kubelet", "file": "kubelet"}], archives=[archive],
+        artifacts=SimpleNamespace(need=artifacts.__getitem__, file=lambda one: tmp_path / one.path),
+    )  # fmt: skip
+    machine = Machine("w1", "10.0.0.1", Role.WORKER)
+
+    def packed(*there: str) -> bool:
+        values = {"differences": {"programs": ["kubelet"], "images": ["etcd.tar"]}, "packed": there}
+        return pack(desired, machine, HostFacts(machine, values), tmp_path / "packs") is not None
+
+    assert [packed(), packed("etcd.tar"), packed("kubelet", "etcd.tar")] == [True, True, False]
+
+
+def test_files_of_a_pack_count_only_if_they_are_whole(tmp_path: Path) -> None:
+    module, files = load("module_utils/paictl_host.py"), {"a": b"a" * 30_000, "b": b"b" * 30_000}
+    sums = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
+    path = tmp_path / "pack.tar"
+    with tarfile.open(path, "w") as made:
+        for name, content in files.items():
+            about = tarfile.TarInfo(name)
+            about.size = len(content)
+            made.addfile(about, io.BytesIO(content))
+    assert module.packed_files(str(path), sums) == ["a", "b"]
+    assert module.packed_files(str(path), {**sums, "b": sums["a"], "c": sums["a"]}) == ["a"]
+    path.write_bytes(path.read_bytes()[:40_000])
+    assert module.packed_files(str(path), sums) == ["a"]
+    path.unlink()
+    assert module.packed_files(str(path), sums) == []

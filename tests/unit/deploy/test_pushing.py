@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import subprocess
 import sys
 import types
@@ -10,7 +11,9 @@ from typing import Any
 
 import pytest
 
-from paictl.deploy.pushing import EVERY, SLOWEST, STALLED, PushProgress, patience
+from paictl.cli.deploy.showing import PhaseLines
+from paictl.deploy.pushing import EVERY, PROGRESS, SLOWEST, STALLED, PushProgress, patience
+from paictl.plan.events import PhaseSaid
 from paictl.remote.ansible.run import PlaybookOptions
 from tests.unit.deploy.loading import load
 
@@ -62,6 +65,7 @@ def plugin(monkeypatch: pytest.MonkeyPatch) -> Any:
     module = load("action_plugins/paictl_push.py")
     for name in ("PIECE", "MOST"):
         monkeypatch.setattr(module, name, 1000)
+    monkeypatch.setattr(module, "SLOW", 0)  # no link is: how long a piece takes is not a test's business
     return module
 
 
@@ -93,6 +97,32 @@ def test_a_pack_arrives_in_pieces_and_says_how_far_it_is(plugin: Any, pack: Path
     target.write_text("what an earlier run has left")
     plugin.ActionModule(link, given).run(task_vars=HOST)
     assert target.read_bytes() == pack.read_bytes()
+
+
+def test_over_a_slow_link_pieces_are_compressed(
+    plugin: Any, pack: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plugin, "SLOW", 1 << 60)
+    pack.write_bytes(b"much the same " * 700)
+    given, link = arguments(tmp_path, pack), Link()
+    plugin.ActionModule(link, given).run(task_vars=HOST)
+    assert Path(given["dest"]).read_bytes() == pack.read_bytes()
+    assert 1000 < link.sent < 2000, "the first piece as it is, to know how fast the link is"
+
+
+def test_a_compressed_piece_that_does_not_arrive_whole_is_no_success(
+    plugin: Any, pack: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plugin, "SLOW", 1 << 60)
+    given, link = arguments(tmp_path, pack), Link()
+    whole = gzip.compress
+    monkeypatch.setattr(plugin.gzip, "compress", lambda piece, level: whole(piece, level)[:-40])
+    with pytest.raises(RuntimeError):
+        plugin.ActionModule(link, given).run(task_vars=HOST)
+    assert not Path(given["dest"]).exists()
+    monkeypatch.undo()
+    plugin.ActionModule(link, given).run(task_vars=HOST)
+    assert Path(given["dest"]).read_bytes() == pack.read_bytes()
 
 
 @pytest.mark.parametrize("cut", range(1, 14))
@@ -169,12 +199,12 @@ def test_how_far_machines_are_is_told_now_and_then(tmp_path: Path) -> None:
     for _ in range(2):
         now[0] += EVERY
         assert progress() is False
-    assert told == [("3 of 10 MiB pushed", "h1")], "what has not moved is not told again"
+    assert told == [("h1: 3 of 10 MiB pushed", PROGRESS)], "what has not moved is not told again"
     (tmp_path / "h1").write_text(f"{4 << 20} {10 << 20}")
     assert progress() is False
     now[0] += EVERY
     progress()
-    assert told[1:] == [("4 of 10 MiB pushed", "h1")]
+    assert told[1:] == [("h1: 4 of 10 MiB pushed", PROGRESS)]
     now[0] += STALLED - 1
     assert progress() is False
     now[0] += 1
@@ -189,3 +219,10 @@ def test_a_large_pack_has_as_much_time_as_a_slow_link_needs(tmp_path: Path) -> N
     with pack.open("wb") as file:
         file.truncate(600 << 20)
     assert patience([str(pack)]).timeout == usual + (600 << 20) // SLOWEST > 10 * 3600
+
+
+def test_how_far_a_push_is_is_no_warning(capsys: pytest.CaptureFixture[str]) -> None:
+    show = PhaseLines()
+    show(PhaseSaid("artifacts", "h1: 3 of 10 MiB pushed", PROGRESS))
+    show(PhaseSaid("lock", "replacing the lock", "h1"))
+    assert capsys.readouterr().err == "artifacts h1: 3 of 10 MiB pushed\nwarning: lock h1: replacing the lock\n"

@@ -17,6 +17,8 @@ from paictl.operate.recorded_decisions import Replay
 from paictl.operate.replay import replay
 from paictl.scheduler.engine import Engine
 from paictl.scheduler.errors import InvariantError
+from paictl.scheduler.playback import play
+from tests.unit.extender.conftest import mig_spec
 from tests.unit.extender.harness import Harness, gang, served
 from tests.unit.scheduler.support import NODES, config
 
@@ -101,3 +103,16 @@ def test_a_scheduler_that_stopped_leaves_its_record_and_shows_it(
     dump = tmp_path / "dump.json"
     dump.write_text(json.dumps({"error": "planted", "engine": {}, "decisions": data}))
     assert replay(dump).difference == done.difference
+
+
+def test_mig_instances_have_the_names_that_containers_get(tmp_path: Path) -> None:
+    made = Harness(mig_spec(2))
+    made.open(["n0", "n1", "n2", "n3"])
+    made.run(*gang("small", 1, 2))
+    with made.core.guarded():
+        made.core.book.report_device("n0", 3, False, 9.0)
+    done = played(record_of(made), tmp_path)
+    assert done.difference == ""
+    assert [str(one.message) for one in done.decisions if one.kind == "bind"] == ["node n0, devices 0:0, 0:1"]
+    subjects = [one.subject for one in play(record_of(made)) if one.kind == "device"]
+    assert subjects == ["n0:1:1"]

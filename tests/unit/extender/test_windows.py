@@ -8,10 +8,13 @@ import pytest
 
 from paictl.cluster.kubernetes.names import JOB_KEY, JOBS_NAMESPACE
 from paictl.cluster.maintenance import KEY, windows_text
+from paictl.cluster.reservations import KEY as RESERVATIONS
+from paictl.cluster.reservations import reservations_text
 from paictl.doors import housekeeping, views
 from paictl.doors.metrics import DoorMetrics
 from paictl.remote.kube.client import Json, KubeError
 from paictl.units import Millis
+from paictl.workload.reservations import Reservation, Reservations
 from paictl.workload.windows import Window, Windows
 from tests.unit.extender.conftest import NODES
 from tests.unit.extender.harness import Harness, gang
@@ -92,6 +95,33 @@ def test_a_window_that_is_over_is_forgotten(harness: Harness) -> None:
     assert not harness.core.windows.found
     harness.run(gang("g", 1, 4)[0])
     assert harness.core.book.engine.state.groups.by_name["default/g"].ignore_suggested is True
+
+
+def test_a_window_counts_again_once_a_clock_that_was_ahead_is_set_back(harness: Harness) -> None:
+    """NTP corrects the clock of the machine an hour back: the window that seemed to be over lasts."""
+    plan(harness, *NODES, after=0, lasts=60)
+    harness.now += HOUR
+    harness.reconciler.reconcile()
+    assert not harness.core.windows
+    harness.now -= HOUR
+    harness.reconciler.reconcile()
+    assert [one.name for one in harness.core.windows.found] == ["disks"]
+    (pod,) = gang("g", 1, 4)
+    assert not harness.ask(pod).names
+
+
+def test_a_reservation_counts_again_once_a_clock_that_was_ahead_is_set_back(harness: Harness) -> None:
+    start = Millis(int(1000 * harness.now))
+    rows = Reservations((Reservation("demo", start, Millis(start + 60_000), nodes=tuple(NODES)),))
+    harness.core.windows_changed({"data": {RESERVATIONS: reservations_text(rows)}})
+    assert harness.core.starts.reserved is not None
+    for moved, kept in ((HOUR, False), (-HOUR, True)):
+        harness.now += moved
+        harness.reconciler.reconcile()
+        harness.core.starts.turn()
+        assert (harness.core.starts.reserved is not None, bool(harness.core.windows)) == (kept, kept)
+    (pod,) = gang("g", 1, 4)
+    assert not harness.ask(pod).names
 
 
 def test_a_gang_leaves_as_a_whole_when_the_window_begins_and_is_told_before(harness: Harness) -> None:

@@ -6,10 +6,13 @@ import copy
 import math
 import threading
 import time
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from paictl.remote.kube import leases
 from paictl.remote.kube.client import Json, KubeError, NoAnswerError
 from paictl.remote.kube.leases import LeaderElector, Leadership, LeaseTimes
 
@@ -151,3 +154,21 @@ def test_a_lease_that_cannot_be_had_is_said() -> None:
     elected.stop()
     assert elected.problem
     assert not told.is_set()
+
+
+@pytest.mark.parametrize("jump", [-3600, 3600])
+def test_a_wall_clock_that_jumps_moves_no_lease(
+    elections: Elections, monkeypatch: pytest.MonkeyPatch, jump: int
+) -> None:
+    """What is written into the lease is wall time, for people: nobody counts by it."""
+    elections.round(elections.a)
+    elections.round(elections.b)
+    moved = datetime.now(UTC) + timedelta(seconds=jump)
+    monkeypatch.setattr(leases, "datetime", SimpleNamespace(now=lambda _: moved))
+    for _ in range(20):
+        elections.now += 1.5
+        assert elections.round(elections.b) <= 0
+        assert elections.round(elections.a) == 8
+    assert elections.server.lease is not None
+    assert elections.server.lease["spec"]["renewTime"].startswith(f"{moved:%Y-%m-%dT%H:%M}")
+    assert elections.changes == ["+a"]

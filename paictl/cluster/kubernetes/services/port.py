@@ -242,11 +242,14 @@ class KubeServices:
     # --- how
 
     def _apply(self, name: str, *, restart: bool = False, take_over: bool = False) -> None:
-        version = self._newest()
-        renderer = self._renderer(version, opened=True, certificates=self._certificates(name, version))
-        if name == SCHEDULER and renderer.settings(name)["door"] == "gates":
-            self._check_gates()
+        self._newest()  # refused before anything is written
         with self._records.held(name) as held:
+            # Read once nobody else is at it: whoever had to wait would put back what the other one has replaced, an
+            # older configuration or the cluster's certificates.
+            version = self._newest()
+            renderer = self._renderer(version, opened=True, certificates=self._certificates(name, version))
+            if name == SCHEDULER and renderer.settings(name)["door"] == "gates":
+                self._check_gates()
             old, now = held.record, self._now()
             restarted = now if restart else old.restarted if old.state != "stopped" else ""
             objects, digest = self._objects(name, renderer, restarted)
