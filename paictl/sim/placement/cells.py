@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import yaml
@@ -51,6 +51,8 @@ class Cells(Placer):
         """By pod: the number of its job."""
         self.closed: Callable[[JobView], frozenset[str]] = _open
         """The nodes that a job may not get now."""
+        self.noted: Callable[[Sequence[object]], None] = _unheard
+        """Told of what changed in the core."""
         self._first_vc = spec.virtual_clusters[0].name
         self.promised: dict[str, int] = {_tenant(vc.name): 0 for vc in spec.virtual_clusters}
         """Devices of each VC."""
@@ -85,6 +87,10 @@ class Cells(Placer):
         decision = self.engine.plan(*self._offered(job, number))
         return self._bind(decision, job, number) if isinstance(decision, Bind) else None
 
+    def job_of(self, uid: str) -> int:
+        """The number of the job of a pod."""
+        return int(uid.partition("-")[0])
+
     def request(self, job: JobView) -> PodRequest:
         """What a job asks of the core."""
         return self._request(job, job.gpus, 0)
@@ -108,7 +114,7 @@ class Cells(Placer):
         self.free += len(devices)
         for uid in self._pods.pop(devices[0]):
             del self._names[uid]
-            self.engine.observe(PodGone(uid))
+            self.noted(self.engine.observe(PodGone(uid)))
 
     def claim(self, devices: Devices) -> None:
         """Not for cells: the core chooses them."""
@@ -126,18 +132,18 @@ class Cells(Placer):
 
     def _health(self, devices: Devices, *, healthy: bool) -> None:
         for device in devices:
-            self.engine.observe(LeafHealth(*self._leaf[device], healthy))
+            self.noted(self.engine.observe(LeafHealth(*self._leaf[device], healthy)))
 
     def _bind(self, first: Bind, job: JobView, number: int) -> Devices:
         info = self.engine.bind_info(first)
-        self.engine.apply(first)
+        self.noted(self.engine.apply(first))
         pods = sum(count for _, count in self._members(job, number))
         uids = [first.request.uid]
         for place in range(1, pods):
             request = replace(self._request(job, number, place), ignore_suggested=first.request.ignore_suggested)
             decision = self.engine.plan(request)
             assert isinstance(decision, Bind)  # noqa: S101 a group that is bound has room for all of its pods
-            self.engine.apply(decision)
+            self.noted(self.engine.apply(decision))
             uids.append(request.uid)
         devices = self._devices(info)
         self.free -= len(devices)
@@ -203,6 +209,10 @@ def rooms(spec: HivedSpec) -> dict[tuple[str, str], list[Room]]:
 def _open(_: JobView) -> frozenset[str]:
     """No node is closed."""
     return frozenset()
+
+
+def _unheard(_: Sequence[object]) -> None:
+    """Nobody is told."""
 
 
 def _tenant(vc: str) -> str:

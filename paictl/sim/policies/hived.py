@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from fractions import Fraction
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final, Literal
@@ -12,20 +12,19 @@ from typing import TYPE_CHECKING, Final, Literal
 import yaml
 
 from paictl.frozen import frozen
+from paictl.i18n import text
 from paictl.sim.actions import Preempt, Trigger
 from paictl.sim.cluster import Devices
 from paictl.sim.knowledge import Knowledge
 from paictl.sim.placement.base import Placer
 from paictl.sim.placement.cells import Cells, for_nodes, from_text
 from paictl.sim.policies.base import Parameters, Policy, Setup
-from paictl.sim.policies.parameters import Span, parameter
+from paictl.sim.policies.parameters import ParameterError, Span, parameter
 from paictl.sim.policies.promised_starts import Row, SimulatedStarts, limit_of
+from paictl.sim.policies.simulated_sharing import SimulatedSharing
 from paictl.sim.view import JobView
 from paictl.units import Millis
 from paictl.workload.budgets import SECTION
-from paictl.workload.departments import Departments, UnusedPromises
-from paictl.workload.devicelimits import BorrowLimits
-from paictl.workload.lending import LendLimits, LendUse, lend_use
 from paictl.workload.lentorder import DecayedUse, Rank, Turns, Who
 from paictl.workload.preemption import GroupTimes, PreemptionRules, SparingRules, VictimChoice, lost_time
 from paictl.workload.sharing import Sharing, read_sharing
@@ -34,8 +33,8 @@ from paictl.workload.usage import UsageKind, UsageSpan
 if TYPE_CHECKING:
     from paictl.scheduler.groups import Group
 
-Kind = tuple[int, int, str | None, str]
-"""Waiting jobs that are alike to the core: (devices, devices of a pod, device type, pinned cell)."""
+Kind = tuple[int, int, str | None, str, str]
+"""Waiting jobs that are alike: (devices, devices of a pod, type, pinned cell, user where users have limits)."""
 
 
 _GOLDEN: Final = (5**0.5 - 1) / 2
@@ -82,9 +81,31 @@ class HivedParameters(Parameters):
     )
     sharing: Literal["config", "ignore"] = parameter(
         "config",
-        "config: obey departments, lend limits and borrow limits in the section sharing beside the cluster's "
-        "hivedscheduler configuration; ignore: decide as without them",
+        "config: obey budgets, user limits, spares, departments, lend limits and borrow limits in the section sharing "
+        "beside the cluster's hivedscheduler configuration; ignore: decide as without them",
     )
+    start: str = parameter(
+        "", "date of instant 0 of the trace in UTC, such as 2026-12-01T08:00, for the months of budgets; default: the "
+        "beginning of a January"
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        """Raises `ParameterError` for a start that is not a date."""
+        _ = self.epoch
+
+    @property
+    def epoch(self) -> Millis:
+        """The instant 0 in Unix time."""
+        try:
+            at = datetime.fromisoformat(self.start or "1970-01-01")
+            found = (at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp()
+        except (ValueError, OverflowError):
+            found = -1.0
+        if found < 0:
+            raise ParameterError(
+                text("{given!r} is not a date from 1970 on", given=self.start), hint="write start=2026-12-01T08:00"
+            )
+        return Millis(round(1000 * found))
 
 
 class Tenant:
@@ -159,23 +180,23 @@ class Hived(Policy):
         self._began: dict[int, Millis] = {}
         """When jobs that run started, by number."""
         rules = PreemptionRules(VictimChoice(parameters.victims), {"": Millis(parameters.min_run_time)})
-        self._departments, self._lending, self._borrowing = self._read_sharing()
-        self._stand: tuple[int, LendUse] | None = None
-        """How the promises stand at a version of the core."""
-        self._sparing = SparingRules(rules, self._times, self._present, self._departments)
+        self._sharing = SimulatedSharing(self.cells, self._read_sharing(), parameters.epoch, self._running)
+        self._month_end: Millis | None = None
+        """When the month ends, if a job waits for that."""
+        departments = self._sharing.rules.departments
+        self._sparing = SparingRules(rules, self._times, self._present, departments)
         self._shields = bool(parameters.min_run_time)
         self._shield_end: Millis | None = None
         """When the next job has run for its minimum run time, so that stronger ones may ask again."""
-        if rules or self._departments:
+        if rules or departments:
             self.cells.engine.sparing = self._sparing
 
-    def _read_sharing(self) -> tuple[Departments, LendLimits, BorrowLimits]:
-        """What the configuration says of lending, if it counts; all of it can be written into a snapshot."""
-        spec, rules = self.cluster.spec, Sharing()
-        if self.p.sharing == "config" and spec.sharing is not None:
-            rules = read_sharing(yaml.safe_load(spec.sharing), f"{spec.text}: {SECTION}")
-        limits = LendLimits(dict(rules.lending.devices)), BorrowLimits(dict(rules.borrowing.devices))
-        return rules.departments, *limits
+    def _read_sharing(self) -> Sharing:
+        """What the configuration says of sharing, if it counts."""
+        spec = self.cluster.spec
+        if self.p.sharing == "ignore" or spec.sharing is None:
+            return Sharing()
+        return read_sharing(yaml.safe_load(spec.sharing), f"{spec.text}: {SECTION}")
 
     def _present(self) -> Millis:
         return self.now
@@ -210,12 +231,15 @@ class Hived(Policy):
         super().ended(job, devices)
         self._gone(job, len(devices))
         self._turns.pop(job.number, None)
+        self._sharing.left(job)
 
     def _gone(self, job: JobView, number: int) -> None:
         self._runs.pop(job.number, None)
         if self._by_use and not self.cells.guaranteed(job):
             self._lent[self._owner(job)] -= number
             self._used.add(self._span(job, number))
+        if job.number in self._began:
+            self._sharing.ran(self._span(job, number))
         self._began.pop(job.number, None)
         if self._starts is not None:
             self._starts.gone(job)
@@ -235,12 +259,13 @@ class Hived(Policy):
     def plan(self, moment: Trigger) -> None:
         """Only those whom an event can have helped are looked at: in a VC nobody depends on other VCs."""
         for job in moment.arrived:
+            self._sharing.came(job)
             self._wait(job)
-        due = min((at for at in (self._shield_end, self._next_start, self._window_end) if at is not None), default=None)
+        due = min((at for at in self._wakes() if at is not None), default=None)
         if due is not None and self.now >= due:
             for tenant in self.tenants.values():
                 tenant.changed = True
-            self._spare_changed = self._spare_changed or bool(self._windows)
+            self._spare_changed = self._spare_changed or bool(self._windows) or self._month_end is not None
         while changed := [tenant for tenant in self.tenants.values() if tenant.changed]:
             tenant = changed[0] if self.p.order == "share" else min(changed, key=_first)
             tenant.changed = False
@@ -251,19 +276,28 @@ class Hived(Policy):
 
     def wake(self) -> Millis | None:
         """When jobs that run may be preempted by others of their tenant that wait, a job is promised to start, or a
-        maintenance window ends that jobs wait for."""
+        maintenance window or a month ends that jobs wait for."""
         self._shield_end = self._next_start = self._window_end = None
+        self._month_end = self._sharing.month_end(self._firsts(), self.now)
         if self._windows and (self._spare or any(tenant.heaps for tenant in self.tenants.values())):
             self._window_end = min((one.end for one in self._windows if one.end > self.now), default=None)
         if self._shields and any(tenant.heaps for tenant in self.tenants.values()):
             self._shield_end = self._sparing.next_end(self.cells.engine.state.groups.by_name)
         if self._starts is not None:
             self._next_start = self._starts.next_start(self.now)
-        times = (self._shield_end, self._next_start, self._window_end)
-        return min((at for at in times if at is not None), default=None)
+        return min((at for at in self._wakes() if at is not None), default=None)
+
+    def _wakes(self) -> tuple[Millis | None, ...]:
+        return self._shield_end, self._next_start, self._window_end, self._month_end
+
+    def _firsts(self) -> Iterator[JobView]:
+        """The first waiting job of each kind."""
+        yield from (heap[0][2] for tenant in self.tenants.values() for heap in tenant.heaps.values())
+        yield from (line[0] for lines in self._spare.values() for line in lines.values())
 
     def _wait(self, job: JobView) -> None:
-        group = job.gpus, job.pod, job.gpu_type, job.pinned_cell
+        user = job.user if self._sharing.by_user else ""
+        group = job.gpus, job.pod, job.gpu_type, job.pinned_cell, user
         self._last += 1
         turn = self._turns[job.number] = job.number if self.p.order == "share" else self._last
         if self.cells.guaranteed(job):
@@ -281,10 +315,11 @@ class Hived(Policy):
 
     def _serve(self, tenant: Tenant) -> None:
         stuck: set[Kind] = set()
-        while ahead := [(heap[0][:2], group) for group, heap in tenant.heaps.items() if group not in stuck]:
+        heaps = self._tried(tenant)
+        while ahead := [(heap[0][:2], group) for group, heap in heaps.items() if group not in stuck]:
             group = min(ahead)[1]
-            heap = tenant.heaps[group]
-            rows = self._startable(tenant, group)
+            heap = heaps[group]
+            rows = self._startable(heaps, group)
             row = next((one for one in rows if self.start(one[2]) or self._evict_and_start(one[2])), None)
             if row is not None:
                 _remove(heap, row)
@@ -295,15 +330,22 @@ class Hived(Policy):
                     stuck.clear()  # another may be the head now
                 if not heap:
                     del tenant.heaps[group]
+                heaps = self._tried(tenant)
             else:
                 stuck.add(group)
 
-    def _startable(self, tenant: Tenant, group: Kind) -> Iterable[Row]:
-        """The jobs of a group that are tried, in order."""
-        heap = tenant.heaps[group]
+    def _tried(self, tenant: Tenant) -> dict[Kind, list[Row]]:
+        """The jobs of a tenant that neither a budget nor a limit holds back."""
+        if not self._sharing.rules:
+            return tenant.heaps
+        return {group: heap for group, heap in tenant.heaps.items() if not self._held_back(heap[0][2])}
+
+    def _startable(self, heaps: Mapping[Kind, list[Row]], group: Kind) -> Iterable[Row]:
+        """The jobs of a group that are tried, in order; `heaps` are those of its tenant."""
+        heap = heaps[group]
         if self._starts is None:
             yield from self._shorter(heap)
-        elif (row := self._harmless(tenant, group)) is not None:
+        elif (row := self._harmless(heaps, group)) is not None:
             yield row
             if self._windows and self._starts.head(row[2].vc, lambda: row[2]) == row[2].number:
                 for other in self._shorter(heap):
@@ -328,15 +370,15 @@ class Hived(Policy):
         limit = limit_of(job, self.p.factor)
         return sum(window.closes(self.now, limit) for window in self._windows)
 
-    def _harmless(self, tenant: Tenant, group: Kind) -> tuple[int, int, JobView] | None:
+    def _harmless(self, heaps: Mapping[Kind, list[Row]], group: Kind) -> Row | None:
         """The first job of a group that does not delay its tenant's promised start; the promised one if it is here."""
         assert self._starts is not None  # noqa: S101 - asked before
-        heap = tenant.heaps[group]
+        heap = heaps[group]
         if self._starts.promises_all:
-            return self._starts.harmless((row for rows in tenant.heaps.values() for row in rows), heap, self.now)
-        first = min((heap[0] for heap in tenant.heaps.values()), key=lambda row: row[:2])
+            return self._starts.harmless((row for rows in heaps.values() for row in rows), heap, self.now)
+        first = min((heap[0] for heap in heaps.values()), key=lambda row: row[:2])
         number = self._starts.head(first[2].vc, lambda: first[2])
-        rows = (row for heap in tenant.heaps.values() for row in heap if row[2].number == number)
+        rows = (row for heap in heaps.values() for row in heap if row[2].number == number)
         head = next(rows, first)
         if head[0] > first[0]:  # a job of a higher priority has come: it is the first in line now
             head = first
@@ -414,29 +456,20 @@ class Hived(Policy):
         return min(ahead, key=lambda row: row[:2])[2:] if ahead else None
 
     def _held_back(self, job: JobView) -> bool:
-        """Whether a limit keeps an opportunistic job from devices that are free."""
-        if self._borrowing.refusal(job.vc, job.gpus, self.tenants[job.vc].spare) is not None:
-            return True
-        return bool(self._lending) and self._lending.refusal(job.vc, job.gpus, self._use()) is not None
+        """Whether a budget or a limit keeps a job from devices that are free."""
+        return self._sharing.holds(job, self._borrowed(), self.now)
 
-    def _use(self) -> LendUse:
-        """How the promises stand; a job of a tenant that was promised nothing borrows for itself."""
-        version = self.cells.engine.version
-        if self._stand is None or self._stand[0] != version:
-            borrowed = {vc: tenant.spare for vc, tenant in self.tenants.items() if tenant.spare}
-            self._stand = version, replace(lend_use(self.cells.engine.state), borrowed=borrowed)
-        return self._stand[1]
+    def _borrowed(self) -> dict[str, int]:
+        """Devices of opportunistic jobs by tenant."""
+        return {vc: tenant.spare for vc, tenant in self.tenants.items() if tenant.spare}
 
-    def _unused(self) -> UnusedPromises | None:
-        """What departments leave unused; None where there are none."""
-        if not self._departments:
-            return None
-        use = self._use()
-        return UnusedPromises(self._departments, use.promised, use.used)
+    def _running(self) -> Iterator[UsageSpan]:
+        """What the jobs that run have used since they started."""
+        return (self._span(job, len(self.held(job))) for job in self._runs.values())
 
     def _rank(self) -> Callable[[str, str, int], Rank]:
         """Whose opportunistic jobs go first: less is earlier."""
-        unused = self._unused()
+        unused = self._sharing.unused(self._borrowed())
         if not self._by_use:
             by_share, tenants = self.p.order == "share", self.tenants
             if unused is None:
@@ -451,8 +484,9 @@ class Hived(Policy):
         return Turns(self._recent[1], self._lent, weights, self._used.half_life, unused).rank
 
     def _span(self, job: JobView, devices: int) -> UsageSpan:
-        """What an opportunistic job has used since it started."""
-        kind, began = UsageKind.OPPORTUNISTIC, self._began[job.number]
+        """What a job has used since it started."""
+        kind = UsageKind.GUARANTEED if self.cells.guaranteed(job) else UsageKind.OPPORTUNISTIC
+        began = self._began[job.number]
         return UsageSpan(kind, job.vc, job.user, "", "", devices, began, self.now)
 
     def counted(self) -> Mapping[str, float]:

@@ -1,0 +1,159 @@
+"""The same jobs on a cluster on this machine and in the simulator: both start them at the same instants, on the same
+devices, whatever the configuration says of sharing."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from paictl.cluster.interface import JobRequest
+from paictl.sim.cluster import Cluster
+from paictl.sim.job import Job, Share
+from paictl.sim.simulate import simulate
+from paictl.sim.specify import cluster_named
+from paictl.units import Millis
+from tests.unit.cluster.conftest import MINUTE, Bench, MakeBench
+from tests.unit.cluster.test_sharing import load
+
+HOUR = 60 * MINUTE
+DAY = 24 * HOUR
+
+
+@dataclass
+class Row:
+    """A job: when it comes and how long it runs in minutes, and what it asks for."""
+
+    at: int
+    runs: int
+    gpu: int = 1
+    instances: int = 1
+    vc: str = "tenanta"
+    user: str = "ann"
+    priority: str = "test"
+
+
+Start = tuple[int, tuple[tuple[str, int], ...]] | None
+"""When a job started, in milliseconds since the first came, and its devices; None: it has not."""
+
+
+@dataclass
+class Twins:
+    """A cluster on this machine with a section `sharing`, and its configuration as the simulator reads it."""
+
+    lab: Bench
+    folder: Path
+    policy: str = "hived:order=created"
+
+    def on_cluster(self, rows: list[Row], until: int) -> list[Start]:
+        """What the cluster on this machine does until an instant in minutes."""
+        began, keys, seen = self.lab.cluster.present, list[str](), dict[str, Start]()
+        for number, row in enumerate(rows):
+            self.lab.pass_time(row.at * MINUTE - (self.lab.cluster.present - began))
+            job = self.lab.job(f"job{number}", row.vc, gpu=row.gpu, instances=row.instances)
+            request = JobRequest(row.user, job, None, row.priority, Millis(row.runs * MINUTE))
+            keys.append(self.lab.cluster.submit([request])[0].key)
+        self.lab.pass_time(until * MINUTE - (self.lab.cluster.present - began))
+        zero = self.lab.cluster.epoch + timedelta(milliseconds=began)
+        for key in keys:
+            view = self.lab.cluster.job(key)
+            devices = sorted((task.node, index) for task in view.tasks for index in task.devices)
+            at = None if view.started is None else round((view.started - zero).total_seconds() * 1000)
+            seen[key] = None if at is None else (at, tuple(devices))
+        return [seen[key] for key in keys]
+
+    def simulated(self, rows: list[Row]) -> list[Start]:
+        """What the simulator does with the same jobs."""
+        shape = cluster_named(str(self.folder))
+        names = [(node.name, index) for node in Cluster(shape).nodes for index in range(node.devices)]
+        jobs = [
+            Job(
+                str(number), Millis(row.at * MINUTE), row.gpu * row.instances, Millis(row.runs * MINUTE), row.user,
+                row.vc, pod=row.gpu, priority=10,
+                share=Share.OPPORTUNISTIC if row.priority == "oppo" else Share.GUARANTEED,
+            )
+            for number, row in enumerate(rows)
+        ]  # fmt: skip
+        found: dict[str, Start] = {}
+        policy = f"{self.policy},start={self.lab.cluster.now:%Y-%m-%dT%H:%M:%S.%fZ}"
+        for entry in simulate(jobs, shape, policy, log=True).log:
+            if entry.what == "start":
+                found[entry.job] = entry.time, tuple(sorted(names[device] for device in entry.devices))
+        return [found.get(str(number)) for number in range(len(rows))]
+
+    def agree(self, rows: list[Row], until: int) -> list[int | None]:
+        """Both do the same; when jobs start, in minutes."""
+        simulated = self.simulated(rows)  # before the cluster's clock goes on: it says the month
+        simulated = [start if start is not None and start[0] <= until * MINUTE else None for start in simulated]
+        for number, (real, played) in enumerate(zip(self.on_cluster(rows, until), simulated, strict=True)):
+            assert (number, played) == (number, real)
+        return [None if start is None else start[0] // MINUTE for start in simulated]
+
+
+@pytest.fixture
+def twins(bench: MakeBench, tmp_path: Path) -> Twins:
+    return Twins(bench("three-tenants"), tmp_path / "configuration")
+
+
+def share(twins: Twins, section: str) -> None:
+    load(twins.lab, f"sharing: {section}\n")
+    twins.folder.mkdir(exist_ok=True)
+    for name, text in twins.lab.cluster.configuration().files.items():
+        (twins.folder / name).write_text(text, encoding="utf-8")
+
+
+def test_jobs_of_a_user_wait_for_the_limit_and_those_of_others_go_before_them(twins: Twins) -> None:
+    share(twins, "{user-limits: [{vc: tenanta, devices: 4}, {vc: tenanta, user: bob, devices: 8}]}")
+    rows = [Row(0, 100, 4), Row(1, 10, 4), Row(2, 10, 4, user="bob"), Row(3, 30, 4, user="bob"), Row(4, 5, 1)]
+    rows += [Row(5, 5, 4, priority="oppo")]
+    assert twins.agree(rows, 200) == [0, 100, 2, 3, 110, 5]
+
+
+def test_a_gang_that_is_larger_than_its_users_limit_never_starts(twins: Twins) -> None:
+    share(twins, "{user-limits: [{vc: tenanta, devices: 4}]}")
+    assert [start and start[0] for start in twins.simulated([Row(0, 10, 4, 2), Row(1, 10, 4)])] == [None, MINUTE]
+
+
+def test_new_gangs_leave_spare_devices_free_and_opportunistic_ones_borrow_them(twins: Twins) -> None:
+    share(twins, "{spares: [{vc: tenanta, devices: 4}]}")
+    rows = [Row(0, 60, 8), Row(1, 10, 4), Row(2, 20, 4, priority="oppo"), Row(3, 10, 1, vc="tenantb")]
+    assert twins.agree(rows, 120) == [0, 60, 2, 3]
+
+
+def test_a_spent_budget_holds_new_jobs_until_the_month_ends(twins: Twins) -> None:
+    share(twins, "{budgets: [{vc: tenanta, device-hours: 4}, {vc: tenantb, device-hours: 1, over: warn}]}")
+    left = Millis(32 * DAY)
+    rows = [Row(0, 60, 4), Row(59, 60), Row(61, 30), Row(62, 30, vc="tenantb"), Row(63, 5, priority="oppo")]
+    found = twins.agree(rows, left // MINUTE)
+    assert found[:2] + found[3:4] == [0, 59, 62]
+    assert found[2] == found[4] is not None
+    assert twins.lab.cluster.epoch + timedelta(minutes=found[2] or 0) >= twins.lab.cluster.epoch + timedelta(days=10)
+
+
+def test_each_user_has_a_budget_and_one_of_nothing_never_ends(twins: Twins) -> None:
+    rows = "{vc: tenanta, user: ann, device-hours: 2}, {user: '*', device-hours: 1}, {vc: tenantc, device-hours: 0}"
+    share(twins, f"{{budgets: [{rows}]}}")
+    given = [Row(0, 70), Row(1, 70, user="bob"), Row(80, 5), Row(81, 5, user="bob"), Row(82, 5, user="cyd")]
+    assert twins.agree([*given, Row(83, 5, vc="tenantc", user="eve")], 200) == [0, 1, None, None, 82, None]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_whatever_is_submitted_both_do_the_same(twins: Twins, seed: int) -> None:
+    """Budgets are those of one tenant: where jobs of several start with a month, the simulator takes them by tenant."""
+    dice = random.Random(seed)  # noqa: S311 the same jobs every time
+    rows, at = list[Row](), 0
+    for _ in range(30):
+        at += dice.randrange(1, 40)
+        gpu = dice.choice([1, 1, 2, 4, 4])
+        vc = dice.choice(["tenanta", "tenantb"])
+        rows.append(Row(at, dice.randrange(5, 500) * 7 + 1, gpu, dice.choice([1, 1, 2]), vc, dice.choice("abc")))
+    share(
+        twins,
+        "{user-limits: [{vc: tenanta, devices: 8}, {vc: tenantb, user: a, devices: 8}], "
+        "spares: [{vc: tenantb, devices: 2}], "
+        "budgets: [{vc: tenanta, device-hours: 600}, {vc: tenanta, user: b, device-hours: 200}]}",
+    )
+    twins.agree(rows, 40 * DAY // MINUTE)
