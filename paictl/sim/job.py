@@ -133,6 +133,8 @@ class Job:
     """The only device type it may run on."""
     pinned_cell: str = ""
     """The pinned cell of its tenant in which it runs; empty: in cells that are not pinned."""
+    reservation: str = ""
+    """The reservation that it is for, where the policy knows reservations; empty: for none."""
     iterations: int = 0
     """Steps in `work`, 0 if not known: steps per second on the reference are 1000 * iterations / work."""
     fate: TraceStatus = TraceStatus.PASSED

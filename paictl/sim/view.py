@@ -67,6 +67,11 @@ class JobView:
         return self._state.job.pinned_cell
 
     @property
+    def reservation(self) -> str:
+        """The reservation that it is for, empty where it names none."""
+        return self._state.job.reservation
+
+    @property
     def gpu_types(self) -> tuple[str, ...]:
         """The device types of which it may run on any, where these are several."""
         return self._state.job.gpu_types

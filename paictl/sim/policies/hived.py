@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from fractions import Fraction
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import yaml
 
@@ -21,6 +21,7 @@ from paictl.sim.placement.cells import Cells, for_nodes, from_text
 from paictl.sim.policies.base import Parameters, Policy, Setup
 from paictl.sim.policies.parameters import ParameterError, Span, parameter
 from paictl.sim.policies.promised_starts import Row, SimulatedStarts, limit_of
+from paictl.sim.policies.simulated_reservations import SimulatedReservations, read_reservations
 from paictl.sim.policies.simulated_sharing import SimulatedSharing
 from paictl.sim.view import JobView
 from paictl.units import Millis
@@ -33,8 +34,10 @@ from paictl.workload.usage import UsageKind, UsageSpan
 if TYPE_CHECKING:
     from paictl.scheduler.groups import Group
 
-Kind = tuple[int, int, str | None, str, str]
-"""Waiting jobs that are alike: (devices, devices of a pod, type, pinned cell, user where users have limits)."""
+Apart = tuple[str, str, int]
+"""What else sets jobs apart: their user where users have limits; with reservations, their own and their limit."""
+Kind = tuple[int, int, str | None, str, Apart]
+"""Waiting jobs that are alike: (devices, devices of a pod, device type, pinned cell, what else sets them apart)."""
 
 
 _GOLDEN: Final = (5**0.5 - 1) / 2
@@ -85,13 +88,22 @@ class HivedParameters(Parameters):
         "beside the cluster's hivedscheduler configuration; ignore: decide as without them",
     )
     start: str = parameter(
-        "", "date of instant 0 of the trace in UTC, such as 2026-12-01T08:00, for the months of budgets; default: the "
-        "beginning of a January"
+        "", "date of instant 0 of the trace in UTC, such as 2026-12-01T08:00, for budgets and reservations; "
+        "default: the beginning of a January"
     )  # fmt: skip
 
+    reservations: str = parameter(
+        "", "file of reservations, as paictl reservation list -o json writes them; jobs name them in the trace"
+    )
+
     def __post_init__(self) -> None:
-        """Raises `ParameterError` for a start that is not a date."""
-        _ = self.epoch
+        """Raises `ParameterError` for a start that is not a date, or a file that does not hold reservations."""
+        _ = self.epoch, self.reserved
+
+    @property
+    def reserved(self) -> list[dict[str, Any]]:
+        """The rows of the file of reservations."""
+        return read_reservations(self.reservations, self.epoch) if self.reservations else []
 
     @property
     def epoch(self) -> Millis:
@@ -166,13 +178,19 @@ class Hived(Policy):
         self._windows = setup.windows
         self._window_end: Millis | None = None
         """When the next maintenance window ends, if any job waits."""
-        if self._windows:
+        self._reserved = SimulatedReservations(
+            self.cells, parameters.reserved, self._windows, self._end_of, self._reservation_of
+        )
+        self._reservation_change: Millis | None = None
+        """When the next reservation begins or ends, if any job waits."""
+        if self._windows or self._reserved:
             self.cells.closed = self._closed
-        if parameters.backfill != "none" or self._windows:
+        if parameters.backfill != "none" or self._windows or self._reserved:
             self.knows = frozenset({Knowledge.DURATION})
         if parameters.backfill != "none":
             self._starts = SimulatedStarts(
-                self.cells, parameters.factor, self._runs, parameters.backfill, self._windows
+                self.cells, parameters.factor, self._runs, parameters.backfill, self._windows,
+                self._reserved.kept if self._reserved else None,
             )  # fmt: skip
         self._preempted_devices = 0
         self._lost_work = 0
@@ -197,6 +215,16 @@ class Hived(Policy):
         if self.p.sharing == "ignore" or spec.sharing is None:
             return Sharing()
         return read_sharing(yaml.safe_load(spec.sharing), f"{spec.text}: {SECTION}")
+
+    def _end_of(self, group: str) -> Millis | None:
+        """When the job of a group ends at the latest; None for what is only imagined."""
+        job = self._runs.get(int(group)) if group.isdecimal() else None
+        return None if job is None else Millis(self._began[job.number] + limit_of(job, self.p.factor))
+
+    def _reservation_of(self, group: str) -> str:
+        """The reservation that the job of a group is for."""
+        job = self._runs.get(int(group)) if group.isdecimal() else None
+        return "" if job is None else job.reservation
 
     def _present(self) -> Millis:
         return self.now
@@ -260,12 +288,15 @@ class Hived(Policy):
         """Only those whom an event can have helped are looked at: in a VC nobody depends on other VCs."""
         for job in moment.arrived:
             self._sharing.came(job)
+            if self._reserved:
+                self._reserved.check(job)
             self._wait(job)
         due = min((at for at in self._wakes() if at is not None), default=None)
-        if due is not None and self.now >= due:
+        if (due is not None and self.now >= due) or self._reserved:  # what is free for whom may be another place now
             for tenant in self.tenants.values():
                 tenant.changed = True
-            self._spare_changed = self._spare_changed or bool(self._windows) or self._month_end is not None
+            others = bool(self._windows or self._reserved or self._month_end is not None)
+            self._spare_changed = self._spare_changed or others
         while changed := [tenant for tenant in self.tenants.values() if tenant.changed]:
             tenant = changed[0] if self.p.order == "share" else min(changed, key=_first)
             tenant.changed = False
@@ -276,10 +307,13 @@ class Hived(Policy):
 
     def wake(self) -> Millis | None:
         """When jobs that run may be preempted by others of their tenant that wait, a job is promised to start, or a
-        maintenance window or a month ends that jobs wait for."""
-        self._shield_end = self._next_start = self._window_end = None
+        maintenance window, a month or a reservation changes what jobs wait for."""
+        self._shield_end = self._next_start = self._window_end = self._reservation_change = None
         self._month_end = self._sharing.month_end(self._firsts(), self.now)
-        if self._windows and (self._spare or any(tenant.heaps for tenant in self.tenants.values())):
+        waiting = self._spare or any(tenant.heaps for tenant in self.tenants.values())
+        if self._reserved and waiting:
+            self._reservation_change = self._reserved.next_change(self.now)
+        if self._windows and waiting:
             self._window_end = min((one.end for one in self._windows if one.end > self.now), default=None)
         if self._shields and any(tenant.heaps for tenant in self.tenants.values()):
             self._shield_end = self._sparing.next_end(self.cells.engine.state.groups.by_name)
@@ -288,7 +322,7 @@ class Hived(Policy):
         return min((at for at in self._wakes() if at is not None), default=None)
 
     def _wakes(self) -> tuple[Millis | None, ...]:
-        return self._shield_end, self._next_start, self._window_end, self._month_end
+        return self._shield_end, self._next_start, self._window_end, self._month_end, self._reservation_change
 
     def _firsts(self) -> Iterator[JobView]:
         """The first waiting job of each kind."""
@@ -297,7 +331,8 @@ class Hived(Policy):
 
     def _wait(self, job: JobView) -> None:
         user = job.user if self._sharing.by_user else ""
-        group = job.gpus, job.pod, job.gpu_type, job.pinned_cell, user
+        apart = (user, job.reservation, limit_of(job, self.p.factor)) if self._reserved else (user, "", 0)
+        group = job.gpus, job.pod, job.gpu_type, job.pinned_cell, apart
         self._last += 1
         turn = self._turns[job.number] = job.number if self.p.order == "share" else self._last
         if self.cells.guaranteed(job):
@@ -320,7 +355,7 @@ class Hived(Policy):
             group = min(ahead)[1]
             heap = heaps[group]
             rows = self._startable(heaps, group)
-            row = next((one for one in rows if self.start(one[2]) or self._evict_and_start(one[2])), None)
+            row = next((one for one in rows if self._place(one[2])), None)
             if row is not None:
                 _remove(heap, row)
                 self._runs[row[2].number] = row[2]
@@ -331,8 +366,16 @@ class Hived(Policy):
                 if not heap:
                     del tenant.heaps[group]
                 heaps = self._tried(tenant)
+                if self._reserved:  # cells of the others may be mapped elsewhere now
+                    stuck.clear()
             else:
                 stuck.add(group)
+
+    def _place(self, job: JobView) -> bool:
+        """Start a guaranteed job, in place of others if it must be; False if it has to wait."""
+        if self._reserved and self._reserved.holds(job, limit_of(job, self.p.factor), self.now):
+            return False
+        return self.start(job) or self._evict_and_start(job)
 
     def _tried(self, tenant: Tenant) -> dict[Kind, list[Row]]:
         """The jobs of a tenant that neither a budget nor a limit holds back."""
@@ -343,7 +386,7 @@ class Hived(Policy):
     def _startable(self, heaps: Mapping[Kind, list[Row]], group: Kind) -> Iterable[Row]:
         """The jobs of a group that are tried, in order; `heaps` are those of its tenant."""
         heap = heaps[group]
-        if self._starts is None:
+        if self._starts is None or group[-1][1]:  # the start of a job for a reservation is the reservation's
             yield from self._shorter(heap)
         elif (row := self._harmless(heaps, group)) is not None:
             yield row
@@ -353,8 +396,9 @@ class Hived(Policy):
                         yield other
 
     def _closed(self, job: JobView) -> frozenset[str]:
-        """The nodes on which a job would still run when a maintenance window begins."""
-        return self._windows.closed(self.now, limit_of(job, self.p.factor))
+        """The nodes on which a job would still run when a maintenance window begins, or that are kept for others."""
+        limit = limit_of(job, self.p.factor)
+        return self._reserved.closed(job, limit, self.now) if self._reserved else self._windows.closed(self.now, limit)
 
     def _shorter(self, heap: list[Row]) -> Iterable[Row]:
         """The first job of a group, and each that fewer windows keep from nodes than those before it."""
@@ -373,7 +417,7 @@ class Hived(Policy):
     def _harmless(self, heaps: Mapping[Kind, list[Row]], group: Kind) -> Row | None:
         """The first job of a group that does not delay its tenant's promised start; the promised one if it is here."""
         assert self._starts is not None  # noqa: S101 - asked before
-        heap = heaps[group]
+        heap, heaps = heaps[group], {one: heap for one, heap in heaps.items() if not one[-1][1]}
         if self._starts.promises_all:
             return self._starts.harmless((row for rows in heaps.values() for row in rows), heap, self.now)
         first = min((heap[0] for heap in heaps.values()), key=lambda row: row[:2])
@@ -438,6 +482,8 @@ class Hived(Policy):
     def _start_spare(self, line: deque[JobView]) -> JobView | None:
         """Start the first job of a line, or one that ends before more of the windows; None if none starts."""
         rows = [(0, at, job) for at, job in enumerate(line)] if self._windows else [(0, 0, line[0])]
+        if self._reserved and self._reserved.holds(line[0], limit_of(line[0], self.p.factor), self.now):
+            return None  # all in line have one reservation and one limit
         return next((job for _, _, job in self._shorter(rows) if self.start(job)), None)
 
     def _next_spare(self, stuck: set[Kind], held: set[tuple[Kind, Who]]) -> tuple[Kind, Who] | None:

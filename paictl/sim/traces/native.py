@@ -138,6 +138,7 @@ COLUMNS: Final = (
     TraceColumn("beside", "beside", _rates, _joined),
     TraceColumn("gpu_type", "gpu_type", _text),
     TraceColumn("pinned_cell", "pinned_cell", _text),
+    TraceColumn("reservation", "reservation", _text),
     TraceColumn("iterations", "iterations", partial(whole, least=0)),
     TraceColumn("fate", "fate", partial(_one_of, TraceStatus)),
     TraceColumn("dies_after", "dies_after", _time, _seconds),

@@ -3,6 +3,7 @@ devices, whatever the configuration says of sharing."""
 
 from __future__ import annotations
 
+import json
 import random
 from dataclasses import dataclass
 from datetime import timedelta
@@ -10,12 +11,15 @@ from pathlib import Path
 
 import pytest
 
+from paictl.cli.clusters import plain
 from paictl.cluster.interface import JobRequest
+from paictl.cluster.reservations import ReservationRequest
 from paictl.sim.cluster import Cluster
 from paictl.sim.job import Job, Share
 from paictl.sim.simulate import simulate
 from paictl.sim.specify import cluster_named
 from paictl.units import Millis
+from paictl.workload.reservations import Repeat
 from tests.unit.cluster.conftest import MINUTE, Bench, MakeBench
 from tests.unit.cluster.test_sharing import load
 
@@ -34,6 +38,14 @@ class Row:
     vc: str = "tenanta"
     user: str = "ann"
     priority: str = "test"
+    reservation: str = ""
+    most: int | None = None
+    """Its limit in minutes; None: twice its run time."""
+
+    @property
+    def limit(self) -> int:
+        """Minutes."""
+        return self.most or 2 * self.runs
 
 
 Start = tuple[int, tuple[tuple[str, int], ...]] | None
@@ -53,7 +65,10 @@ class Twins:
         began, keys, seen = self.lab.cluster.present, list[str](), dict[str, Start]()
         for number, row in enumerate(rows):
             self.lab.pass_time(row.at * MINUTE - (self.lab.cluster.present - began))
-            job = self.lab.job(f"job{number}", row.vc, gpu=row.gpu, instances=row.instances)
+            limit = f"{row.limit}m"
+            job = self.lab.job(f"job{number}", row.vc, gpu=row.gpu, instances=row.instances, max_run_time=limit)
+            if row.reservation:
+                job["extras"]["reservation"] = row.reservation
             request = JobRequest(row.user, job, None, row.priority, Millis(row.runs * MINUTE))
             keys.append(self.lab.cluster.submit([request])[0].key)
         self.lab.pass_time(until * MINUTE - (self.lab.cluster.present - began))
@@ -72,7 +87,7 @@ class Twins:
         jobs = [
             Job(
                 str(number), Millis(row.at * MINUTE), row.gpu * row.instances, Millis(row.runs * MINUTE), row.user,
-                row.vc, pod=row.gpu, priority=10,
+                row.vc, pod=row.gpu, priority=10, limit=Millis(row.limit * MINUTE), reservation=row.reservation,
                 share=Share.OPPORTUNISTIC if row.priority == "oppo" else Share.GUARANTEED,
             )
             for number, row in enumerate(rows)
@@ -157,3 +172,59 @@ def test_whatever_is_submitted_both_do_the_same(twins: Twins, seed: int) -> None
         "budgets: [{vc: tenanta, device-hours: 600}, {vc: tenanta, user: b, device-hours: 200}]}",
     )
     twins.agree(rows, 40 * DAY // MINUTE)
+
+
+# --- reservations
+
+
+def reserve(twins: Twins, *rows: str) -> None:
+    """The same reservations for both; times in minutes from now."""
+    for row in rows:
+        name, vc, cells, start, span, repeat = row.split()
+        number, _, kind = cells.partition("x")
+        at = twins.lab.cluster.now + timedelta(minutes=int(start))
+        of_promise = {"vc": vc, "cells": int(number), "cell_type": kind} if vc != "-" else {"nodes": (cells,)}
+        request = ReservationRequest(Millis(int(span) * MINUTE), at, name=name, repeat=Repeat(repeat), **of_promise)
+        twins.lab.cluster.add_reservation(request)
+    listed = json.dumps([plain(known) for known in twins.lab.cluster.reservations()])
+    path = twins.folder.parent / "reservations.json"
+    path.write_text(listed, encoding="utf-8")
+    twins.policy = f"{twins.policy},reservations={path}"
+
+
+def test_a_reservation_is_free_when_it_begins_and_only_its_jobs_use_it(twins: Twins) -> None:
+    share(twins, "{}")
+    reserve(twins, "night tenanta 1xV100-NODE 60 120 once")
+    rows = [
+        Row(0, 20, 8, most=100), Row(1, 20, 8, most=50), Row(30, 20, 4, most=100), Row(40, 100, 1, most=200),
+        Row(45, 30, 8, reservation="night", most=60), Row(100, 10, 8, most=20), Row(110, 50, 8, priority="oppo"),
+    ]  # fmt: skip
+    assert twins.agree(rows, 400) == [180, 1, 60, 80, 60, 200, 110]
+
+
+def test_a_reservation_comes_again_every_day(twins: Twins) -> None:
+    share(twins, "{}")
+    reserve(twins, "night tenanta 1xV100-NODE 60 120 daily")
+    day = 24 * 60
+    rows = [Row(0, 20, 8, most=70), Row(day - 20, 30, 8, most=70), Row(day, 40, 8, most=60)]
+    rows += [Row(day + 1, 30, 8, reservation="night", most=60)]
+    assert twins.agree(rows, 2 * day) == [180, day - 20, day + 180, day + 60]
+
+
+@pytest.mark.parametrize("backfill", ["", "backfill: [{mode: easy}]", "backfill: [{mode: conservative}]"])
+@pytest.mark.parametrize("seed", range(3))
+def test_whatever_runs_into_a_reservation_both_do_the_same(twins: Twins, seed: int, backfill: str) -> None:
+    dice = random.Random(seed)  # noqa: S311 the same jobs every time
+    share(twins, f"{{{backfill}}}")
+    if backfill:
+        twins.policy += f",backfill={'easy' if 'easy' in backfill else 'conservative'}"
+    reserve(twins, "once tenanta 1xV100-NODE 300 400 once", "nightly tenantb 2xV100-SOCKET 200 150 daily")
+    rows, at = list[Row](), 0
+    for _ in range(25):
+        at += dice.randrange(1, 60)
+        vc = dice.choice(["tenanta", "tenantb"])
+        name = dice.choice(["", "", {"tenanta": "once", "tenantb": "nightly"}[vc]]) if at < 600 else ""
+        runs = dice.randrange(5, 50) * 7 + 1
+        most = runs + dice.randrange(0, 100)
+        rows.append(Row(at, runs, dice.choice([1, 2, 4]), 1, vc, reservation=name, most=most))
+    assert any(twins.agree(rows, 5 * DAY // MINUTE))
