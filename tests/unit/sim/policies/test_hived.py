@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from dataclasses import replace
 
 import pytest
 
 from paictl.sim.cluster import Cluster, ClusterShape, homogeneous, mixed
+from paictl.sim.engine import Simulation
+from paictl.sim.failures import FailureModel
 from paictl.sim.job import Job, Share
 from paictl.sim.knowledge import NOTHING
 from paictl.sim.placement.base import Placer
@@ -377,3 +380,39 @@ def test_a_month_begins_where_the_start_says() -> None:
         "2026-12-31T22:30Z": 5400 * 1000,
         "2026-12-31T20:00-02:00": 7200 * 1000,
     }
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_limit_is_ever_exceeded_whatever_fails(seed: int) -> None:
+    dice = random.Random(seed)  # noqa: S311 the same jobs every time
+    section = """{"user-limits": [{"vc": "a", "devices": 4}, {"vc": "b", "user": "x", "devices": 2}],
+        "spares": [{"vc": "a", "devices": 2}], "borrow-limits": [{"vc": "c", "devices": 3}]}"""
+    shape = replace(homogeneous(8, 2), quotas={"a": 10, "b": 4, "c": 0}, sharing=section)
+    given = [
+        Job(
+            str(number), Millis(dice.randrange(100_000)), dice.choice([1, 2, 4]), Millis(dice.randrange(1, 40_000)),
+            dice.choice("xyz"), dice.choice("abc"), priority=dice.randrange(2),
+            share=dice.choice([Share.GUARANTEED, Share.GUARANTEED, Share.OPPORTUNISTIC]),
+        )
+        for number in range(120)
+    ]  # fmt: skip
+    most: Counter[str] = Counter()
+
+    def check(engine: Simulation) -> None:
+        held: Counter[tuple[str, str]] = Counter()
+        for state in engine.live.values():
+            job = state.job
+            if state.placed:
+                # a job of c, which is promised nothing, borrows whatever it asks for
+                kept = job.share is Share.GUARANTEED and job.vc != "c"
+                held[job.vc, job.user if kept else "-"] += job.gpus
+        of_a = sum(held["a", user] for user in "xyz")
+        assert max(held["a", user] for user in "xyz") <= 4
+        assert held["b", "x"] <= 2
+        assert of_a <= 8
+        assert held["c", "-"] <= 3
+        most.update({"a": max(0, of_a - most["a"]), "c": max(0, held["c", "-"] - most["c"])})
+
+    failures = FailureModel("", node=Millis(60_000), device=Millis(200_000), repair=Millis(5_000))
+    simulate(given, shape, "hived", seed=seed, check=check, failures=failures)
+    assert most == {"a": 8, "c": 3}, "the limits are reached"
