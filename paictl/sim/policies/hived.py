@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from fractions import Fraction
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 import yaml
 
-from paictl.frozen import frozen
-from paictl.i18n import text
-from paictl.sim.actions import Preempt, Trigger
+from paictl.sim.actions import Action, Preempt, Start, Trigger
 from paictl.sim.cluster import Devices
 from paictl.sim.knowledge import Knowledge
 from paictl.sim.placement.base import Placer
 from paictl.sim.placement.cells import Cells, for_nodes, from_text
-from paictl.sim.policies.base import Parameters, Policy, Setup
-from paictl.sim.policies.parameters import ParameterError, Span, parameter
+from paictl.sim.policies.base import Policy, Setup
+from paictl.sim.policies.hived_parameters import HivedParameters
+from paictl.sim.policies.member_repairs import MemberRepairs
 from paictl.sim.policies.promised_starts import Row, SimulatedStarts, limit_of
-from paictl.sim.policies.simulated_reservations import SimulatedReservations, read_reservations
+from paictl.sim.policies.simulated_reservations import SimulatedReservations
 from paictl.sim.policies.simulated_sharing import SimulatedSharing
 from paictl.sim.view import JobView
 from paictl.units import Millis
@@ -33,6 +31,7 @@ from paictl.workload.usage import UsageKind, UsageSpan
 
 if TYPE_CHECKING:
     from paictl.scheduler.groups import Group
+    from paictl.workload.windows import Windows
 
 Apart = tuple[str, str, int]
 """What else sets jobs apart: their user where users have limits; with reservations, their own and their limit."""
@@ -42,82 +41,6 @@ Kind = tuple[int, int, str | None, str, Apart]
 
 _GOLDEN: Final = (5**0.5 - 1) / 2
 """Multiples of it, without their whole parts, are spread evenly: so any row of jobs has its share."""
-
-
-@frozen
-class HivedParameters(Parameters):
-    """Where the quotas are from if the cluster has none."""
-
-    quotas: Literal["demand", "equal"] = parameter(
-        "demand",
-        "quotas without a configuration: whole nodes by the tenants' GPU time in the trace, or the same number "
-        "for each",
-    )
-    order: Literal["share", "created"] = parameter(
-        "share",
-        "of one priority. share: the tenant that uses least outside its quota, a preempted job keeps its turn; "
-        "created: as the placer, whoever was created first, and a preempted job is created again",
-    )
-    backfill: Literal["none", "easy", "conservative"] = parameter(
-        "none",
-        "easy: the first waiting guaranteed job of each tenant gets a promised start that others may not delay; "
-        "conservative: each of the first 64 does",
-    )
-    factor: float = parameter(
-        1.0,
-        "with backfill or planned outages: run-time limit of a job without one, as a multiple of its duration",
-        least=1,
-    )
-    victims: Literal["fewest-devices", "least-loss"] = parameter(
-        "fewest-devices", "least-loss: of the jobs that may be preempted those go that lose the least work"
-    )
-    min_run_time: Span = parameter(
-        Span(0), "for how long a job that started is not preempted by other jobs of its tenant, and by others last"
-    )
-    opportunistic_order: Literal["none", "decayed-use"] = parameter(
-        "none", "decayed-use: the tenant that used least outside its quota lately goes first, then the user in it"
-    )
-    half_life: Span = parameter(Span(86_400_000), "with opportunistic-order: after how long use counts half")
-    checkpoint: Span = parameter(Span(0), "how often jobs save their work, for what a preemption loses; 0: they do not")
-    on_sigterm: float = parameter(
-        0.0, "share of the jobs that save their work when they are preempted, and lose none of it", least=0, most=1
-    )
-    sharing: Literal["config", "ignore"] = parameter(
-        "config",
-        "config: obey budgets, user limits, spares, departments, lend limits and borrow limits in the section sharing "
-        "beside the cluster's hivedscheduler configuration; ignore: decide as without them",
-    )
-    start: str = parameter(
-        "", "date of instant 0 of the trace in UTC, such as 2026-12-01T08:00, for budgets and reservations; "
-        "default: the beginning of a January"
-    )  # fmt: skip
-
-    reservations: str = parameter(
-        "", "file of reservations, as paictl reservation list -o json writes them; jobs name them in the trace"
-    )
-
-    def __post_init__(self) -> None:
-        """Raises `ParameterError` for a start that is not a date, or a file that does not hold reservations."""
-        _ = self.epoch, self.reserved
-
-    @property
-    def reserved(self) -> list[dict[str, Any]]:
-        """The rows of the file of reservations."""
-        return read_reservations(self.reservations, self.epoch) if self.reservations else []
-
-    @property
-    def epoch(self) -> Millis:
-        """The instant 0 in Unix time."""
-        try:
-            at = datetime.fromisoformat(self.start or "1970-01-01")
-            found = (at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp()
-        except (ValueError, OverflowError):
-            found = -1.0
-        if found < 0:
-            raise ParameterError(
-                text("{given!r} is not a date from 1970 on", given=self.start), hint="write start=2026-12-01T08:00"
-            )
-        return Millis(round(1000 * found))
 
 
 class Tenant:
@@ -172,10 +95,32 @@ class Hived(Policy):
         self._turns: dict[int, int] = {}
         """By job: its place in line, where a job that was preempted goes behind those that came before."""
         self._last = 0
+        self._look_ahead(parameters, setup.windows)
+        self._preempted_devices = 0
+        self._lost_work = 0
+        """Device-milliseconds that preempted jobs had run since they started, or since their last checkpoint."""
+        self._began: dict[int, Millis] = {}
+        """When jobs that run started, by number."""
+        rules = PreemptionRules(VictimChoice(parameters.victims), {"": Millis(parameters.min_run_time)})
+        self._sharing = SimulatedSharing(self.cells, self._read_sharing(), parameters.epoch, self._running)
+        self.cells.repairs = parameters.repair == "member"
+        self._repairs = MemberRepairs()
+        self._month_end: Millis | None = None
+        """When the month ends, if a job waits for that."""
+        departments = self._sharing.rules.departments
+        self._sparing = SparingRules(rules, self._times, self._present, departments)
+        self._shields = bool(parameters.min_run_time)
+        self._shield_end: Millis | None = None
+        """When the next job has run for its minimum run time, so that stronger ones may ask again."""
+        if rules or departments:
+            self.cells.engine.sparing = self._sparing
+
+    def _look_ahead(self, parameters: HivedParameters, windows: Windows) -> None:
+        """What needs to know how long jobs run: promised starts, maintenance windows, reservations."""
         self._starts: SimulatedStarts | None = None
         self._next_start: Millis | None = None
         """When the next job starts at the latest that is promised a start and not the head of its line."""
-        self._windows = setup.windows
+        self._windows = windows
         self._window_end: Millis | None = None
         """When the next maintenance window ends, if any job waits."""
         self._reserved = SimulatedReservations(
@@ -192,22 +137,6 @@ class Hived(Policy):
                 self.cells, parameters.factor, self._runs, parameters.backfill, self._windows,
                 self._reserved.kept if self._reserved else None,
             )  # fmt: skip
-        self._preempted_devices = 0
-        self._lost_work = 0
-        """Device-milliseconds that preempted jobs had run since they started, or since their last checkpoint."""
-        self._began: dict[int, Millis] = {}
-        """When jobs that run started, by number."""
-        rules = PreemptionRules(VictimChoice(parameters.victims), {"": Millis(parameters.min_run_time)})
-        self._sharing = SimulatedSharing(self.cells, self._read_sharing(), parameters.epoch, self._running)
-        self._month_end: Millis | None = None
-        """When the month ends, if a job waits for that."""
-        departments = self._sharing.rules.departments
-        self._sparing = SparingRules(rules, self._times, self._present, departments)
-        self._shields = bool(parameters.min_run_time)
-        self._shield_end: Millis | None = None
-        """When the next job has run for its minimum run time, so that stronger ones may ask again."""
-        if rules or departments:
-            self.cells.engine.sparing = self._sparing
 
     def _read_sharing(self) -> Sharing:
         """What the configuration says of sharing, if it counts."""
@@ -218,12 +147,12 @@ class Hived(Policy):
 
     def _end_of(self, group: str) -> Millis | None:
         """When the job of a group ends at the latest; None for what is only imagined."""
-        job = self._runs.get(int(group)) if group.isdecimal() else None
+        job = self._runs.get(self.cells.number_of(group))
         return None if job is None else Millis(self._began[job.number] + limit_of(job, self.p.factor))
 
     def _reservation_of(self, group: str) -> str:
         """The reservation that the job of a group is for."""
-        job = self._runs.get(int(group)) if group.isdecimal() else None
+        job = self._runs.get(self.cells.number_of(group))
         return "" if job is None else job.reservation
 
     def _present(self) -> Millis:
@@ -231,7 +160,7 @@ class Hived(Policy):
 
     def _times(self, group: Group) -> GroupTimes | None:
         """Since when the job of a group of the core runs."""
-        number = int(group.name)
+        number = self.cells.number_of(group.name)
         began = self._began.get(number)
         return None if began is None else GroupTimes(began, self._checkpoints(number))
 
@@ -254,12 +183,80 @@ class Hived(Policy):
 
     # --- events
 
+    def decide(self, moment: Trigger) -> Sequence[Action]:
+        """Also: keep in mind whose next attempts came, which devices fail, until it is decided."""
+        self._repairs.begin(moment)
+        return super().decide(moment)
+
     def ended(self, job: JobView, devices: Devices, /) -> None:
-        """Room for its own VC, and for whoever is opportunistic."""
+        """Room for its own VC, and for whoever is opportunistic; not if others of its gang keep their devices."""
+        after = self._repairs.next_attempt(job)
+        if after is not None and self.cells.request(job).repair:
+            kept = self.cells.lose(job, after, devices, self._repairs.failed)
+            if kept:
+                self._count(job, devices)
+                self._lost(job, after, kept)
+                return
         super().ended(job, devices)
         self._gone(job, len(devices))
         self._turns.pop(job.number, None)
         self._sharing.left(job)
+
+    def _lost(self, job: JobView, after: JobView, kept: Devices) -> None:
+        """The next attempt of a job has what is left of its devices, and waits for the others."""
+        del self._runs[job.number]
+        self._runs[after.number], self._began[after.number] = after, self._began.pop(job.number)
+        self._turns[after.number] = self._turns.pop(job.number)
+        self._sharing.left(job)
+        if self._starts is not None:
+            self._starts.renumber(job, after)
+        self.hold(after, kept)
+        self._repairs.lost(after, self.now)
+
+    def _lose_more(self) -> None:
+        """Devices fail that a gang keeps which waits for a member; if nothing is left it waits as a whole."""
+        for job in self._repairs.waiting():
+            devices = self.held(job)
+            if self._repairs.failed.isdisjoint(devices):
+                continue
+            kept = self.cells.lose(job, job, devices, self._repairs.failed)
+            if kept:
+                self._count(job, devices)
+                self.hold(job, kept)
+            else:
+                self._abandon(job)
+
+    def _abandon(self, job: JobView) -> None:
+        """A gang that waits for a member gives up what is left of its devices, and waits as a whole."""
+        self._repairs.drop(job)
+        self._count(job, self.held(job))
+        self.placement.give(self.held(job))
+        self.let_go(job)
+        self._gone(job, job.gpus)
+        self._wait(job)
+
+    def _count(self, job: JobView, devices: Devices) -> None:
+        """A job has had these devices until now, and has others from now on."""
+        self._sharing.ran(self._span(job, len(devices)))
+        self._began[job.number] = self.now
+
+    def _mend(self) -> None:
+        """Replace what was lost, before anybody else gets a place; it runs again once it is whole."""
+        for job in self._repairs.waiting():
+            if not self._repairs.keeps(job):
+                continue  # preempted by one before it
+            victims: list[int] | None = None
+            while victims is None or victims:
+                before = self.held(job)
+                devices, victims = self.cells.mend(job, before)
+                if len(devices) > len(before):
+                    self._count(job, before)
+                self.hold(job, devices)
+                for number in victims:
+                    self._evict(self._runs[number])
+            if len(devices) == job.gpus:
+                self._repairs.whole(job, self.now)
+                self.act(Start(job, devices))
 
     def _gone(self, job: JobView, number: int) -> None:
         self._runs.pop(job.number, None)
@@ -279,6 +276,7 @@ class Hived(Policy):
 
     def hardware(self, failed: Devices, repaired: Devices) -> None:
         """Cells of any tenant may be free elsewhere now."""
+        self._lose_more()
         super().hardware(failed, repaired)
         for tenant in self.tenants.values():
             tenant.changed = True
@@ -288,9 +286,12 @@ class Hived(Policy):
         """Only those whom an event can have helped are looked at: in a VC nobody depends on other VCs."""
         for job in moment.arrived:
             self._sharing.came(job)
+            if self._repairs.keeps(job):
+                continue
             if self._reserved:
                 self._reserved.check(job)
             self._wait(job)
+        self._mend()
         due = min((at for at in self._wakes() if at is not None), default=None)
         if (due is not None and self.now >= due) or self._reserved:  # what is free for whom may be another place now
             for tenant in self.tenants.values():
@@ -444,6 +445,9 @@ class Hived(Policy):
         return self.start(job)
 
     def _evict(self, job: JobView) -> None:
+        if self._repairs.keeps(job):
+            self._abandon(job)
+            return
         devices = self.held(job)
         self._preempted_devices += len(devices)
         lost = lost_time(self._began[job.number], self.now, self._checkpoints(job.number))
@@ -539,7 +543,12 @@ class Hived(Policy):
         """Devices taken from jobs by preemption, and the device hours of work that this lost."""
         promised = {} if self._starts is None else self._starts.counted()
         lost = self._lost_work / 3_600_000
-        return {"preempted_devices": self._preempted_devices, "preempted_hours": round(lost, 6), **promised}
+        counted = {"preempted_devices": self._preempted_devices, "preempted_hours": round(lost, 6)}
+        return {**counted, **promised, **self._repairs.counted()}
+
+    def notes(self, job: JobView, /) -> Mapping[str, float]:
+        """How often a member of it was replaced, and how long it waited for that."""
+        return self._repairs.notes(job)
 
 
 def _first(tenant: Tenant) -> tuple[int, int]:

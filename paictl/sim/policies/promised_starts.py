@@ -71,7 +71,7 @@ class SimulatedStarts:
         """Jobs that started while another had a promise."""
 
     def _end_of(self, group: str) -> Millis | None:
-        return self._ends.get(int(group)) if group.isdecimal() else None  # others stand for reservations
+        return self._ends.get(self._cells.number_of(group))
 
     def limit(self, job: JobView) -> Millis:
         """How long it may run: as the trace says, else its duration times the factor."""
@@ -87,6 +87,11 @@ class SimulatedStarts:
             del self._heads[job.vc]
         elif job.vc in self._heads or self._goes_before(job):
             self.overtook += 1
+
+    def renumber(self, job: JobView, after: JobView) -> None:
+        """Its next attempt keeps its devices, and its planned end."""
+        if job.number in self._ends:
+            self._ends[after.number] = self._ends.pop(job.number)
 
     def gone(self, job: JobView) -> None:
         """It does not run any more."""

@@ -12,13 +12,15 @@ from pathlib import Path
 import pytest
 
 from paictl.cli.clusters import plain
-from paictl.cluster.interface import JobRequest
+from paictl.cluster.interface import JobRequest, NodeChange
 from paictl.cluster.reservations import ReservationRequest
 from paictl.sim.cluster import Cluster
+from paictl.sim.failures import FailureModel, LoggedOutage
 from paictl.sim.job import Job, Share
 from paictl.sim.simulate import simulate
 from paictl.sim.specify import cluster_named
 from paictl.units import Millis
+from paictl.workload.job import Restart
 from paictl.workload.reservations import Repeat
 from tests.unit.cluster.conftest import MINUTE, Bench, MakeBench
 from tests.unit.cluster.test_sharing import load
@@ -39,6 +41,7 @@ class Row:
     user: str = "ann"
     priority: str = "test"
     reservation: str = ""
+    restart: str = "gang"
     most: int | None = None
     """Its limit in minutes; None: twice its run time."""
 
@@ -60,17 +63,34 @@ class Twins:
     folder: Path
     policy: str = "hived:order=created"
 
+    def submit(self, name: str, row: Row) -> str:
+        """The key of a job that was submitted to the cluster."""
+        job = self.lab.job(
+            f"job{name}", row.vc, gpu=row.gpu, instances=row.instances, max_run_time=f"{row.limit}m",
+            restart=row.restart,
+        )  # fmt: skip
+        if row.reservation:
+            job["extras"]["reservation"] = row.reservation
+        request = JobRequest(row.user, job, None, row.priority, Millis(row.runs * MINUTE))
+        return self.lab.cluster.submit([request])[0].key
+
+    def jobs(self, rows: list[Row]) -> list[Job]:
+        """The same jobs as a trace."""
+        return [
+            Job(
+                str(number), Millis(row.at * MINUTE), row.gpu * row.instances, Millis(row.runs * MINUTE), row.user,
+                row.vc, pod=row.gpu, priority=10, limit=Millis(row.limit * MINUTE), reservation=row.reservation,
+                share=Share.OPPORTUNISTIC if row.priority == "oppo" else Share.GUARANTEED, restart=Restart(row.restart),
+            )
+            for number, row in enumerate(rows)
+        ]  # fmt: skip
+
     def on_cluster(self, rows: list[Row], until: int) -> list[Start]:
         """What the cluster on this machine does until an instant in minutes."""
         began, keys, seen = self.lab.cluster.present, list[str](), dict[str, Start]()
         for number, row in enumerate(rows):
             self.lab.pass_time(row.at * MINUTE - (self.lab.cluster.present - began))
-            limit = f"{row.limit}m"
-            job = self.lab.job(f"job{number}", row.vc, gpu=row.gpu, instances=row.instances, max_run_time=limit)
-            if row.reservation:
-                job["extras"]["reservation"] = row.reservation
-            request = JobRequest(row.user, job, None, row.priority, Millis(row.runs * MINUTE))
-            keys.append(self.lab.cluster.submit([request])[0].key)
+            keys.append(self.submit(str(number), row))
         self.lab.pass_time(until * MINUTE - (self.lab.cluster.present - began))
         zero = self.lab.cluster.epoch + timedelta(milliseconds=began)
         for key in keys:
@@ -84,17 +104,9 @@ class Twins:
         """What the simulator does with the same jobs."""
         shape = cluster_named(str(self.folder))
         names = [(node.name, index) for node in Cluster(shape).nodes for index in range(node.devices)]
-        jobs = [
-            Job(
-                str(number), Millis(row.at * MINUTE), row.gpu * row.instances, Millis(row.runs * MINUTE), row.user,
-                row.vc, pod=row.gpu, priority=10, limit=Millis(row.limit * MINUTE), reservation=row.reservation,
-                share=Share.OPPORTUNISTIC if row.priority == "oppo" else Share.GUARANTEED,
-            )
-            for number, row in enumerate(rows)
-        ]  # fmt: skip
         found: dict[str, Start] = {}
         policy = f"{self.policy},start={self.lab.cluster.now:%Y-%m-%dT%H:%M:%S.%fZ}"
-        for entry in simulate(jobs, shape, policy, log=True).log:
+        for entry in simulate(self.jobs(rows), shape, policy, log=True).log:
             if entry.what == "start":
                 found[entry.job] = entry.time, tuple(sorted(names[device] for device in entry.devices))
         return [found.get(str(number)) for number in range(len(rows))]
@@ -228,3 +240,69 @@ def test_whatever_runs_into_a_reservation_both_do_the_same(twins: Twins, seed: i
         most = runs + dice.randrange(0, 100)
         rows.append(Row(at, runs, dice.choice([1, 2, 4]), 1, vc, reservation=name, most=most))
     assert any(twins.agree(rows, 5 * DAY // MINUTE))
+
+
+# --- repair in place
+
+
+Places = dict[str, tuple[tuple[str, int], ...]]
+
+
+def repaired(twins: Twins, rows: list[Row], failing: list[tuple[str, int, int]], until: int) -> tuple[Places, Places]:
+    """Where jobs are at an instant in minutes, on the cluster and simulated; nodes fail from one minute to another.
+
+    A cluster gives up pods on a failed node seconds later, so that jobs must not come or end in between.
+    """
+    lab, played = twins.lab, Places()
+    shape = cluster_named(str(twins.folder))
+    names = [(node.name, index) for node in Cluster(shape).nodes for index in range(node.devices)]
+    log = tuple(
+        LoggedOutage(0, node, None, Millis(start * MINUTE), Millis(end * MINUTE))
+        for node, start, end in sorted(failing, key=lambda one: one[1])
+    )
+    failures = FailureModel("log", log=log)
+    for entry in simulate(twins.jobs(rows), shape, twins.policy, log=True, failures=failures).log:
+        if entry.time < until * MINUTE:
+            played[entry.job] = tuple(sorted(names[device] for device in entry.devices))
+    began = lab.cluster.present
+    todo = [(row.at, "", row) for row in rows] + [(start, node, NodeChange.FAIL) for node, start, _ in failing]
+    todo += [(end, node, NodeChange.HEAL) for node, _, end in failing]
+    keys = dict[str, str]()
+    for at, node, what in sorted(todo, key=lambda one: one[0]):
+        if at >= until:
+            break
+        lab.pass_time(at * MINUTE - (lab.cluster.present - began))
+        if isinstance(what, Row):
+            keys[str(rows.index(what))] = twins.submit(str(rows.index(what)), what)
+        else:
+            lab.cluster.set_node(node, what)
+    lab.pass_time(until * MINUTE - (lab.cluster.present - began))
+    real = {
+        name: tuple(sorted((task.node, index) for task in lab.cluster.job(key).tasks for index in task.devices))
+        for name, key in keys.items()
+    }
+    return real, played
+
+
+@pytest.mark.parametrize(
+    "failing",
+    [
+        [("worker2", 30, 900)],
+        [("worker1", 30, 900)],
+        [("worker1", 30, 60)],
+        [("worker2", 30, 900), ("worker1", 50, 120)],
+        [("worker1", 30, 90), ("worker2", 50, 70), ("worker3", 60, 80)],
+    ],
+)
+def test_a_member_that_is_lost_with_its_node_gets_the_same_place(
+    twins: Twins, failing: list[tuple[str, int, int]]
+) -> None:
+    share(twins, "{}")
+    rows = [
+        Row(0, 1000, 4, 3, restart="member"), Row(1, 1000, 2, 2, vc="tenantb", restart="member"),
+        Row(2, 1000, 4, vc="tenantc", priority="oppo"),
+    ]  # fmt: skip
+    real, played = repaired(twins, rows, failing, 100)
+    for name, whole in (("0", 12), ("1", 4)):
+        assert len(real[name]) > 0, "the others run on"
+        assert played[name] == (real[name] if len(real[name]) == whole else ()), "it stands still until it is whole"

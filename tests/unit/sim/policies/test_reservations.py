@@ -137,7 +137,10 @@ def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
     [
         (job("x", 0, 2, 1, "nigth"), "no reservation 'nigth'"),
         (job("x", 0, 2, 1, "night", vc="b"), "reservation night is for virtual cluster a, the job runs in b"),
-        (job("x", 0, 6, 1, "night", vc="a"), "reservation night keeps cells of a promise, which an opportunistic job cannot use"),
+        (
+            job("x", 0, 6, 1, "night", vc="a"),
+            "reservation night keeps cells of a promise, which an opportunistic job cannot use",
+        ),
     ],
 )
 def test_a_job_that_can_never_start_in_its_reservation_is_refused(tmp_path: Path, one: Job, said: str) -> None:
