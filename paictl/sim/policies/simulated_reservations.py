@@ -46,7 +46,7 @@ def read_reservations(path: str, epoch: Millis) -> list[dict[str, Any]]:
             text("cannot read {path}: {reason}", path=path, reason=getattr(error, "strerror", None) or error),
             hint="name a file: reservations=FILE",
         ) from None
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # a date such as 2026-13-45 is a ValueError
         raise ParameterError(
             text("{path} is not YAML: {reason}", path=path, reason=" ".join(str(error).split())),
             hint="look there at indentation, colons, brackets, quotes",
@@ -173,6 +173,12 @@ def _admitted(cells: Cells, rows: list[dict[str, Any]], windows: Windows) -> Res
     for row in rows:
         try:
             known = _reservation(row, found, spec)
+            if known.cells * known.leaves > cells.cluster.size:  # before each smaller number is tried
+                raise ReservationError(
+                    text("the cluster has {size} devices, and this needs {needed}", size=cells.cluster.size,
+                         needed=known.cells * known.leaves),
+                    hint="reserve fewer cells",
+                )  # fmt: skip
             if known.end <= known.start or known.occurrence(Millis(0)) is not None:  # else it is over
                 found = admitted(found, known, scene)
         except ReservationError as error:

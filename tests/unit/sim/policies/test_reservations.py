@@ -103,6 +103,9 @@ def test_a_run_that_was_kept_is_another_one_with_other_reservations(tmp_path: Pa
     [
         ("{}", "is not a list of reservations"),
         ("a: [", "is not YAML"),
+        (f"- {{{OF_A}, from: 2026-13-45, for: 1h}}", "is not YAML"),
+        ("- {vc: a, cells: 10000000000, cell_type: gpu-NODE-2, for: 1h}", "has 8 devices, and this needs 20000000000"),
+        ("- {vc: a, cells: 0, cell_type: gpu-NODE-2, for: 1h}", "has no cells"),
         ("- 3", r"\[0\] is not a reservation"),
         ("- {nodes: gpu-4, for: 1h}", r"\[0\] is not a reservation"),
         (f"- {{{OF_A}, for: 1h, cell: 2}}", "unknown key 'cell'"),
