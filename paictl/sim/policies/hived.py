@@ -123,9 +123,10 @@ class Hived(Policy):
         self._windows = windows
         self._window_end: Millis | None = None
         """When the next maintenance window ends, if any job waits."""
-        self._reserved = SimulatedReservations(
+        reserved = SimulatedReservations(
             self.cells, parameters.reserved, self._windows, self._end_of, self._reservation_of
         )
+        self._reserved = reserved if reserved else None
         self._reservation_change: Millis | None = None
         """When the next reservation begins or ends, if any job waits."""
         if self._windows or self._reserved:
@@ -263,7 +264,7 @@ class Hived(Policy):
         if self._by_use and not self.cells.guaranteed(job):
             self._lent[self._owner(job)] -= number
             self._used.add(self._span(job, number))
-        if job.number in self._began:
+        if self._sharing.rules.budgets and job.number in self._began:
             self._sharing.ran(self._span(job, number))
         self._began.pop(job.number, None)
         if self._starts is not None:
@@ -296,7 +297,7 @@ class Hived(Policy):
         if (due is not None and self.now >= due) or self._reserved:  # what is free for whom may be another place now
             for tenant in self.tenants.values():
                 tenant.changed = True
-            others = bool(self._windows or self._reserved or self._month_end is not None)
+            others = bool(self._windows or self._reserved is not None or self._month_end is not None)
             self._spare_changed = self._spare_changed or others
         while changed := [tenant for tenant in self.tenants.values() if tenant.changed]:
             tenant = changed[0] if self.p.order == "share" else min(changed, key=_first)
@@ -380,7 +381,7 @@ class Hived(Policy):
 
     def _tried(self, tenant: Tenant) -> dict[Kind, list[Row]]:
         """The jobs of a tenant that neither a budget nor a limit holds back."""
-        if not self._sharing.rules:
+        if not self._sharing.holds_back:
             return tenant.heaps
         return {group: heap for group, heap in tenant.heaps.items() if not self._held_back(heap[0][2])}
 
@@ -507,7 +508,7 @@ class Hived(Policy):
 
     def _held_back(self, job: JobView) -> bool:
         """Whether a budget or a limit keeps a job from devices that are free."""
-        return self._sharing.holds(job, self._borrowed(), self.now)
+        return self._sharing.holds_back and self._sharing.holds(job, self._borrowed(), self.now)
 
     def _borrowed(self) -> dict[str, int]:
         """Devices of opportunistic jobs by tenant."""
@@ -519,7 +520,7 @@ class Hived(Policy):
 
     def _rank(self) -> Callable[[str, str, int], Rank]:
         """Whose opportunistic jobs go first: less is earlier."""
-        unused = self._sharing.unused(self._borrowed())
+        unused = self._sharing.unused(self._borrowed()) if self._sharing.rules.departments else None
         if not self._by_use:
             by_share, tenants = self.p.order == "share", self.tenants
             if unused is None:

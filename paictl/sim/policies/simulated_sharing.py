@@ -30,6 +30,8 @@ class SimulatedSharing:
     def __init__(self, cells: Cells, rules: Sharing, epoch: Millis, running: Callable[[], Iterable[UsageSpan]]) -> None:
         """`epoch` is the instant 0 in Unix time; `running` are the spans until now of the jobs that run."""
         self.rules = rules
+        self.holds_back = bool(rules)
+        """Whether any job may have to wait for their sake."""
         self.epoch = epoch
         self._cells = cells
         self._running = running
@@ -77,8 +79,6 @@ class SimulatedSharing:
     def holds(self, job: JobView, borrowed: dict[str, int], now: Millis) -> bool:
         """Whether a job that waits may not start now, whatever is free; `borrowed` are devices by tenant."""
         rules = self.rules
-        if not rules:
-            return False
         request = replace(self._cells.request(job), vc=job.vc)
         promised = promises_by_vc(self._cells.engine.state) if rules.spares else {}
         use = SharingUse(
@@ -107,10 +107,8 @@ class SimulatedSharing:
             self._stand = version, replace(lend_use(self._cells.engine.state), borrowed=dict(borrowed))
         return self._stand[1]
 
-    def unused(self, borrowed: dict[str, int]) -> UnusedPromises | None:
-        """What departments leave unused; None where there are none."""
-        if not self.rules.departments:
-            return None
+    def unused(self, borrowed: dict[str, int]) -> UnusedPromises:
+        """What departments leave unused."""
         use = self.lending(borrowed)
         return UnusedPromises(self.rules.departments, use.promised, use.used)
 
