@@ -145,8 +145,7 @@ def waits_for_reservation(
     from paictl.workload.reserved import Clash, ReservedCells  # late: most commands explain nothing
 
     reserved = kept or ReservedCells(Reservations(), lambda _: "")
-    why: Unready | Clash | None = reserved.waits(foresight, gang.request, name) if name else None
-    why = why or reserved.clash(foresight, gang, foresight.now, name)
+    why = reserved.obstruction(foresight, gang, name)
     if why is None:
         return _no_room(known, reserved, foresight, gang, name)
     longest = reserved.longest(foresight, gang, why, name) if isinstance(why, Clash) else None

@@ -164,8 +164,7 @@ class DoorStarts:
         if (self.reserved is None and not name) or request.group in self._engine.state.groups.by_name:
             return None
         foresight, kept = self._foresight(), self.reserved or ReservedCells(Reservations(), self._reservation_of)
-        unready = kept.waits(foresight, request, name) if name else None
-        return unready or kept.clash(foresight, self._gang(request), foresight.now, name)
+        return kept.obstruction(foresight, self._gang(request), name)
 
     def longest_beside(self, request: PodRequest) -> Millis | None:
         """The run time with which a gang would start now that would take reserved cells; None if none would do."""

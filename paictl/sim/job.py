@@ -17,6 +17,7 @@ from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.sim.goodput import TrainingProfile
 from paictl.units import Millis
+from paictl.workload.job import Restart
 
 NO_RATES: Mapping[str, float] = {}
 NO_SCALING: Mapping[int, float] = {}
@@ -133,6 +134,10 @@ class Job:
     """The only device type it may run on."""
     pinned_cell: str = ""
     """The pinned cell of its tenant in which it runs; empty: in cells that are not pinned."""
+    reservation: str = ""
+    """The reservation that it is for, where the policy knows reservations; empty: for none."""
+    restart: Restart = Restart.GANG
+    """Whether a part that is lost is replaced while the others keep their devices, where the policy can do so."""
     iterations: int = 0
     """Steps in `work`, 0 if not known: steps per second on the reference are 1000 * iterations / work."""
     fate: TraceStatus = TraceStatus.PASSED

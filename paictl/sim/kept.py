@@ -41,8 +41,9 @@ class RunRequest:
 class KeptRuns:
     """The runs of one trace that are kept; nobody but the user can read or write the folder.
 
-    A run is known by all that it depends on: the bytes of the trace, its format, the policy (of a file its bytes), the
-    cluster, the seed, and the version of paictl. `resume=False`: write, but read nothing.
+    A run is known by all that it depends on: the bytes of the trace, its format, the policy (of a file its bytes, and
+    those of files that its parameters name), the cluster, the seed, and the version of paictl. `resume=False`: write,
+    but read nothing.
     """
 
     def __init__(self, trace: Trace, *, resume: bool, folder: Path | None = None) -> None:
@@ -100,6 +101,13 @@ class KeptRuns:
     def _path(self, request: RunRequest) -> Path:
         path = request.policy.partition(":")[0].strip()
         code = Path(path).read_bytes() if external.is_file(path) and Path(path).is_file() else b""
+        code += _files(request.policy)
         parts = (__version__, self._trace, request.policy, repr(request.cluster), request.seed, request.inflate,
                  request.log, request.failures)  # fmt: skip
         return self._folder / f"{hashlib.sha256(repr(parts).encode() + code).hexdigest()}.run"
+
+
+def _files(policy: str) -> bytes:
+    """The bytes of the files that parameters of a policy name: with others the run is another one."""
+    values = (part.partition("=")[2].strip() for part in policy.partition(":")[2].split(","))
+    return b"".join(Path(value).read_bytes() for value in values if value and Path(value).is_file())

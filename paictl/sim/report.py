@@ -23,7 +23,7 @@ _OPTIONAL = (
 """Figures that are left out where they do not apply."""
 COUNTED = (
     "conflicts", "stranded", "promises_broken", "over_limit", "backfilled", "allocation_ratio", "dropped",
-    "worst_ftf", "unfair",
+    "worst_ftf", "unfair", "repaired", "repair_wait", "repair_idle_hours",
 )  # fmt: skip
 _CURVE = "allocation_curve."
 """Counters of policies that stand beside the figures."""

@@ -40,7 +40,7 @@ from paictl.workload.budgets import SECTION
 _COUNT: Final = re.compile(r"(?:(?P<type>[^=,\s]+)=)?(?P<nodes>\d{1,9})x(?P<devices>\d{1,9})", re.ASCII)
 _HINT: Final = "write 15x4 (nodes x devices), V100=2x4,P100=4x4, or a file's path"
 _KEYS: Final = frozenset({"name", "nodes", "devices", "type", "inside", "around", "cpu_milli", "memory_mib"})
-SIMULATED: Final = ("borrow-limits", "lend-limits", "departments")
+SIMULATED: Final = ("borrow-limits", "lend-limits", "departments", "budgets", "user-limits", "spares")
 """The lists of the section `sharing` that `hived` obeys; what else is in it are parameters of the policy."""
 _TABLE_HINT: Final = "a table of nodes has the columns sn, cpu_milli, memory_mib, gpu, model"
 MOST: Final = 1_000_000

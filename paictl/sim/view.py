@@ -13,6 +13,7 @@ from paictl.sim.job import Deadline, DeadlineKind, Share
 from paictl.sim.knowledge import Knowledge, KnowledgeError
 from paictl.sim.state import ONE, JobProgress
 from paictl.units import Millis
+from paictl.workload.job import Restart
 
 
 class JobView:
@@ -65,6 +66,16 @@ class JobView:
     def pinned_cell(self) -> str:
         """The pinned cell of its tenant in which it runs, empty where it names none."""
         return self._state.job.pinned_cell
+
+    @property
+    def reservation(self) -> str:
+        """The reservation that it is for, empty where it names none."""
+        return self._state.job.reservation
+
+    @property
+    def restart(self) -> Restart:
+        """What starts again where a failure takes a part of its devices."""
+        return self._state.job.restart
 
     @property
     def gpu_types(self) -> tuple[str, ...]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, Final, Generic, TypeVar
 
 from paictl.frozen import frozen
@@ -18,7 +17,8 @@ if TYPE_CHECKING:
 
 
 Key = TypeVar("Key", bound=Hashable)
-EMPTY: Final[Mapping[str, int]] = MappingProxyType({})
+EMPTY: Final[Mapping[str, int]] = {}
+"""A plain dict, as a mapping proxy cannot be written into a snapshot of the simulator."""
 
 
 class DevicesBy(ABC, Generic[Key]):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import StrEnum
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from paictl.frozen import frozen
@@ -18,7 +17,8 @@ from paictl.workload.devicelimits import devices_of
 if TYPE_CHECKING:
     from paictl.scheduler.groups import Group
 
-NO_SPANS: Final[Mapping[str, Millis]] = MappingProxyType({})
+NO_SPANS: Final[Mapping[str, Millis]] = {}
+"""A plain dict, as a mapping proxy cannot be written into a snapshot of the simulator."""
 SISTER: Final = 10**16
 """Added to the loss of a sister's group for each of its devices: more than all strangers of a cluster lose together."""
 NEARER: Final = 10**7

@@ -91,6 +91,11 @@ class ReservedCells:
                 return Unready(name, current[0], used, needed, known)
         return None
 
+    def obstruction(self, foresight: Foresight, gang: LineGang, name: str) -> Unready | Clash | None:
+        """What keeps a gang from a start now for the sake of reservations, None if nothing does; `name` is its own."""
+        unready = self.waits(foresight, gang.request, name) if name else None
+        return unready or self.clash(foresight, gang, foresight.now, name)
+
     def clash(self, foresight: Foresight, gang: LineGang, at: Millis, name: str = "") -> Clash | None:
         """What would be short of cells if a gang started at an instant; None: nothing, or it cannot start then.
 

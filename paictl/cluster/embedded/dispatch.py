@@ -509,8 +509,7 @@ class Dispatcher:
         """What keeps a gang from a start for the sake of reservations, None if nothing does; `name` is that of its."""
         if self.reserved is None:
             return Unready(name) if name else None
-        unready = self.reserved.waits(foresight, request, name) if name else None
-        return unready or self.reserved.clash(foresight, LineGang(request, limit), foresight.now, name)
+        return self.reserved.obstruction(foresight, LineGang(request, limit), name)
 
     def _waits_for_reservation(self, group: str, now: float) -> bool:
         """Whether a group would take cells that are reserved for others, or its own reservation does not last."""

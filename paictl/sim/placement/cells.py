@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import yaml
 
@@ -18,6 +20,10 @@ from paictl.sim.cluster import Cluster, Devices
 from paictl.sim.job import Share
 from paictl.sim.placement.base import Placer
 from paictl.sim.view import JobView
+from paictl.workload.job import Restart
+
+if TYPE_CHECKING:
+    from paictl.cells.ids import PhysicalCell
 
 NAMELESS = "(no tenant)"
 """The VC of jobs whose trace says nothing of tenants: the specification refuses an empty name."""
@@ -49,8 +55,16 @@ class Cells(Placer):
         """By first device of a group: its pods."""
         self._names: dict[str, int] = {}
         """By pod: the number of its job."""
+        self._firsts: dict[int, int] = {}
+        """By job that keeps the gang of an earlier attempt: the number that the gang is named after."""
+        self._latest: dict[int, int] = {}
+        """The other way round."""
+        self.repairs = True
+        """Whether jobs may keep what a failure leaves them."""
         self.closed: Callable[[JobView], frozenset[str]] = _open
         """The nodes that a job may not get now."""
+        self.noted: Callable[[Sequence[object]], None] = _unheard
+        """Told of what changed in the core."""
         self._first_vc = spec.virtual_clusters[0].name
         self.promised: dict[str, int] = {_tenant(vc.name): 0 for vc in spec.virtual_clusters}
         """Devices of each VC."""
@@ -85,6 +99,14 @@ class Cells(Placer):
         decision = self.engine.plan(*self._offered(job, number))
         return self._bind(decision, job, number) if isinstance(decision, Bind) else None
 
+    def job_of(self, uid: str) -> int:
+        """The number of the job of a pod."""
+        return self.number_of(uid.partition("-")[0])
+
+    def number_of(self, group: str) -> int:
+        """The number of the job of a group, -1 for one that is only imagined."""
+        return self._latest.get(int(group), int(group)) if group.isdecimal() else -1
+
     def request(self, job: JobView) -> PodRequest:
         """What a job asks of the core."""
         return self._request(job, job.gpus, 0)
@@ -96,9 +118,9 @@ class Cells(Placer):
             return None
         return sorted({self._names[uid] for _, uids in decision.victims for uid in uids})
 
-    def _offered(self, job: JobView, number: int) -> tuple[PodRequest, frozenset[str] | None]:
-        """The request of the first pod, and the nodes that it may get; None: all."""
-        request, closed = self._request(job, number, 0), self.closed(job)
+    def _offered(self, job: JobView, number: int, place: int = 0) -> tuple[PodRequest, frozenset[str] | None]:
+        """The request of a pod, and the nodes that it may get; None: all."""
+        request, closed = self._request(job, number, place), self.closed(job)
         if not closed:
             return request, None
         return replace(request, ignore_suggested=False), frozenset(self.engine.state.physical.nodes) - closed
@@ -107,8 +129,71 @@ class Cells(Placer):
         """All pods of the group are gone."""
         self.free += len(devices)
         for uid in self._pods.pop(devices[0]):
+            self._firsts.pop(self._names.pop(uid), None)
+            self._latest.pop(int(uid.partition("-")[0]), None)
+            self.noted(self.engine.observe(PodGone(uid)))
+
+    # --- repair in place
+
+    def lose(self, job: JobView, after: JobView, devices: Devices, failed: AbstractSet[int]) -> Devices:
+        """Pods of a job are lost with devices that fail; what the others keep, for the next attempt `after`.
+
+        Nothing happens, and nothing comes back, if no pod is left.
+        """
+        group = self.engine.state.groups.by_name[str(self._firsts.get(job.number, job.number))]
+        places = {
+            group.pods[slot.member][slot.pod]: [self._device_of(leaf) for leaf in leaves]
+            for slot, leaves, _ in group.placements() if group.pods[slot.member][slot.pod]
+        }  # fmt: skip
+        lost = {uid for uid, place in places.items() if not failed.isdisjoint(place)}
+        kept = tuple(sorted(device for uid, place in places.items() if uid not in lost for device in place))
+        if not kept:
+            return ()
+        for uid in sorted(lost):
+            self.free += len(places[uid])
+            self.noted(self.engine.observe(PodGone(uid)))
+        uids = self._pods.pop(devices[0])
+        self._pods[kept[0]] = tuple(uid for uid in uids if uid not in lost)
+        first = self._firsts.pop(job.number, job.number)
+        self._firsts[after.number], self._latest[first] = first, after.number
+        for uid in lost:
             del self._names[uid]
-            self.engine.observe(PodGone(uid))
+        self._names |= dict.fromkeys(self._pods[kept[0]], after.number)
+        return kept
+
+    def mend(self, job: JobView, devices: Devices) -> tuple[Devices, list[int]]:
+        """Place lost pods of a job near the others, as many as there is room for; what it has then.
+
+        Also the jobs (by number) that must go before the next one can have its place; none if that would not help.
+        """
+        uids = list(self._pods.pop(devices[0]))
+        number = sum(count for _, count in self._members(job, job.gpus))
+        victims: list[int] = []
+        for place in range(number):
+            request, nodes = self._offered(job, job.gpus, place)
+            if request.uid in uids:
+                continue
+            decision = self.engine.plan(request, nodes)
+            if not isinstance(decision, Bind):
+                decision = self.engine.plan(request, nodes, Phase.PREEMPTING)
+                if isinstance(decision, Preempt):
+                    victims = sorted({self._names[uid] for _, pods in decision.victims for uid in pods})
+                break
+            self.free -= request.leaf_number
+            self.noted(self.engine.apply(decision))
+            uids.append(request.uid)
+        group = self.engine.state.groups.by_name[str(self._firsts.get(job.number, job.number))]
+        held = tuple(sorted(
+            self._device_of(leaf) for slot, leaves, _ in group.placements()
+            if group.pods[slot.member][slot.pod] for leaf in leaves
+        ))  # fmt: skip
+        self._pods[held[0]] = tuple(uids)
+        self._names |= dict.fromkeys(uids, job.number)
+        return held, victims
+
+    def _device_of(self, leaf: PhysicalCell) -> int:
+        tree = self.engine.state.physical
+        return self._device[tree.node_name(leaf), tree.device(leaf)]
 
     def claim(self, devices: Devices) -> None:
         """Not for cells: the core chooses them."""
@@ -126,18 +211,18 @@ class Cells(Placer):
 
     def _health(self, devices: Devices, *, healthy: bool) -> None:
         for device in devices:
-            self.engine.observe(LeafHealth(*self._leaf[device], healthy))
+            self.noted(self.engine.observe(LeafHealth(*self._leaf[device], healthy)))
 
     def _bind(self, first: Bind, job: JobView, number: int) -> Devices:
         info = self.engine.bind_info(first)
-        self.engine.apply(first)
+        self.noted(self.engine.apply(first))
         pods = sum(count for _, count in self._members(job, number))
         uids = [first.request.uid]
         for place in range(1, pods):
             request = replace(self._request(job, number, place), ignore_suggested=first.request.ignore_suggested)
             decision = self.engine.plan(request)
             assert isinstance(decision, Bind)  # noqa: S101 a group that is bound has room for all of its pods
-            self.engine.apply(decision)
+            self.noted(self.engine.apply(decision))
             uids.append(request.uid)
         devices = self._devices(info)
         self.free -= len(devices)
@@ -163,11 +248,13 @@ class Cells(Placer):
         leaves = [size for size, count in members for _ in range(count)][place]
         guaranteed = self.guaranteed(job)
         priority = min(max(job.priority, 0), MAX_PRIORITY) if guaranteed else OPPORTUNISTIC
-        uid = f"{job.number}-{place}"
+        first = self._firsts.get(job.number, job.number)
+        uid = f"{first}-{place}"
         vc = (job.vc or NAMELESS) if job.vc in self.promised else self._first_vc
         return PodRequest(
-            uid=uid, name=f"sim/{uid}", vc=vc, priority=priority, leaf_number=leaves, group=str(job.number),
+            uid=uid, name=f"sim/{uid}", vc=vc, priority=priority, leaf_number=leaves, group=str(first),
             members=members, leaf_type=job.gpu_type or "", pinned_id=job.pinned_cell if guaranteed else "",
+            repair=self.repairs and job.restart is Restart.MEMBER,
         )  # fmt: skip
 
 
@@ -203,6 +290,10 @@ def rooms(spec: HivedSpec) -> dict[tuple[str, str], list[Room]]:
 def _open(_: JobView) -> frozenset[str]:
     """No node is closed."""
     return frozenset()
+
+
+def _unheard(_: Sequence[object]) -> None:
+    """Nobody is told."""
 
 
 def _tenant(vc: str) -> str:

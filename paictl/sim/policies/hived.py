@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 import yaml
 
-from paictl.frozen import frozen
-from paictl.sim.actions import Preempt, Trigger
+from paictl.sim.actions import Action, Preempt, Start, Trigger
 from paictl.sim.cluster import Devices
 from paictl.sim.knowledge import Knowledge
 from paictl.sim.placement.base import Placer
 from paictl.sim.placement.cells import Cells, for_nodes, from_text
-from paictl.sim.policies.base import Parameters, Policy, Setup
-from paictl.sim.policies.parameters import Span, parameter
+from paictl.sim.policies.base import Policy, Setup
+from paictl.sim.policies.hived_parameters import HivedParameters
+from paictl.sim.policies.member_repairs import MemberRepairs
 from paictl.sim.policies.promised_starts import Row, SimulatedStarts, limit_of
+from paictl.sim.policies.simulated_reservations import SimulatedReservations
+from paictl.sim.policies.simulated_sharing import SimulatedSharing
 from paictl.sim.view import JobView
 from paictl.units import Millis
 from paictl.workload.budgets import SECTION
-from paictl.workload.departments import Departments, UnusedPromises
-from paictl.workload.devicelimits import BorrowLimits
-from paictl.workload.lending import LendLimits, LendUse, lend_use
 from paictl.workload.lentorder import DecayedUse, Rank, Turns, Who
 from paictl.workload.preemption import GroupTimes, PreemptionRules, SparingRules, VictimChoice, lost_time
 from paictl.workload.sharing import Sharing, read_sharing
@@ -33,58 +31,16 @@ from paictl.workload.usage import UsageKind, UsageSpan
 
 if TYPE_CHECKING:
     from paictl.scheduler.groups import Group
+    from paictl.workload.windows import Windows
 
-Kind = tuple[int, int, str | None, str]
-"""Waiting jobs that are alike to the core: (devices, devices of a pod, device type, pinned cell)."""
+Apart = tuple[str, str, int]
+"""What else sets jobs apart: their user where users have limits; with reservations, their own and their limit."""
+Kind = tuple[int, int, str | None, str, Apart]
+"""Waiting jobs that are alike: (devices, devices of a pod, device type, pinned cell, what else sets them apart)."""
 
 
 _GOLDEN: Final = (5**0.5 - 1) / 2
 """Multiples of it, without their whole parts, are spread evenly: so any row of jobs has its share."""
-
-
-@frozen
-class HivedParameters(Parameters):
-    """Where the quotas are from if the cluster has none."""
-
-    quotas: Literal["demand", "equal"] = parameter(
-        "demand",
-        "quotas without a configuration: whole nodes by the tenants' GPU time in the trace, or the same number "
-        "for each",
-    )
-    order: Literal["share", "created"] = parameter(
-        "share",
-        "of one priority. share: the tenant that uses least outside its quota, a preempted job keeps its turn; "
-        "created: as the placer, whoever was created first, and a preempted job is created again",
-    )
-    backfill: Literal["none", "easy", "conservative"] = parameter(
-        "none",
-        "easy: the first waiting guaranteed job of each tenant gets a promised start that others may not delay; "
-        "conservative: each of the first 64 does",
-    )
-    factor: float = parameter(
-        1.0,
-        "with backfill or planned outages: run-time limit of a job without one, as a multiple of its duration",
-        least=1,
-    )
-    victims: Literal["fewest-devices", "least-loss"] = parameter(
-        "fewest-devices", "least-loss: of the jobs that may be preempted those go that lose the least work"
-    )
-    min_run_time: Span = parameter(
-        Span(0), "for how long a job that started is not preempted by other jobs of its tenant, and by others last"
-    )
-    opportunistic_order: Literal["none", "decayed-use"] = parameter(
-        "none", "decayed-use: the tenant that used least outside its quota lately goes first, then the user in it"
-    )
-    half_life: Span = parameter(Span(86_400_000), "with opportunistic-order: after how long use counts half")
-    checkpoint: Span = parameter(Span(0), "how often jobs save their work, for what a preemption loses; 0: they do not")
-    on_sigterm: float = parameter(
-        0.0, "share of the jobs that save their work when they are preempted, and lose none of it", least=0, most=1
-    )
-    sharing: Literal["config", "ignore"] = parameter(
-        "config",
-        "config: obey departments, lend limits and borrow limits in the section sharing beside the cluster's "
-        "hivedscheduler configuration; ignore: decide as without them",
-    )
 
 
 class Tenant:
@@ -139,50 +95,73 @@ class Hived(Policy):
         self._turns: dict[int, int] = {}
         """By job: its place in line, where a job that was preempted goes behind those that came before."""
         self._last = 0
-        self._starts: SimulatedStarts | None = None
-        self._next_start: Millis | None = None
-        """When the next job starts at the latest that is promised a start and not the head of its line."""
-        self._windows = setup.windows
-        self._window_end: Millis | None = None
-        """When the next maintenance window ends, if any job waits."""
-        if self._windows:
-            self.cells.closed = self._closed
-        if parameters.backfill != "none" or self._windows:
-            self.knows = frozenset({Knowledge.DURATION})
-        if parameters.backfill != "none":
-            self._starts = SimulatedStarts(
-                self.cells, parameters.factor, self._runs, parameters.backfill, self._windows
-            )  # fmt: skip
+        self._look_ahead(parameters, setup.windows)
         self._preempted_devices = 0
         self._lost_work = 0
         """Device-milliseconds that preempted jobs had run since they started, or since their last checkpoint."""
         self._began: dict[int, Millis] = {}
         """When jobs that run started, by number."""
         rules = PreemptionRules(VictimChoice(parameters.victims), {"": Millis(parameters.min_run_time)})
-        self._departments, self._lending, self._borrowing = self._read_sharing()
-        self._stand: tuple[int, LendUse] | None = None
-        """How the promises stand at a version of the core."""
-        self._sparing = SparingRules(rules, self._times, self._present, self._departments)
+        self._sharing = SimulatedSharing(self.cells, self._read_sharing(), parameters.epoch, self._running)
+        self.cells.repairs = parameters.repair == "member"
+        self._repairs = MemberRepairs()
+        self._month_end: Millis | None = None
+        """When the month ends, if a job waits for that."""
+        departments = self._sharing.rules.departments
+        self._sparing = SparingRules(rules, self._times, self._present, departments)
         self._shields = bool(parameters.min_run_time)
         self._shield_end: Millis | None = None
         """When the next job has run for its minimum run time, so that stronger ones may ask again."""
-        if rules or self._departments:
+        if rules or departments:
             self.cells.engine.sparing = self._sparing
 
-    def _read_sharing(self) -> tuple[Departments, LendLimits, BorrowLimits]:
-        """What the configuration says of lending, if it counts; all of it can be written into a snapshot."""
-        spec, rules = self.cluster.spec, Sharing()
-        if self.p.sharing == "config" and spec.sharing is not None:
-            rules = read_sharing(yaml.safe_load(spec.sharing), f"{spec.text}: {SECTION}")
-        limits = LendLimits(dict(rules.lending.devices)), BorrowLimits(dict(rules.borrowing.devices))
-        return rules.departments, *limits
+    def _look_ahead(self, parameters: HivedParameters, windows: Windows) -> None:
+        """What needs to know how long jobs run: promised starts, maintenance windows, reservations."""
+        self._starts: SimulatedStarts | None = None
+        self._next_start: Millis | None = None
+        """When the next job starts at the latest that is promised a start and not the head of its line."""
+        self._windows = windows
+        self._window_end: Millis | None = None
+        """When the next maintenance window ends, if any job waits."""
+        reserved = SimulatedReservations(
+            self.cells, parameters.reserved, self._windows, self._end_of, self._reservation_of
+        )
+        self._reserved = reserved if reserved else None
+        self._reservation_change: Millis | None = None
+        """When the next reservation begins or ends, if any job waits."""
+        if self._windows or self._reserved:
+            self.cells.closed = self._closed
+        if parameters.backfill != "none" or self._windows or self._reserved:
+            self.knows = frozenset({Knowledge.DURATION})
+        if parameters.backfill != "none":
+            self._starts = SimulatedStarts(
+                self.cells, parameters.factor, self._runs, parameters.backfill, self._windows,
+                self._reserved.kept if self._reserved else None,
+            )  # fmt: skip
+
+    def _read_sharing(self) -> Sharing:
+        """What the configuration says of sharing, if it counts."""
+        spec = self.cluster.spec
+        if self.p.sharing == "ignore" or spec.sharing is None:
+            return Sharing()
+        return read_sharing(yaml.safe_load(spec.sharing), f"{spec.text}: {SECTION}")
+
+    def _end_of(self, group: str) -> Millis | None:
+        """When the job of a group ends at the latest; None for what is only imagined."""
+        job = self._runs.get(self.cells.number_of(group))
+        return None if job is None else Millis(self._began[job.number] + limit_of(job, self.p.factor))
+
+    def _reservation_of(self, group: str) -> str:
+        """The reservation that the job of a group is for."""
+        job = self._runs.get(self.cells.number_of(group))
+        return "" if job is None else job.reservation
 
     def _present(self) -> Millis:
         return self.now
 
     def _times(self, group: Group) -> GroupTimes | None:
         """Since when the job of a group of the core runs."""
-        number = int(group.name)
+        number = self.cells.number_of(group.name)
         began = self._began.get(number)
         return None if began is None else GroupTimes(began, self._checkpoints(number))
 
@@ -205,17 +184,88 @@ class Hived(Policy):
 
     # --- events
 
+    def decide(self, moment: Trigger) -> Sequence[Action]:
+        """Also: keep in mind whose next attempts came, which devices fail, until it is decided."""
+        self._repairs.begin(moment)
+        return super().decide(moment)
+
     def ended(self, job: JobView, devices: Devices, /) -> None:
-        """Room for its own VC, and for whoever is opportunistic."""
+        """Room for its own VC, and for whoever is opportunistic; not if others of its gang keep their devices."""
+        after = self._repairs.next_attempt(job)
+        if after is not None and self.cells.request(job).repair:
+            kept = self.cells.lose(job, after, devices, self._repairs.failed)
+            if kept:
+                self._count(job, devices)
+                self._lost(job, after, kept)
+                return
         super().ended(job, devices)
         self._gone(job, len(devices))
         self._turns.pop(job.number, None)
+        self._sharing.left(job)
+
+    def _lost(self, job: JobView, after: JobView, kept: Devices) -> None:
+        """The next attempt of a job has what is left of its devices, and waits for the others."""
+        del self._runs[job.number]
+        self._runs[after.number], self._began[after.number] = after, self._began.pop(job.number)
+        self._turns[after.number] = self._turns.pop(job.number)
+        self._sharing.left(job)
+        if self._starts is not None:
+            self._starts.renumber(job, after)
+        self.hold(after, kept)
+        self._repairs.lost(after, self.now)
+
+    def _lose_more(self) -> None:
+        """Devices fail that a gang keeps which waits for a member; if nothing is left it waits as a whole."""
+        for job in self._repairs.waiting():
+            devices = self.held(job)
+            if self._repairs.failed.isdisjoint(devices):
+                continue
+            kept = self.cells.lose(job, job, devices, self._repairs.failed)
+            if kept:
+                self._count(job, devices)
+                self.hold(job, kept)
+            else:
+                self._abandon(job)
+
+    def _abandon(self, job: JobView) -> None:
+        """A gang that waits for a member gives up what is left of its devices, and waits as a whole."""
+        self._repairs.drop(job)
+        self._count(job, self.held(job))
+        self.placement.give(self.held(job))
+        self.let_go(job)
+        self._gone(job, job.gpus)
+        self._wait(job)
+
+    def _count(self, job: JobView, devices: Devices) -> None:
+        """A job has had these devices until now, and has others from now on."""
+        self._sharing.ran(self._span(job, len(devices)))
+        self._began[job.number] = self.now
+
+    def _mend(self) -> None:
+        """Replace what was lost, before anybody else gets a place; it runs again once it is whole."""
+        for job in self._repairs.waiting():
+            if not self._repairs.keeps(job):
+                continue  # preempted by one before it
+            victims: list[int] | None = None
+            while victims is None or victims:
+                before = self.held(job)
+                devices, victims = self.cells.mend(job, before)
+                if len(devices) > len(before):
+                    self._count(job, before)
+                self.hold(job, devices)
+                for number in victims:
+                    self._evict(self._runs[number])
+            if len(devices) == job.gpus:
+                self._repairs.whole(job, self.now)
+                self.act(Start(job, devices))
 
     def _gone(self, job: JobView, number: int) -> None:
         self._runs.pop(job.number, None)
         if self._by_use and not self.cells.guaranteed(job):
             self._lent[self._owner(job)] -= number
             self._used.add(self._span(job, number))
+        if self._sharing.rules.budgets and job.number in self._began:
+            self._sharing.ran(self._span(job, number))
         self._began.pop(job.number, None)
         if self._starts is not None:
             self._starts.gone(job)
@@ -227,6 +277,7 @@ class Hived(Policy):
 
     def hardware(self, failed: Devices, repaired: Devices) -> None:
         """Cells of any tenant may be free elsewhere now."""
+        self._lose_more()
         super().hardware(failed, repaired)
         for tenant in self.tenants.values():
             tenant.changed = True
@@ -235,12 +286,19 @@ class Hived(Policy):
     def plan(self, moment: Trigger) -> None:
         """Only those whom an event can have helped are looked at: in a VC nobody depends on other VCs."""
         for job in moment.arrived:
+            self._sharing.came(job)
+            if self._repairs.keeps(job):
+                continue
+            if self._reserved:
+                self._reserved.check(job)
             self._wait(job)
-        due = min((at for at in (self._shield_end, self._next_start, self._window_end) if at is not None), default=None)
-        if due is not None and self.now >= due:
+        self._mend()
+        due = min((at for at in self._wakes() if at is not None), default=None)
+        if (due is not None and self.now >= due) or self._reserved:  # what is free for whom may be another place now
             for tenant in self.tenants.values():
                 tenant.changed = True
-            self._spare_changed = self._spare_changed or bool(self._windows)
+            others = bool(self._windows or self._reserved is not None or self._month_end is not None)
+            self._spare_changed = self._spare_changed or others
         while changed := [tenant for tenant in self.tenants.values() if tenant.changed]:
             tenant = changed[0] if self.p.order == "share" else min(changed, key=_first)
             tenant.changed = False
@@ -251,19 +309,32 @@ class Hived(Policy):
 
     def wake(self) -> Millis | None:
         """When jobs that run may be preempted by others of their tenant that wait, a job is promised to start, or a
-        maintenance window ends that jobs wait for."""
-        self._shield_end = self._next_start = self._window_end = None
-        if self._windows and (self._spare or any(tenant.heaps for tenant in self.tenants.values())):
+        maintenance window, a month or a reservation changes what jobs wait for."""
+        self._shield_end = self._next_start = self._window_end = self._reservation_change = None
+        self._month_end = self._sharing.month_end(self._firsts(), self.now)
+        waiting = self._spare or any(tenant.heaps for tenant in self.tenants.values())
+        if self._reserved and waiting:
+            self._reservation_change = self._reserved.next_change(self.now)
+        if self._windows and waiting:
             self._window_end = min((one.end for one in self._windows if one.end > self.now), default=None)
         if self._shields and any(tenant.heaps for tenant in self.tenants.values()):
             self._shield_end = self._sparing.next_end(self.cells.engine.state.groups.by_name)
         if self._starts is not None:
             self._next_start = self._starts.next_start(self.now)
-        times = (self._shield_end, self._next_start, self._window_end)
-        return min((at for at in times if at is not None), default=None)
+        return min((at for at in self._wakes() if at is not None), default=None)
+
+    def _wakes(self) -> tuple[Millis | None, ...]:
+        return self._shield_end, self._next_start, self._window_end, self._month_end, self._reservation_change
+
+    def _firsts(self) -> Iterator[JobView]:
+        """The first waiting job of each kind."""
+        yield from (heap[0][2] for tenant in self.tenants.values() for heap in tenant.heaps.values())
+        yield from (line[0] for lines in self._spare.values() for line in lines.values())
 
     def _wait(self, job: JobView) -> None:
-        group = job.gpus, job.pod, job.gpu_type, job.pinned_cell
+        user = job.user if self._sharing.by_user else ""
+        apart = (user, job.reservation, limit_of(job, self.p.factor)) if self._reserved else (user, "", 0)
+        group = job.gpus, job.pod, job.gpu_type, job.pinned_cell, apart
         self._last += 1
         turn = self._turns[job.number] = job.number if self.p.order == "share" else self._last
         if self.cells.guaranteed(job):
@@ -281,11 +352,12 @@ class Hived(Policy):
 
     def _serve(self, tenant: Tenant) -> None:
         stuck: set[Kind] = set()
-        while ahead := [(heap[0][:2], group) for group, heap in tenant.heaps.items() if group not in stuck]:
+        heaps = self._tried(tenant)
+        while ahead := [(heap[0][:2], group) for group, heap in heaps.items() if group not in stuck]:
             group = min(ahead)[1]
-            heap = tenant.heaps[group]
-            rows = self._startable(tenant, group)
-            row = next((one for one in rows if self.start(one[2]) or self._evict_and_start(one[2])), None)
+            heap = heaps[group]
+            rows = self._startable(heaps, group)
+            row = next((one for one in rows if self._place(one[2])), None)
             if row is not None:
                 _remove(heap, row)
                 self._runs[row[2].number] = row[2]
@@ -295,15 +367,30 @@ class Hived(Policy):
                     stuck.clear()  # another may be the head now
                 if not heap:
                     del tenant.heaps[group]
+                heaps = self._tried(tenant)
+                if self._reserved:  # cells of the others may be mapped elsewhere now
+                    stuck.clear()
             else:
                 stuck.add(group)
 
-    def _startable(self, tenant: Tenant, group: Kind) -> Iterable[Row]:
-        """The jobs of a group that are tried, in order."""
-        heap = tenant.heaps[group]
-        if self._starts is None:
+    def _place(self, job: JobView) -> bool:
+        """Start a guaranteed job, in place of others if it must be; False if it has to wait."""
+        if self._reserved and self._reserved.holds(job, limit_of(job, self.p.factor), self.now):
+            return False
+        return self.start(job) or self._evict_and_start(job)
+
+    def _tried(self, tenant: Tenant) -> dict[Kind, list[Row]]:
+        """The jobs of a tenant that neither a budget nor a limit holds back."""
+        if not self._sharing.holds_back:
+            return tenant.heaps
+        return {group: heap for group, heap in tenant.heaps.items() if not self._held_back(heap[0][2])}
+
+    def _startable(self, heaps: Mapping[Kind, list[Row]], group: Kind) -> Iterable[Row]:
+        """The jobs of a group that are tried, in order; `heaps` are those of its tenant."""
+        heap = heaps[group]
+        if self._starts is None or group[-1][1]:  # the start of a job for a reservation is the reservation's
             yield from self._shorter(heap)
-        elif (row := self._harmless(tenant, group)) is not None:
+        elif (row := self._harmless(heaps, group)) is not None:
             yield row
             if self._windows and self._starts.head(row[2].vc, lambda: row[2]) == row[2].number:
                 for other in self._shorter(heap):
@@ -311,8 +398,9 @@ class Hived(Policy):
                         yield other
 
     def _closed(self, job: JobView) -> frozenset[str]:
-        """The nodes on which a job would still run when a maintenance window begins."""
-        return self._windows.closed(self.now, limit_of(job, self.p.factor))
+        """The nodes on which a job would still run when a maintenance window begins, or that are kept for others."""
+        limit = limit_of(job, self.p.factor)
+        return self._reserved.closed(job, limit, self.now) if self._reserved else self._windows.closed(self.now, limit)
 
     def _shorter(self, heap: list[Row]) -> Iterable[Row]:
         """The first job of a group, and each that fewer windows keep from nodes than those before it."""
@@ -328,15 +416,15 @@ class Hived(Policy):
         limit = limit_of(job, self.p.factor)
         return sum(window.closes(self.now, limit) for window in self._windows)
 
-    def _harmless(self, tenant: Tenant, group: Kind) -> tuple[int, int, JobView] | None:
+    def _harmless(self, heaps: Mapping[Kind, list[Row]], group: Kind) -> Row | None:
         """The first job of a group that does not delay its tenant's promised start; the promised one if it is here."""
         assert self._starts is not None  # noqa: S101 - asked before
-        heap = tenant.heaps[group]
+        heap, heaps = heaps[group], {one: heap for one, heap in heaps.items() if not one[-1][1]}
         if self._starts.promises_all:
-            return self._starts.harmless((row for rows in tenant.heaps.values() for row in rows), heap, self.now)
-        first = min((heap[0] for heap in tenant.heaps.values()), key=lambda row: row[:2])
+            return self._starts.harmless((row for rows in heaps.values() for row in rows), heap, self.now)
+        first = min((heap[0] for heap in heaps.values()), key=lambda row: row[:2])
         number = self._starts.head(first[2].vc, lambda: first[2])
-        rows = (row for heap in tenant.heaps.values() for row in heap if row[2].number == number)
+        rows = (row for heap in heaps.values() for row in heap if row[2].number == number)
         head = next(rows, first)
         if head[0] > first[0]:  # a job of a higher priority has come: it is the first in line now
             head = first
@@ -358,6 +446,9 @@ class Hived(Policy):
         return self.start(job)
 
     def _evict(self, job: JobView) -> None:
+        if self._repairs.keeps(job):
+            self._abandon(job)
+            return
         devices = self.held(job)
         self._preempted_devices += len(devices)
         lost = lost_time(self._began[job.number], self.now, self._checkpoints(job.number))
@@ -396,6 +487,8 @@ class Hived(Policy):
     def _start_spare(self, line: deque[JobView]) -> JobView | None:
         """Start the first job of a line, or one that ends before more of the windows; None if none starts."""
         rows = [(0, at, job) for at, job in enumerate(line)] if self._windows else [(0, 0, line[0])]
+        if self._reserved and self._reserved.holds(line[0], limit_of(line[0], self.p.factor), self.now):
+            return None  # all in line have one reservation and one limit
         return next((job for _, _, job in self._shorter(rows) if self.start(job)), None)
 
     def _next_spare(self, stuck: set[Kind], held: set[tuple[Kind, Who]]) -> tuple[Kind, Who] | None:
@@ -414,29 +507,20 @@ class Hived(Policy):
         return min(ahead, key=lambda row: row[:2])[2:] if ahead else None
 
     def _held_back(self, job: JobView) -> bool:
-        """Whether a limit keeps an opportunistic job from devices that are free."""
-        if self._borrowing.refusal(job.vc, job.gpus, self.tenants[job.vc].spare) is not None:
-            return True
-        return bool(self._lending) and self._lending.refusal(job.vc, job.gpus, self._use()) is not None
+        """Whether a budget or a limit keeps a job from devices that are free."""
+        return self._sharing.holds_back and self._sharing.holds(job, self._borrowed(), self.now)
 
-    def _use(self) -> LendUse:
-        """How the promises stand; a job of a tenant that was promised nothing borrows for itself."""
-        version = self.cells.engine.version
-        if self._stand is None or self._stand[0] != version:
-            borrowed = {vc: tenant.spare for vc, tenant in self.tenants.items() if tenant.spare}
-            self._stand = version, replace(lend_use(self.cells.engine.state), borrowed=borrowed)
-        return self._stand[1]
+    def _borrowed(self) -> dict[str, int]:
+        """Devices of opportunistic jobs by tenant."""
+        return {vc: tenant.spare for vc, tenant in self.tenants.items() if tenant.spare}
 
-    def _unused(self) -> UnusedPromises | None:
-        """What departments leave unused; None where there are none."""
-        if not self._departments:
-            return None
-        use = self._use()
-        return UnusedPromises(self._departments, use.promised, use.used)
+    def _running(self) -> Iterator[UsageSpan]:
+        """What the jobs that run have used since they started."""
+        return (self._span(job, len(self.held(job))) for job in self._runs.values())
 
     def _rank(self) -> Callable[[str, str, int], Rank]:
         """Whose opportunistic jobs go first: less is earlier."""
-        unused = self._unused()
+        unused = self._sharing.unused(self._borrowed()) if self._sharing.rules.departments else None
         if not self._by_use:
             by_share, tenants = self.p.order == "share", self.tenants
             if unused is None:
@@ -451,15 +535,21 @@ class Hived(Policy):
         return Turns(self._recent[1], self._lent, weights, self._used.half_life, unused).rank
 
     def _span(self, job: JobView, devices: int) -> UsageSpan:
-        """What an opportunistic job has used since it started."""
-        kind, began = UsageKind.OPPORTUNISTIC, self._began[job.number]
+        """What a job has used since it started."""
+        kind = UsageKind.GUARANTEED if self.cells.guaranteed(job) else UsageKind.OPPORTUNISTIC
+        began = self._began[job.number]
         return UsageSpan(kind, job.vc, job.user, "", "", devices, began, self.now)
 
     def counted(self) -> Mapping[str, float]:
         """Devices taken from jobs by preemption, and the device hours of work that this lost."""
         promised = {} if self._starts is None else self._starts.counted()
         lost = self._lost_work / 3_600_000
-        return {"preempted_devices": self._preempted_devices, "preempted_hours": round(lost, 6), **promised}
+        counted = {"preempted_devices": self._preempted_devices, "preempted_hours": round(lost, 6)}
+        return {**counted, **promised, **self._repairs.counted()}
+
+    def notes(self, job: JobView, /) -> Mapping[str, float]:
+        """How often a member of it was replaced, and how long it waited for that."""
+        return self._repairs.notes(job)
 
 
 def _first(tenant: Tenant) -> tuple[int, int]:

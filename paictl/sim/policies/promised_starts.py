@@ -15,6 +15,7 @@ from paictl.workload.backfill import (
     BackfillRule,
     BackfillRules,
     Foresight,
+    KeptCells,
     LineGang,
     LineStarts,
     StartPromise,
@@ -41,12 +42,13 @@ class SimulatedStarts:
 
     def __init__(
         self, cells: Cells, factor: float, runs: Mapping[int, JobView], mode: str = BackfillMode.EASY,
-        windows: Windows = NO_WINDOWS,
+        windows: Windows = NO_WINDOWS, reserved: KeptCells | None = None,
     ) -> None:  # fmt: skip
         self._cells = cells
         self._factor = factor
         self._runs = runs
         self._windows = windows
+        self._reserved = reserved
         self._ends: dict[int, Millis] = {}
         """Planned ends of those that run, by number."""
         self._promises: dict[int, Millis] = {}
@@ -57,13 +59,19 @@ class SimulatedStarts:
         self._heads: dict[str, int] = {}
         """The job with a promise, by tenant."""
         rules = BackfillRules([BackfillRule("", BackfillMode(mode))])
-        self._lines = StartPromises(rules, lambda group: self._ends.get(int(group)))
+        self._lines = StartPromises(rules, self._end_of)
         """The promises to all in line, where not only the head has one."""
-        self.promises_all = rules.mode("") is BackfillMode.CONSERVATIVE and not windows  # as doors fall back
+        self._lines.reserved = reserved
+        self.promises_all = (  # as doors fall back
+            rules.mode("") is BackfillMode.CONSERVATIVE and not windows and reserved is None
+        )
         self.late = 0
         """Promises that did not hold."""
         self.overtook = 0
         """Jobs that started while another had a promise."""
+
+    def _end_of(self, group: str) -> Millis | None:
+        return self._ends.get(self._cells.number_of(group))
 
     def limit(self, job: JobView) -> Millis:
         """How long it may run: as the trace says, else its duration times the factor."""
@@ -79,6 +87,11 @@ class SimulatedStarts:
             del self._heads[job.vc]
         elif job.vc in self._heads or self._goes_before(job):
             self.overtook += 1
+
+    def renumber(self, job: JobView, after: JobView) -> None:
+        """Its next attempt keeps its devices, and its planned end."""
+        if job.number in self._ends:
+            self._ends[after.number] = self._ends.pop(job.number)
 
     def gone(self, job: JobView) -> None:
         """It does not run any more."""
@@ -163,7 +176,7 @@ class SimulatedStarts:
 
     def _foresight(self, now: Millis) -> Foresight:
         windows = self._windows.current(now) if self._windows else NO_WINDOWS
-        return Foresight(self._cells.engine, now, lambda group: self._ends.get(int(group)), windows)
+        return Foresight(self._cells.engine, now, self._end_of, windows, self._reserved)
 
     def _gang(self, job: JobView) -> LineGang:
         return LineGang(self._cells.request(job), self.limit(job))

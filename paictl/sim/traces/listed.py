@@ -2,7 +2,8 @@
 
 ``jobs: [{name: a, vc: x, at: 5m, runs: 1h, devices: 4, pods: 2}]``: `pods` (1 if left out) run at the same time, each
 with `devices` of one node. `type` is the only type of device that will do, `pinned` a pinned cell of the virtual
-cluster. Such a file is refused at the first mistake: whoever wrote it is there to mend it.
+cluster, `reservation` the reservation that the job is for. Such a file is refused at the first mistake: whoever wrote
+it is there to mend it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from paictl.sim.traces.base import FileHead, Format, Rows
 from paictl.sim.traces.source import TraceError, TraceFile
 from paictl.units import FOREVER, DurationError, Millis, parse_duration
 
-_KEYS: Final = frozenset({"name", "vc", "at", "runs", "pods", "devices", "type", "pinned"})
+_KEYS: Final = frozenset({"name", "vc", "at", "runs", "pods", "devices", "type", "pinned", "reservation"})
 
 
 def jobs_from(data: object) -> tuple[Job, ...]:
@@ -56,6 +57,7 @@ def _job(item: object, path: str) -> Job:
         pod=devices,
         gpu_type=_name(item, "type", path) if "type" in item else None,
         pinned_cell=_name(item, "pinned", path) if "pinned" in item else "",
+        reservation=_name(item, "reservation", path) if "reservation" in item else "",
     )
 
 
@@ -105,5 +107,5 @@ def _tells(head: FileHead) -> bool:
 
 LISTED = Format(
     "listed", "written by hand, in YAML", "s, or with a unit",
-    "jobs: a list of {name, vc, at, runs, devices, pods, type, pinned}", "paictl, lab 15", _tells, _read,
+    "jobs: a list of {name, vc, at, runs, devices, pods, type, pinned, reservation}", "paictl, lab 15", _tells, _read,
 )  # fmt: skip

@@ -23,6 +23,7 @@ from paictl.sim.traces.base import Format, Rows, has
 from paictl.sim.traces.lines import SECOND, Line, RowError, number, span, table, whole
 from paictl.sim.traces.source import TraceError, TraceFile
 from paictl.units import Millis
+from paictl.workload.job import Restart
 
 
 @frozen
@@ -46,7 +47,7 @@ def _exact(value: float) -> str:
     return str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(value)
 
 
-def _one_of(kind: type[Share] | type[DeadlineKind] | type[TraceStatus], text: str, what: str) -> Any:
+def _one_of(kind: type[Share] | type[DeadlineKind] | type[TraceStatus] | type[Restart], text: str, what: str) -> Any:
     try:
         return kind(text)
     except ValueError:
@@ -138,6 +139,8 @@ COLUMNS: Final = (
     TraceColumn("beside", "beside", _rates, _joined),
     TraceColumn("gpu_type", "gpu_type", _text),
     TraceColumn("pinned_cell", "pinned_cell", _text),
+    TraceColumn("reservation", "reservation", _text),
+    TraceColumn("restart", "restart", partial(_one_of, Restart)),
     TraceColumn("iterations", "iterations", partial(whole, least=0)),
     TraceColumn("fate", "fate", partial(_one_of, TraceStatus)),
     TraceColumn("dies_after", "dies_after", _time, _seconds),

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from dataclasses import replace
 
 import pytest
 
 from paictl.sim.cluster import Cluster, ClusterShape, homogeneous, mixed
+from paictl.sim.engine import Simulation
+from paictl.sim.failures import FailureModel
 from paictl.sim.job import Job, Share
 from paictl.sim.knowledge import NOTHING
 from paictl.sim.placement.base import Placer
 from paictl.sim.placement.cells import Cells, from_text
 from paictl.sim.placement.consolidate import Consolidate
 from paictl.sim.policies.hived import shares
+from paictl.sim.policies.parameters import ParameterError
 from paictl.sim.run import RunResult
 from paictl.sim.simulate import PausedError, simulate
 from paictl.sim.state import JobProgress
@@ -346,10 +350,69 @@ def test_a_sister_goes_first_and_gives_way_last() -> None:
 
 
 def test_a_run_with_the_section_can_be_paused() -> None:
-    section = '{"lend-limits": [{"vc": "a", "devices": 3}], "departments": [{"name": "team", "vcs": ["a", "c"]}]}'
+    section = """{"lend-limits": [{"vc": "a", "devices": 3}], "departments": [{"name": "team", "vcs": ["a", "c"]}],
+        "budgets": [{"vc": "a", "device-hours": 1}], "user-limits": [{"vc": "a", "devices": 2}],
+        "spares": [{"vc": "a", "devices": 2}], "borrow-limits": [{"vc": "b", "devices": 6}]}"""
     shape = replace(homogeneous(4, 2), quotas={"a": 6, "b": 2, "c": 0}, sharing=section)
     given = [*jobs("b", [(0, 2, 50)] * 4, OPPORTUNISTIC), *jobs("a", [(10, 2, 10)])]
     with pytest.raises(PausedError) as paused:
         simulate(given, shape, "hived", stop=lambda: True)
     resumed = simulate(given, shape, "hived", snapshot=paused.value.snapshot)
     assert starts(resumed) == starts(simulate(given, shape, "hived"))
+
+
+@pytest.mark.parametrize("start", ["soon", "1969-12-31", "2026-13-01", "0001-01-01"])
+def test_a_start_that_is_not_a_date_is_refused(start: str) -> None:
+    with pytest.raises(ParameterError, match="is not a date from 1970 on"):
+        simulate(jobs("a", [(0, 1, 1)]), homogeneous(1, 2), f"hived:start={start}")
+
+
+def test_a_month_begins_where_the_start_says() -> None:
+    spent = [*jobs("a", [(0, 4, 3600), (3601, 1, 1)])]
+    shape = replace(homogeneous(4, 2), quotas={"a": 6}, sharing='{"budgets": [{"vc": "a", "device-hours": 4}]}')
+    day = 86_400
+    assert {
+        start: starts(simulate(spent, shape, f"hived:start={start}"))["a1"]
+        for start in ("", "2027-02-20", "2026-12-31T22:30Z", "2026-12-31T20:00-02:00")
+    } == {
+        "": 31 * day * 1000,
+        "2027-02-20": 9 * day * 1000,
+        "2026-12-31T22:30Z": 5400 * 1000,
+        "2026-12-31T20:00-02:00": 7200 * 1000,
+    }
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_limit_is_ever_exceeded_whatever_fails(seed: int) -> None:
+    dice = random.Random(seed)  # noqa: S311 the same jobs every time
+    section = """{"user-limits": [{"vc": "a", "devices": 4}, {"vc": "b", "user": "x", "devices": 2}],
+        "spares": [{"vc": "a", "devices": 2}], "borrow-limits": [{"vc": "c", "devices": 3}]}"""
+    shape = replace(homogeneous(8, 2), quotas={"a": 10, "b": 4, "c": 0}, sharing=section)
+    given = [
+        Job(
+            str(number), Millis(dice.randrange(100_000)), dice.choice([1, 2, 4]), Millis(dice.randrange(1, 40_000)),
+            dice.choice("xyz"), dice.choice("abc"), priority=dice.randrange(2),
+            share=dice.choice([Share.GUARANTEED, Share.GUARANTEED, Share.OPPORTUNISTIC]),
+        )
+        for number in range(120)
+    ]  # fmt: skip
+    most: Counter[str] = Counter()
+
+    def check(engine: Simulation) -> None:
+        held: Counter[tuple[str, str]] = Counter()
+        for state in engine.live.values():
+            job = state.job
+            if state.placed:
+                # a job of c, which is promised nothing, borrows whatever it asks for
+                kept = job.share is Share.GUARANTEED and job.vc != "c"
+                held[job.vc, job.user if kept else "-"] += job.gpus
+        of_a = sum(held["a", user] for user in "xyz")
+        assert max(held["a", user] for user in "xyz") <= 4
+        assert held["b", "x"] <= 2
+        assert of_a <= 8
+        assert held["c", "-"] <= 3
+        most.update({"a": max(0, of_a - most["a"]), "c": max(0, held["c", "-"] - most["c"])})
+
+    failures = FailureModel("", node=Millis(60_000), device=Millis(200_000), repair=Millis(5_000))
+    simulate(given, shape, "hived", seed=seed, check=check, failures=failures)
+    assert most == {"a": 8, "c": 3}, "the limits are reached"

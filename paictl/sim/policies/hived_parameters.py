@@ -1,0 +1,92 @@
+"""What `hived` can be told: `name:key=value`."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from paictl.frozen import frozen
+from paictl.i18n import text
+from paictl.sim.policies.base import Parameters
+from paictl.sim.policies.parameters import ParameterError, Span, parameter
+from paictl.sim.policies.simulated_reservations import read_reservations
+from paictl.units import Millis
+
+
+@frozen
+class HivedParameters(Parameters):
+    """Where the quotas are from if the cluster has none."""
+
+    quotas: Literal["demand", "equal"] = parameter(
+        "demand",
+        "quotas without a configuration: whole nodes by the tenants' GPU time in the trace, or the same number "
+        "for each",
+    )
+    order: Literal["share", "created"] = parameter(
+        "share",
+        "of one priority. share: the tenant that uses least outside its quota, a preempted job keeps its turn; "
+        "created: as the placer, whoever was created first, and a preempted job is created again",
+    )
+    backfill: Literal["none", "easy", "conservative"] = parameter(
+        "none",
+        "easy: the first waiting guaranteed job of each tenant gets a promised start that others may not delay; "
+        "conservative: each of the first 64 does",
+    )
+    factor: float = parameter(
+        1.0,
+        "with backfill or planned outages: run-time limit of a job without one, as a multiple of its duration",
+        least=1,
+    )
+    victims: Literal["fewest-devices", "least-loss"] = parameter(
+        "fewest-devices", "least-loss: of the jobs that may be preempted those go that lose the least work"
+    )
+    min_run_time: Span = parameter(
+        Span(0), "for how long a job that started is not preempted by other jobs of its tenant, and by others last"
+    )
+    opportunistic_order: Literal["none", "decayed-use"] = parameter(
+        "none", "decayed-use: the tenant that used least outside its quota lately goes first, then the user in it"
+    )
+    half_life: Span = parameter(Span(86_400_000), "with opportunistic-order: after how long use counts half")
+    checkpoint: Span = parameter(Span(0), "how often jobs save their work, for what a preemption loses; 0: they do not")
+    on_sigterm: float = parameter(
+        0.0, "share of the jobs that save their work when they are preempted, and lose none of it", least=0, most=1
+    )
+    sharing: Literal["config", "ignore"] = parameter(
+        "config",
+        "config: obey budgets, user limits, spares, departments, lend limits and borrow limits in the section sharing "
+        "beside the cluster's hivedscheduler configuration; ignore: decide as without them",
+    )
+    repair: Literal["member", "gang"] = parameter(
+        "member", "what starts again of a job with restart member where a part of it fails: the member, or the gang"
+    )
+    start: str = parameter(
+        "", "date of instant 0 of the trace in UTC, such as 2026-12-01T08:00, for budgets and reservations; "
+        "default: the beginning of a January"
+    )  # fmt: skip
+
+    reservations: str = parameter(
+        "", "file of reservations, as paictl reservation list -o json writes them; jobs name them in the trace"
+    )
+
+    def __post_init__(self) -> None:
+        """Raises `ParameterError` for a start that is not a date, or a file that does not hold reservations."""
+        _ = self.epoch, self.reserved
+
+    @property
+    def reserved(self) -> list[dict[str, Any]]:
+        """The rows of the file of reservations."""
+        return read_reservations(self.reservations, self.epoch) if self.reservations else []
+
+    @property
+    def epoch(self) -> Millis:
+        """The instant 0 in Unix time."""
+        try:
+            at = datetime.fromisoformat(self.start or "1970-01-01")
+            found = (at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp()
+        except (ValueError, OverflowError):
+            found = -1.0
+        if found < 0:
+            raise ParameterError(
+                text("{given!r} is not a date from 1970 on", given=self.start), hint="write start=2026-12-01T08:00"
+            )
+        return Millis(round(1000 * found))

@@ -1,0 +1,200 @@
+"""Reservations for `hived`: read from a file, and asked of the code that keeps them on a cluster."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import yaml
+
+from paictl.i18n import did_you_mean, text
+from paictl.sim.policies.parameters import ParameterError
+from paictl.units import DurationError, Millis, parse_duration
+from paictl.workload.backfill import Foresight, LineGang
+from paictl.workload.reservations import Repeat, Reservation, ReservationError, Reservations, cell_shape
+from paictl.workload.reserved import ReservedCells
+from paictl.workload.reserving import ReservationScene, admitted, refuse_job
+
+if TYPE_CHECKING:
+    from paictl.cells.spec import ClusterSpec
+    from paictl.sim.placement.cells import Cells
+    from paictl.sim.view import JobView
+    from paictl.workload.windows import Windows
+
+_KEYS: Final = ("name", "vc", "cells", "cell_type", "nodes", "from", "for", "start", "end", "repeat", "reason")
+_SHOWN: Final = frozenset({"active", "used", "size", "short"})
+"""What `paictl reservation list -o json` says besides."""
+_HINT: Final = "{name: nightly, vc: vision, cells: 2xV100-NODE, from: 12h, for: 4h, repeat: daily}"
+_LONGEST: Final = 1e10
+"""Seconds."""
+
+
+def read_reservations(path: str, epoch: Millis) -> list[dict[str, Any]]:
+    """The rows of a file, with `from` and `for` in milliseconds; `epoch` is the instant 0 in Unix time.
+
+    A row has what `paictl reservation add` takes, or what `paictl reservation list -o json` says. Raises
+    `ParameterError` naming the row.
+    """
+    try:
+        data = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ParameterError(
+            text("cannot read {path}: {reason}", path=path, reason=getattr(error, "strerror", None) or error),
+            hint="name a file: reservations=FILE",
+        ) from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # a date such as 2026-13-45 is a ValueError
+        raise ParameterError(
+            text("{path} is not YAML: {reason}", path=path, reason=" ".join(str(error).split())),
+            hint="look there at indentation, colons, brackets, quotes",
+        ) from None
+    if not isinstance(data, list):
+        raise ParameterError(text("{path} is not a list of reservations", path=path), hint=f"- {_HINT}")
+    return [_row(row, f"{path}[{place}]", epoch) for place, row in enumerate(data)]
+
+
+def _row(row: object, where: str, epoch: Millis) -> dict[str, Any]:
+    if not isinstance(row, Mapping):
+        raise ParameterError(text("{where} is not a reservation", where=where), hint=_HINT)
+    for key in row:
+        if key not in _KEYS and key not in _SHOWN:
+            raise ParameterError(
+                text("{where}: unknown key {key!r}", where=where, key=key),
+                hint=did_you_mean(str(key), _KEYS) or text("one of: {names}", names=", ".join(_KEYS)),
+            )
+    start = _instant(row.get("from", row.get("start", 0)), where, epoch)
+    if "for" in row:
+        span = _instant(row["for"], where, None)
+    elif "end" in row:
+        span = _instant(row["end"], where, epoch) - start
+    else:
+        raise ParameterError(text("{where} does not say how long it lasts", where=where), hint="for: 4h")
+    cells, cell_type = row.get("cells") or 0, row.get("cell_type") or ""
+    if isinstance(cells, str):
+        found = re.fullmatch(r"([1-9][0-9]{0,5})x([^\s]+)", cells)
+        if found is None:
+            raise ParameterError(
+                text("{where}: {said!r} is not a number of cells", where=where, said=cells), hint="cells: 4xV100-NODE"
+            )
+        cells, cell_type = int(found[1]), found[2]
+    repeat = str(row.get("repeat") or Repeat.ONCE)
+    if repeat not in list(Repeat):
+        raise ParameterError(
+            text("{where}: {given!r} is not one of {names}", where=where, given=repeat, names=", ".join(Repeat)),
+            hint="repeat: daily",
+        )
+    nodes = row.get("nodes") or ()
+    if isinstance(cells, bool) or not isinstance(cells, int) or not isinstance(nodes, list | tuple):
+        raise ParameterError(text("{where} is not a reservation", where=where), hint=_HINT)
+    return {
+        "name": str(row.get("name") or ""), "vc": str(row.get("vc") or ""), "cells": cells, "cell_type": str(cell_type),
+        "nodes": tuple(map(str, nodes)), "from": start, "for": span, "repeat": repeat, "where": where,
+    }  # fmt: skip
+
+
+def _instant(given: object, where: str, epoch: Millis | None) -> int:
+    """Milliseconds since the instant 0; without an `epoch` only a span will do."""
+    if epoch is not None and isinstance(given, date | str):
+        try:
+            at = datetime.fromisoformat(given if isinstance(given, str) else given.isoformat())
+            return round(1000 * (at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp()) - epoch
+        except (ValueError, OverflowError):
+            pass  # not a date: a span
+    try:
+        seconds = parse_duration(str(given))
+    except DurationError:
+        seconds = -1.0
+    if not 0 <= seconds <= _LONGEST:
+        raise ParameterError(
+            text("{where}: {given!r} is not a time", where=where, given=str(given)),
+            hint="write 3d12h since the beginning of the trace, or a date such as 2026-12-01T22:00",
+        )
+    return round(1000 * seconds)
+
+
+class SimulatedReservations:
+    """Reservations beside a core and simulated time."""
+
+    def __init__(
+        self, cells: Cells, rows: list[dict[str, Any]], windows: Windows, end_of: Callable[[str], Millis | None],
+        of: Callable[[str], str],
+    ) -> None:  # fmt: skip
+        """`end_of` says when a group that holds devices ends at the latest, `of` which reservation it is for.
+
+        The core is empty. Raises `ParameterError` for reservations that could not be kept there.
+        """
+        self._cells = cells
+        self._windows = windows
+        self._end_of = end_of
+        self.kept = ReservedCells(_admitted(cells, rows, windows), of)
+
+    def __bool__(self) -> bool:
+        return bool(self.kept.reservations)
+
+    def check(self, job: JobView) -> None:
+        """Raise `ParameterError` for a job that can never start in the reservation that it names."""
+        request = self._cells.request(job)
+        gangs = [(request.members, request.leaf_type)]
+        try:
+            refuse_job(
+                self.kept.reservations, job.reservation, request.vc, guaranteed=request.guaranteed, gangs=gangs
+            )  # fmt: skip
+        except ReservationError as error:
+            raise ParameterError(error.message, where=f"job {job.id}", hint=error.hint) from None
+
+    def closed(self, job: JobView, limit: Millis, now: Millis) -> frozenset[str]:
+        """The nodes that a job may not get now: of maintenance windows and of others' reservations."""
+        every = frozenset(self._cells.engine.state.physical.nodes)
+        windows = self.kept.windows(self._windows, now, job.reservation)
+        return every - self.kept.within(every - windows.closed(now, limit), job.reservation)
+
+    def holds(self, job: JobView, limit: Millis, now: Millis) -> bool:
+        """Whether a job would take cells that are reserved for others, or its own reservation does not last."""
+        ahead = self.kept.windows(self._windows, now)
+        foresight = Foresight(self._cells.engine, now, self._end_of, ahead, self.kept)
+        gang = LineGang(self._cells.request(job), limit)
+        return self.kept.obstruction(foresight, gang, job.reservation) is not None
+
+    def next_change(self, now: Millis) -> Millis | None:
+        """When the next reservation begins or ends."""
+        current = (known.occurrence(now) for known in self.kept.reservations)
+        return min((at for one in current if one is not None for at in one if at > now), default=None)
+
+
+def _admitted(cells: Cells, rows: list[dict[str, Any]], windows: Windows) -> Reservations:
+    """The reservations of a file, each of which could be kept beside those before it."""
+    spec, found = cells.engine.spec, Reservations()
+    begin = Millis(min((0, *(row["from"] for row in rows))))  # one that lasts at the instant 0 has begun before
+    foresight = Foresight(cells.engine, begin, lambda _: None, windows)
+    scene = ReservationScene(spec, foresight, lambda _: "", lambda group: group, datetime.fromtimestamp(0, UTC))
+    for row in rows:
+        try:
+            known = _reservation(row, found, spec)
+            if known.cells * known.leaves > cells.cluster.size:  # before each smaller number is tried
+                raise ReservationError(
+                    text("the cluster has {size} devices, and this needs {needed}", size=cells.cluster.size,
+                         needed=known.cells * known.leaves),
+                    hint="reserve fewer cells",
+                )  # fmt: skip
+            if known.end <= known.start or known.occurrence(Millis(0)) is not None:  # else it is over
+                found = admitted(found, known, scene)
+        except ReservationError as error:
+            raise ParameterError(
+                text("{where}: {problem}", where=row["where"], problem=error.message), hint=error.hint
+            ) from None
+    return found
+
+
+def _reservation(row: Mapping[str, Any], known: Reservations, spec: ClusterSpec) -> Reservation:
+    if bool(row["vc"]) == bool(row["nodes"]):
+        raise ReservationError(text("say which cells: vc and cells, or nodes"), hint=_HINT)
+    leaf_type, leaves = cell_shape(spec, row["cell_type"]) if row["vc"] else ("", 0)
+    start = Millis(row["from"])
+    made = Reservation(
+        row["name"] or known.free_name(), start, Millis(start + row["for"]), row["vc"], row["cells"], row["cell_type"],
+        leaf_type, leaves, row["nodes"],
+    )  # fmt: skip
+    return replace(made, repeat=Repeat(row["repeat"]))

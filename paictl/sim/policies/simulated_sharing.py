@@ -1,0 +1,121 @@
+"""The section `sharing` for `hived`: what keeps a job from a start is asked of the code that decides on a cluster."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from paictl.units import Millis
+from paictl.workload.budgets import MonthUse, next_month
+from paictl.workload.departments import DevicesInUse, UnusedPromises
+from paictl.workload.devicelimits import HeldDevices
+from paictl.workload.lending import LendUse, lend_use, promises_by_vc
+from paictl.workload.sharing import Sharing, SharingUse
+
+if TYPE_CHECKING:
+    from paictl.sim.placement.cells import Cells
+    from paictl.sim.view import JobView
+    from paictl.workload.usage import UsageSpan
+
+
+class SimulatedSharing:
+    """Budgets, limits and departments of a configuration, beside a core and simulated time.
+
+    A job of a tenant that was promised nothing counts for that tenant, although the core knows it by another one.
+    """
+
+    def __init__(self, cells: Cells, rules: Sharing, epoch: Millis, running: Callable[[], Iterable[UsageSpan]]) -> None:
+        """`epoch` is the instant 0 in Unix time; `running` are the spans until now of the jobs that run."""
+        self.rules = rules
+        self.holds_back = bool(rules)
+        """Whether any job may have to wait for their sake."""
+        self.epoch = epoch
+        self._cells = cells
+        self._running = running
+        self._users: dict[int, str] = {}
+        """Of jobs that are there, by number."""
+        self._month = MonthUse()
+        self._used: tuple[Millis, Counter[tuple[str, str]]] | None = None
+        """The month's use at an instant: within one nothing is added to it."""
+        self._held = HeldDevices(self._user)
+        self._in_use = DevicesInUse()
+        self._stand: tuple[int, LendUse] | None = None
+        """How the promises stand at a version of the core."""
+        if self.rules.limits or self.rules.spares:
+            cells.noted = self._note
+
+    @property
+    def by_user(self) -> bool:
+        """Whether the answer depends on the user."""
+        return bool(self.rules.limits or self.rules.budgets)
+
+    # --- what happens
+
+    def came(self, job: JobView) -> None:
+        """A job is there."""
+        self._users[job.number] = job.user
+
+    def left(self, job: JobView) -> None:
+        """A job is there no more."""
+        self._users.pop(job.number, None)
+
+    def ran(self, span: UsageSpan) -> None:
+        """A job has stopped running."""
+        if self.rules.budgets:
+            self._month.add(span, self.epoch)
+
+    def _note(self, outcomes: Sequence[object]) -> None:
+        self._held.note(outcomes)
+        self._in_use.note(outcomes)
+
+    def _user(self, uid: str) -> str:
+        return self._users.get(self._cells.job_of(uid), "")
+
+    # --- what holds back
+
+    def holds(self, job: JobView, borrowed: dict[str, int], now: Millis) -> bool:
+        """Whether a job that waits may not start now, whatever is free; `borrowed` are devices by tenant."""
+        rules = self.rules
+        request = replace(self._cells.request(job), vc=job.vc)
+        promised = promises_by_vc(self._cells.engine.state) if rules.spares else {}
+        use = SharingUse(
+            self._month_use(now) if rules.budgets else {},
+            self._held.devices,
+            borrowed,
+            rules.spares.use(job.vc, promised, self._in_use.devices),
+            self.lending(borrowed) if rules.lending and not request.guaranteed else None,
+        )
+        return bool(rules.obstacle(request, job.user, use, self._at(now)))
+
+    def month_end(self, jobs: Iterable[JobView], now: Millis) -> Millis | None:
+        """When the month ends, if one of the jobs can go on then whom a budget holds back; None if none can."""
+        budgets = self.rules.budgets
+        used = self._month_use(now) if budgets else {}
+        for job in jobs if budgets else ():
+            holding = budgets.holding(job.vc, job.user, used)
+            if holding and all(state.budget.most for state in holding):
+                return Millis(round(next_month(self._at(now)).timestamp() * 1000) - self.epoch)
+        return None
+
+    def lending(self, borrowed: dict[str, int]) -> LendUse:
+        """How the promises stand; a job of a tenant that was promised nothing borrows for itself."""
+        version = self._cells.engine.version
+        if self._stand is None or self._stand[0] != version:
+            self._stand = version, replace(lend_use(self._cells.engine.state), borrowed=dict(borrowed))
+        return self._stand[1]
+
+    def unused(self, borrowed: dict[str, int]) -> UnusedPromises:
+        """What departments leave unused."""
+        use = self.lending(borrowed)
+        return UnusedPromises(self.rules.departments, use.promised, use.used)
+
+    def _month_use(self, now: Millis) -> Counter[tuple[str, str]]:
+        if self._used is None or self._used[0] != now:
+            self._used = now, self._month.until(now, self.epoch, self._running())
+        return self._used[1]
+
+    def _at(self, now: Millis) -> datetime:
+        return datetime.fromtimestamp((self.epoch + now) / 1000, UTC)
