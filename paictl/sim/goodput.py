@@ -220,6 +220,21 @@ class TrainingProfile:
         part = (batch - sizes[after - 1]) / (sizes[after] - sizes[after - 1])
         return Gradients(*(a + (b - a) * part for a, b in zip(low, high, strict=True)))
 
+    def steps(self, batch: int) -> float | None:
+        """Steps with a batch size until the model is trained: what each epoch adds, by what a step is worth in it.
+
+        The files also count steps by epoch (`iteration`). Pollux' simulator does not read them: a job is done there
+        when its progress is. None outside of the batch sizes that were validated.
+        """
+        least, most = self.batches
+        if not least <= batch <= most:
+            return None
+        begins = (0.0, *self.ends)
+        return fsum(
+            (end - begin) / self.gradients(batch, epoch).gain(batch / least)
+            for epoch, (begin, end) in enumerate(zip(begins, self.ends, strict=False))
+        )
+
     def speed(self, kind: str, placement: Placement, size: BatchSize, epoch: int) -> float:
         """Progress a second."""
         step, sync = self.step(kind, placement, size.local)

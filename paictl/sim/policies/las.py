@@ -34,9 +34,10 @@ class LasParameters(Parameters):
         "run time for the knob: in total, as in the published simulator, or since the last promotion (reset); "
         "never: no knob",
     )
-    order: Literal["start", "running"] = parameter(
+    order: Literal["start", "running", "entry"] = parameter(
         "start",
-        "order within a queue: by first start (the paper's text), or running jobs before waiting ones (its simulator)",
+        "order within a queue: by first start (the paper's text), running jobs before waiting ones (its simulator), or "
+        "by when jobs entered the queue (entry; Pollux' simulator)",
     )
     quantum: Span = parameter(Span(0), "interval at which changes of queue take effect; 0: at once")
 
@@ -44,7 +45,7 @@ class LasParameters(Parameters):
 class Las(Ranked):
     """Jobs move to lower queues as they attain service. Queues are served in order; jobs that do not fit are skipped.
     Within a queue, jobs are ordered by first start, then jobs that never ran, by submission; with `order=running`,
-    running jobs before waiting ones.
+    running jobs before waiting ones; with `order=entry`, by when they entered the queue.
 
     Example: `las:queues=3250/7200,knob=8`.
     """
@@ -61,6 +62,8 @@ class Las(Ranked):
         "the waiting time for a promotion is the time since a job last held devices",
         "within a queue, the paper orders jobs by their first start; its simulator, and so every figure published "
         "on its traces, puts running jobs before waiting ones (`order=running`)",
+        "Pollux' simulator serves a queue in the order in which jobs entered it (`order=entry`): a job that lost its "
+        "devices keeps its turn, and one that falls into a lower queue goes last there",
         "running jobs stay where they are; Tiresias' simulator places all jobs again at each event",
     )
     Parameters = LasParameters
@@ -70,6 +73,8 @@ class Las(Ranked):
         self.limits = sorted(parameters.queues)
         self._queue: dict[int, int] = {}
         """Of each job that is there."""
+        self._entered: dict[int, Millis] = {}
+        """When it entered that queue."""
         self._from: dict[int, tuple[int, int, Millis]] = {}
         """Service and time that do not count any more since a promotion, and when that was."""
         self._timers: list[tuple[Millis, int, JobView]] = []
@@ -79,7 +84,9 @@ class Las(Ranked):
     # --- keys
 
     def key(self, job: JobView, *, runs: bool) -> Key:
-        """(queue, whether it waits if that counts, first start)."""
+        """(queue, whether it waits if that counts, first start or entry)."""
+        if self.p.order == "entry":
+            return self._queue[job.number], False, self._entered[job.number]
         first = self._from[job.number][2] if job.number in self._from else job.first_start
         behind = self.p.order == "running" and not runs
         return self._queue[job.number], behind, math.inf if first is None else first
@@ -102,10 +109,10 @@ class Las(Ranked):
     def note(self, moment: Trigger) -> None:
         """Also: who has crossed a threshold, who has waited long enough."""
         for job in moment.arrived:
-            self._queue[job.number] = 0
+            self._enter(job, 0)
         super().note(moment)
         for job in moment.ended:
-            del self._queue[job.number]
+            del self._queue[job.number], self._entered[job.number]
             self._from.pop(job.number, None)
             self._timer.pop(job.number, None)
         while self._timers and self._timers[0][0] <= self.now:
@@ -116,7 +123,7 @@ class Las(Ranked):
 
     def _cross(self, job: JobView) -> None:
         self.strike(job)
-        self._queue[job.number] = self.queue_of(job)
+        self._enter(job, self.queue_of(job))
         self.enlist(job)
         self.began(job)
 
@@ -124,8 +131,12 @@ class Las(Ranked):
         self.dequeue(job, self.key(job, runs=False))
         attained = job.attained(self.now) if self.p.dimension == 2 else job.ran(self.now)
         self._from[job.number] = attained, 0 if self.p.promote == "total" else job.ran(self.now), self.now
-        self._queue[job.number] = 0
+        self._enter(job, 0)
         self.enqueue(job)
+
+    def _enter(self, job: JobView, queue: int) -> None:
+        self._queue[job.number] = queue
+        self._entered[job.number] = self.now
 
     def began(self, job: JobView, /) -> None:
         """It crosses the next threshold after as long as it takes to attain what is missing."""

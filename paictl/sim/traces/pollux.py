@@ -1,7 +1,7 @@
 """Workloads of Pollux (OSDI'21): which model and batch size on how many devices; profiles say how long it takes.
 
-`work` is what a job takes with the devices and the batch size that its user asks for. What it takes with others is in
-its `training`: for policies that choose both.
+`work` is what a job takes with the devices and the batch size that its user asks for, by the progress that its epochs
+make. What it takes with others is in its `training`: for policies that choose both.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from paictl.sim.goodput import TrainingProfile
 from paictl.sim.job import Job
 from paictl.sim.traces.base import Format, Rows, has
 from paictl.sim.traces.lines import SECOND, Line, RowError, table
-from paictl.sim.traces.profiles import EPOCHS, Application, application, validation
+from paictl.sim.traces.profiles import EPOCHS, step_times, validation
 from paictl.sim.traces.source import TraceFile
 from paictl.units import Millis
 
@@ -44,37 +44,39 @@ def packed(replicas: int) -> tuple[int, ...]:
     return (NODE,) * full + ((rest,) if rest else ())
 
 
-def step_seconds(known: Application, placement: tuple[int, ...], batch: int) -> float | None:
+def step_seconds(training: TrainingProfile, placement: tuple[int, ...], batch: int) -> float | None:
     """Time of a step of the whole batch; gradients of what does not fit are accumulated. None if not measured."""
-    replicas = sum(placement)
-    sizes = [size for rows in known.placements.values() for size, _, _ in rows]
-    most = _LARGEST_LOCAL.get(known.name, max(sizes))
-    local = math.ceil(batch / replicas)
-    if local < min(sizes):
-        return None
-    parts = math.ceil(local / most)
-    found = known.step(placement, math.ceil(local / parts))
-    return None if found is None else found[0] + (parts - 1) * (found[0] - found[1])
+    size = training.asked(batch, sum(placement), "", placement)
+    found = training.types[""].step(placement, size.local)
+    return None if found is None else found[0] + (size.passes - 1) * (found[0] - found[1])
 
 
 class _Profiles:
     def __init__(self, source: TraceFile) -> None:
         self.source = source
-        self._applications: dict[str, Application | None] = {}
-        self._folders: dict[str, str] = {}
         self._known: dict[tuple[str, int, int], _Known] = {}
-        self._trainings: dict[str, TrainingProfile] = {}
+        self._trainings: dict[str, TrainingProfile | None] = {}
 
     def training(self, name: str) -> TrainingProfile:
-        """The profile of an application that `of` has found."""
         if name not in self._trainings:
-            known, folder = self._applications[name], self._folders[name]
-            assert known is not None  # noqa: S101 `of` has raised otherwise
-            largest = {"": _LARGEST_LOCAL[name]} if name in _LARGEST_LOCAL else {}
-            self._trainings[name] = TrainingProfile(
-                name, EPOCHS[name], {"": known}, validation(self.source, folder), largest, fixed=_FIXED.get(name, 0)
+            self._trainings[name] = self._read(name)
+        found = self._trainings[name]
+        if found is None:
+            raise RowError(
+                text(
+                    "no profile of {name!r}; put traces/{name}/ of the artifact beside the workloads",
+                    name=name,
+                )
             )
-        return self._trainings[name]
+        return found
+
+    def _read(self, name: str) -> TrainingProfile | None:
+        for folder in (f"../traces/{name}", f"traces/{name}", name):
+            if (times := step_times(self.source, folder)) is not None:
+                largest = {"": _LARGEST_LOCAL[name]} if name in _LARGEST_LOCAL else {}
+                gradients = validation(self.source, folder)
+                return TrainingProfile(name, EPOCHS[name], {"": times}, gradients, largest, fixed=_FIXED.get(name, 0))
+        return None
 
     def of(self, name: str, batch: int, replicas: int) -> _Known:
         key = (name, batch, replicas)
@@ -83,25 +85,12 @@ class _Profiles:
         return self._known[key]
 
     def _make(self, name: str, batch: int, replicas: int) -> _Known:
-        if name not in self._applications:
-            self._applications[name] = None
-            for folder in (f"../traces/{name}", f"traces/{name}", name):
-                if (profile := application(self.source, folder)) is not None:
-                    self._applications[name], self._folders[name] = profile, folder
-                    break
-        known = self._applications[name]
-        if known is None:
-            raise RowError(
-                text(
-                    "no profile of {name!r}; put traces/{name}/ of the artifact beside the workloads",
-                    name=name,
-                )
-            )
-        steps = known.steps(batch, EPOCHS[name])
+        training = self.training(name)
+        steps = training.steps(batch)
         seconds = {
             count: found
             for count in sorted({*_COUNTS, replicas})
-            if (found := step_seconds(known, packed(count), batch)) is not None
+            if (found := step_seconds(training, packed(count), batch)) is not None
         }
         if steps is None or replicas not in seconds:
             raise RowError(
@@ -115,7 +104,7 @@ class _Profiles:
         spread = {}
         for nodes in range(len(packed(replicas)) + 1, min(replicas, 16) + 1):
             apart = tuple(replicas // nodes + (number < replicas % nodes) for number in range(nodes))
-            if (found := step_seconds(known, apart, batch)) is not None:
+            if (found := step_seconds(training, apart, batch)) is not None:
                 spread[nodes] = seconds[replicas] / found
         return _Known(steps, seconds, spread)
 

@@ -9,12 +9,11 @@ from __future__ import annotations
 import ast
 import csv
 import json
-from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from paictl import i18n
-from paictl.frozen import frozen, frozen_caching
+from paictl.frozen import frozen
 from paictl.sim.goodput import StepTimes
 from paictl.sim.job import BadRow
 from paictl.sim.traces.lines import SECOND, table
@@ -76,44 +75,7 @@ def _job_type(text: str) -> JobType:
     return str(model), int(workers)
 
 
-# --- Pollux (OSDI'21): time of a step by placement and batch size, steps until a model is trained
-
-
-@frozen_caching
-class Application(StepTimes):
-    """One model of Pollux' workloads on one type of device. Times are seconds."""
-
-    name: str
-    iterations: Mapping[int, tuple[int, ...]]
-    """Batch size -> steps done when each epoch ends."""
-
-    def steps(self, batch: int, epochs: int) -> float | None:
-        """Steps with a (whole) batch size until so many epochs of progress; linear between measured batch sizes."""
-        return _steps_until(self.iterations, batch, epochs)
-
-
-def application_steps(near: TraceFile, folder: str, batch: int, epochs: int) -> float | None:
-    """The same from the files of a folder alone; None outside of what was measured."""
-    return _steps_until(_iterations(near, folder), batch, epochs)
-
-
-def _iterations(near: TraceFile, folder: str) -> dict[int, tuple[int, ...]]:
-    return {
-        batch: tuple(int(float(row["iteration"])) for row in _rows(file)) for batch, file in _validations(near, folder)
-    }
-
-
-def _steps_until(iterations: Mapping[int, tuple[int, ...]], batch: int, epochs: int) -> float | None:
-    known = sorted(iterations)
-    if not known or not known[0] <= batch <= known[-1]:
-        return None
-    after = bisect_left(known, batch)
-    high = iterations[known[after]][epochs - 1]
-    if known[after] == batch:
-        return float(high)
-    low = iterations[known[after - 1]][epochs - 1]
-    part = (batch - known[after - 1]) / (known[after] - known[after - 1])
-    return low + (high - low) * part
+# --- Pollux (OSDI'21): time of a step by placement and batch size, progress by epoch
 
 
 EPOCHS: Final = {"bert": 2, "cifar10": 100, "ncf": 10, "imagenet": 90, "deepspeech2": 80, "yolov3": 50}
@@ -126,13 +88,6 @@ _BATCHES: Final = (
 """Batch sizes of which some application has a file."""
 
 _GRADIENTS: Final = ("progress", "grad_sqr", "grad_var")
-
-
-def application(near: TraceFile, folder: str) -> Application | None:
-    """The profile in a folder (``../traces/cifar10``) beside a file; None if it is not there."""
-    if (times := step_times(near, folder)) is None:
-        return None
-    return Application(times.placements, times.scalability, folder.rsplit("/", 1)[-1], _iterations(near, folder))
 
 
 def step_times(near: TraceFile, folder: str, kind: str = "") -> StepTimes | None:

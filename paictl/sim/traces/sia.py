@@ -15,7 +15,7 @@ from paictl.sim.goodput import BatchSize, StepTimes, TrainingProfile
 from paictl.sim.job import Job
 from paictl.sim.traces.base import FileHead, Format, Rows, has
 from paictl.sim.traces.lines import SECOND, Line, RowError, table
-from paictl.sim.traces.profiles import EPOCHS, application_steps, step_times, validation
+from paictl.sim.traces.profiles import EPOCHS, step_times, validation
 from paictl.sim.traces.source import TraceFile
 from paictl.units import Millis
 
@@ -77,7 +77,7 @@ class _Profiles:
 
     def _make(self, name: str, batch: int, replicas: int) -> _Known:
         training = self.training(name)
-        steps = application_steps(self.source, f"../profiles/{name}", batch, EPOCHS[name])
+        steps = training.steps(batch)
         seconds = {kind: self._seconds(training, kind, batch, replicas) for kind in training.types}
         measured = {kind: found for kind, found in seconds.items() if found is not None}
         if steps is None or not measured:

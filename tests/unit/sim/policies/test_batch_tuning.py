@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from paictl.sim.cluster import ClusterShape, homogeneous, mixed
 from paictl.sim.goodput import BatchSize, StepTimes, TrainingProfile
@@ -43,6 +45,25 @@ def job(name: str, training: TrainingProfile, at: float = 0, gpus: int = 1) -> J
 
 def play(jobs: list[Job], cluster: ClusterShape, policy: str) -> RunResult:
     return simulate(jobs, cluster, policy, log=True, check=Invariants())
+
+
+@given(batch=st.integers(32, 512), var=st.floats(0, 1e4), replicas=st.sampled_from([1, 2, 4]))
+def test_steps_take_as_long_as_progress(batch: int, var: float, replicas: int) -> None:
+    """What a reader makes of a profile, and what `pollux` plays by it, are the same seconds."""
+    training = profile(var=var)
+    size = training.asked(batch, replicas, "", (replicas,))
+    step, sync = training.step("", (replicas,), size.local)
+    seconds = sum(400 / training.speed("", (replicas,), size, epoch) for epoch in range(10))
+    assert (training.steps(size.total(replicas)) or 0) * (step + (size.passes - 1) * (step - sync)) == pytest.approx(
+        seconds
+    )
+
+
+def test_fewer_steps_with_a_larger_batch_by_what_its_gradients_are_worth() -> None:
+    training = profile(var=50.0)  # 4,000 steps of 32 samples; one of 512 is worth 51 / (50/16 + 1) of them
+    assert training.steps(32) == 4000
+    assert training.steps(512) == pytest.approx(4000 / (51 / (50 / 16 + 1)))
+    assert training.steps(31) is training.steps(513) is None
 
 
 def sizes(result: RunResult, name: str) -> list[int]:

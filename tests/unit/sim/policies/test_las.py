@@ -53,6 +53,25 @@ def test_who_started_first_goes_first_within_a_queue() -> None:
     assert ends == {"c": 13_000, "a": 28_000, "b": 43_000}
 
 
+@pytest.mark.parametrize(
+    ("order", "ends"),
+    [("start", {"c": 13_000, "b": 20_000, "a": 24_000}), ("entry", {"c": 13_000, "a": 21_000, "b": 23_000})],
+)
+def test_who_fell_into_a_queue_first_goes_first_there(order: str, ends: dict[str, int]) -> None:
+    jobs = [job("b", 0, 1, 20), job("a", 1, 2, 20), job("c", 10, 1, 3)]  # b starts first; a falls at 3.5 s, b at 5 s
+    result = simulate(jobs, homogeneous(1, 3), f"las:queues=5,order={order}")
+    assert {one.id: one.end for one in result.outcomes} == ends
+
+
+@pytest.mark.parametrize(
+    ("order", "ends"), [("running", {"y": 15_000, "z": 12_000}), ("entry", {"y": 8_000, "z": 15_000})]
+)
+def test_by_entry_who_waits_may_go_before_who_runs(order: str, ends: dict[str, int]) -> None:
+    jobs = [job("x", 0, 1, 5), job("y", 1, 2, 3), job("z", 2, 1, 10)]  # z starts beside x, where y has no place
+    result = simulate(jobs, homogeneous(1, 2), f"las:queues=100,order={order}")
+    assert {one.id: one.end for one in result.outcomes} == {"x": 5_000, **ends}
+
+
 def placed(jobs: list[Job], policy: str) -> dict[str, int]:
     """Over how many nodes of 4 each job was spread at its first start."""
     cluster = Cluster(homogeneous(3, 4))

@@ -8,7 +8,7 @@ import pytest
 
 from paictl.sim.job import DeadlineKind, Trace
 from paictl.sim.traces.load import load
-from paictl.sim.traces.profiles import application, samples, spread_rates, throughputs, topology
+from paictl.sim.traces.profiles import samples, spread_rates, step_times, throughputs, topology
 from paictl.sim.traces.source import TraceError, members, source
 from tests.conftest import ROOT
 
@@ -153,14 +153,14 @@ def test_pollux_has_a_hundred_and_sixty_jobs_a_workload_and_what_they_need() -> 
         trace = read(f"pollux.tar.gz/pollux/workloads{load_name}/workload-6.csv")
         assert (len(trace.jobs), trace.bad) == (jobs, ())
     near = source(str(FOLDER / "pollux.tar.gz/pollux/workloads/workload-6.csv"))
-    known = application(near, "../traces/cifar10")
+    known = step_times(near, "../traces/cifar10")
     assert known is not None
     assert known.step((1,), 32) == pytest.approx((0.0427886962890625, 0.0004995360016822816))
     middle = known.step((1,), 38.5)
     assert middle is not None
     assert middle[0] == pytest.approx((0.0427886962890625 + 0.05048525333404541) / 2)
     assert known.step((1,), 10**6) is None
-    assert application(near, "../traces/nothing") is None
+    assert step_times(near, "../traces/nothing") is None
 
 
 def test_sc17() -> None:
