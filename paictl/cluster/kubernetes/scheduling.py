@@ -31,7 +31,7 @@ from paictl.cluster.timeline import timeline
 from paictl.cluster.values import ClusterError, Event, JobRequest, JobState
 from paictl.cluster.whywaits import explained, waits_for_shield, waits_for_windows
 from paictl.errors import PaictlError
-from paictl.i18n import text
+from paictl.i18n import joined, text
 from paictl.scheduler.decision import Bind, Preempt
 from paictl.scheduler.explain import PodVerdict
 from paictl.scheduler.inspection import inspect
@@ -318,7 +318,9 @@ def _exclusion(scene: ClusterSnapshot, found: Recovered, request: PodRequest, ui
             return ""
         outside |= wrong
     counts = Counter(outside.values()).most_common()
-    return "" if isinstance(decision, Preempt) else "; ".join(f"{why} ({number})" for why, number in counts)
+    if isinstance(decision, Preempt):
+        return ""
+    return joined("; ", (joined("", (why, f" ({number})")) for why, number in counts))
 
 
 def _request(pai: PaiJob, role: str, attempt: int) -> PodRequest:

@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from paictl.frozen import frozen
+from paictl.i18n import text
 from paictl.scheduler.wire import ENABLE
 from paictl.units import exact_quantity
 
@@ -177,12 +178,14 @@ def excluded(demand: PodDemand, name: str, node: NodeFacts) -> str:
     """What keeps a pod from a node however empty it is; empty if nothing does."""
     for key, value in demand.selector.items():
         if node.labels.get(key) != value:
-            return f"it does not have the label {key}={value} of the pod's nodeSelector"
+            return text("it does not have the label {label} of the pod's nodeSelector", label=f"{key}={value}")
     if demand.terms is not None and not any(_matches(term, name, node.labels) for term in demand.terms):
-        return "it does not match the pod's required node affinity"
+        return text("it does not match the pod's required node affinity")
     for taint in node.taints:
         if not any(_tolerates(one, taint) for one in demand.tolerations):
-            return "it is cordoned" if taint == _CORDON else f"the pod does not tolerate its taint {_shown(taint)}"
+            if taint == _CORDON:
+                return text("it is cordoned")
+            return text("the pod does not tolerate its taint {taint}", taint=_shown(taint))
     return ""
 
 
@@ -193,7 +196,7 @@ def shortage(demand: PodDemand, node: NodeFacts, used: Amounts, pods: int = 1) -
     for name, amount in demand.requests.items():
         whole = _UNIT if name.startswith(_PORT) else node.allocatable.get(name, 0)
         if amount and used.get(name, 0) + amount * pods > whole:
-            return "Too many pods" if name == PODS else f"Insufficient {name}"
+            return text("Too many pods") if name == PODS else text("Insufficient {resource}", resource=name)
     return ""
 
 

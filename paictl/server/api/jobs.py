@@ -13,7 +13,7 @@ from paictl.cluster.interface import (
     JobView,
 )
 from paictl.cluster.jobpages import JobOrder, JobQuery, KeepsJobData, page_of
-from paictl.i18n import text
+from paictl.i18n import text, translated
 from paictl.operate import explaining
 from paictl.operate.jobfiles import findings, job_in_text
 from paictl.server.api import jobviews
@@ -139,7 +139,8 @@ def events(call: Call) -> Answer:
 
 def explain(call: Call) -> Answer:
     """Why a job waits."""
-    return json_answer(explaining.data(Tenants(call).explanation(call.cluster.explain(found_job(call).key))))
+    found = Tenants(call).explanation(call.cluster.explain(found_job(call).key))
+    return json_answer(explaining.data(found, call.language))
 
 
 def execute(call: Call) -> Answer:
@@ -211,7 +212,8 @@ def _foreseen(call: Call, problems: list[dict[str, Any]]) -> dict[str, Any]:
     if any(one["severity"] == "error" for one in problems):
         return {"explanation": None}
     explanation = Tenants(call).explanation(call.cluster.foresee(request_of(call)))
-    return {"explanation": explaining.data(explanation), "lines": [str(line) for line in explaining.lines(explanation)]}
+    lines = [translated(line, call.language) for line in explaining.lines(explanation)]
+    return {"explanation": explaining.data(explanation, call.language), "lines": lines}
 
 
 _BODY: Final = {"text/yaml": {"type": "object", "description": "A job of protocol version 2."}}
