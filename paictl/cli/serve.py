@@ -50,7 +50,7 @@ def serve(
     tls_key: Annotated[Path | None, typer.Option(help="Its key (PEM).")] = None,
     behind_proxy: Annotated[
         list[str] | None,
-        typer.Option(metavar="ADDRESS", help="A proxy whose X-Forwarded-… headers count; also a network."),
+        typer.Option(metavar="ADDRESS", help="A trusted proxy, whose X-Forwarded-… headers are used; also a network."),
     ] = None,
     oidc_client_secret: Annotated[
         Path | None,

@@ -67,7 +67,7 @@ def start(
     tls_key: Annotated[Path | None, typer.Option(help="Its key (PEM).")] = None,
     behind_proxy: Annotated[
         list[str] | None,
-        typer.Option(metavar="ADDRESS", help="A proxy whose X-Forwarded-… headers count; also a network."),
+        typer.Option(metavar="ADDRESS", help="A trusted proxy, whose X-Forwarded-… headers are used; also a network."),
     ] = None,
 ) -> None:
     """Start or resume a class: a cluster with a virtual cluster for each student, and its server, until Ctrl-C.

@@ -292,7 +292,7 @@ class _Maker:
             cells[name] = self._cells_for(share)
         for name, share in named:
             if cells[name]:
-                self.tenants.append(DraftTenant(name, cells[name], f"{share.kind} {share.name}", share.namespaces))
+                self.tenants.append(DraftTenant(name, cells[name], share.title, share.namespaces))
         if not self.tenants:
             everything = {name: chain.free[0] for name, chain in self.chains.items()}
             for chain in self.chains.values():
@@ -325,7 +325,7 @@ class _Maker:
                 self.remarks.append(
                     text(
                         "{share} has {count} {resource}: for {left} of them no cell is left",
-                        share=f"{share.kind} {share.name}",
+                        share=share.title,
                         count=ask.devices,
                         resource=ask.resource or text("devices"),
                         left=left,

@@ -112,13 +112,13 @@ def test_an_explanation_is_in_the_language_of_its_reader_also_from_memory(
     english = told("late-0")
     chinese = told("late-0", "zh-CN,zh;q=0.9,en;q=0.8")
     assert english["text"][0].startswith("Pod default/late-0 waits: group default/late of VC A asks for 1 pod")
-    assert chinese["text"][0].startswith("Pod default/late-0 在等待：")
+    assert chinese["text"][0].startswith("pod default/late-0 在等待：")
     assert english["text"][1:] != chinese["text"][1:]
     assert english | {"text": []} == chinese | {"text": []}, "the rest is for programs"
     assert told("late-0", "fr") == told("late-0", "en") == told("late-0") == english
     assert told("late-0", "zh") == chinese
     assert told("full-0", "zh")["text"] == [
-        "Pod default/full-0 在节点 n0 上运行，设备 0,1,2,3（组 default/full）。", "  它有保证。",
+        "pod default/full-0 在节点 n0 上运行，设备 0,1,2,3（组 default/full）。", "  它有保证。",
     ]  # fmt: skip
     assert "它还在等同组的 1 个 pod：2 个中已出现 1 个（组 default/alone）" in told("alone-0", "zh")["text"][-1]
     assert "没有 pod default/nobody" in told("nobody", "zh")

@@ -13,8 +13,8 @@ from paictl.workload.feasible import Cause, Refusal
 def job_pod_size(bundle: Bundle) -> Findings:
     """One pod of a job needs more devices than a node gives it.
 
-    Why: nobody checks it at submission; the pod waits for ever. CPU cores and memory count too: they are worth as many
-    devices as they come with (`skuTypes`).
+    Why: it is not checked at submission, and the pod waits forever. CPU cores and memory count too: as the number
+    of devices that they come with (`skuTypes`).
 
     Passes::
 

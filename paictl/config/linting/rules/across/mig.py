@@ -65,7 +65,7 @@ def mig_strategy(bundle: Bundle) -> Findings:
 def mig_strategy_unused(bundle: Bundle) -> Findings:
     """NVIDIA's device plugin offers MIG instances as devices, and no leaf cell is one.
 
-    Why: if GPUs are divided, the containers of a leaf cell get a whole GPU, with instances of others on it.
+    Why: if GPUs are divided, the containers of a leaf cell get a whole GPU, including the instances of other jobs.
 
     Fails with::
 

@@ -324,8 +324,8 @@ def ssh_access(document: Document) -> Findings:
 def tensorboard_parameters(document: Document) -> Findings:
     """The plugin `tensorboard` cannot be started as the job says.
 
-    Why: the job is refused. Parameters are `logdir`, a folder or several by name, and `port` (6006), which no label of
-    `resourcePerInstance.ports` may have.
+    Why: the job is refused. Parameters are `logdir` (a folder, or several by name) and `port` (6006), which no
+    label of `resourcePerInstance.ports` may use.
 
     Passes::
 
