@@ -458,9 +458,9 @@ def run(
         )
     cluster = open_cluster(state)
     sessions = _late()[1]
-    wish = sessions.wish(image, gpu, cpu, memory, idle_timeout, sku)
+    spec = sessions.wish(image, gpu, cpu, memory, idle_timeout, sku)
     code = sessions.run(
-        cluster, user or me(), wish, tuple(command or ()), name=name, vc=vc, priority=priority, keep=keep,
+        cluster, user or me(), spec, tuple(command or ()), name=name, vc=vc, priority=priority, keep=keep,
         timeout=timeout, notebook=notebook,
     )  # fmt: skip
     if code:

@@ -115,9 +115,16 @@ def _say(cluster: Cluster, where: str) -> None:
         console.info(text("no user can sign in yet: paictl user add NAME --admin"))
         return
     name = named_administrator(cluster)
-    configured = next((one for one in administrators if one.name == name and is_seal(one.password)), None)
+    configured = next(
+        (
+            administrator
+            for administrator in administrators
+            if administrator.name == name and is_seal(administrator.password)
+        ),
+        None,
+    )
     if configured is None:
-        names = ", ".join(one.name for one in administrators)
+        names = ", ".join(administrator.name for administrator in administrators)
         console.info(text("sign in as an administrator: {names} (new password: paictl user passwd NAME)", names=names))
         return
     place = "sign in as {name} with the password from services-configuration.yaml ({section}: {key})"

@@ -197,7 +197,7 @@ class _Reader:
 
     def _kai(self) -> Iterator[FoundShare]:
         queues = self._all(_RUNAI, "queues")
-        parents = {str(one["spec"].get("parentQueue")) for one in queues}
+        parents = {str(queue["spec"].get("parentQueue")) for queue in queues}
         for queue in queues:
             name, gpu = str(queue["metadata"]["name"]), (queue["spec"].get("resources") or {}).get("gpu") or {}
             quota = float(gpu.get("quota") or 0)

@@ -60,9 +60,9 @@ def node_facts(node: Mapping[str, Any]) -> NodeFacts:
     """The facts in a node object."""
     about, spec, status = node["metadata"], node.get("spec") or {}, node.get("status") or {}
     taints = [
-        (str(one.get("key", "")), str(one.get("value") or ""), str(one.get("effect", "")))
-        for one in spec.get("taints") or ()
-        if one.get("effect") in ("NoSchedule", "NoExecute")
+        (str(taint.get("key", "")), str(taint.get("value") or ""), str(taint.get("effect", "")))
+        for taint in spec.get("taints") or ()
+        if taint.get("effect") in ("NoSchedule", "NoExecute")
     ]
     if spec.get("unschedulable") and _CORDON not in taints:
         taints.append(_CORDON)
@@ -97,7 +97,7 @@ def _unknowable(spec: Mapping[str, Any], affinity: Mapping[str, Any]) -> str:
 def lacks_room(pod: Mapping[str, Any]) -> bool:
     """Whether kube-scheduler has refused a pod for what its nodes have too little of, and evictions would free."""
     conditions = (pod.get("status") or {}).get("conditions") or ()
-    said = [str(one.get("message")) for one in conditions if one.get("type") == "PodScheduled"]
+    said = [str(condition.get("message")) for condition in conditions if condition.get("type") == "PodScheduled"]
     return any(words in message for message in said for words in _NO_ROOM)
 
 
@@ -182,7 +182,7 @@ def excluded(demand: PodDemand, name: str, node: NodeFacts) -> str:
     if demand.terms is not None and not any(_matches(term, name, node.labels) for term in demand.terms):
         return text("it does not match the pod's required node affinity")
     for taint in node.taints:
-        if not any(_tolerates(one, taint) for one in demand.tolerations):
+        if not any(_tolerates(toleration, taint) for toleration in demand.tolerations):
             if taint == _CORDON:
                 return text("it is cordoned")
             return text("the pod does not tolerate its taint {taint}", taint=_shown(taint))
@@ -222,10 +222,10 @@ def _matches(term: Mapping[str, Any], name: str, labels: Mapping[str, str]) -> b
 
 
 def _requirements(term: Mapping[str, Any], name: str, labels: Mapping[str, str]) -> Iterator[bool]:
-    for one in term.get("matchExpressions") or ():
-        yield _holds(one.get("operator"), labels.get(str(one.get("key"))), one.get("values") or ())
-    for one in term.get("matchFields") or ():
-        yield one.get("key") == "metadata.name" and _holds(one.get("operator"), name, one.get("values") or ())
+    for expression in term.get("matchExpressions") or ():
+        yield _holds(expression.get("operator"), labels.get(str(expression.get("key"))), expression.get("values") or ())
+    for field in term.get("matchFields") or ():
+        yield field.get("key") == "metadata.name" and _holds(field.get("operator"), name, field.get("values") or ())
 
 
 def _holds(operator: object, value: str | None, values: Sequence[str]) -> bool:

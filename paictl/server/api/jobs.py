@@ -116,10 +116,10 @@ def job(call: Call) -> Answer:
 
 def config_of(call: Call) -> str:
     """What a job was submitted with, as YAML, secrets masked. Raises `ApiError`."""
-    found = found_job(call)
+    view = found_job(call)
     if not isinstance(call.cluster, KeepsJobData):
         raise ApiError(404, "NoJobConfigError", text("this cluster does not keep submitted job files"))
-    data = call.cluster.job_data(found.key)
+    data = call.cluster.job_data(view.key)
     return str(yaml.safe_dump(dict(data), allow_unicode=True, sort_keys=False, width=120))
 
 
@@ -139,8 +139,8 @@ def events(call: Call) -> Answer:
 
 def explain(call: Call) -> Answer:
     """Why a job waits."""
-    found = Tenants(call).explanation(call.cluster.explain(found_job(call).key))
-    return json_answer(explaining.data(found, call.language))
+    explanation = Tenants(call).explanation(call.cluster.explain(found_job(call).key))
+    return json_answer(explaining.data(explanation, call.language))
 
 
 def execute(call: Call) -> Answer:
@@ -148,13 +148,13 @@ def execute(call: Call) -> Answer:
     wanted = call.fields().get("value")
     if wanted not in ("STOP", "START"):
         raise bad(text("value must be STOP or START"))
-    found = found_job(call)
+    view = found_job(call)
     if wanted == "START":
-        if found.state.ended:
+        if view.state.ended:
             said_no = text("a finished job cannot be restarted: submit it under another name")
             raise ApiError(501, "NotImplementedError", said_no)
     else:
-        call.cluster.stop_job(found.key)
+        call.cluster.stop_job(view.key)
     return said(f"execute job {call.path['job']} successfully", 202)
 
 
@@ -203,13 +203,13 @@ def _attempts(call: Call) -> list[dict[str, Any]]:
 
 def check(call: Call) -> Answer:
     """What the validator says of a job, and what would become of it, without submitting it."""
-    problems = [problem_data(one) for one in findings(call.body)]
+    problems = [problem_data(finding) for finding in findings(call.body)]
     return json_answer({"problems": problems, **_foreseen(call, problems)})
 
 
 def _foreseen(call: Call, problems: list[dict[str, Any]]) -> dict[str, Any]:
     """``explanation``: what would become of a job without errors, or why it would be refused."""
-    if any(one["severity"] == "error" for one in problems):
+    if any(problem["severity"] == "error" for problem in problems):
         return {"explanation": None}
     explanation = Tenants(call).explanation(call.cluster.foresee(request_of(call)))
     lines = [translated(line, call.language) for line in explaining.lines(explanation)]
