@@ -180,7 +180,7 @@ def warn(problems: Sequence[Problem], see: str) -> None:
 def plain(value: Any) -> Any:
     """A result as values of JSON and YAML: dataclasses by field, instants as in RFC 3339, enumerations by value."""
     if is_dataclass(value) and not isinstance(value, type):
-        return {one.name: plain(getattr(value, one.name)) for one in fields(value)}
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, datetime):
         return rfc3339(value)
     if isinstance(value, Enum):

@@ -363,6 +363,6 @@ class App(typer.Typer):
 
 def built(info: CommandInfo) -> Any:
     """The command that typer makes of a function."""
-    one = App()
-    one.registered_commands = [info]
-    return typer.main.get_command(one)
+    app = App()
+    app.registered_commands = [info]
+    return typer.main.get_command(app)

@@ -143,12 +143,12 @@ def serves_door(command: Callable[..., None]) -> Callable[..., None]:
     keyword = inspect.Parameter.KEYWORD_ONLY
     shared = {
         field: inspect.Parameter(field, keyword, annotation=hints[field], default=default)
-        for field, default in ((one.name, _default(one.default)) for one in fields(ServeOptions))
+        for field, default in ((field.name, _default(field.default)) for field in fields(ServeOptions))
     }
     own = [
-        one.replace(kind=keyword)
-        for one in inspect.signature(command, eval_str=True).parameters.values()
-        if one.name != "options"
+        parameter.replace(kind=keyword)
+        for parameter in inspect.signature(command, eval_str=True).parameters.values()
+        if parameter.name != "options"
     ]
 
     @wraps(command)
@@ -159,7 +159,7 @@ def serves_door(command: Callable[..., None]) -> Callable[..., None]:
     parameters = [*shared.values(), *own]
     signature = inspect.Signature(parameters)
     with_options.__signature__ = signature  # type: ignore[attr-defined] # what typer makes options of
-    with_options.__annotations__ = {one.name: one.annotation for one in parameters}
+    with_options.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return with_options
 
 

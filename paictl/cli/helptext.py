@@ -113,7 +113,7 @@ def _write_text(formatter: Any, text: str) -> None:
         formatter.write_text(text)
         return
     indent = " " * formatter.current_indent
-    lines = [wrapped(said(one), formatter.width, indent=indent) for one in paragraphs(text)]
+    lines = [wrapped(said(paragraph), formatter.width, indent=indent) for paragraph in paragraphs(text)]
     formatter.write("\n".join("".join(f"{line}\n" for line in of_one) for of_one in lines))
 
 

@@ -256,7 +256,7 @@ def tag(
 ) -> None:
     """Add tags to a job, or remove them; finished jobs too. A clone keeps them, and the scheduler ignores them."""
     if not tags and not remove:
-        raise PaictlError(text("nothing is to be changed"), hint=text("name tags to add, or say --remove TAG"))
+        raise PaictlError(text("nothing is to be changed"), hint=text("name the tags to add, or give --remove TAG"))
     key, now = operate.tag(open_cluster(state), job, me(), tags or (), remove or ())
     console.outcome(text("job {job}: {tags}", job=key, tags=", ".join(now) or "-"), name=key, tags=list(now))
 
@@ -458,9 +458,9 @@ def run(
         )
     cluster = open_cluster(state)
     sessions = _late()[1]
-    wish = sessions.wish(image, gpu, cpu, memory, idle_timeout, sku)
+    spec = sessions.wish(image, gpu, cpu, memory, idle_timeout, sku)
     code = sessions.run(
-        cluster, user or me(), wish, tuple(command or ()), name=name, vc=vc, priority=priority, keep=keep,
+        cluster, user or me(), spec, tuple(command or ()), name=name, vc=vc, priority=priority, keep=keep,
         timeout=timeout, notebook=notebook,
     )  # fmt: skip
     if code:

@@ -249,7 +249,7 @@ def _head_of(source: socket.socket, first: re.Pattern[bytes], data: bytes = b"")
             return None
         data += more
     line, *lines = data[:end].split(b"\r\n")
-    found_rows = [_HEADER.fullmatch(one) for one in lines]
+    found_rows = [_HEADER.fullmatch(line) for line in lines]
     rows = tuple((row[1], row[2].strip()) for row in found_rows if row is not None)
     if not first.fullmatch(line) or None in found_rows or sum(name.lower() == b"host" for name, _ in rows) > 1:
         raise _NotHttpError

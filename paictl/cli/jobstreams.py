@@ -143,7 +143,7 @@ def sign_in(
         known = Path(folder) / "known_hosts"
         known.write_text(f"[{address.host}]:{address.port} {address.host_key}\n", encoding="utf-8")
         checks = [] if only_print else [f"UserKnownHostsFile={known}", "StrictHostKeyChecking=yes"]
-        options = [word for one in checks for word in ("-o", one)]
+        options = [word for check in checks for word in ("-o", check)]
         options += [] if identity is None else ["-i", str(identity)]
         words = ["ssh", "-p", str(address.port), *options, f"root@{address.host}", *command]
         if only_print:

@@ -58,9 +58,9 @@ def _record(words: Sequence[str], code: int, error: PaictlError, seconds: float)
     line = redacted(f"paictl {shlex.join(_ours(words))}".replace("\n", "\\n"))
     now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     yield f"{now} [{os.getpid()}] {__version__} exit {code} after {seconds:.2f} s: {line}"
-    yield from (f"    error: {redacted(one)}" for one in str(error).splitlines())
+    yield from (f"    error: {redacted(line)}" for line in str(error).splitlines())
     if error.hint:
-        yield from (f"    hint: {redacted(one)}" for one in error.hint.splitlines())
+        yield from (f"    hint: {redacted(line)}" for line in error.hint.splitlines())
     frames = traceback.extract_tb(error.__traceback__)
     if frames:
         last = frames[-1]

@@ -62,7 +62,7 @@ def add(
 ) -> None:
     """Add a window: nothing that would still run in it is placed there, and what is left then is moved."""
     cluster = open_cluster(state)
-    named = [word for one in nodes or () for word in one.replace(",", " ").split()]
+    named = [word for node in nodes or () for word in node.replace(",", " ").split()]
     of_cells = nodes_of(cluster.picture(), cells) if cells else ()
     if not named and not of_cells:
         raise PaictlError("no node given", hint="paictl maintenance add --nodes NODE --for 4h")
@@ -98,10 +98,10 @@ def list_windows(output: OutputOption = Output.TABLE, state: StateOption = None)
         return
     rows = [
         (
-            one.name, spoken("active") if one.active else spoken("planned"), clock_text(one.start),
-            clock_text(one.end), listed(one.nodes, 4), one.reason or "-",
+            window.name, spoken("active") if window.active else spoken("planned"), clock_text(window.start),
+            clock_text(window.end), listed(window.nodes, 4), window.reason or "-",
         )
-        for one in windows
+        for window in windows
     ]  # fmt: skip
     write_table(("WINDOW", "STATE", "BEGINS", "ENDS", "NODES", "REASON"), rows)
 

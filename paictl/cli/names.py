@@ -65,7 +65,9 @@ def services(context: typer.Context) -> list[str]:
 
 def versions(context: typer.Context) -> list[str]:
     """Versions of the configuration, the newest first."""
-    return _of_cluster(context, lambda cluster: [str(one.number) for one in reversed(cluster.configurations())])
+    return _of_cluster(
+        context, lambda cluster: [str(configuration.number) for configuration in reversed(cluster.configurations())]
+    )
 
 
 def vcs(context: typer.Context) -> list[str]:
@@ -103,9 +105,16 @@ def policies(incomplete: str) -> list[str]:
     parameters = described(policy_class(name).Parameters)
     key, equals, _ = last.partition("=")
     if equals:
-        words = next((one.allowed.split(" | ") for one in parameters if one.name == key and " | " in one.allowed), [])
+        words = next(
+            (
+                parameter.allowed.split(" | ")
+                for parameter in parameters
+                if parameter.name == key and " | " in parameter.allowed
+            ),
+            [],
+        )
         return [f"{before}{key}={word}" for word in words]
-    return [f"{before}{one.name}=" for one in parameters]
+    return [f"{before}{parameter.name}=" for parameter in parameters]
 
 
 def policy_names() -> list[str]:

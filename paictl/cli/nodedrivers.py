@@ -17,9 +17,11 @@ def say_drivers(drivers: Iterable[NodeDriver]) -> None:
     """A line for all nodes with the same driver, those without one as warnings; nothing without nodes."""
     lines: dict[tuple[bool, Text], list[str]] = {}
     outdated: NodeDriver | None = None
-    for one in drivers:
-        lines.setdefault((one.source is DriverSource.NONE or one.outdated, _condition(one)), []).append(one.node)
-        outdated = outdated or (one if one.outdated else None)
+    for driver in drivers:
+        lines.setdefault((driver.source is DriverSource.NONE or driver.outdated, _condition(driver)), []).append(
+            driver.node
+        )
+        outdated = outdated or (driver if driver.outdated else None)
     for (wrong, condition), nodes in sorted(lines.items(), key=lambda line: line[1]):
         tell = console.warning if wrong else console.info
         tell(text("GPU driver of {nodes}: {condition}", nodes=_named(nodes), condition=condition))
@@ -27,24 +29,24 @@ def say_drivers(drivers: Iterable[NodeDriver]) -> None:
         _say_exchange(outdated)
 
 
-def _condition(one: NodeDriver) -> Text:
+def _condition(driver: NodeDriver) -> Text:
     values: Mapping[str, object] = {
-        "version": one.version or text("unknown version"), "wanted": one.wanted, "reason": sayable(one.reason),
+        "version": driver.version or text("unknown version"), "wanted": driver.wanted, "reason": sayable(driver.reason),
     }  # fmt: skip
-    if one.source is DriverSource.HOST:
+    if driver.source is DriverSource.HOST:
         return text("{version}, the machine's own, which is left alone", **values)
-    if one.source is DriverSource.NONE:
+    if driver.source is DriverSource.NONE:
         return text("none: {reason}", **values)
-    if one.outdated and one.reason:
+    if driver.outdated and driver.reason:
         return text("{version}, not {wanted}: {reason}", **values)
-    if one.outdated:
+    if driver.outdated:
         return text("{version}, not {wanted} yet", **values)
     return text("{version}, installed by this service", **values)
 
 
-def _say_exchange(one: NodeDriver) -> None:
+def _say_exchange(driver: NodeDriver) -> None:
     """The steps for one node, in the order in which nothing loses its driver while it runs."""
-    node, pod = one.node, one.pod
+    node, pod = driver.node, driver.pod
     console.info(text("Running drivers are not replaced automatically. For each node, for example {node}:", node=node))
     for line in (
         f"paictl maintenance add --nodes {node} --for 2h",

@@ -62,10 +62,10 @@ def _of_cluster(config: str | None) -> Inventory:
     if config is None:
         return hosts_of_cluster(open_target(name), Login(), getpass.getuser())
     written = settings_of(load_file(config, FileKind.CONFIG)[0]).login
-    found = hosts_of_cluster(open_target(name), sign_in(written), written.user, written.port)
-    access = {host.name: written.access(host.name) for host in found}
-    hosts = (replace(host, user=access[host.name].user, port=access[host.name].port) for host in found)
-    return replace(found, hosts=tuple(hosts))
+    inventory = hosts_of_cluster(open_target(name), sign_in(written), written.user, written.port)
+    access = {host.name: written.access(host.name) for host in inventory}
+    hosts = (replace(host, user=access[host.name].user, port=access[host.name].port) for host in inventory)
+    return replace(inventory, hosts=tuple(hosts))
 
 
 def _login(known: Login, key: Path | None, ask: bool, ask_sudo: bool) -> Login:

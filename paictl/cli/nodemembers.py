@@ -114,7 +114,7 @@ def add(name: str, address: str | None, like: str | None, files: Files) -> None:
 
 def _machine(deployment: Deployment, name: str, address: str | None) -> Machine:
     """The machine of worker.csv, or a new one at an address."""
-    known = next((one for one in deployment.machines if one.name == name), None)
+    known = next((machine for machine in deployment.machines if machine.name == name), None)
     if known is not None:
         if known.role is Role.MASTER or address not in (None, known.address):
             said = text(
@@ -126,7 +126,7 @@ def _machine(deployment: Deployment, name: str, address: str | None) -> Machine:
         said = text("{name} is not in the list of workers", name=name)
         raise PaictlError(said, hint="write it there, or say --address ADDRESS")
     check_machine(name, address)
-    taken = next((one for one in deployment.machines if one.address == address), None)
+    taken = next((machine for machine in deployment.machines if machine.address == address), None)
     if taken is not None:
         raise PaictlError(text("{address} is already the address of {name}", address=address, name=taken.name))
     return Machine(name, address, Role.WORKER)

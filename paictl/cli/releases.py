@@ -64,7 +64,7 @@ def is_newer(release: str, own: str) -> bool:
 
 
 def _newest(versions: Iterable[str]) -> str | None:
-    return max((one for one in versions if _FINAL.fullmatch(one)), key=_numbers, default=None)
+    return max((version for version in versions if _FINAL.fullmatch(version)), key=_numbers, default=None)
 
 
 def _numbers(version: str) -> tuple[int, ...]:

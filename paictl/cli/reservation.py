@@ -66,7 +66,7 @@ def add(
 ) -> None:  # fmt: skip
     """Add a reservation if its cells will be free in time. While it lasts, only jobs that name it use them."""
     cluster = open_cluster(state)
-    named = tuple(word for one in nodes or () for word in one.replace(",", " ").split())
+    named = tuple(word for node in nodes or () for word in node.replace(",", " ").split())
     if bool(vc) == bool(named) or bool(vc) != bool(cells):
         raise PaictlError(
             text("say which cells: --vc and --cells, or --nodes"),
@@ -98,15 +98,20 @@ def list_reservations(output: OutputOption = Output.TABLE, state: StateOption = 
     """List the reservations that are not over."""
     reservations = open_cluster(state).reservations()
     if output is not Output.TABLE:
-        write_data([plain(known) for known in reservations], output)
+        write_data([plain(reservation) for reservation in reservations], output)
         return
     rows = [
         (
-            known.name, "active" if known.active else "planned", clock_text(known.start), clock_text(known.end),
-            known.repeat, known.kept, str(known.used) if known.vc else "-",
+            reservation.name,
+            "active" if reservation.active else "planned",
+            clock_text(reservation.start),
+            clock_text(reservation.end),
+            reservation.repeat,
+            reservation.kept,
+            str(reservation.used) if reservation.vc else "-",
         )
-        for known in reservations
-    ]  # fmt: skip
+        for reservation in reservations
+    ]
     write_table(("RESERVATION", "STATE", "BEGINS", "ENDS", "REPEAT", "CELLS", "IN USE"), rows)
 
 
@@ -136,13 +141,13 @@ def remove(name: ReservationName, state: StateOption = None) -> None:
     console.outcome(text("reservation {name} removed", name=name), name=name, removed=True)
 
 
-def reservation_line(known: ReservationView) -> str:
+def reservation_line(view: ReservationView) -> str:
     """A reservation on one line."""
-    start, end = clock_text(known.start), clock_text(known.end)
-    size = known.kept
-    if known.repeat == Repeat.ONCE:
-        said = spoken("{name}: {size} from {start} to {end}", name=known.name, size=size, start=start, end=end)
+    start, end = clock_text(view.start), clock_text(view.end)
+    size = view.kept
+    if view.repeat == Repeat.ONCE:
+        said = spoken("{name}: {size} from {start} to {end}", name=view.name, size=size, start=start, end=end)
     else:
-        said = spoken("{name}: {size} {repeat}, next from {start} to {end}", name=known.name, size=size,
-                      repeat=known.repeat, start=start, end=end)  # fmt: skip
-    return f"{said} ({known.reason})" if known.reason else said
+        said = spoken("{name}: {size} {repeat}, next from {start} to {end}", name=view.name, size=size,
+                      repeat=view.repeat, start=start, end=end)  # fmt: skip
+    return f"{said} ({view.reason})" if view.reason else said

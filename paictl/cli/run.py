@@ -78,9 +78,9 @@ def _ended(arguments: Sequence[str], language: str | None) -> tuple[int, PaictlE
     except Exception as error:
         if settings.debug:
             raise
-        told = _unexpected(error, arguments)
-        console.error(told)
-        return ExitCode.USAGE, told
+        paictl_error = _unexpected(error, arguments)
+        console.error(paictl_error)
+        return ExitCode.USAGE, paictl_error
     finally:
         gc.enable()  # commands that read much switch it off; labs and tests run many of them in one process
 
@@ -153,20 +153,20 @@ def say(error: Any) -> PaictlError | None:
     """Say what typer found wrong with a command line, and give it; for a group without a command that is its help."""
     context = getattr(error, "ctx", None)
     if context is None:
-        told = PaictlError(_message(error)[0], hint=text("{path} -h shows all", path="paictl"))
-        console.error(told)
-        return told
+        paictl_error = PaictlError(_message(error)[0], hint=text("{path} -h shows all", path="paictl"))
+        console.error(paictl_error)
+        return paictl_error
     if error.message == context.get_help():
         error.show()
         return None
     path, near = context.command_path, _near(error)
     hint = text("did you mean {near!r}? {path} -h shows all", near=near, path=path)
     message, where = _message(error)
-    told = PaictlError(message, where=where, hint=hint if near else text("{path} -h shows all", path=path))
+    paictl_error = PaictlError(message, where=where, hint=hint if near else text("{path} -h shows all", path=path))
     if not console.is_data_wanted():
         console.info(context.get_usage().replace("Usage", console.said("Usage"), 1))
-    console.error(told)
-    return told
+    console.error(paictl_error)
+    return paictl_error
 
 
 def _message(error: Any) -> tuple[str, str | None]:

@@ -50,7 +50,7 @@ def serve(
     tls_key: Annotated[Path | None, typer.Option(help="Its key (PEM).")] = None,
     behind_proxy: Annotated[
         list[str] | None,
-        typer.Option(metavar="ADDRESS", help="A proxy whose X-Forwarded-… headers count; also a network."),
+        typer.Option(metavar="ADDRESS", help="A trusted proxy, whose X-Forwarded-… headers are used; also a network."),
     ] = None,
     oidc_client_secret: Annotated[
         Path | None,
@@ -115,9 +115,16 @@ def _say(cluster: Cluster, where: str) -> None:
         console.info(text("no user can sign in yet: paictl user add NAME --admin"))
         return
     name = named_administrator(cluster)
-    configured = next((one for one in administrators if one.name == name and is_seal(one.password)), None)
+    configured = next(
+        (
+            administrator
+            for administrator in administrators
+            if administrator.name == name and is_seal(administrator.password)
+        ),
+        None,
+    )
     if configured is None:
-        names = ", ".join(one.name for one in administrators)
+        names = ", ".join(administrator.name for administrator in administrators)
         console.info(text("sign in as an administrator: {names} (new password: paictl user passwd NAME)", names=names))
         return
     place = "sign in as {name} with the password from services-configuration.yaml ({section}: {key})"

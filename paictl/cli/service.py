@@ -150,45 +150,45 @@ def status(
     state: StateOption = None,
 ) -> None:
     """Show which services are ready, why others are not, and what was changed by hand."""
-    found = operate.conditions(open_cluster(state), _request("refresh", names, skipped, more))
+    conditions = operate.conditions(open_cluster(state), _request("refresh", names, skipped, more))
     if output is not Output.TABLE:
-        write_data([_condition_data(one) for one in found], output)
+        write_data([_condition_data(one) for one in conditions], output)
     else:
         rows = [(one.service, one.state.value, text("yes") if one.ready else text("no"), joined("; ", one.reasons))
-                for one in (condition.readiness for condition in found)]  # fmt: skip
+                for one in (condition.readiness for condition in conditions)]  # fmt: skip
         write_table(("NAME", "STATE", "READY", "WHY NOT"), rows)
-        for one in found:
+        for one in conditions:
             _say_changes(one)
-    raise typer.Exit(ExitCode.OK if all(one.good for one in found) else ExitCode.NEGATIVE)
+    raise typer.Exit(ExitCode.OK if all(one.good for one in conditions) else ExitCode.NEGATIVE)
 
 
-def _condition_data(one: Condition) -> dict[str, Any]:
-    readiness = one.readiness
+def _condition_data(condition: Condition) -> dict[str, Any]:
+    readiness = condition.readiness
     own = {**asdict(readiness), "state": readiness.state.value}
-    return {**own, **_details(one.view), "ready": readiness.ready, "drift": list(one.drift),
-            "protections": [asdict(guard) for guard in one.protections],
-            "drivers": [asdict(each) for each in one.drivers]}  # fmt: skip
+    return {**own, **_details(condition.view), "ready": readiness.ready, "drift": list(condition.drift),
+            "protections": [asdict(guard) for guard in condition.protections],
+            "drivers": [asdict(each) for each in condition.drivers]}  # fmt: skip
 
 
-def _say_changes(one: Condition) -> None:
+def _say_changes(condition: Condition) -> None:
     """What is not as it was applied, and what is not as the configuration says now."""
-    name = one.readiness.service
-    for line in one.drift:
+    name = condition.readiness.service
+    for line in condition.drift:
         console.info(text("{name} was changed by hand: {line}", name=name, line=line))
-    if one.drift:
+    if condition.drift:
         console.info(text("to undo it: paictl service refresh -n {name} --take-over", name=name))
-    _say_protections(one)
-    say_drivers(one.drivers)
-    if one.view is not None and one.view.running and one.view.changed:
+    _say_protections(condition)
+    say_drivers(condition.drivers)
+    if condition.view is not None and condition.view.running and condition.view.changed:
         console.info(text("{name} does not match the configuration: paictl service refresh -n {name}", name=name))
 
 
-def _say_protections(one: Condition) -> None:
+def _say_protections(condition: Condition) -> None:
     """What protects tenants from each other: what is in force in one line, what is not in one each."""
-    in_force = [guard.name for guard in one.protections if guard.in_force]
+    in_force = [guard.name for guard in condition.protections if guard.in_force]
     if in_force:
         console.info(text("protections in force between tenants: {names}", names=", ".join(in_force)))
-    for guard in one.protections:
+    for guard in condition.protections:
         if not guard.in_force:
             console.warning(
                 text("protection not in force between tenants: {name}: {why}", name=guard.name, why=guard.message)
@@ -347,7 +347,7 @@ def _run(
 def _say_changed_drivers(cluster: Cluster, outcomes: tuple[ServiceOutcome, ...]) -> None:
     """After drivers were applied: which node runs which, since none is exchanged by itself."""
     brought = (Action.START, Action.REFRESH)
-    if any(one.step.service == DRIVER and one.step.action in brought for one in outcomes):
+    if any(outcome.step.service == DRIVER and outcome.step.action in brought for outcome in outcomes):
         say_drivers(cluster.drivers())
 
 

@@ -112,11 +112,14 @@ def list_storages(
     state: StateOption = None,
 ) -> None:
     """List the storages, and which virtual clusters may use them."""
-    storages = [one for one in open_cluster(state).storages() if vc is None or one.is_for(vc)]
+    storages = [storage for storage in open_cluster(state).storages() if vc is None or storage.is_for(vc)]
     if output is not Output.TABLE:
-        write_data([_data(one) for one in storages], output)
+        write_data([_data(storage) for storage in storages], output)
         return
-    rows = [(one.name, one.kind, one.address, one.mount_path, _words(one), _vcs(one)) for one in storages]
+    rows = [
+        (storage.name, storage.kind, storage.address, storage.mount_path, _words(storage), _vcs(storage))
+        for storage in storages
+    ]
     write_table(("STORAGE", "KIND", "ADDRESS", "PATH", "MODE", "VCS"), rows)
 
 
@@ -163,7 +166,7 @@ def grant(
 ) -> None:
     """Change which virtual clusters may use a storage. Running jobs keep it."""
     if not vc and not revoke:
-        raise PaictlError("nothing is to be changed", hint=text("say --vc VC or --revoke VC"))
+        raise PaictlError("nothing is to be changed", hint=text("give --vc VC or --revoke VC"))
     storage = operate.grant(open_cluster(state), name, vc or (), revoke or ())
     console.outcome(text("storage {name}: {vcs}", name=name, vcs=_vcs(storage)), name=name, vcs=list(storage.vcs))
 

@@ -130,21 +130,31 @@ def replay(
     Instead of a bundle, you can give the file that a scheduler writes when it finds a contradiction in its own state.
     """
     done = play(file)
-    decisions = [one for one in done.decisions if not job or _is_about(one, job)]
+    decisions = [decision for decision in done.decisions if not job or _is_about(decision, job)]
     if job and not decisions:
         raise PaictlError(text("no decision about job {job} in this bundle", job=job), where=str(file))
     if output is not Output.TABLE:
         rows = [
-            {"number": one.number, "at": one.at, "kind": one.kind, "subject": one.subject, "group": one.group or None,
-             "message": said(one.message), "same": one.same}
-            for one in decisions
-        ]  # fmt: skip
+            {
+                "number": decision.number,
+                "at": decision.at,
+                "kind": decision.kind,
+                "subject": decision.subject,
+                "group": decision.group or None,
+                "message": said(decision.message),
+                "same": decision.same,
+            }
+            for decision in decisions
+        ]
         data = {"same": not done.difference, "compared": done.compared, "dropped": done.dropped}
         write_data({**data, "difference": said(done.difference) or None, "decisions": rows}, output)
     else:
         if decisions:
-            rows_of_table = [(one.at, one.kind, one.subject.partition("/")[2], said(one.message)) for one in decisions]
-            of_pods = any(one.subject.startswith("pod/") for one in decisions)
+            rows_of_table = [
+                (decision.at, decision.kind, decision.subject.partition("/")[2], said(decision.message))
+                for decision in decisions
+            ]
+            of_pods = any(decision.subject.startswith("pod/") for decision in decisions)
             write_table(("TIME", "EVENT", "POD" if of_pods else "JOB", "MESSAGE"), rows_of_table)
         if not done.difference:
             console.write(spoken("{count} events replayed, all as recorded", count=done.compared))

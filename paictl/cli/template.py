@@ -85,14 +85,14 @@ def list_templates(
     state: StateOption = None,
 ) -> None:
     """List the templates of all libraries."""
-    libraries = [one for one in open_cluster(state).template_libraries() if vc is None or one.is_for([vc])]
+    libraries = [library for library in open_cluster(state).template_libraries() if vc is None or library.is_for([vc])]
     if output is not Output.TABLE:
-        write_data([_data(one) for one in libraries], output)
+        write_data([_data(library) for library in libraries], output)
         return
     rows = [
-        (f"{one.name}/{template.path}", _vcs(one), _state(template), template.description)
-        for one in libraries
-        for template in one.templates
+        (f"{library.name}/{template.path}", _vcs(library), _state(template), template.description)
+        for library in libraries
+        for template in library.templates
     ]
     write_table(("TEMPLATE", "VCS", "STATE", "DESCRIPTION"), rows)
 
@@ -110,7 +110,7 @@ def _state(template: JobTemplate) -> str:
 
 def _data(library: TemplateLibrary) -> dict[str, Any]:
     data: dict[str, Any] = plain(library)
-    return {**data, "templates": [{k: v for k, v in one.items() if k != "text"} for one in data["templates"]]}
+    return {**data, "templates": [{k: v for k, v in template.items() if k != "text"} for template in data["templates"]]}
 
 
 @app.command(
@@ -141,7 +141,7 @@ def show(
     if library.revision:
         write(spoken("commit {revision}", revision=library.revision))
     write("")
-    rows = [(one.path, one.name, _state(one), one.description) for one in library.templates]
+    rows = [(template.path, template.name, _state(template), template.description) for template in library.templates]
     write_table(("FILE", "JOB", "STATE", "DESCRIPTION"), rows)
 
 

@@ -86,8 +86,14 @@ def list_users(output: OutputOption = Output.TABLE, state: StateOption = None) -
         write_data([_data(account) for account in accounts], output)
         return
     rows = [
-        (one.name, "admin" if one.admin else "user", _vcs(one), one.email or "-", clock_text(one.created))
-        for one in accounts
+        (
+            account.name,
+            "admin" if account.admin else "user",
+            _vcs(account),
+            account.email or "-",
+            clock_text(account.created),
+        )
+        for account in accounts
     ]
     write_table(("NAME", "ROLE", "VCS", "EMAIL", "SINCE"), rows)
 

@@ -47,9 +47,9 @@ def list_keys(name: Name, output: OutputOption = Output.TABLE, state: StateOptio
     """List the keys of an account."""
     keys = operate.keys_of(open_cluster(state).users, name)
     if output is not Output.TABLE:
-        write_data([{"title": one.title, "type": one.kind, "fingerprint": one.fingerprint} for one in keys], output)
+        write_data([{"title": key.title, "type": key.kind, "fingerprint": key.fingerprint} for key in keys], output)
         return
-    write_table(("TITLE", "TYPE", "FINGERPRINT"), [(one.title or "-", one.kind, one.fingerprint) for one in keys])
+    write_table(("TITLE", "TYPE", "FINGERPRINT"), [(key.title or "-", key.kind, key.fingerprint) for key in keys])
 
 
 @app.command(epilog="paictl user key remove ann laptop")

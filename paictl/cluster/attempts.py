@@ -65,25 +65,25 @@ def attempts_of(job: JobView, events: Iterable[Event]) -> tuple[JobAttempt, ...]
 
     Attempts of which the cluster keeps nothing any more are not among them.
     """
-    found: list[JobAttempt] = []
+    attempts: list[JobAttempt] = []
     now = _Attempt()
     for event in events:
         if event.kind is EventKind.RETRIED:
             number = int(event.data.get("next", now.number + 2)) - 1
             now.number = number - 1
-            found.append(now.ended(event.at, None, str(event.data.get("reason", ""))))
+            attempts.append(now.ended(event.at, None, str(event.data.get("reason", ""))))
             now = _Attempt(number)
         elif "role" in event.data:
             _tell(now, event)
     now.number = job.attempt
     if job.state.ended:
-        found.append(now.ended(job.ended, _OVER[job.state], job.reason))
+        attempts.append(now.ended(job.ended, _OVER[job.state], job.reason))
     else:
         outcome = AttemptOutcome.RUNNING.value if job.started is not None else WAITING
-        found.append(
+        attempts.append(
             JobAttempt(now.number, outcome, job.started, None, None, job.reason, nodes=tuple(now.nodes))
         )  # fmt: skip
-    return tuple(found)
+    return tuple(attempts)
 
 
 def _tell(attempt: _Attempt, event: Event) -> None:

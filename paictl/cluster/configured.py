@@ -32,13 +32,13 @@ class ConfigSnapshot:
         from paictl.config.reading.load import load_memory
 
         loaded = load_memory(self.files)
-        found = [document for document in loaded.documents if document.kind is FileKind.HIVED]
-        if not found or not isinstance(found[0].data, dict):
+        documents = [document for document in loaded.documents if document.kind is FileKind.HIVED]
+        if not documents or not isinstance(documents[0].data, dict):
             raise ClusterError(
                 "it has no hivedscheduler configuration", where=f"configuration {self.number}",
                 hint="push a services-configuration.yaml that has a hivedscheduler section",
             )  # fmt: skip
-        return ClusterSpec.from_mapping(found[0].data)
+        return ClusterSpec.from_mapping(documents[0].data)
 
     @property
     def bad_device_deadline(self) -> float | None:

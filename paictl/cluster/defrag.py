@@ -154,12 +154,12 @@ def checked(rooms: Iterable[RoomRequest], state: State) -> tuple[RoomRequest, ..
     sums: dict[tuple[str, str], int] = {}
     for room in rooms:
         sums[room.cell_type, room.vc] = sums.get((room.cell_type, room.vc), 0) + room.number
-    wanted = [RoomRequest(number, cell_type, vc) for (cell_type, vc), number in sums.items()]
+    requests = [RoomRequest(number, cell_type, vc) for (cell_type, vc), number in sums.items()]
     sizes = {
         name: chain.leaves[level]
         for chain in state.physical.chains for level, name in enumerate(chain.types) if level
     }  # fmt: skip
-    for room in wanted:
+    for room in requests:
         if room.cell_type not in sizes:
             hint = did_you_mean(room.cell_type, sizes) or text("cell types: {names}", names=", ".join(sizes))
             raise RoomError(text("no cell type {name!r}", name=room.cell_type), hint=hint)
@@ -170,11 +170,11 @@ def checked(rooms: Iterable[RoomRequest], state: State) -> tuple[RoomRequest, ..
         most = most_cells(state, room)
         if room.number > most:
             raise _too_many(room, most)
-    for vc in {room.vc for room in wanted if room.vc}:
-        if sum(room.vc == vc for room in wanted) > 1:
+    for vc in {room.vc for room in requests if room.vc}:
+        if sum(room.vc == vc for room in requests) > 1:
             raise RoomError(text("cells of several types in the promise of {vc}", vc=vc),
                             hint="ask for one type at a time")  # fmt: skip
-    return tuple(sorted(wanted, key=lambda room: -sizes[room.cell_type]))
+    return tuple(sorted(requests, key=lambda room: -sizes[room.cell_type]))
 
 
 def most_cells(state: State, room: RoomRequest) -> int:
@@ -261,22 +261,26 @@ _QUICK: Final = 24
 """Trials that it makes."""
 
 
-def with_moves(known: JobExplanation, scene: Callable[[], DefragScene], request: PodRequest) -> JobExplanation:
+def with_moves(explanation: JobExplanation, scene: Callable[[], DefragScene], request: PodRequest) -> JobExplanation:
     """An explanation of a pod that waits for room, with the moves after which it would start; as it is if none help."""
-    if known.scheduler is None or known.scheduler.decision is not PodVerdict.WAIT or len(request.members) != 1:
-        return known
+    if (
+        explanation.scheduler is None
+        or explanation.scheduler.decision is not PodVerdict.WAIT
+        or len(request.members) != 1
+    ):
+        return explanation
     try:
         found = scene()
         room = None if request.pinned_id else _room_of(found.engine.state, request)
         if room is None or len(found.engine.state.physical.nodes) > _CHEAP:
-            return known
+            return explanation
         plan = find_room(found.engine, room, [gang for gang, _ in found.gangs], found.closed, most_trials=_QUICK)
     except PaictlError:
-        return known
+        return explanation
     if isinstance(plan, NoRoom) or not plan.moves or not plan.starts:
-        return known
+        return explanation
     options = f"--for {room.number}x{room.cell_type}" + (f" --vc {room.vc}" if room.vc else "")
-    return replace(known, moves=len(plan.moves), room=options)
+    return replace(explanation, moves=len(plan.moves), room=options)
 
 
 def _room_of(state: State, request: PodRequest) -> RoomRequest | None:
@@ -345,8 +349,8 @@ def _room_from(row: Mapping[str, Any]) -> RoomOutcome:
                          bool(said["exact"]))  # fmt: skip
         return RoomOutcome(number, cell_type, vc, None, refusal)
     moves = tuple(
-        DefragMove(**{**one, "before": _places_from(one["before"]), "after": _places_from(one["after"])})
-        for one in row["moves"]
+        DefragMove(**{**move, "before": _places_from(move["before"]), "after": _places_from(move["after"])})
+        for move in row["moves"]
     )
     plan = RoomPlan(
         room, str(row["chain"]), tuple(map(str, row["cells"])), tuple(map(str, row["nodes"])),

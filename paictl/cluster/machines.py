@@ -16,11 +16,11 @@ from paictl.errors import PaictlError
 def machines_in(files: Mapping[str, str]) -> list[MachineSpec]:
     """The machines that the layout among some configuration files lists; raises `PaictlError` without a layout."""
     loaded = load_memory(files)
-    found = [document for document in loaded.documents if document.kind is FileKind.LAYOUT]
-    if not found:
+    documents = [document for document in loaded.documents if document.kind is FileKind.LAYOUT]
+    if not documents:
         raise PaictlError("the files contain no layout", hint="a cluster needs a layout.yaml")
     cells = next((hived(document) for document in loaded.documents if document.kind is FileKind.HIVED), None)
-    return list(_machines(found[0], _divided(cells) if cells is not None else {}))
+    return list(_machines(documents[0], _divided(cells) if cells is not None else {}))
 
 
 def _divided(cells: HivedConfig) -> dict[str, int]:

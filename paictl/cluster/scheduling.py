@@ -97,12 +97,12 @@ class JobExplanation:
     """The options with which `paictl cluster defrag plan` shows these moves."""
 
 
-def to_data(found: JobExplanation) -> dict[str, Any]:
+def to_data(explanation: JobExplanation) -> dict[str, Any]:
     """An explanation as JSON values, all of it: how it crosses a wire."""
     from paictl.scheduler.explain.data import to_data as explanation_data  # late: most commands explain nothing
 
-    scheduler = None if found.scheduler is None else explanation_data(found.scheduler)
-    return {**asdict(replace(found, scheduler=None)), "scheduler": scheduler}
+    scheduler = None if explanation.scheduler is None else explanation_data(explanation.scheduler)
+    return {**asdict(replace(explanation, scheduler=None)), "scheduler": scheduler}
 
 
 def from_data(data: Mapping[str, Any]) -> JobExplanation:

@@ -20,7 +20,7 @@ Owner = Callable[[str], str]
 
 
 def with_start(
-    known: JobExplanation, foresight: Foresight, gang: LineGang, starts: LineStarts, epoch: datetime, owner: Owner
+    explanation: JobExplanation, foresight: Foresight, gang: LineGang, starts: LineStarts, epoch: datetime, owner: Owner
 ) -> JobExplanation:
     """An explanation with the promise that a gang has, and with the one that keeps it from starting now.
 
@@ -30,14 +30,16 @@ def with_start(
     start = behind(starts) if own is None else start_of(foresight, own, starts, epoch, owner)
     promise = foresight.delayed_by(gang, starts)
     if promise is None or promise.at is None:
-        return replace(known, start=start)
+        return replace(explanation, start=start)
     reason = delaying(owner(promise.group), rfc3339(instant(epoch, promise.at)))
     longest = foresight.longest_beside(gang, starts)
-    return replace(known, situation=JobSituation.BACKFILL, reason=reason, longest=longest, scheduler=None, start=start)
+    return replace(
+        explanation, situation=JobSituation.BACKFILL, reason=reason, longest=longest, scheduler=None, start=start
+    )
 
 
 def without_instants(
-    known: JobExplanation, foresight: Foresight, gang: LineGang, starts: LineStarts, owner: Owner
+    explanation: JobExplanation, foresight: Foresight, gang: LineGang, starts: LineStarts, owner: Owner
 ) -> JobExplanation:
     """The same where `starts` are only like those that were promised, which a door alone knows: no instant, no number.
 
@@ -45,9 +47,9 @@ def without_instants(
     """
     promise = foresight.delayed_by(gang, starts)
     if promise is None:
-        return known
+        return explanation
     reason = text("it would delay {job}, which is promised a start", job=owner(promise.group))
-    return replace(known, situation=JobSituation.BACKFILL, reason=reason, longest=None, scheduler=None)
+    return replace(explanation, situation=JobSituation.BACKFILL, reason=reason, longest=None, scheduler=None)
 
 
 def behind(starts: LineStarts) -> LatestStart | None:

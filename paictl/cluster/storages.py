@@ -148,15 +148,15 @@ def check_credentials(credentials: Credentials) -> Credentials:
 
 def storages_text(storages: Iterable[Storage]) -> str:
     """Storages as JSON, by name."""
-    return json.dumps([asdict(one) for one in sorted(storages, key=lambda one: one.name)], indent=1)
+    return json.dumps([asdict(storage) for storage in sorted(storages, key=lambda one: one.name)], indent=1)
 
 
 def storages_from(said: str) -> tuple[Storage, ...]:
     """The inverse of `storages_text`; raises `ClusterError` for a text that somebody has damaged."""
     try:
         rows: list[Mapping[str, Any]] = json.loads(said or "[]")
-        found = [Storage(**{**row, "vcs": tuple(row["vcs"]), "options": tuple(row["options"])}) for row in rows]
-        return tuple(check(one) for one in found)
+        storages = [Storage(**{**row, "vcs": tuple(row["vcs"]), "options": tuple(row["options"])}) for row in rows]
+        return tuple(check(one) for one in storages)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ClusterError(
             text("the list of storages is corrupt: {error}", error=str(error)),
@@ -179,21 +179,21 @@ def granted(storages: Sequence[Storage], name: str, add: Iterable[str], revoke: 
     known = storage_named(storages, name)
     gone = set(revoke)
     vcs = tuple(vc for vc in dict.fromkeys((*known.vcs, *add)) if vc not in gone)
-    return tuple(replace(one, vcs=vcs) if one is known else one for one in storages)
+    return tuple(replace(storage, vcs=vcs) if storage is known else storage for storage in storages)
 
 
 def without(storages: Sequence[Storage], name: str) -> tuple[Storage, ...]:
     """Without a storage; raises `ClusterError` if there is none of that name."""
     known = storage_named(storages, name)
-    return tuple(one for one in storages if one is not known)
+    return tuple(storage for storage in storages if storage is not known)
 
 
 def storage_named(storages: Sequence[Storage], name: str) -> Storage:
     """The storage of a name; raises `ClusterError` with what comes near if there is none."""
-    for one in storages:
-        if one.name == name:
-            return one
-    hint = did_you_mean(name, [one.name for one in storages]) or text("list them with: paictl storage list")
+    for storage in storages:
+        if storage.name == name:
+            return storage
+    hint = did_you_mean(name, [storage.name for storage in storages]) or text("list them with: paictl storage list")
     raise ClusterError(text("no storage {name!r}", name=name), hint=hint)
 
 
@@ -226,24 +226,24 @@ def mounts_for(wishes: Iterable[StorageMount], vc: str, storages: Sequence[Stora
     return tuple(found.values())
 
 
-def _meant(wish: StorageMount, vc: str, storages: Sequence[Storage]) -> Sequence[Storage]:
-    usable = {one.name: one for one in storages if one.is_for(vc)}
-    if not wish.name:
+def _meant(mount: StorageMount, vc: str, storages: Sequence[Storage]) -> Sequence[Storage]:
+    usable = {storage.name: storage for storage in storages if storage.is_for(vc)}
+    if not mount.name:
         return [one for one in usable.values() if one.default]
-    if wish.name in usable:
-        return [usable[wish.name]]
-    if any(one.name == wish.name for one in storages):
+    if mount.name in usable:
+        return [usable[mount.name]]
+    if any(storage.name == mount.name for storage in storages):
         raise JobError(
-            wish.where,
-            text("virtual cluster {vc} may not use storage {name!r}", vc=vc, name=wish.name),
-            hint=text("ask an administrator: paictl storage grant {name} --vc {vc}", name=wish.name, vc=vc),
+            mount.where,
+            text("virtual cluster {vc} may not use storage {name!r}", vc=vc, name=mount.name),
+            hint=text("ask an administrator: paictl storage grant {name} --vc {vc}", name=mount.name, vc=vc),
         )
     known = listed(sorted(usable)) if usable else ""
     there = text("virtual cluster {vc} may use: {names}", vc=vc, names=known) if known else text(
         "an administrator adds storages: paictl storage add NAME --nfs SERVER:/PATH --vc {vc}", vc=vc
     )  # fmt: skip
     raise JobError(
-        wish.where, text("no storage {name!r}", name=wish.name), hint=did_you_mean(wish.name, usable) or there
+        mount.where, text("no storage {name!r}", name=mount.name), hint=did_you_mean(mount.name, usable) or there
     )
 
 

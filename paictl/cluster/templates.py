@@ -100,7 +100,7 @@ def template_named(libraries: Sequence[TemplateLibrary], word: str) -> tuple[Tem
     for template in library.templates:
         if template.path in (path, f"{path}.yaml", f"{path}.yml"):
             return library, template
-    hint = did_you_mean(path, [one.path for one in library.templates]) or text(
+    hint = did_you_mean(path, [template.path for template in library.templates]) or text(
         "list them with: paictl template show {name}", name=name
     )
     raise ClusterError(text("no template {path!r} in {name}", path=path[:80], name=name), hint=hint)
@@ -144,5 +144,5 @@ def library_from(written: str) -> TemplateLibrary:
 
 
 def _library(row: dict[str, Any]) -> TemplateLibrary:
-    templates = tuple(JobTemplate(**one) for one in row["templates"])
+    templates = tuple(JobTemplate(**template) for template in row["templates"])
     return TemplateLibrary(str(row["name"]), tuple(map(str, row["vcs"])), templates, str(row["revision"]))

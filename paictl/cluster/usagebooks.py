@@ -116,9 +116,9 @@ def _spec(record: Record, day: str) -> Json:
     if len(data) > _MOST:
         data = _packed(without_jobs(record))
     used = sum(
-        one.amount
-        for one in UsageBook.load(record).amounts()
-        if one.kind in (UsageKind.GUARANTEED, UsageKind.OPPORTUNISTIC)
+        amount.amount
+        for amount in UsageBook.load(record).amounts()
+        if amount.kind in (UsageKind.GUARANTEED, UsageKind.OPPORTUNISTIC)
     )
     until = datetime.fromtimestamp(record["until"] / 1000, UTC)
     return {"day": day, "until": f"{until:%Y-%m-%dT%H:%M:%SZ}", "deviceHours": f"{used / HOUR:.2f}", "data": data}

@@ -20,14 +20,16 @@ from paictl.workload.preemption import SparingRules
 from paictl.workload.windows import Windows
 
 
-def explained(known: JobExplanation, engine: Engine, request: PodRequest, siblings: Collection[str]) -> JobExplanation:
+def explained(
+    explanation: JobExplanation, engine: Engine, request: PodRequest, siblings: Collection[str]
+) -> JobExplanation:
     """What is known of a job with why one of its pods waits; `siblings` are the groups of the job."""
     try:
         found = explain(engine, request, siblings=siblings)
     except RequestError as error:
-        return replace(known, situation=JobSituation.UNKNOWN_TERMS, reason=error.message)
+        return replace(explanation, situation=JobSituation.UNKNOWN_TERMS, reason=error.message)
     found = replace(found, changes=tuple(_with_classes(engine, found)))
-    return replace(known, situation=JobSituation.NO_ROOM, scheduler=found)
+    return replace(explanation, situation=JobSituation.NO_ROOM, scheduler=found)
 
 
 def _with_classes(engine: Engine, explanation: Explanation) -> Iterator[Change]:
@@ -47,7 +49,7 @@ def _with_classes(engine: Engine, explanation: Explanation) -> Iterator[Change]:
 
 
 def waits_for_windows(
-    known: JobExplanation, engine: Engine, request: PodRequest, limit: Millis | None,
+    explanation: JobExplanation, engine: Engine, request: PodRequest, limit: Millis | None,
     windows: Windows, now: Millis, epoch: datetime,
 ) -> JobExplanation | None:  # fmt: skip
     """What is known of a job that windows alone keep waiting, with these; None if they are not the reason.
@@ -68,23 +70,25 @@ def waits_for_windows(
     if fits(closed) or not fits(frozenset()):
         return None
     closing = tuple(
-        ClosingWindow(one.name, one.nodes, rfc3339(instant(epoch, one.start)), rfc3339(instant(epoch, one.end)))
-        for one in windows
-        if one.closes(now, limit)
+        ClosingWindow(
+            window.name, window.nodes, rfc3339(instant(epoch, window.start)), rfc3339(instant(epoch, window.end))
+        )
+        for window in windows
+        if window.closes(now, limit)
     )
     longest = windows.longest(now, fits)
-    return replace(known, situation=JobSituation.MAINTENANCE, windows=closing, longest=longest)
+    return replace(explanation, situation=JobSituation.MAINTENANCE, windows=closing, longest=longest)
 
 
 def waits_for_shield(
-    known: JobExplanation, engine: Engine, request: PodRequest, sparing: SparingRules, epoch: datetime
+    explanation: JobExplanation, engine: Engine, request: PodRequest, sparing: SparingRules, epoch: datetime
 ) -> JobExplanation | None:
     """What is known of a job that waits for the minimum run time of others of its virtual cluster; None if not."""
     try:
         decision = engine.plan(request)
     except RequestError:
         return None
-    if not isinstance(decision, Wait) or all(one.failure is not Failure.SHIELDED for one in decision.attempts):
+    if not isinstance(decision, Wait) or all(attempt.failure is not Failure.SHIELDED for attempt in decision.attempts):
         return None
     groups = engine.state.groups.by_name
     weaker = {name: one for name, one in groups.items() if one.vc == request.vc and one.priority < request.priority}
@@ -94,15 +98,15 @@ def waits_for_shield(
         "the first may be preempted at {when}",
         vc=request.vc, when="?" if at is None else rfc3339(instant(epoch, at)),
     )  # fmt: skip
-    return replace(known, situation=JobSituation.HELD_BACK, reason=reason, listed=False)
+    return replace(explanation, situation=JobSituation.HELD_BACK, reason=reason, listed=False)
 
 
 def closing_lines(windows: Iterable[ClosingWindow]) -> list[str]:
     """Windows that keep somebody waiting, a line each."""
     return [
-        text("window {name} closes {nodes} from {start} to {end}", name=one.name, nodes=listed(one.nodes),
-             start=one.start, end=one.end)
-        for one in windows
+        text("window {name} closes {nodes} from {start} to {end}", name=window.name, nodes=listed(window.nodes),
+             start=window.start, end=window.end)
+        for window in windows
     ]  # fmt: skip
 
 

@@ -114,9 +114,9 @@ def _updated(
     return found
 
 
-def _said(one: PodTransition) -> str:
-    task = f"{one.ref.role}[{one.ref.index}]"
-    return f"{task}: {one.reason}" if one.reason else f"{task}: {one.what.value}"
+def _said(transition: PodTransition) -> str:
+    task = f"{transition.ref.role}[{transition.ref.index}]"
+    return f"{task}: {transition.reason}" if transition.reason else f"{task}: {transition.what.value}"
 
 
 def _first_start(before: JobStatus, after: JobStatus, seen: JobObjects, now: datetime) -> datetime | None:

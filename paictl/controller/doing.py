@@ -48,27 +48,27 @@ def write_record(client: KubeClient, pai: PaiJob, record: JobRecord) -> Json:
         raise
 
 
-def secrets_of(client: KubeClient, kit: JobContext) -> tuple[Mapping[str, Any], Mapping[str, str]]:
+def secrets_of(client: KubeClient, context: JobContext) -> tuple[Mapping[str, Any], Mapping[str, str]]:
     """The values of the job's secrets, and passwords of its registries; the Secret is adopted, to go with the job.
 
     Raises `LaterError` while the Secret is not there, `RefusedError` for one that is not this job's.
     """
-    if not kit.pai.secret:
+    if not context.pai.secret:
         return {}, {}
-    path = path_of(JOBS_NAMESPACE, "secrets", kit.pai.secret)
+    path = path_of(JOBS_NAMESPACE, "secrets", context.pai.secret)
     found = find(client, path)
     if found is None:
-        raise LaterError(f"Secret {kit.pai.secret} of {kit.pai.key} is not there")
-    _refuse_foreign(found["metadata"], kit)
+        raise LaterError(f"Secret {context.pai.secret} of {context.pai.key} is not there")
+    _refuse_foreign(found["metadata"], context)
     if not found["metadata"].get("ownerReferences"):
-        client.request("PATCH", path, {"metadata": {"ownerReferences": kit.owner}}, kind=MERGE)
+        client.request("PATCH", path, {"metadata": {"ownerReferences": context.owner}}, kind=MERGE)
     try:
         return read_secret(found)
     except ValueError:
-        raise RefusedError(f"Secret {kit.pai.secret} does not hold the job's secrets") from None
+        raise RefusedError(f"Secret {context.pai.secret} does not hold the job's secrets") from None
 
 
-def _refuse_foreign(about: Json, kit: JobContext) -> None:
+def _refuse_foreign(about: Json, context: JobContext) -> None:
     """Raise `RefusedError` for a Secret of another job or of paictl itself: the job could print what is in it.
 
     One without owner and labels was made by hand, and becomes this job's.
@@ -76,72 +76,72 @@ def _refuse_foreign(about: Json, kit: JobContext) -> None:
     owners = {owner.get("uid") for owner in about.get("ownerReferences") or ()}
     labels = about.get("labels") or {}
     ours = JOB in labels or labels.get(PART_OF) == OURS
-    if (owners and kit.pai.uid not in owners) or (ours and labels.get(JOB) != kit.pai.name):
-        raise RefusedError(f"Secret {kit.pai.secret} does not belong to this job")
+    if (owners and context.pai.uid not in owners) or (ours and labels.get(JOB) != context.pai.name):
+        raise RefusedError(f"Secret {context.pai.secret} does not belong to this job")
 
 
-def do(client: KubeClient, kit: JobContext, attempt: int, wanted: JobActions) -> int:
+def do(client: KubeClient, kit: JobContext, attempt: int, actions: JobActions) -> int:
     """Whatever is wanted; how many requests that took. Raises `LaterError`, `RefusedError`, `KubeError`."""
     before = client.sent.total()
-    for name in wanted.suspend:
+    for name in actions.suspend:
         _change(client, "PATCH", name, {"spec": {"suspend": True}}, MERGE)
-    for name in wanted.delete:
+    for name in actions.delete:
         _change(client, "DELETE", name, {"propagationPolicy": "Background"})
     roles = {role.name: role for role in kit.job.roles}
-    if wanted.roles or wanted.tasks:
+    if actions.roles or actions.tasks:
         kit = replace(kit, mounts=_mounts(client, kit))
-    if wanted.roles:
+    if actions.roles:
         _prepare(client, kit, attempt)
-        for name in wanted.roles:
+        for name in actions.roles:
             _make(client, WORKS, manifests.work(kit, roles[name], attempt), kit)
-    for name, index, again in wanted.tasks:
+    for name, index, again in actions.tasks:
         _make(client, WORKS, manifests.retry(kit, roles[name], attempt, index, again), kit)
     return client.sent.total() - before
 
 
-def _mounts(client: KubeClient, kit: JobContext) -> Mapping[str, Sequence[Mount]]:
+def _mounts(client: KubeClient, context: JobContext) -> Mapping[str, Sequence[Mount]]:
     """The storages of a job's containers as they are now.
 
     Whoever submits by `paictl` was told what the job cannot have; a `PaiJob` made by hand with wrong plugins, and one
     whose storage was removed since, ends here. Raises `RefusedError`.
     """
     try:
-        _ = kit.access, kit.board
-        return mounts_by_role(kit.pai.data, kit.pai.vc or None, lambda: read_storages(client))
+        _ = context.access, context.board
+        return mounts_by_role(context.pai.data, context.pai.vc or None, lambda: read_storages(client))
     except JobError as error:
         raise RefusedError(str(error)) from None
 
 
-def _prepare(client: KubeClient, kit: JobContext, attempt: int) -> None:
+def _prepare(client: KubeClient, context: JobContext, attempt: int) -> None:
     """What the pods of an attempt need: scripts, names, and the right to pull their images."""
-    secrets, passwords = secrets_of(client, kit)
+    secrets, passwords = secrets_of(client, context)
     kind = path_of(JOBS_NAMESPACE, "secrets")
-    _make(client, kind, manifests.scripts(kit, attempt, secrets), kit)
-    pull = manifests.pull_secret(kit, secrets, passwords)
+    _make(client, kind, manifests.scripts(context, attempt, secrets), context)
+    pull = manifests.pull_secret(context, secrets, passwords)
     if pull is not None:
-        _make(client, kind, pull, kit)
-    access = kit.access
+        _make(client, kind, pull, context)
+    access = context.access
     if access is not None:
-        name = path_of(JOBS_NAMESPACE, "secrets", ssh.secret_name(kit.pai))
+        name = path_of(JOBS_NAMESPACE, "secrets", ssh.secret_name(context.pai))
         if find(client, name) is None:
-            _make(client, kind, manifests.ssh_secret(kit, access), kit)
-        for body in manifests.ssh_services(kit, find(client, name) or {}):
-            _make(client, path_of(JOBS_NAMESPACE, "services"), body, kit)
-    if len(kit.job.roles) > 1 or kit.job.roles[0].instances > 1:
-        _make(client, path_of(JOBS_NAMESPACE, "services"), manifests.service(kit), kit)
+            _make(client, kind, manifests.ssh_secret(context, access), context)
+        for body in manifests.ssh_services(context, find(client, name) or {}):
+            _make(client, path_of(JOBS_NAMESPACE, "services"), body, context)
+    if len(context.job.roles) > 1 or context.job.roles[0].instances > 1:
+        _make(client, path_of(JOBS_NAMESPACE, "services"), manifests.service(context), context)
 
 
-def release_ports(client: KubeClient, kit: JobContext) -> None:
+def release_ports(client: KubeClient, context: JobContext) -> None:
     """Give the ports on the nodes back: the job has ended, and its object stays for weeks."""
     try:
-        ports = list(ssh.task_ports(kit.job, kit.options(), kit.access))
+        ports = list(ssh.task_ports(context.job, context.options(), context.access))
     except JobError:
         return  # it never had any
     for task in ports:
-        delete(client, path_of(JOBS_NAMESPACE, "services", ssh.service_name(kit.pai, task)))
+        delete(client, path_of(JOBS_NAMESPACE, "services", ssh.service_name(context.pai, task)))
 
 
-def _make(client: KubeClient, kind: str, body: Json, kit: JobContext) -> None:
+def _make(client: KubeClient, kind: str, body: Json, context: JobContext) -> None:
     """Make an object unless the job has it; raises `LaterError` if a job of the same name has left one behind."""
     name = str(body["metadata"]["name"])
     try:
@@ -153,7 +153,7 @@ def _make(client: KubeClient, kind: str, body: Json, kit: JobContext) -> None:
         raise
     known = find(client, f"{kind}/{quote(name, safe='')}")
     owners = (known or {}).get("metadata", {}).get("ownerReferences") or ()
-    if kit.pai.uid not in {one.get("uid") for one in owners}:
+    if context.pai.uid not in {owner.get("uid") for owner in owners}:
         raise LaterError(f"{name} belongs to another job of that name, and is about to go")
 
 

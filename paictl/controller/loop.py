@@ -116,9 +116,9 @@ class ControlLoop:
             pai = self._begin(pai)
         if pai.record is None or pai.record.closed:
             return
-        kit = JobContext(pai, pai.job, pai.record.scheduling, self.classes, self.gated)
+        context = JobContext(pai, pai.job, pai.record.scheduling, self.classes, self.gated)
         try:
-            self._follow(kit, pai.record)
+            self._follow(context, pai.record)
         except RefusedError as error:
             self._fail(self.cache.job(name) or pai, pai.record, str(error))
 
@@ -132,21 +132,21 @@ class ControlLoop:
         except ClusterError as error:
             raise PaictlError(f"{pai.key} cannot be planned: {error}") from None
 
-    def _follow(self, kit: JobContext, record: JobRecord) -> None:
-        pai, now = kit.pai, self._now()
+    def _follow(self, context: JobContext, record: JobRecord) -> None:
+        pai, now = context.pai, self._now()
         seen = self.cache.seen(pai)
-        found = follow(pai.name, kit.job, record, seen, now, stopped=pai.stopped)
+        found = follow(pai.name, context.job, record, seen, now, stopped=pai.stopped)
         if found.ask:
             seen = caches.ask(self.client, pai)
-            found = follow(pai.name, kit.job, record, seen, now, stopped=pai.stopped)
+            found = follow(pai.name, context.job, record, seen, now, stopped=pai.stopped)
         if found.record != record:
             pai = self._write(pai, found.record)
             self.cache.forget_ghosts(pai.name, found.record.status.attempt)
-        asked = wanted(pai.name, kit.job, found.record, seen, now, gated=self.gated)
-        do(self.client, replace(kit, pai=pai), found.record.status.attempt, asked)
+        asked = wanted(pai.name, context.job, found.record, seen, now, gated=self.gated)
+        do(self.client, replace(context, pai=pai), found.record.status.attempt, asked)
         over = closed(found.record, asked)
         if over != found.record:
-            release_ports(self.client, kit)
+            release_ports(self.client, context)
             self._write(pai, over)
             self.cache.forget_ghosts(pai.name, over.status.attempt + 1)
         elif asked.later is not None:

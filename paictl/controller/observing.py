@@ -120,20 +120,20 @@ class AttemptObjects:
 
     def observe(self) -> ObservedJob:
         """Everything that is news to the status."""
-        found = ObservedJob()
+        job = ObservedJob()
         fresh = {role.name: self.is_fresh(role.name) for role in self.job.roles}
         for position, task in enumerate(self.status.tasks):
             if task.state.final:
                 continue
             pod = self.present(task)
             if pod is not None:
-                found.news.extend(self._of_pod(task, pod, position))
+                job.news.extend(self._of_pod(task, pod, position))
             elif (end := self.end_told(task)) is not None:
-                found.news.extend(_ended(task, end, position))
+                job.news.extend(_ended(task, end, position))
             elif self.is_left(task) and (task.state is RunState.RUNNING or not (task.retries or fresh[task.role])):
-                found.missing.extend(_ended(task, PodChange.LOST, position))
-        found.news.sort()
-        return found
+                job.missing.extend(_ended(task, PodChange.LOST, position))
+        job.news.sort()
+        return job
 
     def _of_pod(self, task: TaskStatus, pod: PodSeen, position: int) -> Iterator[PodTransition]:
         """Of the present pod and of those that came and went before it without having been seen."""

@@ -65,7 +65,7 @@ def environment(name: str, user: str, job: Job, role: TaskRole, options: Mapping
         "PAI_JOB_NAME": f"{user}~{job.name}",
         "PAI_USER_NAME": user,
         "PAI_TASK_ROLE_COUNT": str(len(job.roles)),
-        "PAI_TASK_ROLE_LIST": ",".join(one.name for one in job.roles),
+        "PAI_TASK_ROLE_LIST": ",".join(role.name for role in job.roles),
         "PAI_CURRENT_TASK_ROLE_NAME": role.name,
         "PAI_WORK_DIR": "/root",
     }

@@ -14,6 +14,7 @@ from paictl.doors.core import DoorCore
 from paictl.doors.pod_events import PodEvent
 from paictl.doors.table import PodEntry, PodRef
 from paictl.frozen import frozen
+from paictl.i18n import counted, text
 from paictl.scheduler.groups import Group, GroupState
 
 PATIENCE: Final = 60.0
@@ -30,7 +31,11 @@ def missing(core: DoorCore, entry: PodEntry) -> str:
     request = entry.reading.request
     why = _missing(core, [one for one in core.table if one.reading and one.reading.request.group == request.group])
     deadline = core.options.gang_deadline
-    return f"{why}; its place is given back {deadline:g} s after the last of them came" if why and deadline else why
+    if not why or not deadline:
+        return why
+    return text(
+        "{why}; its place is given back {seconds:g} s after the last of them came", why=why, seconds=deadline
+    )  # fmt: skip
 
 
 def _missing(core: DoorCore, members: list[PodEntry]) -> str:
@@ -41,10 +46,11 @@ def _missing(core: DoorCore, members: list[PodEntry]) -> str:
     if len(members) >= total or any(one.runs and not one.was_asked for one in members):
         return ""
     left = total - len(members)
-    return (
-        f"waits for {left} more pod{'' if left == 1 else 's'} of its group: {len(members)} of {total} were seen "
-        f"(group {first.request.group})"
-    )
+    return counted(
+        "waits for {count} more pod of its group: {seen} of {total} were seen (group {group})",
+        "waits for {count} more pods of its group: {seen} of {total} were seen (group {group})",
+        left, seen=len(members), total=total, group=first.request.group,
+    )  # fmt: skip
 
 
 def tell_missing(core: DoorCore) -> None:

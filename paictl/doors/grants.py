@@ -11,6 +11,7 @@ from typing import Any
 
 from paictl.cluster.kubernetes.names import JOBS_NAMESPACE
 from paictl.cluster.pods.labels import EVERY_VC
+from paictl.i18n import text
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.wire import GRANTED
 
@@ -47,7 +48,8 @@ class Grants:
             return None
         return RequestError(
             pod, "affinityGroup.name",
-            f"the name {group} belongs to groups of namespace {owner}: begin it with {namespace}/",
+            text("the name {group} belongs to groups of namespace {owner}: begin it with {namespace}/",
+                 group=group, owner=owner, namespace=namespace),
         )  # fmt: skip
 
     def refusal(self, pod: str, namespace: str, vc: str) -> RequestError | None:
@@ -58,7 +60,10 @@ class Grants:
         value = ",".join((*names, vc))
         return RequestError(
             pod, GRANTED,
-            f"namespace {namespace} was not granted virtual cluster {vc} (granted: {', '.join(names) or 'none'}). "
-            f"A cluster administrator can grant it: "
-            f"kubectl annotate namespace {namespace} --overwrite '{GRANTED}={value}'",
+            text(
+                "namespace {namespace} was not granted virtual cluster {vc} (granted: {names}). "
+                "A cluster administrator can grant it: {command}",
+                namespace=namespace, vc=vc, names=", ".join(names) or text("none"),
+                command=f"kubectl annotate namespace {namespace} --overwrite '{GRANTED}={value}'",
+            ),
         )  # fmt: skip

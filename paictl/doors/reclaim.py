@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from paictl.cluster.pods import feasibility
 from paictl.doors import windows
+from paictl.i18n import text
 from paictl.scheduler.decision import Bind, Phase, Placement, Preempt, Wait
 from paictl.scheduler.groups import GroupState
 
@@ -109,7 +110,9 @@ def place_obstacle(core: DoorCore, entry: PodEntry, request: PodRequest) -> str:
         return ""
     going = {uid for _, uids in decision.victims for uid in uids}
     wrong = sorted(_misfits(core, entry, decision.placement, going))
-    return f"node {wrong[0]}: {obstacle_on(core, entry, wrong[0], going)}" if wrong else ""
+    if not wrong:
+        return ""
+    return text("node {node}: {why}", node=wrong[0], why=obstacle_on(core, entry, wrong[0], going))
 
 
 def obstacle_on(core: DoorCore, entry: PodEntry, node: str, without: Iterable[str] = (), pods: int = 1) -> str:

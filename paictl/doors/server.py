@@ -19,6 +19,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from paictl import i18n
 from paictl.cluster.page import page
 from paictl.cluster.picture import picture_data
 from paictl.doors import views
@@ -26,6 +27,7 @@ from paictl.doors.callers import Guard
 from paictl.doors.core import DoorCore, NotServingError
 from paictl.doors.metrics import DoorMetrics
 from paictl.doors.term import LeaderTerm
+from paictl.i18n import translated
 from paictl.serving.bodies import HttpError
 from paictl.serving.throttle import BusyError, Throttle
 
@@ -60,16 +62,16 @@ class Api:
         return Starlette(routes=[Route("/{path:path}", self._any, methods=["GET", "HEAD"])])
 
     async def _any(self, request: Request) -> Response:
-        return await self.asked(lambda: self._routed(request))
+        return await self.asked(lambda: self._routed(request), _language(request))
 
-    async def asked(self, answer: Callable[[], Awaitable[Response]]) -> Response:
-        """An answer, or what is wrong with the question."""
+    async def asked(self, answer: Callable[[], Awaitable[Response]], language: str = "en") -> Response:
+        """An answer, or what is wrong with the question; scripts know HiveD's own words, which are always English."""
         try:
             return await answer()
         except HttpError as error:
             return _json(f"{_PREFIX}{error.message}", error.status)
         except views.UnknownError as error:
-            return _json(f"{_PREFIX}{error}", 400)
+            return _json(f"{_PREFIX}{translated(error.args[0], language)}", 400)
         except NotServingError as error:
             return _json(f"{_PREFIX}{error}", 503)
         except BusyError as error:
@@ -165,13 +167,14 @@ class Api:
         namespace, found, name = unquote(request.url.path.removeprefix(_EXPLAIN)).partition("/")
         if not found or not name:
             raise HttpError(404, f"Path not found: {request.url.path}; it is {_EXPLAIN}NAMESPACE/NAME")
-        core, pod = self.core(), name.rstrip("/")
+        core, pod, language = self.core(), name.rstrip("/"), _language(request)
 
         def make() -> bytes:
-            return orjson.dumps(views.explain_pod(core, namespace, pod))
+            return orjson.dumps(views.explain_pod(core, namespace, pod, language))
 
-        data = await self._looked(f"{_EXPLAIN}{namespace}/{pod}", core, make, rare=True)
-        return Response(data, media_type="application/json")
+        data = await self._looked(f"{_EXPLAIN}{namespace}/{pod} {language}", core, make, rare=True)
+        headers = {"Content-Language": language, "Vary": "Accept-Language"}
+        return Response(data, media_type="application/json", headers=headers)
 
     async def _cached(self, request: Request, make: Callable[[], object]) -> Response:
         """What walks the cluster, as JSON."""
@@ -211,6 +214,11 @@ _BELOW: Final[tuple[tuple[str, _View], ...]] = (
     (f"{_VIRTUAL}/", Api._virtual),
     (_EXPLAIN, Api._explain),
 )
+
+
+def _language(request: Request) -> str:
+    """The language in which the caller reads, by its header; English for one that there are no texts in."""
+    return i18n.known(request.headers.get("accept-language")) or "en"
 
 
 def _json(data: Any, status: int = 200) -> Response:

@@ -91,7 +91,7 @@ class DoorTurns:
             return ""
         if first.unused:
             return text("another gang goes first: its virtual cluster or department has unused devices")
-        return text("another gang goes first: its owner used less without a guarantee lately")
+        return text("another gang goes first: its owner recently used less without a guarantee")
 
     def ahead(self, request: PodRequest, changes: int) -> LineAhead | None:
         """Whose gangs are tried before another that waits; None if nobody's are by the configured order."""

@@ -15,6 +15,7 @@ from paictl.cluster.scheduling import JobExplanation, JobSituation
 from paictl.cluster.startwaits import ahead_lines, start_lines
 from paictl.cluster.whywaits import closing_lines, longest_line, waits_for_windows
 from paictl.doors import gangs, reclaim, windows
+from paictl.i18n import Text, joined, text, translated
 from paictl.scheduler import inspect, inspection
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.explain import PodVerdict, explain, render, to_data
@@ -104,19 +105,29 @@ def _status_of(core: DoorCore) -> inspect.ClusterStatus:
     return inspect.ClusterStatus(seen)
 
 
-def explain_pod(core: DoorCore, namespace: str, name: str) -> Json:
-    """``GET /v1/explain/pods/NAMESPACE/NAME``: what it does; if it waits, why and what would let it run."""
+def explain_pod(core: DoorCore, namespace: str, name: str, language: str = "en") -> Json:
+    """``GET /v1/explain/pods/NAMESPACE/NAME``: what it does; if it waits, why and what would let it run.
+
+    Only ``text`` is in the language that is asked for: the rest is for programs. Raises `UnknownError`.
+    """
+    found = _explanation(core, namespace, name)
+    return found | {"text": [translated(line, language) for line in found["text"]]}
+
+
+def _explanation(core: DoorCore, namespace: str, name: str) -> Json:
     with core.guarded():
         entry = core.table.find(namespace, name)
         if entry is None:
-            raise UnknownError(f"pod {namespace}/{name} is not known: it does not ask for this scheduler, or is gone")
+            pod = f"{namespace}/{name}"
+            raise UnknownError(text("pod {pod} is not known: it does not ask for this scheduler, or is gone", pod=pod))
         data: Json = {"pod": entry.ref.key, "uid": entry.ref.uid}
         if entry.reading is None:
             assert entry.problem is not None  # noqa: S101 - one of the two
-            return data | {"situation": "refused", "text": [f"Pod {entry.ref.key} cannot be read: {entry.problem}"]}
+            said = text("Pod {pod} cannot be read: {problem}", pod=entry.ref.key, problem=entry.problem.message)
+            return data | {"situation": "refused", "text": [said]}
         known = core.book.pods.get(entry.ref.uid)
         incomplete = gangs.missing(core, entry)
-        note = [f"  It {incomplete}."] if incomplete else []
+        note = [_indented(text("It {does}.", does=incomplete))] if incomplete else []
         if known is not None and known.info is not None:
             running = _running(core, entry)
             return data | running | {"text": [*running["text"], *note]}
@@ -126,19 +137,20 @@ def explain_pod(core: DoorCore, namespace: str, name: str) -> Json:
             if why := core.starts.obstacle(entry.reading.request):
                 return data | _behind(core, entry, why)
             if why := core.over_limit(entry.reading.request):
-                text = [f"Pod {entry.ref.key} waits: {why}.", *note]
-                return data | {"situation": "held back", "group": entry.reading.request.group, "text": text}
+                held = {"situation": "held back", "group": entry.reading.request.group}
+                return data | held | {"text": [text("Pod {pod} waits: {why}.", pod=entry.ref.key, why=why), *note]}
             if (closed := _maintenance(core, entry)) is not None:
                 return data | closed
             found, latest = explain(core.book.engine, entry.reading.request), core.starts.latest(entry.reading.request)
             ahead = core.starts.turns.ahead(entry.reading.request, core.starts.changes)
         except RequestError as error:
-            return data | {"situation": "refused", "text": [f"Pod {entry.ref.key} was refused: {error.message}"]}
+            said = text("Pod {pod} was refused: {problem}", pod=entry.ref.key, problem=error.message)
+            return data | {"situation": "refused", "text": [said]}
         kind = {PodVerdict.BIND: "ready", PodVerdict.PREEMPT: "preempting"}.get(found.decision, "waiting")
         return data | {
             "situation": kind,
             "group": entry.reading.request.group,
-            "text": [*render(found), *(f"  {line}" for line in (*start_lines(latest), *ahead_lines(ahead))), *note],
+            "text": [*render(found), *map(_indented, (*start_lines(latest), *ahead_lines(ahead))), *note],
             "explanation": to_data(found),
             **({} if latest is None else {"start": asdict(latest)}),
             **({} if ahead is None else {"ahead": asdict(ahead)}),
@@ -150,13 +162,14 @@ def _behind(core: DoorCore, entry: PodEntry, why: str) -> Json:
     assert entry.reading is not None  # noqa: S101 - asked before
     request = entry.reading.request
     longest = core.starts.longest(request)
-    hint = [] if longest is None else [f"  {longest_line(longest)}"]
+    hint = [] if longest is None else [_indented(longest_line(longest))]
     held = "backfill" if request.guaranteed else "order"
     situation = held if core.starts.obstruction(request) is None else "reservation"
     latest = core.starts.latest(request) if situation == "backfill" else None
-    text = [f"Pod {entry.ref.key} waits: {why}.", *(f"  {line}" for line in start_lines(latest)), *hint]
+    head = text("Pod {pod} waits: {why}.", pod=entry.ref.key, why=why)
+    lines = [head, *map(_indented, start_lines(latest)), *hint]
     start = {} if latest is None else {"start": asdict(latest)}
-    return {"situation": situation, "group": request.group, "longest": longest, "text": text, **start}
+    return {"situation": situation, "group": request.group, "longest": longest, "text": lines, **start}
 
 
 def _maintenance(core: DoorCore, entry: PodEntry) -> Json | None:
@@ -167,11 +180,11 @@ def _maintenance(core: DoorCore, entry: PodEntry) -> Json | None:
     found = waits_for_windows(known, core.book.engine, request, entry.limit, core.starts.windows_of(entry), now, EPOCH)
     if found is None:
         return None
-    longest = [] if found.longest is None else [f"  {longest_line(found.longest)}"]
-    head = f"Pod {entry.ref.key} waits for maintenance: it would still run in it."
+    longest = [] if found.longest is None else [_indented(longest_line(found.longest))]
+    head = text("Pod {pod} waits for maintenance: it would still be running when it starts.", pod=entry.ref.key)
     return {
         "situation": "maintenance", "group": request.group, "longest": found.longest,
-        "text": [head, *(f"  {line}" for line in closing_lines(found.windows)), *longest],
+        "text": [head, *map(_indented, closing_lines(found.windows)), *longest],
         "windows": [asdict(one) for one in found.windows],
     }  # fmt: skip
 
@@ -184,29 +197,40 @@ def _running(core: DoorCore, entry: PodEntry) -> Json:
     found = state.groups.by_name.get(name)
     instances, devices = core.spec.mig_instances(info.chain), isolation_text(info.devices)
     if instances:
-        devices = f"{isolation_text(info.devices, instances)} (leaf cells {devices})"
-    lines = [f"Pod {entry.ref.key} runs on node {info.node}, devices {devices} (group {name})."]
+        migs = isolation_text(info.devices, instances)
+        devices = text("{instances} (leaf cells {cells})", instances=migs, cells=devices)
+    lines = [
+        text("Pod {pod} runs on node {node}, devices {devices} (group {group}).",
+             pod=entry.ref.key, node=info.node, devices=devices, group=name)
+    ]  # fmt: skip
     hold = "opportunistic" if known.request.priority < 0 else "guaranteed"
     if found is not None and found.virtual is None and found.priority >= 0:
         hold = "lazily preempted"
-        taker = f" to {found.preemptor}" if found.preemptor else ""
-        lines.append(f"  It lost its guarantee{taker} and runs on without one.")
+        lines.append(
+            text("  It lost its guarantee to {group} and keeps running without one.", group=found.preemptor)
+            if found.preemptor else text("  It lost its guarantee and keeps running without one.")
+        )  # fmt: skip
     else:
-        lines.append(f"  It is {hold}.")
+        lines.append(text("  It is opportunistic.") if hold == "opportunistic" else text("  It is guaranteed."))
     if found is not None and found.state is GroupState.BEING_PREEMPTED:
         reserver = state.occupancy.reserver
-        taker = next((reserver[leaf] for leaf in found.leaves() if leaf in reserver), "another group")
-        lines.append(f"  It is being preempted: {taker} waits for its devices.")
+        taker = next((reserver[leaf] for leaf in found.leaves() if leaf in reserver), text("another group"))
+        lines.append(text("  It is being preempted: {group} waits for its devices.", group=taker))
     if not known.bound:
         why = reclaim.obstacle_on(core, entry, info.node)
         lines.append(
-            f"  It is not bound yet: node {info.node} would not take it now: {why}."
-            if why else "  Kubernetes has not confirmed the binding yet."
+            text("  It is not bound yet: node {node} would not take it now: {why}.", node=info.node, why=why)
+            if why else text("  Kubernetes has not confirmed the binding yet.")
         )  # fmt: skip
     return {
         "situation": "running" if known.bound else "assumed", "group": name, "node": info.node,
         "devices": list(info.devices), "hold": hold, "text": lines,
     }  # fmt: skip
+
+
+def _indented(line: str) -> Text:
+    """A line below a pod's first one, still to be said in any language."""
+    return joined("", ("  ", line))
 
 
 def picture(core: DoorCore, cluster: str) -> Picture:

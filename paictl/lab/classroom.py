@@ -175,7 +175,7 @@ class Classroom:
 
     def standing(self, lab: Lab, cluster: Cluster, user: str) -> Standing | None:
         """One student; None for somebody who is not of the class."""
-        student = next((one for one in self.students if one.user == user), None)
+        student = next((student for student in self.students if student.user == user), None)
         if student is None:
             return None
         asked, jobs, events = requests.read(self.folder), cluster.jobs(), cluster.events()
@@ -204,16 +204,16 @@ class Classroom:
         """
         report = unpacked(text, "report")
         try:
-            checks = [check["standing"] for one in report["experiments"] for check in one["checks"]]
+            checks = [check["standing"] for experiment in report["experiments"] for check in experiment["checks"]]
             name, labs = str(report["name"])[:200], len(report["experiments"])
         except (KeyError, TypeError):
             raise PaictlError("holds no whole report of labs", where="report") from None
         file = f"{user}{form_of(text)}"
-        found = HandedIn(wall_clock(), name, file, labs, checks.count("passed"), len(checks))
+        handed_in = HandedIn(wall_clock(), name, file, labs, checks.count("passed"), len(checks))
         folder = self.folder / REPORTS
-        summary = json.dumps(asdict(found), ensure_ascii=False)
+        summary = json.dumps(asdict(handed_in), ensure_ascii=False)
         write_together(folder, {file: text, f"{user}.summary": summary}, force=True, mode=0o600)
-        return found
+        return handed_in
 
     def report_of(self, user: str) -> HandedIn | None:
         """What a student has handed in last, None for nothing."""

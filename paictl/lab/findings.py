@@ -97,7 +97,7 @@ def span(
 def text(subject: Message, aspect: str, pattern: str, seen: str) -> Mismatch:
     """A pattern must be found in `seen`; of several lines that with the pattern is shown, else the first."""
     found = re.search(pattern, seen)
-    line = next((one for one in seen.splitlines() if re.search(pattern, one)), seen.partition("\n")[0]).strip()
+    line = next((line for line in seen.splitlines() if re.search(pattern, line)), seen.partition("\n")[0]).strip()
     return Mismatch(
         found is not None,
         subject,

@@ -42,7 +42,8 @@ def fitted(lab: Lab, site: LabSite) -> Lab:
         steps=tuple(_step(step.there or step, words) for step in lab.steps),
         near_misses=tuple(replace(miss, says=_text(miss.says, words)) for miss in lab.near_misses),
         questions=tuple(
-            replace(one, text=_text(one.text, words), answer=_text(one.answer, words)) for one in lab.questions
+            replace(question, text=_text(question.text, words), answer=_text(question.answer, words))
+            for question in lab.questions
         ),
         words=words,
     )
@@ -59,7 +60,7 @@ def _step(step: Step, words: Mapping[str, str]) -> Step:
 
 
 def _act(act: Act, words: Mapping[str, str]) -> Act:
-    edits = tuple(FileEdit(one.file, renamed(one.find, words), renamed(one.write, words)) for one in act.edits)
+    edits = tuple(FileEdit(edit.file, renamed(edit.find, words), renamed(edit.write, words)) for edit in act.edits)
     return replace(act, edits=edits, commands=None if act.commands is None else _lines(act.commands, words))
 
 

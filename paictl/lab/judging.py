@@ -163,8 +163,8 @@ def _suspected(session: Session, seen: Observation, check: Check) -> list[NearMi
     typed = [one.line for one in seen.typed]
 
     def was_made(miss: NearMiss) -> bool:
-        wanted = [command for act in miss.acts.values() for command in act.commands or ()]
-        return bool(typed) and all(any(means(command, one) for one in typed) for command in wanted)
+        commands = [command for act in miss.acts.values() for command in act.commands or ()]
+        return bool(typed) and all(any(means(command, one) for one in typed) for command in commands)
 
     misses = session.lab.near_misses
     return [miss for miss in misses if check.id in miss.fails and not miss.when and was_made(miss)]
@@ -172,12 +172,12 @@ def _suspected(session: Session, seen: Observation, check: Check) -> list[NearMi
 
 def strangers(session: Session, seen: Observation) -> tuple[str, ...]:
     """Names of waiting or running jobs that the lab does not know; ``--repeat`` numbers those that it knows."""
-    known = session.lab.job_names
-    if not known:
+    job_names = session.lab.job_names
+    if not job_names:
         return ()
     alive = (job for job in seen.jobs if job.state in (JobState.WAITING, JobState.RUNNING))
     names = (job.key.partition("~")[2] for job in alive)
-    return tuple(name for name in names if name not in known and re.sub(r"-\d+$", "", name) not in known)
+    return tuple(name for name in names if name not in job_names and re.sub(r"-\d+$", "", name) not in job_names)
 
 
 _LOOKS = frozenset(

@@ -41,7 +41,7 @@ class LabView:
 
     def jobs(self) -> Sequence[JobView]:
         """The lab's jobs, without tasks."""
-        return [self._job(one) for one in self.cluster.jobs() if one.key.startswith(f"{self.site.user}~")]
+        return [self._job(job) for job in self.cluster.jobs() if job.key.startswith(f"{self.site.user}~")]
 
     def job(self, key: str) -> JobView:
         """One job with its tasks."""
@@ -50,9 +50,9 @@ class LabView:
     def nodes(self) -> Sequence[NodeView]:
         """The lab's nodes."""
         return [
-            replace(one, machine=replace(one.machine, name=self.site.lab_name(one.machine.name)))
-            for one in self.cluster.nodes()
-            if one.machine.name in self.site.nodes.values()
+            replace(node, machine=replace(node.machine, name=self.site.lab_name(node.machine.name)))
+            for node in self.cluster.nodes()
+            if node.machine.name in self.site.nodes.values()
         ]
 
     def services(self) -> Sequence[ServiceView]:
@@ -61,7 +61,7 @@ class LabView:
 
     def events(self) -> Sequence[Event]:
         """What has happened to the lab's jobs."""
-        mine = (one for one in self.cluster.events() if one.subject.startswith(f"job/{self.site.user}~"))
+        mine = (event for event in self.cluster.events() if event.subject.startswith(f"job/{self.site.user}~"))
         return [replace(one, at=self._at(one.at), data=self._placed(one.data)) for one in mine]
 
     def configurations(self) -> Sequence[ConfigVersion]:

@@ -99,7 +99,7 @@ class Observation:
     @cached_property
     def accounts(self) -> Mapping[str, Account]:
         """Accounts by name."""
-        return {one.name: one for one in self.cluster.users.accounts()} if self.cluster else {}
+        return {account.name: account for account in self.cluster.users.accounts()} if self.cluster else {}
 
     @cached_property
     def now(self) -> Millis:

@@ -39,7 +39,7 @@ class Paced:
 
         Each has had its turn with the scheduler before the next comes: which job gets which node is no accident.
         """
-        short = [shortened(one, self._pace) for one in requests]
+        short = [shortened(request, self._pace) for request in requests]
         for one in short[1:]:
             self._cluster.foresee(one)
         taken: list[JobView] = []

@@ -141,7 +141,7 @@ def _named(lab: Lab) -> frozenset[str]:
 def _machines(version: ConfigVersion | None) -> set[str]:
     """The machines that a configuration lists."""
     files = version.files if version is not None else {}
-    return {one.name for one in machines_in(files)} if LAYOUT in files else set()
+    return {machine.name for machine in machines_in(files)} if LAYOUT in files else set()
 
 
 def _push(cluster: Cluster, lab: Lab, site: LabSite) -> None:
@@ -184,7 +184,7 @@ def _fitted(cluster: Cluster, files: Mapping[str, str], words: Mapping[str, str]
 def _give_back(cluster: Cluster, site: LabSite) -> None:
     """Store the newest configuration that no lab has pushed again, if the newest of all is this lab's."""
     versions = cluster.configurations()
-    before = [one for one in versions if not _MARK.match(one.message)]
+    before = [version for version in versions if not _MARK.match(version.message)]
     if before and versions[-1].message.startswith(site.mark):
         made = plan_rollback(cluster, before[-1].number)
         send(cluster, made, f"as before {site.mark}")

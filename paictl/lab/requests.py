@@ -63,4 +63,4 @@ def read(folder: Path) -> tuple[AskedRequest, ...]:
 
 def matching(requests: Sequence[AskedRequest], user: str, pattern: str) -> list[AskedRequest]:
     """The requests of a user that a pattern means (``POST /jobs/*``: ``*`` any letters)."""
-    return [one for one in requests if one.user == user and fnmatchcase(one.line, pattern)]
+    return [request for request in requests if request.user == user and fnmatchcase(request.line, pattern)]

@@ -398,7 +398,7 @@ class Session:
         typed before the beginning of a step that the student went back to.
         """
         before = 0
-        if any(one.step == step.id for one in self.progress.resets):
+        if any(reset.step == step.id for reset in self.progress.resets):
             before = len(commandlog.read(self.workspace.folder / STEPS / step.id))
         typed = [one.line for one in commandlog.read(self.workspace.folder)[before:]]
         own = set(step.commands).difference(*(one.commands for one in self.lab.steps[: self.lab.steps.index(step)]))
@@ -412,4 +412,4 @@ class Session:
 
 
 def _rows(verdict: CheckVerdict) -> list[list[object]]:
-    return [one.row() for one in verdict.findings]
+    return [finding.row() for finding in verdict.findings]

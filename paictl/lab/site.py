@@ -78,9 +78,9 @@ def site_from(data: Mapping[str, Any]) -> LabSite:
     return LabSite(**{**data, "services": tuple(data.get("services", ()))})
 
 
-def chosen_nodes(wanted: Iterable[MachineSpec], there: Iterable[NodeView]) -> dict[str, str]:
+def chosen_nodes(specs: Iterable[MachineSpec], there: Iterable[NodeView]) -> dict[str, str]:
     """The nodes for a lab's workers, both in order of name; raises `LabError` that says what is lacking or in use."""
-    workers = sorted((one for one in wanted if one.role is NodeRole.WORKER), key=lambda one: one.name)
+    workers = sorted((one for one in specs if one.role is NodeRole.WORKER), key=lambda one: one.name)
     able = [one for one in there if one.machine.role is NodeRole.WORKER and one.condition is NodeCondition.READY]
     free = sorted((one for one in able if not one.reason), key=lambda one: one.machine.name)
     chosen: dict[str, str] = {}
@@ -94,7 +94,7 @@ def chosen_nodes(wanted: Iterable[MachineSpec], there: Iterable[NodeView]) -> di
 
 
 def _told(nodes: Iterable[NodeView]) -> str:
-    found = [f"{one.machine.name} ({one.machine.devices})" for one in nodes]
+    found = [f"{node.machine.name} ({node.machine.devices})" for node in nodes]
     return ", ".join(found[:8]) + (", …" if len(found) > 8 else "") if found else "-"
 
 

@@ -58,13 +58,13 @@ def _there(subject: Message, absent: bool, missing: Message, found: object) -> M
     return exact(subject, "", words[absent], words[found is None])
 
 
-def _span_of(seen: Observation, found: JobView, key: str) -> int | None:
-    started = None if found.started is None else seen.since_up(found.started)
+def _span_of(seen: Observation, view: JobView, key: str) -> int | None:
+    started = None if view.started is None else seen.since_up(view.started)
     if key == "waited":
-        return (seen.now if started is None else started) - seen.since_up(found.submitted)
+        return (seen.now if started is None else started) - seen.since_up(view.submitted)
     if started is None:
         return None
-    return (seen.now if found.ended is None else seen.since_up(found.ended)) - started
+    return (seen.now if view.ended is None else seen.since_up(view.ended)) - started
 
 
 def placement(seen: Observation, says: Says) -> Iterator[Mismatch]:

@@ -90,8 +90,8 @@ def _outline(text: str) -> list[str]:
 def step_missing(lab: Lab, text: str) -> str | None:
     """The first of the steps' command lines that a text does not show in its place, None if it shows all."""
     shown = iter([respelled(part.command) for part in parts(text) if isinstance(part, ShownCommand)])
-    wanted = (command for step in lab.steps for command in step.commands)
-    return next((command for command in wanted if respelled(command) not in shown), None)
+    commands = (command for step in lab.steps for command in step.commands)
+    return next((command for command in commands if respelled(command) not in shown), None)
 
 
 def play_text(text: str, show: Shower, leave: Callable[[str], None]) -> tuple[list[str], str]:

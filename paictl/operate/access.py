@@ -33,9 +33,9 @@ def give(
     store: AccessStore, request: AccessRequest, deliver: Callable[[str], object], timeout: float
 ) -> tuple[GivenAccess, Sequence[OtherRight]]:
     """Give access; with it what the person may do by bindings of others."""
-    found = store.give_access(request, deliver, timeout)
+    access = store.give_access(request, deliver, timeout)
     accounts_of = request.namespace if request.role is AccessRole.TENANT else ""  # pods run under any of them
-    return found, store.other_rights(request.user, request.groups, accounts_of)
+    return access, store.other_rights(request.user, request.groups, accounts_of)
 
 
 def remarks(cluster: Services, request: AccessRequest) -> Iterator[Text]:
@@ -49,7 +49,11 @@ def remarks(cluster: Services, request: AccessRequest) -> Iterator[Text]:
         )
     if request.role is AccessRole.TENANT:
         try:
-            lacking = [one for one in cluster.protections() if one.name in _POLICIES and not one.in_force]
+            lacking = [
+                protection
+                for protection in cluster.protections()
+                if protection.name in _POLICIES and not protection.in_force
+            ]
         except PaictlError:
             return
         for one in lacking:

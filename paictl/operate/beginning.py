@@ -106,7 +106,7 @@ def services_for(files: Mapping[str, str]) -> str:
             workers.setdefault(machine.sku, []).append(machine)
     skus = [_sku(name, found) for name, found in workers.items()]
     masters = [machine for machine in machines if machine.role is NodeRole.MASTER]
-    inventory = MachineList(_named(masters), _named(one for found in workers.values() for one in found))
+    inventory = MachineList(_named(masters), _named(one for worker in workers.values() for one in worker))
     return render(plan(inventory, skus))[SERVICES_FILE]
 
 

@@ -68,11 +68,11 @@ def as_data(report: BudgetReport) -> dict[str, object]:
         "month": report.month,
         "budgets": [
             {
-                "vc": one.budget.vc, "user": one.user, "deviceHours": one.budget.hours,
-                "usedDeviceMs": one.used, "percent": round(one.percent, 2), "warnAt": one.budget.warn_at,
-                "over": one.budget.over.value, "level": one.level.value,
+                "vc": state.budget.vc, "user": state.user, "deviceHours": state.budget.hours,
+                "usedDeviceMs": state.used, "percent": round(state.percent, 2), "warnAt": state.budget.warn_at,
+                "over": state.budget.over.value, "level": state.level.value,
             }
-            for one in report.states
+            for state in report.states
         ],
     }  # fmt: skip
 
@@ -89,9 +89,9 @@ def used_now(cluster: BudgetPorts) -> Used:
     """Device-milliseconds of this month by (virtual cluster, user); nothing where no accounts are written yet."""
     start, end = month_span(f"{cluster.now.astimezone(UTC):%Y-%m}")
     used: Counter[tuple[str, str]] = Counter()
-    for one in cluster.usage(start, end).amounts:
-        if one.kind in _USED:
-            used[one.vc, one.user] += one.amount
+    for amount in cluster.usage(start, end).amounts:
+        if amount.kind in _USED:
+            used[amount.vc, amount.user] += amount.amount
     return used
 
 

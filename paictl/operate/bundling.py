@@ -65,16 +65,16 @@ def service_images(
             needed = images_of(renderer.sealed(service)) if folder else _possible(service, renderer)
         for reference in needed:
             users.setdefault(reference, []).append(service)
-    found = [
+    images = [
         ServiceImage(names.get(reference) or reference.rpartition("/")[2].partition(":")[0], reference, tuple(services))
         for reference, services in users.items()
     ]
-    return tuple(sorted(found, key=lambda one: one.name))
+    return tuple(sorted(images, key=lambda one: one.name))
 
 
 def driver_systems(images: Iterable[ServiceImage]) -> list[str]:
     """The systems that the driver images among some images are for."""
-    return [one.name.removeprefix(DRIVER_IMAGE) for one in images if one.name.startswith(DRIVER_IMAGE)]
+    return [image.name.removeprefix(DRIVER_IMAGE) for image in images if image.name.startswith(DRIVER_IMAGE)]
 
 
 def _of_systems(renderer: Renderer, systems: Sequence[str], *, configured: bool) -> list[str]:
@@ -89,7 +89,7 @@ def _of_systems(renderer: Renderer, systems: Sequence[str], *, configured: bool)
             )
     if not configured:
         return [renderer.images[f"{DRIVER_IMAGE}{system}"] for system in dict.fromkeys(systems)]
-    found = [images_of(renderer.with_settings({DRIVER: {"system": one}}).sealed(DRIVER)) for one in systems]
+    found = [images_of(renderer.with_settings({DRIVER: {"system": system}}).sealed(DRIVER)) for system in systems]
     return list(dict.fromkeys(reference for references in found for reference in references))
 
 
@@ -154,7 +154,7 @@ def _named(catalogue: Catalogue, words: Iterable[str]) -> set[str]:
 def _with_needs(catalogue: Catalogue, named: set[str]) -> list[str]:
     """Services and what they need to start, in the order in which they start."""
     wanted = named | needed_by(catalogue.graph, named)
-    return [one for one in catalogue.services if one in wanted]
+    return [service for service in catalogue.services if service in wanted]
 
 
 def _renderer(folder: str) -> Renderer:

@@ -12,7 +12,7 @@ from paictl.units import FOREVER, Millis, parse_duration
 def span_of(words: str | None, *, until_idle: bool) -> Millis | None:
     """The span that a command line says, None for "until nothing more will happen"; raises `PaictlError` otherwise."""
     if (words is None) == (not until_idle):
-        raise PaictlError("say how far to advance the clock", hint="paictl cluster tick 10m, or --until-idle")
+        raise PaictlError("specify how far to advance the clock", hint="paictl cluster tick 10m, or --until-idle")
     seconds = None if words is None else parse_duration(words)
     if seconds == FOREVER:
         raise PaictlError("the clock cannot advance that far", hint="use --until-idle")

@@ -39,10 +39,10 @@ _GIB = 1024**3
 def skus_of(facts: Iterable[HostFacts]) -> list[MachineSku]:
     """The kinds of worker there are, by what was found on them; those with most devices first."""
     kinds: dict[tuple[int, int, int], list[str]] = {}
-    for one in facts:
-        if one.machine.role is Role.WORKER:
-            key = (one.gpus, int(one.host["cpus"]), int(one.host["memory"]["total"]) // _GIB)
-            kinds.setdefault(key, []).append(one.machine.name)
+    for fact in facts:
+        if fact.machine.role is Role.WORKER:
+            key = (fact.gpus, int(fact.host["cpus"]), int(fact.host["memory"]["total"]) // _GIB)
+            kinds.setdefault(key, []).append(fact.machine.name)
     return [
         MachineSku(
             f"gpu{gpus}-cpu{cpus}-mem{memory}" if gpus else f"cpu{cpus}-mem{memory}",
@@ -73,7 +73,7 @@ def plan_configuration(cluster: Cluster, folder: Path) -> PushPlan:
     """
     order = PushRequest(str(folder))
     made = plan_push(cluster, order)
-    versions = {one.number: one for one in cluster.configurations()}
+    versions = {configuration.number: configuration for configuration in cluster.configurations()}
     if made.changes and versions and base_version(cluster, order, versions) is None:
         said = text("cluster {cluster} has configuration version {version}, and it is not known whether these files "
                     "are newer", cluster=cluster.name, version=max(versions))  # fmt: skip
@@ -136,7 +136,7 @@ class Address:
 def keep_images(cluster: Services, desired: Desired) -> None:
     """Let the cluster know which images its machines have, if they can get no others, so that later starts heed it."""
     offline = desired.deployment.settings.offline
-    cluster.note_images([one.reference for one in desired.images] if offline else None)
+    cluster.note_images([image.reference for image in desired.images] if offline else None)
 
 
 def address_of(cluster: Cluster, service: str) -> Address:

@@ -52,8 +52,8 @@ def parts(found: JobExplanation) -> ExplanationText | None:
     return None if found.scheduler is None else wording(found.scheduler, _NAMES)
 
 
-def data(found: JobExplanation) -> dict[str, Any]:
-    """An explanation for programs."""
+def data(found: JobExplanation, language: str = "en") -> dict[str, Any]:
+    """An explanation for programs; what is in it for people (`text`, `hint`) is in a language."""
     if found.scheduler is not None:
         moves = {"moves": found.moves, "defragmentation": f"paictl cluster defrag plan {found.room}"}
         return {
@@ -61,8 +61,8 @@ def data(found: JobExplanation) -> dict[str, Any]:
         }  # fmt: skip
     said, hint = plain(found)
     return {
-        "job": found.job, "state": found.state.value, "situation": found.situation.value, "text": str(said),
-        "hint": str(hint or ""), **_start(found),
+        "job": found.job, "state": found.state.value, "situation": found.situation.value, "text": said.of(language),
+        "hint": "" if hint is None else hint.of(language), **_start(found),
         **({"windows": [asdict(one) for one in found.windows], "longest": found.longest} if found.windows else {}),
         **({"longest": found.longest} if found.situation in (JobSituation.BACKFILL, JobSituation.RESERVATION) else {}),
     }  # fmt: skip

@@ -138,7 +138,7 @@ def _note_in(target: Path) -> Mapping[str, Any]:
         if not (target / NOTE).exists():
             if target.exists() and any(target.iterdir()):
                 raise PaictlError(
-                    "has files that `paictl service export` has not written", where=str(target),
+                    "contains files that `paictl service export` did not write", where=str(target),
                     hint="name a new folder, or an empty one",
                 )  # fmt: skip
             return {}

@@ -46,11 +46,11 @@ def check_images(requests: Iterable[JobRequest]) -> list[str]:
 def _checks(requests: Iterable[JobRequest]) -> Iterator[tuple[int, ImageCheck]]:
     for number, request in enumerate(requests):
         try:
-            found = image_checks(Fields(request.data, ""))
+            checks = image_checks(Fields(request.data, ""))
         except JobError as error:
             error.request = number
             raise
-        yield from ((number, check) for check in found)
+        yield from ((number, check) for check in checks)
 
 
 def _key(check: ImageCheck) -> ImageCheck:

@@ -134,7 +134,11 @@ def place_of_field(paths: Sequence[str], repeat: int, error: JobError) -> str | 
         return None
     for path in paths:
         loaded = load([path], None if is_folder(path) else FileKind.JOB)
-        documents = [one for one in loaded.documents if one.kind is FileKind.JOB and isinstance(one.data, dict)]
+        documents = [
+            document
+            for document in loaded.documents
+            if document.kind is FileKind.JOB and isinstance(document.data, dict)
+        ]
         if left < len(documents) * repeat:
             top = documents[left // repeat].top
             place = place_of(nearest_node(top, steps_of(error.path)))

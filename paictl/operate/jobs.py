@@ -157,10 +157,10 @@ def list_jobs(cluster: JobListPorts, wanted: Filter) -> Sequence[JobView]:
 
     Raises `ClusterError` for a virtual cluster of which neither the scheduler nor any job knows.
     """
-    found = [job for job in cluster.jobs(ended=not wanted.unfinished) if wanted.keeps(job)]
-    if wanted.vc is not None and not found:
+    jobs = [job for job in cluster.jobs(ended=not wanted.unfinished) if wanted.keeps(job)]
+    if wanted.vc is not None and not jobs:
         known = {*(vc.name for vc in cluster.picture().vcs), *(job.vc for job in cluster.jobs())}
         if wanted.vc not in known:
             hint = did_you_mean(wanted.vc, known) or text("one of: {known}", known=", ".join(sorted(known)))
             raise ClusterError(text("no virtual cluster {vc!r}", vc=wanted.vc), hint=hint)
-    return found
+    return jobs

@@ -53,14 +53,14 @@ def limits(cluster: LimitPorts, vc: str | None = None, user: str | None = None) 
             *_spares(cluster, rules),
             *_departments(cluster, rules),
         ]
-    shown = (one for one in rows if vc in (None, one.vc) and user in (None, one.user))
+    shown = (row for row in rows if vc in (None, row.vc) and user in (None, row.user))
     return sorted(shown, key=lambda one: (one.vc, one.kind, one.user))
 
 
-def as_data(found: list[LimitState]) -> list[dict[str, Any]]:
+def as_data(states: list[LimitState]) -> list[dict[str, Any]]:
     """Limits as JSON values."""
     return [
-        {"vc": one.vc, "user": one.user, "class": one.kind, "held": one.held, "limit": one.most} for one in found
+        {"vc": one.vc, "user": one.user, "class": one.kind, "held": one.held, "limit": one.most} for one in states
     ]  # fmt: skip
 
 

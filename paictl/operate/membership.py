@@ -40,7 +40,7 @@ class Membership:
 
 def worker_of(deployment: Deployment, name: str) -> Machine:
     """The worker of a name; raises `PaictlError` where there is none, or it is a master."""
-    machine = next((one for one in deployment.machines if one.name == name), None)
+    machine = next((machine for machine in deployment.machines if machine.name == name), None)
     if machine is None:
         raise PaictlError(text("no machine {name} in the worker list", name=name))
     if machine.role is Role.MASTER:
@@ -60,10 +60,12 @@ def plan_leaving(cluster: Cluster, machine: Machine) -> Membership:
 
 
 def _refuse_broken(now: ConfigVersion, after: dict[str, str], name: str) -> None:
-    found = broken(now.files, after)
-    if found:
+    breaches = broken(now.files, after)
+    if breaches:
         said = text(
-            "removing {name} would break promises: {what}", name=name, what="; ".join(str(one.words) for one in found)
+            "removing {name} would break promises: {what}",
+            name=name,
+            what="; ".join(str(one.words) for one in breaches),
         )
         hint = "lower the quota first: paictl config pull -o DIR, edit virtualClusters, paictl config push -p DIR"
         raise DeployError(said, exit_code=ExitCode.NEGATIVE, hint=hint)
@@ -86,12 +88,12 @@ def plan_joining(cluster: Cluster, machine: Machine, like: str | None) -> Member
 def _any_worker(now: ConfigVersion, name: str) -> str | None:
     """A worker of the layout that stands for all; None where there is no layout, or the machine is in it."""
     loaded = load_memory(now.files)
-    layouts = [layout_of(one) for one in loaded.documents if one.kind is FileKind.LAYOUT]
+    layouts = [layout_of(document) for document in loaded.documents if document.kind is FileKind.LAYOUT]
     workers = [one for layout in layouts for one in layout.with_role("pai-worker")]
-    same = [one.key for one in workers if one.key == name]
+    same = [worker.key for worker in workers if worker.key == name]
     if same or not layouts:
         return same[0] if same else None
-    if len({one.sku.text for one in workers if one.sku}) != 1:
+    if len({worker.sku.text for worker in workers if worker.sku}) != 1:
         raise PaictlError("say what the machine has: machines are of several kinds", hint="--like NODE")
     return workers[-1].key
 
@@ -128,7 +130,7 @@ def jobs_in_words(harmed: Iterable[tuple[str, int]]) -> str:
 
 def hosts_of_cluster(cluster: Nodes, login: Login, user: str, port: int = 22) -> Inventory:
     """All nodes of a cluster by their addresses; raises `PaictlError` where there is none."""
-    hosts = tuple(Host(one.machine.name, one.machine.address, user, port) for one in cluster.nodes())
+    hosts = tuple(Host(node.machine.name, node.machine.address, user, port) for node in cluster.nodes())
     if not hosts:
         raise PaictlError("the cluster has no nodes")
     return Inventory(hosts, login)

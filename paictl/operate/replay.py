@@ -62,7 +62,7 @@ def recording(cluster: Recorded, sealed: re.Pattern[str]) -> dict[str, str]:
     made = {
         "format": FORMAT, "epoch": unix_millis(epoch), "until": until,
         "log": [[at, _hiding(line, sealed)] for at, line in log],
-        "events": [_row(unix_millis(one.at) - unix_millis(epoch), one) for one in events],
+        "events": [_row(unix_millis(event.at) - unix_millis(epoch), event) for event in events],
     }  # fmt: skip
     return {FILE: json.dumps(made, ensure_ascii=False) + "\n"}
 
@@ -93,9 +93,9 @@ def scheduling_part(job: Mapping[str, Any]) -> dict[str, Any]:
         for name, role in job["taskRoles"].items()
     }  # fmt: skip
     found["prerequisites"] = [
-        {"name": one["name"], "type": "dockerimage", "uri": "image"}
-        for one in job.get("prerequisites") or ()
-        if one.get("type") == "dockerimage"
+        {"name": prerequisite["name"], "type": "dockerimage", "uri": "image"}
+        for prerequisite in job.get("prerequisites") or ()
+        if prerequisite.get("type") == "dockerimage"
     ]
     if "virtualCluster" in (job.get("defaults") or {}):
         found["defaults"] = {"virtualCluster": job["defaults"]["virtualCluster"]}
@@ -176,7 +176,7 @@ def _replayed_log(data: Any, path: Path) -> Replay:
         hint = text("make a new bundle; if this one is complete, this is a bug in paictl")
         said = text("the recording cannot be replayed: {error}", error=error)
         raise PaictlError(said, where=str(path), hint=hint) from None
-    computed = [(_row(unix_millis(one.at) - epoch, one), one) for one in events]
+    computed = [(_row(unix_millis(event.at) - epoch, event), event) for event in events]
     known = {row[0]: row for row in recorded}
     return Replay(
         tuple(

@@ -136,7 +136,7 @@ def left_out(
     What runs already is not among them, whoever has brought its image, and neither is what is skipped anyway.
     """
     found: dict[str, LeftOut] = {}
-    for name in (one for one in catalogue.services if one not in running):
+    for name in (service for service in catalogue.services if service not in running):
         images = tuple(lacking.get(name, ()))
         need = next((need for need in catalogue[name].prerequisites if need in found), "")
         if images or need:

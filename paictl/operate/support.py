@@ -82,12 +82,12 @@ def gather(
     cleaner = Cleaner()
     if isinstance(cluster, Diagnosed):
         tell(text("reading logs"))
-        found = cluster.diagnostics(LogLimits(until, limits.lines), tell)
-        cleaner = Cleaner(found.secrets)
-        missing |= {name: cleaner.text(why) for name, why in found.missing.items()}
-        files |= _diagnostics(found, cleaner, until, missing)
+        diagnostics = cluster.diagnostics(LogLimits(until, limits.lines), tell)
+        cleaner = Cleaner(diagnostics.secrets)
+        missing |= {name: cleaner.text(why) for name, why in diagnostics.missing.items()}
+        files |= _diagnostics(diagnostics, cleaner, until, missing)
     parts = _parts(cluster, cleaner, missing)
-    parts |= {f"output of {one.job.key}": partial(one.files, cluster, cleaner, until) for one in outputs}
+    parts |= {f"output of {output.job.key}": partial(output.files, cluster, cleaner, until) for output in outputs}
     for name, part in parts.items():
         if time.monotonic() >= until:
             missing[name] = text("timed out; raise --timeout")
@@ -105,10 +105,10 @@ def gather(
     return SupportBundle(files, missing)
 
 
-def _diagnostics(found: Diagnostics, cleaner: Cleaner, until: float, missing: dict[str, str]) -> dict[str, str]:
+def _diagnostics(diagnostics: Diagnostics, cleaner: Cleaner, until: float, missing: dict[str, str]) -> dict[str, str]:
     """Logs as files with a list of them, states of pods, and events."""
     files, rows = {}, []
-    for log in found.logs:
+    for log in diagnostics.logs:
         name = f"logs/{log.namespace}/{log.pod}/{log.container}{'.previous' if log.previous else ''}.log"
         if time.monotonic() >= until:
             missing[name] = text("timed out; raise --timeout")
@@ -117,8 +117,8 @@ def _diagnostics(found: Diagnostics, cleaner: Cleaner, until: float, missing: di
         files[name] = said
         rows.append({"file": name, "lines": said.count("\n"), "bytes": len(said.encode()), "cut": log.cut})
     files["logs.json"] = _json(rows)
-    files["pods.json"] = _json(cleaner.data(plain(found.pods)))
-    files["kubernetes-events.jsonl"] = "".join(_lines(cleaner.data(plain(found.events))))
+    files["pods.json"] = _json(cleaner.data(plain(diagnostics.pods)))
+    files["kubernetes-events.jsonl"] = "".join(_lines(cleaner.data(plain(diagnostics.events))))
     return files
 
 
@@ -206,7 +206,7 @@ def _configuration(cluster: Cluster) -> dict[str, str]:
     """The newest version without its secrets, and what is known of the others."""
     newest = cluster.configuration()
     history = [
-        {one.name: getattr(version, one.name) for one in fields(version) if one.name != "files"}
+        {field.name: getattr(version, field.name) for field in fields(version) if field.name != "files"}
         for version in cluster.configurations()
     ]
     files = {f"configuration/{name}": _SEALED.sub("sealed", text) for name, text in newest.files.items()}
@@ -277,7 +277,7 @@ def _json(found: object) -> str:
 def plain(found: Any) -> Any:
     """A value of ours as JSON has it: fields by name, instants and everything else that is no JSON as text."""
     if is_dataclass(found) and not isinstance(found, type):
-        return {one.name: plain(getattr(found, one.name)) for one in fields(found)}
+        return {field.name: plain(getattr(found, field.name)) for field in fields(found)}
     if isinstance(found, Enum):
         return plain(found.value)
     if isinstance(found, Mapping):

@@ -119,9 +119,9 @@ def _content(path: Path) -> bytes | str:
 def _judged(path: str, data: bytes) -> tuple[JobTemplate, tuple[Problem, ...]]:
     """A template with the number of its findings, and these."""
     problems, job = findings_in(path, data)
-    errors, warnings = (sum(one.severity is s for one in problems) for s in (Severity.ERROR, Severity.WARNING))
+    errors, warnings = (sum(problem.severity is s for problem in problems) for s in (Severity.ERROR, Severity.WARNING))
     name, described = (" ".join(str(job.get(key) or "").split())[:_DESCRIBED] for key in ("name", "description"))
-    shown = tuple(one for one in problems if one.severity in (Severity.ERROR, Severity.WARNING))
+    shown = tuple(problem for problem in problems if problem.severity in (Severity.ERROR, Severity.WARNING))
     content = data.decode("utf-8", errors="replace")
     return JobTemplate(path, content, name, described, errors, warnings), shown
 
@@ -158,9 +158,9 @@ def add(cluster: TemplatePorts, name: str, folder: FolderRead, vcs: Sequence[str
 
 def sync(cluster: TemplatePorts, name: str, folder: FolderRead, vcs: Sequence[str] = ()) -> TemplateLibrary:
     """Replace the files of a library, and the virtual clusters that may use it where some are given."""
-    known = library_named(cluster.template_libraries(), name)
+    template_library = library_named(cluster.template_libraries(), name)
     check_vcs(cluster, (vc for vc in vcs if vc != EVERY_VC))
-    given = tuple(dict.fromkeys(vcs)) or known.vcs
+    given = tuple(dict.fromkeys(vcs)) or template_library.vcs
     library = check(TemplateLibrary(name, given, folder.templates, folder.revision))
     cluster.put_template_library(library, new=False)
     return library

@@ -50,11 +50,11 @@ def usage_report(
             hint=text("the time on this cluster is {now}", now=f"{now:%Y-%m-%d}"),
         )  # fmt: skip
     found = cluster.usage(start, end)
-    amounts = found.amounts if user is None else tuple(one for one in found.amounts if one.user == user)
+    amounts = found.amounts if user is None else tuple(amount for amount in found.amounts if amount.user == user)
     if vc is not None:
-        amounts = tuple(one for one in amounts if one.vc == vc)
+        amounts = tuple(amount for amount in amounts if amount.vc == vc)
         if not amounts:
-            raise _no_tenant(vc, sorted({one.vc for one in found.amounts if user in (None, one.user)}))
+            raise _no_tenant(vc, sorted({amount.vc for amount in found.amounts if user in (None, amount.user)}))
     rows = tuple(add_up(amounts, by))
     # Cut at the beginning of the cluster, nothing before it is missing.
     missing = found.since > max(start, cluster.epoch)

@@ -40,12 +40,12 @@ class PinReconciler(Reconciler):
         if self.core.claims is not None:
             self._allocate_again(self.core.claims)
 
-    def _allocate_again(self, known: PodClaims) -> None:
+    def _allocate_again(self, claims: PodClaims) -> None:
         """Allocate what a pinned pod has lost."""
         for lost in self.core.unclaimed():
             pod = pods.get(self.client, lost.ref.namespace, lost.ref.name)
             if pod is not None and pod["metadata"].get("uid") == lost.ref.uid and self._may_act():
-                known.write(pod, lost.node, lost.devices, pods.BIND)
+                claims.write(pod, lost.node, lost.devices, pods.BIND)
 
     def _settle_pin(self, ref: PodRef) -> None:
         """A pin cannot be widened: a pod that is made again is deleted, another is told."""
@@ -58,7 +58,10 @@ class PinReconciler(Reconciler):
         if pod["spec"].get("nodeName") or not why or not self._may_act():
             return
         self.core.pin_refused(ref)
-        owner = next((one for one in pod["metadata"].get("ownerReferences") or () if one.get("controller")), None)
+        owner = next(
+            (reference for reference in pod["metadata"].get("ownerReferences") or () if reference.get("controller")),
+            None,
+        )
         message = f"kube-scheduler refuses the node that it is pinned to: {why}"
         if owner is not None and owner.get("kind") in RECREATING:
             message += f"; deleted, so that {owner['kind']} {owner['name']} makes a new one"
@@ -72,9 +75,13 @@ class PinReconciler(Reconciler):
 
 def _unschedulable(pod: Json) -> str:
     """What kube-scheduler says against a pod; empty if it says nothing."""
-    for one in (pod.get("status") or {}).get("conditions") or ():
-        if one.get("type") == "PodScheduled" and one.get("status") == "False" and one.get("reason") == "Unschedulable":
-            return str(one.get("message") or "no reason given")
+    for condition in (pod.get("status") or {}).get("conditions") or ():
+        if (
+            condition.get("type") == "PodScheduled"
+            and condition.get("status") == "False"
+            and condition.get("reason") == "Unschedulable"
+        ):
+            return str(condition.get("message") or "no reason given")
     return ""
 
 

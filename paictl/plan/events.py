@@ -105,11 +105,11 @@ def from_data(data: Mapping[str, Any]) -> Event:
     return event
 
 
-def both(one: Listener, other: Listener) -> Listener:
+def both(listener: Listener, other: Listener) -> Listener:
     """Who tells two others."""
 
     def listen(event: Event) -> None:
-        one(event)
+        listener(event)
         other(event)
 
     return listen

@@ -109,8 +109,8 @@ def unfinished_run(
         except (OSError, ValueError, KeyError, TypeError):
             continue
         if same:
-            found = RunFolder(path, hidden)
-            return None if found.finished else found
+            folder = RunFolder(path, hidden)
+            return None if folder.finished else folder
     return None
 
 

@@ -75,7 +75,7 @@ def carry_out(
         raise
     finally:
         _clean_up(began, listen)
-        ok = len(outcomes) == len(phases) and all(one.status in _FINE for one in outcomes.values())
+        ok = len(outcomes) == len(phases) and all(outcome.status in _FINE for outcome in outcomes.values())
         listen(RunEnded(ok, interrupted))
     return tuple(outcomes[phase.id] for phase in phases)
 
@@ -140,7 +140,11 @@ class _Run:
 
     def _blocked(self, phase: Phase) -> PhaseOutcome | None:
         """That a phase cannot be tried, because one that it needs was not done."""
-        blocking = [one for one in self._outcomes.values() if one.phase in phase.needs and one.status not in _FINE]
+        blocking = [
+            outcome
+            for outcome in self._outcomes.values()
+            if outcome.phase in phase.needs and outcome.status not in _FINE
+        ]
         if not blocking:
             return None
         cause = blocking[0].by or blocking[0].phase

@@ -272,7 +272,7 @@ def docker_login(host: str) -> str:
         known = found.get("auths") or {}
         names = [host, f"https://{host}", f"https://{host}/", f"https://{host}/v1/", f"https://{host}/v2/"]
         names += [*_HUB, _HUB_LOGIN] if host in _HUB else []
-        coded = next((str(known[one]["auth"]) for one in names if (known.get(one) or {}).get("auth")), "")
+        coded = next((str(known[name]["auth"]) for name in names if (known.get(name) or {}).get("auth")), "")
         base64.b64decode(coded, validate=True)
     except FileNotFoundError:
         return ""

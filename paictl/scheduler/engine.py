@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from paictl.cells.spec import ClusterSpec
+from paictl.i18n import text
 from paictl.scheduler import recovery, repair, transitions
 from paictl.scheduler.annotate import Annotator
 from paictl.scheduler.decision import NO_LEAF, Bind, BindInfo, Decision, Phase, Placed, Placement, Preempt, Slot, Wait
@@ -137,7 +138,8 @@ class Engine:
         if slot is None:
             raise RequestError(
                 request.name, "affinityGroup.members",
-                f"group {group.name} already has all its pods of {request.leaf_number} leaf cells",
+                text("group {group} already has all its pods of {number} leaf cells",
+                     group=group.name, number=request.leaf_number),
             )  # fmt: skip
         if request.repair and not repair.is_usable(self.state, group, slot, names):
             return repair.plan(self.state, self.version, group, slot, request, names, phase)
@@ -216,7 +218,8 @@ class Engine:
         groups = self._state.groups
         other = groups.slots[request.uid][0] if request.uid in groups.slots else groups.waiting.get(request.uid)
         if other not in (None, request.group) and not (request.repair and other == stand_in(request)):
-            raise RequestError(request.name, "affinityGroup.name", f"the pod already belongs to group {other}")
+            said = text("the pod already belongs to group {group}", group=other)
+            raise RequestError(request.name, "affinityGroup.name", said)
         if group is None:
             return
         for field, ours, asked in (
@@ -226,7 +229,8 @@ class Engine:
             ("affinityGroup.members", group.members, request.members),
         ):
             if ours != asked:
-                raise RequestError(request.name, field, f"group {group.name} was started with {ours or 'none'}")
+                said = text("group {group} was started with {ours}", group=group.name, ours=ours or text("none"))
+                raise RequestError(request.name, field, said)
 
     def _plan_preempting(self, group: Group, request: PodRequest, offered: Suggested | None, phase: Phase) -> Decision:
         if phase is Phase.PREEMPTING and self._off_limits(group, request, offered):
@@ -237,7 +241,9 @@ class Engine:
         slot = group.free_slot(request.leaf_number)
         if slot is None:
             raise RequestError(
-                request.name, "leafCellNumber", f"group {group.name} has no pods of {request.leaf_number} leaf cells"
+                request.name,
+                "leafCellNumber",
+                text("group {group} has no pods of {number} leaf cells", group=group.name, number=request.leaf_number),
             )
         return Bind(request, self.version, slot, Placement(group.physical, group.virtual), joins=True)
 

@@ -127,7 +127,7 @@ def answer_to(error: PaictlError) -> ApiError:
     said = text("{where}: {message}", where=error.where, message=error.message) if error.where else error.message
     match error:
         case RefusedFilesError():
-            problems = [problem_data(one) for one in error.report.problems]
+            problems = [problem_data(problem) for problem in error.report.problems]
             return ApiError(400, "InvalidProtocolError", _with_findings(said, error), problems=problems, **more)
         case UnreachableError():
             return ApiError(503, "UnavailableError", said, **more)
@@ -147,11 +147,15 @@ def _with_findings(said: str, error: RefusedFilesError) -> str:
     lines = [
         text(
             "{line}:{column}: {severity} {rule}: {message}{hint}",
-            line=one.place.line, column=one.place.column, severity=text(one.severity.value), rule=one.rule,
-            message=sayable(one.message), hint=text(" ({hint})", hint=sayable(one.hint)) if one.hint else "",
+            line=problem.place.line,
+            column=problem.place.column,
+            severity=text(problem.severity.value),
+            rule=problem.rule,
+            message=sayable(problem.message),
+            hint=text(" ({hint})", hint=sayable(problem.hint)) if problem.hint else "",
         )
-        for one in error.report.problems
-    ]  # fmt: skip
+        for problem in error.report.problems
+    ]
     return joined("\n", [sayable(said), *lines])
 
 

@@ -80,9 +80,9 @@ def _statuses(route: Route) -> set[int]:
     return found
 
 
-def _response(told: Operation, status: int) -> dict[str, Any]:
+def _response(operation: Operation, status: int) -> dict[str, Any]:
     if status < 300:
-        content = {told.gives: {"schema": {} if told.gives == "application/json" else {"type": "string"}}}
+        content = {operation.gives: {"schema": {} if operation.gives == "application/json" else {"type": "string"}}}
     else:
         content = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
     return {"description": _MEANINGS[status], "content": content}

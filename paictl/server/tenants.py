@@ -53,13 +53,15 @@ class Tenants:
         query = JobQuery(frozenset({self._user}), states=states, limit=_MOST)
         return tuple(pod_prefix(*job.key.split("~", 1)) for job in page_of(self._call.cluster, query).jobs)
 
-    def explanation(self, found: JobExplanation) -> JobExplanation:
+    def explanation(self, job_explanation: JobExplanation) -> JobExplanation:
         """An explanation in which groups of other tenants have no names."""
         if self._all:
-            return found
-        scheduler = None if found.scheduler is None else self._explained(found.scheduler)
-        start, ahead = self._start(found.start), self._ahead(found.ahead)
-        return replace(found, reason=self.said(found.reason), scheduler=scheduler, start=start, ahead=ahead)
+            return job_explanation
+        scheduler = None if job_explanation.scheduler is None else self._explained(job_explanation.scheduler)
+        start, ahead = self._start(job_explanation.start), self._ahead(job_explanation.ahead)
+        return replace(
+            job_explanation, reason=self.said(job_explanation.reason), scheduler=scheduler, start=start, ahead=ahead
+        )
 
     def _ahead(self, ahead: LineAhead | None) -> LineAhead | None:
         """Who goes first, without the names of virtual clusters and users that are none of the sender's business."""
@@ -79,12 +81,12 @@ class Tenants:
     def _name(self, job: str) -> str:
         return job if self.owns(job) else text(ANOTHER)
 
-    def _explained(self, found: Explanation) -> Explanation:
+    def _explained(self, explanation: Explanation) -> Explanation:
         return replace(
-            found,
-            outcome=self._outcome(found.outcome),
-            views=tuple(replace(view, holders=self._holders(view.holders)) for view in found.views),
-            changes=tuple(self._change(change) for change in found.changes),
+            explanation,
+            outcome=self._outcome(explanation.outcome),
+            views=tuple(replace(view, holders=self._holders(view.holders)) for view in explanation.views),
+            changes=tuple(self._change(change) for change in explanation.changes),
         )
 
     def _change(self, change: Change) -> Change:
@@ -97,7 +99,7 @@ class Tenants:
         return replace(outcome, victims=self._holders(outcome.victims), lazy=self._holders(outcome.lazy))
 
     def _holders(self, holders: Sequence[Holder]) -> tuple[Holder, ...]:
-        return tuple(one if self.owns(one.group) else replace(one, group=ANOTHER, vc="") for one in holders)
+        return tuple(holder if self.owns(holder.group) else replace(holder, group=ANOTHER, vc="") for holder in holders)
 
     def job(self, job: JobView) -> JobView:
         """A job of the sender's, whose reasons name no other tenant's."""

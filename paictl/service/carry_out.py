@@ -209,7 +209,7 @@ def carry_out(
                 text("needs {missing}, which did not start", missing=missing), where=phase.steps[0].service
             )
         outcomes += [ServiceOutcome(step, error) for step in phase.steps]
-    return tuple(replace(one, dependants=tuple(lost.get(one.step.service, ()))) for one in outcomes)
+    return tuple(replace(outcome, dependants=tuple(lost.get(outcome.step.service, ()))) for outcome in outcomes)
 
 
 def _phases(plan: ServicePlan, catalogue: Catalogue, ground: _RunContext) -> Iterator[ServicePhase]:

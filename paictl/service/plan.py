@@ -223,7 +223,7 @@ _FOR_GOOD = (
     "is needed by {users}, which keeps running without it", "is needed by {users}, which keep running without it",
 )  # fmt: skip
 _MEANWHILE = (
-    "is needed by {users}, which has to do without it", "is needed by {users}, which have to do without it",
+    "is needed by {users}, which will run without it", "is needed by {users}, which have to do without it",
 )  # fmt: skip
 
 

@@ -121,11 +121,11 @@ def _top(path: str) -> str:
 def losses_on(plan: ServicePlan, cluster: Services) -> tuple[DataLoss, ...]:
     """What a plan destroys on a cluster: as the cluster says, else as the descriptions of the services say."""
     described = {loss.service: loss.data for loss in plan.losses}
-    found: list[DataLoss] = []
+    losses: list[DataLoss] = []
     for step in plan.steps:
         if step.action is Action.DELETE:
             there = cluster.losses(step.service)
             data = described.get(step.service, ()) if there is None else tuple(there)
             if data:
-                found.append(DataLoss(step.service, data))
-    return tuple(found)
+                losses.append(DataLoss(step.service, data))
+    return tuple(losses)

@@ -70,7 +70,11 @@ class PatientProtocol(HttpToolsProtocol):
         """
         if len(self.connections) < min(PER_ADDRESS, CONNECTIONS - ROOM):
             return
-        waiting = [one for one in self.connections if isinstance(one, PatientProtocol) and one.is_waiting]
+        waiting = [
+            connection
+            for connection in self.connections
+            if isinstance(connection, PatientProtocol) and connection.is_waiting
+        ]
         waiting = [one for one in waiting if one is not self and not one.is_closing]
         strangers = [one for one in waiting if one.host == self.host and not one.is_known]
         if len(strangers) >= PER_ADDRESS:
@@ -134,9 +138,9 @@ class PatientProtocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         """The first byte of a request: the rest of its head has to come soon."""
-        known = self.is_known
+        is_known = self.is_known
         super().on_message_begin()
-        if known:  # or kube-scheduler's own connection would be a stranger's until each next body is there whole
+        if is_known:  # or kube-scheduler's own connection would be a stranger's until each next body is there whole
             vouch(self._more_of_scope())
         if self.transport.get_extra_info("peercert"):  # verified in the handshake, or there would be none
             self.scope["extensions"] = {CLIENT: {}}

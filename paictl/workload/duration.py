@@ -59,8 +59,8 @@ def sleep_seconds(commands: Iterable[str]) -> float | None:
 @lru_cache(maxsize=16)  # tasks and repeated jobs run the same commands; few, for a command may have a megabyte
 def _command_seconds(command: str) -> float | None:
     total: float | None = None
-    for words in _simple_commands(command):
-        seconds = FOREVER if tuple(words[:2]) in _ENDLESS else _sleep(words)
+    for simple_command in _simple_commands(command):
+        seconds = FOREVER if tuple(simple_command[:2]) in _ENDLESS else _sleep(simple_command)
         if seconds is not None:
             total = seconds + (total or 0.0)
     return total

@@ -133,6 +133,6 @@ def commands_around(
     callbacks: Sequence[Callback], own: Mapping[str, str]
 ) -> tuple[dict[str, str], dict[str, Callback]]:
     """All commands of a task by path: callbacks before, the task's own, callbacks after; and the callbacks."""
-    before = {one.path: one.command for one in callbacks if one.event == BEFORE}
-    after = {one.path: one.command for one in callbacks if one.event == AFTER}
-    return {**before, **own, **after}, {one.path: one for one in callbacks}
+    before = {callback.path: callback.command for callback in callbacks if callback.event == BEFORE}
+    after = {callback.path: callback.command for callback in callbacks if callback.event == AFTER}
+    return {**before, **own, **after}, {callback.path: callback for callback in callbacks}

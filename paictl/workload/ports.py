@@ -52,11 +52,11 @@ def tensorboard_of(job: Fields) -> TensorBoard | None:
 
     As in OpenPAI it is for the first task role, unless the plugin names others.
     """
-    found: TensorBoard | None = None
+    board: TensorBoard | None = None
     for plugin in plugins_of(job):
         if plugin.name != TENSORBOARD:
             continue
-        if found is not None:
+        if board is not None:
             raise plugin.fields.error(
                 "plugin", text("the plugin tensorboard is listed twice"), hint=text("keep one of the two")
             )
@@ -65,9 +65,9 @@ def tensorboard_of(job: Fields) -> TensorBoard | None:
         if port > LAST_PORT:
             raise parameters.error("port", text("must be at most {most}, is {number}", most=LAST_PORT, number=port))
         first = tuple(str(role) for role in list(job.mapping("taskRoles").values)[:1])
-        found = TensorBoard(port, _folders(parameters), plugin.roles or first)
-        _refuse_taken(job, found, parameters)
-    return found
+        board = TensorBoard(port, _folders(parameters), plugin.roles or first)
+        _refuse_taken(job, board, parameters)
+    return board
 
 
 def _folders(parameters: Fields) -> dict[str, str]:
@@ -145,7 +145,7 @@ def _labelled(job: Fields) -> Iterator[ServedPort]:
 
 def chosen_port(ports: tuple[ServedPort, ...], role: str, index: int, word: str | None) -> int:
     """The port of a task that a name or number stands for, without a word its only one. Raises `JobError`."""
-    own = {one.name: one.port for one in ports if one.is_of(role, index)}
+    own = {port.name: port.port for port in ports if port.is_of(role, index)}
     if word is None:
         if len(set(own.values())) != 1:
             said = text("task {task} has several ports", task=f"{role}:{index}")

@@ -108,8 +108,13 @@ class Reservation:
 
 def read_reservation(row: Mapping[str, Any]) -> Reservation:
     """A reservation from the JSON values that `reservation_row` gives."""
-    known = Reservation(**{**row, "nodes": tuple(map(str, row.get("nodes", ())))})
-    return replace(known, repeat=Repeat(known.repeat), start=Millis(int(known.start)), end=Millis(int(known.end)))
+    reservation = Reservation(**{**row, "nodes": tuple(map(str, row.get("nodes", ())))})
+    return replace(
+        reservation,
+        repeat=Repeat(reservation.repeat),
+        start=Millis(int(reservation.start)),
+        end=Millis(int(reservation.end)),
+    )
 
 
 def reservation_row(reservation: Reservation) -> dict[str, Any]:
@@ -122,7 +127,7 @@ def cell_shape(spec: ClusterSpec, cell_type: str) -> tuple[str, int]:
 
     Pods fit into cells of a node and below whatever their number, so that what is kept can be used in any gangs.
     """
-    names = {*spec.cell_types, *(one.child_type for one in spec.cell_types.values())}
+    names = {*spec.cell_types, *(cell_type.child_type for cell_type in spec.cell_types.values())}
     if cell_type not in names:
         hint = did_you_mean(cell_type, sorted(names)) or text("cell types: {types}", types=listed(sorted(names)))
         raise ReservationError(text("no cell type {name!r}", name=cell_type), hint=hint)
@@ -230,20 +235,20 @@ class Reservations:
         return Reservations((*self.all, new))
 
 
-def _holds(known: Reservation, now: Millis) -> Iterator[Window]:
-    current, period = known.occurrence(now), known.repeat.period
+def _holds(reservation: Reservation, now: Millis) -> Iterator[Window]:
+    current, period = reservation.occurrence(now), reservation.repeat.period
     if current is not None:
-        yield Window(HOLDS + known.name, known.nodes, *current, reason=known.reason, hold=True)
+        yield Window(HOLDS + reservation.name, reservation.nodes, *current, reason=reservation.reason, hold=True)
         if period is not None:
             start, end = Millis(current[0] + period), Millis(current[1] + period)
-            yield Window(HOLDS + known.name, known.nodes, start, end, reason=known.reason, hold=True)
+            yield Window(HOLDS + reservation.name, reservation.nodes, start, end, reason=reservation.reason, hold=True)
 
 
-def overlap(one: Reservation, other: Reservation, now: Millis) -> bool:
+def overlap(reservation: Reservation, other: Reservation, now: Millis) -> bool:
     """Whether there is an instant from now on at which both last."""
-    horizon = max(one.end, other.end, now) + 2 * _WEEK
-    instants = (now, *one.begins(now, horizon), *other.begins(now, horizon))
-    return any(one.is_active(at) and other.is_active(at) for at in instants)
+    horizon = max(reservation.end, other.end, now) + 2 * _WEEK
+    instants = (now, *reservation.begins(now, horizon), *other.begins(now, horizon))
+    return any(reservation.is_active(at) and other.is_active(at) for at in instants)
 
 
 def _check(new: Reservation, now: Millis) -> None:

@@ -41,10 +41,10 @@ class ReservationScene:
     """Instants count from it."""
 
 
-def admitted(known: Reservations, new: Reservation, scene: ReservationScene) -> Reservations:
+def admitted(reservations: Reservations, new: Reservation, scene: ReservationScene) -> Reservations:
     """The reservations with a new one, for which its cells are kept from its begin on; raises `ReservationError`."""
     now = scene.foresight.now
-    after = known.added(new, now, scene.foresight.engine.state.physical.nodes)
+    after = reservations.added(new, now, scene.foresight.engine.state.physical.nodes)
     if new.vc:
         names = [vc.name for vc in scene.spec.virtual_clusters]
         if new.vc not in names:
@@ -53,7 +53,7 @@ def admitted(known: Reservations, new: Reservation, scene: ReservationScene) -> 
         _within_promise(after, new, scene)
     else:
         _within_free_pool(after, new, scene)
-    _refuse_short(known, after, scene)
+    _refuse_short(reservations, after, scene)
     return after
 
 
@@ -140,10 +140,10 @@ def _within_free_pool(after: Reservations, new: Reservation, scene: ReservationS
         )
 
 
-def _refuse_short(known: Reservations, after: Reservations, scene: ReservationScene) -> None:
+def _refuse_short(reservations: Reservations, after: Reservations, scene: ReservationScene) -> None:
     """Refuse what jobs that run now would make late, be it the new one or, by its nodes, another."""
     for vc in sorted({one.vc for one in after if one.vc}):
-        before = {(row.reservation.name, row.at) for row in _short(known, vc, scene)}
+        before = {(row.reservation.name, row.at) for row in _short(reservations, vc, scene)}
         for clash in _short(after, vc, scene):
             if (clash.reservation.name, clash.at) in before:
                 continue
@@ -190,7 +190,10 @@ def refuse_job(
     where = "extras.reservation"
     known = reservations.get(name)
     if known is None:
-        hint = did_you_mean(name, [one.name for one in reservations]) or "list them with: paictl reservation list"
+        hint = (
+            did_you_mean(name, [reservation.name for reservation in reservations])
+            or "list them with: paictl reservation list"
+        )
         raise ReservationError(text("no reservation {name!r}", name=name), where=where, hint=hint)
     if not known.vc:
         return

@@ -77,31 +77,31 @@ def smallest(skus: Sequence[Sku]) -> Sku:
     )
 
 
-def lacking(sku: Sku, wanted: Resources) -> tuple[str, ...]:
+def lacking(sku: Sku, resources: Resources) -> tuple[str, ...]:
     """Resources that a task asks for and of which a SKU has nothing."""
-    return tuple(name for name in RESOURCES if getattr(wanted, name) and getattr(sku, name) == 0)
+    return tuple(name for name in RESOURCES if getattr(resources, name) and getattr(sku, name) == 0)
 
 
-def leaf_number(sku: Sku, wanted: Resources) -> int:
+def leaf_number(sku: Sku, resources: Resources) -> int:
     """Leaf cells that a task needs: the greatest of the quotients, each rounded up, at least 1.
 
     `sku` must not be lacking anything that is wanted.
     """
     number = 1  # HiveD refuses a pod without cells, and a task has to be somewhere
     for name in RESOURCES:
-        amount: int = getattr(wanted, name)
+        amount: int = getattr(resources, name)
         unit: Fraction | None = getattr(sku, name)
         if amount and unit is not None:
             number = max(number, ceil(amount / unit))
     return number
 
 
-def decisive(sku: Sku, wanted: Resources) -> str | None:
+def decisive(sku: Sku, resources: Resources) -> str | None:
     """The resource that makes a task need more leaf cells than its devices do; None if its devices decide."""
-    by_devices = leaf_number(Sku(sku.gpu, None, None), wanted)
-    if leaf_number(sku, wanted) == by_devices:
+    by_devices = leaf_number(Sku(sku.gpu, None, None), resources)
+    if leaf_number(sku, resources) == by_devices:
         return None
-    return "cpu" if leaf_number(Sku(sku.gpu, sku.cpu, None), wanted) == leaf_number(sku, wanted) else "memory"
+    return "cpu" if leaf_number(Sku(sku.gpu, sku.cpu, None), resources) == leaf_number(sku, resources) else "memory"
 
 
 DEVICES: Final = (

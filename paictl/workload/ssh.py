@@ -47,11 +47,11 @@ def ssh_of(job: Fields, *, gang: bool = True) -> SshAccess | None:
 
     As in OpenPAI, tasks that do not start together (`gang` false) do not reach each other by SSH.
     """
-    found: SshAccess | None = None
+    access: SshAccess | None = None
     for plugin in plugins_of(job):
         if plugin.name != SSH:
             continue
-        if found is not None:
+        if access is not None:
             raise plugin.fields.error(
                 "plugin", text("the plugin ssh is listed twice"), hint=text("keep one of the two")
             )
@@ -66,10 +66,10 @@ def ssh_of(job: Fields, *, gang: bool = True) -> SshAccess | None:
         lines = [] if value in (None, "") else user.text("value").splitlines()
         keys = tuple(_key(user, line) for line in lines if line.strip())
         between = gang and _flag(parameters, "jobssh")
-        found = SshAccess(
+        access = SshAccess(
             between, kind == _CUSTOM, keys, plugin.roles, user.path if kind else plugin.fields.at("plugin")
         )
-    return found
+    return access
 
 
 def _flag(fields: Fields, key: str) -> bool:

@@ -165,8 +165,16 @@ class UsageLedger:
         return {
             "since": self.since,
             "holdings": [
-                [one.uid, one.group, one.vc, one.job, one.sku, one.devices, [list(part) for part in one.classes]]
-                for one in self._holdings.values()
+                [
+                    holding.uid,
+                    holding.group,
+                    holding.vc,
+                    holding.job,
+                    holding.sku,
+                    holding.devices,
+                    [list(part) for part in holding.classes],
+                ]
+                for holding in self._holdings.values()
             ],
             "promises": [[*key, devices, since] for key, (devices, since) in self._promises.items()],
         }

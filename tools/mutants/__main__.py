@@ -95,7 +95,7 @@ def main() -> None:
     parser.add_argument("--sample", type=int, default=40)
     parser.add_argument("--seed", type=int, default=20)
     parser.add_argument("--by-name", action="store_true", help="choose tests by their names, without a map")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()  # `run --sample 40 deploy`: names may follow options
     if options.command == "report":
         return report()
     shared = os.environ.get("PAICTL_SHARED", str(ROOT.parent / "shared"))

@@ -45,7 +45,7 @@ def status(output: OutputOption = Output.TABLE, state: StateOption = None) -> No
         write_data(_data(found, pace), output)
         return
     if isinstance(cluster, HandClock):
-        clock = said("runs out after every command") if pace is None else f"x{pace:g}"
+        clock = said("runs until idle after every command") if pace is None else f"x{pace:g}"
         write(spoken("cluster {name}, {time} (up {span}, clock {clock})", name=found.name, time=clock_text(found.now),
                      span=span_text(found.now - found.epoch), clock=clock))  # fmt: skip
     else:

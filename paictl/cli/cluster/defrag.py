@@ -110,7 +110,7 @@ def apply(
 
 def _rooms(cells: list[str] | None, level: list[str] | None, vc: str) -> list[RoomRequest]:
     """What is asked for; raises `PaictlError` for nothing."""
-    rooms = [read_room(word, vc) for one in cells or () for word in one.replace(",", " ").split()]
+    rooms = [read_room(word, vc) for cell in cells or () for word in cell.replace(",", " ").split()]
     rooms += [RoomRequest(1, one, vc) for one in level or ()]
     if not rooms:
         raise PaictlError("no cells to free were given", hint="paictl cluster defrag plan --for 4xV100-NODE")

@@ -130,29 +130,32 @@ def _check_target(target: str, *, force: bool) -> None:
         raise PaictlError(text("already exists"), where=target, hint=text("replace it with --force"))
 
 
-def _also(one: OtherRight) -> str:
+def _also(other_right: OtherRight) -> str:
     return text(
-        "{subject} also has the rights of {role}, by {binding}", subject=one.subject, role=one.role, binding=one.binding
-    )  # fmt: skip
+        "{subject} also has the rights of {role}, by {binding}",
+        subject=other_right.subject,
+        role=other_right.role,
+        binding=other_right.binding,
+    )
 
 
-def _data(one: GivenAccess) -> dict[str, Any]:
-    return {**plain(one), "namespace": one.namespace or None}
+def _data(access: GivenAccess) -> dict[str, Any]:
+    return {**plain(access), "namespace": access.namespace or None}
 
 
 @app.command("list", epilog="paictl cluster kubeconfig list -o json")
 def list_access(output: OutputOption = Output.TABLE, state: StateOption = None) -> None:
     """List the people with a role, and when their newest certificates end."""
     cluster, store = _cluster(state)
-    found = store.accesses()
+    accesses = store.accesses()
     for modified in store.modified_bindings():
         console.warning(text("{object} was modified outside paictl", object=modified))
     if output is not Output.TABLE:
-        write_data([_data(one) for one in found], output)
+        write_data([_data(one) for one in accesses], output)
         return
-    now = cluster.now if found else None
+    now = cluster.now if accesses else None
     rows = []
-    for one in found:
+    for one in accesses:
         ended = text("expired") if now and one.until and one.until <= now else ""
         until = f"{clock_text(one.until)} {console.said(ended)}".rstrip()
         rows.append((one.user, one.role.value, one.namespace or "*", ", ".join(one.groups) or "-", until))

@@ -125,21 +125,21 @@ def diff(
     raise typer.Exit(ExitCode.OK if found.same else ExitCode.NEGATIVE)
 
 
-def _show(found: QuotaDifference) -> None:
-    if found.vcs:
-        write_table(("VC", "CHANGE", "CHAIN", "CELLS", "BEFORE", "AFTER", "DEVICES"), _change_rows(found))
-    if found.vcs and found.chains:
+def _show(difference: QuotaDifference) -> None:
+    if difference.vcs:
+        write_table(("VC", "CHANGE", "CHAIN", "CELLS", "BEFORE", "AFTER", "DEVICES"), _change_rows(difference))
+    if difference.vcs and difference.chains:
         write("")
-    if found.chains:
+    if difference.chains:
         rows = (
             (chain.name, chain.change, chain.devices_before, chain.devices_after, _nodes(chain))
-            for chain in found.chains
+            for chain in difference.chains
         )
         write_table(("CHAIN", "CHANGE", "DEVICES BEFORE", "AFTER", "NODES"), rows)
 
 
-def _change_rows(found: QuotaDifference) -> Iterator[tuple[object, ...]]:
-    for vc in found.vcs:
+def _change_rows(difference: QuotaDifference) -> Iterator[tuple[object, ...]]:
+    for vc in difference.vcs:
         if not vc.cells:
             yield vc.name, vc.change, "-", "-", 0, 0, "+0"
         for index, cell in enumerate(vc.cells):

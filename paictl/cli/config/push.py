@@ -276,8 +276,13 @@ def history(output: OutputOption = Output.TABLE, state: StateOption = None) -> N
     if output is not Output.TABLE:
         write_data(
             [
-                {"number": one.number, "time": rfc3339(one.at), "message": one.message, "files": sorted(one.files)}
-                for one in versions
+                {
+                    "number": version.number,
+                    "time": rfc3339(version.at),
+                    "message": version.message,
+                    "files": sorted(version.files),
+                }
+                for version in versions
             ],
             output,
         )
@@ -285,8 +290,8 @@ def history(output: OutputOption = Output.TABLE, state: StateOption = None) -> N
         console.info("nothing was pushed yet: paictl config push -p DIR")
     else:
         rows = [
-            (one.number, clock_text(one.at), console.said(one.message), ", ".join(sorted(one.files)))
-            for one in versions
+            (version.number, clock_text(version.at), console.said(version.message), ", ".join(sorted(version.files)))
+            for version in versions
         ]
         write_table(("VERSION", "TIME", "MESSAGE", "FILES"), rows)
 

@@ -168,7 +168,7 @@ def apply(
     )  # fmt: skip
     show_unlisted(done.unlisted)
     show_cache_users(done.facts)
-    changes = [asdict(one) for one in done.changes]
+    changes = [asdict(change) for change in done.changes]
     show_end(done, _told(done, cluster), form, {"cluster": cluster}, {"changes": changes})
     if not kubernetes_only:
         if done.lacks_network:
@@ -228,7 +228,7 @@ def _told(done: Applied, cluster: str) -> str:
         return spoken(waits, cluster=cluster)
     if not done.changes:
         return spoken("nothing changed: cluster {cluster} is up to date", cluster=cluster)
-    hosts = len({one.host for one in done.changes})
+    hosts = len({change.host for change in done.changes})
     up = "cluster {cluster} is up: all nodes are Ready ({hosts} machines changed)"
     return spoken(up, cluster=cluster, hosts=hosts)
 

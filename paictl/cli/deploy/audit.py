@@ -49,7 +49,7 @@ def audit(
     if output is not Output.TABLE:
         console.write_data(audit_data(found), output)
     else:
-        _show([one for one in found.findings if everything or one.state is not AuditState.PASS])
+        _show([finding for finding in found.findings if everything or finding.state is not AuditState.PASS])
         passed, failed, other = (found.count(state) for state in AuditState)
         console.write(
             spoken("{passed} passed, {failed} failed, {other} do not apply, on {machines} machines", passed=passed,
@@ -67,9 +67,17 @@ def audit(
 def _show(findings: Iterable[AuditFinding]) -> None:
     """A row for each item and result; hosts of the same result share it."""
     rows: dict[tuple[str, ...], list[str]] = {}
-    for one in findings:
-        key = (one.id, one.state.value.upper(), one.severity, one.title, one.looked_at, one.evidence, one.remedy)
-        rows.setdefault(key, []).append(one.host)
+    for finding in findings:
+        key = (
+            finding.id,
+            finding.state.value.upper(),
+            finding.severity,
+            finding.title,
+            finding.looked_at,
+            finding.evidence,
+            finding.remedy,
+        )
+        rows.setdefault(key, []).append(finding.host)
     if not rows:
         return
     shown = [

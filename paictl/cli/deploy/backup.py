@@ -94,16 +94,16 @@ def restore(
     backup = read_backup(archive)
     restoring.check_name(backup, cluster)
     options = ssh_options(accept_new)
-    found = restoring.examine(backup, deployment, options)
-    for note in found.notes:
+    examined = restoring.examine(backup, deployment, options)
+    for note in examined.notes:
         console.warning(note)
-    if found.begun:
-        console.info(spoken("resuming the restore that was started at {at}", at=found.begun))
+    if examined.begun:
+        console.info(spoken("resuming the restore that was started at {at}", at=examined.begun))
     for line in restoring.loss_since(backup, api_of(cluster)):
         console.warning(spoken("lost: {what}", what=line))
     question = spoken("cluster {cluster} goes back to {at}", cluster=cluster, at=backup.manifest.created)
     confirm(question, cluster, yes=yes or cluster_id is not None)
-    restoring.restore(backup, deployment, found, options, _tell, runs_folder(), break_lock=break_lock)
+    restoring.restore(backup, deployment, examined, options, _tell, runs_folder(), break_lock=break_lock)
     client = api_of(cluster)
     if client is None:
         console.warning("the nodes were not checked: no kubeconfig for the cluster here")

@@ -93,8 +93,8 @@ def create(
     wanted = catalogue(kubernetes, arches, extra or [])
     mirrors = _mirrors(mirror or [])
     images = [
-        WantedImage(one.name, one.reference, arch, mirrors.get(image_name(one.reference).host, ""))
-        for one in _images(services or [], folder, mirrors, system or [])
+        WantedImage(image.name, image.reference, arch, mirrors.get(image_name(image.reference).host, ""))
+        for image in _images(services or [], folder, mirrors, system or [])
         for arch in arches
     ]
     _need_used(mirrors, images)
@@ -121,7 +121,7 @@ def _mirrors(words: Sequence[str]) -> dict[str, str]:
 
 def _need_used(mirrors: Mapping[str, str], images: Sequence[WantedImage]) -> None:
     """Raise `PaictlError` for a mirror of a registry that no image comes from: its name is probably misspelt."""
-    hosts = {image_name(one.reference).host for one in images}
+    hosts = {image_name(image.reference).host for image in images}
     if unused := sorted(set(mirrors) - hosts):
         raise PaictlError(
             text("--mirror {host}: no image comes from there", host=unused[0]),
@@ -152,14 +152,14 @@ def _images(
 @app.command(epilog="paictl deploy bundle verify bundle/")
 def verify(folder: Folder = None, output: OutputOption = Output.TABLE) -> None:
     """Compare every file with the lock file; exit code 1 if one is missing or differs."""
-    found = read_lock(folder or default_folder())
-    faults = faults_of(found)
+    artifacts = read_lock(folder or default_folder())
+    faults = faults_of(artifacts)
     if output is not Output.TABLE:
-        console.write_data({"files": len(found.all), "faults": [asdict(one) for one in faults]}, output)
+        console.write_data({"files": len(artifacts.all), "faults": [asdict(fault) for fault in faults]}, output)
     else:
         for fault in faults:
             console.write(said(fault.said))
-        all_of_them = len(found.all)
+        all_of_them = len(artifacts.all)
         console.write(spoken("{count} of {all} files are right", count=all_of_them - len(faults), all=all_of_them))
     raise typer.Exit(ExitCode.NEGATIVE if faults else ExitCode.OK)
 
@@ -167,11 +167,13 @@ def verify(folder: Folder = None, output: OutputOption = Output.TABLE) -> None:
 @app.command("list", epilog="paictl deploy bundle list bundle/ -o json")
 def list_files(folder: Folder = None, output: OutputOption = Output.TABLE) -> None:
     """List the files of a folder by name, version and where they came from."""
-    found = read_lock(folder or default_folder())
+    artifacts = read_lock(folder or default_folder())
     if output is not Output.TABLE:
-        console.write_data([asdict(one) for one in found.all], output)
+        console.write_data([asdict(one) for one in artifacts.all], output)
         return
-    rows = [(one.name, one.kind.value, one.version or "-", one.arch, one.sha256[:12], one.path) for one in found.all]
+    rows = [
+        (one.name, one.kind.value, one.version or "-", one.arch, one.sha256[:12], one.path) for one in artifacts.all
+    ]
     console.write_table(("NAME", "KIND", "VERSION", "ARCH", "SHA-256", "FILE"), rows)
 
 

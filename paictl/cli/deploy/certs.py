@@ -59,11 +59,14 @@ def status(
     raise typer.Exit(found.code or (ExitCode.NEGATIVE if ending else ExitCode.OK))
 
 
-def _data(one: Certificate, now: datetime) -> dict[str, Any]:
+def _data(certificate: Certificate, now: datetime) -> dict[str, Any]:
     return {
-        "host": one.host, "name": one.name, "ends": rfc3339(one.ends), "days": one.left(now).days,
-        "authority": one.authority,
-    }  # fmt: skip
+        "host": certificate.host,
+        "name": certificate.name,
+        "ends": rfc3339(certificate.ends),
+        "days": certificate.left(now).days,
+        "authority": certificate.authority,
+    }
 
 
 @app.command(epilog="paictl deploy certs renew -m master.csv -w worker.csv -c config.yaml")

@@ -68,13 +68,13 @@ def check(
             count += 1
             tell(f"{name} ({count}/{all_of_them})")
 
-        found = check_hosts(deployment, options, promises, heard)
+        report = check_hosts(deployment, options, promises, heard)
     lines = _missing_images(deployment, folder)
     if output is Output.TABLE:
-        _show(found)
+        _show(report)
     else:
-        console.write_data({**data_of(found), "missingImages": lines}, output)
-    raise typer.Exit(found.exit_code)
+        console.write_data({**data_of(report), "missingImages": lines}, output)
+    raise typer.Exit(report.exit_code)
 
 
 def _missing_images(deployment: Deployment, folder: str | None) -> list[str]:
@@ -88,56 +88,56 @@ def _missing_images(deployment: Deployment, folder: str | None) -> list[str]:
         return [str(error)]
 
 
-def data_of(found: PreflightReport) -> dict[str, Any]:
+def data_of(report: PreflightReport) -> dict[str, Any]:
     """The result for programs."""
     return {
-        "exitCode": int(found.exit_code),
-        "cluster": plain(found.cluster.verdicts),
+        "exitCode": int(report.exit_code),
+        "cluster": plain(report.cluster.verdicts),
         "hosts": [
-            {"name": one.host, "answered": one.answered, "level": one.worst.value, "checks": plain(one.verdicts)}
-            for one in found.hosts
+            {"name": host.host, "answered": host.answered, "level": host.worst.value, "checks": plain(host.verdicts)}
+            for host in report.hosts
         ],
     }
 
 
-def _show(found: PreflightReport) -> None:
-    rows = list(_matrix(found))
+def _show(report: PreflightReport) -> None:
+    rows = list(_matrix(report))
     console.write_table(rows[0], rows[1:])
-    for hosts, check_name, verdict in _together(found):
+    for hosts, check_name, verdict in _together(report):
         console.write("")
         console.write(f"{_MARKS[verdict.level.value]} {', '.join(hosts)} {check_name}: {said(verdict.found)}")
         if verdict.wanted:
             console.write("  " + spoken("expected: {what}", what=said(verdict.wanted)))
         if verdict.fix:
             console.write("  " + spoken("fix:    {command}", command=said(verdict.fix)))
-    console.info(_summary(found))
+    console.info(_summary(report))
 
 
-def _together(found: PreflightReport) -> Iterator[tuple[list[str], str, PreflightVerdict]]:
+def _together(report: PreflightReport) -> Iterator[tuple[list[str], str, PreflightVerdict]]:
     """What is not well: hosts of which a check says the same stand together."""
     same: dict[tuple[str, PreflightVerdict], list[str]] = {}
-    for host, check_name, verdict in found.failures:
+    for host, check_name, verdict in report.failures:
         same.setdefault((check_name, verdict), []).append(host)
     for (check_name, verdict), hosts in same.items():
         more = len(hosts) - _MOST
         yield [*hosts[:_MOST], *([spoken("and {count} more", count=more)] if more > 0 else [])], check_name, verdict
 
 
-def _matrix(found: PreflightReport) -> Iterator[Sequence[str]]:
+def _matrix(report: PreflightReport) -> Iterator[Sequence[str]]:
     """Heading and rows: a check a row and a host a column where that fits, else a host a row and a group a column."""
     checks = [(group, name) for group, names in GROUPS.items() if group != "files" for name in names]
-    names = [one.host for one in found.hosts]
+    names = [host.host for host in report.hosts]
     if sum(max(len(name), 4) + _GAP for name in names) + 24 <= shutil.get_terminal_size((100, 24)).columns:
         yield ("GROUP", "CHECK", *names)
         for group, name in checks:
-            marks = [_mark(one, name) for one in found.hosts]
+            marks = [_mark(host, name) for host in report.hosts]
             if set(marks) != {NONE} or group == "reach":
                 yield (group, name, *marks)
         return
     groups = [group for group in GROUPS if group != "files"]
     yield ("HOST", *(group.upper() for group in groups))
-    for one in found.hosts:
-        yield (one.host, *(_of_group(one, GROUPS[group]) for group in groups))
+    for host in report.hosts:
+        yield (host.host, *(_of_group(host, GROUPS[group]) for group in groups))
 
 
 def _mark(host: HostChecks, name: str) -> str:
@@ -152,11 +152,11 @@ def _of_group(host: HostChecks, names: Sequence[str]) -> str:
     return ", ".join(bad) or ("ok" if known else "-")
 
 
-def _summary(found: PreflightReport) -> str:
-    levels = [verdict.level.value for _, _, verdict in found.failures]
-    silent = sum(not one.answered for one in found.hosts)
+def _summary(report: PreflightReport) -> str:
+    levels = [verdict.level.value for _, _, verdict in report.failures]
+    silent = sum(not host.answered for host in report.hosts)
     parts = [
-        spoken("{count} of {all} hosts answered", count=len(found.hosts) - silent, all=len(found.hosts)),
+        spoken("{count} of {all} hosts answered", count=len(report.hosts) - silent, all=len(report.hosts)),
         spoken("{count} checks failed", count=levels.count("fail")),
         spoken("{count} warnings", count=levels.count("warn")),
     ]

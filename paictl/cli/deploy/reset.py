@@ -52,7 +52,7 @@ def reset(
     other_cluster(cluster_id, cluster)
     chosen = list(named(deployment, node)) if node else list(deployment.machines)
     whole = len(chosen) == len(deployment.machines)
-    if not whole and all(one in chosen for one in deployment.masters):
+    if not whole and all(master in chosen for master in deployment.masters):
         raise PaictlError("without a master the cluster is lost", hint="to reset all machines, omit --node")
     client = api_of(cluster)
     for line in loss_of(deployment, chosen, client).lines:

@@ -61,28 +61,28 @@ def say_missing_images(desired: Desired, folder: Path, services: Sequence[str] =
     """Say which services a configuration wants whose images machines without a registry would not have; those lines."""
     if not desired.deployment.settings.offline:
         return []
-    lines = missing_lines(missing_images(folder, {one.reference for one in desired.images}, services))
+    lines = missing_lines(missing_images(folder, {image.reference for image in desired.images}, services))
     for line in lines:
         console.warning(console.said(line))
     return lines
 
 
-def deploy_services(desired: Desired, files: Sequence[str], done: Applied, wish: StartOptions) -> None:
+def deploy_services(desired: Desired, files: Sequence[str], done: Applied, options: StartOptions) -> None:
     """Make and push the configuration, start the services, say what runs, what does not and why, and what to try."""
     settings = desired.deployment.settings
-    where = configuration_folder(wish.folder)
+    where = configuration_folder(options.folder)
     if make_configuration(files, done.facts, where):
         console.info(spoken("configuration written to {where}: review it, change it, push it again", where=where))
     cluster = open_target(settings.cluster)
-    push_folder(cluster, where, named=wish.folder is not None, yes=wish.yes)
+    push_folder(cluster, where, named=options.folder is not None, yes=options.yes)
     with Display("services") as display:
-        request = ServiceRequest(Action.START, wish.names, () if wish.names else wish.skip)
-        started = start_services(cluster, request, display, console.info, Patience(deadline=wish.timeout))
+        request = ServiceRequest(Action.START, options.names, () if options.names else options.skip)
+        started = start_services(cluster, request, display, console.info, Patience(deadline=options.timeout))
     outcomes = started.outcomes
     _say_services(outcomes)
     say_left(started.left)
     _say_what_next(cluster, desired.deployment.endpoint.rpartition(":")[0], where, known_as=settings.cluster)
-    errors = [one.error for one in outcomes if one.error is not None]
+    errors = [outcome.error for outcome in outcomes if outcome.error is not None]
     if errors:
         raise typer.Exit(ExitCode.PARTIAL if len(errors) < len(outcomes) else errors[0].exit_code)
 
@@ -125,7 +125,7 @@ def _say_services(outcomes: Sequence[ServiceOutcome]) -> None:
 
 def _say_what_next(cluster: Cluster, host: str, where: Path, *, known_as: str) -> None:
     """The portal's address if it runs, and what to type first."""
-    runs = any(one.name == PORTAL and one.running for one in cluster.services())
+    runs = any(service.name == PORTAL and service.running for service in cluster.services())
     port = address_of(cluster, PORTAL).port
     if runs and port:
         console.write(spoken("portal:   https://{host}:{port}/  (self-signed certificate: the browser warns once)",

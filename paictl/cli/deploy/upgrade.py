@@ -83,7 +83,7 @@ def upgrade(
     )
     _keep_images(desired, cluster)
     about = {"cluster": cluster, "version": str(target)}
-    steps = [asdict(one) for one in done.steps]
+    steps = [asdict(step) for step in done.steps]
     show_end(done, _told(done, cluster, str(target)), output, about, {"steps": steps})
     written = deployment.settings.version
     if written and written != str(target):

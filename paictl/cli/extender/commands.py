@@ -181,14 +181,14 @@ def _certificates(choices: Choices) -> CertificateSet | None:
         console.info("keys are not shown on a terminal: pipe this to `kubectl apply -f -`")
         return None
     path = state_folder() / server.removeprefix("hivedscheduler-") / f"{choices.namespace}.json"
-    found = kept_in(path, scheduler_host(choices.namespace, choices.door), time.time())
+    certificate_set = kept_in(path, scheduler_host(choices.namespace, choices.door), time.time())
     console.info(
         text(
             "the output holds private keys, in Secrets for kubectl: keep it out of version control; kept in {path}",
             path=path,
         )
     )
-    return found
+    return certificate_set
 
 
 _YES_NO = {True: "yes", False: "no"}
@@ -238,9 +238,9 @@ def explain_pod(
             rows.append({"pod": name, "read": "no", "why": "it does not ask for this scheduler"})
             continue
         try:
-            found: Reading = read_pod(pod, str(about.get("uid") or name), name, rules)
-            said = reading_data(found) | counted(pod, found, owners, rules)
-            said |= ways_of(pod, name, found, owners)
+            reading: Reading = read_pod(pod, str(about.get("uid") or name), name, rules)
+            said = reading_data(reading) | counted(pod, reading, owners, rules)
+            said |= ways_of(pod, name, reading, owners)
         except PaictlError as error:
             good = False
             rows.append({"pod": name, "read": "no", "why": error.message})

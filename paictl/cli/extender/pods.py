@@ -37,9 +37,9 @@ def pods_of(file: str) -> tuple[list[Json], list[Json]]:
         reason = getattr(error, "strerror", None) or text("it is not text")
         raise PaictlError(text("cannot be read: {reason}", reason=reason), where=where) from None
     found: list[Any] = []
-    for one in _documents(content, where):
-        items = one.get("items") if isinstance(one, dict) else None
-        found += items if isinstance(items, list) else [one]
+    for document in _documents(content, where):
+        items = document.get("items") if isinstance(document, dict) else None
+        found += items if isinstance(items, list) else [document]
     pods: list[Json] = []
     owners: list[Json] = []
     for one in found:
@@ -116,42 +116,42 @@ def _check_texts(about: Json, where: str) -> None:
                 )  # fmt: skip
 
 
-def counted(pod: Json, found: Reading, owners: list[Json], rules: Rules) -> Json:
+def counted(pod: Json, reading: Reading, owners: list[Json], rules: Rules) -> Json:
     """How many pods the owner of a pod's gang runs, and which label would say so if the pod does not.
 
     Nothing if the owner is not among `owners`. Raises `RequestError` if a number in the owner is none.
     """
-    owner = owner_of(pod, [one for one in owners if one.get("kind") != TEMPLATE])
+    owner = owner_of(pod, [owner for owner in owners if owner.get("kind") != TEMPLATE])
     members = gang_of(owner, rules) if owner is not None else ()
     if owner is None or not members:
         return {}
-    said = tuple((pods, cells) for cells, pods in sorted(found.request.members))
+    said = tuple((pods, cells) for cells, pods in sorted(reading.request.members))
     count = ", ".join(f"{pods} x {cells}" for pods, cells in members)
     agrees = "as the pod says" if said == members else f"the pod does not say so; label {label_for(members)}"
     return {"owner": f"{owner.get('kind')} {owner['metadata'].get('name')} runs {count} ({agrees})"}
 
 
-def ways_of(pod: Json, name: str, found: Reading, objects: list[Json]) -> Json:
+def ways_of(pod: Json, name: str, reading: Reading, objects: list[Json]) -> Json:
     """By which door a pod comes, how its containers get devices, and for how long, if it says so.
 
     Raises `PaictlError` for a pod that would never get any.
     """
-    ways = {"door": door_of(pod), "devices": devices_of(pod, name, objects, found.request.leaf_number)}
+    ways = {"door": door_of(pod), "devices": devices_of(pod, name, objects, reading.request.leaf_number)}
     return ways | ({"run time": limit} if (limit := run_time_of(pod)) else {})
 
 
-def reading_data(found: Reading) -> Json:
+def reading_data(reading: Reading) -> Json:
     """A reading field by field, each with where it came from."""
-    request = found.request
+    request = reading.request
     members = ", ".join(f"{pods} x {cells}" for cells, pods in request.members)
     return {
-        "read from": found.source,
+        "read from": reading.source,
         "virtual cluster": request.vc,
         "priority": text("{priority} (guaranteed)", priority=request.priority)
         if request.guaranteed
         else text("{priority} (opportunistic)", priority=request.priority),
-        "leaf cells": text("{value} ({source})", value=request.leaf_number, source=text(found.leaves_from)),
-        "group": text("{value} ({source})", value=request.group, source=text(found.group_from)),
+        "leaf cells": text("{value} ({source})", value=request.leaf_number, source=text(reading.leaves_from)),
+        "group": text("{value} ({source})", value=request.group, source=text(reading.group_from)),
         "members": text("{members} (pods x leaf cells)", members=members),
         "leaf cell type": request.leaf_type or "any",
         "pinned cell": request.pinned_id or "not pinned",

@@ -59,7 +59,7 @@ def _everybody(room: Classroom, call: Call) -> dict[str, Any]:
     standings = room.standings(lab, call.cluster)
     return {
         "standings": standings, "heads": [(task.id, task.says.of(call.language)) for task in lab.in_class],
-        "complete": sum(one.complete for one in standings), "tasks": None,
+        "complete": sum(standing.complete for standing in standings), "tasks": None,
     }  # fmt: skip
 
 
@@ -92,7 +92,7 @@ def standing_data(standing: Standing) -> dict[str, Any]:
 
 
 def _data(room: Classroom, call: Call) -> list[dict[str, Any]]:
-    return [standing_data(one) for one in room.standings(find_lab(LAB), call.cluster)]
+    return [standing_data(standing) for standing in room.standings(find_lab(LAB), call.cluster)]
 
 
 def _handed_in(room: Classroom, call: Call) -> Answer:

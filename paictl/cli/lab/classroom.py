@@ -67,7 +67,7 @@ def start(
     tls_key: Annotated[Path | None, typer.Option(help="Its key (PEM).")] = None,
     behind_proxy: Annotated[
         list[str] | None,
-        typer.Option(metavar="ADDRESS", help="A proxy whose X-Forwarded-… headers count; also a network."),
+        typer.Option(metavar="ADDRESS", help="A trusted proxy, whose X-Forwarded-… headers are used; also a network."),
     ] = None,
 ) -> None:
     """Start or resume a class: a cluster with a virtual cluster for each student, and its server, until Ctrl-C.
@@ -131,12 +131,12 @@ def status(output: OutputOption = Output.TABLE) -> None:
     lab = find_lab(LAB)
     standings = room.standings(lab, room.cluster())
     if output is not Output.TABLE:
-        write_data([standing_data(one) for one in standings], output)
+        write_data([standing_data(standing) for standing in standings], output)
         return
     heads = (say("class-user", words), say("class-name", words), *(task.id.upper() for task in lab.in_class),
              say("class-report", words))  # fmt: skip
-    write_table(heads, [_row(one, words) for one in standings])
-    complete = sum(one.complete for one in standings)
+    write_table(heads, [_row(standing, words) for standing in standings])
+    complete = sum(standing.complete for standing in standings)
     console.info(say("class-tally", words, complete=complete, number=len(standings)))
 
 
@@ -173,8 +173,8 @@ def collect(
         for problem in wrong:
             write(f"  {problem}")
         bad = bad or bool(wrong)
-    for one in copies(read):
-        write(one)
+    for copy in copies(read):
+        write(copy)
         bad = True
     missing = [student.user for student in room.students if room.report_of(student.user) is None]
     console.info(say("class-collected", words, number=len(read), folder=output))

@@ -75,7 +75,9 @@ def _under_another_name(line: str, commands: Sequence[str]) -> str:
     """The command of a step that submits the same file under a name of its own; empty if there is none."""
     typed = shlex.split(line)
     files = {word for word in typed[VERB:] if word.endswith((".yaml", ".yml"))}
-    return next((one for one in commands if "--name" in one and files and files <= {*shlex.split(one)}), "")
+    return next(
+        (command for command in commands if "--name" in command and files and files <= {*shlex.split(command)}), ""
+    )
 
 
 def _is_elsewhere(word: str, files: Path) -> bool:

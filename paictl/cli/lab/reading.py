@@ -89,7 +89,7 @@ def glossary(lang: LangOption = None, output: OutputOption = Output.TABLE) -> No
         write_data([term.data() for term in terms], output)
         return
     heads = say("glossary-heads", words).split("|")
-    write_table(heads, [(one.en, one.zh, one.textbook) for one in terms])
+    write_table(heads, [(term.en, term.zh, term.textbook) for term in terms])
     write("")
     for one in terms:
         paragraph(say("check", words, id=one.of(words), says=one.means.of(words)), "- ")

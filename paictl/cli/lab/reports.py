@@ -102,7 +102,7 @@ def check_report(
 
 
 def _result(file: str, made: dict[str, Any], wrong: list[str], owners: list[str]) -> dict[str, Any]:
-    checks = [check["standing"] for one in made["experiments"] for check in one["checks"]]
+    checks = [check["standing"] for experiment in made["experiments"] for check in experiment["checks"]]
     return {
         "file": file, "name": made["name"], "digest": made["digest"], "labs": len(made["experiments"]),
         "passed": checks.count("passed"), "checks": len(checks), "inconsistent": wrong, "owners": owners,

@@ -159,13 +159,13 @@ def result_data(result: CheckResult, lang: str) -> dict[str, Any]:
         "says": result.check.says.of(lang),
         "findings": [
             {
-                "ok": one.ok,
-                "of": one.subject.text(lang),
-                "what": one.aspect,
-                "expected": one.expected.text(lang),
-                "observed": one.observed.text(lang),
+                "ok": finding.ok,
+                "of": finding.subject.text(lang),
+                "what": finding.aspect,
+                "expected": finding.expected.text(lang),
+                "observed": finding.observed.text(lang),
             }
-            for one in result.findings
+            for finding in result.findings
         ],
         "look": result.check.look,
         "advice": [advice.of(lang) for advice in result.advice],

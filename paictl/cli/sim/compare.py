@@ -111,7 +111,7 @@ def compare(
 def _played(
     trace: str,
     kind: str | None,
-    wanted: Sequence[RunRequest],
+    requests: Sequence[RunRequest],
     processes: int | None,
     check: Callable[[Trace, Sequence[RunRequest]], None],
     *,
@@ -123,11 +123,11 @@ def _played(
 
     with progressing(f"reading {trace}") as say:
         found = read_trace(trace, kind)
-        check(found, wanted)
-        words = text("simulating {count:,} jobs {runs} times", count=len(found.jobs), runs=len(wanted))
+        check(found, requests)
+        words = text("simulating {count:,} jobs {runs} times", count=len(found.jobs), runs=len(requests))
         say(words)
         with resumable(found, resume=resume) as (kept,):
-            runs = play(found.jobs, wanted, processes=processes, part=estimating(say, words), kept=kept)
+            runs = play(found.jobs, requests, processes=processes, part=estimating(say, words), kept=kept)
         return compared(found, runs)
 
 
@@ -154,26 +154,26 @@ def _write(given: Compared) -> None:
     write_figures(labels, given.figures)
     if not given.pairs:
         return
-    for one in given.pairs:
-        if one.significant is not None:
-            info(_said_of(one, labels))
+    for pair in given.pairs:
+        if pair.significant is not None:
+            info(_said_of(pair, labels))
     write("")
     write_table(
         ("JOB BY JOB", "AGAINST", "BETTER", "BY", "WORSE", "BY", "SAME", "MEAN DIFFERENCE"),
         (
-            (labels[one.second], labels[one.first], number(one.better), span(one.mean_gain), number(one.worse),
-             span(one.mean_loss), number(one.same), span(one.mean_difference))
-            for one in given.pairs
+            (labels[pair.second], labels[pair.first], number(pair.better), span(pair.mean_gain), number(pair.worse),
+             span(pair.mean_loss), number(pair.same), span(pair.mean_difference))
+            for pair in given.pairs
         ),
     )  # fmt: skip
 
 
-def _said_of(one: Pair, labels: Sequence[str]) -> str:
+def _said_of(pair: Pair, labels: Sequence[str]) -> str:
     """Whether the mean difference of a pair is chance."""
     words: dict[str, object] = {
-        "second": labels[one.second], "first": labels[one.first], "low": span(one.low), "high": span(one.high),
+        "second": labels[pair.second], "first": labels[pair.first], "low": span(pair.low), "high": span(pair.high),
     }  # fmt: skip
-    if one.significant:
+    if pair.significant:
         return text(
             "{second} against {first}: the mean difference is significant (95 % interval {low} to {high})", **words
         )

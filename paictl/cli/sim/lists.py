@@ -58,7 +58,7 @@ def policies(
 
 
 def _knows(kind: type[Policy]) -> str:
-    return ", ".join(sorted(one.name.lower() for one in kind.knows)) or said("nothing")
+    return ", ".join(sorted(ability.name.lower() for ability in kind.knows)) or said("nothing")
 
 
 def _policy(kind: type[Policy]) -> dict[str, Any]:
@@ -69,7 +69,7 @@ def _policy(kind: type[Policy]) -> dict[str, Any]:
         "name": kind.id,
         "title": kind.title,
         "paper": kind.paper,
-        "knows": sorted(one.name.lower() for one in kind.knows),
+        "knows": sorted(ability.name.lower() for ability in kind.knows),
         "parameters": [asdict(one) for one in described(kind.Parameters)],
         "choices": list(kind.choices),
         "about": " ".join(_about(kind)),
@@ -93,8 +93,8 @@ def _write_policy(kind: type[Policy]) -> None:
     knows = sorted(kind.knows, key=lambda one: one.name)
     if knows:
         write(said("Besides the user's request, it knows about a job:"))
-        for one in knows:
-            write(f"  {one.name.lower()}: {said(one.value)}")
+        for ability in knows:
+            write(f"  {ability.name.lower()}: {said(ability.value)}")
     else:
         write(said("It knows nothing about a job except its user's request."))
     write("")
@@ -138,38 +138,41 @@ def traces(
     _write_survey(found)
 
 
-def _write_survey(found: TraceSurvey) -> None:
+def _write_survey(survey: TraceSurvey) -> None:
     write(
         spoken(
             "{path}: {format}, {jobs:,} jobs, sha256 {sha256}",
-            path=found.path,
-            format=found.format,
-            jobs=found.jobs,
-            sha256=found.sha256[:12],
+            path=survey.path,
+            format=survey.format,
+            jobs=survey.jobs,
+            sha256=survey.sha256[:12],
         )
     )
     rows = [
-        ("submitted over", span(found.span)),
-        ("demand", spoken("{hours:,.1f} device hours", hours=found.demand / 3600)), ("mean duration", span(found.mean)),
-        *((f"{words} duration", span(value)) for words, value in found.durations),
-        ("tenants", f"{len(found.tenants):,}"), ("models", f"{found.models:,}"),
-        ("with a deadline", f"{found.deadlines:,}"), ("opportunistic", f"{found.opportunistic:,}"),
-        ("rows left out", f"{len(found.bad):,}"),
-    ]  # fmt: skip
-    if found.load is not None:
-        load = spoken("{share} of {devices:,} devices", share=share(found.load), devices=found.devices)
-        rows.append((spoken("load on {cluster}", cluster=found.cluster), load))
+        ("submitted over", span(survey.span)),
+        ("demand", spoken("{hours:,.1f} device hours", hours=survey.demand / 3600)),
+        ("mean duration", span(survey.mean)),
+        *((f"{words} duration", span(value)) for words, value in survey.durations),
+        ("tenants", f"{len(survey.tenants):,}"),
+        ("models", f"{survey.models:,}"),
+        ("with a deadline", f"{survey.deadlines:,}"),
+        ("opportunistic", f"{survey.opportunistic:,}"),
+        ("rows left out", f"{len(survey.bad):,}"),
+    ]
+    if survey.load is not None:
+        load = spoken("{share} of {devices:,} devices", share=share(survey.load), devices=survey.devices)
+        rows.append((spoken("load on {cluster}", cluster=survey.cluster), load))
     write_table(("", ""), ((said(words), value) for words, value in rows))
     write("")
     write_table(("DEVICES EACH", "JOBS", "SHARE", "DEVICE HOURS", "SHARE"), (
-        (f"{row.gpus:,}", f"{row.jobs:,}", share(row.jobs / found.jobs), f"{row.demand / 3600:,.1f}",
-         share(row.demand / found.demand if found.demand else None))
-        for row in found.sizes
+        (f"{row.gpus:,}", f"{row.jobs:,}", share(row.jobs / survey.jobs), f"{row.demand / 3600:,.1f}",
+         share(row.demand / survey.demand if survey.demand else None))
+        for row in survey.sizes
     ))  # fmt: skip
-    if len(found.tenants) > 1:
+    if len(survey.tenants) > 1:
         write("")
         write_table(("TENANT", "JOBS", "DEVICE HOURS"), (
-            (row.name or "-", f"{row.jobs:,}", f"{row.demand / 3600:,.1f}") for row in found.tenants
+            (row.name or "-", f"{row.jobs:,}", f"{row.demand / 3600:,.1f}") for row in survey.tenants
         ))  # fmt: skip
 
 

@@ -60,10 +60,18 @@ def compare_promises(
 def _show(courses: list[PolicyRun], *, each_job: bool) -> None:
     columns = ("POLICY", "VC", "JOBS", "MEAN WAIT", "LONGEST", "MEAN JCT", "BLOCKED")
     rows = (
-        (one.policy, one.vc, one.jobs, span_text(one.wait), span_text(one.longest), span_text(one.completion),
-         one.blocked)
-        for course in courses for one in tenants(course)
-    )  # fmt: skip
+        (
+            tenant.policy,
+            tenant.vc,
+            tenant.jobs,
+            span_text(tenant.wait),
+            span_text(tenant.longest),
+            span_text(tenant.completion),
+            tenant.blocked,
+        )
+        for course in courses
+        for tenant in tenants(course)
+    )
     write_table(columns, rows)
     if each_job:
         write("")
@@ -103,7 +111,7 @@ def _data(course: PolicyRun, worse: list[str]) -> dict[str, Any]:
         "policy": course.policy.value,
         "piecesMean": course.pieces,
         "worseThanPrivate": worse,
-        "tenants": [{**asdict(one), "policy": one.policy.value} for one in tenants(course)],
+        "tenants": [{**asdict(tenant), "policy": tenant.policy.value} for tenant in tenants(course)],
         "jobs": [
             {"name": ran.job.id, "vc": ran.job.vc, "submitted": ran.job.submit, "waited": ran.waited,
              "despiteFreeCount": ran.despite, "nodes": list(dict.fromkeys(ran.nodes))}

@@ -217,14 +217,14 @@ ROWS = (
 _ALWAYS = frozenset({"jobs", "unfinished", "mean_jct", "p50_jct", "p95_jct", "makespan", "preemptions", "utilization"})
 
 
-def figure_rows(found: Sequence[Figures]) -> Iterable[list[str]]:
+def figure_rows(rows: Sequence[Figures]) -> Iterable[list[str]]:
     """A row for each figure that says something, a column for each run."""
     for words, field, show in ROWS:
-        values = [getattr(one, field) for one in found]
+        values = [getattr(one, field) for one in rows]
         if field in _ALWAYS or any(values) or (field == "interruptions" and None not in values):
             yield [said(words), *map(show, values)]
 
 
-def write_figures(labels: Sequence[str], found: Sequence[Figures]) -> None:
+def write_figures(labels: Sequence[str], rows: Sequence[Figures]) -> None:
     """Figures down, runs across."""
-    write_table(("METRIC", *labels), figure_rows(found))
+    write_table(("METRIC", *labels), figure_rows(rows))

@@ -114,11 +114,11 @@ def _searched(
         trials[number](done)
 
     answers = []
-    for one in question.kinds:
+    for kind in question.kinds:
         trials.clear()
         answers.append(
             sizing.size(
-                trace.jobs, one, question.goals, policy, base=question.base, seed=seed, failures=question.failures,
+                trace.jobs, kind, question.goals, policy, base=question.base, seed=seed, failures=question.failures,
                 most=most, tried=tried, part=part, kept=kept,
             )
         )  # fmt: skip
@@ -128,9 +128,9 @@ def _searched(
 def _data(question: SizingQuestion, answers: Sequence[SizingAnswer], best: SizingAnswer | None) -> dict[str, Any]:
     return {
         "failures": None if question.failures is None else question.failures.text,
-        "targets": [one.text for one in question.goals],
+        "targets": [goal.text for goal in question.goals],
         "best": None if best is None else answers.index(best),
-        "answers": [_answer(one) for one in answers],
+        "answers": [_answer(answer) for answer in answers],
     }
 
 
@@ -141,9 +141,9 @@ def _seconds(values: Sequence[float]) -> list[float | None]:
 
 def _answer(given: SizingAnswer) -> dict[str, Any]:
     trials = [
-        {"nodes": one.nodes, "devices": one.devices, "values": _seconds(one.values), "met": one.met,
-         "interruptions": one.interruptions, "wasted": one.wasted}
-        for one in given.trials
+        {"nodes": trial.nodes, "devices": trial.devices, "values": _seconds(trial.values), "met": trial.met,
+         "interruptions": trial.interruptions, "wasted": trial.wasted}
+        for trial in given.trials
     ]  # fmt: skip
     return {
         "type": given.offer.type, "devices_per_node": given.offer.devices, "price_per_node_hour": given.offer.price,
@@ -158,24 +158,24 @@ def _write(
 ) -> None:
     for answer in answers:
         name = f"{answer.offer.type}={answer.offer.devices}"
-        failing = any(one.interruptions is not None for one in answer.trials)
+        failing = any(trial.interruptions is not None for trial in answer.trials)
         write_table(
             (
                 said("NODES OF {name}").format(name=name),
                 "DEVICES",
-                *(one.text.upper() for one in goals),
+                *(goal.text.upper() for goal in goals),
                 "MET",
                 *(("INTERRUPTIONS", "UNDONE") if failing else ()),
             ),
             (
                 (
-                    number(one.nodes),
-                    number(one.devices),
-                    *map(span, _seconds(one.values)),
-                    said("yes" if one.met else "no"),
-                    *((number(one.interruptions), share(one.wasted)) if failing else ()),
+                    number(trial.nodes),
+                    number(trial.devices),
+                    *map(span, _seconds(trial.values)),
+                    said("yes" if trial.met else "no"),
+                    *((number(trial.interruptions), share(trial.wasted)) if failing else ()),
                 )
-                for one in sorted(answer.trials, key=lambda one: one.nodes)
+                for trial in sorted(answer.trials, key=lambda one: one.nodes)
             ),
         )
         if answer.reason:

@@ -43,7 +43,7 @@ paictl sim sweep jan.csv --policy fifo --policy srtf --cluster 15x4 --failures n
 def sweep(
     traces: Annotated[
         list[str],
-        typer.Argument(metavar="TRACE...", autocompletion=names_of.traces, help="One or several, as for run."),
+        typer.Argument(metavar="TRACE...", autocompletion=names_of.traces, help="One or more, as for `sim run`."),
     ],
     policies: PoliciesOption = None,
     clusters: Annotated[

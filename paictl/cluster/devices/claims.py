@@ -82,7 +82,9 @@ def read_claim(body: Mapping[str, Any]) -> ResourceClaim:
     if allocation is not None:
         found = (allocation.get("devices") or {}).get("results") or ()
         results = tuple(Result(str(one["request"]), (one["driver"], one["pool"], one["device"])) for one in found)
-    owner: Mapping[str, Any] = next((one for one in about.get("ownerReferences") or () if one.get("controller")), {})
+    owner: Mapping[str, Any] = next(
+        (reference for reference in about.get("ownerReferences") or () if reference.get("controller")), {}
+    )
     finalizers = tuple(map(str, about.get("finalizers") or ()))
     devices = (body.get("spec") or {}).get("devices") or {}
     constrained = "constraints" if devices.get("constraints") else ""
@@ -90,7 +92,7 @@ def read_claim(body: Mapping[str, Any]) -> ResourceClaim:
         namespace=str(about.get("namespace") or ""), name=str(about["name"]), uid=str(about["uid"]),
         version=str(about.get("resourceVersion") or ""),
         owner=str(owner.get("uid") or "") if owner.get("kind") == "Pod" else "",
-        requests=tuple(_request(one, constrained) for one in devices.get("requests") or ()),
+        requests=tuple(_request(request, constrained) for request in devices.get("requests") or ()),
         results=results, reserved=tuple(str(one.get("uid")) for one in status.get("reservedFor") or ()),
         protected=FINALIZER in finalizers, finalizers=finalizers, deleting=bool(about.get("deletionTimestamp")),
     )  # fmt: skip
@@ -115,8 +117,8 @@ def claim_names(pod: Mapping[str, Any]) -> dict[str, str]:
     status = (pod.get("status") or {}).get("resourceClaimStatuses") or ()
     made = {str(one["name"]): str(one.get("resourceClaimName") or "") for one in status}
     return {
-        str(one["name"]): str(one.get("resourceClaimName") or made.get(str(one["name"]), ""))
-        for one in (pod.get("spec") or {}).get("resourceClaims") or ()
+        str(claim["name"]): str(claim.get("resourceClaimName") or made.get(str(claim["name"]), ""))
+        for claim in (pod.get("spec") or {}).get("resourceClaims") or ()
     }
 
 

@@ -50,7 +50,7 @@ class ExtendedClaim:
     @property
     def devices(self) -> int:
         """How many there are in all."""
-        return sum(one.count for one in self.requests)
+        return sum(request.count for request in self.requests)
 
 
 def extended_claim(pod: Mapping[str, Any], resources: Mapping[str, str]) -> ExtendedClaim | None:
@@ -113,10 +113,10 @@ def claim_body(pod: Mapping[str, Any], asked: ExtendedClaim) -> Json:
     owner = {"apiVersion": "v1", "kind": "Pod", "name": about["name"], "uid": about["uid"], "controller": True}
     exactly = [
         {
-            "name": one.name,
-            "exactly": {"deviceClassName": one.class_name, "allocationMode": "ExactCount", "count": one.count},
+            "name": request.name,
+            "exactly": {"deviceClassName": request.class_name, "allocationMode": "ExactCount", "count": request.count},
         }
-        for one in asked.requests
+        for request in asked.requests
     ]
     return {
         "metadata": {
@@ -130,7 +130,7 @@ def claim_body(pod: Mapping[str, Any], asked: ExtendedClaim) -> Json:
 def status_patch(pod: Mapping[str, Any], uses: Sequence[RequestUse]) -> Json:
     """A merge patch of a pod's status: which container has which request of the claim that was made for it."""
     mappings = [
-        {"containerName": one.container, "resourceName": one.resource, "requestName": one.request} for one in uses
+        {"containerName": use.container, "resourceName": use.resource, "requestName": use.request} for use in uses
     ]
     status = {"resourceClaimName": claim_name(pod), "requestMappings": mappings}
     return {"metadata": {"uid": pod["metadata"]["uid"]}, "status": {"extendedResourceClaimStatus": status}}

@@ -92,7 +92,7 @@ class PodClaims:
         said = f"the pod has no claim on {number} devices of class {classes} in spec.resourceClaims"
         if asked is None:
             return said
-        names = " and ".join({one.resource: None for one in asked.uses})
+        names = " and ".join({use.resource: None for use in asked.uses})
         return f"{said}, and for {names} alone kube-scheduler would choose other devices than its cells"
 
     def offering(self, node: str, facts: NodeFacts) -> NodeFacts:
@@ -196,8 +196,8 @@ class PodClaims:
         if not mine:
             return ""
         held = {result.device for claim in mine for result in claim.results or ()}
-        known = self.directory.of(node).devices
-        noted = {known[index].key for index in indexes if index in known}
+        devices = self.directory.of(node).devices
+        noted = {devices[index].key for index in indexes if index in devices}
         if held == noted:
             return ""
         said = ", ".join(sorted(name for _, _, name in held)) or "nothing"

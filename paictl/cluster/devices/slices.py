@@ -96,7 +96,7 @@ def read_slice(body: Mapping[str, Any]) -> Slice | None:
     if not node or not driver:
         return None
     name = str(pool.get("name") or node)
-    devices = tuple(_device(driver, name, one) for one in spec.get("devices") or () if _is_whole(one))
+    devices = tuple(_device(driver, name, device) for device in spec.get("devices") or () if _is_whole(device))
     generation, count = int(pool.get("generation") or 0), int(pool.get("resourceSliceCount") or 1)
     return Slice(str(body["metadata"]["name"]), node, driver, name, generation, count, devices)
 
@@ -191,7 +191,7 @@ def _device(driver: str, pool: str, body: Mapping[str, Any]) -> OfferedDevice:
 
 def _taint(taints: Iterable[Mapping[str, Any]]) -> str:
     """The first of these that keeps pods away; empty if none does."""
-    found = next((one for one in taints if one.get("effect") in _BLOCKING), None)
+    found = next((taint for taint in taints if taint.get("effect") in _BLOCKING), None)
     if found is None:
         return ""
     value = f"={found['value']}" if found.get("value") else ""

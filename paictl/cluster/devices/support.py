@@ -69,7 +69,9 @@ def described(client: KubeClient, namespace: str) -> str:
                 raise
             continue
         words = [
-            str(word) for one in found["spec"]["template"]["spec"]["containers"] for word in one.get("command", ())
+            str(word)
+            for container in found["spec"]["template"]["spec"]["containers"]
+            for word in container.get("command", ())
         ]
         said = {name: [word.partition("=")[2] for word in words if word.startswith(f"--{name}=")] for name in OPTIONS}
         mode, options = read_options(
@@ -122,7 +124,7 @@ def _facts(client: KubeClient, options: ClaimOptions) -> list[str]:
 
 def _has_taint_rules(client: KubeClient) -> bool:
     """Whether DeviceTaintRules are served (Kubernetes 1.37 and newer) and may be followed; claims work without them."""
-    served = {str(one.get("name")) for one in client.get(API).get("resources") or ()}
+    served = {str(resource.get("name")) for resource in client.get(API).get("resources") or ()}
     return TAINT_RULES in served and all(may(client, verb, TAINT_RULES, GROUP) for verb in ("list", "watch"))
 
 

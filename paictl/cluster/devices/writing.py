@@ -99,7 +99,7 @@ class ClaimWriter:
                 return
             claim = changed
         if claim.protected:
-            rest = tuple(one for one in claim.finalizers if one != FINALIZER)
+            rest = tuple(finalizer for finalizer in claim.finalizers if finalizer != FINALIZER)
             self._write_finalizers(claim, rest, timeout)
 
     def _check_unused(self, claim: ResourceClaim) -> None:

@@ -105,14 +105,14 @@ class KubernetesAccess:
         Raises `ClusterError` if there are none.
         """
         with told():
-            known = list(self._ours())
+            ours = list(self._ours())
             meant = [
                 (path, one)
-                for path, one in known
+                for path, one in ours
                 if one.user == user and role in (None, one.role) and namespace in ("", one.namespace)
             ]  # also what was modified since: nothing that we gave may stay
             if not meant:
-                users = sorted({one.user for _, one in known})
+                users = sorted({one.user for _, one in ours})
                 raise ClusterError(
                     text("{user} does not have this role here", user=user),
                     hint=did_you_mean(user, [name for name in users if name != user])
@@ -180,7 +180,7 @@ class KubernetesAccess:
         """Have the server check all that will be written, and change nothing."""
         for body in cluster_roles(request.role):
             apply(self._client, f"{collection(body)}/{body['metadata']['name']}", body, dry_run=True, force=True)
-        known = all(self._role(one) is not None for one in cluster_roles(request.role))
+        known = all(self._role(role) is not None for role in cluster_roles(request.role))
         for body in bindings(request, datetime.now().astimezone()):
             there = find(self._client, f"{collection(body)}/{body['metadata']['name']}")
             if there is None and known:  # a binding to a role that is not there yet can be refused for that alone
@@ -279,8 +279,8 @@ class KubernetesAccess:
 
     def _ours(self) -> Iterator[tuple[str, GivenAccess]]:
         for body in self._bindings({"labelSelector": SELECTOR}):
-            if (one := given(body)) is not None:
-                yield f"{collection(body)}/{body['metadata']['name']}", one
+            if (access := given(body)) is not None:
+                yield f"{collection(body)}/{body['metadata']['name']}", access
 
     def _others(self, user: str, groups: Sequence[str], accounts_of: str = "") -> Iterator[OtherRight]:
         meant = {("User", user), *(("Group", group) for group in groups)}

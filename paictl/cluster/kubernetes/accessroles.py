@@ -141,8 +141,14 @@ def is_whole(body: Json) -> bool:
         return False
     request = AccessRequest(access.user, access.role, access.namespace)
     made = [
-        (one["kind"], one["metadata"].get("namespace"), one["metadata"]["name"], one["roleRef"], one["subjects"])
-        for one in bindings(request, _ANY_TIME)
+        (
+            binding["kind"],
+            binding["metadata"].get("namespace"),
+            binding["metadata"]["name"],
+            binding["roleRef"],
+            binding["subjects"],
+        )
+        for binding in bindings(request, _ANY_TIME)
     ]
     about = body["metadata"]
     seen = body["kind"], about.get("namespace"), about["name"], body.get("roleRef"), body.get("subjects")

@@ -85,7 +85,9 @@ class _DoorReader:
             )
         if status != 200 and path != PATHS["readyz.txt"]:  # which says what is wrong by a 503
             said = " ".join(body[:300].decode(errors="replace").split()) or str(status)
-            raise ClusterError(text("pod {pod} gives no record of decisions: {said}", pod=self._pod, said=said))
+            raise ClusterError(
+                text("pod {pod} did not return its record of decisions: {said}", pod=self._pod, said=said)
+            )
         return body
 
     def _answer(self, path: str) -> tuple[int, bytes, float]:
@@ -103,14 +105,16 @@ class _DoorReader:
         except (OSError, http.client.HTTPException) as error:
             said = str(error) or type(error).__name__
             raise ClusterError(
-                text("pod {pod} gives no record of decisions: {said}", pod=self._pod, said=said)
+                text("pod {pod} did not return its record of decisions: {said}", pod=self._pod, said=said)
             ) from None
         finally:
             connection.close()
             stream.close()
         if len(body) > MOST_BYTES:
             said = text("it is too large")
-            raise ClusterError(text("pod {pod} gives no record of decisions: {said}", pod=self._pod, said=said))
+            raise ClusterError(
+                text("pod {pod} did not return its record of decisions: {said}", pod=self._pod, said=said)
+            )
         return reply.status, body, float(again) if again.isdecimal() else 1.0
 
 

@@ -42,14 +42,14 @@ def scene_of(
     client: KubeClient, snapshot: ClusterSnapshot, configuration: ConfigSnapshot, windows: Windows, now: Millis
 ) -> DefragScene:
     """What a plan is made from; `windows` and `now` count from 1970."""
-    found = snapshot.recovered(configuration)
+    recovered = snapshot.recovered(configuration)
     rules = configuration.sharing
     used = month_used(client, datetime.now(UTC)) if rules.budgets else {}
     rows = []
-    for gang, members in _gangs(snapshot, found, now):
+    for gang, members in _gangs(snapshot, recovered, now):
         requests: dict[str, PodRequest] = {}
         for pod in members:
-            request = found.readings[_uid(pod)].request
+            request = recovered.readings[_uid(pod)].request
             requests.setdefault(request.group, request)
         fixed, near = _budget(rules, gang, members[0], used)
         if not gang.job and not all(map(_controlled, members)):
@@ -60,7 +60,7 @@ def scene_of(
                         weight(gang, near_budget=near), fixed, closed),
             gang,
         ))  # fmt: skip
-    return DefragScene(found.engine, rows, windows.closed(now, None))
+    return DefragScene(recovered.engine, rows, windows.closed(now, None))
 
 
 def gangs_of(snapshot: ClusterSnapshot, configuration: ConfigSnapshot, now: Millis) -> tuple[GangPods, ...]:
@@ -68,15 +68,15 @@ def gangs_of(snapshot: ClusterSnapshot, configuration: ConfigSnapshot, now: Mill
     return tuple(gang for gang, _ in _gangs(snapshot, snapshot.recovered(configuration), now))
 
 
-def _gangs(snapshot: ClusterSnapshot, found: Recovered, now: Millis) -> Iterator[tuple[GangPods, list[Json]]]:
+def _gangs(snapshot: ClusterSnapshot, recovered: Recovered, now: Millis) -> Iterator[tuple[GangPods, list[Json]]]:
     """What starts again together, with its pods that hold devices."""
     jobs = {job.key: job for job in snapshot.jobs}
-    groups = found.engine.state.groups
+    groups = recovered.engine.state.groups
     together: dict[str, list[Json]] = {}
     about: dict[str, tuple[str, str]] = {}
     for pod in snapshot.pods:
         uid = _uid(pod)
-        if uid not in groups.slots or uid not in found.readings:
+        if uid not in groups.slots or uid not in recovered.readings:
             continue
         group, job = groups.slots[uid][0], job_of(pod)
         whole_job = job in jobs and _is_gang(jobs[job])
@@ -88,7 +88,7 @@ def _gangs(snapshot: ClusterSnapshot, found: Recovered, now: Millis) -> Iterator
         about[key] = job, "" if whole_job else group
     for key, members in together.items():
         job, group = about[key]
-        yield _pods(found, key, job, group, members, jobs.get(job), now), members
+        yield _pods(recovered, key, job, group, members, jobs.get(job), now), members
 
 
 def _is_single(groups: Any, name: str) -> bool:
@@ -96,9 +96,9 @@ def _is_single(groups: Any, name: str) -> bool:
 
 
 def _pods(
-    found: Recovered, key: str, job: str, group: str, members: Sequence[Json], pai: PaiJob | None, now: Millis
+    recovered: Recovered, key: str, job: str, group: str, members: Sequence[Json], pai: PaiJob | None, now: Millis
 ) -> GangPods:  # fmt: skip
-    groups = found.engine.state.groups
+    groups = recovered.engine.state.groups
     names = {groups.slots[_uid(pod)][0] for pod in members}
     held = [groups.by_name[name] for name in sorted(names)]
     began = min((_started(pod, now) for pod in members), default=now)

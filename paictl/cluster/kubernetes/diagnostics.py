@@ -81,20 +81,23 @@ def read_diagnostics(client: KubeClient, limits: LogLimits, tell: Tell) -> Diagn
         with _noting(missing, f"events of {namespace}"):
             _in_time(limits)
             events += sorted(_listed(client, namespace, "events"), key=_when)[-limits.events :]
-    wanted: list[_Wanted] = []
-    for one in _containers(pods):
-        if isinstance(one, _Wanted):
-            wanted.append(one)
+    targets: list[_Wanted] = []
+    for container in _containers(pods):
+        if isinstance(container, _Wanted):
+            targets.append(container)
         else:
-            missing[one[0]] = one[1]
-    wanted.sort(key=lambda one: one.rank)
-    for one in wanted[limits.containers :]:
+            missing[container[0]] = container[1]
+    targets.sort(key=lambda one: one.rank)
+    for one in targets[limits.containers :]:
         missing[one.label] = text("only the logs of {count} containers are collected", count=limits.containers)
-    logs, unread = _Reader(client, limits, tell).read(wanted[: limits.containers])
+    logs, unread = _Reader(client, limits, tell).read(targets[: limits.containers])
     return Diagnostics(
-        [pod_state(pod) for pod in pods], [_event(one) for one in sorted(events, key=_when)], logs, missing | unread,
+        [pod_state(pod) for pod in pods],
+        [_event(event) for event in sorted(events, key=_when)],
+        logs,
+        missing | unread,
         secrets,
-    )  # fmt: skip
+    )
 
 
 class _Reader:
@@ -108,10 +111,10 @@ class _Reader:
         self._bytes = self._done = 0
         self._missing: dict[str, str] = {}
 
-    def read(self, wanted: Sequence[_Wanted]) -> tuple[list[ContainerLog], dict[str, str]]:
+    def read(self, targets: Sequence[_Wanted]) -> tuple[list[ContainerLog], dict[str, str]]:
         """The logs that came, in order, and why the others did not."""
         with ThreadPoolExecutor(_TOGETHER, "paictl-logs") as pool:
-            found = list(pool.map(lambda one: self._one(one, len(wanted)), wanted))
+            found = list(pool.map(lambda one: self._one(one, len(targets)), targets))
         return [one for one in found if one is not None], self._missing
 
     def _one(self, wanted: _Wanted, count: int) -> ContainerLog | None:
@@ -282,9 +285,11 @@ def _statuses(pod: Json) -> list[Json]:
 def _troubled(pod: Json) -> bool:
     """Whether a pod is not as it should be, or was not."""
     status = pod.get("status") or {}
-    ready = any(one["type"] == "Ready" and one["status"] == "True" for one in status.get("conditions") or ())
+    ready = any(
+        condition["type"] == "Ready" and condition["status"] == "True" for condition in status.get("conditions") or ()
+    )
     fine = ready or status.get("phase") == "Succeeded"
-    return not fine or any(one.get("restartCount") for one in _statuses(pod))
+    return not fine or any(status.get("restartCount") for status in _statuses(pod))
 
 
 def pod_state(pod: Json) -> Json:
@@ -292,7 +297,7 @@ def pod_state(pod: Json) -> Json:
     about, spec, status = pod["metadata"], pod.get("spec") or {}, pod.get("status") or {}
     owner: Json = next(iter(about.get("ownerReferences") or ()), {})
     containers = [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
-    resources = {one["name"]: one.get("resources") for one in containers}
+    resources = {container["name"]: container.get("resources") for container in containers}
     return {
         "namespace": about["namespace"], "name": about["name"], "service": (about.get("labels") or {}).get(SERVICE),
         "owner": f"{owner['kind']}/{owner['name']}" if owner else None, "created": about.get("creationTimestamp"),
@@ -301,11 +306,11 @@ def pod_state(pod: Json) -> Json:
         "conditions": status.get("conditions") or [],
         "containers": [
             {
-                "name": one.get("name"), "image": one.get("image"), "imageID": one.get("imageID"),
-                "ready": one.get("ready"), "restarts": one.get("restartCount"), "state": one.get("state"),
-                "last_state": one.get("lastState"), "resources": resources.get(one.get("name")),
+                "name": status.get("name"), "image": status.get("image"), "imageID": status.get("imageID"),
+                "ready": status.get("ready"), "restarts": status.get("restartCount"), "state": status.get("state"),
+                "last_state": status.get("lastState"), "resources": resources.get(status.get("name")),
             }
-            for one in _statuses(pod)
+            for status in _statuses(pod)
         ],
     }  # fmt: skip
 

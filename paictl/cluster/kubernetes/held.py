@@ -35,9 +35,9 @@ def month_used(client: KubeClient, now: datetime) -> Used | None:
     used: Counter[tuple[str, str]] = Counter()
     try:
         for book in UsageStore(client, NAMESPACE).of_month(now):
-            for one in book.amounts():
-                if one.kind in _USED:
-                    used[one.vc, one.user] += one.amount
+            for amount in book.amounts():
+                if amount.kind in _USED:
+                    used[amount.vc, amount.user] += amount.amount
     except PaictlError:
         return None
     return used

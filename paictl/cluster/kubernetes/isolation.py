@@ -114,7 +114,11 @@ def _jobs_namespace(client: KubeClient) -> str:
 def _mutual_tls(scheduler: Json) -> str:
     """Why the scheduler answers callers without a certificate; empty if it does not."""
     containers = scheduler["spec"]["template"]["spec"]["containers"]
-    words = [str(word) for one in containers for word in (*(one.get("command") or ()), *(one.get("args") or ()))]
+    words = [
+        str(word)
+        for container in containers
+        for word in (*(container.get("command") or ()), *(container.get("args") or ()))
+    ]
     if any(word.partition("=")[0] == "--tls-client-ca" for word in words):
         return ""
     return text("the scheduler does not ask callers for a certificate; set tls: true, then {command}", command=_START)

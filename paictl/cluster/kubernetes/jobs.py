@@ -106,7 +106,7 @@ class JobStore:
                 raise name_taken(key)
             seen.add(key)
 
-    def _make(self, request: JobRequest, one: Taken, now: datetime) -> JobView:
+    def _make(self, request: JobRequest, taken: Taken, now: datetime) -> JobView:
         """Make one job: first what it needs, then itself, then it owns what it needs.
 
         Who is killed in between leaves a Secret that nobody reads or owns.
@@ -114,16 +114,16 @@ class JobStore:
         from paictl.cluster.taking import without_secrets
 
         values = values_of(request.data)
-        name = f"{object_name(one.key)}-{randomness.token_hex(4)}" if values else ""
+        name = f"{object_name(taken.key)}-{randomness.token_hex(4)}" if values else ""
         if name:
-            body = secret_of(name, values, {"namespace": JOBS_NAMESPACE, "labels": labels_of(object_name(one.key))})
+            body = secret_of(name, values, {"namespace": JOBS_NAMESPACE, "labels": labels_of(object_name(taken.key))})
             self._create(path_of(JOBS_NAMESPACE, "secrets"), body)
-        made = self._create(paijobs_path(), manifest_of(without_secrets(request), one.job, now, name))
+        made = self._create(paijobs_path(), manifest_of(without_secrets(request), taken.job, now, name))
         if made is None:
             if name:
                 delete(self._client, path_of(JOBS_NAMESPACE, "secrets", name))
-            raise name_taken(one.key)
-        return replace(view_of(self._told(made), ()), devices=sum(group.leaves for group in one.plan.groups.values()),
+            raise name_taken(taken.key)
+        return replace(view_of(self._told(made), ()), devices=sum(group.leaves for group in taken.plan.groups.values()),
                        reason="")  # fmt: skip
 
     def _create(self, path: str, body: Json) -> Json | None:
@@ -271,7 +271,7 @@ class JobStore:
         service = find(self._client, path_of(JOBS_NAMESPACE, "services", name))
         host = str(self._client.get(f"{PODS}/{pod.name}")["status"].get("hostIP", ""))
         ports = ((service or {}).get("spec") or {}).get("ports") or ()
-        port = next((one["nodePort"] for one in ports if one.get("nodePort")), None)
+        port = next((port["nodePort"] for port in ports if port.get("nodePort")), None)
         if service is None or port is None or not host:
             return None
         known = (service["metadata"].get("annotations") or {}).get(SSH_HOST_KEY, "")
@@ -280,7 +280,7 @@ class JobStore:
     def _pod(self, pai: PaiJob, task: TaskPlace) -> PodSeen:
         """The newest pod of a task, of an attempt before where the present one has none yet."""
         if pai.record is not None:
-            refuse_task(pai.key, task, [(one.role, one.index) for one in pai.record.status.tasks])
+            refuse_task(pai.key, task, [(task.role, task.index) for task in pai.record.status.tasks])
         own = [pod for pod in self.pods(pai.name) if pod.owner == pai.uid and pod.place == (task.role, task.index)]
         started = [pod for pod in own if pod.change is not None]
         if not started:
@@ -305,11 +305,11 @@ def _silent(pai: PaiJob, task: TaskPlace, reason: str) -> ClusterError:
     return (ClusterError if ended else NotStartedError)(said, hint=hint)
 
 
-def _refuse_huge(one: Taken) -> None:
-    tasks = sum(role.instances for role in one.job.roles)
+def _refuse_huge(taken: Taken) -> None:
+    tasks = sum(role.instances for role in taken.job.roles)
     if tasks > MOST_TASKS:
         said = text(
-            "{key} has {tasks:,} tasks; the limit for a job is {most:,}", key=one.key, tasks=tasks, most=MOST_TASKS
+            "{key} has {tasks:,} tasks; the limit for a job is {most:,}", key=taken.key, tasks=tasks, most=MOST_TASKS
         )
         raise ClusterError(said, hint=text("use fewer instances, or several jobs"))
 

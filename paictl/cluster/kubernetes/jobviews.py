@@ -41,15 +41,15 @@ def view_of(pai: PaiJob, pods: Iterable[PodSeen], number: int = 0, *, tasks: boo
     """A job; `pods` are those of it that are there, `number` its place in the order of submission."""
     record = pai.record
     present = present_pods(pai, pods)
-    known = JobView(
+    view = JobView(
         key=pai.key, vc=pai.vc, priority=pai.priority, state=JobState.WAITING, submitted=pai.submitted,
         devices=pai.asked, number=number, pod=alike(pai.sizes), reason=DAMAGED if pai.damaged else NOT_SEEN,
         tags=pai.tags,
     )  # fmt: skip
     if record is None:
-        return replace(known, state=JobState.STOPPED, reason="") if pai.stopped else known
+        return replace(view, state=JobState.STOPPED, reason="") if pai.stopped else view
     return replace(
-        known,
+        view,
         state=STATES[record.status.state],
         started=record.started,
         ended=record.ended,
@@ -60,8 +60,8 @@ def view_of(pai: PaiJob, pods: Iterable[PodSeen], number: int = 0, *, tasks: boo
         tasks=tuple(_tasks(record, present)) if tasks else (),
         max_run_time=record.max_run_time,
         repairs=tuple(
-            MemberRepair(one.role, one.index, one.lost, one.before, one.reason, one.back, one.node)
-            for one in record.repairs
+            MemberRepair(repair.role, repair.index, repair.lost, repair.before, repair.reason, repair.back, repair.node)
+            for repair in record.repairs
         ),
     )
 
@@ -164,14 +164,14 @@ def _second(at: datetime) -> int:
 def events_of(jobs: Sequence[PaiJob], pods: Mapping[str, Iterable[PodSeen]]) -> list[Event]:
     """The events of jobs in the order of their submission; `pods` by the name of the job's object."""
     rows = [row for place, pai in enumerate(jobs) for row in _rows(place, pai, pods.get(pai.name, ()))]
-    found: list[Event] = []
+    events: list[Event] = []
     second, within = 0, 0
     for row in sorted(rows, key=lambda row: row.order):
         now = _second(row.at)
         second, within = (now, 0) if now != second else (second, within + 1)
-        at = max(row.at, found[-1].at) if found else row.at
-        found.append(Event(now * SECOND + within, at, row.kind, f"job/{row.key}", row.message, row.data))
-    return found
+        at = max(row.at, events[-1].at) if events else row.at
+        events.append(Event(now * SECOND + within, at, row.kind, f"job/{row.key}", row.message, row.data))
+    return events
 
 
 def _rows(place: int, pai: PaiJob, pods: Iterable[PodSeen]) -> Iterator[_Row]:

@@ -59,12 +59,12 @@ class SchedulingReader:
         scene = self._scene([pai])
         reservations = self._windows.reservations(instant(UNIX, now))
         month, lately = self._month(configuration), self._lately(configuration)
-        found = explain_job(scene, configuration, pai, windows, now, month, reservations, lately)
-        if found.scheduler is None:
-            return found
+        explanation = explain_job(scene, configuration, pai, windows, now, month, reservations, lately)
+        if explanation.scheduler is None:
+            return explanation
         from paictl.cluster.defrag import with_moves
 
-        return with_moves(found, self._gang_scene, found.scheduler.request)
+        return with_moves(explanation, self._gang_scene, explanation.scheduler.request)
 
     def foresee(self, request: JobRequest) -> JobExplanation:
         """The explanation of a job as if it had been submitted now."""
@@ -153,7 +153,7 @@ class SchedulingReader:
 
         jobs, _ = self._jobs.everything()
         windows, now = self._ahead()
-        lasting = Windows(tuple(one for one in windows if not one.hold))
+        lasting = Windows(tuple(window for window in windows if not window.hold))
         return scene_of(self._client, self._scene(jobs), self._configuration(), lasting, now)
 
     def _scene(self, jobs: Sequence[PaiJob]) -> ClusterSnapshot:
@@ -175,8 +175,8 @@ class SchedulingReader:
         windows, now = self._ahead()
         configuration, scene = self._configuration(), self._scene([])
         reservations = self._windows.reservations(instant(UNIX, now))
-        found = scene.recovered(configuration)
-        return ReservedScene(scene.pods, scene.owners(found), found, configuration, windows, reservations, now)
+        recovered = scene.recovered(configuration)
+        return ReservedScene(scene.pods, scene.owners(recovered), recovered, configuration, windows, reservations, now)
 
     def _ahead(self) -> tuple[Windows, Millis]:
         """The windows, and what time it is."""

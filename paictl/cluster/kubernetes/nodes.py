@@ -77,15 +77,19 @@ def devices_of(pod: Json) -> int:
     if given is not None:
         return len([word for word in str(given).split(",") if word.strip()])
     spec = pod.get("spec") or {}
-    at_once = sum(_devices((one.get("resources") or {}).get("limits")) for one in spec.get("containers") or ())
-    first = (_devices((one.get("resources") or {}).get("limits")) for one in spec.get("initContainers") or ())
+    at_once = sum(
+        _devices((container.get("resources") or {}).get("limits")) for container in spec.get("containers") or ()
+    )
+    first = (
+        _devices((container.get("resources") or {}).get("limits")) for container in spec.get("initContainers") or ()
+    )
     return max(at_once, *first, 0)
 
 
 def _machine(node: Json) -> MachineSpec:
     about, status = node["metadata"], node.get("status") or {}
     labels, capacity = about.get("labels") or {}, status.get("capacity") or {}
-    addresses = {str(one.get("type")): str(one.get("address")) for one in status.get("addresses") or ()}
+    addresses = {str(address.get("type")): str(address.get("address")) for address in status.get("addresses") or ()}
     return MachineSpec(
         name=str(about["name"]),
         address=addresses.get("InternalIP", ""),
@@ -118,9 +122,9 @@ def _reasons(node: Json) -> Iterator[str]:
     status, ready = node.get("status") or {}, _ready(node)
     if ready.get("status") != "True":
         yield f"not ready: {ready.get('message') or ready.get('reason') or 'its kubelet says nothing'}"
-    for one in status.get("conditions") or ():
-        if one.get("type") != "Ready" and one.get("status") == "True":
-            yield f"{one.get('type')}: {one.get('message') or one.get('reason') or 'no reason given'}"
+    for condition in status.get("conditions") or ():
+        if condition.get("type") != "Ready" and condition.get("status") == "True":
+            yield f"{condition.get('type')}: {condition.get('message') or condition.get('reason') or 'no reason given'}"
     capacity, usable = _devices(status.get("capacity")), _devices(status.get("allocatable"))
     if usable < capacity:
         yield f"{capacity - usable} of {capacity} devices unhealthy"
@@ -132,7 +136,7 @@ def _reasons(node: Json) -> Iterator[str]:
 
 def _ready(node: Json) -> Json:
     conditions: list[Json] = (node.get("status") or {}).get("conditions") or []
-    return next((one for one in conditions if one.get("type") == "Ready"), {})
+    return next((condition for condition in conditions if condition.get("type") == "Ready"), {})
 
 
 def _taints(node: Json) -> list[Json]:

@@ -14,8 +14,8 @@ from typing import Final
 
 from paictl.cluster.devices.directory import DRIVERS
 from paictl.cluster.devices.slices import OfferedDevice, Slice, complete, read_slice
-from paictl.config.making.found import Ask, FoundCluster, FoundNode, FoundShare, FoundTopology
-from paictl.i18n import listed, text
+from paictl.config.making.found import QUOTA, Ask, FoundCluster, FoundNode, FoundShare, FoundTopology, titled
+from paictl.i18n import joined, listed, text
 from paictl.remote.kube.client import Json, KubeClient, KubeError
 from paictl.units import exact_quantity
 from paictl.workload.sku import DEVICES
@@ -161,9 +161,8 @@ class _Reader:
             if shares and shares is not chosen:
                 self.remarks.append(
                     text(
-                        "{kind} {names}: tenants come from {chosen}s",
-                        kind=shares[0].kind,
-                        names=listed([share.name for share in shares], 3),
+                        "{shares}: tenants come from {chosen}s",
+                        shares=titled(shares[0].kind, listed([share.name for share in shares], 3)),
                         chosen=chosen[0].kind,
                     )
                 )
@@ -198,7 +197,7 @@ class _Reader:
 
     def _kai(self) -> Iterator[FoundShare]:
         queues = self._all(_RUNAI, "queues")
-        parents = {str(one["spec"].get("parentQueue")) for one in queues}
+        parents = {str(queue["spec"].get("parentQueue")) for queue in queues}
         for queue in queues:
             name, gpu = str(queue["metadata"]["name"]), (queue["spec"].get("resources") or {}).get("gpu") or {}
             quota = float(gpu.get("quota") or 0)
@@ -240,7 +239,7 @@ class _Reader:
                         found[str(one["metadata"]["namespace"])][key.removeprefix(_LIMIT)] += _count(value)
         for space, amounts in found.items():
             asks = [Ask(number, resource) for resource, number in sorted(amounts.items())]
-            if share := self._share("ResourceQuota of", space, asks, (space,), ["the limit itself"]):
+            if share := self._share(QUOTA, space, asks, (space,), [text("the limit itself")]):
                 yield share
 
     def _share(
@@ -250,9 +249,10 @@ class _Reader:
         asked = tuple(ask for ask in asks if ask.devices > 0)
         if not asked:
             return None
-        if words := ", ".join(lost):
-            self.remarks.append(f"{kind} {name}: {words}")
-        return FoundShare(kind, name, asked, tuple(sorted(set(spaces))))
+        share = FoundShare(kind, name, asked, tuple(sorted(set(spaces))))
+        if parts := tuple(lost):
+            self.remarks.append(joined(": ", (share.title, joined(", ", parts))))
+        return share
 
 
 def _amount(found: object) -> Fraction:

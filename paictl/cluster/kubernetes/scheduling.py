@@ -31,7 +31,7 @@ from paictl.cluster.timeline import timeline
 from paictl.cluster.values import ClusterError, Event, JobRequest, JobState
 from paictl.cluster.whywaits import explained, waits_for_shield, waits_for_windows
 from paictl.errors import PaictlError
-from paictl.i18n import text
+from paictl.i18n import joined, text
 from paictl.scheduler.decision import Bind, Preempt
 from paictl.scheduler.explain import PodVerdict
 from paictl.scheduler.inspection import inspect
@@ -144,25 +144,25 @@ def explain_job(
         return JobExplanation(pai.key, state, JobSituation.SERVICE_STOPPED, service=CONTROLLER)
     status = record.status
     waiting = [task for task in status.tasks if task.state is RunState.WAITING]
-    known = JobExplanation(
+    explanation = JobExplanation(
         pai.key, STATES[status.state], JobSituation.NOT_WAITING, waiting=len(waiting), tasks=len(status.tasks)
     )
     if status.state.final or not waiting:
-        return known
+        return explanation
     found = scene.recovered(configuration)
     places = {(task.role, task.index) for task in waiting}
     pods = [pod for pod in scene.seen.get(pai.name, ()) if pod.place in places]
     if sum(bool(pod.node) and not pod.over for pod in pods) == len(waiting):
         reasons = [pod.reason for pod in pods if pod.reason]
-        return replace(known, situation=JobSituation.STARTING, reason=reasons[0] if reasons else "")
+        return replace(explanation, situation=JobSituation.STARTING, reason=reasons[0] if reasons else "")
     requests = [
         found.readings[pod.uid].request for pod in pods
         if not pod.over and not pod.node and pod.uid in found.readings
     ]  # fmt: skip
     request = requests[0] if requests else _request(pai, waiting[0].role, status.attempt)
     if why := obstacle(configuration.sharing, found.engine, scene.pods, request, pai.user, month):
-        return replace(known, situation=JobSituation.HELD_BACK, reason=why)
-    shielded = _spare(known, scene, found, configuration, request, now)
+        return replace(explanation, situation=JobSituation.HELD_BACK, reason=why)
+    shielded = _spare(explanation, scene, found, configuration, request, now)
     if shielded is not None:
         return shielded
     if reservations or pai.job.reservation:
@@ -170,32 +170,32 @@ def explain_job(
             scene.pods, scene.owners(found), found, configuration, windows, reservations or Reservations(), now
         )
         gang = LineGang(request, record.max_run_time)
-        kept = waits_for_reservation(known, seen.kept, seen.foresight, gang, pai.job.reservation, UNIX)
+        kept = waits_for_reservation(explanation, seen.kept, seen.foresight, gang, pai.job.reservation, UNIX)
         if kept is not None:
             return kept
         windows = seen.kept.windows(windows, now, pai.job.reservation)
-    closed = waits_for_windows(known, found.engine, request, record.max_run_time, windows, now, UNIX)
+    closed = waits_for_windows(explanation, found.engine, request, record.max_run_time, windows, now, UNIX)
     if closed is not None:
         return closed
     groups = scene.groups(found).get(pai.key, [])
-    answer = explained(known, found.engine, request, groups or [request.group])
+    answer = explained(explanation, found.engine, request, groups or [request.group])
     if configuration.sharing.backfill.covers(request):
         answer = _with_start(answer, scene, found, configuration, request, record.max_run_time, windows, now)
     if configuration.sharing.orders:
         answer = replace(answer, ahead=_ahead(scene, found, configuration.sharing, request, pai.user, lately))
     if answer.scheduler is None or answer.scheduler.decision is not PodVerdict.BIND:
         return answer
-    return _kept_out(known, scene, found, request, pods) or answer
+    return _kept_out(explanation, scene, found, request, pods) or answer
 
 
 def _kept_out(
-    known: JobExplanation, scene: ClusterSnapshot, found: Recovered, request: PodRequest, pods: Sequence[PodSeen]
+    explanation: JobExplanation, scene: ClusterSnapshot, found: Recovered, request: PodRequest, pods: Sequence[PodSeen]
 ) -> JobExplanation | None:
     """What keeps a job out of its free devices: kube-scheduler, or nodes that none of its pods could use."""
     if refusal := _refusal(pod for pod in pods if not pod.node):
-        return replace(known, situation=JobSituation.NOT_OFFERED, reason=refusal)
+        return replace(explanation, situation=JobSituation.NOT_OFFERED, reason=refusal)
     if why := _exclusion(scene, found, request, {pod.uid for pod in pods}):
-        return replace(known, situation=JobSituation.EXCLUDED, reason=why)
+        return replace(explanation, situation=JobSituation.EXCLUDED, reason=why)
     return None
 
 
@@ -213,9 +213,13 @@ def _ahead(
 
 
 def _spare(
-    known: JobExplanation, scene: ClusterSnapshot, found: Recovered, configuration: ConfigSnapshot, request: PodRequest,
+    explanation: JobExplanation,
+    scene: ClusterSnapshot,
+    found: Recovered,
+    configuration: ConfigSnapshot,
+    request: PodRequest,
     now: Millis,
-) -> JobExplanation | None:  # fmt: skip
+) -> JobExplanation | None:
     """Let the engine choose victims as the configuration says; what is known of a job that waits for their run time."""
     if not configuration.sharing.chooses_victims:
         return None
@@ -230,11 +234,11 @@ def _spare(
         rules.preemption, lambda group: group_times(group, times), lambda: now, rules.departments
     )  # fmt: skip
     found.engine.sparing = sparing
-    return waits_for_shield(known, found.engine, request, sparing, UNIX)
+    return waits_for_shield(explanation, found.engine, request, sparing, UNIX)
 
 
 def _with_start(
-    known: JobExplanation, scene: ClusterSnapshot, found: Recovered, configuration: ConfigSnapshot,
+    explanation: JobExplanation, scene: ClusterSnapshot, found: Recovered, configuration: ConfigSnapshot,
     request: PodRequest, limit: Millis | None, windows: Windows, now: Millis,
 ) -> JobExplanation:  # fmt: skip
     """When a job starts at the latest, or whom it would delay, by the pods that there are.
@@ -265,15 +269,15 @@ def _with_start(
     line = lines(free, rules, placed).get(request.vc, [])[: rules.looked_at(request.vc)]
     starts = backfill.starts(found.engine, now, windows, request.vc, line)
     if starts is None:
-        return known
+        return explanation
     foresight = backfill.foresight(found.engine, now, windows)
     owners = scene.owners(found)
     gang = LineGang(request, limit)
     if starts.plan is not None or any(
         promise.place for promise in starts.promises
     ):  # each start follows from those that were promised before
-        return without_instants(known, foresight, gang, starts, lambda group: owners.get(group, group))
-    return with_start(known, foresight, gang, starts, UNIX, lambda group: owners.get(group, group))
+        return without_instants(explanation, foresight, gang, starts, lambda group: owners.get(group, group))
+    return with_start(explanation, foresight, gang, starts, UNIX, lambda group: owners.get(group, group))
 
 
 def _refusal(pods: Iterable[PodSeen]) -> str:
@@ -292,7 +296,7 @@ def _exclusion(scene: ClusterSnapshot, found: Recovered, request: PodRequest, ui
     Empty if some would, as far as can be known: a gang of which some pods run has its place already.
     """
     engine = found.engine
-    gated = (one for one in scene.pods if (one.get("spec") or {}).get("schedulingGates"))
+    gated = (pod for pod in scene.pods if (pod.get("spec") or {}).get("schedulingGates"))
     pod = next((one for one in gated if one["metadata"]["uid"] in uids), None)
     if pod is None or request.group in engine.state.groups.by_name:
         return ""
@@ -318,7 +322,9 @@ def _exclusion(scene: ClusterSnapshot, found: Recovered, request: PodRequest, ui
             return ""
         outside |= wrong
     counts = Counter(outside.values()).most_common()
-    return "" if isinstance(decision, Preempt) else "; ".join(f"{why} ({number})" for why, number in counts)
+    if isinstance(decision, Preempt):
+        return ""
+    return joined("; ", (joined("", (why, f" ({number})")) for why, number in counts))
 
 
 def _request(pai: PaiJob, role: str, attempt: int) -> PodRequest:
@@ -343,15 +349,15 @@ def foresee_job(
     """What would become of a job that was submitted now; raises as `taking.taken` does for one that never is."""
     job = taken(request, configuration)
     number = len(job.plan.pods)
-    known = JobExplanation(job.key, JobState.WAITING, JobSituation.NO_ROOM, waiting=number, tasks=number)
+    explanation = JobExplanation(job.key, JobState.WAITING, JobSituation.NO_ROOM, waiting=number, tasks=number)
     found, first = scene.recovered(configuration), job.plan.request(job.plan.pods[0])
     if why := obstacle(configuration.sharing, found.engine, scene.pods, first, request.user, month):
-        return replace(known, situation=JobSituation.HELD_BACK, reason=why)
-    shielded = _spare(known, scene, found, configuration, first, now)
+        return replace(explanation, situation=JobSituation.HELD_BACK, reason=why)
+    shielded = _spare(explanation, scene, found, configuration, first, now)
     if shielded is not None:
         return shielded
-    closed = waits_for_windows(known, found.engine, first, job.job.max_run_time, windows, now, UNIX)
-    return closed or explained(known, found.engine, first, list(job.plan.groups))
+    closed = waits_for_windows(explanation, found.engine, first, job.job.max_run_time, windows, now, UNIX)
+    return closed or explained(explanation, found.engine, first, list(job.plan.groups))
 
 
 def impact_of(scene: ClusterSnapshot, now: ConfigSnapshot | None, then: ConfigSnapshot) -> Iterator[Impact]:

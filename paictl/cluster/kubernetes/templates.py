@@ -25,15 +25,15 @@ class TemplateStore:
 
     def read(self) -> tuple[TemplateLibrary, ...]:
         """All libraries by name; raises `ClusterError` for a damaged one."""
-        found: list[TemplateLibrary] = []
+        libraries: list[TemplateLibrary] = []
         for _, page in self._client.list(path_of(NAMESPACE, "configmaps"), {"labelSelector": _SELECTOR}):
             for one in page:
                 try:
-                    found.append(library_from(str((one.get("data") or {}).get(_KEY, ""))))
+                    libraries.append(library_from(str((one.get("data") or {}).get(_KEY, ""))))
                 except ClusterError as error:
                     error.where = f"configmap {NAMESPACE}/{one['metadata']['name']}"
                     raise
-        return tuple(sorted(found, key=lambda one: one.name))
+        return tuple(sorted(libraries, key=lambda one: one.name))
 
     def put(self, library: TemplateLibrary, *, new: bool) -> None:
         """Add a library, or replace the one of its name."""

@@ -97,7 +97,7 @@ class KubernetesUsers:
         for attempt in range(_TRIES):
             notes = find(self._client, _path(_LEAVING))
             noted: dict[str, str] = {} if notes is None else _read(notes)
-            administrators = {one.name: one for one in self.accounts() if one.admin}
+            administrators = {account.name: account for account in self.accounts() if account.admin}
             if name not in administrators:
                 return
             current = {who: seen for who, seen in noted.items()

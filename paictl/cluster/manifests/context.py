@@ -65,14 +65,15 @@ class Renderer:
         self._inputs = inputs
         self._templates = templates or resource_folder("templates")
         loaded = load_memory(inputs.files)
-        documents = [one for one in loaded.documents if one.kind in (FileKind.SERVICES, FileKind.LAYOUT)]
+        documents = [document for document in loaded.documents if document.kind in (FileKind.SERVICES, FileKind.LAYOUT)]
         found = sorted(documents, key=lambda one: one.path != STANDARD_NAME)
         self._services = _data(next((one for one in found if one.kind is FileKind.SERVICES), None))
         self._layout = _data(next((one for one in found if one.kind is FileKind.LAYOUT), None))
         machines = machines_in(inputs.files) if self._layout else []
         taints = taints_by_host(self._layout)
         self._machines = [
-            {**asdict(one), "role": one.role.value, "taints": taints.get(one.name, [])} for one in machines
+            {**asdict(machine), "role": machine.role.value, "taints": taints.get(machine.name, [])}
+            for machine in machines
         ]
         self._images = load_images(self._templates)
 
@@ -86,14 +87,14 @@ class Renderer:
 
     def sealed(self, service: str) -> list[Manifest]:
         """The same with the seals in the place of the secrets: what hashes may be made of, and people may see."""
-        found = self._rendered(service, None)
-        for one in found:
+        manifests = self._rendered(service, None)
+        for one in manifests:
             if one.kind != "Secret" and SEAL_PREFIX in json.dumps(one.body, default=str):
                 raise TemplateError(
                     f"{one.kind} {one.name} would hold a secret", where=one.source,
                     hint="secrets belong into objects of kind Secret",
                 )  # fmt: skip
-        return found
+        return manifests
 
     def settings(self, service: str) -> Mapping[str, Any]:
         """The service's own section over its defaults, sealed; no template is looked at."""
@@ -150,7 +151,9 @@ class Renderer:
         """Whether `gpu-driver` has pods, so that each node shows its driver where they put it: `systems` by node."""
         if not _mapping(self._services.get(DRIVER)).get("enabled"):
             return False
-        names = (str(one["name"]).lower() for one in self._machines if one["devices"] and _of_nvidia(one))
+        names = (
+            str(machine["name"]).lower() for machine in self._machines if machine["devices"] and _of_nvidia(machine)
+        )
         known = {systems[name] for name in names if name in systems} if systems else set()
         return not known or any(f"nvidia-driver-{one}" in images for one in known)
 
@@ -169,7 +172,7 @@ class Renderer:
 
 def images_of(manifests: Iterable[Manifest]) -> tuple[str, ...]:
     """The references of all images that objects name, each once, in their order."""
-    return tuple(dict.fromkeys(reference for one in manifests for reference in _references(one.body)))
+    return tuple(dict.fromkeys(reference for manifest in manifests for reference in _references(manifest.body)))
 
 
 def lacking(renderer: Renderer, names: Iterable[str], here: Collection[str]) -> dict[str, tuple[str, ...]]:

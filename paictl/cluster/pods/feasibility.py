@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from paictl.frozen import frozen
+from paictl.i18n import text
 from paictl.scheduler.wire import ENABLE
 from paictl.units import exact_quantity
 
@@ -59,9 +60,9 @@ def node_facts(node: Mapping[str, Any]) -> NodeFacts:
     """The facts in a node object."""
     about, spec, status = node["metadata"], node.get("spec") or {}, node.get("status") or {}
     taints = [
-        (str(one.get("key", "")), str(one.get("value") or ""), str(one.get("effect", "")))
-        for one in spec.get("taints") or ()
-        if one.get("effect") in ("NoSchedule", "NoExecute")
+        (str(taint.get("key", "")), str(taint.get("value") or ""), str(taint.get("effect", "")))
+        for taint in spec.get("taints") or ()
+        if taint.get("effect") in ("NoSchedule", "NoExecute")
     ]
     if spec.get("unschedulable") and _CORDON not in taints:
         taints.append(_CORDON)
@@ -96,7 +97,7 @@ def _unknowable(spec: Mapping[str, Any], affinity: Mapping[str, Any]) -> str:
 def lacks_room(pod: Mapping[str, Any]) -> bool:
     """Whether kube-scheduler has refused a pod for what its nodes have too little of, and evictions would free."""
     conditions = (pod.get("status") or {}).get("conditions") or ()
-    said = [str(one.get("message")) for one in conditions if one.get("type") == "PodScheduled"]
+    said = [str(condition.get("message")) for condition in conditions if condition.get("type") == "PodScheduled"]
     return any(words in message for message in said for words in _NO_ROOM)
 
 
@@ -177,12 +178,14 @@ def excluded(demand: PodDemand, name: str, node: NodeFacts) -> str:
     """What keeps a pod from a node however empty it is; empty if nothing does."""
     for key, value in demand.selector.items():
         if node.labels.get(key) != value:
-            return f"it does not have the label {key}={value} of the pod's nodeSelector"
+            return text("it does not have the label {label} of the pod's nodeSelector", label=f"{key}={value}")
     if demand.terms is not None and not any(_matches(term, name, node.labels) for term in demand.terms):
-        return "it does not match the pod's required node affinity"
+        return text("it does not match the pod's required node affinity")
     for taint in node.taints:
-        if not any(_tolerates(one, taint) for one in demand.tolerations):
-            return "it is cordoned" if taint == _CORDON else f"the pod does not tolerate its taint {_shown(taint)}"
+        if not any(_tolerates(toleration, taint) for toleration in demand.tolerations):
+            if taint == _CORDON:
+                return text("it is cordoned")
+            return text("the pod does not tolerate its taint {taint}", taint=_shown(taint))
     return ""
 
 
@@ -193,7 +196,7 @@ def shortage(demand: PodDemand, node: NodeFacts, used: Amounts, pods: int = 1) -
     for name, amount in demand.requests.items():
         whole = _UNIT if name.startswith(_PORT) else node.allocatable.get(name, 0)
         if amount and used.get(name, 0) + amount * pods > whole:
-            return "Too many pods" if name == PODS else f"Insufficient {name}"
+            return text("Too many pods") if name == PODS else text("Insufficient {resource}", resource=name)
     return ""
 
 
@@ -219,10 +222,10 @@ def _matches(term: Mapping[str, Any], name: str, labels: Mapping[str, str]) -> b
 
 
 def _requirements(term: Mapping[str, Any], name: str, labels: Mapping[str, str]) -> Iterator[bool]:
-    for one in term.get("matchExpressions") or ():
-        yield _holds(one.get("operator"), labels.get(str(one.get("key"))), one.get("values") or ())
-    for one in term.get("matchFields") or ():
-        yield one.get("key") == "metadata.name" and _holds(one.get("operator"), name, one.get("values") or ())
+    for expression in term.get("matchExpressions") or ():
+        yield _holds(expression.get("operator"), labels.get(str(expression.get("key"))), expression.get("values") or ())
+    for field in term.get("matchFields") or ():
+        yield field.get("key") == "metadata.name" and _holds(field.get("operator"), name, field.get("values") or ())
 
 
 def _holds(operator: object, value: str | None, values: Sequence[str]) -> bool:

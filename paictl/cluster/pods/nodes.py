@@ -29,7 +29,10 @@ class NodeStatus:
 def node_status(node: Mapping[str, Any], resources: Sequence[str] = DEVICES) -> NodeStatus:
     """What matters of a node object; the resource that the node has most of counts as its devices."""
     spec, status = node.get("spec") or {}, node.get("status") or {}
-    ready = any(one.get("type") == "Ready" and one.get("status") == "True" for one in status.get("conditions") or ())
+    ready = any(
+        condition.get("type") == "Ready" and condition.get("status") == "True"
+        for condition in status.get("conditions") or ()
+    )
     capacity, allocatable = status.get("capacity") or {}, status.get("allocatable") or {}
     known = {name: _count(capacity[name]) for name in resources if name in capacity}
     devices = None

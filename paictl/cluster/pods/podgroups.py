@@ -56,12 +56,16 @@ def read_group(body: Mapping[str, Any]) -> PodGroup:
     about, spec = body["metadata"], body.get("spec") or {}
     gang = (spec.get("schedulingPolicy") or {}).get("gang") or {}
     topology = (spec.get("schedulingConstraints") or {}).get("topology") or ()
-    said = [one for one in (body.get("status") or {}).get("conditions") or () if one.get("type") == CONDITION]
+    conditions = [
+        condition
+        for condition in (body.get("status") or {}).get("conditions") or ()
+        if condition.get("type") == CONDITION
+    ]
     count = int(gang.get("minCount") or 0)
     return PodGroup(
         key=f"{about['namespace']}/{about['name']}", uid=str(about["uid"]), size=gang_of(count),
         topology=str(topology[0]["key"]) if topology else "",
-        condition=(str(said[0].get("status")), str(said[0].get("message"))) if said else ("", ""),
+        condition=(str(conditions[0].get("status")), str(conditions[0].get("message"))) if conditions else ("", ""),
     )  # fmt: skip
 
 

@@ -32,8 +32,8 @@ class Suppressions:
 
     def __init__(self, source: Source) -> None:
         self._lines: dict[int | None, set[str]] = {}
-        for one in suppressions_in(source):
-            self._lines.setdefault(one.line, set()).add(one.text.lower())
+        for suppression in suppressions_in(source):
+            self._lines.setdefault(suppression.line, set()).add(suppression.text.lower())
 
     def __bool__(self) -> bool:
         """Whether there is any."""

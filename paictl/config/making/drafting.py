@@ -73,36 +73,36 @@ class Draft:
         return 1 if one is None else one.number * self.devices(one.child)
 
 
-def draft(found: FoundCluster, levels: Sequence[str] = (), topology: str = "") -> Draft:
+def draft(cluster: FoundCluster, levels: Sequence[str] = (), topology: str = "") -> Draft:
     """Draft a configuration. `levels` are labels of nodes from the widest domain down, instead of those that are found.
 
     Raises `PaictlError` if no node has devices, a node lacks one of the `levels`, or there is no such `topology`.
     """
-    if not found.nodes:
+    if not cluster.nodes:
         raise PaictlError(
             "no node has devices", hint="is the device plugin or the DRA driver running? kubectl describe nodes"
         )
-    nodes = sorted(found.nodes, key=lambda node: natural(node.name))
-    maker = _Maker(found, _levels(found, levels, topology))
+    nodes = sorted(cluster.nodes, key=lambda node: natural(node.name))
+    maker = _Maker(cluster, _levels(cluster, levels, topology))
     for leaf in sorted({maker.leaf_of(node) for node in nodes}):
         maker.add([node for node in nodes if maker.leaf_of(node) == leaf], leaf)
     maker.promise()
     return maker.result()
 
 
-def _levels(found: FoundCluster, levels: Sequence[str], topology: str) -> tuple[str, ...] | None:
+def _levels(cluster: FoundCluster, levels: Sequence[str], topology: str) -> tuple[str, ...] | None:
     """The labels to go by; None if the known families are to be tried for each kind of device."""
     if levels:
         for label in levels:
-            lacking = [node.name for node in found.nodes if label not in node.labels]
+            lacking = [node.name for node in cluster.nodes if label not in node.labels]
             if lacking:
                 raise PaictlError(
                     text("nodes without the label {label}: {nodes}", label=label, nodes=_some(lacking)), where="--level"
                 )
         return tuple(levels)
-    named = [one for one in found.topologies if topology in ("", one.name)]
+    named = [one for one in cluster.topologies if topology in ("", one.name)]
     if topology and not named:
-        known = ", ".join(one.name for one in found.topologies)
+        known = ", ".join(topology.name for topology in cluster.topologies)
         raise PaictlError(
             text("no topology {topology}", topology=topology),
             where="--topology",
@@ -292,7 +292,7 @@ class _Maker:
             cells[name] = self._cells_for(share)
         for name, share in named:
             if cells[name]:
-                self.tenants.append(DraftTenant(name, cells[name], f"{share.kind} {share.name}", share.namespaces))
+                self.tenants.append(DraftTenant(name, cells[name], share.title, share.namespaces))
         if not self.tenants:
             everything = {name: chain.free[0] for name, chain in self.chains.items()}
             for chain in self.chains.values():
@@ -325,7 +325,7 @@ class _Maker:
                 self.remarks.append(
                     text(
                         "{share} has {count} {resource}: for {left} of them no cell is left",
-                        share=f"{share.kind} {share.name}",
+                        share=share.title,
                         count=ask.devices,
                         resource=ask.resource or text("devices"),
                         left=left,

@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 from decimal import Decimal
+from typing import Final
 
 from paictl.frozen import frozen
+from paictl.i18n import text
+
+QUOTA: Final = "ResourceQuota"
+"""The kind of a share that has its namespace's name."""
 
 
 @frozen
@@ -49,6 +54,16 @@ class FoundShare:
     name: str
     asks: tuple[Ask, ...]
     namespaces: tuple[str, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """Its kind and name."""
+        return titled(self.kind, self.name)
+
+
+def titled(kind: str, names: str) -> str:
+    """One or more shares of a kind, for a message."""
+    return text("ResourceQuota of {names}", names=names) if kind == QUOTA else f"{kind} {names}"
 
 
 @frozen

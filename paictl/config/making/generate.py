@@ -224,8 +224,8 @@ def _vc(index: int) -> str:
     return f"vc{index}" if index else "default"
 
 
-def _machine(one: Named, sku: MachineSku, role: str) -> PlannedMachine:
-    return PlannedMachine(one.name, one.address, sku.name, role)
+def _machine(named: Named, sku: MachineSku, role: str) -> PlannedMachine:
+    return PlannedMachine(named.name, named.address, sku.name, role)
 
 
 def _pool(sku: MachineSku, nodes: Sequence[str], vc: str, qos: bool) -> WorkerPool:
@@ -272,7 +272,7 @@ def _registry(settings: Document) -> ImageRegistry:
 
 def _notes(masters: Sequence[Named], master: MachineSku, *, hived: bool) -> Iterable[str]:
     if len(masters) > 1:
-        others = ", ".join(one.name for one in masters[1:])
+        others = ", ".join(master.name for master in masters[1:])
         said = "only {master} is in the layout: further masters ({others}) run etcd and the API server only"
         yield text(said, master=masters[0].name, others=others)
     if master is _MASTER:

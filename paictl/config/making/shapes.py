@@ -112,7 +112,7 @@ def name_types(leaf: str, shapes: Iterable[CellShape]) -> None:
         for shape in members:
             by_look[shape.look].append(shape)
         offers = zip(*(_endings(alike[0]) for alike in by_look.values()), strict=True)
-        for alike, ending in zip(by_look.values(), next(one for one in offers if _differ(one)), strict=True):
+        for alike, ending in zip(by_look.values(), next(offer for offer in offers if _differ(offer)), strict=True):
             for shape in alike:
                 shape.ending, shape.type = ending, f"{leaf}-{shape.level}{ending}"
 

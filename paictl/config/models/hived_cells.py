@@ -84,18 +84,18 @@ class Device:
     at: Located
 
 
-def grow(spec: MappingNode, chain: DeclaredChain, index: int, found: list[Cell]) -> Cell:
+def grow(spec: MappingNode, chain: DeclaredChain, index: int, cells: list[Cell]) -> Cell:
     """The tree of a top cell; all its cells are appended to `found` in file order."""
-    return _grow(spec, (chain, chain.top, index, None), found)
+    return _grow(spec, (chain, chain.top, index, None), cells)
 
 
-def _grow(node: Node, where: tuple[DeclaredChain, int, int, Cell | None], found: list[Cell]) -> Cell:
+def _grow(node: Node, where: tuple[DeclaredChain, int, int, Cell | None], cells: list[Cell]) -> Cell:
     chain, level, index, parent = where
     spec = node if isinstance(node, MappingNode) else MappingNode(node.source, node.start, node.start)
     below = spec.get("cellChildren") if level >= LEAF_LEVEL else None
     items = below.items if isinstance(below, SequenceNode) else []
     cell = Cell(chain, level, spec, node, index, parent, len(items))
-    found.append(cell)
+    cells.append(cell)
     if level > LEAF_LEVEL and items:
         fanout = chain.fanout[level]
         # Default addresses start anew inside a node, so that those of leaves are device indices.
@@ -103,7 +103,7 @@ def _grow(node: Node, where: tuple[DeclaredChain, int, int, Cell | None], found:
         for i, item in enumerate(items):
             if isinstance(item, MappingNode) or (isinstance(item, ScalarNode) and item.tag == "null"):
                 default = first + i if i < fanout and index != NO_DEFAULT else NO_DEFAULT
-                cell.children.append(_grow(item, (chain, level - 1, default, cell), found))
+                cell.children.append(_grow(item, (chain, level - 1, default, cell), cells))
     return cell
 
 

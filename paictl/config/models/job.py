@@ -141,8 +141,8 @@ def job_of(document: Document) -> JobSpec:
     top = document.top
     prerequisites = tuple(_prerequisites(top))
     named: dict[str, list[Prerequisite]] = {}
-    for one in prerequisites:
-        named.setdefault(one.name.text, []).append(one)
+    for prerequisite in prerequisites:
+        named.setdefault(prerequisite.name.text, []).append(prerequisite)
     wishes = top.at("extras", "hivedScheduler", "taskRoles")
     return JobSpec(
         top,

@@ -59,7 +59,9 @@ class Submission:
     def clear(self) -> bool:
         """Whether everything that the VC is promised is understood; if not, nothing can be said about its types."""
         promises = self.vc.promises if self.vc else ()
-        return bool(promises) and all(one.chain and one.chain.countable and one.level for one in promises)
+        return bool(promises) and all(
+            promise.chain and promise.chain.countable and promise.level for promise in promises
+        )
 
     @property
     def sku_names(self) -> set[str]:

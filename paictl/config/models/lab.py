@@ -12,5 +12,5 @@ Ids: TypeAlias = AbstractSet[str]
 
 def ids_in(document: Document, part: str) -> Ids:
     """The ids of the steps, checks or near misses (`part`) of a lab."""
-    named = (one.text("id") for one in document.top.sequence(part).mappings())
+    named = (mapping.text("id") for mapping in document.top.sequence(part).mappings())
     return {name.text for name in named if name is not None}

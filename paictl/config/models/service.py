@@ -56,6 +56,6 @@ def service_name(path: str) -> str | None:
 @per_document
 def services_by_name(bundle: Bundle) -> dict[str, ServiceFile]:
     """The services that files given together describe; empty unless there are several, as a graph needs."""
-    found = [service_of(document) for document in bundle.of(FileKind.SERVICE)]
-    named = {service.name: service for service in found if service.name is not None}
+    files = [service_of(document) for document in bundle.of(FileKind.SERVICE)]
+    named = {service.name: service for service in files if service.name is not None}
     return named if len(named) > 1 else {}

@@ -72,13 +72,13 @@ def network_of(text: str) -> Network | None:
 def cluster_networks(document: Document) -> tuple[ClusterNetwork, ...]:
     """The networks of services and pods, as written or by default; one that is written badly is left out."""
     extra = document.top.mapping(EXTRA)
-    found: list[ClusterNetwork] = []
+    networks: list[ClusterNetwork] = []
     for name, default in NETWORK_DEFAULTS.items():
         at = extra.scalar(name)
         network = network_of(at.text if at else default)
         if network is not None:
-            found.append(ClusterNetwork(name, network, at))
-    return tuple(found)
+            networks.append(ClusterNetwork(name, network, at))
+    return tuple(networks)
 
 
 def ports_of_host_daemons(document: Document) -> tuple[int, int]:

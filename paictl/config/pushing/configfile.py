@@ -114,19 +114,19 @@ class ConfigFile:
 
     def sealed(self, *known: ConfigFile) -> ConfigFile:
         """The file with its secrets sealed; those that a `known` sealed file has, too, keep their seals."""
-        found, others = self.secrets, [one.secrets for one in known]
+        secrets, others = self.secrets, [one.secrets for one in known]
         with self._named():
-            made = seal(found, *others)
-        if made is found:
+            made = seal(secrets, *others)
+        if made is secrets:
             return self
         alike = (one for one in known if one.text == made.text)
         return next(alike, ConfigFile(self.name, made.text, self.place, kind=self.kind, secrets=made))
 
     def masked(self) -> str:
         """The text as it may be shown."""
-        found = self.secrets
+        secrets = self.secrets
         with self._named():
-            return mask(found).text
+            return mask(secrets).text
 
     def shown_beside(self, before: ConfigFile) -> str:
         """The text as it may be shown; a secret whose seal the text before does not have says that it changed."""
@@ -168,4 +168,4 @@ def texts_of(files: Files) -> dict[str, str]:
 
 def loaded(files: Files) -> Loaded:
     """The files as one bundle, as the rules take them; raises `PaictlError` if one of them holds too much."""
-    return Loaded((Bundle("memory", tuple(one for file in files.values() for one in file.documents)),))
+    return Loaded((Bundle("memory", tuple(document for file in files.values() for document in file.documents)),))

@@ -95,19 +95,19 @@ def _host(line: str) -> str:
 
 def _documents(files: Files, kind: FileKind) -> list[Document]:
     loaded = load_memory(files)
-    found = [one for one in loaded.documents if one.kind is kind]
-    for one in found:
+    documents = [document for document in loaded.documents if document.kind is kind]
+    for one in documents:
         if one.fatal:
             raise PaictlError("cannot be read", where=one.path, hint="see: paictl config validate")
-    return found
+    return documents
 
 
 def _entry(document: Document, name: str) -> MachineEntry | None:
-    return next((one for one in layout_of(document).machines if one.key == name), None)
+    return next((machine for machine in layout_of(document).machines if machine.key == name), None)
 
 
 def _cell(document: Document, name: str) -> Cell | None:
-    return next((one for one in hived(document).nodes if one.address is not None and one.name == name), None)
+    return next((node for node in hived(document).nodes if node.address is not None and node.name == name), None)
 
 
 # --- HiveD's cells
@@ -161,21 +161,21 @@ def _with_cell(files: dict[str, str], document: Document, like: Cell, name: str)
 
 def _child_number(document: Document, parent: Cell, name: str) -> tuple[ScalarNode, str]:
     """Where the number of children of a cell's type stands; refused where other cells are of that type, too."""
-    alike = [one for one in hived(document).cells if one.type == parent.type]
+    alike = [cell for cell in hived(document).cells if cell.type == parent.type]
     number = document.top.at("physicalCluster", "cellTypes", parent.type).scalar("childCellNumber")
     if len(alike) > 1 or number is None or parent.listed != number.value:
         said = text("{name} is in a cell of type {kind}, and all cells of a type must have the same number "
                     "of children",
                     name=name, kind=parent.type)  # fmt: skip
         raise PaictlError(said, where=document.path, hint=_HINT)
-    if any(one.address is None for one in parent.children):
+    if any(child.address is None for child in parent.children):
         said = text("removing {name} would renumber its sibling cells, which have no cellAddress", name=name)
         raise PaictlError(said, where=document.path, hint=_HINT)
     return number, parent.type
 
 
 def _drop(items: list[Any], key: str, name: str) -> None:
-    items[:] = [one for one in items if str(one.get(key, "")).strip().lower() != name]
+    items[:] = [item for item in items if str(item.get(key, "")).strip().lower() != name]
 
 
 def _holds(item: Any, name: str) -> bool:
@@ -185,7 +185,7 @@ def _holds(item: Any, name: str) -> bool:
 
 def _drop_top(data: Any, name: str) -> None:
     tops = data["physicalCluster"]["physicalCells"]
-    tops[:] = [one for one in tops if not _holds(one, name)]
+    tops[:] = [top for top in tops if not _holds(top, name)]
 
 
 def _copy_top(data: Any, like: str, name: str) -> None:
@@ -196,7 +196,7 @@ def _copy_top(data: Any, like: str, name: str) -> None:
 
 def _drop_child(items: list[Any], name: str) -> None:
     """Strike off the largest cell that holds nothing but a node, and has neighbours."""
-    item = next(one for one in items if _holds(one, name))
+    item = next(item for item in items if _holds(item, name))
     below = item["cellChildren"]
     found = next(one for one in below if _holds(one, name))
     alone = found
@@ -209,7 +209,7 @@ def _drop_child(items: list[Any], name: str) -> None:
 
 
 def _append_child(items: list[Any], like: str, name: str) -> None:
-    item = next(one for one in items if _holds(one, like))
+    item = next(item for item in items if _holds(item, like))
     below = item["cellChildren"]
     if any(str(one.get("cellAddress")) == like for one in below):
         below.append({"cellAddress": name})
@@ -222,7 +222,7 @@ def _append_child(items: list[Any], like: str, name: str) -> None:
 
 def _with_entry(files: dict[str, str], document: Document, machine: tuple[str, str], like: str) -> dict[str, str]:
     name, address = machine
-    taken = [one for one in layout_of(document).machines if one.address and one.address.text == address]
+    taken = [machine for machine in layout_of(document).machines if machine.address and machine.address.text == address]
     if any(one.key != name for one in taken):
         raise PaictlError(text("{address} is already the address of {name}", address=address, name=taken[0].key))
     if _entry(document, name) is not None:
@@ -241,7 +241,7 @@ def _with_entry(files: dict[str, str], document: Document, machine: tuple[str, s
 
     def change(data: Any) -> None:
         items = data["machine-list"]
-        found = next(one for one in items if str(one.get("hostname", "")).strip().lower() == like)
+        found = next(item for item in items if str(item.get("hostname", "")).strip().lower() == like)
         items.append({**found, "hostname": name, "hostip": address})
 
     return _edited(files, document, [_Splice(behind, behind, _closed(whole, behind) + copy)], change)
@@ -285,8 +285,8 @@ def _replaced(scalar: ScalarNode, new: str) -> _Splice:
 def _edited(files: dict[str, str], document: Document, splices: Iterable[_Splice], change: Change) -> dict[str, str]:
     """The files with splices in the file of a document; raises `PaictlError` unless that does what `change` does."""
     made = files[document.path]
-    for one in sorted(splices, key=lambda one: one.start, reverse=True):
-        made = made[: one.start] + one.text + made[one.end :]
+    for splice in sorted(splices, key=lambda one: one.start, reverse=True):
+        made = made[: splice.start] + splice.text + made[splice.end :]
     wanted: Any = deepcopy(document.data)
     try:
         change(wanted)

@@ -57,10 +57,10 @@ def merge(old: ConfigFile, new: ConfigFile, drop: Collection[KeyPath] = ()) -> M
     if not isinstance(kept, MappingNode) or not isinstance(pushed, MappingNode | None):
         same = kept is None or _canonical(_data(kept)) == _canonical(_data(pushed))
         return Merged(new, changed=() if same else ((),))
-    found = _Differences()
-    found.between(to_data(kept), to_data(pushed) if pushed else {})
-    if not found.kept:
-        return found.merged(new)
+    differences = _Differences()
+    differences.between(to_data(kept), to_data(pushed) if pushed else {})
+    if not differences.kept:
+        return differences.merged(new)
     wanted = _canonical(merged_data(to_data(kept), _data(pushed)))
     for verbatim, apart in ((True, True), (True, False), (False, False)):
         merging = _Merging(before.text, after.text, verbatim, apart)
@@ -70,8 +70,8 @@ def merge(old: ConfigFile, new: ConfigFile, drop: Collection[KeyPath] = ()) -> M
             break
         made = new.with_text(merging.text(pushed))
         if not made.fatal and _canonical(_data(made.root)) == wanted:
-            return found.merged(made)
-    paths = ", ".join(dotted(path) for path in found.kept[:5])
+            return differences.merged(made)
+    paths = ", ".join(dotted(path) for path in differences.kept[:5])
     hint = "write the file without anchors and aliases, or add these keys to it"
     raise PaictlError(
         i18n.text("cannot take over what only the cluster has: {paths}", paths=paths), where=new.name, hint=hint
@@ -171,11 +171,11 @@ class _Merging:
 
     def below(self, entry: Entry, there: Entry, parent: MappingNode, depth: int) -> None:
         """Merge two mappings below a key."""
-        old, value, found = entry.value, there.value, _Differences()
+        old, value, differences = entry.value, there.value, _Differences()
         assert isinstance(old, MappingNode)  # noqa: S101 - narrows the type
         assert isinstance(value, MappingNode)  # noqa: S101 - narrows the type
-        found.between(to_data(old), to_data(value))
-        if not found.kept:
+        differences.between(to_data(old), to_data(value))
+        if not differences.kept:
             return
         if there.key.start < parent.start or yamltext.is_alias(there):
             raise _ElsewhereError

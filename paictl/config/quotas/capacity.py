@@ -102,20 +102,20 @@ def configuration(loaded: Loaded) -> Document:
     """
     for failure in loaded.failures:
         raise failure
-    found = [document for document in loaded.documents if document.kind is FileKind.HIVED]
+    documents = [document for document in loaded.documents if document.kind is FileKind.HIVED]
     names = ", ".join(bundle.name for bundle in loaded.bundles)
-    if not found:
+    if not documents:
         hint = "name a hivedscheduler.yaml, a services-configuration.yaml with hivedscheduler.config, or their folder"
         raise PaictlError("no hivedscheduler configuration here", where=names, hint=hint)
-    if len(found) > 1:
-        paths = ", ".join(document.path for document in found)
+    if len(documents) > 1:
+        paths = ", ".join(document.path for document in documents)
         raise PaictlError(
             text("more than one hivedscheduler configuration: {paths}", paths=paths), where=names, hint="give one file"
         )
-    if found[0].fatal:
-        hint = text("see: paictl config validate {path}", path=found[0].path)
-        raise PaictlError("the hivedscheduler configuration cannot be read", where=found[0].path, hint=hint)
-    return found[0]
+    if documents[0].fatal:
+        hint = text("see: paictl config validate {path}", path=documents[0].path)
+        raise PaictlError("the hivedscheduler configuration cannot be read", where=documents[0].path, hint=hint)
+    return documents[0]
 
 
 def capacity(document: Document) -> Capacity:

@@ -192,7 +192,7 @@ def broken(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[Broken,
 
 def _document(files: Mapping[str, str]) -> Document | None:
     loaded = load_memory(files)
-    if not any(one.kind is FileKind.HIVED for one in loaded.documents):
+    if not any(document.kind is FileKind.HIVED for document in loaded.documents):
         return None
     return configuration(loaded)
 

@@ -136,12 +136,12 @@ def recognise(path: str, root: Node | None) -> FileKind | None:
 
     Default sections have no keys that all of them share; where they stand says what they are.
     """
-    named, told = kind_by_name(path), kind_by_content(root)
+    named, kind = kind_by_name(path), kind_by_content(root)
     if named is not None and _has_key_of(named, root):
         return named
-    if told in (None, FileKind.SERVICES, FileKind.CONFIG) and _is_default_section(path):
+    if kind in (None, FileKind.SERVICES, FileKind.CONFIG) and _is_default_section(path):
         return FileKind.SERVICE_DEFAULTS
-    return told or named
+    return kind or named
 
 
 def _has_key_of(kind: FileKind, root: Node | None) -> bool:

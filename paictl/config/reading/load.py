@@ -171,7 +171,7 @@ def load_bytes(name: str, data: bytes, kind: FileKind | None = None) -> list[Doc
             raise _too_much(name, f"{MAX_ROWS:,} lines")
         return [Document(named, source, rows=parse_csv(source), issues=issues)]
     tree = parse_yaml(source)
-    if any(one.kind is IssueKind.TOO_MANY for one in tree.issues):
+    if any(issue.kind is IssueKind.TOO_MANY for issue in tree.issues):
         raise _too_much(name, f"{MAX_VALUES:,} values")
     found = kind or recognise(name, tree.root) or FileKind.UNKNOWN
     document = Document(found, source, tree.root, issues=(*issues, *tree.issues), fatal=tree.fatal)

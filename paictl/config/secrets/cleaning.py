@@ -164,7 +164,10 @@ def _forms(value: str) -> Iterator[str]:
     """What programs make of a text before they write it: in JSON, addresses and pages, in base64 and hex."""
     yield json.dumps(value)[1:-1]
     yield json.dumps(value, ensure_ascii=False)[1:-1]
-    yield "".join(f"\\u{ord(one):04x}" if one in "<>&" else one for one in json.dumps(value, ensure_ascii=False)[1:-1])
+    yield "".join(
+        f"\\u{ord(character):04x}" if character in "<>&" else character
+        for character in json.dumps(value, ensure_ascii=False)[1:-1]
+    )
     yield from (
         html.escape(value),
         *(make(value, safe=safe, errors="replace") for make in (quote, quote_plus) for safe in ("/", "")),

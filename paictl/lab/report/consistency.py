@@ -34,7 +34,10 @@ def inconsistencies(report: Mapping[str, Any]) -> Iterator[str]:
     if report.get("digest") != digest_of(report):
         yield text("the digest does not belong to the content: something was altered")
     for experiment in report["experiments"]:
-        yield from (text("{lab}: {problem}", lab=experiment["lab"], problem=one) for one in _contradictions(experiment))
+        yield from (
+            text("{lab}: {problem}", lab=experiment["lab"], problem=contradiction)
+            for contradiction in _contradictions(experiment)
+        )
 
 
 def _contradictions(experiment: Experiment) -> Iterator[str]:
@@ -42,7 +45,8 @@ def _contradictions(experiment: Experiment) -> Iterator[str]:
     if site := experiment.get("site"):
         strangers = {str(row[3]) for row in experiment["events"] if not str(row[3]).startswith(f"job/{site['user']}~")}
         yield from (
-            text("it has events of {stranger}, which is not the lab's", stranger=one) for one in sorted(strangers)
+            text("it has events of {stranger}, which is not the lab's", stranger=stranger)
+            for stranger in sorted(strangers)
         )
         return  # a real cluster has no log that could be played
     if not experiment["log"] and not experiment["events"]:

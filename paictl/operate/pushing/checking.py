@@ -25,7 +25,7 @@ def check_alone(files: Files, message: str = UNSENT) -> Report:
     Raises `RefusedFilesError` with `message` for a file that is not readable as what it is: nothing merges into it.
     """
     report = _report(files)
-    unreadable = [one for one in report.problems if one.rule.startswith("TXT")]
+    unreadable = [problem for problem in report.problems if problem.rule.startswith("TXT")]
     _refuse([one for one in unreadable if one.severity is Severity.ERROR or one.rule == EMPTY], report, message)
     return report
 
@@ -33,7 +33,7 @@ def check_alone(files: Files, message: str = UNSENT) -> Report:
 def check_whole(files: Files, message: str) -> None:
     """Raise `RefusedFilesError` for files with errors that have to stand for themselves: nothing is merged."""
     report = check_alone(files, message)
-    _refuse([one for one in report.problems if one.severity is Severity.ERROR], report, message)
+    _refuse([problem for problem in report.problems if problem.severity is Severity.ERROR], report, message)
 
 
 def check_merged(alone: Report, merged: Files, before: Files, pushed: Collection[str]) -> tuple[Problem, ...]:
@@ -47,11 +47,15 @@ def check_merged(alone: Report, merged: Files, before: Files, pushed: Collection
     if not alone.problems and before.keys() <= set(pushed):
         return ()
     whole = _report(merged)
-    there = {(one.rule, one.message) for one in whole.problems}
-    left = [one for one in alone.problems if (one.rule, one.message) in there]
+    there = {(problem.rule, problem.message) for problem in whole.problems}
+    left = [problem for problem in alone.problems if (problem.rule, problem.message) in there]
     _refuse([one for one in left if one.severity is Severity.ERROR], alone)
-    known = {(one.rule, one.message) for one in (*alone.problems, *_report(before).problems)}
-    new = [one for one in whole.problems if (one.rule, one.message) not in known and one.severity is Severity.ERROR]
+    known = {(problem.rule, problem.message) for problem in (*alone.problems, *_report(before).problems)}
+    new = [
+        problem
+        for problem in whole.problems
+        if (problem.rule, problem.message) not in known and problem.severity is Severity.ERROR
+    ]
     return (*left, *new)
 
 

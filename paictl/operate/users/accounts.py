@@ -108,7 +108,7 @@ def find(users: Users, name: str) -> Account:
     """An account; raises `ClusterError` with the nearest names if there is none."""
     found = users.account(name) if NAME.fullmatch(name) else None
     if found is None:
-        hint = did_you_mean(name, [one.name for one in users.accounts()]) or "list them with: paictl user list"
+        hint = did_you_mean(name, [account.name for account in users.accounts()]) or "list them with: paictl user list"
         raise ClusterError(text("no user {name!r}", name=name[:80]), hint=hint)
     return found
 
@@ -131,24 +131,24 @@ def change(users: Users, name: str, made: Callable[[Account], Account]) -> Accou
     raise AssertionError("unreachable")
 
 
-def update(users: Users, name: str, wanted: AccountChange) -> Account:
+def update(users: Users, name: str, account_change: AccountChange) -> Account:
     """Change an account in one write, or not at all; with another password all its tokens end.
 
     Raises `PaictlError` for what no account can have, `LastAdministratorError`, and what `change` raises.
     """
-    check_email(wanted.email or "")
+    check_email(account_change.email or "")
     secret = ""
-    if wanted.password is not None:
-        passwords.check(wanted.password)
-        secret = passwords.hashed(wanted.password)
+    if account_change.password is not None:
+        passwords.check(account_change.password)
+        secret = passwords.hashed(account_change.password)
     stamp = new_stamp()
 
     def changed(account: Account) -> Account:
         return replace(
             account,
-            vcs=account.vcs if wanted.vcs is None else tuple(sorted(set(wanted.vcs))),
-            email=account.email if wanted.email is None else wanted.email,
-            admin=account.admin if wanted.admin is None else wanted.admin,
+            vcs=account.vcs if account_change.vcs is None else tuple(sorted(set(account_change.vcs))),
+            email=account.email if account_change.email is None else account_change.email,
+            admin=account.admin if account_change.admin is None else account_change.admin,
             password=secret or account.password,
             stamp=stamp if secret else account.stamp,
         )
@@ -210,7 +210,7 @@ def first_administrator(users: Users, name: str, password: str) -> Account | Non
     `password` may be a seal: it opens with the password behind it, and is replaced by a hash when that is shown.
     Raises `PaictlError` for a name that no user can have.
     """
-    if any(one.admin for one in users.accounts()):
+    if any(account.admin for account in users.accounts()):
         return None
     if not NAME.fullmatch(name):
         raise PaictlError(text("{name!r} is not a valid user name", name=name[:80]), where="rest-server")

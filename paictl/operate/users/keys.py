@@ -45,15 +45,15 @@ def add_key(users: Users, name: str, line: str, title: str = "") -> PublicKey:
 
 def remove_key(users: Users, name: str, word: str) -> PublicKey:
     """Remove a key by its title or fingerprint; raises `PaictlError` if none or several are meant."""
-    known = keys_of(users, name)
-    meant = [one for one in known if word in (one.title, one.fingerprint, one.fingerprint.removeprefix("SHA256:"))]
+    keys = keys_of(users, name)
+    meant = [one for one in keys if word in (one.title, one.fingerprint, one.fingerprint.removeprefix("SHA256:"))]
     if len(meant) != 1:
-        there = listed([one.title or one.fingerprint for one in known]) or text("none")
+        there = listed([one.title or one.fingerprint for one in keys]) or text("none")
         raise PaictlError(
             text("user {name} has no key {word!r}", name=name, word=word), hint=text("keys: {keys}", keys=there)
         )
     (gone,) = meant
     change(users, name, lambda account: replace(
-        account, ssh_keys=tuple(one for one in account.ssh_keys if public_key(one).data != gone.data)
+        account, ssh_keys=tuple(key for key in account.ssh_keys if public_key(key).data != gone.data)
     ))  # fmt: skip
     return gone

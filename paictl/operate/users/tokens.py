@@ -175,11 +175,13 @@ def id_of(token: Token) -> str:
 def revoke(users: Users, user: str, word: str) -> bool:
     """Revoke a token of a user by itself or by its id; False if there is none."""
     digest = digest_of(word)
-    gone = [one.digest for one in users.tokens(user) if word == id_of(one) or one.digest == digest]
+    gone = [token.digest for token in users.tokens(user) if word == id_of(token) or token.digest == digest]
     users.remove_tokens(gone)
     return bool(gone)
 
 
 def leave_tasks(users: Users, user: str) -> None:
     """Revoke what a user's browsers hold for tasks: whoever signs out of the portal is out of them, too."""
-    users.remove_tokens([one.digest for one in users.tokens(user) if one.kind in (TokenKind.TASK, TokenKind.TICKET)])
+    users.remove_tokens(
+        [token.digest for token in users.tokens(user) if token.kind in (TokenKind.TASK, TokenKind.TICKET)]
+    )

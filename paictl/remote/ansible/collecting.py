@@ -54,7 +54,7 @@ class Collector:
     def __init__(self, hosts: Iterable[str], logs: Path, secrets: Collection[str], listen: TaskListener) -> None:
         self._hosts = {name: _Tally() for name in hosts}
         self._logs, self._listen = logs, listen
-        self._secrets = sorted((one for one in secrets if one), key=len, reverse=True)
+        self._secrets = sorted((secret for secret in secrets if secret), key=len, reverse=True)
         self._said: list[str] = []
         self._stats: Mapping[str, Any] | None = None
 
@@ -256,7 +256,7 @@ class PlaybookResult:
     @property
     def ok(self) -> bool:
         """Whether it got to its end on all hosts."""
-        return self.ran and not self.stopped and all(one.well for one in self.hosts.values())
+        return self.ran and not self.stopped and all(host.well for host in self.hosts.values())
 
     @property
     def changed(self) -> tuple[str, ...]:

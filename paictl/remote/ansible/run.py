@@ -241,7 +241,7 @@ def ssh_arguments(known_hosts: Path, connect: int, inventory: Inventory, control
     ]  # fmt: skip
     if inventory.login.key_file is not None:
         settings.append("IdentitiesOnly=yes")
-    return shlex.join(["-F", "/dev/null", *(word for one in settings for word in ("-o", one))])
+    return shlex.join(["-F", "/dev/null", *(word for setting in settings for word in ("-o", setting))])
 
 
 def _end_connections(sockets: Path) -> None:

@@ -36,7 +36,7 @@ def overdrawn(client: KubeClient, wanted: Iterable[Pod]) -> dict[Pod, str]:
         spaces[pod[0]].append(pod)
     found: dict[Pod, str] = {}
     for namespace, here in spaces.items():
-        scarce = [one for one in _budgets(client, namespace) if one.allowed < len(here)]
+        scarce = [budget for budget in _budgets(client, namespace) if budget.allowed < len(here)]
         if scarce:
             found |= _of(client, scarce, here)
     return found
@@ -73,7 +73,9 @@ def _counts(pod: Json, uid: str) -> bool:
     about, status = pod["metadata"], pod.get("status") or {}
     if about.get("uid") != uid or about.get("deletionTimestamp") or status.get("phase") != "Running":
         return False
-    return any(one["type"] == "Ready" and one["status"] == "True" for one in status.get("conditions") or ())
+    return any(
+        condition["type"] == "Ready" and condition["status"] == "True" for condition in status.get("conditions") or ()
+    )
 
 
 def selects(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:
@@ -81,7 +83,7 @@ def selects(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bo
     if selector is None:
         return False
     equal = all(labels.get(key) == value for key, value in (selector.get("matchLabels") or {}).items())
-    return equal and all(_holds(one, labels) for one in selector.get("matchExpressions") or ())
+    return equal and all(_holds(expression, labels) for expression in selector.get("matchExpressions") or ())
 
 
 def _holds(expression: Mapping[str, Any], labels: Mapping[str, str]) -> bool:

@@ -139,15 +139,15 @@ class EventRecorder:
                 break
             self.tell(event)
         self._away_until = -math.inf
-        for one in self._retries.values():  # the last chance
-            one.due = -math.inf
+        for retry in self._retries.values():  # the last chance
+            retry.due = -math.inf
         self.again()
 
     def _pause(self) -> float | None:
         """Seconds until something is due again; None if nothing is."""
         if not self._retries:
             return None
-        due = max(self._away_until, min(one.due for one in self._retries.values()))
+        due = max(self._away_until, min(retry.due for retry in self._retries.values()))
         return max(0.01, due - self.clock())
 
     def tell(self, event: NewEvent) -> None:
@@ -169,23 +169,23 @@ class EventRecorder:
                 return
             self._attempt(name, self._retries.pop(name))
 
-    def _attempt(self, name: str, one: _Retry) -> None:
+    def _attempt(self, name: str, retry: _Retry) -> None:
         try:
-            self.send(one.event)
+            self.send(retry.event)
         except PaictlError as error:
-            one.due, one.pause = self.clock() + one.pause, min(2 * one.pause, AGAIN[1])
+            retry.due, retry.pause = self.clock() + retry.pause, min(2 * retry.pause, AGAIN[1])
             if not isinstance(error, KubeError):  # nobody is there: that costs no attempt, and others need not try
-                self._away_until = one.due
+                self._away_until = retry.due
             else:
-                one.attempts += 1
+                retry.attempts += 1
                 gone = error.status == 404  # its namespace is: nobody is left to be told
-                if gone or (one.attempts >= ATTEMPTS and not one.event.vital):
+                if gone or (retry.attempts >= ATTEMPTS and not retry.event.vital):
                     self.dropped += 1
                     return
-            self._keep(name, one)
+            self._keep(name, retry)
 
-    def _keep(self, name: str, one: _Retry) -> None:
-        self._retries[name] = one
+    def _keep(self, name: str, retry: _Retry) -> None:
+        self._retries[name] = retry
         if len(self._retries) > WAITING:
             useful = next((other for other, kept in self._retries.items() if not kept.event.vital), None)
             self._retries.pop(useful if useful is not None else next(iter(self._retries)))

@@ -120,7 +120,7 @@ def jump_options(
         settings += ["IdentitiesOnly=yes"]
     if control is not None:
         settings += [f"ControlPath={str(control).replace('%', '%%')}"]
-    words = ["-F", "/dev/null", *(word for one in settings for word in ("-o", one)), "-p", str(bastion.port)]
+    words = ["-F", "/dev/null", *(word for setting in settings for word in ("-o", setting)), "-p", str(bastion.port)]
     key = ["-i", str(login.key_file)] if login.key_file is not None else []
     return [*words, *key, f"{bastion.user}@{bastion.address}"]
 

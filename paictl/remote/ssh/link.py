@@ -326,7 +326,7 @@ def shell_command(host: Host, login: Login, *, accept_new: bool = False, known_h
         "HashKnownHosts=no", "ServerAliveInterval=5", "ServerAliveCountMax=3", "ConnectTimeout=10",
         *jump_setting(jump_options(login, known, checking=checking)),
     ]  # fmt: skip
-    words = [program, *(word for one in options for word in ("-o", one)), "-p", str(host.port)]
+    words = [program, *(word for option in options for word in ("-o", option)), "-p", str(host.port)]
     if login.key_file is not None:
         words += ["-i", str(login.key_file), "-o", "IdentitiesOnly=yes"]
     return [*words, f"{host.user}@{host.address}"]

@@ -37,8 +37,8 @@ def _room(room: RoomOutcome, tenants: Tenants) -> RoomOutcome:
     def named(gang: str) -> str:
         return gang if tenants.owns(gang) else ANOTHER
 
-    def move(one: DefragMove) -> DefragMove:
-        return one if tenants.owns(one.key) else replace(one, key=ANOTHER, job="", vc="")
+    def move(defrag_move: DefragMove) -> DefragMove:
+        return defrag_move if tenants.owns(defrag_move.key) else replace(defrag_move, key=ANOTHER, job="", vc="")
 
     made, refusal = room.plan, room.refusal
     if made is not None:

@@ -13,7 +13,7 @@ from paictl.cluster.interface import (
     JobView,
 )
 from paictl.cluster.jobpages import JobOrder, JobQuery, KeepsJobData, page_of
-from paictl.i18n import text
+from paictl.i18n import text, translated
 from paictl.operate import explaining
 from paictl.operate.jobfiles import findings, job_in_text
 from paictl.server.api import jobviews
@@ -116,10 +116,10 @@ def job(call: Call) -> Answer:
 
 def config_of(call: Call) -> str:
     """What a job was submitted with, as YAML, secrets masked. Raises `ApiError`."""
-    found = found_job(call)
+    view = found_job(call)
     if not isinstance(call.cluster, KeepsJobData):
         raise ApiError(404, "NoJobConfigError", text("this cluster does not keep submitted job files"))
-    data = call.cluster.job_data(found.key)
+    data = call.cluster.job_data(view.key)
     return str(yaml.safe_dump(dict(data), allow_unicode=True, sort_keys=False, width=120))
 
 
@@ -139,7 +139,8 @@ def events(call: Call) -> Answer:
 
 def explain(call: Call) -> Answer:
     """Why a job waits."""
-    return json_answer(explaining.data(Tenants(call).explanation(call.cluster.explain(found_job(call).key))))
+    explanation = Tenants(call).explanation(call.cluster.explain(found_job(call).key))
+    return json_answer(explaining.data(explanation, call.language))
 
 
 def execute(call: Call) -> Answer:
@@ -147,13 +148,13 @@ def execute(call: Call) -> Answer:
     wanted = call.fields().get("value")
     if wanted not in ("STOP", "START"):
         raise bad(text("value must be STOP or START"))
-    found = found_job(call)
+    view = found_job(call)
     if wanted == "START":
-        if found.state.ended:
+        if view.state.ended:
             said_no = text("a finished job cannot be restarted: submit it under another name")
             raise ApiError(501, "NotImplementedError", said_no)
     else:
-        call.cluster.stop_job(found.key)
+        call.cluster.stop_job(view.key)
     return said(f"execute job {call.path['job']} successfully", 202)
 
 
@@ -202,16 +203,17 @@ def _attempts(call: Call) -> list[dict[str, Any]]:
 
 def check(call: Call) -> Answer:
     """What the validator says of a job, and what would become of it, without submitting it."""
-    problems = [problem_data(one) for one in findings(call.body)]
+    problems = [problem_data(finding) for finding in findings(call.body)]
     return json_answer({"problems": problems, **_foreseen(call, problems)})
 
 
 def _foreseen(call: Call, problems: list[dict[str, Any]]) -> dict[str, Any]:
     """``explanation``: what would become of a job without errors, or why it would be refused."""
-    if any(one["severity"] == "error" for one in problems):
+    if any(problem["severity"] == "error" for problem in problems):
         return {"explanation": None}
     explanation = Tenants(call).explanation(call.cluster.foresee(request_of(call)))
-    return {"explanation": explaining.data(explanation), "lines": [str(line) for line in explaining.lines(explanation)]}
+    lines = [translated(line, call.language) for line in explaining.lines(explanation)]
+    return {"explanation": explaining.data(explanation, call.language), "lines": lines}
 
 
 _BODY: Final = {"text/yaml": {"type": "object", "description": "A job of protocol version 2."}}

@@ -58,7 +58,7 @@ def detail(job: JobView) -> dict[str, Any]:
         "appExitTriggerTaskIndex": None,
         "appExitType": None,
         "maxRunTime": job.max_run_time,
-        **({"repairs": [_repair(one) for one in job.repairs]} if job.repairs else {}),
+        **({"repairs": [_repair(repair) for repair in job.repairs]} if job.repairs else {}),
     }
     roles: dict[str, Any] = {}
     for task in job.tasks:
@@ -68,15 +68,15 @@ def detail(job: JobView) -> dict[str, Any]:
     return {"name": short["name"], "jobStatus": status, "taskRoles": roles, "tags": short["tags"], **totals}
 
 
-def _repair(one: MemberRepair) -> dict[str, Any]:
+def _repair(repair: MemberRepair) -> dict[str, Any]:
     return {
-        "taskRoleName": one.role,
-        "taskIndex": one.index,
-        "lostTime": millis(one.lost),
-        "lostNodeName": one.before or None,
-        "reason": one.reason or None,
-        "backTime": millis(one.back),
-        "nodeName": one.node or None,
+        "taskRoleName": repair.role,
+        "taskIndex": repair.index,
+        "lostTime": millis(repair.lost),
+        "lostNodeName": repair.before or None,
+        "reason": repair.reason or None,
+        "backTime": millis(repair.back),
+        "nodeName": repair.node or None,
     }
 
 
@@ -103,12 +103,12 @@ def _task(task: TaskView) -> dict[str, Any]:
     }
 
 
-def attempts(found: Sequence[JobAttempt]) -> list[dict[str, Any]]:
+def attempts(job_attempts: Sequence[JobAttempt]) -> list[dict[str, Any]]:
     """The attempts of a job; indices count from 0, as OpenPAI's do."""
     return [
         {
             "attemptIndex": one.number,
-            "isLatest": one is found[-1],
+            "isLatest": one is job_attempts[-1],
             "attemptState": one.outcome.upper(),
             "attemptLaunchedTime": millis(one.started),
             "attemptCompletedTime": millis(one.ended),
@@ -117,7 +117,7 @@ def attempts(found: Sequence[JobAttempt]) -> list[dict[str, Any]]:
             "exitTriggerTask": one.task or None,
             "nodes": list(one.nodes),
         }
-        for one in found
+        for one in job_attempts
     ]
 
 

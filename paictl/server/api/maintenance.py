@@ -12,26 +12,26 @@ from paictl.units import rfc3339
 
 def windows(call: Call) -> Answer:
     """The windows that have not ended, those that begin first in front."""
-    return json_answer([_data(one) for one in call.cluster.windows()])
+    return json_answer([_data(window) for window in call.cluster.windows()])
 
 
-def _data(one: MaintenanceWindow) -> dict[str, Any]:
+def _data(window: MaintenanceWindow) -> dict[str, Any]:
     return {
-        "name": one.name, "nodes": list(one.nodes), "start": rfc3339(one.start), "end": rfc3339(one.end),
-        "reason": one.reason, "active": one.active,
+        "name": window.name, "nodes": list(window.nodes), "start": rfc3339(window.start), "end": rfc3339(window.end),
+        "reason": window.reason, "active": window.active,
     }  # fmt: skip
 
 
 def reservations(call: Call) -> Answer:
     """The reservations that are not over, those that begin first in front."""
-    return json_answer([_reserved(one) for one in call.cluster.reservations()])
+    return json_answer([_reserved(reservation) for reservation in call.cluster.reservations()])
 
 
-def _reserved(one: ReservationView) -> dict[str, Any]:
+def _reserved(view: ReservationView) -> dict[str, Any]:
     return {
-        "name": one.name, "start": rfc3339(one.start), "end": rfc3339(one.end), "repeat": one.repeat,
-        "virtualCluster": one.vc, "cells": one.cells, "cellType": one.cell_type, "nodes": list(one.nodes),
-        "used": one.used, "short": one.short, "reason": one.reason, "active": one.active,
+        "name": view.name, "start": rfc3339(view.start), "end": rfc3339(view.end), "repeat": view.repeat,
+        "virtualCluster": view.vc, "cells": view.cells, "cellType": view.cell_type, "nodes": list(view.nodes),
+        "used": view.used, "short": view.short, "reason": view.reason, "active": view.active,
     }  # fmt: skip
 
 

@@ -13,8 +13,10 @@ from paictl.server.routing import Access, Operation, Route
 
 def visible(call: Call) -> Sequence[TemplateLibrary]:
     """The libraries that the caller may use: all of them for an administrator."""
-    found = call.cluster.template_libraries()
-    return found if call.me.admin else [one for one in found if one.is_for(call.me.account.vcs)]
+    template_libraries = call.cluster.template_libraries()
+    return (
+        template_libraries if call.me.admin else [one for one in template_libraries if one.is_for(call.me.account.vcs)]
+    )
 
 
 def found_template(call: Call, name: str, path: str) -> tuple[TemplateLibrary, JobTemplate]:

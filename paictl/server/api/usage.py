@@ -31,9 +31,11 @@ def budgets_of(call: Call) -> BudgetReport:
     """The budgets that concern whoever calls: all of them for an administrator."""
     if call.me.admin:
         return budgets(call.cluster)
-    found = budgets(call.cluster, user=call.me.name)
-    mine = (one for one in found.states if one.user or (one.budget.vc and call.me.may_submit_to(one.budget.vc)))
-    return replace(found, states=tuple(mine))
+    report = budgets(call.cluster, user=call.me.name)
+    mine = (
+        state for state in report.states if state.user or (state.budget.vc and call.me.may_submit_to(state.budget.vc))
+    )
+    return replace(report, states=tuple(mine))
 
 
 def limits_of(call: Call) -> list[LimitState]:

@@ -141,8 +141,8 @@ def update_self_with(sign_ins: SignIns) -> Route:
         accounts.update(call.cluster.users, me.name, change)
         return said(f"update user {me.name} successfully", 201)
 
-    told = Operation("Your own password and address", "user", (201, 429), takes={"application/json": _MINE})
-    return Route("PUT", "/api/v2/users/me", Access.USER, update_self, told, slow=True)
+    operation = Operation("Your own password and address", "user", (201, 429), takes={"application/json": _MINE})
+    return Route("PUT", "/api/v2/users/me", Access.USER, update_self, operation, slow=True)
 
 
 # --- groups

@@ -27,19 +27,19 @@ def vc(call: Call) -> Answer:
     raise ApiError(404, "NoVirtualClusterError", text("no virtual cluster {vc!r}", vc=call.path["vc"]))
 
 
-def _data(one: VcPicture, picture: Picture) -> dict[str, Any]:
+def _data(vc_picture: VcPicture, picture: Picture) -> dict[str, Any]:
     """Capacities in percent of all devices. Cores and memory go with devices, as they do on the nodes."""
     total = sum(other.quota for other in picture.vcs) or 1
-    doomed = sum(len(cell.users) for cell in one.cells if cell.state.value == "Doomed")
+    doomed = sum(len(cell.users) for cell in vc_picture.cells if cell.state.value == "Doomed")
     return {
-        "capacity": 100 * one.quota / total,
-        "usedCapacity": 100 * one.used / total,
-        "maxCapacity": 100 * one.quota / total,
+        "capacity": 100 * vc_picture.quota / total,
+        "usedCapacity": 100 * vc_picture.used / total,
+        "maxCapacity": 100 * vc_picture.quota / total,
         "dedicated": False,
-        "resourcesUsed": _resources(one.used, picture),
-        "resourcesGuaranteed": _resources(one.quota - doomed, picture),
-        "resourcesTotal": _resources(one.quota, picture),
-        "waitingJobs": one.waiting,
+        "resourcesUsed": _resources(vc_picture.used, picture),
+        "resourcesGuaranteed": _resources(vc_picture.quota - doomed, picture),
+        "resourcesTotal": _resources(vc_picture.quota, picture),
+        "waitingJobs": vc_picture.waiting,
     }
 
 

@@ -23,8 +23,8 @@ def account(call: Call) -> Answer:
 def _page(call: Call, *, error: str = "", fresh: str = "", status: int = 200) -> Answer:
     """`fresh` is a token that was just made: this page is the only one that ever shows it."""
     tokens = [
-        {"id": id_of(one), "token": one, "current": one.digest == call.me.token.digest}
-        for one in call.cluster.users.tokens(call.me.name)
+        {"id": id_of(token), "token": token, "current": token.digest == call.me.token.digest}
+        for token in call.cluster.users.tokens(call.me.name)
     ]
     values = {"title": "Account", "here": "/account", "tokens": tokens, "error": error, "fresh": fresh}
     return page(call, "account.html", values, status=status)

@@ -53,7 +53,7 @@ def usage(call: Call) -> Answer:
 def _allowances(call: Call) -> dict[str, Any]:
     """Budgets and limits for users; none where the cluster cannot say how they stand."""
     try:
-        found, holdings = budgets_of(call).states, limits_of(call)
+        states, holdings = budgets_of(call).states, limits_of(call)
     except PaictlError:  # what is wrong with the accounts has been said
         return {"budgets": (), "limits": ()}
     rows = [
@@ -61,9 +61,11 @@ def _allowances(call: Call) -> dict[str, Any]:
             one.budget.vc or "–", one.user or "–", f"{one.used / HOUR:,.2f}", f"{one.budget.hours:,.2f}",
             f"{one.percent:.0f} %", one.level.value, one.budget.over.value,
         )
-        for one in found
+        for one in states
     ]  # fmt: skip
-    limits = [(one.vc, one.user or "–", NAMES[one.kind], one.held, one.most) for one in holdings]
+    limits = [
+        (holding.vc, holding.user or "–", NAMES[holding.kind], holding.held, holding.most) for holding in holdings
+    ]
     return {"budgets": rows, "limits": limits}
 
 

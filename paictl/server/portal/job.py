@@ -49,17 +49,17 @@ def _values(call: Call, *, opens: bool) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _ports(call: Call, found: JobView) -> list[tuple[TaskView, tuple[str, ...]]]:
+def _ports(call: Call, view: JobView) -> list[tuple[TaskView, tuple[str, ...]]]:
     """The tasks that serve something now, and the names of their ports."""
-    running = [task for task in found.tasks[:MOST_SHOWN] if task.node and task.ended is None]
+    running = [task for task in view.tasks[:MOST_SHOWN] if task.node and task.ended is None]
     cluster = call.cluster
     if not running or isinstance(cluster, HandClock) or not isinstance(cluster, KeepsJobData):
         return []
     try:
-        ports = ports_of(cluster.job_data(found.key))
+        ports = ports_of(cluster.job_data(view.key))
     except PaictlError:  # a job of an earlier version: it runs, and has nothing that a page could open
         return []
-    rows = ((task, tuple(one.name for one in ports if one.is_of(task.role, task.index))) for task in running)
+    rows = ((task, tuple(port.name for port in ports if port.is_of(task.role, task.index))) for task in running)
     return [(task, names) for task, names in rows if names]
 
 
@@ -121,9 +121,9 @@ class Chart:
     """Tasks that are not shown."""
 
 
-def chart(told: Sequence[Event], start: datetime, end: datetime, most: int = 40) -> Chart | None:
+def chart(events: Sequence[Event], start: datetime, end: datetime, most: int = 40) -> Chart | None:
     """The timeline of a job from its events; None while nothing has happened."""
-    lines = timeline(told, end).jobs
+    lines = timeline(events, end).jobs
     if not lines:
         return None
     seconds = max((end - start).total_seconds(), 1e-3)
@@ -135,8 +135,18 @@ def _rows(line: JobLine, start: datetime, end: datetime, scale: float) -> Iterat
     for task in line.tasks:
         bars = [_bar(since, until, "waiting", start, end, scale) for since, until in task.waits]
         bars += [
-            _bar(one.start, one.end, one.outcome.value, start, end, scale, one.node, one.shown_devices, one.reason)
-            for one in task.attempts
+            _bar(
+                attempt.start,
+                attempt.end,
+                attempt.outcome.value,
+                start,
+                end,
+                scale,
+                attempt.node,
+                attempt.shown_devices,
+                attempt.reason,
+            )
+            for attempt in task.attempts
         ]
         yield f"{task.role}[{task.index}]", tuple(sorted(bars, key=lambda bar: bar.left))
 

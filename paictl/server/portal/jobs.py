@@ -33,7 +33,7 @@ def _table(call: Call) -> dict[str, Any]:
     offset = number_in(call, "offset")
     everybody = call.me.admin and not chosen["mine"]
     state, vc = chosen["state"], chosen["vc"]
-    found = page_of(
+    job_page = page_of(
         call.cluster,
         JobQuery(
             users=frozenset() if everybody else frozenset({call.me.name}),
@@ -47,10 +47,10 @@ def _table(call: Call) -> dict[str, Any]:
     )
     now = call.cluster.now
     rows = [{"job": job, "path": path_of(job.key), "ran": (job.ended or now) - job.started if job.started else None}
-            for job in map(Tenants(call).job, found.jobs)]  # fmt: skip
+            for job in map(Tenants(call).job, job_page.jobs)]  # fmt: skip
     return {
-        "rows": rows, "chosen": chosen, "tagged": any(job.tags for job in found.jobs), "tag_path": tag_path,
-        "paging": paging("/jobs", chosen, offset, LIMIT, found.total),
+        "rows": rows, "chosen": chosen, "tagged": any(job.tags for job in job_page.jobs), "tag_path": tag_path,
+        "paging": paging("/jobs", chosen, offset, LIMIT, job_page.total),
         "live": address("/jobs/table", {**chosen, "offset": str(offset)}),
     }  # fmt: skip
 

@@ -121,7 +121,7 @@ class Checked:
     @property
     def sound(self) -> bool:
         """Whether it would be taken."""
-        return not self.refusal and not any(one.severity.value == "error" for one in self.findings)
+        return not self.refusal and not any(finding.severity.value == "error" for finding in self.findings)
 
 
 def checked(call: Call, written: str) -> Checked:
@@ -184,7 +184,7 @@ def _from_template(call: Call, vcs: list[str]) -> str:
     """
     library, template = found_template(call, call.query["template"], call.query.get("file", ""))
     problems, job = findings_in(template.path, template.text.encode())
-    if not job or any(one.severity.value == "error" for one in problems):
+    if not job or any(problem.severity.value == "error" for problem in problems):
         return template.text
     changed, defaults = dict(job), _mapping(job.get("defaults"))
     own = [vc for vc in vcs if library.is_for([vc])] or vcs
@@ -287,7 +287,7 @@ def check(call: Call) -> Answer:
     found = checked(call, str(call.fields().get("yaml", "")))
     return json_answer(
         {
-            "findings": [problem_data(one, call.language) for one in found.findings],
+            "findings": [problem_data(finding, call.language) for finding in found.findings],
             "forecast": [in_language(line, call.language) for line in found.forecast],
             "refusal": in_language(found.refusal, call.language),
             "sound": found.sound,

@@ -88,7 +88,7 @@ def explained(call: Call, job: JobView, *, pictured: bool) -> Why:
         return _unsearched(call, job, seen, pictured=pictured)
     ways = tuple(_ways(call, job, seen.scheduler, words))
     chosen = number_in(call, "way") or 1
-    ways = tuple(WayOut(one.number, one.said, one.buttons, one.outcome, one.number == chosen) for one in ways)
+    ways = tuple(WayOut(way.number, way.said, way.buttons, way.outcome, way.number == chosen) for way in ways)
     outcome, caption = raw.scheduler.outcome, words.outcome
     for way in ways:
         if way.shown:
@@ -126,13 +126,19 @@ def _clone(job: JobView, **changed: str) -> str:
     return address("/submit", {"clone": job.key, **changed, "replace": "yes"})
 
 
-def _ways(call: Call, job: JobView, found: Explanation, words: ExplanationText) -> Iterator[WayOut]:
-    smaller = () if found.smaller is None or words.smaller is None else ((found.smaller, words.smaller),)
-    for number, (change, said) in enumerate((*zip(found.changes, words.changes, strict=True), *smaller), 1):
-        yield WayOut(number, said, tuple(_buttons(call, job, found, change)), change.outcome)
+def _ways(call: Call, job: JobView, explanation: Explanation, explanation_text: ExplanationText) -> Iterator[WayOut]:
+    smaller = (
+        ()
+        if explanation.smaller is None or explanation_text.smaller is None
+        else ((explanation.smaller, explanation_text.smaller),)
+    )
+    for number, (change, said) in enumerate(
+        (*zip(explanation.changes, explanation_text.changes, strict=True), *smaller), 1
+    ):
+        yield WayOut(number, said, tuple(_buttons(call, job, explanation, change)), change.outcome)
 
 
-def _buttons(call: Call, job: JobView, found: Explanation, change: Change) -> Iterator[WayButton]:
+def _buttons(call: Call, job: JobView, explanation: Explanation, change: Change) -> Iterator[WayButton]:
     """What the reader can do about a change, nothing where somebody else has to."""
     match change.kind:
         case ChangeKind.OPPORTUNISTIC | ChangeKind.PRIORITY:
@@ -140,7 +146,7 @@ def _buttons(call: Call, job: JobView, found: Explanation, change: Change) -> It
             if name is not None:
                 yield WayButton(text("Resubmit as {name}", name=name), _clone(job, priority=name))
         case ChangeKind.SIZE if len({task.role for task in job.tasks}) == 1:
-            yield WayButton(text("Resubmit smaller"), _clone(job, **_size(found, change)))
+            yield WayButton(text("Resubmit smaller"), _clone(job, **_size(explanation, change)))
         case ChangeKind.END:
             stopped = list(dict.fromkeys(map(_job_of, change.groups)))
             if len(stopped) <= MOST_STOPPED and all(_may_stop(call, one) for one in stopped):
@@ -151,10 +157,10 @@ def _buttons(call: Call, job: JobView, found: Explanation, change: Change) -> It
             yield WayButton(text("Show the configuration"), "/admin/configuration")
 
 
-def _size(found: Explanation, change: Change) -> dict[str, str]:
+def _size(explanation: Explanation, change: Change) -> dict[str, str]:
     """What the copy has to change for a size: the number of tasks of a gang, or the devices of each task."""
     ((leaves, pods),) = change.members
-    return {"instances": str(pods)} if pods < found.request.members[0][1] else {"gpu": str(leaves)}
+    return {"instances": str(pods)} if pods < explanation.request.members[0][1] else {"gpu": str(leaves)}
 
 
 def _may_stop(call: Call, job: str) -> bool:

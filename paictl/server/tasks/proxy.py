@@ -165,14 +165,14 @@ class TaskProxy:
 
         Strangers go first, then those of the address or account with most, of these the one that waits for longest.
         """
-        strangers = [one for one in self._visits if not one.known]
+        strangers = [visit for visit in self._visits if not visit.known]
         if len(strangers) >= STRANGERS:
             return self._end_one_of(strangers)
         return len(self._visits) < CONNECTIONS or self._end_one_of(self._visits)
 
     def _end_one_of(self, visits: Iterable[_Visit]) -> bool:
-        waiting = [one for one in visits if one.waiting]
-        numbers = Counter(one.whose for one in visits)
+        waiting = [visit for visit in visits if visit.waiting]
+        numbers = Counter(visit.whose for visit in visits)
         chosen = min(waiting, key=lambda one: (one.known, -numbers[one.whose], one.turn), default=None)
         if chosen is None:
             return False
@@ -312,7 +312,7 @@ class TaskProxy:
         """A WebSocket: bytes in both directions, until one side ends it or it is not allowed any more."""
         sides = [asyncio.ensure_future(one) for one in (_copy(browser, task), _copy(task, browser))]
         try:
-            while not any(one.done() for one in sides):
+            while not any(side.done() for side in sides):
                 await asyncio.wait(sides, timeout=RECHECK, return_when=asyncio.FIRST_COMPLETED)
                 try:
                     await self._entitled(cookie, label)
@@ -380,8 +380,8 @@ async def _say(
 
 async def _ended(*tasks: asyncio.Future[None] | asyncio.Task[None]) -> None:
     """End what still runs; how it ended is the caller's to ask, and otherwise of no interest."""
-    for one in tasks:
-        one.cancel()
+    for task in tasks:
+        task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
 
 

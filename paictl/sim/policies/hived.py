@@ -38,7 +38,6 @@ Apart = tuple[str, str, int]
 Kind = tuple[int, int, str | None, str, Apart]
 """Waiting jobs that are alike: (devices, devices of a pod, device type, pinned cell, what else sets them apart)."""
 
-
 _GOLDEN: Final = (5**0.5 - 1) / 2
 """Multiples of it, without their whole parts, are spread evenly: so any row of jobs has its share."""
 

@@ -47,7 +47,9 @@ class HivedParameters(Parameters):
         "none", "decayed-use: the tenant that used least outside its quota lately goes first, then the user in it"
     )
     half_life: Span = parameter(Span(86_400_000), "with opportunistic-order: after how long use counts half")
-    checkpoint: Span = parameter(Span(0), "how often jobs save their work, for what a preemption loses; 0: they do not")
+    checkpoint: Span = parameter(
+        Span(0), "how often jobs save a checkpoint, which limits what a preemption loses; 0: never"
+    )
     on_sigterm: float = parameter(
         0.0, "share of the jobs that save their work when they are preempted, and lose none of it", least=0, most=1
     )

@@ -71,7 +71,7 @@ class Themis(Policy):
         "first",
         "jobs that lag equally, to a thousandth, go in an order drawn by the seed: there the published code follows "
         "the noise of its solver, and a fixed order would make mean JCTs up to 2.5 times as large",
-        "whoever keeps running stays where it is, unless another job finds no place otherwise",
+        "jobs that keep running stay where they are, unless another job would not fit otherwise",
     )
 
     def __init__(self, parameters: ThemisParameters, setup: Setup) -> None:

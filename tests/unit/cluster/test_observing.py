@@ -10,6 +10,7 @@ import pytest
 
 from paictl.cluster.kubernetes.observing import observe
 from paictl.config.making.found import Ask, FoundCluster
+from paictl.i18n import translated
 from paictl.remote.kube.client import Json, KubeError
 
 KUEUE, KAI, VOLCANO = "kueue.x-k8s.io", "scheduling.run.ai", "scheduling.volcano.sh"
@@ -206,7 +207,8 @@ def test_a_namespaces_quota_counts_where_no_queue_does_and_what_may_not_be_read_
     server.forbidden = "clusterqueues"
     found = read(server)
     (share,) = found.shares
-    assert (share.kind, share.name, share.namespaces) == ("ResourceQuota of", "dev", ("dev",))
+    assert (share.kind, share.name, share.namespaces) == ("ResourceQuota", "dev", ("dev",))
+    assert translated(found.remarks[-1], "zh") == "命名空间 dev 的 ResourceQuota: 限额本身"
     assert (
         "clusterqueues.kueue.x-k8s.io may not be listed with this kubeconfig: they do not count here" in found.remarks
     )

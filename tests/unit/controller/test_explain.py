@@ -153,3 +153,33 @@ def test_the_latest_start_is_named_unless_only_the_door_knows_it(kube: FakeJobs,
     said = explaining.lines(found)
     assert "  it starts at 1970-01-01T01:00:00Z at the latest" in map(str, said)
     assert "  最迟于 1970-01-01T01:00:00Z 开始" in [translated(line, "zh") for line in said]
+
+
+def test_no_word_of_an_explanation_is_english_in_a_chinese_session(kube: FakeJobs) -> None:
+    """What excludes nodes is said in the reader's language, not in kube-scheduler's words."""
+    cluster(kube).submit([request({"a": {}})])
+    turn(kube, Bench(kube), 1)
+    looker = cluster(kube)._looker
+    pai, configuration = looker._jobs.find("ann~job"), looker._configuration()
+    (pod,) = kube.live()
+    pod["spec"].pop("nodeName")
+    pod["spec"]["schedulingGates"] = [{"name": GATE}]
+    pod["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "16"}}
+    names = ClusterSnapshot([], [], [pai], {}).recovered(configuration).engine.state.physical.nodes
+    status = {"conditions": [{"type": "Ready", "status": "True"}], "allocatable": {"cpu": "8", "pods": "9"}}
+    nodes = [{"metadata": {"name": name}, "spec": {}, "status": status} for name in names]
+    taint, keyless = {"key": "k", "value": "v", "effect": "NoSchedule"}, {"kubernetes.io/os": "linux"}
+    nodes[0]["spec"], nodes[1]["spec"] = {"taints": [taint]}, {"unschedulable": True}
+    seen = {pai.name: [one for one in [read_pod(pod)] if one is not None]}
+
+    def said() -> str:
+        snapshot = ClusterSnapshot(nodes, [pod], [pai], seen)
+        found = explain_job(snapshot, configuration, pai, Windows(), Millis(0))
+        assert found.situation is JobSituation.EXCLUDED
+        return translated(explaining.lines(found)[0], "zh")
+
+    assert "cpu 不足 (2)" in said()
+    assert "pod 不容忍它的污点 k=v:NoSchedule (1)" in said()
+    assert "它已被封锁 (1)" in said()
+    pod["spec"]["nodeSelector"] = keyless
+    assert "它没有 pod 的 nodeSelector 所要求的标签 kubernetes.io/os=linux (" in said()

@@ -200,3 +200,11 @@ def test_the_api_is_reached_through_the_bastion_when_it_is_needed(
     assert (list(routes), asked) == (["https://10.77.0.11:6443"], [])
     assert [routes["https://10.77.0.11:6443"]() for _ in range(2)] == ["127.0.0.1:4711"] * 2
     assert asked == [("gw.example", "10.77.0.11", 6443)]
+
+
+@pytest.mark.parametrize(("mode", "used"), [("iptables", "iptables"), ("nftables", "nftables"), ("ipvs", "nftables")])
+def test_kubesprays_proxy_mode_is_taken_over_where_kubernetes_still_has_it(
+    tmp_path: Path, mode: str, used: str
+) -> None:
+    text = f"{SETTINGS}openpai_kubespray_extra_var:\n  kube_proxy_mode: {mode}\n"
+    assert made(tmp_path, text).settings.proxy_mode == used

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from paictl.doors.metrics import count
+from paictl.serving import throttle
 from tests.unit.extender.conftest import NODES, spec
 from tests.unit.extender.harness import Caller, Harness, gang, served
 
@@ -92,6 +93,35 @@ def test_explanations_picture_page_and_metrics(caller: Caller, harness: Harness)
         'paictl_extender_pods{state="bound"} 3.0',
     ):
         assert line in text
+
+
+def test_an_explanation_is_in_the_language_of_its_reader_also_from_memory(
+    caller: Caller, harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(throttle, "SHARE", 1.0)  # no pauses between explanations
+    for made in gang("full", 3, 4):
+        (node,) = caller.filter(harness.create(made), NODES)["NodeNames"]
+        caller.bind(made, node)
+    caller.filter(harness.create(gang("late", 1, 4)[0]), NODES)
+    harness.create(gang("alone", 2, 1, "B")[0])
+
+    def told(pod: str, language: str = "") -> Any:
+        path = f"/v1/explain/pods/default/{pod}"
+        return caller.call("GET", path, headers={"Accept-Language": language} if language else {})[1]
+
+    english = told("late-0")
+    chinese = told("late-0", "zh-CN,zh;q=0.9,en;q=0.8")
+    assert english["text"][0].startswith("Pod default/late-0 waits: group default/late of VC A asks for 1 pod")
+    assert chinese["text"][0].startswith("pod default/late-0 在等待：")
+    assert english["text"][1:] != chinese["text"][1:]
+    assert english | {"text": []} == chinese | {"text": []}, "the rest is for programs"
+    assert told("late-0", "fr") == told("late-0", "en") == told("late-0") == english
+    assert told("late-0", "zh") == chinese
+    assert told("full-0", "zh")["text"] == [
+        "pod default/full-0 在节点 n0 上运行，设备 0,1,2,3（组 default/full）。", "  它有保证。",
+    ]  # fmt: skip
+    assert "它还在等同组的 1 个 pod：2 个中已出现 1 个（组 default/alone）" in told("alone-0", "zh")["text"][-1]
+    assert "没有 pod default/nobody" in told("nobody", "zh")
 
 
 def test_where_nothing_waits_and_nothing_is_free_there_is_a_number_all_the_same(

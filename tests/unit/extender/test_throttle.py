@@ -83,13 +83,13 @@ def test_explaining_again_and_again_is_refused_and_filter_is_answered(
     explained = []
     explain_pod = views.explain_pod
 
-    def slow(core: core_module.DoorCore, namespace: str, name: str) -> views.Json:
+    def slow(core: core_module.DoorCore, namespace: str, name: str, language: str) -> views.Json:
         with core.guarded():
             explained.append(name)
             end = time.perf_counter() + 0.3
             while time.perf_counter() < end:
                 pass
-            return explain_pod(core, namespace, name)
+            return explain_pod(core, namespace, name, language)
 
     monkeypatch.setattr(views, "explain_pod", slow)
     with served(harness) as caller:

@@ -103,7 +103,7 @@ def test_behind_the_extender_a_gang_waits_for_one_whose_tenant_used_less(harness
     free(harness)
     answer = harness.ask(a[0])
     assert not answer.names
-    why = "another gang goes first: its owner used less without a guarantee lately"
+    why = "another gang goes first: its owner recently used less without a guarantee"
     assert why in str(answer.failed), "nobody's name: the pod's owner reads it"
     said = explain_pod(harness.core, "default", "a-0")
     assert (said["situation"], said["text"]) == (

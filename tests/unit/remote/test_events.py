@@ -159,3 +159,12 @@ def test_a_day_of_waiting_with_changing_numbers_is_a_handful() -> None:
     assert server.calls <= 36
     (one,) = server.told.values()
     assert one["count"] > 8000
+
+
+def test_the_count_goes_on_in_another_process() -> None:
+    server, now = Server(), Time()
+    made(server, now).tell(event("Waiting", vital=True))
+    (told,) = server.told.values()
+    told["count"] = 4
+    made(server, now).tell(event("Waiting", vital=True))
+    assert [one["count"] for one in server.told.values()] == [5]

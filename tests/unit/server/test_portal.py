@@ -392,7 +392,7 @@ def test_a_stopped_service_is_the_reason_and_its_start_the_way_out(server: Serve
     page = ann.get("/jobs/ann/one/why")
     assert "waits because hivedscheduler is stopped" in text_of(page)
     assert "Ask an administrator to start it." in text_of(page)
-    assert "paictl " not in text_of(page).partition("Ways out")[0].partition("Sign out")[2]
+    assert "paictl " not in text_of(page).partition("Possible fixes")[0].partition("Sign out")[2]
     assert 'action="/admin/services/hivedscheduler"' in root.get("/jobs/ann/one/why")
     assert root.post("/jobs/ann/one/why", "/admin/services/hivedscheduler", {"action": "start"}).status == 303
     assert server.cluster.job("ann~one").state is JobState.RUNNING

@@ -92,10 +92,10 @@ def _summary(picture: Picture, width: int) -> Iterator[Line]:
         )  # fmt: skip
         yield [(BAD_STYLE if window.active else "", cut(said_of_it, width))]
     yield from _others(len(picture.windows), "paictl maintenance list")
-    for known in picture.reservations[:_FEW_ROWS]:
+    for reservation in picture.reservations[:_FEW_ROWS]:
         said_of_it = spoken(
-            "reservation {name}: {size} from {start} to {end}", name=known.name, size=known.kept,
-            start=_clock(known.start), end=_clock(known.end),
+            "reservation {name}: {size} from {start} to {end}", name=reservation.name, size=reservation.kept,
+            start=_clock(reservation.start), end=_clock(reservation.end),
         )  # fmt: skip
         yield [("", cut(said_of_it, width))]
     yield from _others(len(picture.reservations), "paictl reservation list")

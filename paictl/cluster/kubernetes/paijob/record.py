@@ -129,9 +129,9 @@ def status_json(record: JobRecord) -> Json:
         "started": _text(record.started),
         "ended": _text(record.ended),
         "reason": record.reason,
-        "attempts": [_attempt_json(one) for one in record.attempts],
+        "attempts": [_attempt_json(attempt) for attempt in record.attempts],
         "runs": _runs_json(record.runs),
-        "repairs": [_repair_json(one) for one in record.repairs],
+        "repairs": [_repair_json(repair) for repair in record.repairs],
     }
     return {key: value for key, value in found.items() if value not in (None, "", [], {})}
 

@@ -107,13 +107,13 @@ def read_pod(pod: Mapping[str, Any]) -> PodSeen | None:
         job, attempt, role = str(labels[JOB]), int(labels[ATTEMPT]), str(noted[ROLE])
     except (KeyError, ValueError):
         return None
-    conditions = {str(one.get("type")): one for one in status.get("conditions") or ()}
+    conditions = {str(condition.get("type")): condition for condition in status.get("conditions") or ()}
     target = conditions.get("DisruptionTarget", {})
     disruption = str(target.get("reason") or "") if target.get("status") == "True" else ""
     if disruption in _PREEMPTIONS and noted.get(PREEMPTED_FOR):
         target = {**target, "message": f"{PREEMPTED_BY}{_who(str(noted[PREEMPTED_FOR]))}"}
     containers: list[Mapping[str, Any]] = status.get("containerStatuses") or []
-    states = [one.get("state") or {} for one in containers]
+    states = [container.get("state") or {} for container in containers]
     phase = str(status.get("phase", "Pending"))
     deleting = read_time(about.get("deletionTimestamp"))
     ended = _ended(states, target, deleting) if phase in ("Succeeded", "Failed") else None
@@ -149,10 +149,10 @@ def _is_rejection(status: Mapping[str, Any], states: list[Any]) -> bool:
     The second is known by the end of containerd's message: the call that the dead kubelet made is canceled. A pod
     cannot forge it: what a program that ran says comes with another reason, and runc's message ends with its own words.
     """
-    reason, ends = str(status.get("reason") or ""), [one["terminated"] for one in states if one.get("terminated")]
+    reason, ends = str(status.get("reason") or ""), [state["terminated"] for state in states if state.get("terminated")]
     if not ends:
         return reason.startswith("OutOf") or reason in _REJECTIONS
-    return all(one.get("reason") == "StartError" and str(one.get("message")).endswith(_CANCELED) for one in ends)
+    return all(end.get("reason") == "StartError" and str(end.get("message")).endswith(_CANCELED) for end in ends)
 
 
 def _who(group: str) -> str:
@@ -161,7 +161,7 @@ def _who(group: str) -> str:
 
 
 def _ended(states: list[Any], target: Mapping[str, Any], deleting: datetime | None) -> datetime | None:
-    times = [read_time((one.get("terminated") or {}).get("finishedAt")) for one in states]
+    times = [read_time((state.get("terminated") or {}).get("finishedAt")) for state in states]
     found = [at for at in (*times, read_time(target.get("lastTransitionTime")), deleting) if at is not None]
     return max(found[: len(times)] or found) if found else None
 
@@ -175,14 +175,14 @@ def _why(
     if target:
         return _line(str(target.get("message") or target.get("reason")))
     if phase == "Failed":
-        ends = [one["terminated"] for one in states if (one.get("terminated") or {}).get("exitCode")]
+        ends = [state["terminated"] for state in states if (state.get("terminated") or {}).get("exitCode")]
         if ends:
             word = str(ends[0].get("reason") or "Error")
             code = f"exit code {ends[0]['exitCode']}"
             return code if word == "Error" else f"{word} ({code})"
         return _line(str(status.get("message") or status.get("reason") or "it failed"))
-    for one in states:
-        waits = one.get("waiting") or {}
+    for state in states:
+        waits = state.get("waiting") or {}
         if waits.get("reason") in _STUCK:
             return _line(f"{waits['reason']}: {waits.get('message') or 'no message'}")
     if scheduled.get("status") == "False":
@@ -241,7 +241,9 @@ def read_work(found: Mapping[str, Any]) -> WorkSeen | None:
         index, retry = int(noted[TASK]) if TASK in noted else None, int(noted.get(RETRY, 0))
     except (KeyError, ValueError):
         return None
-    conditions = {str(one.get("type")) for one in status.get("conditions") or () if one.get("status") == "True"}
+    conditions = {
+        str(condition.get("type")) for condition in status.get("conditions") or () if condition.get("status") == "True"
+    }
     return WorkSeen(
         name=str(about["name"]),
         uid=str(about["uid"]),

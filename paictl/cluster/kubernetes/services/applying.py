@@ -147,10 +147,12 @@ class Applier:
         while True:
             live = find(self._client, path) or {}
             conditions = (live.get("status") or {}).get("conditions") or ()
-            if any(one["type"] == "Established" and one["status"] == "True" for one in conditions):
+            if any(condition["type"] == "Established" and condition["status"] == "True" for condition in conditions):
                 return
             if time.monotonic() > end:
-                why = "; ".join(str(one.get("message")) for one in conditions if one["status"] == "False")
+                why = "; ".join(
+                    str(condition.get("message")) for condition in conditions if condition["status"] == "False"
+                )
                 raise ClusterError(text("cannot be used: {why}", why=why or "nobody says why"), where=label_of(body))
             alive()
             time.sleep(0.05)
@@ -216,7 +218,7 @@ def is_workload(item: Item) -> bool:
 
 def _owned(body: Json) -> bool:
     """Whether a controller made it of another object: that one is deleted, not this."""
-    return any(one.get("controller") for one in body["metadata"].get("ownerReferences") or ())
+    return any(reference.get("controller") for reference in body["metadata"].get("ownerReferences") or ())
 
 
 def _hash(body: Json) -> str:
@@ -227,7 +229,7 @@ def _defines(body: Json, group: Group) -> bool:
     if body["kind"] != _CRD:
         return False
     spec = body.get("spec") or {}
-    versions = {f"{spec.get('group')}/{one.get('name')}" for one in spec.get("versions") or ()}
+    versions = {f"{spec.get('group')}/{version.get('name')}" for version in spec.get("versions") or ()}
     return group[0] in versions and (spec.get("names") or {}).get("kind") == group[1]
 
 

@@ -92,7 +92,7 @@ class DataKeeper:
     def _instances(self, item: Item) -> int:
         """How many objects there are of the kind that a definition makes."""
         spec = (self._applier.live(item) or {}).get("spec") or {}
-        version = next((one["name"] for one in spec.get("versions") or () if one.get("served")), "")
+        version = next((version["name"] for version in spec.get("versions") or () if version.get("served")), "")
         path = f"/apis/{spec.get('group')}/{version}/{(spec.get('names') or {}).get('plural')}"
         try:
             page = self._client.get(path, query={"limit": 1})

@@ -92,7 +92,9 @@ def additions(live: Json) -> list[Addition]:
     """
     if live.get("kind") in _KINDS:
         return []
-    entries = [one for one in (live.get("metadata") or {}).get("managedFields") or () if not one.get("subresource")]
+    entries = [
+        field for field in (live.get("metadata") or {}).get("managedFields") or () if not field.get("subresource")
+    ]
     ours: dict[str, Any] = {}
     for entry in entries:
         if entry.get("manager") == MANAGER:
@@ -116,7 +118,7 @@ def removal(live: Json) -> list[Json]:
 
     It fails, changing nothing, if the object has changed since.
     """
-    paths = sorted((one.path for one in additions(live)), key=_last_first, reverse=True)
+    paths = sorted((addition.path for addition in additions(live)), key=_last_first, reverse=True)
     if not paths:
         return []
     version = {"op": "test", "path": "/metadata/resourceVersion", "value": live["metadata"]["resourceVersion"]}

@@ -59,8 +59,8 @@ def drivers_of(client: KubeClient) -> tuple[NodeDriver, ...]:
     for pod in _all(client, f"/api/v1/namespaces/{NAMESPACE}/pods", ours):
         pods.setdefault(str(pod["spec"].get("nodeName")), []).append(pod)
     nodes = _all(client, "/api/v1/nodes", {"labelSelector": _GPUS})
-    found = (_driver(node, sets, pods.get(str(node["metadata"]["name"]), [])) for node in nodes)
-    return tuple(sorted(found, key=lambda one: one.node))
+    drivers = (_driver(node, sets, pods.get(str(node["metadata"]["name"]), [])) for node in nodes)
+    return tuple(sorted(drivers, key=lambda one: one.node))
 
 
 def _driver(node: Json, sets: Mapping[str, str], pods: Sequence[Json]) -> NodeDriver:
@@ -127,7 +127,7 @@ def _waiting(container: Json) -> str | Text:
 
 
 def _container(statuses: Iterable[Json] | None, name: str) -> Json:
-    return next((one for one in statuses or () if one.get("name") == name), {})
+    return next((status for status in statuses or () if status.get("name") == name), {})
 
 
 def _wanted(daemon_set: Json) -> str:

@@ -131,7 +131,7 @@ class Records:
 
     def write(self, record: ServiceRecord) -> ServiceRecord | None:
         """Store a record over the version that it was read from; None if that is not the newest any more."""
-        data = {**asdict(record), "items": [[*one.group, one.namespace, one.name] for one in record.items]}
+        data = {**asdict(record), "items": [[*item.group, item.namespace, item.name] for item in record.items]}
         data.pop("resource_version")
         about: Json = {
             "name": _name(record.service), "namespace": NAMESPACE,
@@ -203,7 +203,7 @@ def _read(found: Json) -> ServiceRecord:
     name = str(found["metadata"]["name"])
     try:
         data: Mapping[str, Any] = json.loads((found.get("data") or {})["record"])
-        items = tuple(Item((str(one[0]), str(one[1])), str(one[2]), str(one[3])) for one in data["items"])
+        items = tuple(Item((str(item[0]), str(item[1])), str(item[2]), str(item[3])) for item in data["items"])
         loaded = data["loaded"]
         return ServiceRecord(
             str(data["service"]), str(data["state"]), str(data["since"]), None if loaded is None else int(loaded),

@@ -73,7 +73,7 @@ class Observer:
         A machine that refuses the driver holds nothing up: only an administrator can help there, and
         `service status -n gpu-driver` names it.
         """
-        late = [one for one in workloads if not is_ready(one)]
+        late = [workload for workload in workloads if not is_ready(workload)]
         if not late:
             return ""
         pods = self.pods(service)
@@ -128,7 +128,7 @@ def _waiting_on(nodes: Collection[str], pods: Iterable[Json]) -> int:
 
 def _is_pod_ready(pod: Json) -> bool:
     conditions = (pod.get("status") or {}).get("conditions") or ()
-    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
 
 
 def is_ready(workload: Json, *, excused: int = 0) -> bool:
@@ -140,7 +140,10 @@ def is_ready(workload: Json, *, excused: int = 0) -> bool:
     if about.get("deletionTimestamp"):
         return False
     if workload["kind"] == "Job":
-        return any(one["type"] == "Complete" and one["status"] == "True" for one in status.get("conditions") or ())
+        return any(
+            condition["type"] == "Complete" and condition["status"] == "True"
+            for condition in status.get("conditions") or ()
+        )
     if int(status.get("observedGeneration") or 0) < int(about.get("generation") or 0):
         return False
     if workload["kind"] == "DaemonSet":
@@ -172,7 +175,7 @@ def why(workload: Json, pods: Sequence[Json], events: Sequence[Json], log: Log) 
     reasons = [one for one in (_pod_reason(pod, events, log) for pod in newest) if one]
     if reasons:
         return sorted(reasons, key=_weight)[0]
-    made = [one for one in events if one.get("reason") in ("FailedCreate", "FailedCreatePodSandBox")]
+    made = [event for event in events if event.get("reason") in ("FailedCreate", "FailedCreatePodSandBox")]
     if made:
         return _refused(str(made[-1].get("message")))
     return _counts(workload, own)
@@ -208,7 +211,9 @@ def _pod_reason(pod: Json, events: Sequence[Json], log: Log) -> str:
     """Why a pod is not ready; empty if it is, or is only young."""
     status = pod.get("status") or {}
     spec = pod.get("spec") or {}
-    scheduled = next((one for one in status.get("conditions") or () if one["type"] == "PodScheduled"), None)
+    scheduled = next(
+        (condition for condition in status.get("conditions") or () if condition["type"] == "PodScheduled"), None
+    )
     if scheduled is not None and scheduled["status"] == "False":
         return f"no node can take its pod: {_short(str(scheduled.get('message') or scheduled.get('reason')))}"
     if scheduled is None and not spec.get("nodeName") and status.get("phase") == "Pending":
@@ -218,14 +223,14 @@ def _pod_reason(pod: Json, events: Sequence[Json], log: Log) -> str:
     if found:
         return found
     uid = pod["metadata"].get("uid")
-    mine = [one for one in events if (one.get("involvedObject") or {}).get("uid") == uid]
+    mine = [event for event in events if (event.get("involvedObject") or {}).get("uid") == uid]
     mounts = [one for one in mine if one.get("reason") in ("FailedMount", "FailedAttachVolume")]
     if mounts and status.get("phase") == "Pending":
         return f"something is missing: {_short(str(mounts[-1].get('message')))}"
     if status.get("phase") == "Failed":
         return f"its pod ended: {_short(str(status.get('message') or status.get('reason') or 'Failed'))}"
     probes = [one for one in mine if one.get("reason") == "Unhealthy"]
-    if probes and any(not one.get("ready") for one in status.get("containerStatuses") or ()):
+    if probes and any(not container_status.get("ready") for container_status in status.get("containerStatuses") or ()):
         return f"it runs and is not ready: {_short(str(probes[-1].get('message')))}"
     return ""
 

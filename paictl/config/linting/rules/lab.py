@@ -62,8 +62,8 @@ def unknown_lab_id(document: Document) -> Findings:
 
 
 def _references(document: Document, steps: Ids, checks: Ids) -> Iterator[tuple[str, ScalarNode, Ids]]:
-    for one in document.top.sequence("checks").mappings():
-        if (after := one.text("after")) is not None:
+    for mapping in document.top.sequence("checks").mappings():
+        if (after := mapping.text("after")) is not None:
             yield "no step {name!r}", after, steps
     for one in document.top.sequence("near-misses").mappings():
         for name in one.sequence("fails").scalars():
@@ -94,8 +94,8 @@ def repeated_lab_id(document: Document) -> Findings:
     # Every id that was given before in the same list.
     for part in ("steps", "checks", "near-misses"):
         seen: set[str] = set()
-        for one in document.top.sequence(part).mappings():
-            name = one.text("id")
+        for mapping in document.top.sequence(part).mappings():
+            name = mapping.text("id")
             if name is not None and name.text in seen:
                 yield Finding(
                     name,
@@ -127,8 +127,8 @@ def hollow_check(document: Document) -> Findings:
     # Every check that no near miss names.
     misses = document.top.sequence("near-misses").mappings()
     named = {name.text for miss in misses for name in miss.sequence("fails").scalars()}
-    for one in document.top.sequence("checks").mappings():
-        name = one.text("id")
+    for mapping in document.top.sequence("checks").mappings():
+        name = mapping.text("id")
         if name is not None and name.text not in named:
             yield Finding(
                 name,

@@ -30,7 +30,7 @@ def history(call: Call) -> Answer:
 def version(call: Call) -> Answer:
     """A version against the one before."""
     number = call.path["number"]
-    versions = {str(one.number): one for one in call.cluster.configurations()}
+    versions = {str(configuration.number): configuration for configuration in call.cluster.configurations()}
     if number not in versions:
         raise ApiError(404, "NoApiError", text("no version {number}", number=number))
     kept = list(versions.values())

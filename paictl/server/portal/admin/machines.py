@@ -63,7 +63,7 @@ def act(call: Call) -> Answer:
         outcomes = perform(call.cluster, prepared, patience=Patience(deadline=_PATIENCE))
     except PaictlError as error:
         return _services(call, error.message, error.hint or "")
-    failed = next((one.error for one in outcomes if one.error is not None), None)
+    failed = next((outcome.error for outcome in outcomes if outcome.error is not None), None)
     return redirect(SERVICES) if failed is None else _services(call, failed.message, failed.hint or "")
 
 

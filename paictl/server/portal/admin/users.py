@@ -65,9 +65,9 @@ def _one(call: Call, error: str = "") -> Answer:
 def save(call: Call) -> Answer:
     """Grants, address, and whether the user is an administrator."""
     given, name = call.fields(), call.path["user"]
-    wanted = accounts.AccountChange(_granted(given), str(given.get("email", "")).strip(), "admin" in given)
+    change = accounts.AccountChange(_granted(given), str(given.get("email", "")).strip(), "admin" in given)
     try:
-        accounts.update(call.cluster.users, name, wanted)
+        accounts.update(call.cluster.users, name, change)
     except PaictlError as error:
         return _one(call, error.message)
     return redirect(f"{PATH}/{name}")

@@ -13,8 +13,8 @@ from paictl.workload.feasible import Cause, Refusal
 def job_pod_size(bundle: Bundle) -> Findings:
     """One pod of a job needs more devices than a node gives it.
 
-    Why: nobody checks it at submission; the pod waits for ever. CPU cores and memory count too: they are worth as many
-    devices as they come with (`skuTypes`).
+    Why: it is not checked at submission, and the pod waits forever. CPU cores and memory count too: as the number
+    of devices that they come with (`skuTypes`).
 
     Passes::
 
@@ -68,14 +68,18 @@ def job_pod_size(bundle: Bundle) -> Findings:
         +    resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 8}
     """
     # Every role whose pod fits into no promise of the VC (opportunistic: no node of the cluster).
-    for one in submissions(bundle):
-        where = text("the cluster") if one.job.opportunistic else text("virtual cluster {vc!r}", vc=one.vc_name)
-        for refusal in one.refusals():
+    for submission in submissions(bundle):
+        where = (
+            text("the cluster")
+            if submission.job.opportunistic
+            else text("virtual cluster {vc!r}", vc=submission.vc_name)
+        )
+        for refusal in submission.refusals():
             if refusal.cause is not Cause.POD_TOO_LARGE:
                 continue
             need = refusal.shortages[0].needed
             room = max(shortage.available for shortage in refusal.shortages)
-            for role in (one.job.roles[name] for name in refusal.roles):
+            for role in (submission.job.roles[name] for name in refusal.roles):
                 message = text(
                     "a pod of task role {role!r} needs {need} devices, but the largest in {where} has {room}",
                     role=role.name,
@@ -153,21 +157,21 @@ def job_gang_size(bundle: Bundle) -> Findings:
         +    resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 3}
     """
     # Every group of pods, and every gang of groups, that is too large or does not fit into the nodes of the VC.
-    for one in submissions(bundle):
-        many = one.too_many()
+    for submission in submissions(bundle):
+        many = submission.too_many()
         if many is not None:
             role, error = many
             yield Finding(role.node.scalar("instances") or role.key, error.message, error.hint)
-        for refusal in one.refusals():
+        for refusal in submission.refusals():
             if refusal.cause is not Cause.POD_TOO_LARGE:
-                first = one.job.roles[refusal.roles[0]]
-                yield Finding(first.node.key("instances") or first.key, _message(one, refusal), _HINT)
+                first = submission.job.roles[refusal.roles[0]]
+                yield Finding(first.node.key("instances") or first.key, _message(submission, refusal), _HINT)
 
 
-def _message(one: Submission, refusal: Refusal) -> str:
+def _message(submission: Submission, refusal: Refusal) -> str:
     names = joined(" and ", map(repr, refusal.roles))
     best = max(refusal.shortages, key=lambda shortage: shortage.available)
-    owner = text("the cluster") if one.job.opportunistic else repr(one.vc_name)
+    owner = text("the cluster") if submission.job.opportunistic else repr(submission.vc_name)
     if refusal.cause is Cause.DOES_NOT_PACK:
         return text(
             "the gang of {names} needs {needed} devices, but not all of its pods fit into the nodes of {owner}",
@@ -248,18 +252,18 @@ def job_no_gpu(bundle: Bundle) -> Findings:
         +    resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
     """
     # Every amount of what no leaf cell that the role may get brings; a warning where only some of them do.
-    for one in submissions(bundle):
-        misfits = {id(role): error.path.rpartition(".")[2] for role, error in one.misfits()}
-        for role in one.job.roles.values():
+    for submission in submissions(bundle):
+        misfits = {id(role): error.path.rpartition(".")[2] for role, error in submission.misfits()}
+        for role in submission.job.roles.values():
             if id(role) in misfits:
                 which = (
                     text("type {sku!r}", sku=role.sku.text)
                     if role.sku
-                    else text("every type of {vc!r}", vc=one.vc_name)
+                    else text("every type of {vc!r}", vc=submission.vc_name)
                 )
                 yield from _finding(role, misfits[id(role)], text("{which} comes with none", which=which))
             else:
-                yield from _mixed(one, role)
+                yield from _mixed(submission, role)
 
 
 def _finding(role: JobRole, key: str, why: str) -> Findings:
@@ -269,8 +273,8 @@ def _finding(role: JobRole, key: str, why: str) -> Findings:
         yield Finding(asked, message, text("name a skuType with {key} in extras.hivedScheduler.taskRoles", key=key))
 
 
-def _mixed(one: Submission, role: JobRole) -> Findings:
-    for resource in one.lacking_somewhere(role):
-        why = text("some type of {vc!r} comes with none, so that OpenPAI refuses the job", vc=one.vc_name)
+def _mixed(submission: Submission, role: JobRole) -> Findings:
+    for resource in submission.lacking_somewhere(role):
+        why = text("some type of {vc!r} comes with none, so that OpenPAI refuses the job", vc=submission.vc_name)
         for finding in _finding(role, _KEYS[resource], why):
             yield Finding(finding.at, finding.message, finding.hint, severity=WARNING)

@@ -66,13 +66,13 @@ def job_vc(bundle: Bundle) -> Findings:
         +defaults: {virtualCluster: visoin}
     """
     # Every job whose VC is unknown.
-    for one in submissions(bundle):
-        if one.vc is not None:
+    for submission in submissions(bundle):
+        if submission.vc is not None:
             continue
-        names = [vc.name for vc in one.cluster.vcs]
-        at = one.job.virtual_cluster
+        names = [vc.name for vc in submission.cluster.vcs]
+        at = submission.job.virtual_cluster
         otherwise = text("name one in defaults.virtualCluster: {names}", names=listed(names))
-        message = text("no virtual cluster {vc!r}", vc=one.vc_name)
+        message = text("no virtual cluster {vc!r}", vc=submission.vc_name)
         lower = next((name for name in names if at is not None and name.lower() == at.text.lower()), None)
         if at is not None and lower is not None and lower != lower.lower() and at.text == at.text.lower():
             yield Finding(
@@ -83,7 +83,7 @@ def job_vc(bundle: Bundle) -> Findings:
         elif at is not None:
             yield Finding(at, message, *suggested(at, names, otherwise))
         else:
-            place = one.job.top.key("name") or one.job.top
+            place = submission.job.top.key("name") or submission.job.top
             yield Finding(place, text("{message}, which a job without one is for", message=message), otherwise)
 
 
@@ -146,13 +146,17 @@ def job_sku(bundle: Bundle) -> Findings:
         +      train: {skuType: V1000}
     """
     # Every skuType that is nowhere, or not where the job runs.
-    for one in submissions(bundle):
-        everywhere = [*dict.fromkeys((*one.cluster.skus.entries, *one.cluster.types.leaves))]
-        for role in one.job.roles.values():
+    for submission in submissions(bundle):
+        everywhere = [*dict.fromkeys((*submission.cluster.skus.entries, *submission.cluster.types.leaves))]
+        for role in submission.job.roles.values():
             if role.sku is None:
                 continue
             if role.sku.text not in everywhere:
-                chain = one.cluster.types.chain(role.sku.text) if role.sku.text in one.cluster.types.by_name else None
+                chain = (
+                    submission.cluster.types.chain(role.sku.text)
+                    if role.sku.text in submission.cluster.types.by_name
+                    else None
+                )
                 otherwise = text("name one of: {names}", names=listed(everywhere))
                 hint, edits = suggested(role.sku, everywhere, otherwise)
                 if chain is not None and chain.leaf_type in everywhere:
@@ -165,12 +169,12 @@ def job_sku(bundle: Bundle) -> Findings:
                         (),
                     )
                 yield Finding(role.sku, text("the cluster has no device type {sku!r}", sku=role.sku.text), hint, edits)
-            elif one.clear and not one.job.opportunistic and role.sku.text not in one.sku_names:
+            elif submission.clear and not submission.job.opportunistic and role.sku.text not in submission.sku_names:
                 message = text(
-                    "virtual cluster {vc!r} has no devices of type {sku!r}", vc=one.vc_name, sku=role.sku.text
+                    "virtual cluster {vc!r} has no devices of type {sku!r}", vc=submission.vc_name, sku=role.sku.text
                 )
-                hint = text("name one of: {names}", names=listed(sorted(one.sku_names)))
-                if one.job.virtual_cluster is None:
+                hint = text("name one of: {names}", names=listed(sorted(submission.sku_names)))
+                if submission.job.virtual_cluster is None:
                     hint = text(
                         "{hint}; or name another virtual cluster in defaults.virtualCluster, which is missing",
                         hint=hint,
@@ -236,15 +240,17 @@ def job_pin(bundle: Bundle) -> Findings:
         +      train: {pinnedCellId: boxes}
     """
     # Every pinnedCellId that the job's VC does not list.
-    for one in submissions(bundle):
-        pins = [promise.pin_id for promise in (one.vc.promises if one.vc else ()) if promise.pin_id]
-        for role in one.job.roles.values():
-            if one.vc is None or role.pin is None or role.pin.text in pins or one.job.opportunistic:
+    for submission in submissions(bundle):
+        pins = [promise.pin_id for promise in (submission.vc.promises if submission.vc else ()) if promise.pin_id]
+        for role in submission.job.roles.values():
+            if submission.vc is None or role.pin is None or role.pin.text in pins or submission.job.opportunistic:
                 continue
             otherwise = (
                 text("name one of: {names}", names=listed(pins)) if pins else "the virtual cluster has no pinned cells"
             )
-            message = text("virtual cluster {vc!r} has no pinned cell {pin!r}", vc=one.vc_name, pin=role.pin.text)
+            message = text(
+                "virtual cluster {vc!r} has no pinned cell {pin!r}", vc=submission.vc_name, pin=role.pin.text
+            )
             yield Finding(role.pin, message, *suggested(role.pin, pins, otherwise))
 
 

@@ -65,7 +65,7 @@ def mig_strategy(bundle: Bundle) -> Findings:
 def mig_strategy_unused(bundle: Bundle) -> Findings:
     """NVIDIA's device plugin offers MIG instances as devices, and no leaf cell is one.
 
-    Why: if GPUs are divided, the containers of a leaf cell get a whole GPU, with instances of others on it.
+    Why: if GPUs are divided, the containers of a leaf cell get a whole GPU, including the instances of other jobs.
 
     Fails with::
 
@@ -122,7 +122,7 @@ def _gpus_outside(cells: Document, bundle: Bundle) -> bool:
     """Whether a worker is known that has NVIDIA GPUs, as far as the files say, and is in no cell."""
     inside, found = {cell.name.lower() for cell in hived(cells).nodes}, layout_in(bundle)
     known = {machine.key: machine for machine in found[1].with_role("pai-worker") if machine.key} if found else {}
-    listed = {one.host.key for one in listed_hosts(bundle) if one.role == "pai-worker"}
+    listed = {host.host.key for host in listed_hosts(bundle) if host.role == "pai-worker"}
     for name in (known.keys() | listed) - inside:
         sku = found[1].sku_of(known[name]) if found and name in known else None
         if sku is None:
@@ -136,7 +136,7 @@ def _gpus_outside(cells: Document, bundle: Bundle) -> bool:
 def _runs_plugin(plugin: MappingNode) -> bool:
     """Whether paictl runs NVIDIA's device plugin."""
     switch = plugin.scalar("enabled")
-    named = [one.text for one in plugin.sequence("devices").scalars()]
+    named = [scalar.text for scalar in plugin.sequence("devices").scalars()]
     return (switch is None or switch.value is not False) and (
         not named or any("/" not in one or one.startswith("nvidia.com/") for one in named)
     )

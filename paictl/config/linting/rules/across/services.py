@@ -165,5 +165,7 @@ def _folder(document: Document, bundle: Bundle) -> Callable[[str], bool] | None:
     if here.is_file():
         beside = [path.name for path in here.parent.iterdir() if path != here]
         return (lambda name: (here.parent / name).is_file()) if beside else None
-    names = {one.path for one in bundle.documents if PurePath(one.path).parent == here.parent} - {document.path}
+    names = {document.path for document in bundle.documents if PurePath(document.path).parent == here.parent} - {
+        document.path
+    }
     return (lambda name: str(here.parent / name) in names) if names else None

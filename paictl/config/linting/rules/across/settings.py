@@ -234,8 +234,8 @@ def driver_half_set(bundle: Bundle) -> Findings:
 def service_set_twice(bundle: Bundle) -> Findings:
     """Two files set the same service.
 
-    Why: only one of the two counts, and which one nobody can see: OpenPAI reads services-configuration.yaml, and
-    changes in the other file never arrive; or they do, and those in the first are lost.
+    Why: only one of the two takes effect, and nothing shows which one. OpenPAI reads services-configuration.yaml,
+    so changes in the other file are ignored; or they are used, and those in the first file are lost.
 
     Passes::
 

@@ -73,7 +73,7 @@ def node_without_address(document: Document) -> Findings:
         elif cell.level > node_level and not cell.listed and _lacks(cell, "cellChildren"):
             inner = cell.chain.types[node_level]
             message = text(
-                "this {type} cell does not list its {inner} cells, whose node names would be numbers",
+                "this {type} cell does not list its {inner} cells, so their node names would be numbers",
                 type=cell.type,
                 inner=inner,
             )

@@ -98,7 +98,7 @@ def _hint(model: HivedConfig, name: str) -> str:
 def unclaimed_pinned_cell(document: Document) -> Findings:
     """A physical cell has a pinnedCellId that no virtual cluster names.
 
-    Why: The cell is then shared like any other, although somebody meant it to be reserved; HiveD says nothing.
+    Why: The cell is then shared like any other, although it was meant to be reserved; HiveD reports nothing.
 
     Fails with::
 

@@ -35,7 +35,7 @@ from paictl.i18n import counted, joined, text
 def unknown_chain(document: Document) -> Findings:
     """The path of a virtual cell does not begin with the type of a top cell.
 
-    Why: A path starts at the type of an entry of physicalCells; HiveD stops at start for any other.
+    Why: A path starts with the type of an entry of physicalCells; with any other, HiveD does not start.
 
     Fails with::
 

@@ -55,8 +55,8 @@ def unresolved_template(document: Document) -> Findings:
     job = job_of(document)
     for command in job.commands():
         yield from _unresolved(job, command.text, job.roles.get(command.role), _ROOTS)
-    for one in job.prerequisites:
-        for entry in one.node.mapping("auth"):
+    for prerequisite in job.prerequisites:
+        for entry in prerequisite.node.mapping("auth"):
             if isinstance(entry.value, ScalarNode) and isinstance(entry.value.value, str):
                 yield from _unresolved(job, entry.value, None, ("secrets",))
 
@@ -87,7 +87,7 @@ def _reason(job: JobSpec, role: JobRole | None, name: str, roots: tuple[str, ...
     """What is wrong with the name in a template, and what to do; None if nothing is, or another rule says it."""
     root, *steps = _STEP.findall(name.removeprefix("$")) or [""]
     if not name.startswith("$") or root not in roots:
-        choice = ", ".join(f"${known}" for known in roots)
+        choice = ", ".join(f"${root}" for root in roots)
         return text(
             "{name} is not one of {choice}", name=" ".join(name.split()) or text("an empty name"), choice=choice
         ), text("begin with one of: {choice}", choice=choice)
@@ -101,10 +101,10 @@ def _reason(job: JobSpec, role: JobRole | None, name: str, roots: tuple[str, ...
             return text("task role {role!r} has no {root}", role=role.name, root=root), text(
                 "add {root}: and the name of a prerequisite of that type", root=root
             )
-        found = job.prerequisite(root, wanted.text)
-        if found is None:
+        prerequisite = job.prerequisite(root, wanted.text)
+        if prerequisite is None:
             return None
-        values = found.node
+        values = prerequisite.node
     if not steps or follow(values, tuple(_steps(steps))) is None:
         near = nearest(steps[0], values.entries) if steps else None
         path = ".".join(steps) or text("nothing")
@@ -266,7 +266,7 @@ def _prerequisites(job: JobSpec, role: JobRole | None) -> dict[str, object]:
     values: dict[str, object] = {}
     for key in _OF_ROLE if role is not None else ():
         name = role.node.text(key) if role is not None else None
-        found = None if name is None else job.prerequisite(key, name.text)
-        if found is not None and isinstance(found.node, MappingNode):
-            values[key] = to_data(found.node)
+        prerequisite = None if name is None else job.prerequisite(key, name.text)
+        if prerequisite is not None and isinstance(prerequisite.node, MappingNode):
+            values[key] = to_data(prerequisite.node)
     return values

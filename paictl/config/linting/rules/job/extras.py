@@ -324,8 +324,8 @@ def ssh_access(document: Document) -> Findings:
 def tensorboard_parameters(document: Document) -> Findings:
     """The plugin `tensorboard` cannot be started as the job says.
 
-    Why: the job is refused. Parameters are `logdir`, a folder or several by name, and `port` (6006), which no label of
-    `resourcePerInstance.ports` may have.
+    Why: the job is refused. Parameters are `logdir` (a folder, or several by name) and `port` (6006), which no
+    label of `resourcePerInstance.ports` may use.
 
     Passes::
 
@@ -424,13 +424,13 @@ def tag(document: Document) -> Findings:
     """
     # The first tag that cannot be one, or the list if it is too long.
     tags = job_of(document).top.mapping("extras").sequence(FIELD)
-    words = [word for word in tags.scalars() if word.tag == "str"]
-    for word in words:
+    scalars = [word for word in tags.scalars() if word.tag == "str"]
+    for word in scalars:
         if wrong := refusal([word.text]):
             yield Finding(word, *wrong)
             return
-    if wrong := refusal(word.text for word in words):
-        yield Finding(job_of(document).top.mapping("extras").key(FIELD) or words[-1], *wrong)
+    if wrong := refusal(word.text for word in scalars):
+        yield Finding(job_of(document).top.mapping("extras").key(FIELD) or scalars[-1], *wrong)
 
 
 @rule("JOB637", "masked-secret", ERROR)
@@ -470,23 +470,25 @@ def _without_plugin(job: JobSpec) -> Findings:
             more = {name.text for name in one.node.sequence("require").scalars()} - used
             used |= more
             waiting += more
-    for one in job.prerequisites:
-        plugin = one.node.text("plugin")
+    for prerequisite in job.prerequisites:
+        plugin = prerequisite.node.text("plugin")
         if plugin is not None and plugin.text == f"{PLUGINS}.{CMD}":
-            yield from _unread_callbacks(one.node)
-            if one.name.text not in used:
+            yield from _unread_callbacks(prerequisite.node)
+            if prerequisite.name.text not in used:
                 hint = "name it in prerequisites of a task role"
-                yield Finding(plugin, text("no task role uses the commands of {name!r}", name=one.name.text), hint)
+                yield Finding(
+                    plugin, text("no task role uses the commands of {name!r}", name=prerequisite.name.text), hint
+                )
             continue
         for key in _CALLBACKS:
-            if found := one.node.key(key):
+            if found := prerequisite.node.key(key):
                 hint = text(
                     "only the plugin {plugin} runs here: put what it does into commands",
                     plugin=f"{PLUGINS}.{CMD}",
                 )
                 yield Finding(
                     found,
-                    text("{key} of the prerequisite {name!r} has no effect here", key=key, name=one.name.text),
+                    text("{key} of the prerequisite {name!r} has no effect here", key=key, name=prerequisite.name.text),
                     hint,
                 )
 

@@ -52,7 +52,7 @@ def _missing(job: JobSpec, role: JobRole, name: ScalarNode, kind: str | None) ->
             text("{name!r} is of type {type}: correct it, or name another one", name=name.text, type=same_name[0].type),
         )
         return
-    known = (one.name.text for one in job.prerequisites if kind in (None, one.type))
+    known = (prerequisite.name.text for prerequisite in job.prerequisites if kind in (None, prerequisite.type))
     yield Finding(name, message, *suggested(name, known, "add it to prerequisites, or name one that is there"))
 
 
@@ -158,19 +158,19 @@ def duplicate_prerequisite(document: Document) -> Findings:
     """
     # Every prerequisite after the first of its type and name.
     first: dict[tuple[str, str], Prerequisite] = {}
-    for one in job_of(document).prerequisites:
-        if not one.known:
+    for prerequisite in job_of(document).prerequisites:
+        if not prerequisite.known:
             continue
-        earlier = first.setdefault((one.type, one.name.text), one)
-        if earlier is not one:
+        earlier = first.setdefault((prerequisite.type, prerequisite.name.text), prerequisite)
+        if earlier is not prerequisite:
             line = place_of(earlier.name).line
             message = text(
                 "prerequisite {name!r} of type {type} appears twice, first in line {line}",
-                name=one.name.text,
-                type=one.type,
+                name=prerequisite.name.text,
+                type=prerequisite.type,
                 line=line,
             )
-            yield Finding(one.name, message, "rename or remove one of the two")
+            yield Finding(prerequisite.name, message, "rename or remove one of the two")
 
 
 @rule("JOB605", "duplicate-deployment", ERROR)
@@ -251,30 +251,32 @@ def prerequisite_form(document: Document) -> Findings:
         -    data: cifar
     """
     # Every uri that is missing or of the other shape, and auth where nobody logs in.
-    for one in job_of(document).prerequisites:
-        if not one.known:
+    for prerequisite in job_of(document).prerequisites:
+        if not prerequisite.known:
             continue
-        name, uri = text("prerequisite {name!r}", name=one.name.text), one.node.get("uri")
-        if uri is None and "plugin" not in one.node:
+        name, uri = text("prerequisite {name!r}", name=prerequisite.name.text), prerequisite.node.get("uri")
+        if uri is None and "plugin" not in prerequisite.node:
             yield Finding(
-                one.name,
-                text("{name} of type {type} lacks the key 'uri'", name=name, type=one.type),
+                prerequisite.name,
+                text("{name} of type {type} lacks the key 'uri'", name=name, type=prerequisite.type),
                 "add uri: where it is",
             )
-        elif isinstance(uri, ScalarNode) and uri.value is not None and one.type == "data":
+        elif isinstance(uri, ScalarNode) and uri.value is not None and prerequisite.type == "data":
             edits = (Edit(uri, f"[{uri.source.text[uri.start : uri.end]}]"),) if uri.style not in ("|", ">") else ()
             yield Finding(
                 uri, text("uri of {name} must be a list, because it is data", name=name), "put it in brackets", edits
             )
-        elif isinstance(uri, SequenceNode) and one.type != "data":
+        elif isinstance(uri, SequenceNode) and prerequisite.type != "data":
             yield Finding(
                 uri,
                 text("uri of {name} must be one string, not a list", name=name),
-                text("a {type} has one address", type=one.type),
+                text("a {type} has one address", type=prerequisite.type),
             )
-        if "auth" in one.node and one.type != "dockerimage":
-            message = text("{name} of type {type} has 'auth', which only images have", name=name, type=one.type)
-            yield Finding(one.node.key("auth") or one.name, message, "remove it")
+        if "auth" in prerequisite.node and prerequisite.type != "dockerimage":
+            message = text(
+                "{name} of type {type} has 'auth', which only images have", name=name, type=prerequisite.type
+            )
+            yield Finding(prerequisite.node.key("auth") or prerequisite.name, message, "remove it")
 
 
 @rule("JOB624", "unused-prerequisite", INFO)
@@ -294,12 +296,14 @@ def unused_prerequisite(document: Document) -> Findings:
     job = job_of(document)
     if not job.roles:
         return
-    used = {name.text for one in job.prerequisites for name in one.node.sequence("require").scalars()}
+    used = {name.text for prerequisite in job.prerequisites for name in prerequisite.node.sequence("require").scalars()}
     for role in job.roles.values():
         used.update(name.text for name in role.node.sequence("prerequisites").scalars())
     for key, kind in REFERENCES.items():
         names = {name.text for role in job.roles.values() if (name := role.node.text(key))}
-        there = {one.name.text: one for one in job.prerequisites if one.type == kind}
+        there = {
+            prerequisite.name.text: prerequisite for prerequisite in job.prerequisites if prerequisite.type == kind
+        }
         if names - there.keys() or used - job.named.keys():
             continue
         for word, one in there.items():
@@ -341,8 +345,8 @@ def clear_password(document: Document) -> Findings:
         +  auth: {username: me, password: opensesame}
     """
     # Every password of a registry that is no template.
-    for one in job_of(document).prerequisites:
-        password = one.node.mapping("auth").scalar("password")
+    for prerequisite in job_of(document).prerequisites:
+        password = prerequisite.node.mapping("auth").scalar("password")
         if password is not None and password.text.strip() and "<%" not in password.text:
-            message = text("the registry password of {name!r} stands here in clear", name=one.name.text)
+            message = text("the registry password of {name!r} stands here in clear", name=prerequisite.name.text)
             yield Finding(password, message, "move it to secrets and write <% $secrets.name %> here")

@@ -56,7 +56,7 @@ def role_name(document: Document) -> Findings:
 
 @rule("JOB608", "colliding-roles", ERROR)
 def colliding_roles(document: Document) -> Findings:
-    """Two task roles become the same name in Kubernetes.
+    """Two task roles get the same name in Kubernetes.
 
     Why: names are lower-cased and everything but letters and digits is dropped, so that `ps_1` and `PS1` share the
     names of their pods; nobody checks it.

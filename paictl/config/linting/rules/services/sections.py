@@ -327,8 +327,8 @@ def devices_offered_twice(document: Document) -> Findings:
     # The switch of the DRA driver, where NVIDIA's device plugin is on.
     plugin, driver = document.top.mapping("device-plugin"), document.top.mapping("dra-driver").scalar("enabled")
     switch = plugin.scalar("enabled")
-    devices = [one.text for one in plugin.sequence("devices").scalars()]
-    ours = not devices or any("/" not in one or one.startswith("nvidia.com/") for one in devices)
+    devices = [scalar.text for scalar in plugin.sequence("devices").scalars()]
+    ours = not devices or any("/" not in device or device.startswith("nvidia.com/") for device in devices)
     if driver is not None and driver.value is True and ours and (switch is None or switch.value is not False):
         message = text("dra-driver and device-plugin would both offer the NVIDIA GPUs")
         yield Finding(

@@ -11,8 +11,8 @@ from paictl.i18n import text
 def system_folder(document: Document) -> Findings:
     """The folder for volumes belongs to Linux or to Kubernetes.
 
-    Why: volumes are made and deleted below it by a program that is root on every machine, and what pods write there
-    would lie among files of the system.
+    Why: a program that runs as root on every machine creates and deletes volumes below it, and files that pods
+    write there would be mixed with those of the system.
 
     Fails with::
 

@@ -72,7 +72,7 @@ _LEGACY = {
 
 @rule("CFG309", "legacy-setting", WARNING)
 def legacy_setting(document: Document) -> Findings:
-    """A setting is read only by older versions of OpenPAI than the one that is deployed.
+    """A setting is only read by versions of OpenPAI older than the deployed one.
 
     Why: unknown settings are silently ignored, so it looks as if this one still had an effect. The version is that of
     `docker_image_tag`.
@@ -158,8 +158,8 @@ _OWN = "image-pull-progress-deadline"
 def kubelet_flags_replaced(document: Document) -> Findings:
     """Flags for kubelet replace those that OpenPAI sets.
 
-    Why: kubelet_custom_flags is written a second time into the file for Kubespray, of which the last counts: OpenPAI's
-    own --image-pull-progress-deadline=10m is lost, and large images fail to pull.
+    Why: kubelet_custom_flags is written a second time into the file for Kubespray, where the last one wins:
+    OpenPAI's own --image-pull-progress-deadline=10m is lost, and large images fail to pull.
 
     Fails with::
 
