@@ -28,6 +28,8 @@ GATHERING: Final = 2.0
 """Seconds after a gang's newest pod for which nobody is told how many are there: 512 pods would be told 512 times."""
 ROUNDS: Final = 8
 """Places that are tried for a gang: a node that is too small for its pods together is left out of the next."""
+SHORT: Final = 1.0
+"""Seconds of a round in which opportunistic gangs keep their order although devices become free meanwhile."""
 SHOWN: Final = 3
 """Nodes that a waiting pod is told of."""
 
@@ -40,11 +42,54 @@ def place_round(core: PlacerCore, send: Callable[[list[Binding]], object]) -> No
     with core.sharing() as give_way:
         if not core.is_open:
             return
+        order = _Order(core)
         for members in _in_turn(core, _gangs(core)):
             waiting = [entry for entry in members if _waits(core, entry)]  # some may have gone since
-            if waiting and (pins := _place(core, waiting)):
+            if not waiting or order.would_break(waiting[0]):
+                continue
+            pins = _place(core, waiting)
+            if pins:
                 send(pins)
+            order.tried(waiting[0], waits=not pins)
             give_way()  # after a large gang for seconds, in which its pins are written
+
+
+class _Order:
+    """Who waits longer goes first, although devices become free within a round, behind the gang that waits for them.
+
+    The gangs of a virtual cluster are a line, and all opportunistic ones are another. When something has changed for a
+    line after one of its gangs was tried in vain, the rest of it is left to the next round, which begins at once.
+    """
+
+    def __init__(self, core: PlacerCore) -> None:
+        self._core = core
+        self._began = core.clock()
+        self._seen: dict[str, int] = {}
+        """By line in which a gang was tried in vain: how often what it depends on had changed after the last try."""
+
+    def would_break(self, entry: PodEntry) -> bool:
+        """Whether a gang would be tried with devices for which another of its line was not asked."""
+        line = self._line(entry)
+        if self._seen.get(line, changes := self._changes(line)) == changes:
+            return False
+        if not line and self._core.clock() > self._began + SHORT:
+            return False  # something becomes free all the time, and those at the end are to have their turn, too
+        self._core.news.set()
+        return True
+
+    def tried(self, entry: PodEntry, *, waits: bool) -> None:
+        """A gang was tried, and waits on or has its place."""
+        line = self._line(entry)
+        if waits or line in self._seen:
+            self._seen[line] = self._changes(line)
+
+    def _line(self, entry: PodEntry) -> str:
+        assert entry.reading is not None  # noqa: S101 - see _gangs
+        return entry.reading.request.vc if entry.reading.request.guaranteed else ""
+
+    def _changes(self, line: str) -> int:
+        engine = self._core.book.engine
+        return engine.by_vc.changes(line) if line else engine.version
 
 
 def _waits(core: PlacerCore, entry: PodEntry) -> bool:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import random
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -187,6 +188,37 @@ def test_a_gang_waits_until_all_members_are_there(placer: Placer) -> None:
     placer.create([second])
     placer.round()
     assert {placer.node("g-0"), placer.node("g-1")} <= set(NODES)
+
+
+@pytest.mark.parametrize("priority", [0, -1])
+def test_devices_that_become_free_within_a_round_are_for_who_waits_longer(
+    placer: Placer, monkeypatch: pytest.MonkeyPatch, priority: int
+) -> None:
+    pods = 2 if priority == 0 else len(NODES)
+    names = [f"runs-{index}" for index in range(pods)]
+    placer.create(gang("runs", pods, 4, priority=priority))
+    placer.round()
+    placer.create(gang("older", pods, 4, priority=priority))
+    placer.create(gang("younger", pods, 4, priority=priority))
+    placer.core.news.clear()
+
+    @contextlib.contextmanager
+    def ends_meanwhile() -> Iterator[Callable[[], None]]:
+        def give_way() -> None:
+            while names:
+                placer.delete(names.pop())
+
+        with placer.core.guarded():
+            yield give_way
+
+    with monkeypatch.context() as patch:
+        patch.setattr(placer.core, "sharing", ends_meanwhile)
+        placer.round()
+    assert [placer.node(f"{name}-0") for name in ("older", "younger")] == ["", ""]
+    assert placer.core.news.is_set(), "the next round begins at once"
+    placer.round()
+    assert placer.node("older-0")
+    assert not placer.node("younger-0")
 
 
 def test_a_gang_that_does_not_fit_waits_whole(placer: Placer) -> None:
