@@ -149,7 +149,7 @@ lock:  ## renew the lock files (needs uv)
 	  --upgrade -o requirements/playbooks.lock
 
 test-lowest: .venv-lowest/.installed  ## the unit tests with the lowest versions that pyproject.toml allows
-	.venv-lowest/bin/python $(PYTEST) -m "not slow" tests/unit
+	@PAICTL_EXAMPLES=20 .venv-lowest/bin/python $(PYTEST) -m "not slow" tests/unit
 
 $(STAMP): requirements/dev.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "paictl needs Python 3.11 or newer: make PYTHON=python3.12")'

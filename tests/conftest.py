@@ -20,6 +20,9 @@ settings.register_profile("anew", deadline=None)
 settings.register_profile("same", deadline=None, derandomize=True)
 settings.load_profile("same" if os.environ.get("CI") else "anew")
 
+EXAMPLES = int(os.environ.get("PAICTL_EXAMPLES", "0"))
+"""Most examples of a property test, 0: as many as it says. `make test-lowest` asks only whether libraries fit."""
+
 # Whoever runs the tests may have set paictl up to their taste; the tests expect what everybody gets.
 os.environ["XDG_CONFIG_HOME"] = os.devnull
 if "PYTEST_XDIST_WORKER" not in os.environ:  # its workers inherit it; and nothing is left in the user's own folder
@@ -31,6 +34,16 @@ for _name in ("PAICTL_CLUSTER", "PAICTL_LANG", "PAICTL_OUTPUT", "FORCE_COLOR", "
 # A shell that begins the tests in the background has them ignore Ctrl-C, and all that they start with them.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Take fewer examples where that is asked for."""
+    test = getattr(item, "obj", None)
+    test = getattr(test, "__func__", test)
+    if not EXAMPLES or not getattr(test, "is_hypothesis_test", False):
+        return
+    own = getattr(test, "_hypothesis_internal_use_settings", None) or settings.default
+    test._hypothesis_internal_use_settings = settings(own, max_examples=min(own.max_examples, EXAMPLES))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
