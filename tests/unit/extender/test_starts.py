@@ -20,7 +20,7 @@ from paictl.doors.housekeeping import starts as starts_anew
 from paictl.doors.housekeeping import to_requeue
 from paictl.doors.metrics import DoorMetrics
 from paictl.doors.views import explain_pod
-from paictl.remote.kube.client import Json
+from paictl.remote.kube.client import Json, KubeError, NoAnswerError
 from paictl.units import Millis, instant, rfc3339
 from paictl.workload.backfill import FOREVER, HOPELESS, Foresight, LineGang, StartPromise
 from paictl.workload.sharing import read_sharing
@@ -464,6 +464,74 @@ def test_a_gang_that_leaves_the_line_has_no_promise_in_its_pod_any_more(conserva
     conservative.delete("big-2")  # it is not whole, so nothing is promised to it
     conservative.reconciler.reconcile()
     assert [one["status"] for one in waiting[0]["status"]["conditions"]] == ["False"]
+
+
+def waiting_gangs(harness: Harness, number: int) -> None:
+    """Gangs with a promised start each, which their pods do not say yet."""
+    run(harness, pods("first", 1, 4, 10))
+    for i in range(number):
+        wait(harness, pods(f"g{i}", 3, 4, 5))
+
+
+def noted(harness: Harness) -> list[str]:
+    """The pods into which starts were written, in order."""
+    return [call.rpartition(" ")[2] for call in harness.server.calls if call.startswith("PATCH status")]
+
+
+def test_who_leads_no_more_writes_no_promises(conservative: Harness) -> None:
+    waiting_gangs(conservative, 5)
+    conservative.reconciler.remaining = lambda: 0.0 if len(noted(conservative)) >= 2 else 100.0
+    conservative.reconciler.reconcile()
+    assert len(noted(conservative)) == 2, "the next door has read the pods already"
+
+
+def test_promises_are_written_for_a_short_while_only_and_each_gets_its_turn(conservative: Harness) -> None:
+    waiting_gangs(conservative, 5)
+    request = conservative.server.request
+    clock = [conservative.now]
+
+    def slow(method: str, path: str, body: Any = None, **more: object) -> Json:
+        clock[0] += 0.3
+        return request(method, path, body, **more)
+
+    conservative.server.request, conservative.reconciler.clock = slow, lambda: clock[0]  # type: ignore[method-assign]
+    conservative.server.refuse["status g0-0"] = KubeError("a webhook says no", status=403, reason="Forbidden")
+    for so_far in (2, 4, 5, 5):
+        conservative.reconciler.reconcile()
+        assert len(noted(conservative)) == len(set(noted(conservative))) == so_far
+    clock[0] += 20
+    for pod in conservative.server.pods.values():
+        conservative.core.pod_changed(pod)
+    conservative.reconciler.reconcile()
+    assert noted(conservative)[5:] == ["g0-0"], "what was refused is tried again"
+
+
+def test_a_server_that_does_not_answer_is_asked_once_a_round(conservative: Harness) -> None:
+    waiting_gangs(conservative, 3)
+    conservative.server.refuse["status"] = NoAnswerError("away")
+    with pytest.raises(NoAnswerError):
+        conservative.reconciler.reconcile()
+    assert len(noted(conservative)) == 1
+
+
+def test_who_has_lost_its_promise_is_not_the_head_after_a_restart(harness: Harness) -> None:
+    run(harness, pods("first", 1, 4, 10))
+    run(harness, pods("second", 1, 4, 20))
+    wait(harness, pods("stalls", 2, 4, 5))
+    wait(harness, pods("big", 3, 4, 5))
+    harness.reconciler.reconcile()
+    for pod in harness.server.pods.values():
+        harness.core.pod_changed(pod)
+    harness.delete("first-0")  # the head could start, but kube-scheduler has other reasons not to ask
+    for _ in range(4):
+        harness.now += 40
+        harness.reconciler.reconcile()
+        for pod in harness.server.pods.values():
+            harness.core.pod_changed(pod)
+    assert harness.core.starts.promises()["A"].group == "default/big"
+    harness.begin(spec())
+    harness.open(NODES)
+    assert harness.core.starts.promises()["A"].group == "default/big"
 
 
 def times(harness: Harness) -> dict[str, float]:
