@@ -212,7 +212,7 @@ class DoorStarts:
         )
         for promise in (promise for starts in found.values() for promise in starts.promises):
             if promise.at is not None and promise.at <= now:
-                self._ready.setdefault(promise.group, now)
+                self._ready[promise.group] = min(now, self._ready.get(promise.group, now))  # the clock may be set back
             else:  # it could have started, but its promise has moved since: nothing but devices keeps it
                 self._ready.pop(promise.group, None)
         if changed:

@@ -534,6 +534,33 @@ def test_who_has_lost_its_promise_is_not_the_head_after_a_restart(harness: Harne
     assert harness.core.starts.promises()["A"].group == "default/big"
 
 
+def test_a_clock_that_is_set_back_keeps_no_cells_for_longer(harness: Harness) -> None:
+    """Of a gang that could start and does not come, the hour that the clock was ahead does not count as patience."""
+    run(harness, pods("first", 1, 4, 10))
+    run(harness, pods("second", 1, 4, 20))
+    wait(harness, pods("stalls", 2, 4, 5))
+    wait(harness, pods("big", 3, 4, 5))
+    harness.delete("first-0")
+    harness.reconciler.reconcile()
+    harness.now -= HOUR
+    for _ in range(3):
+        harness.now += 40
+        harness.reconciler.reconcile()
+    assert harness.core.starts.promises()["A"].group == "default/big"
+
+
+@pytest.mark.parametrize("mode", ["easy", "conservative"])
+def test_promises_are_made_anew_when_the_clock_is_set_back(mode: str) -> None:
+    """A pod that has begun meanwhile moves them, within half a minute as always."""
+    harness = harness_with(mode)
+    (first,) = pods("first", 1, 4, 10)
+    harness.run(first)
+    wait(harness, pods("big", 3, 4, 5))
+    assert explain(harness, "big")["start"]["at"] == after(harness, 10)
+    harness.now -= HOUR
+    assert explain(harness, "big")["start"]["at"] == after(harness, 10)
+
+
 def times(harness: Harness) -> dict[str, float]:
     """The promised starts of gangs, in seconds since 1970."""
     return {
