@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -33,7 +33,7 @@ class WindowRequest:
     notice: Millis = NOTICE
     reason: str = ""
     hold: bool = False
-    beside: tuple[str, ...] = ()
+    beside: tuple[MaintenanceWindow, ...] = ()
     """Of a hold: the other holds that there may be. With any else it is refused: only one may move gangs at a time."""
 
     def window(self, windows: Windows, now: Millis, epoch: datetime) -> Window:
@@ -44,10 +44,11 @@ class WindowRequest:
         return Window(name, nodes, start, Millis(start + self.span), self.notice, self.reason, self.hold)
 
 
-def refuse_other_holds(windows: Iterable[Window | MaintenanceWindow], but: Collection[str] = ()) -> None:
-    """Raise `ConflictError` for the first window, but those of some names, that keeps nodes free of new pods."""
+def refuse_other_holds(windows: Iterable[MaintenanceWindow], own: Iterable[MaintenanceWindow] = ()) -> None:
+    """Raise `ConflictError` for the first window, but one's own, that keeps nodes free of new pods."""
+    known = {(one.name, one.start) for one in own}  # when one's own have ended, another may have taken their names
     for window in windows:
-        if window.hold and window.name not in but:
+        if window.hold and (window.name, window.start) not in known:
             raise ConflictError(
                 text("nodes are already kept free by {name}: another apply is running, or was killed",
                      name=window.name),

@@ -14,7 +14,7 @@ from paictl.doors.table import PodEntry, PodRef
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.remote.kube import pods
-from paictl.remote.kube.client import STRATEGIC, KubeClient
+from paictl.remote.kube.client import STRATEGIC, KubeClient, KubeError
 from paictl.units import Millis, instant
 
 _LONGEST: Final = 2000
@@ -24,14 +24,14 @@ _LONGEST: Final = 2000
 def note_start(client: KubeClient, pod: PodRef, at: Millis | None) -> None:
     """Write the start that is promised to a pod's gang into the pod, so that it outlives this process; None: none is.
 
-    What is refused is tried again later.
+    What is refused is tried again later. Raises `NoAnswerError`.
     """
     condition = {
         "type": START_PROMISED, "status": str(at is not None), "reason": "Backfill",
         "message": "" if at is None else instant(UNIX, at).isoformat(),
         "lastTransitionTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
     }  # fmt: skip
-    with suppress(PaictlError, OverflowError):
+    with suppress(KubeError, OverflowError):
         pods.note_condition(client, (pod.namespace, pod.name, pod.uid), condition)
 
 

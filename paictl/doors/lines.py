@@ -31,10 +31,10 @@ class DoorLines:
         """Whether nothing but devices keeps a pod from a place."""
         self._rules = rules
         self._engine = engine
-        self._vc: dict[str, str] = {}
-        """By uid: where a pod is in `_waiting`; empty for one that cannot be read."""
-        self._waiting: dict[str, dict[str, PodEntry]] = {}
-        """By virtual cluster and uid: pods that did not run when they were heard of last."""
+        self._place: dict[str, tuple[str, str]] = {}
+        """By uid: virtual cluster and gang by which a pod is in `_waiting`; empty for one that cannot be read."""
+        self._waiting: dict[str, dict[str, dict[str, PodEntry]]] = {}
+        """By virtual cluster, gang and uid: pods that did not run when they were heard of last."""
         self._news: dict[str, int] = {}
         self._renewals = 0
         self._made: dict[str, tuple[tuple[int, ...], list[LineGang]]] = {}
@@ -48,18 +48,18 @@ class DoorLines:
     def heard(self, entry: PodEntry, *, there: bool) -> None:
         """A pod is like this now, or not `there` any more; whether it runs may be said a moment later."""
         uid = entry.ref.uid
-        old = self._vc.pop(uid, None)
-        if old is not None:
-            del self._waiting[old][uid]
+        if uid in self._place:
+            old, _ = self._place[uid]
+            self._drop(uid)
             if not self._waiting[old]:
                 del self._waiting[old]
                 self._made.pop(old, None)
                 self._groups.pop(old, None)
             self._news[old] = self._news.get(old, 0) + 1
         if there and not entry.runs:
-            vc = "" if entry.reading is None else entry.reading.request.vc
-            self._vc[uid] = vc
-            self._waiting.setdefault(vc, {})[uid] = entry
+            request = None if entry.reading is None else entry.reading.request
+            vc, group = self._place[uid] = ("", "") if request is None else (request.vc, request.group)
+            self._waiting.setdefault(vc, {}).setdefault(group, {})[uid] = entry
             self._news[vc] = self._news.get(vc, 0) + 1
 
     def renew(self) -> None:
@@ -68,7 +68,7 @@ class DoorLines:
 
     def entries(self) -> Iterator[PodEntry]:
         """All pods that wait, and perhaps some that run by now."""
-        return (entry for pods in self._waiting.values() for entry in pods.values())
+        return (entry for gangs in self._waiting.values() for pods in gangs.values() for entry in pods.values())
 
     def has(self, group: str) -> bool:
         """Whether a gang stood in a line when the lines were last asked for."""
@@ -76,22 +76,30 @@ class DoorLines:
 
     def is_alone(self, request: PodRequest) -> bool:
         """Whether no other gang of the virtual cluster of one that has no place waits for cells."""
-        placed, pods = self._engine.state.groups.by_name, self._waiting.get(request.vc, {})
-        running, alone = list[str](), True
-        for uid, entry in pods.items():
-            if entry.runs:
-                running.append(uid)
-                continue
-            group = request.group if entry.reading is None else entry.reading.request.group
-            if group != request.group and group not in placed:
-                alone = False
-                break
-        self._drop(pods, running)
-        return alone
+        placed, gangs = self._engine.state.groups.by_name, self._waiting.get(request.vc, {})
+        # A decision asks: not all pods are walked but the first of each gang, and each that runs is dropped once.
+        return not any(
+            self._any_waits(gangs[group]) and group not in placed for group in list(gangs) if group != request.group
+        )
 
-    def _drop(self, pods: dict[str, PodEntry], running: list[str]) -> None:
+    def _any_waits(self, pods: dict[str, PodEntry]) -> bool:
+        """Whether a pod of a gang does not run; those that do before it are dropped."""
+        running, waits = list[str](), False
+        for uid, entry in pods.items():
+            if not entry.runs:
+                waits = True
+                break
+            running.append(uid)
         for uid in running:
-            del self._vc[uid], pods[uid]
+            self._drop(uid)
+        return waits
+
+    def _drop(self, uid: str) -> None:
+        vc, group = self._place.pop(uid)
+        pods = self._waiting[vc][group]
+        del pods[uid]
+        if not pods:
+            del self._waiting[vc][group]
 
     def find(self, group: str) -> LineGang | None:
         """A gang that stood in a line when the lines were last asked for."""
@@ -101,21 +109,22 @@ class DoorLines:
     def all(self, now: Millis) -> dict[str, list[LineGang]]:
         """By virtual cluster: the gangs that wait, by priority and age; those without any are left out."""
         changes, found = self._engine.by_vc.changes, dict[str, list[LineGang]]()
-        for vc, pods in self._waiting.items():
+        for vc, gangs in self._waiting.items():
             key = changes(vc), self._news.get(vc, 0), self._renewals, now // FRESH
             known = self._made.get(vc)
             if known is None or known[0] != key:
-                known = key, self._make(vc, pods)
+                known = key, self._make(vc, gangs)
                 self._made[vc], self._groups[vc] = known, frozenset(gang.request.group for gang in known[1])
             if known[1]:
                 found[vc] = known[1]
         return found
 
-    def _make(self, vc: str, pods: dict[str, PodEntry]) -> list[LineGang]:
-        self._drop(pods, [uid for uid, entry in pods.items() if entry.runs])
+    def _make(self, vc: str, gangs: dict[str, dict[str, PodEntry]]) -> list[LineGang]:
+        for uid in [uid for pods in gangs.values() for uid, entry in pods.items() if entry.runs]:
+            self._drop(uid)
         placed = self._engine.state.groups.by_name
         standing: list[PodEntry] = []
-        for entry in pods.values():
+        for entry in (entry for pods in gangs.values() for entry in pods.values()):
             reading = entry.reading
             if reading is None or entry.deleting or entry.reservation or reading.request.group in placed:
                 continue

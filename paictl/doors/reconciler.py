@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -22,11 +23,14 @@ from paictl.remote.kube.client import KubeClient
 from paictl.remote.kube.pods import Eviction
 from paictl.scheduler.book import Preemption
 from paictl.scheduler.wire import PREEMPTED_FOR
+from paictl.units import Millis
 
 PERIOD: Final = 0.5
 """Seconds between rounds when nothing wakes the loop."""
 BETWEEN_EVICTIONS: Final = (1.0, 30.0)
 """First and longest pause before a victim is tried again that a budget protects or that did not go."""
+NOTED_AGAIN: Final = 10.0
+"""Seconds after which a promised start is written into a pod again that does not say it yet."""
 REQUEUE: Final = "paictl.io/asked-again"
 """Annotation whose change makes kube-scheduler ask about a pod again."""
 
@@ -66,6 +70,8 @@ class Reconciler:
         self._failing: dict[str, _Attempt] = {}
         """Gangs that are to leave a bad device or a node in maintenance."""
         self._nominated: set[str] = set()
+        self._noted: dict[tuple[PodRef, Millis | None], float] = {}
+        """When a promised start was written into a pod of which it is not known to say that."""
         self._swept = 0.0
         self._counted = 0.0
         self._vacant: dict[str, float] = {}
@@ -116,8 +122,7 @@ class Reconciler:
         self._move_gangs()
         for event in [*windows.warned(self.core), *housekeeping.starts(self.core)]:
             self.core.record(event)
-        for ref, at in housekeeping.unnoted_starts(self.core) if self._may_act() else ():
-            conditions.note_start(self.client, ref, at)
+        self._note_starts()
         self._take_back_claims()
         if self._swept - self._counted >= gangs.PATIENCE / 6:
             self._counted = self._swept
@@ -130,6 +135,19 @@ class Reconciler:
             began = time.perf_counter()
             deciding.preempt_unasked(self.core, ref)
             self._stop.wait(time.perf_counter() - began)  # questions have at least half of the time
+
+    def _note_starts(self) -> None:
+        """Write promised starts into pods, for no longer than a round lasts: victims must not wait for hundreds."""
+        began, found = self.clock(), housekeeping.unnoted_starts(self.core)
+        self._noted = {row: self._noted[row] for row in found if row in self._noted}
+        for row in sorted(found, key=lambda one: self._noted.get(one, -math.inf)):
+            now = self.clock()
+            if now - self._noted.get(row, -math.inf) < NOTED_AGAIN:  # refused, or the news of it has not come yet
+                break
+            if now - began >= PERIOD or not self._may_act():
+                break
+            self._noted[row] = now
+            conditions.note_start(self.client, *row)
 
     def _end_late(self, ref: PodRef, why: str) -> None:
         """Evict a pod of a gang that will not be whole."""

@@ -124,8 +124,11 @@ class DoorStarts:
                 found.append((entry.ref, self._told[group]))
         for entry in self.lines.entries():
             if entry.promised is not None and entry.reading is not None and not entry.runs:
-                group = entry.reading.request.group
-                if group not in self._told or where.get(group, entry.ref.uid) != entry.ref.uid:
+                request = entry.reading.request
+                # the next door would take one that has lost its promise to another gang for the head of the line
+                planned = self._backfill.rules.mode(request.vc) is BackfillMode.CONSERVATIVE
+                holder = where.get(request.group, entry.ref.uid if planned and request.group in self._told else "")
+                if holder != entry.ref.uid:
                     found.append((entry.ref, None))
         return found
 
@@ -209,7 +212,7 @@ class DoorStarts:
         )
         for promise in (promise for starts in found.values() for promise in starts.promises):
             if promise.at is not None and promise.at <= now:
-                self._ready.setdefault(promise.group, now)
+                self._ready[promise.group] = min(now, self._ready.get(promise.group, now))  # the clock may be set back
             else:  # it could have started, but its promise has moved since: nothing but devices keeps it
                 self._ready.pop(promise.group, None)
         if changed:

@@ -63,6 +63,7 @@ class DoorTurns:
 
     def renew(self, now: Millis) -> bool:
         """Whether gangs have become ready for so long since the last call that others need not wait any more."""
+        self._ready = {group: min(since, now) for group, since in self._ready.items()}  # the clock may be set back
         stalled = frozenset(group for group, since in self._ready.items() if since + PATIENCE <= now)
         changed, self._stalled = stalled != self._stalled, stalled
         return changed

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 from paictl.cluster.defrag import HOW_TO_PLAN, DefragMove, DefragPlan, GangPods, RoomOutcome, plan_data, plan_from
 from paictl.cluster.interface import (
@@ -90,28 +90,30 @@ def make_room(
     refuse_other_holds(cluster.windows())
     refuse_outrun(cluster, plan)
     kept: list[str] = []
-    done = 0
-    with _kept(cluster, plan, timeout) as keep:
-        for room in plan.rooms:
-            if room.plan is None:
-                continue
-            keep(room.plan.nodes)
-            for number, move in enumerate(room.moves):
-                try:
-                    # the first, too: pods may have come before its nodes were kept free
+    done, begun = 0, False
+    with _kept(cluster, plan, timeout) as (keep, own):
+        try:
+            for room in plan.rooms:
+                if room.plan is None:
+                    continue
+                keep(room.plan.nodes)
+                for number, move in enumerate(room.moves):
+                    # before the first, too: pods may have come before its nodes were kept free
+                    refuse_other_holds(cluster.windows(), own)
                     _check(cluster, room, kept, exactly=not done, done=number)
+                    begun = True
                     _move(cluster, move, timeout)
-                except PaictlError as error:
-                    if not done and isinstance(error, ConflictError):
-                        raise
-                    raise MovingError(
-                        text("{done} of {all} gangs were moved: {reason}", done=done, all=len(plan.moves),
-                             reason=error.message),
-                        hint=error.hint or "see what is left to do: paictl cluster defrag plan",
-                    ) from None  # fmt: skip
-                done += 1
-                moved(move)
-            kept += room.plan.nodes
+                    done += 1
+                    moved(move)
+                kept += room.plan.nodes
+        except PaictlError as error:
+            if not done and (not begun or isinstance(error, ConflictError)):
+                raise
+            raise MovingError(
+                text("{done} of {all} gangs were moved: {reason}", done=done, all=len(plan.moves),
+                     reason=error.message),
+                hint=error.hint or "see what is left to do: paictl cluster defrag plan",
+            ) from None  # fmt: skip
 
 
 def _check(cluster: DefragPorts, room: RoomOutcome, kept: list[str], *, exactly: bool, done: int = 0) -> None:
@@ -122,9 +124,14 @@ def _check(cluster: DefragPorts, room: RoomOutcome, kept: list[str], *, exactly:
                             hint="make a new one: paictl cluster defrag plan")  # fmt: skip
 
 
+_Keeping: TypeAlias = tuple[Callable[[tuple[str, ...]], None], Sequence[MaintenanceWindow]]
+
+
 @contextmanager
-def _kept(cluster: DefragPorts, plan: DefragPlan, timeout: Millis) -> Iterator[Callable[[tuple[str, ...]], None]]:
+def _kept(cluster: DefragPorts, plan: DefragPlan, timeout: Millis) -> Iterator[_Keeping]:
     """Nodes can be kept free of new pods inside; they are given back at the end, or by themselves if that never comes.
+
+    Yields what keeps nodes free, and the windows that do so already.
 
     Nodes of windows that others add meanwhile are theirs.
     """
@@ -134,13 +141,13 @@ def _kept(cluster: DefragPorts, plan: DefragPlan, timeout: Millis) -> Iterator[C
     def keep(nodes: tuple[str, ...]) -> None:
         if nodes:
             reason = text("kept free for a larger gang (paictl cluster defrag apply)")
-            request = WindowRequest(nodes, span, reason=reason, hold=True, beside=tuple(one.name for one in own))
+            request = WindowRequest(nodes, span, reason=reason, hold=True, beside=tuple(own))
             own.append(cluster.add_window(request))
             if not isinstance(cluster, HandClock):  # its scheduler follows windows, and may not have heard of this one
                 time.sleep(NOTICED_AFTER)
 
     try:
-        yield keep
+        yield keep, own
     finally:
         for window in own:
             # not by name alone: of a process that slept, windows have ended, and another apply has taken their names

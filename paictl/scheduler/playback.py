@@ -176,6 +176,8 @@ class _Reader:
     def result(self, written: Any) -> OperationResult:
         """What was recorded of an operation."""
         word, detail, changed = written
+        if changed is not None:
+            changed = dict(changed.items())
         if word in ("bind", "insist"):
             detail = self.info(detail)
         elif word == "preempt":

@@ -114,7 +114,7 @@ class StartPromises:
         gangs = tuple((gang.request.group, gang.limit) for gang in line)
         key = engine, engine.version, windows, self.reserved, gangs
         known = self._made.get(vc)
-        if known is not None and known.key == key and now < known.at + self._keep:
+        if known is not None and known.key == key and known.at <= now < known.at + self._keep:
             return known.promise
         lasting = None
         if self._times is not None and self._is_alone(engine, windows, vc):
@@ -146,7 +146,7 @@ class StartPromises:
         gangs, planned = tuple((gang.request.group, gang.limit) for gang in line), self.planned.get(vc, {})
         key = engine, engine.version, windows, self.reserved, gangs, planned
         known = self._plans.get(vc)
-        if known is not None and known.key == key and now < known.at + self._keep:
+        if known is not None and known.key == key and known.at <= now < known.at + self._keep:
             return known.promise
         lasting = None
         if self._times is not None and self._is_alone(engine, windows, vc):

@@ -141,7 +141,7 @@ class Live(WithPages, ImaginedPods):
             if request.hold:
                 world = self._read_world()
                 world.advance(self._present.instant)
-                refuse_other_holds(world.windows, request.beside)
+                refuse_other_holds(shown(world.windows, world.now, self.epoch), request.beside)
 
         def added(world: World) -> MaintenanceWindow:
             return shown(world.windows.all[-1:], world.now, self.epoch)[0]

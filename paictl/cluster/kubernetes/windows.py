@@ -56,7 +56,7 @@ class WindowStore:
 
         def change(windows: Windows) -> Windows:
             if request.hold:
-                refuse_other_holds(windows, request.beside)
+                refuse_other_holds(shown(windows, at, UNIX), request.beside)
             return windows.added(request.window(windows, at, UNIX), at, nodes)
 
         return shown(self._changed(change, at).all[-1:], at, UNIX)[0]

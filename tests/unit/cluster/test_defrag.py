@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -210,6 +211,29 @@ def test_a_process_that_slept_leaves_the_nodes_of_another_apply_alone(holes: tup
 
     with pytest.raises(KeyboardInterrupt):
         make_room(lab.cluster, made, TIMEOUT, slept)
+    assert [one.name for one in lab.cluster.windows()] == ["defrag-1"]
+
+
+@pytest.mark.parametrize("done", [1, 2], ids=["within a room", "between two rooms"])
+def test_a_process_that_slept_moves_nothing_while_another_apply_does(
+    holes: tuple[Bench, dict[str, str]], done: int
+) -> None:
+    """The other's hold has the name of its own, which has ended."""
+    lab, _ = holes
+    made = plan(lab, RoomRequest(3, "V100-NODE"))
+    nodes = made.rooms[0].plan.nodes  # type: ignore[union-attr]
+    moved: list[Any] = []
+
+    def slept(move: Any) -> None:
+        moved.append(move)
+        if len(moved) == done:
+            lab.pass_time(60 * MINUTE)
+            assert lab.again().add_window(WindowRequest(nodes, Millis(MINUTE), hold=True)).name == "defrag-1"
+
+    twice = replace(made, rooms=(*made.rooms, *made.rooms))
+    with pytest.raises(MovingError, match="already kept free by defrag-1"):
+        make_room(lab.cluster, twice, TIMEOUT, slept)
+    assert len(moved) == done
     assert [one.name for one in lab.cluster.windows()] == ["defrag-1"]
 
 

@@ -98,7 +98,7 @@ def test_of_two_who_keep_nodes_free_at_once_one_is_refused(kube: FakeKube) -> No
     kube.before = before
     with pytest.raises(ConflictError, match="already kept free by defrag-1"):
         mine.add_window(WindowRequest(("w1",), HOUR, hold=True))
-    other.add_window(WindowRequest(("w1",), HOUR, hold=True, beside=("defrag-1",)))
+    other.add_window(WindowRequest(("w1",), HOUR, hold=True, beside=tuple(other.windows())))
     assert [(one.name, one.hold) for one in cluster(kube).windows()] == [("defrag-1", True), ("defrag-2", True)]
 
 

@@ -6,6 +6,8 @@ import os
 import random
 from datetime import UTC, datetime
 from itertools import count
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -18,7 +20,7 @@ from paictl.doors.housekeeping import starts as starts_anew
 from paictl.doors.housekeeping import to_requeue
 from paictl.doors.metrics import DoorMetrics
 from paictl.doors.views import explain_pod
-from paictl.remote.kube.client import Json
+from paictl.remote.kube.client import Json, KubeError, NoAnswerError
 from paictl.units import Millis, instant, rfc3339
 from paictl.workload.backfill import FOREVER, HOPELESS, Foresight, LineGang, StartPromise
 from paictl.workload.sharing import read_sharing
@@ -464,6 +466,101 @@ def test_a_gang_that_leaves_the_line_has_no_promise_in_its_pod_any_more(conserva
     assert [one["status"] for one in waiting[0]["status"]["conditions"]] == ["False"]
 
 
+def waiting_gangs(harness: Harness, number: int) -> None:
+    """Gangs with a promised start each, which their pods do not say yet."""
+    run(harness, pods("first", 1, 4, 10))
+    for i in range(number):
+        wait(harness, pods(f"g{i}", 3, 4, 5))
+
+
+def noted(harness: Harness) -> list[str]:
+    """The pods into which starts were written, in order."""
+    return [call.rpartition(" ")[2] for call in harness.server.calls if call.startswith("PATCH status")]
+
+
+def test_who_leads_no_more_writes_no_promises(conservative: Harness) -> None:
+    waiting_gangs(conservative, 5)
+    conservative.reconciler.remaining = lambda: 0.0 if len(noted(conservative)) >= 2 else 100.0
+    conservative.reconciler.reconcile()
+    assert len(noted(conservative)) == 2, "the next door has read the pods already"
+
+
+def test_promises_are_written_for_a_short_while_only_and_each_gets_its_turn(conservative: Harness) -> None:
+    waiting_gangs(conservative, 5)
+    request = conservative.server.request
+    clock = [conservative.now]
+
+    def slow(method: str, path: str, body: Any = None, **more: object) -> Json:
+        clock[0] += 0.3
+        return request(method, path, body, **more)
+
+    conservative.server.request, conservative.reconciler.clock = slow, lambda: clock[0]  # type: ignore[method-assign]
+    conservative.server.refuse["status g0-0"] = KubeError("a webhook says no", status=403, reason="Forbidden")
+    for so_far in (2, 4, 5, 5):
+        conservative.reconciler.reconcile()
+        assert len(noted(conservative)) == len(set(noted(conservative))) == so_far
+    clock[0] += 20
+    for pod in conservative.server.pods.values():
+        conservative.core.pod_changed(pod)
+    conservative.reconciler.reconcile()
+    assert noted(conservative)[5:] == ["g0-0"], "what was refused is tried again"
+
+
+def test_a_server_that_does_not_answer_is_asked_once_a_round(conservative: Harness) -> None:
+    waiting_gangs(conservative, 3)
+    conservative.server.refuse["status"] = NoAnswerError("away")
+    with pytest.raises(NoAnswerError):
+        conservative.reconciler.reconcile()
+    assert len(noted(conservative)) == 1
+
+
+def test_who_has_lost_its_promise_is_not_the_head_after_a_restart(harness: Harness) -> None:
+    run(harness, pods("first", 1, 4, 10))
+    run(harness, pods("second", 1, 4, 20))
+    wait(harness, pods("stalls", 2, 4, 5))
+    wait(harness, pods("big", 3, 4, 5))
+    harness.reconciler.reconcile()
+    for pod in harness.server.pods.values():
+        harness.core.pod_changed(pod)
+    harness.delete("first-0")  # the head could start, but kube-scheduler has other reasons not to ask
+    for _ in range(4):
+        harness.now += 40
+        harness.reconciler.reconcile()
+        for pod in harness.server.pods.values():
+            harness.core.pod_changed(pod)
+    assert harness.core.starts.promises()["A"].group == "default/big"
+    harness.begin(spec())
+    harness.open(NODES)
+    assert harness.core.starts.promises()["A"].group == "default/big"
+
+
+def test_a_clock_that_is_set_back_keeps_no_cells_for_longer(harness: Harness) -> None:
+    """Of a gang that could start and does not come, the hour that the clock was ahead does not count as patience."""
+    run(harness, pods("first", 1, 4, 10))
+    run(harness, pods("second", 1, 4, 20))
+    wait(harness, pods("stalls", 2, 4, 5))
+    wait(harness, pods("big", 3, 4, 5))
+    harness.delete("first-0")
+    harness.reconciler.reconcile()
+    harness.now -= HOUR
+    for _ in range(3):
+        harness.now += 40
+        harness.reconciler.reconcile()
+    assert harness.core.starts.promises()["A"].group == "default/big"
+
+
+@pytest.mark.parametrize("mode", ["easy", "conservative"])
+def test_promises_are_made_anew_when_the_clock_is_set_back(mode: str) -> None:
+    """A pod that has begun meanwhile moves them, within half a minute as always."""
+    harness = harness_with(mode)
+    (first,) = pods("first", 1, 4, 10)
+    harness.run(first)
+    wait(harness, pods("big", 3, 4, 5))
+    assert explain(harness, "big")["start"]["at"] == after(harness, 10)
+    harness.now -= HOUR
+    assert explain(harness, "big")["start"]["at"] == after(harness, 10)
+
+
 def times(harness: Harness) -> dict[str, float]:
     """The promised starts of gangs, in seconds since 1970."""
     return {
@@ -650,3 +747,41 @@ def test_who_is_alone_in_its_line_starts_and_who_comes_next_sees_the_promises(ha
         harness.delete(f"big-{number}")
     harness.reconciler.reconcile()
     assert harness.ask(late).names, "it is alone now, and the promise of another that is gone is none"
+
+
+class Counted:
+    """An entry of a pod that counts how often it is looked at."""
+
+    looks = 0
+
+    def __init__(self, uid: str, group: str) -> None:
+        self.ref = SimpleNamespace(uid=uid)
+        self.reading = SimpleNamespace(request=SimpleNamespace(vc="A", group=group))
+        self.is_bound = False
+
+    @property
+    def runs(self) -> bool:
+        Counted.looks += 1
+        return self.is_bound
+
+
+def test_who_is_alone_is_told_by_a_few_pods(harness: Harness) -> None:
+    """A decision asks for it, so it may not walk the pods that wait: of its own gang, or of those that start."""
+    known, rows = harness.core.starts.lines, [Counted(f"{group}-{i}", group) for group in "own" for i in range(200)]
+    for row in rows:
+        known.heard(row, there=True)  # type: ignore[arg-type]
+    placed: Any = known._engine.state.groups.by_name
+    known._engine = SimpleNamespace(state=SimpleNamespace(groups=SimpleNamespace(by_name={**placed, "w": 1, "n": 1})))  # type: ignore[assignment]
+    Counted.looks = 0
+    assert known.is_alone(SimpleNamespace(vc="A", group="o"))  # type: ignore[arg-type]
+    assert Counted.looks <= 10
+    for row in rows[200:400]:
+        row.is_bound = True
+    for _ in range(2):  # each that runs is looked at once
+        assert known.is_alone(SimpleNamespace(vc="A", group="o"))  # type: ignore[arg-type]
+    assert Counted.looks <= 220
+    assert {entry.reading.request.group for entry in known.entries() if entry.reading} == {"o", "n"}
+    assert not known.is_alone(SimpleNamespace(vc="A", group="n"))  # type: ignore[arg-type]
+    for row in rows[:200]:
+        row.is_bound = True
+    assert known.is_alone(SimpleNamespace(vc="A", group="n"))  # type: ignore[arg-type]

@@ -128,6 +128,17 @@ def test_behind_the_extender_nobody_waits_for_long_for_a_gang_that_does_not_star
     assert harness.ask(a[0]).names
 
 
+def test_behind_the_extender_a_clock_that_is_set_back_makes_nobody_wait_for_longer(harness: Harness) -> None:
+    a, _ = crowd(harness)
+    free(harness)
+    assert not harness.ask(a[0]).names
+    harness.now -= 3600
+    harness.core.starts.turn()
+    harness.now += PATIENCE / 1000
+    harness.core.starts.turn()
+    assert harness.ask(a[0]).names
+
+
 def test_behind_the_extender_gangs_that_do_not_start_are_waited_for_at_once_not_in_turn(harness: Harness) -> None:
     a, _ = crowd(harness)
     for second, name in enumerate(("c", "d"), 4):

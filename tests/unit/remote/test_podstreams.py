@@ -47,7 +47,6 @@ def test_a_server_that_does_not_answer_is_not_waited_for(
     threading.Thread(target=silent, daemon=True).start()
     with pytest.raises(NoAnswerError, match=r"port 80 of pod jobs/one: .*timed out"):
         podstreams.dial(_client(listening.getsockname()[1]), "jobs", "one", 80)
-    assert not over.is_set()
     over.set()
 
 

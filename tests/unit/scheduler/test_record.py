@@ -352,3 +352,11 @@ def test_no_damage_gives_more_than_an_error_or_a_difference(data: dict[str, Any]
         inner[path[-1]] = junk
         with suppress(PlaybackError):
             list(play(sealed(damaged)))
+
+
+@pytest.mark.parametrize("junk", [junk for junk in (*JUNK, 1.5, ["x"]) if junk not in (None, {})], ids=repr)
+def test_what_became_of_groups_is_read_by_name(data: dict[str, Any], junk: Any) -> None:
+    """Whoever shows it looks for names in it."""
+    data["parts"][0]["operations"][0][5][2] = junk
+    with pytest.raises(PlaybackError, match="damaged"):
+        list(play(sealed(data)))
