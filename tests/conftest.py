@@ -42,8 +42,8 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     test = getattr(test, "__func__", test)
     if not EXAMPLES or not getattr(test, "is_hypothesis_test", False):
         return
-    own = getattr(test, "_hypothesis_internal_use_settings", None) or settings.default
-    test._hypothesis_internal_use_settings = settings(own, max_examples=min(own.max_examples, EXAMPLES))
+    own = getattr(test, "_hypothesis_internal_use_settings", None) or settings()
+    test._hypothesis_internal_use_settings = settings(own, max_examples=min(own.max_examples, EXAMPLES))  # type: ignore[union-attr]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
