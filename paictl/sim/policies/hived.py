@@ -229,7 +229,7 @@ class Hived(Policy):
 
     def _abandon(self, job: JobView) -> None:
         """A gang that waits for a member gives up what is left of its devices, and waits as a whole."""
-        self._repairs.drop(job)
+        self._repairs.drop(job, self.now)
         self._count(job, self.held(job))
         self.placement.give(self.held(job))
         self.let_go(job)
@@ -238,8 +238,15 @@ class Hived(Policy):
 
     def _count(self, job: JobView, devices: Devices) -> None:
         """A job has had these devices until now, and has others from now on."""
-        self._sharing.ran(self._span(job, len(devices)))
+        self._ran(job, len(devices))
         self._began[job.number] = self.now
+
+    def _ran(self, job: JobView, number: int) -> None:
+        """A job has used this many devices since it started, or since it had others."""
+        if self._by_use and not self.cells.guaranteed(job):
+            self._used.add(self._span(job, number))
+        if self._sharing.rules.budgets:
+            self._sharing.ran(self._span(job, number))
 
     def _mend(self) -> None:
         """Replace what was lost, before anybody else gets a place; it runs again once it is whole."""
@@ -263,9 +270,8 @@ class Hived(Policy):
         self._runs.pop(job.number, None)
         if self._by_use and not self.cells.guaranteed(job):
             self._lent[self._owner(job)] -= number
-            self._used.add(self._span(job, number))
-        if self._sharing.rules.budgets and job.number in self._began:
-            self._sharing.ran(self._span(job, number))
+        if job.number in self._began:
+            self._ran(job, number)
         self._began.pop(job.number, None)
         if self._starts is not None:
             self._starts.gone(job)
