@@ -6,6 +6,7 @@ import pickle
 import random
 from dataclasses import replace
 from itertools import count
+from pathlib import Path
 
 import pytest
 
@@ -98,6 +99,21 @@ def test_what_a_gang_used_before_a_failure_counts_when_tenants_take_turns(restar
     policy = "hived:opportunistic-order=decayed-use"
     result = simulate(jobs, tenants, policy, log=True, failures=failing(("gpu-1", 99, 600)))
     assert [job for _, job, _ in placed(result)][-2:] == ["second", "first"]
+
+
+def test_a_repair_does_not_move_the_planned_end(tmp_path: Path) -> None:
+    path = tmp_path / "reservations.yaml"
+    path.write_text("- {vc: b, cells: 1xgpu-NODE-2, from: 20h, for: 1h}\n", encoding="utf-8")
+    ends: set[Millis | None] = set()
+
+    def check(engine: Simulation) -> None:
+        assert isinstance(engine.policy, Hived)
+        ends.update(map(engine.policy._end_of, engine.policy.cells.engine.state.groups.by_name))
+
+    job = replace(gang(), limit=Millis(120 * MINUTE))
+    failures = failing(("gpu-2", 35, 900))
+    simulate([job], shape(), f"hived:reservations={path}", check=check, failures=failures)
+    assert ends == {120 * MINUTE}, "as on a cluster, where the limit counts from the start of the job"
 
 
 def test_spare_devices_are_for_repairs() -> None:
