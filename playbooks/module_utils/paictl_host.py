@@ -157,7 +157,7 @@ def packed_files(path, files):
     """Those of {name: SHA-256} that are in an archive as a whole and unharmed."""
     there = set()
     try:
-        with tarfile.open(path) as pack:
+        with tarfile.open(path, "r:") as pack:  # paictl compresses none, and what looks compressed is not read
             for entry in pack:
                 if entry.name in files and sha256_of(pack.extractfile(entry)) == files[entry.name]:
                     there.add(entry.name)

@@ -100,6 +100,8 @@ class Hived(Policy):
         """Device-milliseconds that preempted jobs had run since they started, or since their last checkpoint."""
         self._began: dict[int, Millis] = {}
         """When jobs that run started, by number."""
+        self._since: dict[int, Millis] = {}
+        """Since when jobs have the devices that they have, where a repair has changed these."""
         rules = PreemptionRules(VictimChoice(parameters.victims), {"": Millis(parameters.min_run_time)})
         self._sharing = SimulatedSharing(self.cells, self._read_sharing(), parameters.epoch, self._running)
         self.cells.repairs = parameters.repair == "member"
@@ -206,6 +208,7 @@ class Hived(Policy):
         """The next attempt of a job has what is left of its devices, and waits for the others."""
         del self._runs[job.number]
         self._runs[after.number], self._began[after.number] = after, self._began.pop(job.number)
+        self._since[after.number] = self._since.pop(job.number)
         self._turns[after.number] = self._turns.pop(job.number)
         self._sharing.left(job)
         if self._starts is not None:
@@ -228,7 +231,7 @@ class Hived(Policy):
 
     def _abandon(self, job: JobView) -> None:
         """A gang that waits for a member gives up what is left of its devices, and waits as a whole."""
-        self._repairs.drop(job)
+        self._repairs.drop(job, self.now)
         self._count(job, self.held(job))
         self.placement.give(self.held(job))
         self.let_go(job)
@@ -237,8 +240,15 @@ class Hived(Policy):
 
     def _count(self, job: JobView, devices: Devices) -> None:
         """A job has had these devices until now, and has others from now on."""
-        self._sharing.ran(self._span(job, len(devices)))
-        self._began[job.number] = self.now
+        self._ran(job, len(devices))
+        self._since[job.number] = self.now
+
+    def _ran(self, job: JobView, number: int) -> None:
+        """A job has used this many devices since it started, or since it had others."""
+        if self._by_use and not self.cells.guaranteed(job):
+            self._used.add(self._span(job, number))
+        if self._sharing.rules.budgets:
+            self._sharing.ran(self._span(job, number))
 
     def _mend(self) -> None:
         """Replace what was lost, before anybody else gets a place; it runs again once it is whole."""
@@ -262,10 +272,10 @@ class Hived(Policy):
         self._runs.pop(job.number, None)
         if self._by_use and not self.cells.guaranteed(job):
             self._lent[self._owner(job)] -= number
-            self._used.add(self._span(job, number))
-        if self._sharing.rules.budgets and job.number in self._began:
-            self._sharing.ran(self._span(job, number))
+        if job.number in self._began:
+            self._ran(job, number)
         self._began.pop(job.number, None)
+        self._since.pop(job.number, None)
         if self._starts is not None:
             self._starts.gone(job)
         if self.cells.guaranteed(job):
@@ -450,7 +460,7 @@ class Hived(Policy):
             return
         devices = self.held(job)
         self._preempted_devices += len(devices)
-        lost = lost_time(self._began[job.number], self.now, self._checkpoints(job.number))
+        lost = lost_time(self._since.get(job.number, self._began[job.number]), self.now, self._checkpoints(job.number))
         self._lost_work += len(devices) * lost
         self.placement.give(devices)
         self.let_go(job)
@@ -536,7 +546,7 @@ class Hived(Policy):
     def _span(self, job: JobView, devices: int) -> UsageSpan:
         """What a job has used since it started."""
         kind = UsageKind.GUARANTEED if self.cells.guaranteed(job) else UsageKind.OPPORTUNISTIC
-        began = self._began[job.number]
+        began = self._since.get(job.number, self._began[job.number])
         return UsageSpan(kind, job.vc, job.user, "", "", devices, began, self.now)
 
     def counted(self) -> Mapping[str, float]:

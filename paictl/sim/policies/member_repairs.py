@@ -51,9 +51,10 @@ class MemberRepairs:
         self._done[job.id] = number + 1, waited + now - since
         self._idle += job.gpus * (now - since)
 
-    def drop(self, job: JobView) -> None:
+    def drop(self, job: JobView, now: Millis) -> None:
         """A gang waits no more, but starts again as a whole."""
-        del self._waiting[job.number]
+        _, since = self._waiting.pop(job.number)
+        self._idle += job.gpus * (now - since)
 
     def keeps(self, job: JobView) -> bool:
         """Whether a job waits for a member."""
@@ -71,10 +72,10 @@ class MemberRepairs:
     def counted(self) -> Mapping[str, float]:
         """Repairs, the mean seconds from a failure until a gang is whole, and device hours that gangs stood still."""
         number = sum(repairs for repairs, _ in self._done.values())
-        if not number:
+        if not number and not self._idle:
             return {}
         waited = sum(waited for _, waited in self._done.values())
         return {
-            "repaired": number, "repair_wait": round(waited / number / 1000, 3),
+            "repaired": number, "repair_wait": round(waited / max(1, number) / 1000, 3),
             "repair_idle_hours": round(self._idle / 3_600_000, 6),
         }  # fmt: skip

@@ -6,8 +6,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from paictl.i18n import text
+from paictl.sim.policies.parameters import ParameterError
 from paictl.units import Millis
 from paictl.workload.budgets import MonthUse, next_month
 from paictl.workload.departments import DevicesInUse, UnusedPromises
@@ -19,6 +21,11 @@ if TYPE_CHECKING:
     from paictl.sim.placement.cells import Cells
     from paictl.sim.view import JobView
     from paictl.workload.usage import UsageSpan
+
+_LAST: Final = round(datetime(9999, 1, 1, tzinfo=UTC).timestamp() * 1000)
+"""The calendar ends in the year after it, and whoever waits for a budget needs to know when the month ends."""
+_ANY: Final = datetime.fromtimestamp(0, UTC)
+"""For rules that do not depend on the month."""
 
 
 class SimulatedSharing:
@@ -65,6 +72,7 @@ class SimulatedSharing:
     def ran(self, span: UsageSpan) -> None:
         """A job has stopped running."""
         if self.rules.budgets:
+            self._unix(span.end)
             self._month.add(span, self.epoch)
 
     def _note(self, outcomes: Sequence[object]) -> None:
@@ -88,7 +96,7 @@ class SimulatedSharing:
             rules.spares.use(job.vc, promised, self._in_use.devices),
             self.lending(borrowed) if rules.lending and not request.guaranteed else None,
         )
-        return bool(rules.obstacle(request, job.user, use, self._at(now)))
+        return bool(rules.obstacle(request, job.user, use, self._at(now) if rules.budgets else _ANY))
 
     def month_end(self, jobs: Iterable[JobView], now: Millis) -> Millis | None:
         """When the month ends, if one of the jobs can go on then whom a budget holds back; None if none can."""
@@ -114,8 +122,18 @@ class SimulatedSharing:
 
     def _month_use(self, now: Millis) -> Counter[tuple[str, str]]:
         if self._used is None or self._used[0] != now:
+            self._unix(now)
             self._used = now, self._month.until(now, self.epoch, self._running())
         return self._used[1]
 
     def _at(self, now: Millis) -> datetime:
-        return datetime.fromtimestamp((self.epoch + now) / 1000, UTC)
+        return datetime.fromtimestamp(self._unix(now) / 1000, UTC)
+
+    def _unix(self, now: Millis) -> Millis:
+        """An instant in Unix time; raises `ParameterError` where the calendar ends."""
+        if self.epoch + now >= _LAST:
+            raise ParameterError(
+                text("budgets count by months, and the trace goes on after the year 9998"),
+                hint="write an earlier start, or sharing=ignore",
+            )
+        return Millis(self.epoch + now)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import io
 import os
@@ -125,7 +126,10 @@ def test_files_of_a_pack_count_only_if_they_are_whole(tmp_path: Path) -> None:
             made.addfile(about, io.BytesIO(content))
     assert module.packed_files(str(path), sums) == ["a", "b"]
     assert module.packed_files(str(path), {**sums, "b": sums["a"], "c": sums["a"]}) == ["a"]
-    path.write_bytes(path.read_bytes()[:40_000])
+    whole = path.read_bytes()
+    path.write_bytes(whole[:40_000])
     assert module.packed_files(str(path), sums) == ["a"]
     path.unlink()
     assert module.packed_files(str(path), sums) == []
+    path.write_bytes(gzip.compress(whole)[:-20])
+    assert module.packed_files(str(path), sums) == [], "it is not ours, and ends early"

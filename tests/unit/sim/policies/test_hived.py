@@ -367,6 +367,17 @@ def test_a_start_that_is_not_a_date_is_refused(start: str) -> None:
         simulate(jobs("a", [(0, 1, 1)]), homogeneous(1, 2), f"hived:start={start}")
 
 
+@pytest.mark.parametrize(("start", "at"), [("9999-12-15", 0), ("1970-01-01", 9000 * 366 * 24 * 3_600_000)])
+def test_budgets_end_with_the_calendar(start: str, at: int) -> None:
+    shape = replace(homogeneous(4, 2), quotas={"a": 6}, sharing='{"budgets": [{"vc": "a", "device-hours": 4}]}')
+    jobs = [Job("late", Millis(at), 2, Millis(1000), vc="a", pod=2)]
+    with pytest.raises(ParameterError, match="after the year 9998"):
+        simulate(jobs, shape, f"hived:start={start}")
+    assert simulate(jobs, shape, f"hived:sharing=ignore,start={start}").outcomes[0].end == at + 1000
+    limits = replace(shape, sharing='{"user-limits": [{"vc": "a", "devices": 4}]}')
+    assert simulate(jobs, limits, f"hived:start={start}").outcomes[0].end == at + 1000
+
+
 def test_a_month_begins_where_the_start_says() -> None:
     spent = [*jobs("a", [(0, 4, 3600), (3601, 1, 1)])]
     shape = replace(homogeneous(4, 2), quotas={"a": 6}, sharing='{"budgets": [{"vc": "a", "device-hours": 4}]}')

@@ -6,6 +6,7 @@ import pickle
 import random
 from dataclasses import replace
 from itertools import count
+from pathlib import Path
 
 import pytest
 
@@ -77,11 +78,42 @@ def test_an_opportunistic_job_makes_way_for_a_member(policy: str) -> None:
 
 
 def test_a_gang_of_which_nothing_is_left_starts_again_as_a_whole() -> None:
-    failures = failing(("gpu-5", 0, 900), ("gpu-6", 0, 900), ("gpu-4", 1, 900), ("gpu-1", 10, 50), ("gpu-2", 20, 60))
-    result = simulate([gang(gpus=4)], shape(), "hived", log=True, failures=failures)
-    assert placed(result)[-1][0] == 50
+    others = [(f"gpu-{number}", 1, 900) for number in (3, 4, 5, 6)]
+    result = simulate(
+        [gang(gpus=4)], shape(), "hived", log=True, failures=failing(*others, ("gpu-1", 10, 50), ("gpu-2", 20, 60))
+    )
+    assert placed(result) == [(0, "gang", (0, 1, 2, 3)), (60, "gang", (0, 1, 2, 3))]
     (done,) = result.outcomes
-    assert done.ending is Ending.PASSED
+    assert (done.ending, done.notes) == (Ending.PASSED, {})
+    assert (result.counters["repaired"], result.counters["repair_wait"]) == (0, 0)
+    assert result.counters["repair_idle_hours"] == round(4 * 10 / 60, 6), "it stood still from 10 to 20"
+
+
+@pytest.mark.parametrize("restart", list(Restart))
+def test_what_a_gang_used_before_a_failure_counts_when_tenants_take_turns(restart: Restart) -> None:
+    tenants = replace(homogeneous(4, 2), quotas={"a": 2})
+    jobs = [
+        gang("much", 4, restart, 0, "x"), replace(gang("little", 2, restart, 0, "y"), work=Millis(130 * MINUTE)),
+        gang("first", 6, restart, 50, "x"), gang("second", 6, restart, 60, "y"),
+    ]  # fmt: skip
+    policy = "hived:opportunistic-order=decayed-use"
+    result = simulate(jobs, tenants, policy, log=True, failures=failing(("gpu-1", 99, 600)))
+    assert [job for _, job, _ in placed(result)][-2:] == ["second", "first"]
+
+
+def test_a_repair_does_not_move_the_planned_end(tmp_path: Path) -> None:
+    path = tmp_path / "reservations.yaml"
+    path.write_text("- {vc: b, cells: 1xgpu-NODE-2, from: 20h, for: 1h}\n", encoding="utf-8")
+    ends: set[Millis | None] = set()
+
+    def check(engine: Simulation) -> None:
+        assert isinstance(engine.policy, Hived)
+        ends.update(map(engine.policy._end_of, engine.policy.cells.engine.state.groups.by_name))
+
+    job = replace(gang(), limit=Millis(120 * MINUTE))
+    failures = failing(("gpu-2", 35, 900))
+    simulate([job], shape(), f"hived:reservations={path}", check=check, failures=failures)
+    assert ends == {120 * MINUTE}, "as on a cluster, where the limit counts from the start of the job"
 
 
 def test_spare_devices_are_for_repairs() -> None:
