@@ -164,6 +164,8 @@ class Course:
     turn: int = 0
     """Of its pods: how many jobs were submitted before."""
     pods: tuple[str, ...] = ()
+    known: bool = False
+    """Whether the watch has spoken of all of these pods."""
     since: int | None = None
     """The instant at which it last started; None: it waits."""
     asked: float = 0.0
@@ -219,7 +221,7 @@ class Replay:
         made = pods_of(course.job, self.turn)
         course.turn = self.turn
         self.turn += 1
-        course.pods = tuple(pod["metadata"]["name"] for pod in made)
+        course.pods, course.known = tuple(pod["metadata"]["name"] for pod in made), False
         for pod in made:
             self.api.create(pod)
         course.asked = time.monotonic()
@@ -255,7 +257,8 @@ class Replay:
             if course.number in self.ends or not course.pods:
                 continue
             states = [pods.get(name) for name in course.pods]
-            if course.since is not None and any(state is None or state[2] for state in states):
+            course.known = course.known or None not in states
+            if course.known and any(state is None or state[2] for state in states):  # perhaps before all of it ran
                 self._evicted(course)
             elif course.since is None and all(state and state[0] == "Running" and not state[2] for state in states):
                 course.since = self.now
@@ -276,10 +279,10 @@ class Replay:
 
     def _evicted(self, course: Course) -> None:
         """It keeps its work, as in the simulator, and comes again as another group."""
-        assert course.since is not None
-        course.left -= self.now - course.since
-        course.since = None
-        self.preemptions += 1
+        if course.since is not None:
+            course.left -= self.now - course.since
+            course.since = None
+            self.preemptions += 1
         for name in course.pods:
             self.api.delete(name)
         self._submit(course)
