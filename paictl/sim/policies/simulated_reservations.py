@@ -78,6 +78,8 @@ def _row(row: object, where: str, epoch: Millis) -> dict[str, Any]:
             )
     words = [value for key, value in row.items() if key in _KEYS and key not in ("nodes", "reason")]
     nodes = row.get("nodes") or []
+    if isinstance(nodes, str):
+        nodes = nodes.replace(",", " ").split()
     if not isinstance(nodes, list) or any(_is_nested(word) for word in (*words, *nodes)):
         raise ParameterError(text("{where} is not a reservation", where=where), hint=_HINT)
     start = _instant(row.get("from", row.get("start", 0)), where, epoch)
@@ -208,7 +210,7 @@ def _admitted(cells: Cells, rows: list[dict[str, Any]], windows: Windows) -> Res
 
 
 def _reservation(row: Mapping[str, Any], known: Reservations, spec: ClusterSpec) -> Reservation:
-    if bool(row["vc"]) == bool(row["nodes"]):
+    if bool(row["vc"]) == bool(row["nodes"]) or (row["vc"] and not row["cell_type"]):
         raise ReservationError(text("say which cells: vc and cells, or nodes"), hint=_HINT)
     leaf_type, leaves = cell_shape(spec, row["cell_type"]) if row["vc"] else ("", 0)
     start = Millis(row["from"])

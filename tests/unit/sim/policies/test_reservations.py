@@ -75,7 +75,7 @@ def test_dates_count_from_the_start(tmp_path: Path) -> None:
 
 def test_nodes_of_the_free_pool_are_closed_to_others(tmp_path: Path) -> None:
     opportunistic = [replace(job(f"o{number}", number / 100, 2, 4, vc="c"), vc="c") for number in range(4)]
-    policy = written(tmp_path, "- {name: demo, nodes: [gpu-4], from: 2h, for: 1h}\n")
+    policy = written(tmp_path, "- {name: demo, nodes: gpu-4, from: 2h, for: 1h}\n")
     found = starts(simulate([*opportunistic, job("show", 0.5, 2, 1, "demo")], shape(), policy))
     assert found == {"o0": 0, "o1": 0.01, "o2": 0.02, "o3": 3, "show": 2}
 
@@ -107,7 +107,8 @@ def test_a_run_that_was_kept_is_another_one_with_other_reservations(tmp_path: Pa
         ("- {vc: a, cells: 10000000000, cell_type: gpu-NODE-2, for: 1h}", "has 8 devices, and this needs 20000000000"),
         ("- {vc: a, cells: 0, cell_type: gpu-NODE-2, for: 1h}", "has no cells"),
         ("- 3", r"\[0\] is not a reservation"),
-        ("- {nodes: gpu-4, for: 1h}", r"\[0\] is not a reservation"),
+        ("- {nodes: 4, for: 1h}", r"\[0\] is not a reservation"),
+        ("- {vc: a, for: 1h}", "say which cells"),
         ("- {vc: [a], cells: 2xgpu-NODE-2, for: 1h}", r"\[0\] is not a reservation"),
         ("- {nodes: [[gpu-4]], for: 1h}", r"\[0\] is not a reservation"),
         (f"- {{{OF_A}, for: 1h, cell: 2}}", "unknown key 'cell'"),
