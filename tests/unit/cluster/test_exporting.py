@@ -154,7 +154,7 @@ def test_nothing_is_written_for_bad_input(tmp_path: Path) -> None:
     assert not (tmp_path / "target").exists()
     (tmp_path / "target").mkdir()
     (tmp_path / "target" / "notes.txt").write_text("mine")
-    with pytest.raises(PaictlError, match="has not written"):
+    with pytest.raises(PaictlError, match="did not write"):
         written(tmp_path, files, ExportFormat.HELM)
     assert [path.name for path in (tmp_path / "target").iterdir()] == ["notes.txt"]
     (tmp_path / "target" / NOTE).write_text('{"number": "x"}')

@@ -99,10 +99,10 @@ NO_LEADER: dict[str, Any] = {DEPLOYMENT: {}, f"{SPACE}/pods": {"items": []}}
     [
         (Server(NO_LEADER), "no pod of hivedscheduler-placer leads", "service status"),
         (Server({DEPLOYMENT: {}}, reply("404 Not Found")), "a version that records no decisions", "service refresh"),
-        (Server({DEPLOYMENT: {}}, reply("403 Forbidden", '"may not"')), "placer-1 gives no record.*may not", None),
-        (Server({DEPLOYMENT: {}}, reply("503 Away")), "placer-1 gives no record.*503", None),
-        (Server({DEPLOYMENT: {}}, "nonsense"), "placer-1 gives no record", None),
-        (Server({DEPLOYMENT: {}}, ""), "placer-1 gives no record", None),
+        (Server({DEPLOYMENT: {}}, reply("403 Forbidden", '"may not"')), "placer-1 did not return its record.*may not", None),
+        (Server({DEPLOYMENT: {}}, reply("503 Away")), "placer-1 did not return its record.*503", None),
+        (Server({DEPLOYMENT: {}}, "nonsense"), "placer-1 did not return its record", None),
+        (Server({DEPLOYMENT: {}}, ""), "placer-1 did not return its record", None),
         (Server(LEAST), "hivedscheduler-placer-tls holds no certificate authority", None),
     ],
 )  # fmt: skip
@@ -133,7 +133,7 @@ def test_the_reader_account_of_an_older_service_is_missing(monkeypatch: pytest.M
     assert "service refresh" in str(error.value.hint)
     server.objects[f"{SPACE}/serviceaccounts/hivedscheduler-placer-reader"] = {}
     server.replies = ["plain text instead of TLS"]
-    with pytest.raises(ClusterError, match="placer-1 gives no record"):
+    with pytest.raises(ClusterError, match="placer-1 did not return its record"):
         read(monkeypatch, server)
     assert server.posted == [f"POST {SPACE}/serviceaccounts/hivedscheduler-placer-reader/token"]
     assert "t0ken" not in "".join(server.asked), "no token without encryption"
