@@ -57,39 +57,42 @@ def place_round(core: PlacerCore, send: Callable[[list[Binding]], object]) -> No
 class _Order:
     """Who waits longer goes first, although devices become free within a round, behind the gang that waits for them.
 
-    The gangs of a virtual cluster are a line, and all opportunistic ones are another. When something has changed for a
-    line after one of its gangs was tried in vain, the rest of it is left to the next round, which begins at once.
+    Gangs of a virtual cluster with a guarantee are a line. When something has changed for a line after one of its gangs
+    was tried in vain, the rest of it is left to the next round, which begins at once; and so are opportunistic gangs
+    when anything has changed: they would take what those need, and be preempted a moment later.
     """
 
     def __init__(self, core: PlacerCore) -> None:
         self._core = core
         self._began = core.clock()
         self._seen: dict[str, int] = {}
-        """By line in which a gang was tried in vain: how often what it depends on had changed after the last try."""
+        """By line in which a gang was tried in vain: how often it had changed after the last try."""
+        self._version: int | None = None
+        """That of the engine after the last try, once any gang was tried in vain."""
+        self._stale = False
+        """Whether anything but a try has changed since then."""
 
     def would_break(self, entry: PodEntry) -> bool:
-        """Whether a gang would be tried with devices for which another of its line was not asked."""
-        line = self._line(entry)
-        if self._seen.get(line, changes := self._changes(line)) == changes:
-            return False
-        if not line and self._core.clock() > self._began + SHORT:
-            return False  # something becomes free all the time, and those at the end are to have their turn, too
-        self._core.news.set()
-        return True
+        """Whether a gang would be tried with devices for which another before it was not asked."""
+        assert entry.reading is not None  # noqa: S101 - see _gangs
+        request, engine = entry.reading.request, self._core.book.engine
+        self._stale = self._stale or self._version not in (None, engine.version)
+        if request.guaranteed:
+            broken = self._seen.get(request.vc) not in (None, engine.by_vc.changes(request.vc))
+        else:  # if something becomes free all the time, those at the end are to have their turn, too
+            broken = self._stale and self._core.clock() <= self._began + SHORT
+        if broken:
+            self._core.news.set()
+        return broken
 
     def tried(self, entry: PodEntry, *, waits: bool) -> None:
         """A gang was tried, and waits on or has its place."""
-        line = self._line(entry)
-        if waits or line in self._seen:
-            self._seen[line] = self._changes(line)
-
-    def _line(self, entry: PodEntry) -> str:
         assert entry.reading is not None  # noqa: S101 - see _gangs
-        return entry.reading.request.vc if entry.reading.request.guaranteed else ""
-
-    def _changes(self, line: str) -> int:
-        engine = self._core.book.engine
-        return engine.by_vc.changes(line) if line else engine.version
+        request, engine = entry.reading.request, self._core.book.engine
+        if waits or request.vc in self._seen:
+            self._seen[request.vc] = engine.by_vc.changes(request.vc)
+        if waits or self._version is not None:
+            self._version = engine.version
 
 
 def _waits(core: PlacerCore, entry: PodEntry) -> bool:

@@ -190,6 +190,18 @@ def test_a_gang_waits_until_all_members_are_there(placer: Placer) -> None:
     assert {placer.node("g-0"), placer.node("g-1")} <= set(NODES)
 
 
+@contextlib.contextmanager
+def ending(placer: Placer, names: list[str]) -> Iterator[Callable[[], None]]:
+    """A round, after the first gang of which pods end."""
+
+    def give_way() -> None:
+        while names:
+            placer.delete(names.pop())
+
+    with placer.core.guarded():
+        yield give_way
+
+
 @pytest.mark.parametrize("priority", [0, -1])
 def test_devices_that_become_free_within_a_round_are_for_who_waits_longer(
     placer: Placer, monkeypatch: pytest.MonkeyPatch, priority: int
@@ -202,23 +214,30 @@ def test_devices_that_become_free_within_a_round_are_for_who_waits_longer(
     placer.create(gang("younger", pods, 4, priority=priority))
     placer.core.news.clear()
 
-    @contextlib.contextmanager
-    def ends_meanwhile() -> Iterator[Callable[[], None]]:
-        def give_way() -> None:
-            while names:
-                placer.delete(names.pop())
-
-        with placer.core.guarded():
-            yield give_way
-
     with monkeypatch.context() as patch:
-        patch.setattr(placer.core, "sharing", ends_meanwhile)
+        patch.setattr(placer.core, "sharing", lambda: ending(placer, names))
         placer.round()
     assert [placer.node(f"{name}-0") for name in ("older", "younger")] == ["", ""]
     assert placer.core.news.is_set(), "the next round begins at once"
     placer.round()
     assert placer.node("older-0")
     assert not placer.node("younger-0")
+
+
+def test_what_becomes_free_within_a_round_is_not_lent_while_its_owner_waits(
+    placer: Placer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    placer.create(gang("runs", 2, 4))
+    placer.create(gang("others", len(NODES) - 2, 4, priority=-1))
+    placer.round()
+    placer.create(gang("waits", 2, 4))
+    placer.create(gang("lent", 2, 4, vc="B", priority=-1))
+    with monkeypatch.context() as patch:
+        patch.setattr(placer.core, "sharing", lambda: ending(placer, ["runs-0", "runs-1"]))
+        placer.round()
+    placer.round()
+    assert placer.node("waits-0")
+    assert not placer.node("lent-0")
 
 
 def test_a_gang_that_does_not_fit_waits_whole(placer: Placer) -> None:
