@@ -99,7 +99,7 @@ NO_LEADER: dict[str, Any] = {DEPLOYMENT: {}, f"{SPACE}/pods": {"items": []}}
     [
         (Server(NO_LEADER), "no pod of hivedscheduler-placer leads", "service status"),
         (Server({DEPLOYMENT: {}}, reply("404 Not Found")), "a version that records no decisions", "service refresh"),
-        (Server({DEPLOYMENT: {}}, reply("403 Forbidden", '"may not"')), "placer-1 did not return its record.*may not", None),
+        (Server({DEPLOYMENT: {}}, reply("403 Forbidden", '"may not"')), "placer-1 did not return.*may", None),
         (Server({DEPLOYMENT: {}}, reply("503 Away")), "placer-1 did not return its record.*503", None),
         (Server({DEPLOYMENT: {}}, "nonsense"), "placer-1 did not return its record", None),
         (Server({DEPLOYMENT: {}}, ""), "placer-1 did not return its record", None),
