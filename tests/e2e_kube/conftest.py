@@ -46,11 +46,11 @@ def api(plane: ControlPlane) -> KubeApi:
 def _nothing_is_configured(api: KubeApi) -> None:
     """No module sees what another one has pushed, nor the ports of its services, nor how strict it made the namespace.
 
-    Deployments go, too: without a kubelet no other template of them is ever rolled out, and a pod of them may be
+    Deployments and their like go, too: without a kubelet no other template is ever rolled out, and a pod may be
     marked as the leader that another module ran. Accounts and rights may stay.
     """
     space = "/api/v1/namespaces/paictl-system"
-    api.delete_deployments("paictl-system")
+    api.delete_workloads("paictl-system")
     with contextlib.suppress(ApiError):  # nobody has made it yet
         api.patch(space, {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": None}}})
     for kind in ("configmaps", "secrets"):

@@ -156,10 +156,12 @@ class KubeApi:
         until(lambda: not self.pods(namespace), 120, "all pods are gone")
         self.call("DELETE", f"/api/v1/namespaces/{namespace}/events")  # what is said later is about other pods
 
-    def delete_deployments(self, namespace: str) -> None:
-        """All of a namespace, and their pods."""
-        with contextlib.suppress(ApiError):  # nobody has made the namespace yet
-            self.call("DELETE", f"/apis/apps/v1/namespaces/{namespace}/deployments?propagationPolicy=Background")
+    def delete_workloads(self, namespace: str) -> None:
+        """All of a namespace that makes pods, and these pods."""
+        for kind in ("apps/v1/{}/deployments", "apps/v1/{}/statefulsets", "apps/v1/{}/daemonsets", "batch/v1/{}/jobs"):
+            with contextlib.suppress(ApiError):  # nobody has made the namespace yet
+                path = kind.format(f"namespaces/{namespace}")
+                self.call("DELETE", f"/apis/{path}?propagationPolicy=Background")
 
         def gone() -> bool:
             pods = self.pods(namespace)
@@ -167,7 +169,7 @@ class KubeApi:
                 self.delete(pod["metadata"]["name"], namespace)
             return not pods
 
-        until(gone, 60, "their pods are gone")
+        until(gone, 60, lambda: f"still there: {[(p['metadata'], p['status']) for p in self.pods(namespace)]}")
 
     def node_of(self, name: str, namespace: str = "default") -> str:
         """Where a pod is bound; empty if it is not."""
