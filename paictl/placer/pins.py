@@ -36,13 +36,7 @@ def pin_patch(pod: Mapping[str, Any], node: str, annotations: Mapping[str, str])
     terms = (own or {}).get("nodeSelectorTerms") or [{}]
     field = {"key": "metadata.name", "operator": "In", "values": [node]}
     narrowed = [
-        {
-            **term,
-            "matchFields": [
-                *(match_field for match_field in term.get("matchFields") or () if match_field != field),
-                field,
-            ],
-        }
+        {**term, "matchFields": [*(old for old in term.get("matchFields") or () if old != field), field]}
         for term in terms
     ]
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": narrowed}}

@@ -43,7 +43,7 @@ class WithHardware:
         """MIG instances of each GPU by node, of nodes whose devices are these; none while the scheduler is stopped."""
         loaded = next((service.loaded for service in self.services if service.name == SCHEDULER), None)
         if not loaded or not any(MIG_INSTANCES in content for content in self.configs.get(loaded).files.values()):
-            return {}  # nearly always: then nobody has to wake the scheduler for it
+            return {}  # the usual case, in which the scheduler need not be loaded
         if (engine := self.dispatcher.engine) is None:
             return {}
         tree = engine.state.physical

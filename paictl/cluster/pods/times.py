@@ -33,13 +33,13 @@ def reservation_of(pod: Mapping[str, Any]) -> str:
 def promised_at(pod: Mapping[str, Any]) -> Millis | None:
     """The start that was promised to a pod's gang, in milliseconds since 1970, by its condition; None: none was.
 
-    A condition, not an annotation: tenants cannot write the status of their pods, so nobody promises himself a start.
+    A condition, not an annotation: tenants cannot write the status of their pods, so none of them can promise himself a start.
     """
     for one in (pod.get("status") or {}).get("conditions") or ():
         if one.get("type") == START_PROMISED and one.get("status") == "True":
             try:
                 return millis_between(UNIX, datetime.fromisoformat(str(one.get("message"))))
-            except (ValueError, TypeError, OverflowError):  # not what a door writes; without a zone it is no instant
+            except (ValueError, TypeError, OverflowError):  # no door wrote this: not a date, or one without a time zone
                 return None
     return None
 

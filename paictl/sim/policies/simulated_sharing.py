@@ -133,7 +133,7 @@ class SimulatedSharing:
         """An instant in Unix time; raises `ParameterError` where the calendar ends."""
         if self.epoch + now >= _LAST:
             raise ParameterError(
-                text("budgets count by months, and the trace goes on after the year 9998"),
+                text("budgets are kept by calendar month, and this trace runs past the year 9998"),
                 hint="write an earlier start, or sharing=ignore",
             )
         return Millis(self.epoch + now)
