@@ -33,7 +33,7 @@ def reservation_of(pod: Mapping[str, Any]) -> str:
 def promised_at(pod: Mapping[str, Any]) -> Millis | None:
     """The start that was promised to a pod's gang, in milliseconds since 1970, by its condition; None: none was.
 
-    A condition, not an annotation: tenants cannot write the status of their pods, so none of them can promise himself a start.
+    A condition, not an annotation: tenants cannot write the status of their pods, so none can promise himself a start.
     """
     for one in (pod.get("status") or {}).get("conditions") or ():
         if one.get("type") == START_PROMISED and one.get("status") == "True":

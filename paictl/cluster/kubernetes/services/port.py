@@ -244,8 +244,8 @@ class KubeServices:
     def _apply(self, name: str, *, restart: bool = False, take_over: bool = False) -> None:
         self._newest()  # refused before anything is written
         with self._records.held(name) as held:
-            # Read again under the lock: an administrator who had to wait would otherwise restore the configuration or the
-            # certificates that the other one has just replaced.
+            # Read again under the lock: an administrator who had to wait would otherwise restore the configuration or
+            # the certificates that the other one has just replaced.
             version = self._newest()
             renderer = self._renderer(version, opened=True, certificates=self._certificates(name, version))
             if name == SCHEDULER and renderer.settings(name)["door"] == "gates":
