@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from paictl.cluster.scheduling import JobExplanation, JobSituation, LatestStart
 from paictl.cluster.values import ClusterError
 from paictl.i18n import translated
 from paictl.operate import explaining
+from paictl.remote.kube.client import Json
 from paictl.scheduler.wire import GATE
 from paictl.units import Millis
 from paictl.workload.windows import Windows
@@ -21,6 +23,16 @@ from tests.unit.controller.fakejobs import Bench, FakeJobs
 from tests.unit.controller.test_events import turn
 
 LACKING = "0/6 nodes are available: 6 Insufficient rdma/hca."
+
+
+def _waiting(kube: FakeJobs) -> tuple[Any, Any, Any, Json]:
+    """A job whose only pod is not bound: who looks at it, the job, the configuration, the pod."""
+    cluster(kube).submit([request({"a": {}})])
+    turn(kube, Bench(kube), 1)
+    (pod,) = kube.live()
+    pod["spec"].pop("nodeName")
+    looker = cluster(kube)._looker
+    return looker, looker._jobs.find("ann~job"), looker._configuration(), pod
 
 
 @pytest.mark.parametrize(
@@ -32,12 +44,7 @@ LACKING = "0/6 nodes are available: 6 Insufficient rdma/hca."
     ],
 )
 def test_what_kube_scheduler_says_is_not_contradicted(kube: FakeJobs, message: str, situation: JobSituation) -> None:
-    cluster(kube).submit([request({"a": {}})])
-    turn(kube, Bench(kube), 1)
-    looker = cluster(kube)._looker
-    pai, configuration = looker._jobs.find("ann~job"), looker._configuration()
-    (pod,) = kube.live()
-    pod["spec"].pop("nodeName")
+    looker, pai, configuration, pod = _waiting(kube)
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
     pod["status"] = {"phase": "Pending", "conditions": [condition] if message else []}
     seen = read_pod(pod)
@@ -133,12 +140,7 @@ def test_the_latest_start_is_named_unless_only_the_door_knows_it(kube: FakeJobs,
     name = "services-configuration.yaml"
     files = dict(preset_files("three-tenants"))
     cluster(kube).push({**files, name: files[name] + f"sharing: {{backfill: [{{mode: {mode}}}]}}\n"}, "backfill")
-    cluster(kube).submit([request({"a": {}})])
-    turn(kube, Bench(kube), 1)
-    looker = cluster(kube)._looker
-    pai, configuration = looker._jobs.find("ann~job"), looker._configuration()
-    (pod,) = kube.live()
-    pod["spec"].pop("nodeName")
+    looker, pai, configuration, pod = _waiting(kube)
     seen = read_pod(pod)
     assert seen is not None
     names = ClusterSnapshot([], [], [pai], {}).recovered(configuration).engine.state.physical.nodes
@@ -157,12 +159,7 @@ def test_the_latest_start_is_named_unless_only_the_door_knows_it(kube: FakeJobs,
 
 def test_no_word_of_an_explanation_is_english_in_a_chinese_session(kube: FakeJobs) -> None:
     """What excludes nodes is said in the reader's language, not in kube-scheduler's words."""
-    cluster(kube).submit([request({"a": {}})])
-    turn(kube, Bench(kube), 1)
-    looker = cluster(kube)._looker
-    pai, configuration = looker._jobs.find("ann~job"), looker._configuration()
-    (pod,) = kube.live()
-    pod["spec"].pop("nodeName")
+    looker, pai, configuration, pod = _waiting(kube)
     pod["spec"]["schedulingGates"] = [{"name": GATE}]
     pod["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "16"}}
     names = ClusterSnapshot([], [], [pai], {}).recovered(configuration).engine.state.physical.nodes
