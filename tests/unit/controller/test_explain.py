@@ -25,14 +25,14 @@ from tests.unit.controller.test_events import turn
 LACKING = "0/6 nodes are available: 6 Insufficient rdma/hca."
 
 
-def _waiting(kube: FakeJobs) -> tuple[Any, Any, Any, Json]:
-    """A job whose only pod is not bound: who looks at it, the job, the configuration, the pod."""
+def _waiting(kube: FakeJobs) -> tuple[Any, Any, Json]:
+    """A job whose only pod is not bound: the job, the configuration, the pod."""
     cluster(kube).submit([request({"a": {}})])
     turn(kube, Bench(kube), 1)
     (pod,) = kube.live()
     pod["spec"].pop("nodeName")
     looker = cluster(kube)._looker
-    return looker, looker._jobs.find("ann~job"), looker._configuration(), pod
+    return looker._jobs.find("ann~job"), looker._configuration(), pod
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def _waiting(kube: FakeJobs) -> tuple[Any, Any, Any, Json]:
     ],
 )
 def test_what_kube_scheduler_says_is_not_contradicted(kube: FakeJobs, message: str, situation: JobSituation) -> None:
-    looker, pai, configuration, pod = _waiting(kube)
+    pai, configuration, pod = _waiting(kube)
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
     pod["status"] = {"phase": "Pending", "conditions": [condition] if message else []}
     seen = read_pod(pod)
@@ -140,7 +140,7 @@ def test_the_latest_start_is_named_unless_only_the_door_knows_it(kube: FakeJobs,
     name = "services-configuration.yaml"
     files = dict(preset_files("three-tenants"))
     cluster(kube).push({**files, name: files[name] + f"sharing: {{backfill: [{{mode: {mode}}}]}}\n"}, "backfill")
-    looker, pai, configuration, pod = _waiting(kube)
+    pai, configuration, pod = _waiting(kube)
     seen = read_pod(pod)
     assert seen is not None
     names = ClusterSnapshot([], [], [pai], {}).recovered(configuration).engine.state.physical.nodes
@@ -159,7 +159,7 @@ def test_the_latest_start_is_named_unless_only_the_door_knows_it(kube: FakeJobs,
 
 def test_no_word_of_an_explanation_is_english_in_a_chinese_session(kube: FakeJobs) -> None:
     """What excludes nodes is said in the reader's language, not in kube-scheduler's words."""
-    looker, pai, configuration, pod = _waiting(kube)
+    pai, configuration, pod = _waiting(kube)
     pod["spec"]["schedulingGates"] = [{"name": GATE}]
     pod["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "16"}}
     names = ClusterSnapshot([], [], [pai], {}).recovered(configuration).engine.state.physical.nodes
