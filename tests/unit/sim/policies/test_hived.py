@@ -371,7 +371,7 @@ def test_a_start_that_is_not_a_date_is_refused(start: str) -> None:
 def test_budgets_end_with_the_calendar(start: str, at: int) -> None:
     shape = replace(homogeneous(4, 2), quotas={"a": 6}, sharing='{"budgets": [{"vc": "a", "device-hours": 4}]}')
     jobs = [Job("late", Millis(at), 2, Millis(1000), vc="a", pod=2)]
-    with pytest.raises(ParameterError, match="after the year 9998"):
+    with pytest.raises(ParameterError, match="runs past the year 9998"):
         simulate(jobs, shape, f"hived:start={start}")
     assert simulate(jobs, shape, f"hived:sharing=ignore,start={start}").outcomes[0].end == at + 1000
     limits = replace(shape, sharing='{"user-limits": [{"vc": "a", "devices": 4}]}')
