@@ -132,7 +132,9 @@ class Server:
         replied.wait(5)
         self.commands.append(command)
         environment = {"PATH": f"{self.path}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"}
-        with subprocess.Popen(
+        code = -1
+        # A program may end before it has read its input: to close its stdin then is a broken pipe, and no fault.
+        with suppress(BrokenPipeError), subprocess.Popen(
             ["sh", "-c", command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             env=environment, start_new_session=True,
         ) as program:  # fmt: skip
