@@ -15,7 +15,7 @@ import pytest
 
 from paictl.cluster.embedded import commands
 from paictl.cluster.embedded.world import World
-from paictl.cluster.interface import JobRequest, MachineSpec, NodeChange, NodeRole
+from paictl.cluster.interface import EventKind, JobRequest, MachineSpec, NodeChange, NodeRole
 from paictl.cluster.presets import PRESETS, preset_files
 from paictl.scheduler.invariants import validate
 from paictl.units import Millis
@@ -261,6 +261,19 @@ def test_the_hundredth_reservation_is_asked_of_the_core_as_often_as_the_tenth(mo
         )  # fmt: skip
         walk.apply(command)
     assert asked[-1] == asked[9] > 0
+
+
+def test_a_reservation_that_begins_short_of_cells_says_so_once() -> None:
+    walk = Walk(0)
+    for name, cells, start in (("now", 1, 2), ("later", 1, 9)):
+        begin = Millis(start * HOUR)
+        walk.apply(commands.AddReservation(Millis(HOUR), begin, "tenanta", cells, "V100-NODE", (), "once", name, ""))
+    for node in PRESETS["three-tenants"].nodes:
+        walk.apply(commands.SetNode(node, NodeChange.FAIL))
+    walk.world.events.clear()
+    walk.apply(commands.Tick(Millis(3 * HOUR)))
+    short = [event for event in walk.world.events if event.kind is EventKind.RESERVATION_SHORT]
+    assert [(event.subject, event.data["needed"], event.data["kept"]) for event in short] == [("reservation/now", 1, 0)]
 
 
 def test_one_that_a_new_promise_cannot_keep_forbids_none_at_another_time() -> None:
