@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
-from paictl.cluster.pods.lines import PodTimes, WaitingPod, end_of, lines
+from paictl.cluster.pods.lines import PodTimes, WaitingPod, end_of, in_order
 from paictl.units import Millis
 from paictl.workload.backfill import LineGang
 
@@ -113,30 +113,26 @@ class DoorLines:
             key = changes(vc), self._news.get(vc, 0), self._renewals, now // FRESH
             known = self._made.get(vc)
             if known is None or known[0] != key:
-                known = key, self._make(vc, gangs)
+                known = key, self._make(gangs)
                 self._made[vc], self._groups[vc] = known, frozenset(gang.request.group for gang in known[1])
             if known[1]:
                 found[vc] = known[1]
         return found
 
-    def _make(self, vc: str, gangs: dict[str, dict[str, PodEntry]]) -> list[LineGang]:
+    def _make(self, gangs: dict[str, dict[str, PodEntry]]) -> list[LineGang]:
         for uid in [uid for pods in gangs.values() for uid, entry in pods.items() if entry.runs]:
             self._drop(uid)
         placed = self._engine.state.groups.by_name
-        standing: list[PodEntry] = []
-        for entry in (entry for pods in gangs.values() for entry in pods.values()):
-            reading = entry.reading
-            if reading is None or entry.deleting or entry.reservation or reading.request.group in placed:
-                continue
-            if self._rules.covers(reading.request) and self.in_line(entry):
-                standing.append(entry)
-        requests = [entry.reading.request for entry in standing if entry.reading is not None]
-        if len(requests) < 2:  # a pod that comes and can start: the most common case
-            alone = requests and requests[0].members == ((requests[0].leaf_number, 1),)
-            return [LineGang(requests[0], standing[0].limit)] if alone else []
-        waiting = [WaitingPod(request, entry.limit, entry.created)
-                   for request, entry in zip(requests, standing, strict=True)]  # fmt: skip
-        return lines(waiting, self._rules, placed).get(vc, [])
+        return in_order(self._standing(pods) for group, pods in gangs.items() if group not in placed)
+
+    def _standing(self, pods: dict[str, PodEntry]) -> list[WaitingPod]:
+        """Of the pods of a gang those that nothing but devices keeps from a place."""
+        return [
+            WaitingPod(entry.reading.request, entry.limit, entry.created)
+            for entry in pods.values()
+            if entry.reading is not None and not entry.deleting and not entry.reservation
+            and self._rules.covers(entry.reading.request) and self.in_line(entry)
+        ]  # fmt: skip
 
 
 class DoorEnds:

@@ -10,6 +10,8 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
 from enum import StrEnum
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from paictl.errors import ExitCode, PaictlError
@@ -45,7 +47,9 @@ class Repeat(StrEnum):
     @property
     def period(self) -> int | None:
         """Milliseconds from one begin to the next; None: there is only one."""
-        return {Repeat.ONCE: None, Repeat.DAILY: _DAY, Repeat.WEEKLY: _WEEK}[self]
+        if self is Repeat.ONCE:
+            return None
+        return _DAY if self is Repeat.DAILY else _WEEK
 
 
 @frozen
@@ -87,16 +91,19 @@ class Reservation:
         current = self.occurrence(now)
         return current is not None and current[0] <= now
 
-    def begins(self, after: Millis, until: int) -> Iterator[Millis]:
-        """The instants in (after, until] at which it begins."""
-        current = self.occurrence(after)
+    def occurrences(self, now: Millis, until: int) -> Iterator[tuple[Millis, Millis]]:
+        """Begin and end of the occurrence that lasts now, and of those that begin by `until`."""
+        current = self.occurrence(now)
         period = self.repeat.period
         while current is not None and current[0] <= until:
-            if current[0] > after:
-                yield current[0]
+            yield current
             if period is None:
                 return
             current = Millis(current[0] + period), Millis(current[1] + period)
+
+    def begins(self, after: Millis, until: int) -> Iterator[Millis]:
+        """The instants in (after, until] at which it begins."""
+        return (begin for begin, _ in self.occurrences(after, until) if begin > after)
 
     def uses(self, members: Iterable[Member]) -> int:
         """How many of its cells a gang takes: pods share a cell where several fit into it."""
@@ -196,13 +203,19 @@ class Reservations:
             return []
         last = max(known.end if known.repeat is Repeat.ONCE else known.start for known in mine)
         horizon = max(now, last) + (0 if all(known.repeat is Repeat.ONCE for known in mine) else _WEEK)
-        instants = {now, *(begin for known in mine for begin in known.begins(now, horizon))}
-        seen: dict[tuple[Reservation, ...], Millis] = {}
-        for at in sorted(instants):
-            active = tuple(known for known in mine if known.is_active(at))
-            if active:
-                seen.setdefault(active, at)
-        return [(at, active) for active, at in seen.items()]
+        changes = list[tuple[Millis, bool, int]]()
+        for place, known in enumerate(mine):
+            for begin, end in known.occurrences(now, horizon):
+                changes += [(max(begin, now), True, place), (end, False, place)]
+        changes.sort()  # who ends at an instant does so before others begin
+        active, seen = set[int](), dict[tuple[int, ...], Millis]()
+        for at, together in groupby(changes, key=itemgetter(0)):
+            begins = False
+            for _, begins, place in together:
+                (active.add if begins else active.discard)(place)
+            if begins:
+                seen.setdefault(tuple(sorted(active)), at)
+        return [(at, tuple(mine[place] for place in places)) for places, at in seen.items()]
 
     # --- the free pool
 

@@ -39,7 +39,7 @@ class Clash:
 
 _Row: TypeAlias = "tuple[Reservation, int]"
 """A reservation, and how many of its cells are in use by its jobs or free for them."""
-_Moment: TypeAlias = "tuple[Millis, tuple[Reservation, ...]]"
+Moment: TypeAlias = "tuple[Millis, tuple[Reservation, ...]]"
 """An instant, and the reservations that last then."""
 
 
@@ -128,9 +128,13 @@ class ReservedCells:
         shorter = LineGang(gang.request, Millis(clash.at - foresight.now))
         return shorter.limit if self.clash(foresight, shorter, foresight.now, name) is None else None
 
-    def short(self, foresight: Foresight, vc: str) -> Iterator[Clash]:
-        """Reservations of a promise for which there would not be all cells, as things are now."""
-        moments = self.reservations.moments(vc, foresight.now)
+    def short(self, foresight: Foresight, vc: str, moments: Sequence[Moment] | None = None) -> Iterator[Clash]:
+        """Reservations of a promise for which there would not be all cells, as things are now.
+
+        `moments` are those that are looked at; None: all of `Reservations.moments`.
+        """
+        if moments is None:
+            moments = self.reservations.moments(vc, foresight.now)
         if not moments:
             return
         with foresight.imagine(LineGang(_request(moments[0][1][0], 1), None)) as scratch:
@@ -152,7 +156,7 @@ class ReservedCells:
     # --- the imagined state
 
     def _kept(
-        self, foresight: Foresight, scratch: Scratch, vc: str, moments: Sequence[_Moment],
+        self, foresight: Foresight, scratch: Scratch, vc: str, moments: Sequence[Moment],
         names: dict[str, str], ends: dict[str, Millis | None],
     ) -> Iterator[list[_Row]]:  # fmt: skip
         """For each moment the reservations with what is kept for them, as groups end by then.

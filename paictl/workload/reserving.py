@@ -5,13 +5,14 @@ What cannot be kept is refused before anything is written: by name, place and qu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from paictl.cells.quota import cells_at_risk
-from paictl.frozen import frozen
+from paictl.frozen import frozen_caching
 from paictl.i18n import did_you_mean, listed, text
 from paictl.scheduler.engine import Engine
 from paictl.scheduler.events import NodeHealth
@@ -25,9 +26,10 @@ if TYPE_CHECKING:
     from paictl.scheduler.request import Member
     from paictl.workload.job import Job
     from paictl.workload.pods import JobPlan
+    from paictl.workload.reserved import Moment
 
 
-@frozen
+@frozen_caching
 class ReservationScene:
     """A cluster in which a reservation is to be added, as its scheduler sees it."""
 
@@ -40,46 +42,66 @@ class ReservationScene:
     epoch: datetime
     """Instants count from it."""
 
+    @cached_property
+    def empty(self) -> Foresight:
+        """The cluster with healthy hardware only, and nobody in it."""
+        engine = Engine(self.spec)
+        for node in engine.state.physical.nodes:
+            engine.observe(NodeHealth(node, healthy=True))
+        return Foresight(engine, self.foresight.now, lambda _: None)
+
 
 def admitted(reservations: Reservations, new: Reservation, scene: ReservationScene) -> Reservations:
     """The reservations with a new one, for which its cells are kept from its begin on; raises `ReservationError`."""
-    now = scene.foresight.now
-    after = reservations.added(new, now, scene.foresight.engine.state.physical.nodes)
+    after = reservations.added(new, scene.foresight.now, scene.foresight.engine.state.physical.nodes)
+    changed = _changed(reservations, after, new, scene)
     if new.vc:
         names = [vc.name for vc in scene.spec.virtual_clusters]
         if new.vc not in names:
             hint = did_you_mean(new.vc, names) or text("virtual clusters: {vcs}", vcs=listed(names))
             raise ReservationError(text("no virtual cluster {name!r}", name=new.vc), hint=hint)
-        _within_promise(after, new, scene)
+        _within_promise(after, new, changed[new.vc], scene)
     else:
         _within_free_pool(after, new, scene)
-    _refuse_short(reservations, after, scene)
+    _refuse_short(reservations, after, changed, scene)
     return after
 
 
-def _within_promise(after: Reservations, new: Reservation, scene: ReservationScene) -> None:
-    """Refuse what exceeds the promise of its virtual cluster, alone or together with others."""
-    engine = Engine(scene.spec)
-    for node in engine.state.physical.nodes:
-        engine.observe(NodeHealth(node, healthy=True))
-    empty = Foresight(engine, scene.foresight.now, lambda _: None)
+def _changed(
+    before: Reservations, after: Reservations, new: Reservation, scene: ReservationScene
+) -> dict[str, list[Moment]]:
+    """By virtual cluster: the moments at which a new reservation can leave another, or itself, short of cells.
 
-    def first(reservations: Reservations) -> Clash | None:
-        return next(ReservedCells(reservations, lambda _: "").short(empty, new.vc), None)
+    With cells of a promise only those that there were not before: for the same reservations at the same instant the
+    same is kept. So one of many costs what those cost that last when it does, not what all before it cost.
+    """
+    now = scene.foresight.now
+    if not new.vc:
+        return {vc: after.moments(vc, now) for vc in sorted({known.vc for known in after if known.vc})}
+    known = dict(before.moments(new.vc, now))
+    return {new.vc: [moment for moment in after.moments(new.vc, now) if known.get(moment[0]) != moment[1]]}
+
+
+def _within_promise(after: Reservations, new: Reservation, changed: Sequence[Moment], scene: ReservationScene) -> None:
+    """Refuse what exceeds the promise of its virtual cluster, alone or together with others."""
+    empty = scene.empty
+
+    def first(moments: Sequence[Moment]) -> Clash | None:
+        return next(ReservedCells(after, lambda _: "").short(empty, new.vc, moments), None)
 
     _of_one_size(after, new, empty.now)
-    if (alone := first(Reservations((new,)))) is not None:
+    if (alone := first(Reservations((new,)).moments(new.vc, empty.now))) is not None:
         raise ReservationError(
             text("{vc} is promised {kept}x{type}, not {cells}x{type}", vc=new.vc,
                  kept=alone.kept, type=new.cell_type, cells=new.cells),
             hint=text("reserve at most {size}", size=f"{alone.kept}x{new.cell_type}") if alone.kept
             else text("its promise is in: paictl cluster view"),
         )  # fmt: skip
-    if first(after) is not None:
+    if first(changed) is not None:
         others = [one.name for one in after.of(new.vc) if one is not new and overlap(one, new, empty.now)]
         fitting = (
             cells for cells in range(new.cells - 1, 0, -1)
-            if first(Reservations((*after.all[:-1], replace(new, cells=cells)))) is None
+            if first([(at, _with_cells(active, new, cells)) for at, active in changed]) is None
         )  # fmt: skip
         left = next(fitting, 0)
         raise ReservationError(
@@ -88,6 +110,10 @@ def _within_promise(after: Reservations, new: Reservation, scene: ReservationSce
             hint=text("reserve fewer cells, choose another time, or first: paictl reservation remove {name}",
                       name=others[0] if others else ""),
         )  # fmt: skip
+
+
+def _with_cells(active: Iterable[Reservation], new: Reservation, cells: int) -> tuple[Reservation, ...]:
+    return tuple(replace(known, cells=cells) if known is new else known for known in active)
 
 
 def _of_one_size(after: Reservations, new: Reservation, now: Millis) -> None:
@@ -140,12 +166,15 @@ def _within_free_pool(after: Reservations, new: Reservation, scene: ReservationS
         )
 
 
-def _refuse_short(reservations: Reservations, after: Reservations, scene: ReservationScene) -> None:
+def _refuse_short(
+    before: Reservations, after: Reservations, changed: Mapping[str, Sequence[Moment]], scene: ReservationScene
+) -> None:
     """Refuse what jobs that run now would make late, be it the new one or, by its nodes, another."""
-    for vc in sorted({one.vc for one in after if one.vc}):
-        before = {(row.reservation.name, row.at) for row in _short(reservations, vc, scene)}
-        for clash in _short(after, vc, scene):
-            if (clash.reservation.name, clash.at) in before:
+    for vc, moments in changed.items():
+        clashes = list(_short(after, vc, scene, moments))
+        known = {(row.reservation.name, row.at) for row in _short(before, vc, scene)} if clashes else set()
+        for clash in clashes:
+            if (clash.reservation.name, clash.at) in known:
                 continue
             blocking = ReservedCells(after, scene.of).blocking(scene.foresight, vc, clash.at)
             ends = {name: scene.foresight.end_of(name) for name in blocking}
@@ -162,11 +191,13 @@ def _refuse_short(reservations: Reservations, after: Reservations, scene: Reserv
             )
 
 
-def _short(reservations: Reservations, vc: str, scene: ReservationScene) -> Iterator[Clash]:
+def _short(
+    reservations: Reservations, vc: str, scene: ReservationScene, moments: Sequence[Moment] | None = None
+) -> Iterator[Clash]:
     kept = ReservedCells(reservations, scene.of)
     ahead = scene.foresight
     windows = kept.windows(ahead.windows, ahead.now)
-    return kept.short(Foresight(ahead.engine, ahead.now, ahead.end_of, windows), vc)
+    return kept.short(Foresight(ahead.engine, ahead.now, ahead.end_of, windows), vc, moments)
 
 
 def _jobs(ends: Mapping[str, Millis | None], scene: ReservationScene) -> str:

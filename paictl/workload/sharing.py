@@ -80,6 +80,7 @@ class Sharing:
         """Of opportunistic gangs that wait, by recent use; None: it does not count."""
         self.departments = departments or Departments()
         """Of opportunistic gangs that wait, and of those that give way."""
+        self._holds_back = bool(self.budgets or self.limits or self.borrowing or self.spares or self.lending)
 
     @property
     def orders(self) -> bool:
@@ -92,7 +93,7 @@ class Sharing:
         return bool(self.preemption or self.departments)
 
     def __bool__(self) -> bool:
-        return bool(self.budgets or self.limits or self.borrowing or self.spares or self.lending)
+        return self._holds_back  # asked for each pod that waits
 
     def obstacle(self, request: PodRequest, user: str, use: SharingUse, now: datetime) -> str:
         """Why a gang that holds nothing yet may not start now; empty if it may."""

@@ -148,9 +148,11 @@ class WithReservations:
         foresight, kept = self.dispatcher.foresight(self.loop.now, self.windows), self.dispatcher.reserved
         if foresight is None or kept is None or not known.vc:
             return ()
+        now = self.loop.now
+        moments = [(at, active) for at, active in self.reservations.moments(known.vc, now) if at == now]
         return [
-            (clash.reservation.cells, clash.kept) for clash in kept.short(foresight, known.vc)
-            if clash.reservation.name == known.name and clash.at == self.loop.now
+            (clash.reservation.cells, clash.kept) for clash in kept.short(foresight, known.vc, moments)
+            if clash.reservation.name == known.name
         ]  # fmt: skip
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from typing import TYPE_CHECKING, Protocol
+from operator import itemgetter
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from paictl.frozen import frozen
 from paictl.units import Millis
@@ -51,9 +52,8 @@ def group_times(group: Group, times: Callable[[str], PodTimes | None]) -> GroupT
     return None if began is None else GroupTimes(began, rarest)
 
 
-@frozen
-class WaitingPod:
-    """A pod that has no place."""
+class WaitingPod(NamedTuple):
+    """A pod that has no place. Made for each that waits when a line is, so by the cheapest means."""
 
     request: PodRequest
     limit: Millis | None
@@ -76,13 +76,20 @@ def lines(pods: Iterable[WaitingPod], rules: LineRules, placed: Collection[str])
     for pod in pods:
         if rules.covers(pod.request) and pod.request.group not in placed:
             gangs.setdefault(pod.request.group, []).append(pod)
-    found: dict[str, list[tuple[int, str, str]]] = {}
-    for group, members in gangs.items():
-        request = members[0].request
-        if len(members) >= sum(number for _, number in request.members):
-            oldest = min(pod.created for pod in members)
-            found.setdefault(request.vc, []).append((-request.priority, oldest, group))
-    return {vc: [_gang(gangs[group]) for _, _, group in sorted(rows)] for vc, rows in found.items()}
+    found: dict[str, list[list[WaitingPod]]] = {}
+    for members in gangs.values():
+        found.setdefault(members[0].request.vc, []).append(members)
+    return {vc: line for vc, waiting in found.items() if (line := in_order(waiting))}
+
+
+def in_order(gangs: Iterable[list[WaitingPod]]) -> list[LineGang]:
+    """Gangs of one virtual cluster, by their pods, in the order of `lines`; without those of which pods are missing."""
+    rows = [
+        (-members[0].request.priority, min(pod.created for pod in members), members[0].request.group, members)
+        for members in gangs
+        if members and len(members) >= sum(number for _, number in members[0].request.members)
+    ]
+    return [_gang(members) for *_, members in sorted(rows, key=itemgetter(0, 1, 2))]
 
 
 def _gang(members: list[WaitingPod]) -> LineGang:

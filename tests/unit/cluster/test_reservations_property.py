@@ -15,12 +15,15 @@ import pytest
 
 from paictl.cluster.embedded import commands
 from paictl.cluster.embedded.world import World
-from paictl.cluster.interface import JobRequest, MachineSpec, NodeRole
+from paictl.cluster.interface import EventKind, JobRequest, MachineSpec, NodeChange, NodeRole
 from paictl.cluster.presets import PRESETS, preset_files
 from paictl.scheduler.invariants import validate
 from paictl.units import Millis
+from paictl.workload import reserving
+from paictl.workload.backfill import Foresight
 from paictl.workload.lifecycle import RunState
-from paictl.workload.reservations import Reservation, ReservationError
+from paictl.workload.reservations import Reservation, ReservationError, Reservations
+from paictl.workload.windows import NOTICE, WindowError
 from tests.unit.cluster.conftest import MINUTE, SERVICES
 
 HOUR = 60 * MINUTE
@@ -185,6 +188,101 @@ def test_no_admitted_reservation_begins_late(seed: int) -> None:
         if number % 20 == 0:
             walk.check_all()
     assert min(walk.seen[what] for what in ("admitted", "refused", "begun", "claimed")) > OPERATIONS // 500, walk.seen
+
+
+def decided(world: World, command: commands.AddReservation) -> object:
+    """All reservations after a new one, or what is said against it."""
+    try:
+        return world.try_reservation(command.reservation(world))
+    except ReservationError as error:
+        return error.message, error.hint
+
+
+def every_moment(
+    before: Reservations, after: Reservations, _: Reservation, scene: reserving.ReservationScene
+) -> dict[str, list[Any]]:
+    """Instead of the moments that a reservation changes all that there are then."""
+    vcs = {known.vc for known in (*before, *after) if known.vc}
+    return {vc: after.moments(vc, scene.foresight.now) for vc in sorted(vcs)}
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_to_ask_for_what_is_new_decides_as_to_ask_for_everything(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    walk = Walk(seed)
+    rng, world, seen = walk.rng, walk.world, Counter[str]()
+    for number in range(OPERATIONS // 16):
+        match rng.randrange(9):
+            case 0:
+                walk.apply(commands.Tick(Millis(rng.randrange(1, 9) * HOUR)))
+            case 1:
+                node = rng.choice(PRESETS["three-tenants"].nodes)
+                walk.apply(commands.SetNode(node, rng.choice((NodeChange.FAIL, NodeChange.HEAL, NodeChange.HEAL))))
+            case 2 if number % 5 == 0:
+                begin = Millis(world.now + rng.randrange(1, 60) * HOUR)
+                nodes = (rng.choice(PRESETS["three-tenants"].nodes),)
+                with suppress(WindowError):
+                    walk.apply(commands.AddWindow(nodes, Millis(9 * HOUR), begin, "", NOTICE, ""))
+            case 2 if len(world.reservations.all) > 8:
+                walk.apply(commands.RemoveReservation(rng.choice(world.reservations.all).name))
+            case 3 | 4 | 5:
+                walk.submit()
+            case _:
+                cell_type, most = rng.choice(CELLS)
+                start = Millis(world.now + rng.randrange(0, 40) * 30 * MINUTE)
+                command = commands.AddReservation(
+                    Millis(rng.randrange(1, 16) * HOUR), start, rng.choice(VCS), rng.randrange(1, most + 1), cell_type,
+                    (), rng.choice(("once", "once", "daily", "weekly")), f"r{number}", "",
+                )  # fmt: skip
+                found = decided(world, command)
+                with monkeypatch.context() as patch:
+                    patch.setattr(reserving, "_changed", every_moment)
+                    assert decided(world, command) == found
+                seen[str(found[0])[:14] if isinstance(found, tuple) else "admitted"] += 1
+                if not isinstance(found, tuple):
+                    walk.apply(command)
+    assert seen["admitted"] > 3, seen
+    assert len(seen) > 3, "refusals of several kinds"
+
+
+def test_the_hundredth_reservation_is_asked_of_the_core_as_often_as_the_tenth(monkeypatch: pytest.MonkeyPatch) -> None:
+    walk, asked = Walk(0), list[int]()
+    start = Foresight.start
+
+    def counted(*given: Any) -> bool:
+        asked[-1] += 1
+        return start(*given)
+
+    monkeypatch.setattr(Foresight, "start", counted)
+    for number in range(100):
+        asked.append(0)
+        begin = Millis(number * HOUR)
+        command = commands.AddReservation(
+            Millis(2 * HOUR), begin, "tenanta", 1, "V100-SOCKET", (), "once", f"r{number}", ""
+        )  # fmt: skip
+        walk.apply(command)
+    assert asked[-1] == asked[9] > 0
+
+
+def test_a_reservation_that_begins_short_of_cells_says_so_once() -> None:
+    walk = Walk(0)
+    for name, cells, start in (("now", 1, 2), ("later", 1, 9)):
+        begin = Millis(start * HOUR)
+        walk.apply(commands.AddReservation(Millis(HOUR), begin, "tenanta", cells, "V100-NODE", (), "once", name, ""))
+    for node in PRESETS["three-tenants"].nodes:
+        walk.apply(commands.SetNode(node, NodeChange.FAIL))
+    walk.world.events.clear()
+    walk.apply(commands.Tick(Millis(3 * HOUR)))
+    short = [event for event in walk.world.events if event.kind is EventKind.RESERVATION_SHORT]
+    assert [(event.subject, event.data["needed"], event.data["kept"]) for event in short] == [("reservation/now", 1, 0)]
+
+
+def test_one_that_a_new_promise_cannot_keep_forbids_none_at_another_time() -> None:
+    walk = Walk(0)
+    larger = Reservation("larger", Millis(HOUR), Millis(2 * HOUR), "tenanta", 99, "V100-NODE", "V100", 8)
+    walk.world.reserve(Reservations((larger,)))  # as after a push that promises less
+    walk.apply(commands.AddReservation(Millis(HOUR), Millis(2 * HOUR), "tenanta", 1, "V100-NODE", (), "once", "", ""))
+    with pytest.raises(ReservationError, match="it overlaps reservation larger: 0 of 1 cells"):
+        walk.apply(commands.AddReservation(Millis(HOUR), Millis(HOUR), "tenanta", 1, "V100-NODE", (), "once", "", ""))
 
 
 def test_cells_of_one_size_are_reserved_at_a_time() -> None:

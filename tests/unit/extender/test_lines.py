@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import random
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
+from paictl.doors.table import PodEntry, PodRef
+from paictl.scheduler.request import PodRequest
+from paictl.units import Millis
+from paictl.workload.backfill import LineGang
 from tests.unit.extender.test_starts import harness_with, pods, run, wait
 
 
@@ -60,3 +67,37 @@ def test_who_is_alone_is_told_by_a_few_pods() -> None:
     for row in rows[:200]:
         row.is_bound = True
     assert known.is_alone(SimpleNamespace(vc="A", group="n"))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_line_has_the_gangs_that_are_complete_by_priority_and_age(seed: int) -> None:
+    rng = random.Random(seed)  # noqa: S311 - a property test
+    known = harness_with("easy").core.starts.lines
+    known.in_line = lambda entry: not entry.gated
+    entries = list[Any]()
+    for number in range(rng.randrange(1, 12)):
+        size, shape = rng.randrange(1, 4), {"priority": rng.randrange(3), "vc": rng.choice("AB")}
+        for pod in range(size if rng.randrange(4) else size - 1):
+            request = PodRequest(f"u{number}-{pod}", f"p{pod}", group=f"g{number}", leaf_number=1,
+                                 members=((1, size),), **shape)  # type: ignore[arg-type] # fmt: skip
+            entry = PodEntry(PodRef("default", request.name, request.uid), reading=SimpleNamespace(request=request))  # type: ignore[arg-type]
+            entry.created, entry.limit = f"2026-12-0{rng.randrange(1, 4)}", rng.choice((None, Millis(5), Millis(7)))
+            for flaw in ("deleting", "gated", "runs"):
+                setattr(entry, flaw, rng.randrange(12) == 0)
+            entry.reservation = rng.choice(("", "") * 5 + ("demo",))
+            entries.append(entry)
+    rng.shuffle(entries)
+    known.start(entries)
+    gangs, rows = dict[str, list[Any]](), list[tuple[int, str, str, LineGang]]()
+    for entry in entries:
+        stands = not (entry.deleting or entry.gated or entry.runs or entry.reservation)
+        if stands and entry.reading.request.vc == "A":  # backfill is for A only
+            gangs.setdefault(entry.reading.request.group, []).append(entry)
+    for group, members in gangs.items():
+        limits = [one.limit for one in members]
+        request = min((one.reading.request for one in members), key=lambda request: request.name)
+        if len(members) == request.members[0][1]:
+            gang = LineGang(request, None if None in limits else max(limits))
+            rows.append((-request.priority, min(one.created for one in members), group, gang))
+    line = [gang for *_, gang in sorted(rows, key=lambda row: row[:3])]
+    assert known.all(Millis(0)) == ({"A": line} if line else {})

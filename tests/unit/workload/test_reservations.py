@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from paictl.units import Millis
@@ -50,6 +52,30 @@ def test_moments_are_the_first_instants_of_each_set() -> None:
     assert found == [(at(10), ["x"]), (at(11), ["x", "y"]), (at(12), ["y", "d"]), (at(36), ["d"])]
     assert known.moments("c", at(0)) == []
     assert [active for _, active in known.moments("b", at(13))] == []
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_moments_are_those_of_the_definition(seed: int) -> None:
+    rng, now = random.Random(seed), at(30)  # noqa: S311 - a property test
+    known = Reservations(
+        tuple(
+            cells(
+                f"r{number}",
+                rng.randrange(60),
+                rng.randrange(1, 25),
+                vc=rng.choice("aab"),
+                repeat=rng.choice([*Repeat]),
+            )
+            for number in range(rng.randrange(1, 9))
+        )
+    )
+    mine = [one for one in known.of("a") if one.occurrence(now) is not None]
+    sets: dict[tuple[Reservation, ...], Millis] = {}
+    for hour in range(30, 400 if mine else 30):  # all of them begin and end at full hours, and recur after a week
+        if hour == 30 or any(list(one.begins(at(hour - 1), at(hour))) for one in mine):
+            sets.setdefault(tuple(one for one in mine if one.is_active(at(hour))), at(hour))
+    sets.pop((), None)
+    assert known.moments("a", now) == [(moment, active) for active, moment in sets.items()]
 
 
 @pytest.mark.parametrize(
