@@ -76,7 +76,11 @@ def _within_promise(after: Reservations, new: Reservation, scene: ReservationSce
             else text("its promise is in: paictl cluster view"),
         )  # fmt: skip
     if first(after) is not None:
-        others = [one.name for one in after.of(new.vc) if one is not new and overlap(one, new, empty.now)]
+        others = [
+            reservation.name
+            for reservation in after.of(new.vc)
+            if reservation is not new and overlap(reservation, new, empty.now)
+        ]
         fitting = (
             cells for cells in range(new.cells - 1, 0, -1)
             if first(Reservations((*after.all[:-1], replace(new, cells=cells)))) is None
@@ -142,7 +146,7 @@ def _within_free_pool(after: Reservations, new: Reservation, scene: ReservationS
 
 def _refuse_short(reservations: Reservations, after: Reservations, scene: ReservationScene) -> None:
     """Refuse what jobs that run now would make late, be it the new one or, by its nodes, another."""
-    for vc in sorted({one.vc for one in after if one.vc}):
+    for vc in sorted({reservation.vc for reservation in after if reservation.vc}):
         before = {(row.reservation.name, row.at) for row in _short(reservations, vc, scene)}
         for clash in _short(after, vc, scene):
             if (clash.reservation.name, clash.at) in before:
