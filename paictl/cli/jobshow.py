@@ -65,15 +65,11 @@ def show(cluster: Cluster, found: JobView, output: Output) -> None:
     if len(attempts) > 1:
         write("")
         write(spoken("attempts:"))
-        write_table(
-            ("ATTEMPT", "STARTED", "ENDED", "OUTCOME", "EXIT CODE", "WHY"), [_attempt(attempt) for attempt in attempts]
-        )
+        write_table(("ATTEMPT", "STARTED", "ENDED", "OUTCOME", "EXIT CODE", "WHY"), list(map(_attempt, attempts)))
     if found.repairs:
         write("")
         write(spoken("lost members that were replaced while the others kept running:"))
-        write_table(
-            ("TASK", "LOST AT", "NODE", "WHY", "BACK AFTER", "NOW"), [_repair(repair) for repair in found.repairs]
-        )
+        write_table(("TASK", "LOST AT", "NODE", "WHY", "BACK AFTER", "NOW"), list(map(_repair, found.repairs)))
     if found.state.value == "Waiting":
         console.info(text("why it waits: paictl job explain {job}", job=found.key))
 
