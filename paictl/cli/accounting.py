@@ -65,13 +65,13 @@ def limits(
     state: StateOption = None,
 ) -> None:
     """List limits of devices: held, and allowed, by users, by tenants that borrow or lend, and by departments."""
-    found = operate.limits(open_cluster(state), vc)
+    states = operate.limits(open_cluster(state), vc)
     if output is not Output.TABLE:
-        write_data(operate.as_data(found), output)
-    elif not found:
+        write_data(operate.as_data(states), output)
+    elif not states:
         console.info(text("no limits yet: see the section sharing in docs/user-limits.md"))
     else:
-        rows = [(one.vc, one.user or "-", console.said(one.kind), one.held, one.most) for one in found]
+        rows = [(state.vc, state.user or "-", console.said(state.kind), state.held, state.most) for state in states]
         write_table(("VC", "USER", "CLASS", "HELD", "LIMIT"), rows)
 
 

@@ -48,10 +48,10 @@ def list_(
     else:
         rows = [
             (
-                one.budget.vc or "-", one.user or "-", f"{one.used / HOUR:,.2f}", f"{one.budget.hours:,.2f}",
-                f"{one.percent:.0f}%", one.level.value, one.budget.over.value,
+                state.budget.vc or "-", state.user or "-", f"{state.used / HOUR:,.2f}", f"{state.budget.hours:,.2f}",
+                f"{state.percent:.0f}%", state.level.value, state.budget.over.value,
             )
-            for one in report.states
+            for state in report.states
         ]  # fmt: skip
         write_table(("VC", "USER", "USED", "BUDGET", "SHARE", "STATE", "OVER"), rows)
 

@@ -197,11 +197,11 @@ def show_events(cluster: Cluster, subject: str | None, output: Output) -> None:
     kind, _, name = (subject or "").partition("/")
     if kind == "job" and name and "~" not in name:
         subject = f"job/{find_job(cluster, name, me()).key}"
-    found = cluster.events(subject)
+    events = cluster.events(subject)
     if output is not Output.TABLE:
-        write_data([plain(event) for event in found], output)
+        write_data([plain(event) for event in events], output)
         return
-    rows = [(clock_text(event.at), said(event.kind), event.subject, said(detail(event))) for event in found]
+    rows = [(clock_text(event.at), said(event.kind), event.subject, said(detail(event))) for event in events]
     columns = ("TIME", "WHAT", "OF", "DETAIL")
     if subject is not None:  # it stands on the command line
         columns, rows = ("TIME", "WHAT", "DETAIL"), [(time, kind, message) for time, kind, _, message in rows]  # type: ignore[assignment,misc]

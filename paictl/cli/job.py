@@ -551,9 +551,9 @@ def explain(job: JobName, output: OutputOption = Output.TABLE, state: StateOptio
     from paictl.operate import explaining  # late: only this command needs the scheduler's explanations
 
     cluster = open_cluster(state)
-    found = cluster.explain(_find(cluster, job).key)
+    explanation = cluster.explain(_find(cluster, job).key)
     if output is not Output.TABLE:
-        write_data(explaining.data(found), output)
+        write_data(explaining.data(explanation), output)
         return
-    for line in explaining.lines(found, full=settings.wide):
+    for line in explaining.lines(explanation, full=settings.wide):
         write(said(line))

@@ -27,7 +27,7 @@ def show(cluster: Cluster, found: JobView, output: Output) -> None:
     """Write a job."""
     attempts = attempts_of(found, cluster.events(f"job/{found.key}"))
     if output is not Output.TABLE:
-        write_data({**job_data(found), "attempts": [_attempt_data(one) for one in attempts]}, output)
+        write_data({**job_data(found), "attempts": [_attempt_data(attempt) for attempt in attempts]}, output)
         return
     head = spoken("job {job}: {state}", job=found.key, state=found.state.value)
     write(clauses([head, said(reasons(found.reason))] if found.reason else [head]))
@@ -65,11 +65,11 @@ def show(cluster: Cluster, found: JobView, output: Output) -> None:
     if len(attempts) > 1:
         write("")
         write(spoken("attempts:"))
-        write_table(("ATTEMPT", "STARTED", "ENDED", "OUTCOME", "EXIT CODE", "WHY"), [_attempt(one) for one in attempts])
+        write_table(("ATTEMPT", "STARTED", "ENDED", "OUTCOME", "EXIT CODE", "WHY"), list(map(_attempt, attempts)))
     if found.repairs:
         write("")
         write(spoken("lost members that were replaced while the others kept running:"))
-        write_table(("TASK", "LOST AT", "NODE", "WHY", "BACK AFTER", "NOW"), [_repair(one) for one in found.repairs])
+        write_table(("TASK", "LOST AT", "NODE", "WHY", "BACK AFTER", "NOW"), list(map(_repair, found.repairs)))
     if found.state.value == "Waiting":
         console.info(text("why it waits: paictl job explain {job}", job=found.key))
 

@@ -182,12 +182,12 @@ def _change_devices(names: list[str], change: NodeChange, devices: list[str], st
 
 
 def _change(names: list[str], change: str, state: Path | None) -> None:
-    for one in change_nodes(open_cluster(state), names, NodeChange(change)):
-        same = one.before.condition is one.after.condition
-        name, condition = one.after.machine.name, one.after.condition.value
+    for node in change_nodes(open_cluster(state), names, NodeChange(change)):
+        same = node.before.condition is node.after.condition
+        name, condition = node.after.machine.name, node.after.condition.value
         console.outcome(
-            joined("", (text(_NODES[change], name=name), _still(one.after, change, same=same))),
-            name=name, change=change, before=one.before.condition.value, condition=condition,
+            joined("", (text(_NODES[change], name=name), _still(node.after, change, same=same))),
+            name=name, change=change, before=node.before.condition.value, condition=condition,
         )  # fmt: skip
 
 

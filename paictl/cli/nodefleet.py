@@ -38,16 +38,16 @@ def inventory_of(
     user, key, ask, ask_sudo = login
     masters, workers, config = files
     if masters and workers and config:
-        found = _of_files(masters, workers, config)
+        inventory = _of_files(masters, workers, config)
     elif masters or workers:
         raise PaictlError(
             "a host list needs the other two files as well", hint="-m master.csv -w worker.csv -c config.yaml"
         )
     else:
-        found = _of_cluster(config)
+        inventory = _of_cluster(config)
     if user:
-        found = replace(found, hosts=tuple(replace(host, user=user) for host in found.hosts))
-    return chosen(replace(found, login=_login(found.login, key, ask, ask_sudo)), only)
+        inventory = replace(inventory, hosts=tuple(replace(host, user=user) for host in inventory.hosts))
+    return chosen(replace(inventory, login=_login(inventory.login, key, ask, ask_sudo)), only)
 
 
 def _of_files(masters: str, workers: str, config: str) -> Inventory:
@@ -105,7 +105,7 @@ def _listener(inventory: Inventory, output: Output) -> Listener:
 def end(results: dict[str, HostResult], output: Output) -> None:
     """Say what went wrong where, and end with the exit code of all of them."""
     if output is not Output.TABLE:
-        console.write_data([_data(one) for one in results.values()], output)
+        console.write_data([_data(result) for result in results.values()], output)
     for one in results.values():
         if one.reach is not CommandStatus.DONE:
             console.error(PaictlError(said(one.message), where=one.host, hint=said(one.hint) or None))

@@ -101,9 +101,9 @@ def copy(
         else:
             results = fleet.upload(Path(source), target, manner=manner)
     if output is Output.TABLE:
-        for one in results.values():
-            if one.ok:
-                console.outcome(f"{one.host}: {one.stdout or 'copied'}", name=one.host)
+        for result in results.values():
+            if result.ok:
+                console.outcome(f"{result.host}: {result.stdout or 'copied'}", name=result.host)
     nodefleet.end(results, output)
 
 

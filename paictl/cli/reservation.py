@@ -87,10 +87,10 @@ def add(
 
 def read_cells(said: str) -> tuple[int, str]:
     """Number and type of cells, as in ``4xV100-NODE``; raises `PaictlError` for anything else."""
-    found = re.fullmatch(r"([1-9][0-9]{0,5})x([^\s]+)", said)
-    if found is None:
+    match = re.fullmatch(r"([1-9][0-9]{0,5})x([^\s]+)", said)
+    if match is None:
         raise PaictlError(text("{said!r} is not a number of cells", said=said), hint="write for instance 4xV100-NODE")
-    return int(found[1]), found[2]
+    return int(match[1]), match[2]
 
 
 @app.command("list", epilog="paictl reservation list -o json")

@@ -94,10 +94,10 @@ def list_services(output: OutputOption = Output.TABLE, state: StateOption = None
     """List the services in start order, and what each does."""
     cluster = open_cluster(state)
     imagined = isinstance(cluster, HandClock)
-    found = operate.list_services(cluster)
-    views = {one.service.name: one.view for one in found if one.view is not None}
+    services = operate.list_services(cluster)
+    views = {service.service.name: service.view for service in services if service.view is not None}
     data: list[dict[str, Any]] = []
-    for one in found:
+    for one in services:
         service, view = one.service, one.view
         condition = "absent" if view is None else _state_of(view)
         since = None if view is None else rfc3339(view.since)
@@ -152,14 +152,16 @@ def status(
     """Show which services are ready, why others are not, and what was changed by hand."""
     conditions = operate.conditions(open_cluster(state), _request("refresh", names, skipped, more))
     if output is not Output.TABLE:
-        write_data([_condition_data(one) for one in conditions], output)
+        write_data([_condition_data(condition) for condition in conditions], output)
     else:
-        rows = [(one.service, one.state.value, text("yes") if one.ready else text("no"), joined("; ", one.reasons))
-                for one in (condition.readiness for condition in conditions)]  # fmt: skip
+        rows = [
+            (its.service, its.state.value, text("yes") if its.ready else text("no"), joined("; ", its.reasons))
+            for its in (condition.readiness for condition in conditions)
+        ]
         write_table(("NAME", "STATE", "READY", "WHY NOT"), rows)
         for one in conditions:
             _say_changes(one)
-    raise typer.Exit(ExitCode.OK if all(one.good for one in conditions) else ExitCode.NEGATIVE)
+    raise typer.Exit(ExitCode.OK if all(condition.good for condition in conditions) else ExitCode.NEGATIVE)
 
 
 def _condition_data(condition: Condition) -> dict[str, Any]:

@@ -140,10 +140,10 @@ def weight(pods: GangPods, *, near_budget: bool) -> int:
 
 def read_room(said: str, vc: str = "") -> RoomRequest:
     """``4xV100-NODE`` or ``V100-NODE``; raises `PaictlError` for anything else."""
-    found = re.fullmatch(r"(?:(\d{1,9})x)?([^\s]+)", said)
-    if found is None or (found[1] is not None and int(found[1]) == 0):
+    match = re.fullmatch(r"(?:(\d{1,9})x)?([^\s]+)", said)
+    if match is None or (match[1] is not None and int(match[1]) == 0):
         raise PaictlError(text("{said!r} is not a number of cells", said=said), hint="write for instance 4xV100-NODE")
-    return RoomRequest(int(found[1] or 1), found[2], vc)
+    return RoomRequest(int(match[1] or 1), match[2], vc)
 
 
 def checked(rooms: Iterable[RoomRequest], state: State) -> tuple[RoomRequest, ...]:

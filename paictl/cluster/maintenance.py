@@ -46,7 +46,8 @@ class WindowRequest:
 
 def refuse_other_holds(windows: Iterable[MaintenanceWindow], own: Iterable[MaintenanceWindow] = ()) -> None:
     """Raise `ConflictError` for the first window, but one's own, that keeps nodes free of new pods."""
-    known = {(one.name, one.start) for one in own}  # when one's own have ended, another may have taken their names
+    # By name and start: when one's own have ended, another may have taken their names.
+    known = {(window.name, window.start) for window in own}
     for window in windows:
         if window.hold and (window.name, window.start) not in known:
             raise ConflictError(
@@ -63,7 +64,7 @@ def shown(windows: Iterable[Window], now: Millis, epoch: datetime) -> tuple[Main
             one.name, one.nodes, instant(epoch, one.start), instant(epoch, one.end), one.notice, one.reason,
             one.is_active(now), one.hold,
         )
-        for one in sorted(windows, key=lambda one: (one.start, one.name))
+        for one in sorted(windows, key=lambda window: (window.start, window.name))
     )  # fmt: skip
 
 
@@ -125,11 +126,11 @@ def windows_text(windows: Windows) -> str:
     """Windows on a clock that counts from 1970 as JSON."""
     rows = [
         {
-            "name": one.name, "nodes": list(one.nodes), "start": rfc3339(instant(UNIX, one.start)),
-            "end": rfc3339(instant(UNIX, one.end)), "noticeSeconds": one.notice / 1000, "reason": one.reason,
-            **({"hold": True} if one.hold else {}),
+            "name": window.name, "nodes": list(window.nodes), "start": rfc3339(instant(UNIX, window.start)),
+            "end": rfc3339(instant(UNIX, window.end)), "noticeSeconds": window.notice / 1000, "reason": window.reason,
+            **({"hold": True} if window.hold else {}),
         }
-        for one in windows
+        for window in windows
     ]  # fmt: skip
     return json.dumps(rows, indent=1)
 

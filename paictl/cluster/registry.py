@@ -110,7 +110,7 @@ def use(name: str) -> None:
 def remove(name: str) -> None:
     """Forget a name, nothing else; commands that name no cluster go to the local one if it was in use."""
     with _changing() as known:
-        rest = {key: one for key, one in known.clusters.items() if key != name}
+        rest = {key: cluster for key, cluster in known.clusters.items() if key != name}
         _write(Registry(LOCAL if known.current == name else known.current, rest))
 
 

@@ -148,7 +148,7 @@ def check_credentials(credentials: Credentials) -> Credentials:
 
 def storages_text(storages: Iterable[Storage]) -> str:
     """Storages as JSON, by name."""
-    return json.dumps([asdict(storage) for storage in sorted(storages, key=lambda one: one.name)], indent=1)
+    return json.dumps([asdict(storage) for storage in sorted(storages, key=lambda storage: storage.name)], indent=1)
 
 
 def storages_from(said: str) -> tuple[Storage, ...]:
@@ -156,7 +156,7 @@ def storages_from(said: str) -> tuple[Storage, ...]:
     try:
         rows: list[Mapping[str, Any]] = json.loads(said or "[]")
         storages = [Storage(**{**row, "vcs": tuple(row["vcs"]), "options": tuple(row["options"])}) for row in rows]
-        return tuple(check(one) for one in storages)
+        return tuple(check(storage) for storage in storages)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ClusterError(
             text("the list of storages is corrupt: {error}", error=str(error)),
@@ -229,7 +229,7 @@ def mounts_for(wishes: Iterable[StorageMount], vc: str, storages: Sequence[Stora
 def _meant(mount: StorageMount, vc: str, storages: Sequence[Storage]) -> Sequence[Storage]:
     usable = {storage.name: storage for storage in storages if storage.is_for(vc)}
     if not mount.name:
-        return [one for one in usable.values() if one.default]
+        return [storage for storage in usable.values() if storage.default]
     if mount.name in usable:
         return [usable[mount.name]]
     if any(storage.name == mount.name for storage in storages):

@@ -57,7 +57,9 @@ class Target:
 def targets(folder: Path | None = None) -> dict[str, Target]:
     """All clusters that can be named; the local one lives in `folder`, else in this shell's state folder."""
     local = Target(LOCAL, ClusterKind.EMBEDDED, folder if folder is not None else state_folder())
-    added = {name: Target(name, ClusterKind.KUBERNETES, pinned=one) for name, one in read_registry().clusters.items()}
+    added = {
+        name: Target(name, ClusterKind.KUBERNETES, pinned=cluster) for name, cluster in read_registry().clusters.items()
+    }
     return {LOCAL: local, **added}
 
 

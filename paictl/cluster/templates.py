@@ -117,7 +117,7 @@ def with_library(
         library_named(libraries, library.name)
     if len(others) >= MOST_LIBRARIES:
         raise ClusterError(text("a cluster can have {most} template libraries", most=MOST_LIBRARIES))
-    return tuple(sorted((*others, check(library)), key=lambda one: one.name))
+    return tuple(sorted((*others, check(library)), key=lambda library: library.name))
 
 
 def already_there(name: str) -> ConflictError:

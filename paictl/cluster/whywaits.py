@@ -91,7 +91,9 @@ def waits_for_shield(
     if not isinstance(decision, Wait) or all(attempt.failure is not Failure.SHIELDED for attempt in decision.attempts):
         return None
     groups = engine.state.groups.by_name
-    weaker = {name: one for name, one in groups.items() if one.vc == request.vc and one.priority < request.priority}
+    weaker = {
+        name: group for name, group in groups.items() if group.vc == request.vc and group.priority < request.priority
+    }
     at = sparing.next_end(weaker)
     reason = text(
         "jobs of virtual cluster {vc} with a lower priority have not run for their minimum run time yet; "

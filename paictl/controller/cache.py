@@ -42,7 +42,7 @@ class Cache(JobMirror):
         with self._lock:
             ghosts = self._ghosts.get(name)
             if ghosts:
-                self._ghosts[name] = {uid: one for uid, one in ghosts.items() if one.attempt >= before}
+                self._ghosts[name] = {uid: ghost for uid, ghost in ghosts.items() if ghost.attempt >= before}
 
     # --- being told
 

@@ -72,12 +72,12 @@ def follow(name: str, job: Job, record: JobRecord, seen: JobObjects, now: dateti
     if stopped:
         return Followed(_updated(record, lifecycle.stop(status).status, (), seen, now))
     found = AttemptObjects(name, job, status, seen).observe()
-    after = lifecycle.catch_up(job, status, ((one.ref, one.what) for one in found.news))
+    after = lifecycle.catch_up(job, status, ((transition.ref, transition.what) for transition in found.news))
     goes_on = not after.state.final and after.attempt == status.attempt
     if found.missing and goes_on and not seen.sure:
         return Followed(_updated(record, after, found.news, seen, now), ask=True)
     if found.missing and goes_on:
-        after = lifecycle.catch_up(job, after, ((one.ref, one.what) for one in found.missing))
+        after = lifecycle.catch_up(job, after, ((transition.ref, transition.what) for transition in found.missing))
         found.news += found.missing
     updated = _updated(record, after, found.news, seen, now)
     if _seconds_left(updated, now) == 0 and updated.max_run_time is not None:
@@ -99,8 +99,8 @@ def _updated(
     before = record.status
     if after == before:
         return record
-    preempted = sum(one.what is PodChange.PREEMPTED for one in news)
-    reason = next((_said(one) for one in news if one.what in _ENDS), "")
+    preempted = sum(transition.what is PodChange.PREEMPTED for transition in news)
+    reason = next((_said(transition) for transition in news if transition.what in _ENDS), "")
     started = record.started or _first_start(before, after, seen, now)
     found = replace(record, status=after, preemptions=record.preemptions + preempted, started=started)
     found = replace(found, repairs=repaired(found, before, news, seen, now))

@@ -186,7 +186,11 @@ def repaired(
     if after.attempt != before.attempt or after.state.final:
         return tuple(line for line in record.repairs if line.back is not None)
     lines = list(record.repairs)
-    reasons = {(one.ref.role, one.ref.index): one.reason for one in news if one.what is PodChange.LOST}
+    reasons = {
+        (transition.ref.role, transition.ref.index): transition.reason
+        for transition in news
+        if transition.what is PodChange.LOST
+    }
     for was, task in zip(before.tasks, after.tasks, strict=True):
         place = task.role, task.index
         if task.retries > was.retries and place in reasons:

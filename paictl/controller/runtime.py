@@ -54,7 +54,7 @@ def options_of(data: Mapping[str, Any], role: str) -> RoleOptions:
     return RoleOptions(
         shm=shm if isinstance(shm, int) and shm > 0 else 512,
         infiniband=container.get("infiniband") is True,
-        ports={str(key): one for key, one in ports.items() if isinstance(one, int) and one > 0}
+        ports={str(key): port for key, port in ports.items() if isinstance(port, int) and port > 0}
         if isinstance(ports, Mapping) else {},
     )  # fmt: skip
 

@@ -53,14 +53,17 @@ def wish_of(desired: Desired) -> dict[str, Any]:
     settings = asdict(deployment.settings)
     settings.pop("notes")
     settings["login"].pop("password")
-    settings["accounts"] = {host: one.username for host, one in deployment.settings.accounts.items()}
+    settings["accounts"] = {host: account.username for host, account in deployment.settings.accounts.items()}
     if (proxies := deployment.settings.proxies) is not None:
         settings["proxies"] |= {name: without_password(getattr(proxies, name)) for name in ("http", "https")}
     return {
-        "machines": [{"name": one.name, "address": one.address, "role": one.role.value} for one in deployment.machines],
+        "machines": [
+            {"name": machine.name, "address": machine.address, "role": machine.role.value}
+            for machine in deployment.machines
+        ],
         "settings": settings,
         "kubernetes": desired.version,
-        "artifacts": {one.name: one.sha256 for one in desired.artifacts.all},
+        "artifacts": {artifact.name: artifact.sha256 for artifact in desired.artifacts.all},
     }
 
 
@@ -113,7 +116,7 @@ def make_plan(desired: Desired, root: Path, now: Callable[[], datetime], listen:
 def unlisted_nodes(facts: Iterable[HostFacts]) -> tuple[str, ...]:
     """The nodes that no list names, from the facts of all machines."""
     seen = tuple(facts)
-    return unlisted([one.machine for one in seen], nodes_in(one.host for one in seen))
+    return unlisted([facts.machine for facts in seen], nodes_in(facts.host for facts in seen))
 
 
 @frozen
@@ -149,26 +152,26 @@ def apply(
     folder = before or begin_run(root, KIND, wish, now(), secrets)
     with opened(desired, folder.path, timeout) as site:
         site.break_lock, site.judge = break_lock, judge
-        found: list[HostChange] = []
+        changes: list[HostChange] = []
         times = PhaseTimes(folder.path, now)
 
         def note(_: object) -> None:
-            if not found and site.facts:
-                found.extend(planned(site))
-                _write_plan(folder, found)
+            if not changes and site.facts:
+                changes.extend(planned(site))
+                _write_plan(folder, changes)
 
         outcomes = carry_out(phases(site), both(folder.listener(now), both(times, both(note, listen))))
         raise_first(outcomes)
         at_end(site)
         facts = tuple(site.facts.values())
-        return Applied(folder, before is not None, outcomes, tuple(found), facts, site.lacks_network)
+        return Applied(folder, before is not None, outcomes, tuple(changes), facts, site.lacks_network)
 
 
 def raise_first(outcomes: tuple[PhaseOutcome, ...]) -> None:
     """Raise the error of the first phase that failed."""
-    for one in outcomes:
-        if one.error is not None:
-            raise one.error
+    for outcome in outcomes:
+        if outcome.error is not None:
+            raise outcome.error
 
 
 class PhaseTimes:
@@ -194,17 +197,17 @@ class PhaseTimes:
 
 
 def _write_plan(folder: RunFolder, changes: list[HostChange]) -> None:
-    text = json.dumps([asdict(one) for one in changes], indent=1) + "\n"
+    text = json.dumps([asdict(change) for change in changes], indent=1) + "\n"
     write_together(folder.path, {"plan.json": text}, force=True, mode=0o600)
 
 
 def plan_data(files: tuple[str, str, str], desired: Desired, changes: tuple[HostChange, ...]) -> dict[str, Any]:
     """A plan as values of JSON; `plan_from` reads it."""
-    masters, workers, config = (str(Path(one).resolve()) for one in files)
+    masters, workers, config = (str(Path(file).resolve()) for file in files)
     return {
         "schemaVersion": _SCHEMA, "masters": masters, "workers": workers, "config": config,
         "kubernetes": desired.version, "fingerprint": fingerprint(KIND, wish_of(desired)),
-        "phases": [kind.name for kind in PHASES], "changes": [asdict(one) for one in changes],
+        "phases": [kind.name for kind in PHASES], "changes": [asdict(change) for change in changes],
     }  # fmt: skip
 
 

@@ -118,8 +118,8 @@ def read_backup(path: Path) -> Backup:
     cannot be read.
     """  # fmt: skip
     with _opened(path) as packed:
-        found = _manifest_of(path, packed)
-        left, size = dict(found.files), 0
+        backup = _manifest_of(path, packed)
+        left, size = dict(backup.files), 0
         while (member := packed.next()) is not None:  # an iterator would begin with the manifest again
             wanted = left.pop(member.name, None)
             if wanted is None or not member.isreg():
@@ -130,7 +130,7 @@ def read_backup(path: Path) -> Backup:
             size = member.size if member.name == SNAPSHOT else size
         if left:
             raise _spoiled(path, text("it lacks {name}", name=min(left)))
-    return replace(found, size=size)
+    return replace(backup, size=size)
 
 
 def unpack(backup: Backup, name: str, target: Path) -> None:
@@ -174,10 +174,10 @@ def _manifest_of(path: Path, packed: tarfile.TarFile) -> Backup:
     if data.pop("schemaVersion") != _SCHEMA:
         raise ArchiveError(text("was written by another version of paictl"), where=str(path), hint=text("use that one"))
     files = data.pop("files")
-    kinds = {one.name: int if one.type == "int" else str for one in fields(BackupManifest)}
+    kinds = {field.name: int if field.type == "int" else str for field in fields(BackupManifest)}
     if set(data) != set(kinds) or not all(isinstance(data[name], kind) for name, kind in kinds.items()):
         raise _spoiled(path, text("its manifest is incomplete"))
-    if SNAPSHOT not in files or not all(isinstance(one, str) for one in files.values()):
+    if SNAPSHOT not in files or not all(isinstance(file, str) for file in files.values()):
         raise _spoiled(path, text("it lacks {name}", name=SNAPSHOT))
     return Backup(path, hashlib.sha256(body).hexdigest(), BackupManifest(**data), files)
 
@@ -222,8 +222,8 @@ class Masters:
         results = self.fleet.run(
             line, stdin=self._program, manner=CommandOptions(sudo=True, timeout=_VERB), hosts=hosts
         )
-        told = {name: json.loads(one.stdout) for name, one in results.items() if one.ok}
-        return told, {name: one for name, one in results.items() if not one.ok}
+        told = {name: json.loads(result.stdout) for name, result in results.items() if result.ok}
+        return told, {name: result for name, result in results.items() if not result.ok}
 
     def all(self, verb: str, wish: Told | None = None) -> dict[str, Told]:
         """What all masters told; raises `DeployError` with what is wrong on those that did not."""
@@ -240,7 +240,7 @@ class Masters:
             results = self.fleet.upload(
                 source, place, mode=0o600, manner=CommandOptions(sudo=True, timeout=TRANSFER), hosts=hosts
             )
-            raise_for({name: one for name, one in results.items() if not one.ok}, len(results))
+            raise_for({name: result for name, result in results.items() if not result.ok}, len(results))
 
 
 def raise_for(bad: Mapping[str, HostResult], of: int) -> None:
@@ -251,7 +251,9 @@ def raise_for(bad: Mapping[str, HostResult], of: int) -> None:
     code = exit_code(bad)
     if code is not ExitCode.NEGATIVE and len(bad) < of:
         code = ExitCode.PARTIAL
-    hint = next((one.hint for one in bad.values() if one.hint), "") or text("run the same command again to resume")
+    hint = next((result.hint for result in bad.values() if result.hint), "") or text(
+        "run the same command again to resume"
+    )
     raise DeployError(said, exit_code=code, hint=hint)
 
 

@@ -106,27 +106,27 @@ class Artifacts:
 
     def of(self, kind: ArtifactKind, arch: str = "amd64") -> tuple[Artifact, ...]:
         """The files of a kind that fit an architecture."""
-        return tuple(one for one in self.all if one.kind is kind and one.arch in (arch, ANY))
+        return tuple(artifact for artifact in self.all if artifact.kind is kind and artifact.arch in (arch, ANY))
 
     def find(self, name: str, arch: str = "amd64") -> Artifact | None:
         """The file of a name and an architecture; None where there is none."""
-        return next((one for one in self.all if one.name == name and one.arch in (arch, ANY)), None)
+        return next((artifact for artifact in self.all if artifact.name == name and artifact.arch in (arch, ANY)), None)
 
     def need(self, name: str, arch: str = "amd64") -> Artifact:
         """The same; raises `PaictlError` where there is none."""
-        found = self.find(name, arch)
-        if found is None:
+        artifact = self.find(name, arch)
+        if artifact is None:
             hint = "to see what is available: paictl deploy bundle list"
             raise PaictlError(
                 text("{name} for {arch} is not among the artifacts", name=name, arch=arch),
                 where=str(self.folder),
                 hint=hint,
             )
-        return found
+        return artifact
 
     def version(self, wished: str = "") -> str:
         """The version of Kubernetes here; raises `PaictlError` if another one is wished, or they are mixed."""
-        found = {one.version for one in self.all if one.name in ("kubeadm", "kubelet", "kubectl")}
+        found = {artifact.version for artifact in self.all if artifact.name in ("kubeadm", "kubelet", "kubectl")}
         if len(found) != 1:
             said = ", ".join(sorted(found)) or "no version"
             raise PaictlError(
@@ -183,17 +183,18 @@ def read_lock(folder: Path) -> Artifacts:
         raise PaictlError(text("cannot be read: {strerror}", strerror=error.strerror), where=str(path)) from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise PaictlError(text("is not an artifact lock file: {error!r}", error=error), where=str(path)) from None
-    for one in rows:
-        pure = PurePosixPath(one.path)
+    for artifact in rows:
+        pure = PurePosixPath(artifact.path)
         if pure.is_absolute() or ".." in pure.parts:
             raise PaictlError(
-                text("{name}: the path {path!r} is outside the folder", name=one.name, path=one.path), where=str(path)
+                text("{name}: the path {path!r} is outside the folder", name=artifact.name, path=artifact.path),
+                where=str(path),
             )
     return Artifacts(folder, rows)
 
 
 def _artifact(row: Mapping[str, Any]) -> Artifact:
-    values = {one.name: str(row.get(one.name, "")) for one in fields(Artifact) if one.name != "kind"}
+    values = {field.name: str(row.get(field.name, "")) for field in fields(Artifact) if field.name != "kind"}
     made = Artifact(kind=ArtifactKind(row["kind"]), **values)
     if len(made.sha256) != 64 or not made.name or not made.path:
         raise ValueError(f"{made.name or '?'}: name, path and a SHA-256 of 64 digits are needed")
@@ -202,8 +203,8 @@ def _artifact(row: Mapping[str, Any]) -> Artifact:
 
 def write_lock(folder: Path, rows: Iterable[Artifact]) -> None:
     """Write the lock of a folder, in one step."""
-    ordered = sorted(rows, key=lambda one: (one.kind.value, one.name, one.arch))
-    data = {"schemaVersion": _SCHEMA, "artifacts": [asdict(one) for one in ordered]}
+    ordered = sorted(rows, key=lambda row: (row.kind.value, row.name, row.arch))
+    data = {"schemaVersion": _SCHEMA, "artifacts": [asdict(artifact) for artifact in ordered]}
     write_together(folder, {LOCK: json.dumps(data, indent=2) + "\n"}, force=True)
 
 

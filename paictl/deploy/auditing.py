@@ -50,20 +50,20 @@ class Audit:
 
     def count(self, state: AuditState) -> int:
         """How many findings have a state."""
-        return sum(one.state is state for one in self.findings)
+        return sum(finding.state is state for finding in self.findings)
 
 
 def audit(deployment: Deployment, options: SshOptions, client: KubeClient) -> Audit:
     """Look at all machines and at the API; nothing is changed. Raises `PaictlError` if the API does not answer."""
     told, bad = _ask(deployment, options)
-    machines = [one for one in deployment.machines if one.name in told]
+    machines = [machine for machine in deployment.machines if machine.name in told]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         kubelets = dict(zip(told, pool.map(partial(_kubelet, client), told), strict=True))
-    found: list[AuditFinding] = []
+    findings: list[AuditFinding] = []
     for machine in machines:
-        found += judge_host(_evidence(machine, told[machine.name], kubelets[machine.name]))
-    found += judge_cluster(cluster_looks(client, deployment.settings.pod_security))
-    return Audit(tuple(found), bad)
+        findings += judge_host(_evidence(machine, told[machine.name], kubelets[machine.name]))
+    findings += judge_cluster(cluster_looks(client, deployment.settings.pod_security))
+    return Audit(tuple(findings), bad)
 
 
 def _ask(deployment: Deployment, options: SshOptions) -> tuple[dict[str, Any], dict[str, HostResult]]:
@@ -74,7 +74,9 @@ def _ask(deployment: Deployment, options: SshOptions) -> tuple[dict[str, Any], d
     everything = hosts_of(deployment)
     with Fleet(everything, options) as fleet:
         for role in Role:
-            hosts = [host for host, one in zip(everything, deployment.machines, strict=True) if one.role is role]
+            hosts = [
+                host for host, machine in zip(everything, deployment.machines, strict=True) if machine.role is role
+            ]
             master = role is Role.MASTER
             wish = {"files": patterns(master=master), "probes": probes(master=master), "secrets": master}
             line = f"python3 -B - {shlex.quote(json.dumps(wish))}"
@@ -136,11 +138,11 @@ def _name(item: Mapping[str, Any]) -> str:
 
 def _administrators(bindings: Iterable[Any]) -> Iterator[str]:
     """Subjects that may do everything, but for Kubernetes' own groups and people who were made administrators."""
-    for one in bindings:
-        if one["roleRef"]["name"] == "cluster-admin":
-            for subject in one.get("subjects") or ():
-                if (subject["kind"], subject["name"]) not in _ADMINISTRATORS and not _is_access(one, subject):
-                    yield f"{_name(one)}: {subject['kind']} {subject['name']}"
+    for binding in bindings:
+        if binding["roleRef"]["name"] == "cluster-admin":
+            for subject in binding.get("subjects") or ():
+                if (subject["kind"], subject["name"]) not in _ADMINISTRATORS and not _is_access(binding, subject):
+                    yield f"{_name(binding)}: {subject['kind']} {subject['name']}"
 
 
 def _is_access(binding: Mapping[str, Any], subject: Mapping[str, Any]) -> bool:
@@ -151,10 +153,10 @@ def _is_access(binding: Mapping[str, Any], subject: Mapping[str, Any]) -> bool:
 
 
 def _anonymous(bindings: Iterable[Any]) -> Iterator[str]:
-    for one in bindings:
-        anonymous = any(subject["name"] in _ANONYMOUS for subject in one.get("subjects") or ())
-        if anonymous and one["metadata"]["name"] not in _PUBLIC:
-            yield _name(one)
+    for binding in bindings:
+        anonymous = any(subject["name"] in _ANONYMOUS for subject in binding.get("subjects") or ())
+        if anonymous and binding["metadata"]["name"] not in _PUBLIC:
+            yield _name(binding)
 
 
 def _wildcards(roles: Iterable[Any]) -> Iterator[str]:
@@ -170,17 +172,17 @@ def _wildcards(roles: Iterable[Any]) -> Iterator[str]:
 
 
 def _default_accounts(bindings: Iterable[Any]) -> Iterator[str]:
-    for one in bindings:
-        for subject in one.get("subjects") or ():
+    for binding in bindings:
+        for subject in binding.get("subjects") or ():
             if subject["kind"] == "ServiceAccount" and subject["name"] == "default":
-                yield f"{_name(one)}: {subject.get('namespace', '')}/default"
+                yield f"{_name(binding)}: {subject.get('namespace', '')}/default"
 
 
 def _unenforced(namespaces: Iterable[Any]) -> Iterator[str]:
-    for one in namespaces:
-        labels = one["metadata"].get("labels") or {}
+    for namespace in namespaces:
+        labels = namespace["metadata"].get("labels") or {}
         if labels.get(_CELLS) == "enabled" and labels.get(_ENFORCE) not in ("baseline", "restricted"):
-            yield _name(one)
+            yield _name(namespace)
 
 
 def audit_data(found: Audit) -> dict[str, Any]:
@@ -191,9 +193,15 @@ def audit_data(found: Audit) -> dict[str, Any]:
         "unreached": {name: why(result) for name, result in found.unreached.items()},
         "findings": [
             {
-                "id": one.id, "title": one.title, "severity": one.severity, "host": one.host, "state": one.state.value,
-                "lookedAt": one.looked_at, "evidence": one.evidence, "remedy": one.remedy,
+                "id": finding.id,
+                "title": finding.title,
+                "severity": finding.severity,
+                "host": finding.host,
+                "state": finding.state.value,
+                "lookedAt": finding.looked_at,
+                "evidence": finding.evidence,
+                "remedy": finding.remedy,
             }
-            for one in found.findings
+            for finding in found.findings
         ],
     }  # fmt: skip

@@ -66,7 +66,7 @@ def backup(
 
     A master that was cut off from the others is not taken: what it has may be old.
     """
-    inventory = hosts_of(deployment).only([one.name for one in deployment.masters])
+    inventory = hosts_of(deployment).only([master.name for master in deployment.masters])
     with Fleet(inventory, options) as fleet:
         masters = Masters(fleet)
         host, told = _saved(masters, tell)

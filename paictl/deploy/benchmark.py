@@ -125,14 +125,14 @@ def judge_host(evidence: HostEvidence) -> list[AuditFinding]:
 
 def judge_cluster(looks: Mapping[str, Callable[[], Sequence[str]]]) -> list[AuditFinding]:
     """The items about the whole cluster; each look returns what is wrong, in words."""
-    found = []
+    findings = []
     for item in items():
         if item.scope is Scope.CLUSTER:
             name = item.rule["look"]
             wrong = list(looks[name]())
             state = AuditState.FAIL if wrong else AuditState.PASS
-            found.append(_finding(item, CLUSTER, (state, _LOOKS[name], listed(wrong) or text("none"))))
-    return found
+            findings.append(_finding(item, CLUSTER, (state, _LOOKS[name], listed(wrong) or text("none"))))
+    return findings
 
 
 def _finding(item: BenchmarkItem, host: str, verdict: Verdict) -> AuditFinding:

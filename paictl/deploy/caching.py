@@ -76,7 +76,7 @@ class NodeDns(DeployPhase):
             raise DeployError(said, exit_code=ExitCode.NEGATIVE, hint=text("remove deploy.node_dns"))
         mark = mark_of(manifest)
         self._play("present", tell, [self.site.desired.deployment.first.name], completed(manifest, image), mark)
-        names = [one.name for one in self.site.machines]
+        names = [machine.name for machine in self.site.machines]
         end = time.monotonic() + self.site.timeout
         while missing := patiently(partial(missing_caches, client, names, mark)):
             if time.monotonic() > end:
@@ -96,9 +96,11 @@ class NodeDns(DeployPhase):
             Facts(self.site).run(tell)
         if not state_of(self.site.facts[first.name].values).stays:
             objects = completed(self._manifest, "none")  # only their names count
-            self._play("absent", tell, [one.name for one in self.site.machines], objects)
+            self._play("absent", tell, [machine.name for machine in self.site.machines], objects)
 
     def _play(self, state: str, tell: Tell, names: list[str], manifest: str = "", mark: str = "") -> None:
         variables = {"paictl_dns": state, "paictl_manifest": manifest, "paictl_mark": mark,
                      "paictl_dns_address": ADDRESS}  # fmt: skip
-        self.site.play("node_dns", tell, [one for one in self.site.machines if one.name in names], variables)
+        self.site.play(
+            "node_dns", tell, [machine for machine in self.site.machines if machine.name in names], variables
+        )

@@ -71,11 +71,11 @@ class Certificates:
 
     def ending(self, now: datetime) -> tuple[Certificate, ...]:
         """Those that end soon, or have."""
-        return tuple(one for one in self.found if one.left(now) < SOON)
+        return tuple(certificate for certificate in self.found if certificate.left(now) < SOON)
 
     def ended(self, now: datetime) -> tuple[Certificate, ...]:
         """Those that have ended: who relies on them is refused."""
-        return tuple(one for one in self.found if one.ends <= now)
+        return tuple(certificate for certificate in self.found if certificate.ends <= now)
 
 
 class RenewError(PaictlError):
@@ -91,20 +91,23 @@ def status(deployment: Deployment, options: SshOptions) -> Certificates:
     does not answer is no error.
     """
     with Fleet(hosts_of(deployment), options) as fleet:
-        found = certificates_of(fleet.run(_STATUS, manner=_ASK, hosts=_masters(deployment, fleet)))
+        certificates = certificates_of(fleet.run(_STATUS, manner=_ASK, hosts=_masters(deployment, fleet)))
         said = _ask_all(fleet, "end", fleet.inventory)
     kubelets = kubelets_of(said, datetime.now(UTC))
-    return Certificates((*found.found, *kubelets), found.errors, found.code, clocks_of(said))
+    return Certificates((*certificates.found, *kubelets), certificates.errors, certificates.code, clocks_of(said))
 
 
 def kubelets_of(results: Mapping[str, HostResult], now: datetime) -> list[Certificate]:
     """The certificates of kubelets that end soon, or have, from what machines said of theirs."""
-    found = []
+    certificates = []
     for name, result in results.items():
         end = _number(result, "kubelet")
-        if end is not None and (one := Certificate(name, KUBELET, datetime.fromtimestamp(end, UTC))).left(now) < SOON:
-            found.append(one)
-    return found
+        if (
+            end is not None
+            and (certificate := Certificate(name, KUBELET, datetime.fromtimestamp(end, UTC))).left(now) < SOON
+        ):
+            certificates.append(certificate)
+    return certificates
 
 
 def clocks_of(results: Mapping[str, HostResult]) -> dict[str, float]:
@@ -126,7 +129,7 @@ def _number(result: HostResult, name: str) -> float | None:
 
 
 def _masters(deployment: Deployment, fleet: Fleet) -> list[Host]:
-    names = {one.name for one in deployment.masters}
+    names = {master.name for master in deployment.masters}
     return [host for host in fleet.inventory if host.name in names]
 
 
@@ -134,21 +137,25 @@ def _ask_all(fleet: Fleet, verb: str, hosts: Iterable[Host]) -> dict[str, HostRe
     """What machines say to a verb of the program that looks after certificates, which is sent to them."""
     program = (resource_folder("playbooks") / "files" / "paictl_certificates.py").read_bytes()
     manner = _ASK if verb == "end" else _WAIT
-    return fleet.run_each({one.name: f"python3 -B - {one.name} {verb}" for one in hosts}, stdin=program, manner=manner)
+    return fleet.run_each(
+        {host.name: f"python3 -B - {host.name} {verb}" for host in hosts}, stdin=program, manner=manner
+    )
 
 
 def certificates_of(results: Mapping[str, HostResult]) -> Certificates:
     """What masters said, by host; one whose kubeadm says something else counts among the errors."""
-    found: list[Certificate] = []
+    certificates: list[Certificate] = []
     errors: list[HostResult] = []
     for name, result in results.items():
         told = _read(name, result.stdout) if result.ok else None
         if told is None:
             errors.append(result)
         else:
-            found += told
+            certificates += told
     code = exit_code(results)
-    return Certificates(tuple(found), tuple(errors), ExitCode.NEGATIVE if errors and code is ExitCode.OK else code)
+    return Certificates(
+        tuple(certificates), tuple(errors), ExitCode.NEGATIVE if errors and code is ExitCode.OK else code
+    )
 
 
 def _read(host: str, said: str) -> list[Certificate] | None:
@@ -189,7 +196,9 @@ def renew(deployment: Deployment, options: SshOptions, tell: Tell, root: Path, *
         ended = certificates_of(fleet.run(_STATUS, manner=_ASK, hosts=masters)).ended(now)
         renewal = _Renewal(fleet, tell)
         renewal.masters(masters, together=bool(ended))
-        kubelets = {one.host for one in kubelets_of(_ask_all(fleet, "end", fleet.inventory), now) if one.ends <= now}
+        kubelets = {
+            kubelet.host for kubelet in kubelets_of(_ask_all(fleet, "end", fleet.inventory), now) if kubelet.ends <= now
+        }
         if kubelets:
             renewal.kubelets(masters[0], [host for host in fleet.inventory if host.name in kubelets])
 
@@ -223,7 +232,7 @@ class _Renewal:
             results = self._fleet.upload(path, _BOOTSTRAP, mode=0o600, manner=_WAIT, hosts=hosts)
         self._check(results)
         results = _ask_all(self._fleet, "rejoin", hosts)
-        self._done += [name for name, one in results.items() if one.ok]
+        self._done += [name for name, result in results.items() if result.ok]
         self._check(results)
 
     def _run(self, verb: str, host: Host) -> HostResult:
@@ -232,7 +241,7 @@ class _Renewal:
         return results[host.name]
 
     def _check(self, results: Mapping[str, HostResult]) -> None:
-        bad = next((one for one in results.values() if not one.ok), None)
+        bad = next((result for result in results.values() if not result.ok), None)
         if bad is not None:
             raise _stopped(bad, self._done)
 

@@ -221,4 +221,4 @@ def _present(fact: str, facts: HostFacts, cluster: str) -> str:
 
 def notes_of(deployment: Deployment) -> dict[str, str]:
     """The note of each machine, by name, as it is written when it begins or joins a cluster."""
-    return {one.name: json.dumps(noted_settings(deployment, one)) for one in deployment.machines}
+    return {machine.name: json.dumps(noted_settings(deployment, machine)) for machine in deployment.machines}

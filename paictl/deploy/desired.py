@@ -111,20 +111,22 @@ class Desired:
         """What every host has, as the module paictl_programs takes it."""
         found = []
         for name, place in _PLACES.items():
-            one = self.artifacts.need(name)
-            file = PurePosixPath(one.path).name
-            found.append({"name": name, "kind": one.kind.value, "file": file, "sha256": one.sha256, "to": place})
+            artifact = self.artifacts.need(name)
+            file = PurePosixPath(artifact.path).name
+            found.append(
+                {"name": name, "kind": artifact.kind.value, "file": file, "sha256": artifact.sha256, "to": place}
+            )
         return found
 
     def for_images(self, role: Role) -> list[Values]:
         """The archives of a role, as the module paictl_images takes them."""
         return [
             {
-                "archive": one.name, "sha256": one.artifact.sha256,
-                "images": [{"reference": image.reference, "id": image.id} for image in one.images],
+                "archive": archive.name, "sha256": archive.artifact.sha256,
+                "images": [{"reference": image.reference, "id": image.id} for image in archive.images],
             }
-            for one in self.archives
-            if one.is_for(role)
+            for archive in self.archives
+            if archive.is_for(role)
         ]  # fmt: skip
 
     def files(self, machine: Machine) -> list[Values]:
@@ -186,7 +188,7 @@ class Desired:
             "paictl_encrypts": deployment.settings.encrypts,
             "ansible_ssh_extra_args": f"-c {_CIPHERS}",
         }  # fmt: skip
-        hosts = tuple(host_of(deployment, one, self.variables(one)) for one in deployment.machines)
+        hosts = tuple(host_of(deployment, machine, self.variables(machine)) for machine in deployment.machines)
         return Inventory(hosts, sign_in(deployment.login), shared)
 
 
@@ -200,7 +202,7 @@ def desired_of(deployment: Deployment, artifacts: Artifacts) -> Desired:
     version = artifacts.version(deployment.settings.version)
     made = Desired(
         deployment, artifacts, version,
-        tuple(Archive(one, images_in(artifacts.file(one))) for one in artifacts.of(ArtifactKind.IMAGE)),
+        tuple(Archive(artifact, images_in(artifacts.file(artifact))) for artifact in artifacts.of(ArtifactKind.IMAGE)),
     )  # fmt: skip
     made.programs()  # which says what is missing
     network = deployment.settings.network
@@ -216,7 +218,7 @@ def _need_images(desired: Desired, what: str, images: Sequence[str]) -> None:
     if not desired.deployment.settings.offline:
         return
     here = {image.reference for image in desired.images}
-    if lacking := [one for one in images if one not in here]:
+    if lacking := [image for image in images if image not in here]:
         said = text("{network} needs images that are not among the artifacts: {images}",
                     network=what, images=", ".join(lacking))  # fmt: skip
         hint = text("put archives of them into images/ of the folder, or write offline: false")
@@ -252,7 +254,7 @@ def _oom(deployment: Deployment) -> str:
 
 
 def _address(deployment: Deployment, machine: Machine) -> str:
-    masters = [{"name": one.name, "address": one.address} for one in deployment.masters]
+    masters = [{"name": master.name, "address": master.address} for master in deployment.masters]
     data = {"address": deployment.settings.api_address, "name": machine.name, "masters": masters}
     return json.dumps(data, indent=1) + "\n"
 
@@ -267,7 +269,7 @@ def _downloads(desired: Desired) -> dict[str, str]:
         tables = account_tables(settings.accounts, number, desired.artifacts.where)
         found[REGISTRIES] = toml({"version": _form(*_parts(number))}, {("plugins",): tables})
     if settings.proxies is not None:
-        addresses = [one.address for one in deployment.machines]
+        addresses = [machine.address for machine in deployment.machines]
         host = deployment.endpoint.rpartition(":")[0].strip("[]")
         direct = direct_hosts(settings.domain, (settings.pods, settings.services), addresses, (host,))
         found |= proxy_files(settings.proxies, direct, MARK)

@@ -139,16 +139,16 @@ def _password(path: Path, host: str) -> str:
 
 def hidden(accounts: Mapping[str, RegistryAccount], proxies: Proxies | None) -> dict[str, str]:
     """What stands for each password in files of the hosts: variable → text that takes its place there."""
-    passwords = dict.fromkeys(one.password for one in accounts.values())
-    found = {f"paictl_registry_password_{number}": _quoted(one)[1:-1] for number, one in enumerate(passwords)}
+    passwords = dict.fromkeys(account.password for account in accounts.values())
+    found = {f"paictl_registry_password_{number}": _quoted(password)[1:-1] for number, password in enumerate(passwords)}
     if proxies is not None:
-        found |= {f"paictl_proxy_password_{number}": one for number, one in enumerate(proxies.passwords)}
+        found |= {f"paictl_proxy_password_{number}": password for number, password in enumerate(proxies.passwords)}
     return found
 
 
 def secrets_of(accounts: Mapping[str, RegistryAccount], proxies: Proxies | None) -> set[str]:
     """The passwords in all forms in which they are written."""
-    found = {*(one.password for one in accounts.values()), *hidden(accounts, proxies).values()}
+    found = {*(account.password for account in accounts.values()), *hidden(accounts, proxies).values()}
     return found | {unquote(one) for one in (proxies.passwords if proxies else ())}
 
 
@@ -178,9 +178,9 @@ def account_tables(accounts: Mapping[str, RegistryAccount], number: str, where: 
     variables = {value: name for name, value in hidden(accounts, None).items()}
     configs = {
         server_of(host): {"auth": {
-            "username": one.username, "password": f"{{{{ {variables[_quoted(one.password)[1:-1]]} }}}}",
+            "username": account.username, "password": f"{{{{ {variables[_quoted(account.password)[1:-1]]} }}}}",
         }}
-        for host, one in sorted(accounts.items())
+        for host, account in sorted(accounts.items())
     }  # fmt: skip
     return {IMAGES: {"registry": {"configs": configs}}}
 
@@ -207,7 +207,8 @@ def direct_hosts(
     Around each of `addresses` also its /24 (IPv6: /64), so that another machine changes nothing on the others.
     """
     around = dict.fromkeys(
-        str(ipaddress.ip_network((one, _BITS[ipaddress.ip_address(one).version]), strict=False)) for one in addresses
+        str(ipaddress.ip_network((address, _BITS[ipaddress.ip_address(address).version]), strict=False))
+        for address in addresses
     )
     return (*_LOCAL, f".{domain}", *networks, *around, *hosts)
 

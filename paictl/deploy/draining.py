@@ -48,12 +48,12 @@ def pods_to_move(client: KubeClient, node: str) -> list[Json]:
     """The pods that have to leave a node: neither a daemon's, nor kubelet's own, nor ended."""
     query = {"fieldSelector": f"spec.nodeName={node}"}
     pods = patiently(lambda: [one for _, page in client.list("/api/v1/pods", query) for one in page])
-    return [one for one in pods if not _stays(one)]
+    return [pod for pod in pods if not _stays(pod)]
 
 
 def refuse_lonely(pods: Iterable[Json], node: str) -> None:
     """Raise `DeployError` for a pod that nothing would make again: it is somebody's."""
-    lonely = [one for one in pods if not any(owner.get("controller") for owner in _owners(one))]
+    lonely = [pod for pod in pods if not any(owner.get("controller") for owner in _owners(pod))]
     if lonely:
         hint = text("delete it or wait for it to end, then run the same command again")
         message = text("nothing would recreate pod {pod}", pod=_name(lonely[0]))
@@ -162,12 +162,12 @@ class CordonedNodes:
     def _evict(self, pods: Iterable[Json]) -> dict[str, str]:
         """Ask for the end of pods; why a budget keeps some."""
         found = {}
-        for one in pods:
-            about = one["metadata"]
+        for pod in pods:
+            about = pod["metadata"]
             ask = partial(evict, self.client, about["namespace"], about["name"], about["uid"])
             answer, why = patiently(ask)  # by its uid: asked twice, it is evicted once
             if answer is Eviction.REFUSED:
-                found[_name(one)] = why
+                found[_name(pod)] = why
         return found
 
 
@@ -187,7 +187,7 @@ def _owners(pod: Json) -> Sequence[Json]:
 
 def _stays(pod: Json) -> bool:
     about: dict[str, Any] = pod["metadata"]
-    daemon = any(one.get("kind") == "DaemonSet" for one in _owners(pod))
+    daemon = any(owner.get("kind") == "DaemonSet" for owner in _owners(pod))
     ended = pod["status"].get("phase") in ("Succeeded", "Failed")
     return daemon or ended or _MIRROR in (about.get("annotations") or {})
 

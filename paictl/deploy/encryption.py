@@ -64,12 +64,12 @@ def steps_to(wanted: bool, states: Iterable[EncryptionState]) -> EncryptionSteps
     masters = tuple(states)
     first = masters[0]
     if not wanted:
-        stop = any(one.encrypts for one in masters)
-        rewrite = stop or _left(first, used=any(one.used for one in masters))
+        stop = any(master.encrypts for master in masters)
+        rewrite = stop or _left(first, used=any(master.used for master in masters))
         return EncryptionSteps("stop" if stop else "", "", rewrite)
-    begin = not all(one.used for one in masters)
-    write = begin or not all(one.encrypts for one in masters)
-    differ = len({one.writer for one in masters}) > 1
+    begin = not all(master.used for master in masters)
+    write = begin or not all(master.encrypts for master in masters)
+    differ = len({master.writer for master in masters}) > 1
     after = "write" if write else "promote" if differ else ""
     return EncryptionSteps("begin" if begin else "", after, bool(after) or first.written != first.writer)
 

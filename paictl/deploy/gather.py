@@ -137,23 +137,27 @@ def gather(
         return _copy_folder(read_lock(folder), into, tell)
     known = _hashes(lock) if lock else {}
     rows: list[Artifact] = []
-    for one in wanted:
-        expected = known.get((one.artifact.name, one.artifact.arch, one.artifact.version), "")
+    for download in wanted:
+        expected = known.get((download.artifact.name, download.artifact.arch, download.artifact.version), "")
         if lock and not expected:
             raise PaictlError(
-                text("{name} {version} is not in the lock", name=one.artifact.name, version=one.artifact.version),
+                text(
+                    "{name} {version} is not in the lock",
+                    name=download.artifact.name,
+                    version=download.artifact.version,
+                ),
                 where=str(lock),
             )
-        url = _url(one, source, folder)
-        rows.append(replace(one.artifact, url=url, sha256=_one(one, url, into, expected, tell)))
+        url = _url(download, source, folder)
+        rows.append(replace(download.artifact, url=url, sha256=_one(download, url, into, expected, tell)))
     rows += _loose_images(folder, into, tell) if folder else _pulled(images, into, lock, tell)
     write_lock(into, rows)
     return Artifacts(into, tuple(rows))
 
 
 def _hashes(lock: Path) -> dict[tuple[str, str, str], str]:
-    found = read_lock(lock.parent if lock.name == LOCK else lock)
-    return {(one.name, one.arch, one.version): one.sha256 for one in found.all}
+    artifacts = read_lock(lock.parent if lock.name == LOCK else lock)
+    return {(artifact.name, artifact.arch, artifact.version): artifact.sha256 for artifact in artifacts.all}
 
 
 def _url(one: Download, source: str, folder: Path | None) -> str:
@@ -197,7 +201,7 @@ def _published(url: str, file: str, *, required: bool) -> str:
         if required:
             raise
         return ""
-    rows = [(found[1], found[2] or "") for found in map(_SUM.search, text.splitlines()) if found]
+    rows = [(match[1], match[2] or "") for match in map(_SUM.search, text.splitlines()) if match]
     match = [sum_ for sum_, name in rows if PurePosixPath(name).name == file] or [
         sum_ for sum_, name in rows if not name
     ]
@@ -249,12 +253,18 @@ def _need_in(folder: Path, images: Sequence[WantedImage]) -> None:
         return
     files = [(path, "") for path in (folder / "images").glob("*.tar")]
     if (folder / LOCK).is_file():
-        found = read_lock(folder)
-        files = [(found.file(one), one.arch) for one in found.all if one.kind is ArtifactKind.IMAGE]
+        artifacts = read_lock(folder)
+        files = [
+            (artifacts.file(artifact), artifact.arch)
+            for artifact in artifacts.all
+            if artifact.kind is ArtifactKind.IMAGE
+        ]
     here = {(image.reference, arch) for path, arch in files if path.is_file() for image in images_in(path)}
-    lacking = [one for one in images if not {(one.reference, one.arch), (one.reference, "")} & here]
+    lacking = [image for image in images if not {(image.reference, image.arch), (image.reference, "")} & here]
     if lacking:
-        said = text("has no archive of {images}", images=", ".join(f"{one.reference} ({one.arch})" for one in lacking))
+        said = text(
+            "has no archive of {images}", images=", ".join(f"{image.reference} ({image.arch})" for image in lacking)
+        )
         raise PaictlError(said, where=str(folder), hint=text("create that folder with the same --services"))
 
 
@@ -285,20 +295,20 @@ def _pulled(images: Sequence[WantedImage], into: Path, lock: Path | None, tell: 
     """Archives of images, each with the digest of its manifest in its address."""
     locked = _image_rows(lock.parent if lock.name == LOCK else lock) if lock else {}
     before = _image_rows(into) if (into / LOCK).is_file() else {}
-    for one in images:
-        row = locked.get((one.name, one.arch, one.version))
+    for image in images:
+        row = locked.get((image.name, image.arch, image.version))
         if lock and row is None:
             raise PaictlError(
-                text("{name} {version} is not in the lock", name=one.name, version=one.version), where=str(lock)
+                text("{name} {version} is not in the lock", name=image.name, version=image.version), where=str(lock)
             )
-        local = _local(one)
-        made = _copied(one, local, into) if local else _pull(one, row, before, into, tell)
+        local = _local(image)
+        made = _copied(image, local, into) if local else _pull(image, row, before, into, tell)
         if row is not None and made.sha256 != row.sha256:
             said = text("is another file: SHA-256 {found}…, expected {wanted}…", found=made.sha256[:12],
                         wanted=row.sha256[:12])  # fmt: skip
-            raise PaictlError(said, where=str(into / one.path), hint="the lock is out of date")
+            raise PaictlError(said, where=str(into / image.path), hint="the lock is out of date")
         if local:
-            tell(text("image {name} from {source}", name=one.reference, source=local))
+            tell(text("image {name} from {source}", name=image.reference, source=local))
         yield made
 
 
@@ -312,7 +322,7 @@ def _copied(image: WantedImage, source: Path, into: Path) -> Artifact:
 
 def _image_rows(folder: Path) -> dict[tuple[str, str, str], Artifact]:
     rows = read_lock(folder).all
-    return {(one.name, one.arch, one.version): one for one in rows if one.kind is ArtifactKind.IMAGE}
+    return {(row.name, row.arch, row.version): row for row in rows if row.kind is ArtifactKind.IMAGE}
 
 
 def _pull(
@@ -340,12 +350,19 @@ def _pull(
 def _copy_folder(source: Artifacts, into: Path, tell: Tell) -> Artifacts:
     """A folder with a lock, copied (by hard links where that works), and verified on both ends."""
     verify(source)
-    for one in source.all:
-        target = into / one.path
+    for artifact in source.all:
+        target = into / artifact.path
         target.parent.mkdir(parents=True, exist_ok=True)
-        if not (target.is_file() and sha256_of(target) == one.sha256):
-            _copy(source.file(one), target)
-        tell(text("{name} {version} from {source}", name=one.name, version=one.version, source=source.file(one)))
+        if not (target.is_file() and sha256_of(target) == artifact.sha256):
+            _copy(source.file(artifact), target)
+        tell(
+            text(
+                "{name} {version} from {source}",
+                name=artifact.name,
+                version=artifact.version,
+                source=source.file(artifact),
+            )
+        )
     write_lock(into, source.all)
     made = Artifacts(into, source.all)
     verify(made)

@@ -42,7 +42,7 @@ def join(desired: Desired, machine: Machine, root: Path, now: Callable[[], datet
         site.command = "node add"
         raise_first(carry_out(phases(site, LOOKING), told))
         changes = planned(site)
-        for other in (one for one in changes if one.host != machine.name):
+        for other in (change for change in changes if change.host != machine.name):
             said = text("{host} differs from config.yaml: {what}", host=other.host, what=other.what[0])
             raise DeployError(said, exit_code=ExitCode.NEGATIVE, hint="first: paictl deploy apply -m … -w … -c …")
         raise_first(carry_out(phases(site), told, done=LOOKING))

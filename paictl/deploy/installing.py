@@ -39,7 +39,7 @@ class PushArtifacts(DeployPhase):
         site, due = self.site, self.due()
         verify(site.desired.artifacts)
         with pack_folder() as folder:
-            made = {one.name: pack(site.desired, one, site.facts[one.name], folder) for one in due}
+            made = {machine.name: pack(site.desired, machine, site.facts[machine.name], folder) for machine in due}
             packs = {name: str(path) for name, path in made.items() if path is not None}
             push(site, "artifacts", tell, due, packs)
 
@@ -93,12 +93,12 @@ class Devices(DeployPhase):
 
     def run(self, tell: Tell) -> None:
         """Install and describe."""
-        found = self.site.desired.artifacts.find("nvidia-container-toolkit")
-        archive = str(self.site.desired.artifacts.file(found)) if found else ""
+        artifact = self.site.desired.artifacts.find("nvidia-container-toolkit")
+        archive = str(self.site.desired.artifacts.file(artifact)) if artifact else ""
         runtime = {"path": NVIDIA, "content": nvidia_toml(self.site.desired), "mode": "0644"}
         due = self.due()
-        roots = {one.name: self._driver_root(self.site.facts[one.name]) for one in due}
-        moved = [one.name for one in due if self._moved(self.site.facts[one.name])]
+        roots = {machine.name: self._driver_root(self.site.facts[machine.name]) for machine in due}
+        moved = [machine.name for machine in due if self._moved(self.site.facts[machine.name])]
         self.site.play("devices", tell, due, {
             "paictl_toolkit": archive, "paictl_gpu_runtime": runtime, "paictl_driver_roots": roots,
             "paictl_moved_drivers": moved,

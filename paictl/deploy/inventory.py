@@ -55,12 +55,12 @@ class Deployment:
     @property
     def masters(self) -> tuple[Machine, ...]:
         """The machines of master.csv."""
-        return tuple(one for one in self.machines if one.role is Role.MASTER)
+        return tuple(machine for machine in self.machines if machine.role is Role.MASTER)
 
     @property
     def workers(self) -> tuple[Machine, ...]:
         """The machines of worker.csv."""
-        return tuple(one for one in self.machines if one.role is Role.WORKER)
+        return tuple(machine for machine in self.machines if machine.role is Role.WORKER)
 
     @property
     def first(self) -> Machine:
@@ -92,11 +92,11 @@ def deployment_of(inputs: GenerateInputs) -> Deployment:
     document = inputs.of(FileKind.CONFIG)
     settings = settings_of(document)
     machines = (
-        *(Machine(one.name, one.address, Role.MASTER, one.place) for one in named.masters),
-        *(Machine(one.name, one.address, Role.WORKER, one.place) for one in named.workers),
+        *(Machine(master.name, master.address, Role.MASTER, master.place) for master in named.masters),
+        *(Machine(worker.name, worker.address, Role.WORKER, worker.place) for worker in named.workers),
     )
-    masters = [one.name for one in named.masters]
-    _refuse_masters_at_work(masters, [one.name for one in named.workers])
+    masters = [master.name for master in named.masters]
+    _refuse_masters_at_work(masters, [worker.name for worker in named.workers])
     if len(masters) > 1 and not (settings.api_address or settings.endpoint):
         hint = text(
             "set deploy: {{api_address: ADDRESS}} to a free address in the masters' network; it moves between them"
@@ -120,7 +120,7 @@ def _check_networks(machines: Iterable[Machine], settings: DeploySettings, path:
     if pods.overlaps(services):
         said = text("the networks of pods ({pods}) and services ({services}) overlap", pods=pods, services=services)
         raise PaictlError(said, where=path)
-    used = [(one.name, one.address) for one in machines]
+    used = [(machine.name, machine.address) for machine in machines]
     used += [("api_address", settings.api_address)] if settings.api_address else []
     for name, address in used:
         for what, network in (("pods", pods), ("services", services)):
@@ -129,7 +129,7 @@ def _check_networks(machines: Iterable[Machine], settings: DeploySettings, path:
                 said = text("{name} ({address}) is in the network of {what} ({network})", name=name, address=address,
                             what=what, network=network)  # fmt: skip
                 raise PaictlError(said, where=path, hint=hint)
-    if settings.api_address in [one.address for one in machines]:
+    if settings.api_address in [machine.address for machine in machines]:
         hint = text("use an address that no machine has")
         raise PaictlError(text("deploy.api_address is a machine's address"), where=path, hint=hint)
     if pods.version == 4 and 2 ** (24 - pods.prefixlen) < len(list(machines)):
@@ -137,7 +137,7 @@ def _check_networks(machines: Iterable[Machine], settings: DeploySettings, path:
 
 
 def _check_own_access(machines: Iterable[Machine], settings: DeploySettings, path: str) -> None:
-    names = [one.name for one in machines]
+    names = [machine.name for machine in machines]
     for name in settings.login.own:
         if name not in names:
             hint = did_you_mean(name, names) or text("name machines of master.csv and worker.csv")
@@ -147,12 +147,12 @@ def _check_own_access(machines: Iterable[Machine], settings: DeploySettings, pat
 def named(deployment: Deployment, names: Iterable[str]) -> Iterator[Machine]:
     """The machines of some names in their order; raises `PaictlError` for a name that none has."""
     wanted = set(names)
-    unknown = sorted(wanted - {one.name for one in deployment.machines})
+    unknown = sorted(wanted - {machine.name for machine in deployment.machines})
     if unknown:
-        known = ", ".join(one.name for one in deployment.machines[:8])
+        known = ", ".join(machine.name for machine in deployment.machines[:8])
         said = text("no machine {names}", names=", ".join(unknown))
         raise PaictlError(said, hint=text("known machines: {names}", names=known))
-    return (one for one in deployment.machines if one.name in wanted)
+    return (machine for machine in deployment.machines if machine.name in wanted)
 
 
 def sign_in(login: Written) -> Login:
@@ -178,7 +178,7 @@ def host_of(deployment: Deployment, machine: Machine, variables: Mapping[str, An
 
 def hosts_of(deployment: Deployment) -> Inventory:
     """All machines in the order of the lists, in their groups."""
-    hosts = tuple(host_of(deployment, one) for one in deployment.machines)
+    hosts = tuple(host_of(deployment, machine) for machine in deployment.machines)
     return Inventory(hosts, sign_in(deployment.login))
 
 

@@ -65,7 +65,7 @@ class _Join(DeployPhase):
         master = self.role is Role.MASTER
         variables = {
             "paictl_configurations": {
-                one.name: join_configuration(deployment, one, site.timeout, master=master) for one in due
+                machine.name: join_configuration(deployment, machine, site.timeout, master=master) for machine in due
             },
             "paictl_notes": notes_of(deployment),
             "paictl_discovery": discovery(deployment, authority(site)),

@@ -114,7 +114,9 @@ def _cluster(deployment: Deployment, version: str, images: tuple[Image, ...]) ->
     names = [settings.api_address] if settings.api_address else []
     names += [settings.endpoint.rpartition(":")[0]] if settings.endpoint else []
     etcd: Values = {"extraArgs": _arguments(settings.etcd)} if settings.etcd else {}
-    tags = {one.reference.rpartition("/")[2].partition(":")[0]: one.reference.rpartition(":")[2] for one in images}
+    tags = {
+        image.reference.rpartition("/")[2].partition(":")[0]: image.reference.rpartition(":")[2] for image in images
+    }
     if "etcd" in tags:
         etcd["imageTag"] = tags["etcd"]
     found: Values = {
@@ -124,7 +126,7 @@ def _cluster(deployment: Deployment, version: str, images: tuple[Image, ...]) ->
         "networking": {
             "podSubnet": settings.pods, "serviceSubnet": settings.services, "dnsDomain": settings.domain,
         },
-        "apiServer": {"certSANs": [one.address for one in deployment.masters] + names},
+        "apiServer": {"certSANs": [master.address for master in deployment.masters] + names},
         "etcd": {"local": etcd},
     }  # fmt: skip
     found["apiServer"]["extraArgs"] = _arguments(all_api_server_arguments(deployment))

@@ -91,7 +91,7 @@ def _process(number: int) -> str:
 
 def held(site: Site) -> Mapping[str, LockHolder]:
     """The locks that the masters had when they were looked at, by host."""
-    return _holders({name: one.values.get("lock") for name, one in site.facts.items()})
+    return _holders({name: fact.values.get("lock") for name, fact in site.facts.items()})
 
 
 def _holders(written: Mapping[str, object]) -> Mapping[str, LockHolder]:
@@ -122,7 +122,7 @@ def locked(
     With `lenient`, masters that do not answer are left out: a broken cluster must be reset, too. Raises `DeployError`
     if somebody else is at work.
     """
-    masters = tuple(one.name for one in deployment.masters)
+    masters = tuple(master.name for master in deployment.masters)
     own = holder(command, datetime.now(UTC))
     with AnsibleSession(hosts_of(deployment), folder) as session:
 
@@ -132,11 +132,11 @@ def locked(
             return session.run(playbook, variables, options=PlaybookOptions(limit=masters))
 
         known = play("known")
-        holders = _holders({name: one.facts.get("paictl_lock") for name, one in known.hosts.items()})
+        holders = _holders({name: host.facts.get("paictl_lock") for name, host in known.hosts.items()})
         _refuse(holders, break_lock=break_lock)
         taken = play("present", paictl_lock_replace=sorted({one.id for one in holders.values()}))
         try:
-            refused = [one for one in taken.hosts.values() if one.failures]
+            refused = [host for host in taken.hosts.values() if host.failures]
             if refused or not lenient:
                 raise_for(taken, "lock", len(masters))
             yield

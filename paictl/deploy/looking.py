@@ -63,9 +63,9 @@ def refuse_other_version(site: Site) -> None:
     """
     wished = version_of(site.desired.version)
     there = {
-        version_of(one.version): name
-        for name, one in site.facts.items()
-        if one.joined(site.cluster) and one.version and version_of(one.version) != wished
+        version_of(fact.version): name
+        for name, fact in site.facts.items()
+        if fact.joined(site.cluster) and fact.version and version_of(fact.version) != wished
     }
     if not there:
         return
@@ -79,8 +79,8 @@ def refuse_other_version(site: Site) -> None:
 
 def refuse_other_nodes(site: Site) -> None:
     """Raise `DeployError` for a machine that is another node of the cluster than the lists say."""
-    nodes = nodes_in(one.host for one in site.facts.values())
-    verdicts = [(one, check_node(one, site.facts[one.name].host, nodes)) for one in site.machines]
+    nodes = nodes_in(fact.host for fact in site.facts.values())
+    verdicts = [(machine, check_node(machine, site.facts[machine.name].host, nodes)) for machine in site.machines]
     wrong = [(machine, verdict) for machine, verdict in verdicts if verdict.level is Level.FAIL]
     if not wrong:
         return
@@ -95,7 +95,9 @@ def refuse_other_nodes(site: Site) -> None:
 
 def refuse_ended(site: Site) -> None:
     """Raise `DeployError` where certificates have ended: the API does not answer, and nothing can be applied."""
-    ended = {name: list(one.values.get("ended") or ()) for name, one in site.facts.items() if one.joined(site.cluster)}
+    ended = {
+        name: list(fact.values.get("ended") or ()) for name, fact in site.facts.items() if fact.joined(site.cluster)
+    }
     lines = [
         f"{name}: {', '.join(PurePosixPath(path).name for path in paths[:_SHOWN])}"
         for name, paths in ended.items()
@@ -117,7 +119,7 @@ class Preflight(Connect):
         refuse_locked(self.site)
         refuse_other_nodes(self.site)
         checked = judged_quickly(self.site.desired.deployment, self.site.facts, self.site.looked)
-        failed = [one for one in checked.failures if one[2].level is Level.FAIL]
+        failed = [failure for failure in checked.failures if failure[2].level is Level.FAIL]
         for host, check, verdict in checked.failures:
             if check == "node":
                 tell(text("{found}, but the list says {wanted}", found=verdict.found, wanted=verdict.wanted), host)

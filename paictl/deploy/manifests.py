@@ -48,12 +48,16 @@ def _flannel(written: str, pods: str) -> str:
     elsewhere. Empty if there is no place for either.
     """
     documents = [one for one in yaml.safe_load_all(written) if isinstance(one, dict)]
-    settings = [one for one in documents if one.get("kind") == "ConfigMap" and _SETTINGS in (one.get("data") or {})]
+    settings = [
+        document
+        for document in documents
+        if document.get("kind") == "ConfigMap" and _SETTINGS in (document.get("data") or {})
+    ]
     daemons = [
         container
-        for one in documents
-        if one.get("kind") == "DaemonSet"
-        for container in one["spec"]["template"]["spec"]["containers"]
+        for document in documents
+        if document.get("kind") == "DaemonSet"
+        for container in document["spec"]["template"]["spec"]["containers"]
         if _DAEMON in container.get("command", ())
     ]
     if not settings or not daemons:

@@ -147,8 +147,8 @@ def _problem(pod: Values | None) -> str:
     if pod is None:
         return text("it has no pod yet")
     states = pod.get("status", {}).get("containerStatuses") or ()
-    if states and all(one.get("ready") for one in states):
+    if states and all(state.get("ready") for state in states):
         return ""
-    waiting: Values = next((one["state"]["waiting"] for one in states if "waiting" in one.get("state", {})), {})
+    waiting: Values = next((state["state"]["waiting"] for state in states if "waiting" in state.get("state", {})), {})
     reason = ": ".join(filter(None, (waiting.get("reason", ""), waiting.get("message", ""))))
     return reason or text("its pod is not ready")

@@ -124,7 +124,7 @@ class AllReady(Connect):
         Nodes that wait for the network which the user brings are left waiting: it is set up through the API.
         """
         client, end = api(self.site), time.monotonic() + self.site.timeout
-        wanted = {one.name for one in self.site.machines}
+        wanted = {machine.name for machine in self.site.machines}
         said_of: Collection[str] = ()
         while True:
             waiting = not_ready(client, wanted)
@@ -162,7 +162,7 @@ def not_ready(client: KubeClient, wanted: set[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for name in wanted:
         conditions = nodes.get(name, {}).get("status", {}).get("conditions", [])
-        ready = next((one for one in conditions if one["type"] == "Ready"), None)
+        ready = next((condition for condition in conditions if condition["type"] == "Ready"), None)
         if ready is None:
             found[name] = text("is not a node yet") if name not in nodes else text("has not reported anything yet")
         elif ready["status"] != "True":

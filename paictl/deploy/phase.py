@@ -54,7 +54,7 @@ class DeployPhase(OrderedPhase):
 
     def due(self) -> list[Machine]:
         """The machines that it has to do something on."""
-        return [one for one in self.site.machines if self.changes(self.site.facts[one.name])]
+        return [machine for machine in self.site.machines if self.changes(self.site.facts[machine.name])]
 
     def should_run(self) -> str:
         """Skipped where the hosts, as they were found, need nothing."""

@@ -43,9 +43,9 @@ class Settings(DeployPhase):
         """First the configuration that the cluster keeps, then masters one by one, then all workers."""
         site = self.site
         deployment, due = site.desired.deployment, self.due()
-        sections = {one.name: changed_sections(deployment, site.facts[one.name]) for one in due}
-        steps = {one.name: self._steps(one, sections[one.name]) for one in due}
-        everywhere = {name for found in sections.values() for name in found}
+        sections = {machine.name: changed_sections(deployment, site.facts[machine.name]) for machine in due}
+        steps = {machine.name: self._steps(machine, sections[machine.name]) for machine in due}
+        everywhere = {name for section in sections.values() for name in section}
         first = steps.setdefault(deployment.first.name, self._steps(deployment.first, {}))
         first["configuration"] = changed_configuration(deployment, site.desired.version, site.desired.images)
         first["proxy"] = "kube_proxy" in everywhere
@@ -58,7 +58,7 @@ class Settings(DeployPhase):
             change_keys(site, keys.before, tell)
         if keys.rewrite and not encrypts:  # while all API servers can still read what is encrypted
             rewrite_secrets(site, tell)
-        site.play("settings", tell, [one for one in site.machines if one.name in steps], variables)
+        site.play("settings", tell, [machine for machine in site.machines if machine.name in steps], variables)
         if keys.after:
             change_keys(site, keys.after, tell)
         if keys.rewrite and encrypts:

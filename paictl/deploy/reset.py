@@ -56,7 +56,7 @@ class ResetLoss:
 
 def loss_of(deployment: Deployment, chosen: Sequence[Machine], client: KubeClient | None) -> ResetLoss:
     """Ask what would be lost."""
-    names = tuple(one.name for one in chosen)
+    names = tuple(machine.name for machine in chosen)
     whole = len(chosen) == len(deployment.machines)
     if client is None:
         return ResetLoss(names, whole, asked=False)
@@ -88,7 +88,7 @@ def clean(deployment: Deployment, chosen: Sequence[Machine], folder: Path, tell:
 
     Workers go before masters, and masters one after the other, the first of the list last.
     """
-    names = tuple(one.name for one in chosen)
+    names = tuple(machine.name for machine in chosen)
     inventory = replace(hosts_of(deployment), variables={"paictl_cluster": deployment.settings.cluster})
     playbook = resource_folder("playbooks") / "reset.yml"
     with AnsibleSession(inventory, folder) as session:

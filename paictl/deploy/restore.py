@@ -71,7 +71,7 @@ def check_name(backup: Backup, cluster: str) -> None:
 
 def examine(backup: Backup, deployment: Deployment, options: SshOptions) -> Examined:
     """Look at all masters, changing nothing; raises `PaictlError` with the reason where it cannot be done."""
-    with Fleet(hosts_of(deployment).only([one.name for one in deployment.masters]), options) as fleet:
+    with Fleet(hosts_of(deployment).only([master.name for master in deployment.masters]), options) as fleet:
         return judge(backup, Masters(fleet).all("look"))
 
 
@@ -120,7 +120,7 @@ def loss_since(backup: Backup, client: KubeClient | None) -> tuple[str, ...]:
         if client is None:
             raise NoAnswerError("")
         jobs = _since(client, _JOBS, at)
-        nodes = sorted(name for name, one in nodes_of(client).items() if one["metadata"]["creationTimestamp"] > at)
+        nodes = sorted(name for name, node in nodes_of(client).items() if node["metadata"]["creationTimestamp"] > at)
     except PaictlError:
         return (*lines, text("the API does not answer: it is unknown what would be lost"))
     if jobs:
@@ -160,7 +160,7 @@ def restore(
     about = {"cluster": deployment.settings.cluster, "backup": backup.id}
     folder = begin_run(root, "deploy-restore", about, now, deployment.secrets).path
     with (
-        Fleet(hosts_of(deployment).only([one.name for one in deployment.masters]), options) as fleet,
+        Fleet(hosts_of(deployment).only([master.name for master in deployment.masters]), options) as fleet,
         locked(deployment, "deploy restore", folder, break_lock=break_lock),
     ):
         masters = Masters(fleet)
@@ -199,7 +199,7 @@ def settle(
     with those that are not Ready within so many seconds.
     """
     before = patiently(lambda: _signs(client))
-    names = {one.name for one in deployment.machines}
+    names = {machine.name for machine in deployment.machines}
     nodes = patiently(lambda: nodes_of(client))
     lost = sorted(names - set(nodes))
     if lost:
@@ -228,7 +228,7 @@ def correct_notes(deployment: Deployment, client: KubeClient, options: SshOption
     words = "".join(f"{name}={shlex.quote(mark)}; " for name, mark in marks.items())
     with Fleet(hosts_of(deployment).only([deployment.first.name]), options) as fleet:
         results = fleet.run(words + _NOTE, manner=_KUBELET)
-    raise_for({name: one for name, one in results.items() if not one.ok}, len(results))
+    raise_for({name: result for name, result in results.items() if not result.ok}, len(results))
 
 
 def _has_class(client: KubeClient) -> bool:
@@ -244,4 +244,4 @@ def _silent(client: KubeClient, names: set[str], before: Mapping[str, str]) -> d
 def _signs(client: KubeClient) -> dict[str, str]:
     """When each kubelet has last renewed its lease."""
     leases = [one for _, page in client.list(_LEASES) for one in page]
-    return {str(one["metadata"]["name"]): str(one["spec"].get("renewTime", "")) for one in leases}
+    return {str(lease["metadata"]["name"]): str(lease["spec"].get("renewTime", "")) for lease in leases}

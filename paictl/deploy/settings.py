@@ -149,7 +149,7 @@ def settings_of(document: Document) -> DeploySettings:
     section = top.mapping(SECTION)
     extra = {name: str(value) for name, value in _data(document, EXTRA).items()}
     firewall = _data(document, SECTION, "firewall")
-    networks = {one.name: str(one.network) for one in cluster_networks(document)}
+    networks = {network.name: str(network.network) for network in cluster_networks(document)}
 
     def own(key: str, default: str = "") -> str:
         scalar = section.scalar(key)

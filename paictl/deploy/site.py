@@ -91,10 +91,10 @@ class Site:
         options: PlaybookOptions = PlaybookOptions(),
     ) -> PlaybookResult:  # fmt: skip
         """Run one of our playbooks on some machines; raises `DeployError` with what went wrong where."""
-        chosen = tuple(one.name for one in machines)
+        chosen = tuple(machine.name for machine in machines)
         playbook = resource_folder("playbooks") / f"{name}.yml"
         result = self.session.run(playbook, variables or {}, telling(tell), replace(options, limit=chosen))
-        well = [host for host in chosen if (found := result.hosts.get(host)) is not None and found.well]
+        well = [host for host in chosen if (outcome := result.hosts.get(host)) is not None and outcome.well]
         tell(f"{len(well)}/{len(chosen)}", "hosts")
         raise_for(result, name, len(chosen))
         return result
@@ -116,18 +116,20 @@ def raise_for(result: PlaybookResult, name: str, of: int) -> None:
     """Raise `DeployError` unless a playbook got to its end everywhere."""
     if result.ok:
         return
-    bad = [one for one in result.hosts.values() if not one.well]
+    bad = [host for host in result.hosts.values() if not host.well]
     if not bad:
         said = result.stopped or (result.output.strip().splitlines() or ["it did not run"])[-1]
         raise DeployError(f"{name}: {said}", exit_code=ExitCode.USAGE, where=str(result.folder))
-    told = [event for one in bad for event in (one.unreachable, *one.failures) if event is not None]
-    lines = [f"{one.host}: {one.message}" for one in told[:_SHOWN]]
-    lines += [f"{one.host}: {one.unfinished[0]} may be half done" for one in bad if one.unfinished][:_SHOWN]
-    more = len(bad) - len({one.host for one in told[:_SHOWN]})
+    told = [event for outcome in bad for event in (outcome.unreachable, *outcome.failures) if event is not None]
+    lines = [f"{event.host}: {event.message}" for event in told[:_SHOWN]]
+    lines += [f"{outcome.host}: {outcome.unfinished[0]} may be half done" for outcome in bad if outcome.unfinished][
+        :_SHOWN
+    ]
+    more = len(bad) - len({event.host for event in told[:_SHOWN]})
     message = "; ".join(lines) + (f"; and {more} more hosts" if more > 0 else "")
-    unreachable = all(one.unreachable for one in bad)
+    unreachable = all(outcome.unreachable for outcome in bad)
     code = ExitCode.PARTIAL if len(bad) < of else ExitCode.UNREACHABLE if unreachable else ExitCode.NEGATIVE
-    hint = next((one.hint for one in told if one.hint), "") or "fix it, then apply again to resume"
+    hint = next((event.hint for event in told if event.hint), "") or "fix it, then apply again to resume"
     raise DeployError(message or f"{name} did not work", exit_code=code, hint=hint, where=str(result.folder))
 
 
@@ -179,7 +181,7 @@ def pack(desired: Desired, machine: Machine, facts: HostFacts, folder: Path) -> 
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         part = folder / f"{key[:16]}.{os.getpid()}.part"
         with tarfile.open(part, "w") as made:
-            for name, one in sorted(files.items()):
-                made.add(desired.artifacts.file(one).resolve(), name, recursive=False)
+            for name, artifact in sorted(files.items()):
+                made.add(desired.artifacts.file(artifact).resolve(), name, recursive=False)
         part.replace(path)
     return path

@@ -88,7 +88,7 @@ class UpgradeWork:
 
     def machine(self, host: str) -> Machine:
         """The machine of a name."""
-        return next(one for one in self.site.machines if one.name == host)
+        return next(machine for machine in self.site.machines if machine.name == host)
 
 
 class UpgradePhase(OrderedPhase):
@@ -108,15 +108,15 @@ class Versions(UpgradePhase):
     def run(self, tell: Tell) -> None:
         """Plan, or refuse with the reason."""
         work, site = self.work, self.work.site
-        outside = [one.name for one in site.machines if not site.facts[one.name].joined(site.cluster)]
+        outside = [machine.name for machine in site.machines if not site.facts[machine.name].joined(site.cluster)]
         if outside:
             message = text("not in the cluster: {hosts}", hosts=", ".join(outside[:4]))
             raise UpgradeRefusedError(message, hint=text("paictl deploy apply adds them, with the old artifacts"))
         if not known_access(site):
             ControlPlane(site).run(tell)  # the cluster is there: this only fetches the way in
-        lacking = {one.name for one in site.machines if site.facts[one.name].lacks("programs", "files")}
+        lacking = {machine.name for machine in site.machines if site.facts[machine.name].lacks("programs", "files")}
         cluster = cluster_of(patiently(partial(look, work.client)), site.machines, lacking)
-        work.holding.adopt(one.host for one in cluster.machines if one.held)  # by a run that was killed
+        work.holding.adopt(machine.host for machine in cluster.machines if machine.held)  # by a run that was killed
         work.plan = plan_upgrade(work.wish.target, cluster, work.wish.batch)
         for step in work.plan.steps:
             tell(f"{step.host}: {', '.join(step.what)}", "")
@@ -162,19 +162,23 @@ def cluster_of(seen: UpgradeFacts, machines: Iterable[Machine], lacking: Iterabl
     for pod in seen.pods:
         if pod["metadata"].get("labels", {}).get("component") in _PROGRAMS:
             programs.setdefault(pod["spec"].get("nodeName", ""), []).append(_tag(pod["spec"]))
-    found = []
-    for one in machines:
-        node = seen.nodes.get(one.name)
+    versions = []
+    for machine in machines:
+        node = seen.nodes.get(machine.name)
         if node is None:
-            raise UpgradeRefusedError(text("is not a node of the cluster"), where=one.name, hint="paictl deploy apply")
+            raise UpgradeRefusedError(
+                text("is not a node of the cluster"), where=machine.name, hint="paictl deploy apply"
+            )
         kubelet = version_of(node["status"]["nodeInfo"]["kubeletVersion"])
-        own = tuple(programs.get(one.name, ()))
-        if one.role is Role.MASTER and not own:
+        own = tuple(programs.get(machine.name, ()))
+        if machine.role is Role.MASTER and not own:
             hint = text("fix it first; on the host, see: {command}", command="crictl ps -a")
-            raise UpgradeRefusedError(text("does not run a control plane"), where=one.name, hint=hint)
-        found.append(MachineVersions(one.name, one.role, kubelet, own, one.name in lacks, is_held(node, UPGRADE)))
+            raise UpgradeRefusedError(text("does not run a control plane"), where=machine.name, hint=hint)
+        versions.append(
+            MachineVersions(machine.name, machine.role, kubelet, own, machine.name in lacks, is_held(node, UPGRADE))
+        )
     proxy = _tag(seen.proxy["spec"]["template"]["spec"]) if seen.proxy else None
-    return ClusterVersions(tuple(found), version_of(seen.notes["kubernetesVersion"]), proxy)
+    return ClusterVersions(tuple(versions), version_of(seen.notes["kubernetesVersion"]), proxy)
 
 
 def _tag(spec: Json) -> Version:
@@ -189,7 +193,7 @@ class UpgradeArtifacts(UpgradePhase):
 
     def _due(self) -> list[Machine]:
         site = self.work.site
-        return [one for one in site.machines if site.facts[one.name].lacks("programs", "images")]
+        return [machine for machine in site.machines if site.facts[machine.name].lacks("programs", "images")]
 
     def should_run(self) -> str:
         """Skipped where all is there."""
@@ -199,9 +203,9 @@ class UpgradeArtifacts(UpgradePhase):
         """Verify first: no host is touched with a wrong file."""
         site, due = self.work.site, self._due()
         verify(site.desired.artifacts)
-        upgraded = [one.host for one in self.work.plan.steps if one.kubelet or one.kubeadm]
+        upgraded = [step.host for step in self.work.plan.steps if step.kubelet or step.kubeadm]
         with pack_folder() as folder:
-            made = {one.name: pack(site.desired, one, site.facts[one.name], folder) for one in due}
+            made = {machine.name: pack(site.desired, machine, site.facts[machine.name], folder) for machine in due}
             packs = {name: str(path) for name, path in made.items() if path is not None}
             push(site, "upgrade_push", tell, due, packs, {"paictl_upgraded": upgraded})
 
@@ -223,7 +227,7 @@ class _Machines(UpgradePhase):
         for batch in self.batches():
             tell(text("upgrading {hosts} ({done} of {of} done)", hosts=_names(batch), done=done, of=of), "")
             self.before(batch, tell)
-            self.replace([one for one in batch if one.kubelet], tell)
+            self.replace([step for step in batch if step.kubelet], tell)
             for one in batch:
                 self.work.holding.release(one.host)
             done += len(batch)
@@ -241,7 +245,7 @@ class _Machines(UpgradePhase):
         """Drain nodes, put the programs in place, and wait until they are Ready with them."""
         if not batch:
             return
-        names = [one.host for one in batch]
+        names = [step.host for step in batch]
         self.work.holding.drain(names, tell)
         variables = {"paictl_packs": {}, "paictl_upgrade": self.words(batch)}
         self.work.site.play("upgrade_machine", tell, map(self.work.machine, names), variables)
@@ -255,7 +259,7 @@ class UpgradeMasters(_Machines):
 
     def batches(self) -> Sequence[Sequence[UpgradeStep]]:
         """Each alone."""
-        return [(one,) for one in self.work.plan.masters]
+        return [(master,) for master in self.work.plan.masters]
 
     def before(self, batch: Sequence[UpgradeStep], tell: Tell) -> None:
         """Upgrade the programs of the control plane."""
@@ -279,7 +283,7 @@ class UpgradeWorkers(_Machines):
 
     def words(self, batch: Sequence[UpgradeStep]) -> dict[str, list[str]]:
         """kubelet's configuration of the new version."""
-        return {one.host: kubeadm_words(one, self.work) for one in batch if one.kubeadm}
+        return {step.host: kubeadm_words(step, self.work) for step in batch if step.kubeadm}
 
 
 class ReleaseImages(UpgradePhase):
@@ -289,7 +293,7 @@ class ReleaseImages(UpgradePhase):
 
     def _due(self) -> list[Machine]:
         site = self.work.site
-        return [one for one in site.machines if site.facts[one.name].lacks("pins")]
+        return [machine for machine in site.machines if site.facts[machine.name].lacks("pins")]
 
     def should_run(self) -> str:
         """Skipped where none is pinned."""
@@ -315,7 +319,7 @@ def kubeadm_words(step: UpgradeStep, work: UpgradeWork) -> list[str]:
 
 def tags_of(site: Site) -> dict[str, str]:
     """The tags of etcd's and CoreDNS' images among the artifacts, where they are there."""
-    found = (one.reference.rpartition("/")[2].partition(":") for one in site.desired.images)
+    found = (image.reference.rpartition("/")[2].partition(":") for image in site.desired.images)
     return {name: tag for name, _, tag in found if name in ("etcd", "coredns")}
 
 
@@ -358,7 +362,7 @@ def _waiting(client: KubeClient, names: Sequence[str], target: Version) -> dict[
 
 
 def _names(batch: Iterable[UpgradeStep]) -> str:
-    return ", ".join(one.host for one in batch)
+    return ", ".join(step.host for step in batch)
 
 
 def upgrade_phases(work: UpgradeWork) -> list[OrderedPhase]:

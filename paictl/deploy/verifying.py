@@ -94,7 +94,7 @@ def verify_cluster(client: KubeClient, trial: VerifyOptions, tell: Tell = lambda
     waiting = not_ready(client, set(nodes))
     if trial.own_network:
         waiting |= {name: text(NO_NETWORK) for name, reason in waiting.items() if lacks_network(reason)}
-    found = [
+    checks = [
         NodeCheck("node", name, CheckState.FAILED if name in waiting else CheckState.OK, waiting.get(name, ""))
         for name in sorted(nodes)
     ]
@@ -102,17 +102,17 @@ def verify_cluster(client: KubeClient, trial: VerifyOptions, tell: Tell = lambda
     space = f"paictl-verify-{secrets.token_hex(3)}"
     client.request("POST", "/api/v1/namespaces", {"metadata": {"name": space, "labels": {LABEL: "true"}}})
     try:
-        found += _Trying(client, trial, tell, space).all(usable, {name: nodes[name] for name in usable})
+        checks += _Trying(client, trial, tell, space).all(usable, {name: nodes[name] for name in usable})
     finally:
         client.request("DELETE", f"/api/v1/namespaces/{space}")
-    return tuple(found)
+    return tuple(checks)
 
 
 def isolation_findings(guards: Iterable[Protection]) -> tuple[NodeCheck, ...]:
     """What protects tenants from each other, as findings about the whole cluster."""
     return tuple(
-        NodeCheck(one.name, CLUSTER, CheckState.OK if one.in_force else CheckState.WARNING, one.message)
-        for one in guards
+        NodeCheck(guard.name, CLUSTER, CheckState.OK if guard.in_force else CheckState.WARNING, guard.message)
+        for guard in guards
     )
 
 
@@ -141,14 +141,20 @@ def certificates_of_masters(deployment: Deployment, options: SshOptions) -> Cert
 def certificate_findings(found: Certificates, now: datetime) -> tuple[NodeCheck, ...]:
     """When the first certificate of each master ends: a warning where that is soon, a failure where it has ended."""
     checks = []
-    for host in dict.fromkeys(one.host for one in found.found):
-        first = min((one for one in found.found if one.host == host), key=lambda one: one.ends)
+    for host in dict.fromkeys(certificate.host for certificate in found.found):
+        first = min(
+            (certificate for certificate in found.found if certificate.host == host),
+            key=lambda certificate: certificate.ends,
+        )
         left = first.left(now)
         said = text("{name} expires on {day} (in {days} days)", name=first.name, day=first.ends.date().isoformat(),
                     days=left.days)  # fmt: skip
         state = CheckState.OK if left >= SOON else CheckState.WARNING if left.days >= 0 else CheckState.FAILED
         checks.append(NodeCheck(_CERTIFICATES, host, state, said))
-    return (*checks, *(NodeCheck(_CERTIFICATES, one.host, CheckState.WARNING, why_not(one)) for one in found.errors))
+    return (
+        *checks,
+        *(NodeCheck(_CERTIFICATES, error.host, CheckState.WARNING, why_not(error)) for error in found.errors),
+    )
 
 
 def clock_findings(found: Certificates) -> tuple[NodeCheck, ...]:
@@ -169,8 +175,8 @@ def expired_problem(found: Certificates, now: datetime) -> PaictlError | None:
     if not ended:
         return None
     names: dict[str, list[str]] = {}
-    for one in ended:
-        names.setdefault(one.host, []).append(one.name)
+    for certificate in ended:
+        names.setdefault(certificate.host, []).append(certificate.name)
     hosts = "; ".join(f"{host}: {', '.join(of[:_SHOWN])}" for host, of in list(names.items())[:_SHOWN])
     error = PaictlError(text("certificates have expired on {hosts}", hosts=hosts),
                         hint=text("renew them: {command}", command=f"{RENEW} -m … -w … -c …"))  # fmt: skip
@@ -200,14 +206,14 @@ class _Trying:
             self._close_off(names[0])
         served = [f"serve-{number}" for number in range(len(names))]
         pods = self._until([*served, *([_CLOSED] if names else [])], lambda pod: bool(_ip(pod) and _up(pod)))
-        found = [self._judged("pod", name, pods[f"serve-{number}"]) for number, name in enumerate(names)]
+        checks = [self._judged("pod", name, pods[f"serve-{number}"]) for number, name in enumerate(names)]
         serving = {name: _ip(pods[f"serve-{number}"]) for number, name in enumerate(names)
-                   if found[number].verdict is CheckState.OK}  # fmt: skip
+                   if checks[number].verdict is CheckState.OK}  # fmt: skip
         address, closed = self._service(), pods.get(_CLOSED, {})
         self._tell("names, service addresses, node to node")
         kubelets = {name: at for name in serving if (at := _kubelet(nodes[name]))}
         asked = self._asking(serving, address, _ip(closed) if _up(closed) else "", kubelets)
-        return [*found, *asked, *self._devices(nodes)]
+        return [*checks, *asked, *self._devices(nodes)]
 
     def _close_off(self, node: str) -> None:
         """A server that a NetworkPolicy keeps everybody from: who reaches it shows that the network obeys none."""
@@ -359,23 +365,23 @@ def answers(node: str, pod: Mapping[str, Any]) -> list[NodeCheck]:
     said = _last_words(pod)
     if not said:
         return [NodeCheck("dns", node, CheckState.FAILED, why(pod) or "no output")]
-    found = []
+    checks = []
     for line in said.splitlines():
         check, _, verdict = line.rpartition(" ")
         name, _, peer = check.partition(":")
         if name == _ENFORCED and verdict != "ok":
-            found.append(NodeCheck(check, node, CheckState.WARNING, text(_NOT_ENFORCED)))
+            checks.append(NodeCheck(check, node, CheckState.WARNING, text(_NOT_ENFORCED)))
             continue
         if name == _HOSTS and verdict != "ok":
-            found.append(NodeCheck(check, node, CheckState.WARNING, text(_OPEN, node=peer)))
+            checks.append(NodeCheck(check, node, CheckState.WARNING, text(_OPEN, node=peer)))
             continue
         words = {
             "dns": "the name of the API's service is not found", "service": "a service's address does not answer",
             NODE_DNS: text("the DNS cache of the node does not answer; see why: {command}", command=_cache_log(node)),
         }  # fmt: skip
         message = words.get(name) or text("the pod on {node} does not answer", node=peer) if verdict != "ok" else ""
-        found.append(NodeCheck(check, node, CheckState.OK if verdict == "ok" else CheckState.FAILED, message))
-    return found
+        checks.append(NodeCheck(check, node, CheckState.OK if verdict == "ok" else CheckState.FAILED, message))
+    return checks
 
 
 def _cache_log(node: str) -> str:
@@ -444,13 +450,14 @@ def _last_words(pod: Mapping[str, Any]) -> str:
 
 def image_for(references: Iterable[str]) -> str:
     """The image to try with, among those that a cluster has: busybox; empty where there is none."""
-    return next((one for one in references if one.rpartition("/")[2].startswith("busybox:")), "")
+    return next((reference for reference in references if reference.rpartition("/")[2].startswith("busybox:")), "")
 
 
 def data_of(findings: Iterable[NodeCheck]) -> dict[str, Any]:
     """The findings as values of JSON, with what they come to."""
     rows = [
-        {"check": one.check, "node": one.node, "verdict": one.verdict.value, "message": one.message} for one in findings
+        {"check": finding.check, "node": finding.node, "verdict": finding.verdict.value, "message": finding.message}
+        for finding in findings
     ]
     return {
         "ok": all(row["verdict"] != CheckState.FAILED for row in rows),

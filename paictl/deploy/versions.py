@@ -31,11 +31,11 @@ class Version:
 
 def version_of(said: str) -> Version:
     """Read `v1.37.1`, `1.37.1` or `v1.37.1+maker`; raises `PaictlError` for what is none."""
-    found = _FORM.fullmatch(said)
-    if found is None:
+    match = _FORM.fullmatch(said)
+    if match is None:
         hint = text("give the full version, for example {example}", example="v1.37.1")
         raise PaictlError(text("{said!r} is not a Kubernetes version", said=said), hint=hint)
-    major, minor, patch = (int(part) for part in found.groups()[:3])
+    major, minor, patch = (int(part) for part in match.groups()[:3])
     return Version(major, minor, patch)
 
 
@@ -105,20 +105,20 @@ def plan_upgrade(target: Version, cluster: ClusterVersions, batch: int) -> Upgra
     """The steps that are left; raises `UpgradeRefusedError` for downgrades and skipped minor versions."""
     refuse_downgrade(target, cluster)
     refuse_skipped(target, cluster)
-    masters = [one for one in cluster.machines if one.role is Role.MASTER]
-    workers = [one for one in cluster.machines if one.role is Role.WORKER]
+    masters = [machine for machine in cluster.machines if machine.role is Role.MASTER]
+    workers = [machine for machine in cluster.machines if machine.role is Role.WORKER]
     applies = _needs_apply(target, cluster, masters)
-    steps = [_master(target, one, apply=applies and one is masters[0], cluster=cluster) for one in masters]
-    left = [step for one in workers if (step := _worker(target, one)).what]
+    steps = [_master(target, master, apply=applies and master is masters[0], cluster=cluster) for master in masters]
+    left = [step for worker in workers if (step := _worker(target, worker)).what]
     batches = tuple(tuple(left[at : at + batch]) for at in range(0, len(left), batch))
     return UpgradePlan(tuple(step for step in steps if step.what), batches)
 
 
 def refuse_downgrade(target: Version, cluster: ClusterVersions) -> None:
     """Raise `UpgradeRefusedError` where something is newer than the target."""
-    newer = [one.host for one in cluster.machines if max((one.kubelet, *one.programs)) > target]
+    newer = [machine.host for machine in cluster.machines if max((machine.kubelet, *machine.programs)) > target]
     if newer or cluster.configured > target:
-        newest = max(cluster.configured, *(max((one.kubelet, *one.programs)) for one in cluster.machines))
+        newest = max(cluster.configured, *(max((machine.kubelet, *machine.programs)) for machine in cluster.machines))
         where = ", ".join(newer[:_SHOWN])
         message = text("{newest} is newer than {target}: Kubernetes cannot go back", newest=newest, target=target)
         raise UpgradeRefusedError(message, where=where or None, hint=text("nothing was changed"))
@@ -126,10 +126,12 @@ def refuse_downgrade(target: Version, cluster: ClusterVersions) -> None:
 
 def refuse_skipped(target: Version, cluster: ClusterVersions) -> None:
     """Raise `UpgradeRefusedError` where something would skip a minor version."""
-    oldest = min(cluster.configured, *(min((one.kubelet, *one.programs)) for one in cluster.machines))
+    oldest = min(cluster.configured, *(min((machine.kubelet, *machine.programs)) for machine in cluster.machines))
     if (oldest.major, oldest.minor + 1) >= (target.major, target.minor):
         return
-    hosts = [one.host for one in cluster.machines if min((one.kubelet, *one.programs)).minor == oldest.minor]
+    hosts = [
+        machine.host for machine in cluster.machines if min((machine.kubelet, *machine.programs)).minor == oldest.minor
+    ]
     between = f"v{oldest.major}.{oldest.minor + 1}.x"
     message = text("from {oldest} to {target} skips {between}", oldest=oldest, target=target, between=between)
     hint = text("minor versions cannot be skipped: upgrade to {between} first; nothing was changed", between=between)
@@ -143,12 +145,12 @@ def _needs_apply(target: Version, cluster: ClusterVersions, masters: Sequence[Ma
     """
     if cluster.configured != target or _old(target, masters[0]):
         return True
-    rest = any(_old(target, one) for one in masters[1:])
+    rest = any(_old(target, versions) for versions in masters[1:])
     return not rest and cluster.proxy not in (None, target)
 
 
 def _old(target: Version, machine: MachineVersions) -> bool:
-    return any(one != target for one in machine.programs)
+    return any(program != target for program in machine.programs)
 
 
 def _master(target: Version, machine: MachineVersions, *, apply: bool, cluster: ClusterVersions) -> UpgradeStep:

@@ -129,7 +129,7 @@ class Accountant:
 
     def _place(self, book: UsageBook, seen: _Seen, request: PodRequest, info: BindInfo, *, guaranteed: bool) -> None:
         chains = self.core.book.engine.state.physical.chains
-        sku = next((one.leaf_type for one in chains if one.name == info.chain), info.chain)
+        sku = next((chain.leaf_type for chain in chains if chain.name == info.chain), info.chain)
         since = Millis(max(book.ledger.since, min(seen.bound, self._now())))
         # the name of a group is its user's choice and may begin with another namespace
         job = seen.job or f"{seen.namespace}~{request.group.removeprefix(f'{seen.namespace}/')}"
@@ -214,7 +214,7 @@ class Accountant:
         today = datetime.fromtimestamp(self.core.wall(), UTC)
         book = self._store.newest(today)
         if self.core.options.sharing.budgets:
-            self._days = {one.day: _used_of(one) for one in self._store.of_month(today)}
+            self._days = {book.day: _used_of(book) for book in self._store.of_month(today)}
             self._days.pop(book.day if book is not None else Millis(0), None)
         ended = [] if book is None else self._ended_since(book)
         order = self.core.options.sharing.order

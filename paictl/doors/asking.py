@@ -78,7 +78,7 @@ def devices_of(
         check_requests(claims, uid, leaves, classes)
     if asking:
         _check_used(pod, asking)
-        counts = ", ".join(f"{claim.name}: {sum(one.count for one in claim.requests)}" for claim in asking)
+        counts = ", ".join(f"{claim.name}: {sum(request.count for request in claim.requests)}" for claim in asking)
         return text("claims, which the kubelet enforces ({counts})", counts=counts)
     if unknown:
         return text("claims ({kind} {names}: not in the file, so not checked)", kind=TEMPLATE, names=", ".join(unknown))

@@ -96,7 +96,7 @@ def given_up(core: DoorCore) -> list[ResourceClaim]:
     """
     if core.claims is None:
         return []
-    found = []
+    claims = []
     with core.guarded():
         for claim in core.claims.held() if core.is_open else ():
             entry, known = core.table.by_uid.get(claim.owner), core.book.pods.get(claim.owner)
@@ -104,8 +104,8 @@ def given_up(core: DoorCore) -> list[ResourceClaim]:
                 continue
             if known is None or known.info is None or not core.claims.fits(claim, known.info.node, known.info.devices):
                 entry.binding = True
-                found.append(claim)
-    return found
+                claims.append(claim)
+    return claims
 
 
 def settled(core: DoorCore, found: Iterable[ResourceClaim]) -> None:

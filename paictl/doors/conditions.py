@@ -51,22 +51,22 @@ class GroupStatus:
 
 def untold(core: DoorCore) -> list[GroupStatus]:
     """The groups whose condition says something else than is so."""
-    found = []
+    statuses = []
     with core.sharing() as give_way:
         groups = core.table.pod_groups
         for key in list(groups.members) if core.is_open else ():
             group = groups.known.get(key)
             if group is not None:
-                found.append(_status(core, group, list(groups.members.get(key, ()))))
+                statuses.append(_status(core, group, list(groups.members.get(key, ()))))
             give_way()
-    return [one for one in found if one.condition != one.group.condition]
+    return [status for status in statuses if status.condition != status.group.condition]
 
 
 def _status(core: DoorCore, group: PodGroup, uids: list[str]) -> GroupStatus:
     entries = [entry for uid in uids if (entry := core.table.by_uid.get(uid)) is not None]
     waiting = [entry for entry in entries if not _has_place(core, entry)]
     if waiting:
-        reasons = (why for entry in sorted(waiting, key=lambda one: one.ref.name) if (why := _why(entry)))
+        reasons = (why for entry in sorted(waiting, key=lambda pod: pod.ref.name) if (why := _why(entry)))
         return GroupStatus(group, False, next(reasons, "its pods have not been looked at yet")[:_LONGEST])
     if len(entries) < group.size:
         return GroupStatus(group, False, f"{len(entries)} of {group.size} pods are there")

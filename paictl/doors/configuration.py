@@ -75,8 +75,8 @@ def read(path: Path, sharing: Path | None = None) -> ExtenderConfiguration:
         raise failure
     if report.exit_code != ExitCode.OK:
         raise FindingsError(path, plain(FORMATS["text"](report)).rstrip())
-    found = [document for document in loaded.documents if document.kind is FileKind.HIVED]
-    if not found or not isinstance(found[0].data, dict):
+    documents = [document for document in loaded.documents if document.kind is FileKind.HIVED]
+    if not documents or not isinstance(documents[0].data, dict):
         raise PaictlError(
             "it has no hivedscheduler configuration", where=str(path),
             hint="give a hivedscheduler.yaml, or a services-configuration.yaml with a hivedscheduler section",
@@ -84,7 +84,7 @@ def read(path: Path, sharing: Path | None = None) -> ExtenderConfiguration:
     said = _section_in(sharing) if sharing is not None else _section_of(loaded.documents)
     where = f"{sharing or path}: {SECTION}"
     return ExtenderConfiguration(
-        ClusterSpec.from_mapping(found[0].data), digest, found[0].source.text, read_sharing(said, where),
+        ClusterSpec.from_mapping(documents[0].data), digest, documents[0].source.text, read_sharing(said, where),
         json.dumps(said, sort_keys=True, default=str),
     )  # fmt: skip
 
@@ -101,7 +101,7 @@ def check_devices(spec: ClusterSpec, mode: str, where: Path) -> None:
 
 def _section_of(documents: Iterable[Document]) -> object:
     """The section in a services-configuration.yaml; None without one."""
-    found = (one.data for one in documents if one.kind is FileKind.SERVICES)
+    found = (document.data for document in documents if document.kind is FileKind.SERVICES)
     return next((data.get(SECTION) for data in found if isinstance(data, dict)), None)
 
 

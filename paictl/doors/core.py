@@ -249,7 +249,7 @@ class DoorCore:
                 self._judge_devices(name)
             for name in self.promised:
                 self._judge(name)
-            running = [RunningPod(one.reading.request, info) for one, info in self._before.values() if one.reading]
+            running = [RunningPod(pod.reading.request, info) for pod, info in self._before.values() if pod.reading]
             outcomes = self.book.recover(running, self.wall())
             for entry, info in self._before.values():
                 self.check_claims(entry.ref, info)

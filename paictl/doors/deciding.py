@@ -93,8 +93,8 @@ def _decide(
     if core.options.own_preemption:
         _give_up_lost_place(core, entry, request, offered)
         return core.book.place(request, offered, core.wall())
-    found = core.book.schedule(request, offered, Phase.FILTERING, core.wall())
-    return core.book.allocate(request.uid, core.wall()) if isinstance(found.decision, Bind) else found
+    result = core.book.schedule(request, offered, Phase.FILTERING, core.wall())
+    return core.book.allocate(request.uid, core.wall()) if isinstance(result.decision, Bind) else result
 
 
 def _give_up_lost_place(core: DoorCore, entry: PodEntry, request: PodRequest, offered: frozenset[str] | None) -> None:

@@ -29,7 +29,7 @@ def missing(core: DoorCore, entry: PodEntry) -> str:
     if entry.reading is None:
         return ""
     request = entry.reading.request
-    why = _missing(core, [one for one in core.table if one.reading and one.reading.request.group == request.group])
+    why = _missing(core, [pod for pod in core.table if pod.reading and pod.reading.request.group == request.group])
     deadline = core.options.gang_deadline
     if not why or not deadline:
         return why
@@ -43,7 +43,7 @@ def _missing(core: DoorCore, members: list[PodEntry]) -> str:
     if first is None or first.request.group in core.departed:
         return ""
     total = sum(pods for _, pods in first.request.members)
-    if len(members) >= total or any(one.runs and not one.was_asked for one in members):
+    if len(members) >= total or any(member.runs and not member.was_asked for member in members):
         return ""
     left = total - len(members)
     return counted(
@@ -89,7 +89,7 @@ def _incomplete(core: DoorCore, gangs: dict[str, list[PodEntry]], patience: floa
     """The pods of gangs to which no pod has come for so many seconds while some are missing, and who is missing."""
     before = core.clock() - patience
     for members in gangs.values():
-        if max(one.met for one in members) < before and (why := _missing(core, members)):
+        if max(member.met for member in members) < before and (why := _missing(core, members)):
             for entry in members:
                 yield entry, why
 
@@ -145,11 +145,11 @@ def due(core: DoorCore) -> list[LostMember]:
     with core.guarded():
         before = core.clock() - AFTER
         away = {name for name, since in core.health.away_since.items() if since <= before}
-        found = []
+        members = []
         for uid, pod in core.book.pods.items() if away else ():
             entry = core.table.by_uid.get(uid)
             if pod.request.repair and pod.info is not None and pod.info.node in away and entry is not None:
                 reason = core.health.bad.get(pod.info.node, "")
                 why = f"node {pod.info.node} is lost: {reason}"
-                found.append(LostMember(entry.ref, why, dead=True))
-        return found
+                members.append(LostMember(entry.ref, why, dead=True))
+        return members

@@ -36,7 +36,7 @@ def overdue(core: DoorCore) -> list[PodRef]:
     with core.guarded():
         before = core.clock() - core.options.deadline
         found = map(core.table.by_uid.get, core.book.assumed())
-        return [one.ref for one in found if one is not None and not one.binding and 0 < one.assumed < before]
+        return [pod.ref for pod in found if pod is not None and not pod.binding and 0 < pod.assumed < before]
 
 
 def release(core: DoorCore, ref: PodRef) -> None:
@@ -61,7 +61,7 @@ def strangers(core: DoorCore) -> list[PodRef]:
     """
     with core.guarded():
         before = core.clock() - core.options.deadline
-        found = (one.ref for one in core.table if not one.listed and one.asked < before and _waits(core, one))
+        found = (pod.ref for pod in core.table if not pod.listed and pod.asked < before and _waits(core, pod))
         return list(islice(found, MOST))
 
 
@@ -166,15 +166,15 @@ def to_requeue(core: DoorCore, settle: float = SETTLE) -> list[PodRef]:
     with core.sharing() as give_way:
         if not core.is_open:
             return []
-        now, found = core.clock(), list[PodRef]()
+        now, refs = core.clock(), list[PodRef]()
         for entry in sorted(_stale(core, now, settle), key=_urgency)[: 10 * MOST]:
             if core.table.by_uid.get(entry.ref.uid) is entry and _waits(core, entry) and _would_fit(core, entry):
                 entry.requeued, entry.requeues = now, entry.requeues + 1
-                found.append(entry.ref)
-            if len(found) >= MOST:
+                refs.append(entry.ref)
+            if len(refs) >= MOST:
                 break
             give_way()
-        return found
+        return refs
 
 
 def unheard(core: DoorCore) -> list[PodRef]:
@@ -187,14 +187,14 @@ def unheard(core: DoorCore) -> list[PodRef]:
         if not (core.is_open and core.options.own_preemption):
             return []
         versions, now = (core.book.engine.version, core.usage.version), core.clock()
-        found = [
+        pods = [
             entry for entry in core.table
             if entry.lacks_room and entry.reading is not None and entry.reading.request.priority >= 0
             and entry.examined != versions and _waits(core, entry)
             and entry.ref.uid not in core.book.engine.state.groups.waiting
             and entry.asked < now - BUSY[0]
         ]  # fmt: skip
-        return [entry.ref for entry in sorted(found, key=_urgency)[:MOST]]
+        return [entry.ref for entry in sorted(pods, key=_urgency)[:MOST]]
 
 
 def _would_fit(core: DoorCore, entry: PodEntry) -> bool:

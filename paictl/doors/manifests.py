@@ -67,7 +67,7 @@ def objects(choices: Choices, version: str, certificates: CertificateSet | None 
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": choices.namespace}}
     found: list[Json] = [
         namespace,
-        *(one.body for one in Renderer(_inputs(choices, version, certificates)).render("hivedscheduler")),
+        *(manifest.body for manifest in Renderer(_inputs(choices, version, certificates)).render("hivedscheduler")),
     ]
     for one in found[1:]:  # the namespace is shared with other services, and `service start` labels it
         about = one["metadata"]
@@ -89,7 +89,7 @@ def _inputs(choices: Choices, version: str, certificates: CertificateSet | None)
     if choices.hived_config.strip():
         section["config"] = choices.hived_config
     images = {"kube-scheduler": choices.kube_image, "paictl": choices.image}
-    data: Json = {"hivedscheduler": section, "images": {name: one for name, one in images.items() if one}}
+    data: Json = {"hivedscheduler": section, "images": {name: image for name, image in images.items() if image}}
     if choices.sharing:
         data[SECTION] = choices.sharing
     text = yaml.safe_dump(data)

@@ -141,7 +141,7 @@ def evicted_before(pod: PodRef, seen: Mapping[str, Any]) -> PodEvent | None:
     """What a process that is no more may have left untold: `seen`, a pod that is ending, was evicted for a group."""
     group = (seen["metadata"].get("annotations") or {}).get(PREEMPTED_FOR)
     conditions = (seen.get("status") or {}).get("conditions") or ()
-    if not group or not any(one.get("reason") == "EvictionByEvictionAPI" for one in conditions):
+    if not group or not any(condition.get("reason") == "EvictionByEvictionAPI" for condition in conditions):
         return None
     return PodEvent(pod, "Preempted", f"evicted: group {group} needs the devices of its group", warning=True, once=True)
 
@@ -177,7 +177,9 @@ def of_outcomes(outcomes: Iterable[object], table: PodTable, book: Book, *, reco
 
 def of_recovery(outcomes: Iterable[object], table: PodTable, book: Book) -> Iterator[PodEvent]:
     """What a restart means for pods: said once all of a group are known, not pod by pod."""
-    yield from of_outcomes((one for one in outcomes if isinstance(one, Ignored)), table, book, recovered=True)
+    yield from of_outcomes(
+        (outcome for outcome in outcomes if isinstance(outcome, Ignored)), table, book, recovered=True
+    )
     for group in book.engine.state.groups.by_name.values():
         yield from _of_group(None, group, table, book, recovered=True)
 

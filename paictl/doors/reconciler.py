@@ -237,15 +237,15 @@ class Reconciler:
 
     def _preempt(self) -> None:
         """Evict victims gang by gang."""
-        found = housekeeping.preemptions(self.core)
-        for preemption in found:
+        preemptions = housekeeping.preemptions(self.core)
+        for preemption in preemptions:
             self._nominate(preemption)  # first: it finds out whether those who wait are still there
             for uids in housekeeping.gangs(self.core, preemption):
                 self._evict_gang(preemption, uids)
-        wanted = {uid for preemption in found for _, uids in preemption.victims for uid in uids}
-        self._attempts = {uid: one for uid, one in self._attempts.items() if uid in wanted}
+        wanted = {uid for preemption in preemptions for _, uids in preemption.victims for uid in uids}
+        self._attempts = {uid: attempt for uid, attempt in self._attempts.items() if uid in wanted}
         self._torn &= wanted
-        self._nominated &= {uid for preemption in found for uid in preemption.waiting}
+        self._nominated &= {uid for preemption in preemptions for uid in preemption.waiting}
 
     def _evict_gang(self, preemption: Preemption, uids: Sequence[str]) -> None:
         """Evict the pods of a gang, or none of them: half a gang holds devices and does no work.
@@ -258,10 +258,10 @@ class Reconciler:
         victims = [victim for victim in found if victim is not None]
         if not victims or not self._may_act():
             return
-        tried = [self._attempts.setdefault(one.pod.uid, _Attempt(now, now)) for one in victims]
-        waited, torn = now - min(one.first for one in tried), not self._torn.isdisjoint(uids)
+        tried = [self._attempts.setdefault(victim.pod.uid, _Attempt(now, now)) for victim in victims]
+        waited, torn = now - min(attempt.first for attempt in tried), not self._torn.isdisjoint(uids)
         overrule = self.delete_after is not None and (torn or waited >= self.delete_after)
-        hindered = {} if overrule else self._protected([one.pod for one in victims])
+        hindered = {} if overrule else self._protected([victim.pod for victim in victims])
         for ref, why in hindered.items():
             self._tell_hindered(preemption, ref, why)
         for attempt, victim in zip(tried, victims, strict=True):

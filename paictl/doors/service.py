@@ -313,7 +313,9 @@ class DoorService:
                 _with_rights(term.namespaces.problem) if term is not None and term.namespaces is not None else ""
             ),
             "claims cannot be followed": (
-                next((_with_rights(one.problem) for one in term.claim_informers if one.problem), "") if term else ""
+                next((_with_rights(informer.problem) for informer in term.claim_informers if informer.problem), "")
+                if term
+                else ""
             ),
             "PodGroups cannot be followed": (
                 f"{self._no_pod_groups}: apply the rights that `paictl extender config` or `placer config` prints"

@@ -149,7 +149,7 @@ class DoorStarts:
         current = self._windows.reservations
         if (self.reserved is not None or current) and (self.reserved is None or self.reserved.reservations != current):
             self.reserve()
-        active = tuple(one.name for one in self._windows.reservations if one.is_active(now))
+        active = tuple(reservation.name for reservation in self._windows.reservations if reservation.is_active(now))
         if active != self._active or self.turns.renew(now):
             self._active = active
             self.renewed()
@@ -178,13 +178,13 @@ class DoorStarts:
 
     def windows_of(self, entry: PodEntry) -> Windows:
         """The windows as they count for a pod."""
-        found = self._windows.found
-        return found if self.reserved is None else self.reserved.windows(found, self.now, entry.reservation)
+        windows = self._windows.found
+        return windows if self.reserved is None else self.reserved.windows(windows, self.now, entry.reservation)
 
     def reservations(self) -> dict[str, int]:
         """Reservations by state, for the metrics."""
         known = self._windows.reservations.current(self.now)
-        active = sum(one.is_active(self.now) for one in known)
+        active = sum(reservation.is_active(self.now) for reservation in known)
         return {"planned": len(known.all) - active, "active": active}
 
     def short(self) -> dict[str, int]:
@@ -293,13 +293,13 @@ class DoorStarts:
 
     def news(self) -> list[PodEvent]:
         """Events for pods whose gang has a promise that they were not told, or one that does not hold."""
-        found = list[PodEvent]()
+        events = list[PodEvent]()
         promises = (promise for starts in self.starts().values() for promise in starts.promises)
-        starts = {one.group: (one, one.at) for one in promises if one.at is not None}
+        starts = {promise.group: (promise, promise.at) for promise in promises if promise.at is not None}
         self._count_late(starts.keys())
         # who waits on may get another start, and is told how late that is
         self._told = {group: at for group, at in self._told.items() if group in starts or self.lines.has(group)}
-        found += self._lost_promises({group: at for group, at in self._told.items() if group not in starts})
+        events += self._lost_promises({group: at for group, at in self._told.items() if group not in starts})
         for group, (promise, at) in starts.items():
             entry, before = self._table.by_uid.get(promise.gang.request.uid), self._told.get(group)
             again = group in self._lost and before is not None
@@ -309,14 +309,14 @@ class DoorStarts:
             when = rfc3339(instant(UNIX, at))
             if entry is not None and (before is None or again) and at > self.now:
                 self.counted[promise.gang.request.vc, "made"] += 1
-                found.append(PodEvent(entry.ref, "StartPromised", f"its gang starts at {when} at the latest"))
+                events.append(PodEvent(entry.ref, "StartPromised", f"its gang starts at {when} at the latest"))
             elif entry is not None and before is not None and at > before:
                 self.counted[promise.gang.request.vc, "moved"] += 1
                 was = rfc3339(instant(UNIX, before))
                 said = f"its gang was promised to start at {was} at the latest, which does not hold: {when}"
-                found.append(PodEvent(entry.ref, "StartDelayed", said, warning=True))
+                events.append(PodEvent(entry.ref, "StartDelayed", said, warning=True))
         self._lost = {group: why for group, why in self._lost.items() if group in self._told and group not in starts}
-        return found
+        return events
 
     def _lost_promises(self, told: Mapping[str, Millis]) -> Iterator[PodEvent]:
         """Events for gangs that wait and had a promised start, with the reason why they have none any more."""
@@ -347,4 +347,4 @@ class DoorStarts:
 
     def times(self) -> dict[str, float]:
         """The promised start in each virtual cluster, in seconds since 1970, for the metrics."""
-        return {vc: one.at / 1000 for vc, one in self.promises().items() if one.at is not None}
+        return {vc: promise.at / 1000 for vc, promise in self.promises().items() if promise.at is not None}

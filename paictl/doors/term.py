@@ -162,7 +162,7 @@ class LeaderTerm:
         with self._opening:
             if self.core.is_open or self.core.windows.problem:  # rather nothing than a place in maintenance
                 return
-            if all(one.ready.is_set() for one in self._informers()):
+            if all(informer.ready.is_set() for informer in self._informers()):
                 self.core.open()
                 gc.freeze()  # what is known now stays: no answer has to wait until the collector has walked it
 
@@ -214,7 +214,9 @@ class LeaderTerm:
         if self.ended or self.remaining() <= 0:
             return "this process does not lead"
         if not self.core.is_open:
-            found = next(filter(None, (*(one.problem for one in self._informers()), self.core.windows.problem)), "")
+            found = next(
+                filter(None, (*(informer.problem for informer in self._informers()), self.core.windows.problem)), ""
+            )
             return f"the scheduler is starting: {found or 'it does not know all pods yet'}"
         return ""
 

@@ -94,8 +94,8 @@ def virtual_clusters(core: DoorCore, name: str = "") -> object:
     """``GET /v1/inspect/clusterstatus/virtualclusters/[VC]``."""
     if name and name not in core.book.engine.state.vcs:
         raise UnknownError(f"VC {name} not found")
-    found = _status_of(core)
-    return found.virtual_cluster(name) if name else found.virtual_clusters()
+    status = _status_of(core)
+    return status.virtual_cluster(name) if name else status.virtual_clusters()
 
 
 def _status_of(core: DoorCore) -> inspect.ClusterStatus:
@@ -141,17 +141,20 @@ def _explanation(core: DoorCore, namespace: str, name: str) -> Json:
                 return data | held | {"text": [text("Pod {pod} waits: {why}.", pod=entry.ref.key, why=why), *note]}
             if (closed := _maintenance(core, entry)) is not None:
                 return data | closed
-            found, latest = explain(core.book.engine, entry.reading.request), core.starts.latest(entry.reading.request)
+            explanation, latest = (
+                explain(core.book.engine, entry.reading.request),
+                core.starts.latest(entry.reading.request),
+            )
             ahead = core.starts.turns.ahead(entry.reading.request, core.starts.changes)
         except RequestError as error:
             said = text("Pod {pod} was refused: {problem}", pod=entry.ref.key, problem=error.message)
             return data | {"situation": "refused", "text": [said]}
-        kind = {PodVerdict.BIND: "ready", PodVerdict.PREEMPT: "preempting"}.get(found.decision, "waiting")
+        kind = {PodVerdict.BIND: "ready", PodVerdict.PREEMPT: "preempting"}.get(explanation.decision, "waiting")
         return data | {
             "situation": kind,
             "group": entry.reading.request.group,
-            "text": [*render(found), *map(_indented, (*start_lines(latest), *ahead_lines(ahead))), *note],
-            "explanation": to_data(found),
+            "text": [*render(explanation), *map(_indented, (*start_lines(latest), *ahead_lines(ahead))), *note],
+            "explanation": to_data(explanation),
             **({} if latest is None else {"start": asdict(latest)}),
             **({} if ahead is None else {"ahead": asdict(ahead)}),
         }
@@ -177,15 +180,17 @@ def _maintenance(core: DoorCore, entry: PodEntry) -> Json | None:
     assert entry.reading is not None  # noqa: S101 - asked before
     request, now = entry.reading.request, windows.now_of(core)
     known = JobExplanation(entry.ref.key, JobState.WAITING, JobSituation.NO_ROOM)
-    found = waits_for_windows(known, core.book.engine, request, entry.limit, core.starts.windows_of(entry), now, EPOCH)
-    if found is None:
+    explanation = waits_for_windows(
+        known, core.book.engine, request, entry.limit, core.starts.windows_of(entry), now, EPOCH
+    )
+    if explanation is None:
         return None
-    longest = [] if found.longest is None else [_indented(longest_line(found.longest))]
+    longest = [] if explanation.longest is None else [_indented(longest_line(explanation.longest))]
     head = text("Pod {pod} waits for maintenance: it would still be running when it starts.", pod=entry.ref.key)
     return {
-        "situation": "maintenance", "group": request.group, "longest": found.longest,
-        "text": [head, *map(_indented, closing_lines(found.windows)), *longest],
-        "windows": [asdict(one) for one in found.windows],
+        "situation": "maintenance", "group": request.group, "longest": explanation.longest,
+        "text": [head, *map(_indented, closing_lines(explanation.windows)), *longest],
+        "windows": [asdict(window) for window in explanation.windows],
     }  # fmt: skip
 
 

@@ -42,25 +42,25 @@ class DoorWindows:
         """Leave out what is over: nothing is asked otherwise for it than without any."""
         if (reservations := self._known_reservations.current(now)) != self.reservations:
             self.reservations = reservations
-        if (found := self.known.current(now)) != self.found:
-            self.found = found
+        if (windows := self.known.current(now)) != self.found:
+            self.found = windows
             self._closed.clear()
 
     def closed(self, now: Millis, limit: Millis | None) -> frozenset[str]:
         """The nodes that a pod may not get now which runs for `limit` at most, as `Windows.closed` says."""
-        which = tuple(number for number, one in enumerate(self.found) if one.closes(now, limit))
+        which = tuple(number for number, window in enumerate(self.found) if window.closes(now, limit))
         if which not in self._closed:
             self._closed[which] = self.found.closed(now, limit)
         return self._closed[which]
 
     def __bool__(self) -> bool:
         """Whether nodes may be closed to anybody."""
-        return bool(self.found) or any(one.nodes for one in self.reservations)
+        return bool(self.found) or any(reservation.nodes for reservation in self.reservations)
 
     def closed_to(self, now: Millis, limit: Millis | None, reservation: str, nodes: frozenset[str]) -> frozenset[str]:
         """The nodes (of all `nodes`) that a pod may not get now, reserved ones that are not its own among them."""
         closed = self.closed(now, limit) if self.found else frozenset()
-        if not any(one.nodes for one in self.reservations):
+        if not any(reservation.nodes for reservation in self.reservations):
             return closed
         closed |= Windows(self.reservations.holds(now, reservation)).closed(now, limit)
         own = self.reservations.get(reservation) if reservation else None

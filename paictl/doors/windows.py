@@ -114,9 +114,13 @@ def warned(core: DoorCore) -> list[PodEvent]:
         return []
     with core.guarded():
         now, events = now_of(core), list[PodEvent]()
-        noticed = [one for one in core.windows.found if one.start - one.notice <= now < one.start and not one.hold]
+        noticed = [
+            window
+            for window in core.windows.found
+            if window.start - window.notice <= now < window.start and not window.hold
+        ]
         core.windows.told &= {
-            place for place in core.windows.told if place[0] in {one.name for one in core.windows.found}
+            place for place in core.windows.told if place[0] in {window.name for window in core.windows.found}
         }
         for window in noticed:
             for uid, pod in core.book.pods.items():
@@ -144,6 +148,6 @@ def _words(window: Window, node: str) -> str:
 def counts(core: DoorCore) -> dict[str, int]:
     """Windows by state, for the metrics."""
     now = now_of(core)
-    current = [one for one in core.windows.found if now < one.end]
-    active = sum(one.is_active(now) for one in current)
+    current = [window for window in core.windows.found if now < window.end]
+    active = sum(window.is_active(now) for window in current)
     return {"planned": len(current) - active, "active": active}

@@ -97,14 +97,14 @@ def candidates(core: DoorCore, args: PreemptArgs) -> dict[str, Victims]:
             return {}
         if core.options.own_preemption:
             return _helpful(core, request, args)
-        found = core.book.schedule(request, list(args.victims), Phase.PREEMPTING, core.wall())
-        core.record_outcomes(found.outcomes)
+        result = core.book.schedule(request, list(args.victims), Phase.PREEMPTING, core.wall())
+        core.record_outcomes(result.outcomes)
         core.decisions["preempt verb"] += 1
-        if not isinstance(found.decision, Preempt):
+        if not isinstance(result.decision, Preempt):
             return {}
         return {
             node: Victims(uids, args.victims[node].violations if node in args.victims else 0)
-            for node, uids in found.decision.victims
+            for node, uids in result.decision.victims
         }
 
 
@@ -118,10 +118,10 @@ def _helpful(core: DoorCore, request: PodRequest, args: PreemptArgs) -> dict[str
         if not isinstance(decision, Bind):
             return {}
         node = core.book.engine.bind_info(decision).node
-    found = args.victims.get(node)
-    if found is None or not found.uids or any(uid in core.book.engine.state.groups.slots for uid in found.uids):
+    victims = args.victims.get(node)
+    if victims is None or not victims.uids or any(uid in core.book.engine.state.groups.slots for uid in victims.uids):
         return {}
-    return {node: found}
+    return {node: victims}
 
 
 def requested(core: DoorCore, args: BindArgs) -> Binding | str:

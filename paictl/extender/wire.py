@@ -142,8 +142,8 @@ def _victim(found: object, node: str) -> str:
 def write_preempt(victims: Mapping[str, Victims]) -> bytes:
     """`ExtenderPreemptionResult`: the nodes where preempting helps; null if there is none."""
     nodes = {
-        node: {"Pods": [{"UID": uid} for uid in one.uids], "NumPDBViolations": one.violations}
-        for node, one in victims.items()
+        node: {"Pods": [{"UID": uid} for uid in victim.uids], "NumPDBViolations": victim.violations}
+        for node, victim in victims.items()
     }
     return orjson.dumps({"NodeNameToMetaVictims": nodes or None})
 

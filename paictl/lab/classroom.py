@@ -188,7 +188,7 @@ class Classroom:
         mine = [job for job in jobs if job.key.startswith(f"{student.user}~")]
         own = [event for event in events if event.subject.startswith(f"job/{student.user}~")]
         seen = Observation(
-            StudentView(cluster, mine, own), asked=tuple(one for one in asked if one.user == student.user)
+            StudentView(cluster, mine, own), asked=tuple(request for request in asked if request.user == student.user)
         )
         done = {task.id: holds(seen, task_of(task, student).expect) for task in lab.in_class}
         states = {state: sum(job.state is state for job in mine) for state in JobState}
@@ -231,7 +231,7 @@ class Classroom:
 def task_of(task: ClassTask, student: Student) -> ClassTask:
     """A task with the names of a student in it."""
     names = {"user": student.user, "vc": student.vc}
-    expect = tuple(Statement(one.kind, _filled(one.says, names)) for one in task.expect)
+    expect = tuple(Statement(statement.kind, _filled(statement.says, names)) for statement in task.expect)
     texts = {key: _filled(getattr(task, key), names) for key in ("job", "vc")}
     return ClassTask(task.id, task.says, task.text, expect, **texts)
 

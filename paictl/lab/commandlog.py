@@ -149,14 +149,14 @@ def read(folder: Path) -> tuple[TypedCommand, ...]:
     path = folder / FILE
     if not path.is_file():
         return ()
-    found = []
+    commands = []
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
             row = json.loads(line)
-            found.append(TypedCommand(**{"line" if key == "command" else key: value for key, value in row.items()}))
+            commands.append(TypedCommand(**{"line" if key == "command" else key: value for key, value in row.items()}))
         except (json.JSONDecodeError, TypeError, AttributeError):
             continue
-    return tuple(found)
+    return tuple(commands)
 
 
 def wall_clock() -> str:

@@ -71,8 +71,8 @@ def _nvidia(field: str) -> str:
 def _cuda() -> str:
     """The newest CUDA that the driver can run, as nvidia-smi writes above its table."""
     program = shutil.which("nvidia-smi")
-    found = re.search(r"CUDA Version: *([\d.]+)", _told([program])) if program else None
-    return found[1] if found else ""
+    match = re.search(r"CUDA Version: *([\d.]+)", _told([program])) if program else None
+    return match[1] if match else ""
 
 
 def _runtimes() -> str:

@@ -96,10 +96,10 @@ def span(
 
 def text(subject: Message, aspect: str, pattern: str, seen: str) -> Mismatch:
     """A pattern must be found in `seen`; of several lines that with the pattern is shown, else the first."""
-    found = re.search(pattern, seen)
+    match = re.search(pattern, seen)
     line = next((line for line in seen.splitlines() if re.search(pattern, line)), seen.partition("\n")[0]).strip()
     return Mismatch(
-        found is not None,
+        match is not None,
         subject,
         aspect,
         quoted(plain(pattern)) if plain(pattern) else NOTHING,

@@ -76,7 +76,7 @@ def _reached(session: Session, seen: Observation, done: LabProgress) -> int:
     at = lab.step_ids.index(here.id)
     before = [command for step in lab.steps[:at] for command in step.commands]
     only_looks = all(map(_is_look, here.commands))
-    tried = (one.line for one in seen.typed[done.settled :])
+    tried = (command.line for command in seen.typed[done.settled :])
     new = (one for one in tried if not any(means(command, one) for command in before))
     begun = here.id == done.shown or any(only_looks or not _is_look(one) for one in new)
     return at if begun else at - 1
@@ -133,10 +133,10 @@ def _never_came(seen: Observation, check: Check) -> tuple[str, ...]:
         if statement.kind == "job" and "absent" not in statement.says
     }
     refused = {
-        name: one.line
-        for one in seen.typed[:-1]
-        if one.exit == ExitCode.USAGE and one.line.startswith("paictl job submit ")
-        for name in (wanted - there).intersection(Path(word).stem for word in one.line.split()[VERB:])
+        name: command.line
+        for command in seen.typed[:-1]
+        if command.exit == ExitCode.USAGE and command.line.startswith("paictl job submit ")
+        for name in (wanted - there).intersection(Path(word).stem for word in command.line.split()[VERB:])
     }
     return tuple(dict.fromkeys(refused.values()))
 
@@ -160,7 +160,7 @@ def mistakes(session: Session, seen: Observation, check: Check) -> list[NearMiss
 
 def _suspected(session: Session, seen: Observation, check: Check) -> list[NearMiss]:
     """The mistakes that cannot be told from the cluster, if all that they type was typed."""
-    typed = [one.line for one in seen.typed]
+    typed = [command.line for command in seen.typed]
 
     def was_made(miss: NearMiss) -> bool:
         commands = [command for act in miss.acts.values() for command in act.commands or ()]

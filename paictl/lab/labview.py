@@ -62,7 +62,7 @@ class LabView:
     def events(self) -> Sequence[Event]:
         """What has happened to the lab's jobs."""
         mine = (event for event in self.cluster.events() if event.subject.startswith(f"job/{self.site.user}~"))
-        return [replace(one, at=self._at(one.at), data=self._placed(one.data)) for one in mine]
+        return [replace(event, at=self._at(event.at), data=self._placed(event.data)) for event in mine]
 
     def configurations(self) -> Sequence[ConfigVersion]:
         """All versions of the configuration."""

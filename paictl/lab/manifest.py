@@ -187,8 +187,8 @@ class Lab:
         found: set[str] = set()
         for path in self.files():
             found.update(re.findall(r"^name: *([\w-]+)", path.read_text(encoding="utf-8"), re.MULTILINE))
-        for statement in (*(one for check in self.checks for one in check.expect),
-                          *(one for miss in self.near_misses for one in miss.when)):  # fmt: skip
+        for statement in (*(statement for check in self.checks for statement in check.expect),
+                          *(statement for miss in self.near_misses for statement in miss.when)):  # fmt: skip
             found.update(_jobs_in(statement))
         acts = [act for miss in self.near_misses for act in miss.acts.values()]
         lines = [*(line for step in self.steps for line in step.commands),

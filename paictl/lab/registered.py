@@ -164,10 +164,10 @@ def _words(
 ) -> tuple[dict[str, str], dict[str, str]]:
     """The lab's names of its machines and those there, masters too so far as there are any; and their addresses."""
     nodes, mine = cluster.nodes(), machines_in(files)
-    masters = [one.name for one in mine if one.role is NodeRole.MASTER]
+    masters = [spec.name for spec in mine if spec.role is NodeRole.MASTER]
     names = {**workers, **dict(zip(masters, _masters(nodes), strict=False))}
     there = {view.machine.name: view.machine.address for view in nodes}
-    found = {one.address: there.get(names.get(one.name, ""), "") for one in mine}
+    found = {spec.address: there.get(names.get(spec.name, ""), "") for spec in mine}
     return names, {here: address for here, address in found.items() if address}
 
 

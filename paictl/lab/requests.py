@@ -52,13 +52,13 @@ def read(folder: Path) -> tuple[AskedRequest, ...]:
     path = folder / FILE
     if not path.is_file():
         return ()
-    found = []
+    requests = []
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
-            found.append(AskedRequest(**json.loads(line)))
+            requests.append(AskedRequest(**json.loads(line)))
         except (json.JSONDecodeError, TypeError):
             continue
-    return tuple(found)
+    return tuple(requests)
 
 
 def matching(requests: Sequence[AskedRequest], user: str, pattern: str) -> list[AskedRequest]:

@@ -79,7 +79,7 @@ def _manifest_problems(lab: Lab) -> Iterator[str]:
     for step in lab.steps:
         if not step.commands and step.solution.commands is None:
             yield f"step {step.id} has neither commands nor a solution"
-    told = [(check, one) for check in lab.checks for one in check.expect if one.kind == "predicted"]
+    told = [(check, statement) for check in lab.checks for statement in check.expect if statement.kind == "predicted"]
     wanted = {(check.after, one.says["step"]) for check, one in told}
     guessed = {(step.id, step.id) for step in lab.steps if step.guess is not None}
     yield from (f"no check after {step} wants its prediction" for step, _ in sorted(guessed - wanted))

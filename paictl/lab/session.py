@@ -183,7 +183,7 @@ class Session:
         """
         here = self.current_step()
         at = self.lab.step_ids.index(here.id) if here is not None else 0
-        typed = [one.line for one in commandlog.read(self.workspace.folder)]
+        typed = [command.line for command in commandlog.read(self.workspace.folder)]
         before, since = typed[: self.progress.settled], typed[self.progress.settled :]
         if not at or not since or self.workspace.site is not None:
             return False
@@ -255,7 +255,7 @@ class Session:
         """The commands of a step that were not typed yet, or not since it was shown last."""
         progress, typed = self.progress, commandlog.read(self.workspace.folder)
         typed = typed[progress.since :] if step.id == progress.shown else typed
-        return [command for command in step.commands if not covered(command, (one.line for one in typed))]
+        return [command for command in step.commands if not covered(command, (command.line for command in typed))]
 
     def is_done(self, step: Step, done: LabProgress) -> bool:
         """Whether a step is behind the student: its checks have passed, or without checks its commands were typed."""
@@ -400,7 +400,7 @@ class Session:
         before = 0
         if any(reset.step == step.id for reset in self.progress.resets):
             before = len(commandlog.read(self.workspace.folder / STEPS / step.id))
-        typed = [one.line for one in commandlog.read(self.workspace.folder)[before:]]
+        typed = [command.line for command in commandlog.read(self.workspace.folder)[before:]]
         own = set(step.commands).difference(*(one.commands for one in self.lab.steps[: self.lab.steps.index(step)]))
         return any(covered(told, typed) for command in own for told in {command, printing_only(command)})
 

@@ -80,12 +80,12 @@ def site_from(data: Mapping[str, Any]) -> LabSite:
 
 def chosen_nodes(specs: Iterable[MachineSpec], there: Iterable[NodeView]) -> dict[str, str]:
     """The nodes for a lab's workers, both in order of name; raises `LabError` that says what is lacking or in use."""
-    workers = sorted((one for one in specs if one.role is NodeRole.WORKER), key=lambda one: one.name)
-    able = [one for one in there if one.machine.role is NodeRole.WORKER and one.condition is NodeCondition.READY]
-    free = sorted((one for one in able if not one.reason), key=lambda one: one.machine.name)
+    workers = sorted((spec for spec in specs if spec.role is NodeRole.WORKER), key=lambda spec: spec.name)
+    able = [node for node in there if node.machine.role is NodeRole.WORKER and node.condition is NodeCondition.READY]
+    free = sorted((node for node in able if not node.reason), key=lambda node: node.machine.name)
     chosen: dict[str, str] = {}
     for worker in workers:
-        fit = next((one for one in free if one.machine.devices == worker.devices), None)
+        fit = next((node for node in free if node.machine.devices == worker.devices), None)
         if fit is None:
             raise LabError("too-small", workers=len(workers), devices=worker.devices, found=_told(able))
         free.remove(fit)

@@ -313,28 +313,30 @@ _DEVICE_TIME: Final = {
 
 def user(seen: Observation, says: Says) -> Iterator[Mismatch]:
     """An account, and which virtual clusters were granted to it."""
-    subject, found = message("account", name=says["name"]), seen.accounts.get(says["name"])
+    subject, account = message("account", name=says["name"]), seen.accounts.get(says["name"])
     if "absent" in says:
-        yield _there(subject, says["absent"], message("no-such-user"), found)
-    elif found is None:
+        yield _there(subject, says["absent"], message("no-such-user"), account)
+    elif account is None:
         yield Mismatch(False, subject, "", _EXISTS, message("no-such-user"))
     elif "vcs" in says:
-        yield exact(subject, "granted", _list(sorted(says["vcs"])), _list(sorted(found.vcs)))
+        yield exact(subject, "granted", _list(sorted(says["vcs"])), _list(sorted(account.vcs)))
 
 
 def asked(seen: Observation, says: Says) -> Iterator[Mismatch]:
     """A request of a user to the lab's server, and how it was answered."""
     subject = message("request", line=says["request"], user=says["user"])
-    found = matching_requests(seen.asked, says["user"], says["request"])
+    requests = matching_requests(seen.asked, says["user"], says["request"])
     wanted = says.get("status", {"at-most": 399})
     if says.get("absent"):
-        met = any(number(subject, "", wanted, one.status).ok for one in found)
+        met = any(number(subject, "", wanted, request.status).ok for request in requests)
         yield Mismatch(not met, subject, "", message("not-asked"), message("was-asked" if met else "not-asked"))
         return
-    if not found:
+    if not requests:
         yield Mismatch(False, subject, "", message("was-asked"), message("not-asked"))
         return
-    best = next((one.status for one in found if number(subject, "", wanted, one.status).ok), found[-1].status)
+    best = next(
+        (request.status for request in requests if number(subject, "", wanted, request.status).ok), requests[-1].status
+    )
     yield number(subject, "status", wanted, best)
 
 
@@ -364,11 +366,11 @@ def cluster(seen: Observation, says: Says) -> Iterator[Mismatch]:
 
 def typed(seen: Observation, says: Says) -> Iterator[Mismatch]:
     """A command that did its work."""
-    subject, found = message("command", line=_shown(says["command"])), matching(seen.typed, says["command"])
-    if not found:
+    subject, commands = message("command", line=_shown(says["command"])), matching(seen.typed, says["command"])
+    if not commands:
         yield Mismatch(False, subject, "", message("was-typed"), message("not-typed"))
         return
-    ended = [one.exit for one in found if one.exit != INTERRUPTED]
+    ended = [command.exit for command in commands if command.exit != INTERRUPTED]
     if not ended:
         yield Mismatch(False, subject, "", message("was-typed"), message("was-interrupted"))
         return
@@ -381,13 +383,13 @@ def typed(seen: Observation, says: Says) -> Iterator[Mismatch]:
 def refused(seen: Observation, says: Says) -> Iterator[Mismatch]:
     """A command that was refused, and why."""
     subject = message("command", line=_shown(says["command"]))
-    tries = [one for one in matching(seen.typed, says["command"]) if one.message]
-    messages = [f"{one.message}; {one.hint}" for one in tries]
+    tries = [command for command in matching(seen.typed, says["command"]) if command.message]
+    messages = [f"{attempt.message}; {attempt.hint}" for attempt in tries]
     if tries:
         meant = next((at for at, words in enumerate(messages) if re.search(says["reason"], words)), -1)
-        found = text(subject, "was refused", says["reason"], messages[meant])
-        read = quoted(tries[meant].said) if tries[meant].said else found.observed
-        yield replace(found, observed=by_language({"en": found.observed, "zh": read}))
+        mismatch = text(subject, "was refused", says["reason"], messages[meant])
+        read = quoted(tries[meant].said) if tries[meant].said else mismatch.observed
+        yield replace(mismatch, observed=by_language({"en": mismatch.observed, "zh": read}))
     else:
         yield Mismatch(False, subject, "was refused", quoted(plain(says["reason"])), message("not-refused"))
 
@@ -429,7 +431,7 @@ def predicted(seen: Observation, says: Says) -> Iterator[Mismatch]:
 
 def matching(typed: Iterable[TypedCommand], pattern: str) -> list[TypedCommand]:
     """The commands that a pattern of a manifest means."""
-    return [one for one in typed if means(pattern, one.line)]
+    return [command for command in typed if means(pattern, command.line)]
 
 
 def _shown(pattern: str) -> str:

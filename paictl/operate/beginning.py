@@ -104,9 +104,9 @@ def services_for(files: Mapping[str, str]) -> str:
     for machine in machines:
         if machine.role is NodeRole.WORKER:
             workers.setdefault(machine.sku, []).append(machine)
-    skus = [_sku(name, found) for name, found in workers.items()]
+    skus = [_sku(name, worker) for name, worker in workers.items()]
     masters = [machine for machine in machines if machine.role is NodeRole.MASTER]
-    inventory = MachineList(_named(masters), _named(one for worker in workers.values() for one in worker))
+    inventory = MachineList(_named(masters), _named(spec for worker in workers.values() for spec in worker))
     return render(plan(inventory, skus))[SERVICES_FILE]
 
 

@@ -53,10 +53,10 @@ def budgets(cluster: BudgetPorts, vc: str | None = None, user: str | None = None
     Raises as `Metered.usage` does where there are budgets.
     """
     rules = sharing_of(cluster)
-    found = rules.budgets.states(used_now(cluster)) if rules.budgets else []
+    states = rules.budgets.states(used_now(cluster)) if rules.budgets else []
     shown = (
-        one for one in found
-        if vc in (None, one.budget.vc) and (user is None or one.user in ("", user))
+        state for state in states
+        if vc in (None, state.budget.vc) and (user is None or state.user in ("", user))
     )  # fmt: skip
     return BudgetReport(cluster.name, f"{cluster.now.astimezone(UTC):%Y-%m}", tuple(shown))
 

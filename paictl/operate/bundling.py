@@ -69,7 +69,7 @@ def service_images(
         ServiceImage(names.get(reference) or reference.rpartition("/")[2].partition(":")[0], reference, tuple(services))
         for reference, services in users.items()
     ]
-    return tuple(sorted(images, key=lambda one: one.name))
+    return tuple(sorted(images, key=lambda image: image.name))
 
 
 def driver_systems(images: Iterable[ServiceImage]) -> list[str]:

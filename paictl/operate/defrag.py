@@ -157,7 +157,7 @@ def _kept(cluster: DefragPorts, plan: DefragPlan, timeout: Millis) -> Iterator[_
 
 def _move(cluster: DefragPorts, move: DefragMove, timeout: Millis) -> None:
     """Evict a gang and wait until it runs again, as a whole and with other pods; it may also have ended since."""
-    gang = next((one for one in cluster.gangs() if one.key == move.key), None)
+    gang = next((gang for gang in cluster.gangs() if gang.key == move.key), None)
     if gang is None or not gang.whole:
         raise ConflictError(text("{gang} is not running any more", gang=move.key),
                             hint="make a new plan: paictl cluster defrag plan")  # fmt: skip
@@ -173,7 +173,7 @@ def _move(cluster: DefragPorts, move: DefragMove, timeout: Millis) -> None:
 
 
 def _is_back(cluster: DefragPorts, gang: GangPods, gone: set[str]) -> bool:
-    now = next((one for one in cluster.gangs() if one.key == gang.key), None)
+    now = next((pods for pods in cluster.gangs() if pods.key == gang.key), None)
     if now is not None and now.whole and gone.isdisjoint(uid for uid, _ in now.pods):
         return True
     return bool(gang.job) and now is None and cluster.job(gang.job).state.ended

@@ -141,7 +141,7 @@ def keep_images(cluster: Services, desired: Desired) -> None:
 
 def address_of(cluster: Cluster, service: str) -> Address:
     """Where the newest configuration puts a service."""
-    bodies = [one.body for one in _renderer(cluster).sealed(service) if one.kind == "Service"]
+    bodies = [manifest.body for manifest in _renderer(cluster).sealed(service) if manifest.kind == "Service"]
     ports = (port.get("nodePort") for body in bodies for port in body["spec"]["ports"])
     return Address(service, next((int(port) for port in ports if port), 0))
 

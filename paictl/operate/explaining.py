@@ -63,7 +63,9 @@ def data(found: JobExplanation, language: str = "en") -> dict[str, Any]:
     return {
         "job": found.job, "state": found.state.value, "situation": found.situation.value, "text": said.of(language),
         "hint": "" if hint is None else hint.of(language), **_start(found),
-        **({"windows": [asdict(one) for one in found.windows], "longest": found.longest} if found.windows else {}),
+        **(
+            {"windows": [asdict(window) for window in found.windows], "longest": found.longest} if found.windows else {}
+        ),
         **({"longest": found.longest} if found.situation in (JobSituation.BACKFILL, JobSituation.RESERVATION) else {}),
     }  # fmt: skip
 

@@ -74,11 +74,11 @@ def export(request: ExportRequest, kind: ExportFormat, target: Path, at: datetim
     Raises `RefusedFilesError` for files with errors, `ServiceError` for an unknown service, `TemplateError` for one
     that cannot be rendered, `PaictlError` for a folder with files that no export has written. Nothing is written then.
     """
-    found = _checked(request.path)
+    folder = _checked(request.path)
     note = _note_in(target)
     before = note.get("files") or {}
     known = of_texts(before)
-    sealed = {name: file.sealed(*filter(None, [known.get(name), file])) for name, file in found.files.items()}
+    sealed = {name: file.sealed(*filter(None, [known.get(name), file])) for name, file in folder.files.items()}
     files = texts_of(sealed)
     same = before == files and note.get("format") == kind.value
     number = int(note.get("number", 0)) + (not same)
@@ -102,11 +102,11 @@ def export_secrets(request: ExportRequest, state: Path, now: float) -> str:
     Certificates of the scheduler are kept in the folder `state`. Raises as `export` does, and `PaictlError` where a
     file has a seal in the place of a secret.
     """
-    found = _checked(request.path)
-    sealed = {name: file.sealed(file) for name, file in found.files.items()}
+    folder = _checked(request.path)
+    sealed = {name: file.sealed(file) for name, file in folder.files.items()}
     services = _services(load_catalogue(), request)
     exported = Exported(request.cluster_id, texts_of(sealed), services, __version__, NAMESPACE, JOBS_NAMESPACE)
-    return to_yaml(secrets_of(exported, values_behind(found.files, sealed), _certificates(exported, state, now)))
+    return to_yaml(secrets_of(exported, values_behind(folder.files, sealed), _certificates(exported, state, now)))
 
 
 def _certificates(exported: Exported, state: Path, now: float) -> CertificateSet | None:
@@ -119,9 +119,9 @@ def _certificates(exported: Exported, state: Path, now: float) -> CertificateSet
 
 
 def _checked(path: str) -> folders.Folder:
-    found = folders.read(path)
-    check_whole(found.files, "the files have errors, so nothing was exported")
-    return found
+    folder = folders.read(path)
+    check_whole(folder.files, "the files have errors, so nothing was exported")
+    return folder
 
 
 def _services(catalogue: Catalogue, request: ExportRequest) -> tuple[str, ...]:

@@ -54,19 +54,20 @@ def limits(cluster: LimitPorts, vc: str | None = None, user: str | None = None) 
             *_departments(cluster, rules),
         ]
     shown = (row for row in rows if vc in (None, row.vc) and user in (None, row.user))
-    return sorted(shown, key=lambda one: (one.vc, one.kind, one.user))
+    return sorted(shown, key=lambda state: (state.vc, state.kind, state.user))
 
 
 def as_data(states: list[LimitState]) -> list[dict[str, Any]]:
     """Limits as JSON values."""
     return [
-        {"vc": one.vc, "user": one.user, "class": one.kind, "held": one.held, "limit": one.most} for one in states
-    ]  # fmt: skip
+        {"vc": state.vc, "user": state.user, "class": state.kind, "held": state.held, "limit": state.most}
+        for state in states
+    ]
 
 
 def _of_users(cluster: LimitPorts, rules: Sharing) -> Iterator[LimitState]:
     held = cluster.held_devices() if rules.limits else {}
-    for vc, user in {(one.vc, one.user) for one in rules.limits.all} | set(held):
+    for vc, user in {(limit.vc, limit.user) for limit in rules.limits.all} | set(held):
         if (most := rules.limits.of(vc, user)) is not None:
             yield LimitState(vc, user, GUARANTEED, held.get((vc, user), 0), most)
 

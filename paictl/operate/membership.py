@@ -33,8 +33,8 @@ class Membership:
     def harmed(self) -> dict[str, int]:
         """Jobs that the change would harm, counted by virtual cluster."""
         found: dict[str, int] = {}
-        for one in self.plan.harmed if self.plan else ():
-            found[one.vc] = found.get(one.vc, 0) + 1
+        for impact in self.plan.harmed if self.plan else ():
+            found[impact.vc] = found.get(impact.vc, 0) + 1
         return found
 
 
@@ -65,7 +65,7 @@ def _refuse_broken(now: ConfigVersion, after: dict[str, str], name: str) -> None
         said = text(
             "removing {name} would break promises: {what}",
             name=name,
-            what="; ".join(str(one.words) for one in breaches),
+            what="; ".join(str(breach.words) for breach in breaches),
         )
         hint = "lower the quota first: paictl config pull -o DIR, edit virtualClusters, paictl config push -p DIR"
         raise DeployError(said, exit_code=ExitCode.NEGATIVE, hint=hint)
@@ -89,7 +89,7 @@ def _any_worker(now: ConfigVersion, name: str) -> str | None:
     """A worker of the layout that stands for all; None where there is no layout, or the machine is in it."""
     loaded = load_memory(now.files)
     layouts = [layout_of(document) for document in loaded.documents if document.kind is FileKind.LAYOUT]
-    workers = [one for layout in layouts for one in layout.with_role("pai-worker")]
+    workers = [entry for layout in layouts for entry in layout.with_role("pai-worker")]
     same = [worker.key for worker in workers if worker.key == name]
     if same or not layouts:
         return same[0] if same else None

@@ -121,11 +121,12 @@ def _difference(operation: PlayedOperation, names: Mapping[str, str]) -> str:
             number=operation.number, about=about,
         )  # fmt: skip
     recorded, computed = (
-        f"{one.word} {_said(one, names, operation.spec)}".strip() for one in (operation.recorded, operation.computed)
+        f"{result.word} {_said(result, names, operation.spec)}".strip()
+        for result in (operation.recorded, operation.computed)
     )
     if recorded == computed:  # they differ in what is written to the pod about the rest of its gang, or in other gangs
         recorded, computed = (
-            f"{one.word} {one.detail} {one.changed}" for one in (operation.recorded, operation.computed)
+            f"{result.word} {result.detail} {result.changed}" for result in (operation.recorded, operation.computed)
         )
     return text(
         "operation {number} ({about}) was recorded as {recorded}, but replay gives {computed}",

@@ -83,7 +83,7 @@ def read_folder(folder: Path) -> FolderRead:
         templates.append(template)
     if not templates:
         raise PaictlError(text("no job file found"), where=str(folder), hint=text("job files have protocolVersion: 2"))
-    templates.sort(key=lambda one: one.path)
+    templates.sort(key=lambda template: template.path)
     return FolderRead(tuple(templates), problems, tuple(skipped), _revision(folder))
 
 

@@ -193,14 +193,14 @@ class PlacerCore(DoorCore):
         """Pods that are pinned and whose claims do not hold their devices: kube-scheduler frees the claims of a pod
         that it cannot schedule, and would choose other devices at its next attempt."""
         with self.guarded():
-            claims, found = self.claims, []
+            claims, bindings = self.claims, []
             for uid in self.pinned if claims is not None else ():
                 entry, known = self.table.by_uid.get(uid), self.book.pods.get(uid)
                 if claims is None or entry is None or known is None or known.info is None or entry.deleting:
                     continue
                 if claims.disagreement(uid, known.info.node, known.info.devices):
-                    found.append(Binding(entry.ref, known.info.node, {}, known.info.devices))
-            return found
+                    bindings.append(Binding(entry.ref, known.info.node, {}, known.info.devices))
+            return bindings
 
     def pin_refused(self, ref: PodRef) -> None:
         """Count a pin that kube-scheduler refuses, and look at it again after another deadline."""

@@ -116,8 +116,8 @@ def unfinished_run(
 
 def forget_runs(root: Path, kind: str, *, keep: int) -> None:
     """Remove all but the newest runs of a kind (and of those whose names begin so), as far as can be."""
-    found = sorted(root.glob(f"*-{kind}*")) if root.is_dir() else []
-    for path in found[: len(found) - keep]:
+    paths = sorted(root.glob(f"*-{kind}*")) if root.is_dir() else []
+    for path in paths[: len(paths) - keep]:
         shutil.rmtree(path, ignore_errors=True)
 
 

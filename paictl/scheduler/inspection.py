@@ -163,8 +163,8 @@ class _Looking:
             bound = state.binding.physical[root]
             doomed = bound != UNBOUND and state.doomed.is_doomed(bound, top.vc)
             chain = tree.chains[state.virtual.chain[root]].name
-            found = PreassignedStatus(self.promise(root), doomed, top.pinned_id or "", chain)
-            vcs.setdefault(top.vc, []).append(found)
+            status = PreassignedStatus(self.promise(root), doomed, top.pinned_id or "", chain)
+            vcs.setdefault(top.vc, []).append(status)
             between()
         extra: dict[str, list[PhysicalCellStatus]] = {}
         for leaf, name in sorted(state.occupancy.user.items()):
@@ -189,7 +189,7 @@ class _Looking:
         group = state.groups.by_name[user] if user else None
         reserver = state.occupancy.reserver.get(cell, "")
         vc = state.virtual.vc(twin) if twin != UNBOUND else ""
-        found = self.physical[cell] = PhysicalCellStatus(
+        status = self.physical[cell] = PhysicalCellStatus(
             address=address,
             kind=chain.types[level],
             level=level,
@@ -206,7 +206,7 @@ class _Looking:
             ),
             parts=parts,
         )
-        return found
+        return status
 
     def promise(self, cell: VirtualCell) -> VirtualCellStatus:
         state, tree = self.state, self.state.virtual

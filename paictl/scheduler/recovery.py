@@ -134,12 +134,12 @@ def _guarantee(
     for pods, rows in zip(physical, levels, strict=True):
         twins = []
         for leaves, row in zip(pods, rows, strict=True):
-            found = finder.pod(leaves, row)
-            if found is None:
+            cells = finder.pod(leaves, row)
+            if cells is None:
                 state.journal.rollback(mark)
                 return None
-            _occupy(state, claim, leaves, guaranteed=found.count(NO_VIRTUAL) < len(found))
-            twins.append(found)
+            _occupy(state, claim, leaves, guaranteed=cells.count(NO_VIRTUAL) < len(cells))
+            twins.append(cells)
         virtual.append(tuple(twins))
     state.journal.commit()
     return tuple(virtual)
@@ -405,7 +405,7 @@ def alone(state: State, request: PodRequest, info: BindInfo, now: float | None) 
 
 def find_leaf(state: State, node: str, device: int, chain: str) -> PhysicalCell:
     """The leaf of a device of a node, in `chain` if it has one there; `NO_LEAF` if there is none."""
-    names = [one.name for one in state.physical.chains]
+    names = [chain.name for chain in state.physical.chains]
     return _find_leaf(state, node, device, names.index(chain) if chain in names else -1)
 
 
@@ -449,7 +449,7 @@ def _find_leaf(state: State, node: str, device: int, first: int) -> PhysicalCell
 def _leaves_of(state: State, node: str, chain: str) -> dict[int, PhysicalCell]:
     """The leaves of a node by device, as `find_leaf` finds them."""
     tree = state.physical
-    names = [one.name for one in tree.chains]
+    names = [chain.name for chain in tree.chains]
     first = names.index(chain) if chain in names else -1
     out: dict[int, PhysicalCell] = {}
     for cell in sorted(tree.nodes.get(node, ()), key=lambda cell: tree.chain[cell] != first):

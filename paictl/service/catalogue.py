@@ -68,13 +68,13 @@ class Catalogue:
 
     def __getitem__(self, name: str) -> Service:
         """The service of a name; raises `ServiceError` with the name that was most likely meant."""
-        found = self.services.get(ALIASES.get(name, name))
-        if found is None and name in GONE:
+        service = self.services.get(ALIASES.get(name, name))
+        if service is None and name in GONE:
             raise ServiceError(text("paictl no longer has a service {name}", name=name), hint=GONE[name])
-        if found is None:
+        if service is None:
             hint = did_you_mean(name, self.services) or "see the names with: paictl service list"
             raise ServiceError(text("no service {name!r}", name=name), hint=hint)
-        return found
+        return service
 
     @property
     def graph(self) -> dict[str, tuple[str, ...]]:

@@ -194,7 +194,7 @@ def serving(
 
     Raises `OSError` if a certificate or key cannot be used.
     """
-    found = uvicorn.Config(
+    config = uvicorn.Config(
         app,
         host=host,
         port=port,
@@ -214,5 +214,5 @@ def serving(
         ssl_ca_certs=None if client_authority is None else str(client_authority),
         ssl_cert_reqs=ssl.CERT_NONE if client_authority is None else ssl.CERT_OPTIONAL,
     )
-    found.load()
-    return found
+    config.load()
+    return config

@@ -141,7 +141,7 @@ def warnings(runs: Sequence[RunResult], figures: Sequence[Figures], *, discrimin
 def _alike(runs: Sequence[RunResult], figures: Sequence[Figures]) -> list[str]:
     if len({_what(run) for run in runs}) < 2:
         return []
-    means = [one.mean_jct for one in figures if one.mean_jct is not None]
+    means = [figure.mean_jct for figure in figures if figure.mean_jct is not None]
     if not means or max(means) - min(means) > ALIKE * max(means):
         return []
     waited = max(sum(1 for outcome in run.outcomes if _waits(outcome)) for run in runs)

@@ -77,9 +77,9 @@ _COLOURS: Final = ("#0b6bcb", "#c2410c", "#15803d", "#7e22ce", "#b91c1c", "#0f76
 
 def sweep_svg(found: Sequence[Setting]) -> str:
     """Metrics down, settings across; a line for each cluster. Units as in data: seconds, parts, counts."""
-    policies = list(dict.fromkeys(one.policy for one in found))
-    clusters = list(dict.fromkeys(one.cluster for one in found))
-    shown = [metric for metric in METRICS if any(metric in one.estimates for one in found)]
+    policies = list(dict.fromkeys(setting.policy for setting in found))
+    clusters = list(dict.fromkeys(setting.cluster for setting in found))
+    shown = [metric for metric in METRICS if any(metric in setting.estimates for setting in found)]
     step = (_WIDTH - _LEFT - _RIGHT) / max(1, len(policies))
     across = {policy: _LEFT + step * (place + 0.5) for place, policy in enumerate(policies)}
     height = _PANEL * len(shown) + _LABELS
@@ -89,8 +89,8 @@ def sweep_svg(found: Sequence[Setting]) -> str:
     ]
     for place, metric in enumerate(shown):
         lines = {
-            cluster: {one.policy: one.estimates[metric] for one in found
-                      if one.cluster == cluster and metric in one.estimates}
+            cluster: {setting.policy: setting.estimates[metric] for setting in found
+                      if setting.cluster == cluster and metric in setting.estimates}
             for cluster in clusters
         }  # fmt: skip
         parts += _panel(metric, place * _PANEL, lines, across)
@@ -106,9 +106,12 @@ def sweep_svg(found: Sequence[Setting]) -> str:
 
 def _panel(metric: str, top: float, lines: dict[str, dict[str, Estimate]], across: dict[str, float]) -> Iterator[str]:
     values = [
-        bound for line in lines.values() for one in line.values() for bound in (one.mean, one.low, one.high)
+        bound
+        for line in lines.values()
+        for estimate in line.values()
+        for bound in (estimate.mean, estimate.low, estimate.high)
         if bound is not None
-    ]  # fmt: skip
+    ]
     low, high = min(values), max(values)
     room = (high - low) or abs(high) or 1.0
     low, high = low - 0.08 * room, high + 0.08 * room
@@ -123,7 +126,7 @@ def _panel(metric: str, top: float, lines: dict[str, dict[str, Estimate]], acros
         yield f'<text x="{_LEFT - 6}" y="{y(value) + 4:.1f}" text-anchor="end">{value:,.4g}</text>'
     for number, line in enumerate(lines.values()):
         colour = _COLOURS[number % len(_COLOURS)]
-        points = " ".join(f"{across[policy]:.1f},{y(one.mean):.1f}" for policy, one in line.items())
+        points = " ".join(f"{across[policy]:.1f},{y(estimate.mean):.1f}" for policy, estimate in line.items())
         yield f'<polyline points="{points}" fill="none" stroke="{colour}"/>'
         for policy, one in line.items():
             x = across[policy]

@@ -94,7 +94,9 @@ class FailureModel:
             if self.node:
                 units.append((f"failures {node.name}", self.node, devices))
             if self.device:
-                units += [(f"failures {node.name} {place}", self.device, (one,)) for place, one in enumerate(devices)]
+                units += [
+                    (f"failures {node.name} {place}", self.device, (device,)) for place, device in enumerate(devices)
+                ]
         dice = [Dice(seed, name) for name, _, _ in units]
         line = [(begin + max(1, dice[place].exponential(mean)), place) for place, (_, mean, _) in enumerate(units)]
         heapify(line)
@@ -195,13 +197,13 @@ def _log(path: Path) -> tuple[LoggedOutage, ...]:
                     text("the columns are {names}", names=", ".join(header) or "-"), where=f"{path}:1",
                     hint="node,device,start,end,planned; only node and start are required",
                 )  # fmt: skip
-            found = [_row(path, rows.line_num, dict(zip(header, row, strict=False))) for row in rows if any(row)]
+            outages = [_row(path, rows.line_num, dict(zip(header, row, strict=False))) for row in rows if any(row)]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise FailureError(
             text("cannot read the log: {reason}", reason=getattr(error, "strerror", None) or error), where=str(path),
             hint=_HINT,
         ) from None  # fmt: skip
-    return tuple(sorted(found, key=lambda row: row.start))
+    return tuple(sorted(outages, key=lambda row: row.start))
 
 
 def _row(path: Path, line: int, given: dict[str, str]) -> LoggedOutage:

@@ -48,13 +48,13 @@ class DeviceOutages:
         before = set(self.down)
         began = 0
         while self._outage is not None and self._outage.start <= now:
-            one = self._outage
+            outage = self._outage
             began += 1
-            for device in one.devices:
+            for device in outage.devices:
                 self._count[device] = self._count.get(device, 0) + 1
-            self.down.update(one.devices)
-            if one.end is not None:
-                heappush(self._repairs, (one.end, self._passed, one.devices))
+            self.down.update(outage.devices)
+            if outage.end is not None:
+                heappush(self._repairs, (outage.end, self._passed, outage.devices))
             self._passed += 1
             self._outage = next(self._coming, None)
         while self._repairs and self._repairs[0][0] <= now:

@@ -96,24 +96,26 @@ def figures(result: RunResult) -> Figures:
         p50_jct=_seconds(percentile(jcts, 0.5)),
         p95_jct=_seconds(percentile(jcts, 0.95)),
         p99_jct=_seconds(percentile(jcts, 0.99)),
-        mean_queueing=_mean([one.queueing for one in done if one.queueing is not None]),
-        mean_waiting=_mean([one.waiting for one in done if one.waiting is not None]),
+        mean_queueing=_mean([outcome.queueing for outcome in done if outcome.queueing is not None]),
+        mean_waiting=_mean([outcome.waiting for outcome in done if outcome.waiting is not None]),
         makespan=_seconds(span),
-        preemptions=sum(one.preemptions for one in result.outcomes),
-        migrations=sum(one.migrations for one in result.outcomes),
-        resizes=sum(one.resizes for one in result.outcomes),
+        preemptions=sum(outcome.preemptions for outcome in result.outcomes),
+        migrations=sum(outcome.migrations for outcome in result.outcomes),
+        resizes=sum(outcome.resizes for outcome in result.outcomes),
         utilization=sum(row.used for row in result.intervals) / area if area else 0.0,
         fragmentation=sum(row.stray for row in result.intervals) / area if area and result.located else None,
-        deadline_misses=sum(_worth(one) <= 0 for one in slo) if slo else None,
+        deadline_misses=sum(_worth(outcome) <= 0 for outcome in slo) if slo else None,
         weighted_miss=_weighted_miss(slo),
-        slo_jct=_mean([one.jct for one in slo if one.jct is not None]),
-        best_effort_jct=_mean([one.jct for one in done if one.urge is DeadlineKind.BEST_EFFORT and one.jct is not None])
+        slo_jct=_mean([outcome.jct for outcome in slo if outcome.jct is not None]),
+        best_effort_jct=_mean(
+            [outcome.jct for outcome in done if outcome.urge is DeadlineKind.BEST_EFFORT and outcome.jct is not None]
+        )
         if slo
         else None,
         admitted=len(admitted) if judged else None,
-        admitted_misses=sum(_worth(one) <= 0 for one in admitted) if judged else None,
-        interruptions=sum(one.interruptions for one in result.outcomes) if result.failures else None,
-        wasted=sum(one.wasted for one in result.outcomes) / area if area and result.failures else None,
+        admitted_misses=sum(_worth(outcome) <= 0 for outcome in admitted) if judged else None,
+        interruptions=sum(outcome.interruptions for outcome in result.outcomes) if result.failures else None,
+        wasted=sum(outcome.wasted for outcome in result.outcomes) / area if area and result.failures else None,
         down=_down(result) if result.failures else None,
     )
 
@@ -143,15 +145,15 @@ def grouped(outcomes: Iterable[JobOutcome], name: Callable[[JobOutcome], str]) -
 
 
 def _group(name: str, outcomes: list[JobOutcome]) -> GroupFigures:
-    done = [one for one in outcomes if one.ending in FINISHED]
-    jcts = sorted(one.jct or 0 for one in done)
+    done = [outcome for outcome in outcomes if outcome.ending in FINISHED]
+    jcts = sorted(outcome.jct or 0 for outcome in done)
     return GroupFigures(
         name,
         len(outcomes),
         _mean(jcts),
         _seconds(percentile(jcts, 0.95)),
-        _mean([one.waiting for one in done if one.waiting is not None]),
-        sum(one.service for one in outcomes) / 1000,
+        _mean([outcome.waiting for outcome in done if outcome.waiting is not None]),
+        sum(outcome.service for outcome in outcomes) / 1000,
     )
 
 
@@ -163,11 +165,11 @@ def _worth(outcome: JobOutcome) -> float:
     """Value of the first deadline that it met."""
     if outcome.end is None or outcome.ending not in FINISHED:
         return 0.0
-    return next((one.value for one in outcome.deadlines if outcome.end <= one.time), 0.0)
+    return next((deadline.value for deadline in outcome.deadlines if outcome.end <= deadline.time), 0.0)
 
 
 def _weighted_miss(slo: Sequence[JobOutcome]) -> float | None:
-    most = fsum(max(one.value for one in outcome.deadlines) for outcome in slo)
+    most = fsum(max(deadline.value for deadline in outcome.deadlines) for outcome in slo)
     return 1 - fsum(map(_worth, slo)) / most if most else None
 
 

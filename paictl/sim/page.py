@@ -123,18 +123,18 @@ def page_data(given: Compared, title: str, language: str = "en") -> dict[str, An
     return {
         "title": in_language(title, language),
         "about": in_language(about, language),
-        "warnings": [in_language(one, language) for one in given.warnings],
+        "warnings": [in_language(warning, language) for warning in given.warnings],
         "words": {} if language == "en" else {key: in_language(key, language) for key in _WORDS},
         "figures": _figures(given.figures),
         "runs": [_run(name, run) for name, run in zip(labels, given.runs, strict=True)],
-        "pairs": [_pair(one, given.runs, labels) for one in given.pairs],
+        "pairs": [_pair(pair, given.runs, labels) for pair in given.pairs],
     }
 
 
 def _figures(found: Sequence[Figures]) -> list[list[Any]]:
     rows = []
     for words, field, kind, better in _FIGURES:
-        values = [getattr(one, field) for one in found]
+        values = [getattr(figures, field) for figures in found]
         if any(value for value in values) or field in ("jobs", "mean_jct"):
             rows.append([words, kind, better, values])
     return rows
@@ -194,13 +194,13 @@ def _tenants(outcomes: Sequence[JobOutcome]) -> list[list[Any]]:
         groups.setdefault(outcome.vc, []).append(outcome)
     rows = []
     for name in sorted(groups):
-        done = [one for one in groups[name] if one.ending in FINISHED]
-        waits = [one.waiting or 0 for one in done]
-        jcts = sorted(one.jct or 0 for one in done)
+        done = [outcome for outcome in groups[name] if outcome.ending in FINISHED]
+        waits = [outcome.waiting or 0 for outcome in done]
+        jcts = sorted(outcome.jct or 0 for outcome in done)
         late = percentile(jcts, 0.95)
         rows.append([
             name, len(groups[name]), _mean(waits), max(waits, default=0) / 1000, _mean(jcts),
-            None if late is None else late / 1000, sum(one.service for one in groups[name]) / 3_600_000,
+            None if late is None else late / 1000, sum(outcome.service for outcome in groups[name]) / 3_600_000,
         ])  # fmt: skip
     return rows
 

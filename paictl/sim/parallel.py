@@ -68,7 +68,7 @@ def play(
         if part is not None:
             part((len(found) + parts) / len(wanted))
 
-    missing = {place: one for place, one in enumerate(wanted) if place not in found}
+    missing = {place: request for place, request in enumerate(wanted) if place not in found}
     workers = min(processes or (os.cpu_count() if len(jobs) > FEW else 1) or 1, len(missing))
     with _stoppable(kept is not None) as stop:
         if workers < 2:
@@ -111,12 +111,12 @@ def _one_by_one(
     stop: Callable[[], bool],
     kept: KeptRuns | None,
 ) -> None:
-    for place, one in missing.items():
+    for place, request in missing.items():
         try:
-            run = _played(jobs, one, running, stop, kept.snapshot(one) if kept is not None else None)
+            run = _played(jobs, request, running, stop, kept.snapshot(request) if kept is not None else None)
         except PausedError as paused:
             if kept is not None:
-                kept.pause(one, paused.snapshot)
+                kept.pause(request, paused.snapshot)
             raise KeyboardInterrupt from None
         finish(place, run)
         if stop():  # it came to its end in the meantime
@@ -139,8 +139,8 @@ def _side_by_side(
     with ProcessPoolExecutor(workers, mp_context=context, initializer=_begin, initargs=(jobs, shared)) as pool:
         try:
             pending = {
-                pool.submit(_in_worker, place, one, kept.snapshot(one) if kept is not None else None): place
-                for place, one in missing.items()
+                pool.submit(_in_worker, place, request, kept.snapshot(request) if kept is not None else None): place
+                for place, request in missing.items()
             }
             while pending:
                 over, _ = wait(pending, timeout=_POLL, return_when=FIRST_COMPLETED)

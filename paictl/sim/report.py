@@ -126,8 +126,13 @@ def compared_data(given: Compared, *, reproducible: bool = False) -> dict[str, A
             for name, run, found in zip(labels, given.runs, given.figures, strict=True)
         ],
         "pairs": [
-            {**asdict(one), "significant": one.significant, "first": labels[one.first], "second": labels[one.second]}
-            for one in given.pairs
+            {
+                **asdict(pair),
+                "significant": pair.significant,
+                "first": labels[pair.first],
+                "second": labels[pair.second],
+            }
+            for pair in given.pairs
         ],
         "warnings": list(given.warnings),
     }

@@ -66,21 +66,21 @@ def _quantity(name: str, outcome: JobOutcome) -> int:
 def _makespan(run: RunResult) -> float:
     if any(outcome.ending not in FINISHED for outcome in run.outcomes):
         return NEVER
-    return max(one.end or 0 for one in run.outcomes) - min(one.submit for one in run.outcomes)
+    return max(outcome.end or 0 for outcome in run.outcomes) - min(outcome.submit for outcome in run.outcomes)
 
 
 def target(written: str) -> SizingTarget:
     """`p95 queueing <= 1h`, `mean jct <= 90m`, `makespan <= 2d`; raises `ParameterError`."""
-    found = _TARGET.fullmatch(written.strip().lower())
-    if found is None or (found[1] is None) != (found[2] == "makespan"):
+    match = _TARGET.fullmatch(written.strip().lower())
+    if match is None or (match[1] is None) != (match[2] == "makespan"):
         raise ParameterError(text("{written!r} is not a target", written=written), where="--target", hint=_HINT)
     try:
-        bound = round(parse_duration(found[3]) * 1000)
+        bound = round(parse_duration(match[3]) * 1000)
     except (DurationError, OverflowError):
         raise ParameterError(
             text("{written!r} is not a target", written=written), where="--target", hint=_HINT
         ) from None
-    return SizingTarget(written.strip(), {"median": "p50", None: ""}.get(found[1], found[1]), found[2], bound)
+    return SizingTarget(written.strip(), {"median": "p50", None: ""}.get(match[1], match[1]), match[2], bound)
 
 
 @frozen
@@ -236,12 +236,12 @@ def _doubling(first: int, most: int) -> Iterator[int]:
 
 def best(answers: Sequence[SizingAnswer]) -> SizingAnswer | None:
     """The cheapest where every one has a price, else the one with the fewest devices; None if there is none."""
-    met = [one for one in answers if one.found is not None]
+    met = [answer for answer in answers if answer.found is not None]
     if not met:
         return None
-    if all(one.price is not None for one in met):
-        return min(met, key=lambda one: one.price or 0.0)
-    return min(met, key=lambda one: one.found.devices if one.found is not None else 0)
+    if all(answer.price is not None for answer in met):
+        return min(met, key=lambda answer: answer.price or 0.0)
+    return min(met, key=lambda answer: answer.found.devices if answer.found is not None else 0)
 
 
 class SizingQuestion(NamedTuple):
@@ -265,7 +265,7 @@ def question(
     plays, _ = parse(policy)
     goals = [target(one) for one in targets]
     kinds = offers(nodes, prices)
-    if len({(one.type, one.devices) for one in kinds}) < len(kinds):
+    if len({(kind.type, kind.devices) for kind in kinds}) < len(kinds):
         raise ParameterError("the same node twice", where="--node", hint="give each kind once")
     base = cluster_named(cluster) if cluster is not None else None
     if base is not None and any(node.name == "added-1" for node in base.nodes):

@@ -67,11 +67,11 @@ def _limited(devices: int, text: str) -> None:
 def _counted(text: str) -> ClusterShape:
     parts = [(_COUNT.fullmatch(part.strip()), part.strip()) for part in text.split(",")]
     rows = []
-    for found, part in parts:
-        if found is None:
+    for match, part in parts:
+        if match is None:
             what = i18n.text("neither a file nor a number of nodes and devices")
             raise ClusterShapeError(f"{part!r}: {what}" if len(parts) > 1 else what, where=text, hint=_HINT)
-        rows.append((found["type"] or "gpu", int(found["nodes"]), int(found["devices"])))
+        rows.append((match["type"] or "gpu", int(match["nodes"]), int(match["devices"])))
     if any(min(nodes, devices) < 1 for _, nodes, devices in rows):
         raise ClusterShapeError(
             "a cluster needs at least one node, and each node at least one device", where=text, hint=_HINT
@@ -133,7 +133,7 @@ def from_hived(document: Document, text: str, beside: Iterable[Document] = ()) -
     data = to_data(document.root) if document.root is not None else {}
     assert isinstance(data, Mapping)  # noqa: S101 - narrows the type
     shape = hived_cluster(HivedSpec.from_mapping(data), text, _yaml(data))
-    settings = document.host or next((one for one in beside if one.kind is FileKind.SERVICES), None)
+    settings = document.host or next((document for document in beside if document.kind is FileKind.SERVICES), None)
     return replace(shape, sharing=None if settings is None else _sharing(settings))
 
 
@@ -263,7 +263,7 @@ def _row(row: Any, place: int, where: str) -> list[Node]:
     name, kind = str(row.get("name", f"node{place + 1}")), str(row.get("type", "gpu"))
     names = [name] if number == 1 else [f"{name}-{count}" for count in range(1, number + 1)]
     cpu, memory = (_whole(row[key], f"{where}.{key}") if key in row else 0 for key in ("cpu_milli", "memory_mib"))
-    return [Node(one, devices, kind, inside, around, cpu, memory) for one in names]
+    return [Node(name, devices, kind, inside, around, cpu, memory) for name in names]
 
 
 def _levels(row: Mapping[str, Any], key: str, where: str) -> list[tuple[Any, Any]]:

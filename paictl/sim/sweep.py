@@ -144,8 +144,10 @@ def planned(
 def check_fits(trace: Trace, wanted: Sequence[RunRequest]) -> None:
     """Raise `TraceError` if there is a cluster that is too small for each job of a trace: columns may be swapped."""
     smallest = min(job.gpus if job.elastic is None else min(job.gpus, job.elastic[0]) for job in trace.jobs)
-    for shape in dict.fromkeys(one.cluster.text for one in wanted):
-        size = min(sum(node.devices for node in one.cluster.nodes) for one in wanted if one.cluster.text == shape)
+    for shape in dict.fromkeys(request.cluster.text for request in wanted):
+        size = min(
+            sum(node.devices for node in request.cluster.nodes) for request in wanted if request.cluster.text == shape
+        )
         if smallest > size:
             raise TraceError(
                 text("no job fits on {cluster}: the smallest requests {smallest:,} devices, and there are {size:,}",
@@ -176,11 +178,11 @@ def swept(
             part=None if part is None else within(part, place, len(traces)),
         )  # fmt: skip
         made += [
-            SweepRun(trace.path, one.policy, run.cluster, run.seed, figures(run), run.failures)
-            for one, run in zip(wanted, runs, strict=True)
+            SweepRun(trace.path, request.policy, run.cluster, run.seed, figures(run), run.failures)
+            for request, run in zip(wanted, runs, strict=True)
         ]
-    for store, one in product(kept, wanted):
-        store.drop(one)
+    for store, request in product(kept, wanted):
+        store.drop(request)
     return made
 
 
@@ -324,17 +326,17 @@ def sweep_data(runs: Sequence[SweepRun]) -> dict[str, Any]:
     return {
         "settings": [
             {
-                "policy": one.policy, "cluster": one.cluster, "failures": one.failures or None,
-                "metrics": {name: _estimate_data(value) for name, value in one.estimates.items()},
+                "policy": setting.policy, "cluster": setting.cluster, "failures": setting.failures or None,
+                "metrics": {name: _estimate_data(value) for name, value in setting.estimates.items()},
                 "against_first": {
                     name: {
-                        **_estimate_data(value), "significant": one.certain(name),
-                        "ratio": _estimate_data(one.ratios[name]) if name in one.ratios else None,
+                        **_estimate_data(value), "significant": setting.certain(name),
+                        "ratio": _estimate_data(setting.ratios[name]) if name in setting.ratios else None,
                     }
-                    for name, value in one.against.items()
+                    for name, value in setting.against.items()
                 },
             }
-            for one in settings(runs)
+            for setting in settings(runs)
         ],
         "runs": list(_rows(runs)),
     }  # fmt: skip

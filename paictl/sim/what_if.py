@@ -103,7 +103,7 @@ def play_both(
     """
     check_fits(trace, runs)
     old, new = play(trace.jobs, runs, part=part, kept=kept)
-    before, after = (dict(one.cluster.quotas) for one in runs)
+    before, after = (dict(request.cluster.quotas) for request in runs)
     return what_if(trace, old, new, (before, after))
 
 

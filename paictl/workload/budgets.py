@@ -129,10 +129,11 @@ class Budgets:
 
     def __init__(self, budgets: Iterable[UsageBudget] = ()) -> None:
         self.all: Sequence[UsageBudget] = tuple(budgets)
-        self._named = {(one.vc, one.user) for one in self.all}
+        self._named = {(budget.vc, budget.user) for budget in self.all}
         self._by_vc = {
-            vc: tuple(one for one in self.all if one.vc in ("", vc)) for vc in ("", *(one.vc for one in self.all))
-        }  # fmt: skip
+            vc: tuple(budget for budget in self.all if budget.vc in ("", vc))
+            for vc in ("", *(budget.vc for budget in self.all))
+        }
         """Those that concern a virtual cluster (empty: one without a budget of its own): a decision must not look at
         all."""
         self._sums: tuple[Used, Counter[tuple[str, str]]] = {}, Counter()
@@ -143,9 +144,9 @@ class Budgets:
 
     def of(self, vc: str, user: str) -> Iterator[UsageBudget]:
         """The budgets that a job of a user in a virtual cluster has to fit."""
-        for one in self._by_vc.get(vc, self._by_vc[""]):
-            if one.user in ("", user) or (one.user == EACH and (one.vc, user) not in self._named):
-                yield one
+        for budget in self._by_vc.get(vc, self._by_vc[""]):
+            if budget.user in ("", user) or (budget.user == EACH and (budget.vc, user) not in self._named):
+                yield budget
 
     def state(self, budget: UsageBudget, user: str, used: Used) -> BudgetState:
         """How a budget stands for a user."""
@@ -156,21 +157,23 @@ class Budgets:
 
     def concerning(self, vc: str, user: str, used: Used) -> list[BudgetState]:
         """How the budgets stand that a job of a user in a virtual cluster has to fit."""
-        return [self.state(one, user, used) for one in self.of(vc, user)]
+        return [self.state(budget, user, used) for budget in self.of(vc, user)]
 
     def holding(self, vc: str, user: str, used: Used) -> list[BudgetState]:
         """The budgets because of which no job of a user in a virtual cluster starts."""
-        return [one for one in self.concerning(vc, user, used) if one.holds]
+        return [state for state in self.concerning(vc, user, used) if state.holds]
 
     def states(self, used: Used) -> list[BudgetState]:
         """How all budgets stand; one for each user has a state for every user who used something."""
         found = []
-        for one in self.all:
-            if one.user != EACH:
-                found.append(self.state(one, one.user, used))
+        for budget in self.all:
+            if budget.user != EACH:
+                found.append(self.state(budget, budget.user, used))
                 continue
-            users = {user for vc, user in used if user and one.vc in ("", vc) and (one.vc, user) not in self._named}
-            found.extend(self.state(one, user, used) for user in sorted(users))
+            users = {
+                user for vc, user in used if user and budget.vc in ("", vc) and (budget.vc, user) not in self._named
+            }
+            found.extend(self.state(budget, user, used) for user in sorted(users))
         return found
 
 

@@ -50,7 +50,7 @@ class Departments:
     def __init__(self, departments: Iterable[Department] = ()) -> None:
         """Raises `ValueError` if one is defined twice, has no virtual cluster, shares one, or is nested too deeply."""
         self.all = tuple(departments)
-        self._by_name = {one.name: one for one in self.all}
+        self._by_name = {department.name: department for department in self.all}
         if len(self._by_name) < len(self.all):
             raise ValueError(text("a department is defined twice"))
         self._above: dict[str, tuple[str, ...]] = {}
@@ -62,7 +62,7 @@ class Departments:
                     raise ValueError(text("virtual cluster {vc} is in two departments", vc=vc))
                 self._above[vc] = line
         used = {name for line in self._above.values() for name in line}
-        if empty := [one.name for one in self.all if one.name not in used]:
+        if empty := [department.name for department in self.all if department.name not in used]:
             raise ValueError(text("department {name} has no virtual clusters", name=empty[0]))
         self.depth = max(map(len, self._above.values()), default=0)
         """Departments of the virtual cluster that is in most of them."""
@@ -103,14 +103,15 @@ class Departments:
     def promises(self, promised: Mapping[str, int]) -> dict[str, int]:
         """The promise of each department, by those of virtual clusters."""
         parts: Counter[str] = Counter()
-        for one in self.all:
-            parts[one.name] += sum(promised.get(vc, 0) for vc in one.vcs)
-        for one in sorted(self.all, key=lambda one: -len(self._line(one))):  # parts before what they are part of
-            if one.devices is not None:
-                parts[one.name] = one.devices
-            if one.parent:
-                parts[one.parent] += parts[one.name]
-        return {one.name: parts[one.name] for one in self.all}
+        for department in self.all:
+            parts[department.name] += sum(promised.get(vc, 0) for vc in department.vcs)
+        # Parts before what they are part of.
+        for department in sorted(self.all, key=lambda department: -len(self._line(department))):
+            if department.devices is not None:
+                parts[department.name] = department.devices
+            if department.parent:
+                parts[department.parent] += parts[department.name]
+        return {department.name: parts[department.name] for department in self.all}
 
     def use(self, promised: Mapping[str, int], used: UsedDevices) -> list[DepartmentUse]:
         """How each department stands."""

@@ -86,7 +86,7 @@ class UserLimits:
 
     def __init__(self, limits: Iterable[UserLimit] = ()) -> None:
         self.all = tuple(limits)
-        self._devices = {(one.vc, one.user): one.devices for one in self.all}
+        self._devices = {(limit.vc, limit.user): limit.devices for limit in self.all}
 
     def __bool__(self) -> bool:
         return bool(self.all)

@@ -130,18 +130,20 @@ class Judge:
         for group, pod in _different(plan):
             views = self._views(plan, group)
             sizes = [_shortage(group, view) for view in views]
-            found = [shortage for shortage in sizes if shortage is not None]
-            if len(found) < len(views):
+            shortages = [shortage for shortage in sizes if shortage is not None]
+            if len(shortages) < len(views):
                 if group.leaves == pod.leaf_number or self._fits_empty_cluster(plan, pod):
                     continue
-                found = [
+                shortages = [
                     shortage or Shortage(view, Cause.DOES_NOT_PACK, group.leaves, view.leaves)
                     for shortage, view in zip(sizes, views, strict=True)
                 ]
-            found.sort(key=_distance)
+            shortages.sort(key=_distance)
             refused = True
-            roles = (pod.role,) if group.single else _at_fault(plan, group, found[0])
-            yield Refusal(found[0].cause, plan.vc, plan.priority < 0, _subject(plan, group), tuple(found), roles)
+            roles = (pod.role,) if group.single else _at_fault(plan, group, shortages[0])
+            yield Refusal(
+                shortages[0].cause, plan.vc, plan.priority < 0, _subject(plan, group), tuple(shortages), roles
+            )
         whole = self._sum(plan) if plan.gang and len(plan.groups) > 1 and not refused else None
         if whole is not None:
             yield whole

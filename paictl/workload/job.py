@@ -287,7 +287,7 @@ class _RoleReader:
         if not fields.items("commands"):
             raise fields.error("commands", "expected at least one command")
         named = {key: self._prerequisite(fields, key) for key in ("script", "data", "output")}
-        values = {"parameters": self.parameters, **{key: found.values for key, found in named.items() if found}}
+        values = {"parameters": self.parameters, **{key: fields.values for key, fields in named.items() if fields}}
         real, shown = Values({**values, "secrets": self.secrets}), Values({**values, "secrets": self.shown})
         own = {
             f"{source.at(key)}[{i}]": command

@@ -81,14 +81,14 @@ def callbacks_of(job: Fields, role: str, wanted: Sequence[str]) -> list[Callback
 
     Raises `JobError` for an event or a policy that there is none of, and for a prerequisite that is not there.
     """
-    found: list[Callback] = []
+    callbacks: list[Callback] = []
     for fields in _prerequisites(job, role, wanted):
         if fields.optional_text("plugin") == f"{PLUGINS}.{CMD}":
-            found += _read(fields, fields)
+            callbacks += _read(fields, fields)
     for plugin in plugins_of(job):
         if plugin.name == CMD and role in (plugin.roles or (role,)):
-            found += _read(plugin.fields, plugin.fields.mapping("parameters"))
-    return found
+            callbacks += _read(plugin.fields, plugin.fields.mapping("parameters"))
+    return callbacks
 
 
 def _prerequisites(job: Fields, role: str, wanted: Sequence[str]) -> Iterator[Fields]:

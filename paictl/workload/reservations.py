@@ -170,7 +170,7 @@ class Reservations:
         """The reservation of a name; raises `PaictlError` with the nearest if there is none."""
         known = self.get(name)
         if known is None:
-            names = [one.name for one in self.all]
+            names = [reservation.name for reservation in self.all]
             hint = did_you_mean(name, names) or "list them with: paictl reservation list"
             raise PaictlError(text("no reservation {name!r}", name=name), hint=hint)
         return known

@@ -98,7 +98,7 @@ def _within_promise(after: Reservations, new: Reservation, changed: Sequence[Mom
             else text("its promise is in: paictl cluster view"),
         )  # fmt: skip
     if first(changed) is not None:
-        others = [one.name for one in after.of(new.vc) if one is not new and overlap(one, new, empty.now)]
+        others = [other.name for other in after.of(new.vc) if other is not new and overlap(other, new, empty.now)]
         fitting = (
             cells for cells in range(new.cells - 1, 0, -1)
             if first([(at, _with_cells(active, new, cells)) for at, active in changed]) is None

@@ -74,18 +74,18 @@ def is_plain(engine: Engine, request: PodRequest) -> bool:
 def views_of(engine: Engine, request: PodRequest) -> tuple[VirtualIndex, ...]:
     """Where the core would look for a place, in order; nowhere if it would refuse the request."""
     asked, known = (request.vc, request.leaf_type, request.pinned_id), engine.places.asked
-    found = known.get(asked)
-    if found is None:
+    indexes = known.get(asked)
+    if indexes is None:
         # late: who only looks at a cluster decides nothing
         from paictl.scheduler.placement.search import candidate_views
 
         try:
-            found = tuple(view for _, view in candidate_views(engine.state, request))  # type: ignore[misc]
+            indexes = tuple(view for _, view in candidate_views(engine.state, request))  # type: ignore[misc]
         except RequestError:
-            found = NOWHERE
+            indexes = NOWHERE
         if len(known) < KINDS:
-            known[asked] = found
-    return found
+            known[asked] = indexes
+    return indexes
 
 
 def has_room(engine: Engine, request: PodRequest) -> bool | None:

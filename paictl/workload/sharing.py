@@ -98,7 +98,7 @@ class Sharing:
     def obstacle(self, request: PodRequest, user: str, use: SharingUse, now: datetime) -> str:
         """Why a gang that holds nothing yet may not start now; empty if it may."""
         if use.month is None:
-            if any(one.over is not OverBudget.WARN for one in self.budgets.of(request.vc, user)):
+            if any(budget.over is not OverBudget.WARN for budget in self.budgets.of(request.vc, user)):
                 return text("the accounts have not been read yet, so its budget is unknown")
         elif self.budgets:
             for state in self.budgets.holding(request.vc, user, use.month):

@@ -99,7 +99,7 @@ class Windows:
         """The window of a name; raises `PaictlError` with the nearest if there is none."""
         found = next((window for window in self.all if window.name == name), None)
         if found is None:
-            hint = did_you_mean(name, [one.name for one in self.all]) or "list them with: paictl maintenance list"
+            hint = did_you_mean(name, [window.name for window in self.all]) or "list them with: paictl maintenance list"
             raise PaictlError(text("no window {name!r}", name=name), hint=hint)
         return found
 

@@ -177,8 +177,8 @@ HARM: Final = {
 
 def _by_harm(made: PushPlan) -> dict[JobImpact, list[str]]:
     jobs: dict[JobImpact, list[str]] = {}
-    for one in made.harmed:
-        jobs.setdefault(one.harm, []).append(f"{one.job} ({one.vc})")
+    for impact in made.harmed:
+        jobs.setdefault(impact.harm, []).append(f"{impact.job} ({impact.vc})")
     return jobs
 
 

@@ -100,7 +100,7 @@ def create(
     _need_used(mirrors, images)
     made = gather(wanted, source, into, lock, console.info, images)
     if form is not Output.TABLE:
-        console.write_data([asdict(one) for one in made.all], form)
+        console.write_data([asdict(artifact) for artifact in made.all], form)
         return
     console.write(spoken("{count} files in {folder}", count=len(made.all), folder=into))
 
@@ -139,14 +139,14 @@ def _images(
     if not words and (folder or mirrors or systems):
         raise PaictlError(text("--path, --system and --mirror need --services"))
     systems = [name for word in systems for name in word.split(",") if name]
-    found = service_images(words, folder, systems) if words else ()
-    drivers = driver_systems(found)
+    images = service_images(words, folder, systems) if words else ()
+    drivers = driver_systems(images)
     if systems and not drivers:
         console.warning(text("--system has no effect: none of the services installs a GPU driver"))
     elif not systems and len(drivers) > 1:
         console.warning(text("GPU drivers for all systems are downloaded ({systems}): the host lists do not say which "
                           "your workers run; name them with --system", systems=", ".join(drivers)))  # fmt: skip
-    return found
+    return images
 
 
 @app.command(epilog="paictl deploy bundle verify bundle/")
@@ -169,10 +169,18 @@ def list_files(folder: Folder = None, output: OutputOption = Output.TABLE) -> No
     """List the files of a folder by name, version and where they came from."""
     artifacts = read_lock(folder or default_folder())
     if output is not Output.TABLE:
-        console.write_data([asdict(one) for one in artifacts.all], output)
+        console.write_data([asdict(artifact) for artifact in artifacts.all], output)
         return
     rows = [
-        (one.name, one.kind.value, one.version or "-", one.arch, one.sha256[:12], one.path) for one in artifacts.all
+        (
+            artifact.name,
+            artifact.kind.value,
+            artifact.version or "-",
+            artifact.arch,
+            artifact.sha256[:12],
+            artifact.path,
+        )
+        for artifact in artifacts.all
     ]
     console.write_table(("NAME", "KIND", "VERSION", "ARCH", "SHA-256", "FILE"), rows)
 

@@ -36,27 +36,30 @@ def status(
 
     Exit code 1 if one expires within 30 days.
     """
-    found = certs.status(read_deployment(masters, workers, config), ssh_options(accept_new))
+    certificates = certs.status(read_deployment(masters, workers, config), ssh_options(accept_new))
     now = datetime.now(UTC)
     if output is Output.TABLE:
-        rows = [(one.host, one.name, rfc3339(one.ends), one.left(now).days) for one in found.found]
+        rows = [
+            (certificate.host, certificate.name, rfc3339(certificate.ends), certificate.left(now).days)
+            for certificate in certificates.found
+        ]
         if rows:
             console.write_table(("HOST", "CERTIFICATE", "ENDS", "DAYS"), rows)
     else:
-        console.write_data([_data(one, now) for one in found.found], output)
-    for bad in found.errors:
+        console.write_data([_data(certificate, now) for certificate in certificates.found], output)
+    for bad in certificates.errors:
         reason = bad.message or (bad.stderr.strip().splitlines() or ["kubeadm says nothing"])[-1]
         console.error(PaictlError(said(reason), where=bad.host, hint=said(bad.hint) or None))
-    ending = found.ending(now)
+    ending = certificates.ending(now)
     if ending:
-        own = any(not one.authority for one in ending)
+        own = any(not certificate.authority for certificate in ending)
         then = (
             "paictl deploy certs renew"
             if own
             else "https://kubernetes.io/docs/tasks/tls/manual-rotation-of-ca-certificates"
         )
         console.warning(spoken("{count} certificates expire soon: {what}", count=len(ending), what=then))
-    raise typer.Exit(found.code or (ExitCode.NEGATIVE if ending else ExitCode.OK))
+    raise typer.Exit(certificates.code or (ExitCode.NEGATIVE if ending else ExitCode.OK))
 
 
 def _data(certificate: Certificate, now: datetime) -> dict[str, Any]:

@@ -59,7 +59,7 @@ def reset(
         console.warning(spoken("lost: {what}", what=line))
     question = spoken("resetting machines of cluster {cluster}", cluster=cluster)
     confirm(question, cluster, yes=yes or cluster_id is not None)
-    wish = {"cluster": cluster, "machines": [one.name for one in chosen]}
+    wish = {"cluster": cluster, "machines": [machine.name for machine in chosen]}
     folder = begin_run(runs_folder(), "deploy-reset", wish, datetime.now(UTC), deployment.secrets)
     result = carry_out(deployment, chosen, folder.path, tell_host, break_lock=break_lock)
     for name, outcome in result.hosts.items():

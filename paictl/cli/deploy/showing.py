@@ -74,11 +74,11 @@ class PhaseLines:
 def show_changes(changes: Iterable[HostChange]) -> None:
     """What would change, by phase and host."""
     before = ""
-    for one in changes:
-        if one.phase != before:
-            console.write(f"{one.phase}:")
-            before = one.phase
-        console.write(f"  {one.host}: {'; '.join(map(said, one.what))}")
+    for change in changes:
+        if change.phase != before:
+            console.write(f"{change.phase}:")
+            before = change.phase
+        console.write(f"  {change.host}: {'; '.join(map(said, change.what))}")
 
 
 def show_notes(notes: Iterable[str]) -> None:
@@ -97,7 +97,7 @@ def show_unlisted(rows: Iterable[str]) -> None:
 
 def show_cache_users(facts: Iterable[HostFacts]) -> None:
     """Say why a DNS cache that was taken out of config.yaml is still on the nodes."""
-    for state in (state_of(one.values) for one in facts):
+    for state in (state_of(fact.values) for fact in facts):
         if state.stays and state.users is None:
             console.warning(spoken("the DNS cache of the nodes stays: it is not known whether pods still use it"))
         elif state.stays and state.users is not None:
@@ -112,6 +112,6 @@ def show_end(done: EndedRun, told: str, form: Output, about: Mapping[str, Any], 
         console.write(told)
         console.info(spoken("the record of this run is in {path}", path=done.run.path))
         return
-    phases = [{"phase": one.phase, "status": one.status.value} for one in done.outcomes]
+    phases = [{"phase": outcome.phase, "status": outcome.status.value} for outcome in done.outcomes]
     data = {**about, "run": str(done.run.path), "resumed": done.resumed, "changed": any(what.values()), **what}
     console.write_data({**data, "phases": phases}, form)

@@ -161,9 +161,9 @@ def _with_text(choices: Choices, config: Path | None) -> Choices:
     from paictl.doors.configuration import FindingsError, check_devices, read
 
     try:
-        found = read(config)
-        check_devices(found.spec, choices.devices, config)
-        return replace(choices, hived_config=found.text, sharing=json.loads(found.shared))
+        configuration = read(config)
+        check_devices(configuration.spec, choices.devices, config)
+        return replace(choices, hived_config=configuration.text, sharing=json.loads(configuration.shared))
     except FindingsError as error:
         console.info(error.report)
         raise

@@ -92,9 +92,9 @@ def next_step(lab: LabWord = None, lang: LangOption = None) -> None:
         tell("same-step", words)
         for command in session.missing(step):
             tell("not-yet", words, sign="→ ", command=command)
-        for one in results:
-            if one.check.after == step.id and one.status is CheckStatus.FAILED:
-                show_result(one, session, words)
+        for result in results:
+            if result.check.after == step.id and result.status is CheckStatus.FAILED:
+                show_result(result, session, words)
         show_trouble(session, words)
         blank()
     session.show(step)
@@ -117,9 +117,9 @@ def status(lab: LabWord = None, lang: LangOption = None) -> None:
         sign = "✓" if session.is_done(step, done) else "·"
         extra = say("skipped", words) if step.id in done.skipped else ""
         write(f"{sign} {number}. {step.id} {extra}".rstrip())
-        for one in results:
-            if one.check.after == step.id:
-                show_result(one, session, words, brief=True)
+        for result in results:
+            if result.check.after == step.id:
+                show_result(result, session, words, brief=True)
     show_questions(session, words)
 
 
@@ -185,15 +185,15 @@ def _verify(session: Session, words: str, output: Output) -> bool:
     """Judge and show; whether the lab is complete."""
 
     results = judged(session)
-    complete = all(one.status in (CheckStatus.PASSED, CheckStatus.SKIPPED) for one in results)
+    complete = all(result.status in (CheckStatus.PASSED, CheckStatus.SKIPPED) for result in results)
     if output is not Output.TABLE:
-        write_data([result_data(one, words) for one in results], output)
+        write_data([result_data(result, words) for result in results], output)
         return complete
     brief = settings.verbosity <= 0
-    failed = [one for one in results if one.status is CheckStatus.FAILED]
+    failed = [result for result in results if result.status is CheckStatus.FAILED]
     for one in results:
         show_result(one, session, words, brief=brief)
-    passed = sum(one.status is CheckStatus.PASSED for one in results)
+    passed = sum(result.status is CheckStatus.PASSED for result in results)
     tell("tally", words, passed=passed, of=len(results))
     if brief and failed:
         blank()

@@ -68,7 +68,7 @@ def _taken(session: Session, line: str, lang: str) -> str:
     if step is None or session.is_done(step, session.progress):
         return say("taken-well", lang)
     back = [step, here] if here is not None else [step]  # nobody goes back to a step that is still ahead
-    return say("taken", lang, step=min(lab.step_ids.index(one.id) for one in back) + 1)
+    return say("taken", lang, step=min(lab.step_ids.index(step.id) for step in back) + 1)
 
 
 def _under_another_name(line: str, commands: Sequence[str]) -> str:

@@ -158,7 +158,7 @@ def _play(session: Session, lang: str, pause: float) -> int:
                 show_result(result, session, lang)
     blank()
     results = judged(session)
-    passed = sum(one.status is CheckStatus.PASSED for one in results)
+    passed = sum(result.status is CheckStatus.PASSED for result in results)
     tell("tally", lang, passed=passed, of=len(results))
     show_questions(session, lang, solutions=True)
     blank()

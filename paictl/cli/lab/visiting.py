@@ -89,8 +89,8 @@ def _reason(reply: Reply) -> str:
     """Why a job was not taken: REST says it, the portal shows it below the form."""
     if message := reply.data.get("message"):
         return str(message)
-    found = _SHOWN.search(reply.text)
-    return " ".join(html.unescape(_TAG.sub(" ", found[1])).split()) if found else "-"
+    match = _SHOWN.search(reply.text)
+    return " ".join(html.unescape(_TAG.sub(" ", match[1])).split()) if match else "-"
 
 
 @contextlib.contextmanager

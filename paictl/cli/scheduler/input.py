@@ -81,7 +81,7 @@ def _find(node: Node, path: str) -> Node:
             fits = [entry for entry in node if _starts(path, entry.name)]
             if not fits:
                 return node
-            entry = max(fits, key=lambda one: len(one.name))  # names may hold dots
+            entry = max(fits, key=lambda fit: len(fit.name))  # names may hold dots
             path, node = path[len(entry.name) :], entry.value
             if not path:  # a collection is best found by its name
                 return node if isinstance(node, ScalarNode) else entry.key

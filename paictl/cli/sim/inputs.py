@@ -53,8 +53,8 @@ def named_cluster(name: str | None, state: Path | None) -> Cluster:
 
 def jobs_that_ended(cluster: Cluster) -> Trace:
     """The jobs of a cluster that ended, as a trace; says what is not among them."""
-    found = history(cluster.jobs(), cluster.name)
-    say_bad_rows(found)
+    trace = history(cluster.jobs(), cluster.name)
+    say_bad_rows(trace)
     kept = cluster.jobs_kept() if isinstance(cluster, ForgetsJobs) else None
     if kept is not None:
         since = clock_text(cluster.now - timedelta(milliseconds=kept))
@@ -64,7 +64,7 @@ def jobs_that_ended(cluster: Cluster) -> Trace:
                 cluster=cluster.name, span=span_text(kept), since=since,
             )
         )  # fmt: skip
-    return found
+    return trace
 
 
 def from_files(path: str) -> ClusterShape | None:

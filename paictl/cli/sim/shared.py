@@ -220,7 +220,7 @@ _ALWAYS = frozenset({"jobs", "unfinished", "mean_jct", "p50_jct", "p95_jct", "ma
 def figure_rows(rows: Sequence[Figures]) -> Iterable[list[str]]:
     """A row for each figure that says something, a column for each run."""
     for words, field, show in ROWS:
-        values = [getattr(one, field) for one in rows]
+        values = [getattr(row, field) for row in rows]
         if field in _ALWAYS or any(values) or (field == "interruptions" and None not in values):
             yield [said(words), *map(show, values)]
 

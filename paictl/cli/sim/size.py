@@ -175,7 +175,7 @@ def _write(
                     said("yes" if trial.met else "no"),
                     *((number(trial.interruptions), share(trial.wasted)) if failing else ()),
                 )
-                for trial in sorted(answer.trials, key=lambda one: one.nodes)
+                for trial in sorted(answer.trials, key=lambda trial: trial.nodes)
             ),
         )
         if answer.reason:

@@ -102,21 +102,21 @@ def _write(made: Sequence[Setting], runs: int) -> None:
         spoken("{runs:,} runs; in brackets 95 % confidence intervals over traces, or over the seeds of one", runs=runs)
     )
     write("")
-    several, failing = len({one.cluster for one in made}) > 1, len({one.failures for one in made}) > 1
+    several, failing = len({setting.cluster for setting in made}) > 1, len({setting.failures for setting in made}) > 1
     columns = (("mean_jct", span), ("p95_jct", span), ("makespan", span), ("utilization", share))
     write_table(
         ("SETTING", "N", "MEAN JCT", "P95 JCT", "MAKESPAN", "UTILIZATION", "MEAN JCT VS FIRST", "SIGNIFICANT"),
         (
             (
-                one.policy
-                + (f" on {one.cluster}" if several else "")
-                + (f", {one.failures or 'none'}" if failing else ""),
-                str(one.estimates["utilization"].count),
-                *(_estimate(one.estimates.get(metric), show) for metric, show in columns),
-                _estimate(one.ratios.get("mean_jct"), _change),
-                _significant(one, "mean_jct"),
+                setting.policy
+                + (f" on {setting.cluster}" if several else "")
+                + (f", {setting.failures or 'none'}" if failing else ""),
+                str(setting.estimates["utilization"].count),
+                *(_estimate(setting.estimates.get(metric), show) for metric, show in columns),
+                _estimate(setting.ratios.get("mean_jct"), _change),
+                _significant(setting, "mean_jct"),
             )
-            for one in made
+            for setting in made
         ),
     )
     _say_few(made)
@@ -126,7 +126,7 @@ def _say_few(made: Sequence[Setting]) -> None:
     """What so few replications cannot tell, and what to do about it."""
     from paictl.sim.sweep import FEW, quantile
 
-    counts = {one.estimates["utilization"].count for one in made}
+    counts = {setting.estimates["utilization"].count for setting in made}
     if counts == {1}:
         info(text("one replication has no interval: sweep several traces, or several seeds of a policy that draws"))
     elif (few := min(counts - {1})) < FEW:

@@ -194,8 +194,8 @@ def allocation_body(results: Sequence[Result], node: str, now: float) -> Json:
     """
     field = {"key": "metadata.name", "operator": "In", "values": [node]}
     listed = [
-        {"request": one.request, "driver": one.device[0], "pool": one.device[1], "device": one.device[2]}
-        for one in results
+        {"request": result.request, "driver": result.device[0], "pool": result.device[1], "device": result.device[2]}
+        for result in results
     ]
     return {
         "allocationTimestamp": datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),

@@ -136,14 +136,14 @@ class PodClaims:
 
     def _claims(self, pod: Mapping[str, Any]) -> list[ResourceClaim]:
         """The claims of a pod on devices of cells. Raises `ClaimPendingError` if some are not known yet."""
-        found = []
+        claims = []
         for name, claim_name in claim_names(pod).items():
             claim = self.ledger.get(f"{pod['metadata']['namespace']}/{claim_name}") if claim_name else None
             if claim is None:
                 raise ClaimPendingError(f"pod waits for kube-controller-manager to make its claim {name}")
             if claim.asks(self.options.classes):
-                found.append(claim)
-        return found
+                claims.append(claim)
+        return claims
 
     def write(self, pod: Mapping[str, Any], node: str, indexes: Sequence[int], timeout: float) -> str:
         """Allocate the devices of these leaf cells to a pod's claims; why that failed, empty if it is done."""

@@ -399,13 +399,13 @@ class EmbeddedCluster:
 
     def configuration(self, number: int | None = None) -> ConfigVersion:
         """A version of the configuration, the newest without a number."""
-        found = self.configurations()
-        if number is None and found:
-            return found[-1]
-        for version in found:
+        versions = self.configurations()
+        if number is None and versions:
+            return versions[-1]
+        for version in versions:
             if version.number == number:
                 return version
-        raise no_version(number, found[-1].number if found else 0)
+        raise no_version(number, versions[-1].number if versions else 0)
 
     def configurations(self) -> Sequence[ConfigVersion]:
         """All versions, oldest first."""

@@ -24,7 +24,7 @@ def scene_of(world: World) -> DefragScene:
     """What a plan is made from; raises `ClusterError` while a service is stopped without which no gang comes back."""
     for service in (CONTROLLER, SCHEDULER):
         world.services.need(service)
-    lasting = tuple(one for one in world.windows if not one.hold)  # ours: a plan starts from before it
+    lasting = tuple(window for window in world.windows if not window.hold)  # ours: a plan starts from before it
     windows = Windows((*lasting, *world.reservations.holds(world.now)))
     engine = world.dispatcher.engine
     if engine is None:

@@ -19,7 +19,7 @@ from paictl.units import instant, rfc3339
 
 def _log_of(job: LiveJob, task: TaskPlace, epoch: datetime) -> bytes:
     """When the task's pod ran and where, what it would have done, and that it has not; as comments of a shell."""
-    refuse_task(job.key, task, [(one.role, one.index) for one in job.status.tasks])
+    refuse_task(job.key, task, [(task.role, task.index) for task in job.status.tasks])
     run = job.runs.get((task.role, task.index))
     if run is None:
         raise ClusterError(
@@ -67,7 +67,7 @@ class ImaginedPods(ABC):
         """Nothing listens in a pod that is imagined."""
         with self._world() as world:
             job = self._job(world, key)
-            refuse_task(job.key, task, [(one.role, one.index) for one in job.status.tasks])
+            refuse_task(job.key, task, [(task.role, task.index) for task in job.status.tasks])
         raise UnsupportedError(
             text("pods of this cluster are simulated: nothing listens on port {port} of {task}", port=port, task=task),
             hint=text("tasks serve on a Kubernetes cluster: --cluster NAME"),

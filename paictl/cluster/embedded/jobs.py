@@ -159,7 +159,7 @@ def dump_job(job: LiveJob) -> dict[str, Any]:
         ],
         "demoted_by": job.demoted_by,
         **({"stopped_for": job.stopped_for} if job.stopped_for else {}),
-        **({"repairs": [astuple(one) for one in job.repairs]} if job.repairs else {}),
+        **({"repairs": [astuple(repair) for repair in job.repairs]} if job.repairs else {}),
         **({"tags": list(job.tags)} if job.tags else {}),
     }  # fmt: skip
 

@@ -218,7 +218,7 @@ class WorldSharing:
         if turns is None:
             return None
         waiting = self._world.dispatcher.waiting_opportunistic()
-        gangs = [(one.vc, self.owner(one), devices_of(one.members)) for one in waiting]
+        gangs = [(request.vc, self.owner(request), devices_of(request.members)) for request in waiting]
         return turns.ahead((request.vc, user, devices_of(request.members)), gangs)
 
     def _note(self, outcomes: Sequence[object]) -> None:
@@ -247,7 +247,9 @@ class WorldSharing:
             return
         waiting = self._world.dispatcher.strongest()
         groups = engine.state.groups.by_name
-        weaker = {name: one for name, one in groups.items() if one.priority < waiting.get(one.vc, OPPORTUNISTIC)}
+        weaker = {
+            name: group for name, group in groups.items() if group.priority < waiting.get(group.vc, OPPORTUNISTIC)
+        }
         at = self.sparing.next_end(weaker)
         known = (due for due, _, timer in self._world.loop.pending() if timer.kind == "shield")
         if at is not None and at not in known:

@@ -107,7 +107,7 @@ _RESERVATION: Final = ("start", "end")
 def dump_view(view: JobView, epoch: datetime) -> Row:
     """A job, with the tasks that its view has."""
     row = _dumped(view, epoch, _JOB)
-    repairs = [_dumped(one, epoch, _REPAIR) for one in view.repairs]
+    repairs = [_dumped(repair, epoch, _REPAIR) for repair in view.repairs]
     return {**row, "tasks": [_dumped(task, epoch, _TASK) for task in view.tasks], "repairs": repairs}
 
 

@@ -35,7 +35,7 @@ class EmbeddedTemplates:
 
         def without(libraries: Libraries) -> Libraries:
             library_named(libraries, name)
-            return tuple(one for one in libraries if one.name != name)
+            return tuple(library for library in libraries if library.name != name)
 
         self._change(without)
 
@@ -47,7 +47,7 @@ class EmbeddedTemplates:
             handle = os.open(self._folder / f"{TEMPLATES_FILE}.lock", os.O_CREAT | os.O_RDWR, 0o600)
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX)
-                written = "".join(f"{library_text(one)}\n" for one in change(self.read()))
+                written = "".join(f"{library_text(library)}\n" for library in change(self.read()))
                 write_together(self._folder, {TEMPLATES_FILE: written}, force=True, mode=0o600)
             finally:
                 os.close(handle)

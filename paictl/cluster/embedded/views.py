@@ -128,7 +128,7 @@ def view_of(job: LiveJob, epoch: datetime, *, tasks: bool = True) -> JobView:
         or (f"runs without guarantee, lazily preempted by {job.demoted_by}" if job.demoted_by else ""),
         tasks=tuple(_task_view(job, task, epoch) for task in job.status.tasks) if tasks else (),
         max_run_time=job.job.max_run_time,
-        repairs=tuple(_repair(one, epoch) for one in job.repairs),
+        repairs=tuple(_repair(repair, epoch) for repair in job.repairs),
         tags=job.tags,
     )
 

@@ -77,7 +77,7 @@ class WithWindows:
 
     def is_due(self, timer: Timer) -> bool:
         """Whether a timer of windows is about one that there is."""
-        return any((one.name, one.start) == (timer.subject, timer.detail) for one in self.windows)
+        return any((window.name, window.start) == (timer.subject, timer.detail) for window in self.windows)
 
     def window_due(self, timer: Timer) -> None:
         """A timer of windows has come."""

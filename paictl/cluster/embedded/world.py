@@ -245,7 +245,7 @@ class World(WithWindows, WithReservations, WithHardware):
         """Do what the life of a job asks for: kill pods, start others, end."""
         before, job.status = job.status, step.status
         if step.status.attempt > before.attempt or step.status.state.final:
-            job.repairs = [one for one in job.repairs if one.back is not None]
+            job.repairs = [repair for repair in job.repairs if repair.back is not None]
         if job.started is None and step.status.state is RunState.RUNNING:
             job.started = self.now
             if job.job.max_run_time is not None:

@@ -393,12 +393,12 @@ class KubernetesCluster:
     def explain(self, key: str) -> JobExplanation:
         """Why a job waits, and what would let it run, by the newest configuration."""
         with told():
-            found = self._looker.explain(key)
-            if found.waiting and found.situation is not JobSituation.SERVICE_STOPPED:
+            explanation = self._looker.explain(key)
+            if explanation.waiting and explanation.situation is not JobSituation.SERVICE_STOPPED:
                 stopped = next(filter(self._services.is_stopped, (CONTROLLER, SCHEDULER)), None)
                 if stopped is not None:
-                    return replace(found, situation=JobSituation.SERVICE_STOPPED, service=stopped, scheduler=None)
-            return found
+                    return replace(explanation, situation=JobSituation.SERVICE_STOPPED, service=stopped, scheduler=None)
+            return explanation
 
     def foresee(self, request: JobRequest) -> JobExplanation:
         """The explanation of a job as if it had been submitted now."""

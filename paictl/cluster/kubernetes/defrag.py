@@ -102,11 +102,11 @@ def _pods(
     names = {groups.slots[_uid(pod)][0] for pod in members}
     held = [groups.by_name[name] for name in sorted(names)]
     began = min((_started(pod, now) for pod in members), default=now)
-    number = sum(pods for one in held for _, pods in one.members)
+    number = sum(pods for group in held for _, pods in group.members)
     running = all((pod.get("status") or {}).get("phase") == "Running" and not _leaves(pod) for pod in members)
     return GangPods(
-        key, job, group, held[0].vc, held[0].priority, any(one.virtual is not None for one in held),
-        sum(leaves * pods for one in held for leaves, pods in one.members),
+        key, job, group, held[0].vc, held[0].priority, any(group.virtual is not None for group in held),
+        sum(leaves * pods for group in held for leaves, pods in group.members),
         lost_time(began, now, _checkpoint(pai, members[0])),
         tuple((_uid(pod), str(pod["spec"].get("nodeName", ""))) for pod in members),
         running and len(members) == number,

@@ -87,7 +87,7 @@ def read_diagnostics(client: KubeClient, limits: LogLimits, tell: Tell) -> Diagn
             targets.append(container)
         else:
             missing[container[0]] = container[1]
-    targets.sort(key=lambda one: one.rank)
+    targets.sort(key=lambda target: target.rank)
     for one in targets[limits.containers :]:
         missing[one.label] = text("only the logs of {count} containers are collected", count=limits.containers)
     logs, unread = _Reader(client, limits, tell).read(targets[: limits.containers])
@@ -115,7 +115,7 @@ class _Reader:
         """The logs that came, in order, and why the others did not."""
         with ThreadPoolExecutor(_TOGETHER, "paictl-logs") as pool:
             found = list(pool.map(lambda one: self._one(one, len(targets)), targets))
-        return [one for one in found if one is not None], self._missing
+        return [log for log in found if log is not None], self._missing
 
     def _one(self, wanted: _Wanted, count: int) -> ContainerLog | None:
         made: ContainerLog | None = None
@@ -212,8 +212,8 @@ def _secrets(client: KubeClient) -> Iterator[str]:
 def _values_in(value: str) -> Iterator[str]:
     """What may be a secret in the value of a Secret: all of it, lines, texts of JSON, passwords of addresses."""
     yield value
-    yield from (unquote(found[1]) for found in _PASSWORD.finditer(value))
-    yield from (found[1] for found in _PASSWORD.finditer(value))
+    yield from (unquote(match[1]) for match in _PASSWORD.finditer(value))
+    yield from (match[1] for match in _PASSWORD.finditer(value))
     yield from secret_values(value)
     try:
         parsed: Any = json.loads(value) if value[:1] in ("{", "[") else None

@@ -29,7 +29,7 @@ DAMAGED: Final = "its status cannot be read: it was edited by hand or written by
 
 def in_order(jobs: Iterable[PaiJob]) -> list[PaiJob]:
     """Jobs in order of submission."""
-    return sorted(jobs, key=lambda one: (one.submitted, one.order))
+    return sorted(jobs, key=lambda job: (job.submitted, job.order))
 
 
 def has_ended(pai: PaiJob) -> bool:

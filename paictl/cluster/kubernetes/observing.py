@@ -275,10 +275,10 @@ def _mig(model: str) -> tuple[int, str]:
     compute slices (four of an A30, seven of others) and, where the name says how many GB it has, by its memory. Only
     one instance of a GPU can have the media extensions (``+me``, ``+me.all``).
     """
-    found = _DIVIDED.fullmatch(model)
-    if found is None:
+    match = _DIVIDED.fullmatch(model)
+    if match is None:
         return 0, ""
-    whole, profile, slices, memory, extra = found.groups(default="")
+    whole, profile, slices, memory, extra = match.groups(default="")
     profile += extra.replace(".", "+", 1) if extra.startswith(".") else extra
     if extra.startswith(".me"):
         return 1, profile

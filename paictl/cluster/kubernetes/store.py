@@ -60,7 +60,7 @@ class VersionStore:
     def secrets(self, version: ConfigVersion) -> dict[str, str]:
         """What the seals in the files of a version stand for: seal → ``TAG:VALUE``, without those that are lost."""
         head = self.head()
-        entry = next((one for one in (head.entries if head else ()) if one.number == version.number), None)
+        entry = next((entry for entry in (head.entries if head else ()) if entry.number == version.number), None)
         seals = seals_of(version.files)
         if entry is None or not seals:
             return {}
@@ -71,7 +71,7 @@ class VersionStore:
         """What the head names, of one version or (None: and the newest comes last) of all."""
         for _ in range(_TRIES):
             head = self.head()
-            entries = [one for one in (head.entries if head else ()) if number in (None, one.number)]
+            entries = [entry for entry in (head.entries if head else ()) if number in (None, entry.number)]
             self._load(entries)
             found = [(entry, self._known.get(entry.token)) for entry in entries]
             if all(version is not None for _, version in found):

@@ -33,7 +33,7 @@ class TemplateStore:
                 except ClusterError as error:
                     error.where = f"configmap {NAMESPACE}/{one['metadata']['name']}"
                     raise
-        return tuple(sorted(libraries, key=lambda one: one.name))
+        return tuple(sorted(libraries, key=lambda library: library.name))
 
     def put(self, library: TemplateLibrary, *, new: bool) -> None:
         """Add a library, or replace the one of its name."""

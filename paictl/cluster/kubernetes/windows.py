@@ -78,9 +78,15 @@ class WindowStore:
             before = reservations_of(known)
             after = change(before)
             now = _millis(self._client.date or datetime.now(UTC))
-            names = {one.name for one in after}
-            ended = (one for one in before if one.occurrence(now) is None and one.end > now - _KEPT)
-            written = Reservations((*(one for one in ended if one.name not in names), *after.all))
+            names = {reservation.name for reservation in after}
+            ended = (
+                reservation
+                for reservation in before
+                if reservation.occurrence(now) is None and reservation.end > now - _KEPT
+            )
+            written = Reservations(
+                (*(reservation for reservation in ended if reservation.name not in names), *after.all)
+            )
             if self._replace({RESERVATIONS: reservations_text(written)}, known):
                 return after
         raise ConflictError("others change the reservations all the time", hint="run the same command again")
@@ -101,8 +107,8 @@ class WindowStore:
         for _ in range(_TRIES):
             windows, known = self._found()
             after = change(windows.current(now))
-            names = {one.name for one in after}
-            ended = (one for one in windows if now - _KEPT < one.end <= now and one.name not in names)
+            names = {window.name for window in after}
+            ended = (window for window in windows if now - _KEPT < window.end <= now and window.name not in names)
             if self._write(Windows((*ended, *after.all)), known):
                 return after
         raise ConflictError("others change the maintenance windows all the time", hint="run the same command again")

@@ -66,9 +66,9 @@ class Renderer:
         self._templates = templates or resource_folder("templates")
         loaded = load_memory(inputs.files)
         documents = [document for document in loaded.documents if document.kind in (FileKind.SERVICES, FileKind.LAYOUT)]
-        found = sorted(documents, key=lambda one: one.path != STANDARD_NAME)
-        self._services = _data(next((one for one in found if one.kind is FileKind.SERVICES), None))
-        self._layout = _data(next((one for one in found if one.kind is FileKind.LAYOUT), None))
+        found = sorted(documents, key=lambda document: document.path != STANDARD_NAME)
+        self._services = _data(next((document for document in found if document.kind is FileKind.SERVICES), None))
+        self._layout = _data(next((document for document in found if document.kind is FileKind.LAYOUT), None))
         machines = machines_in(inputs.files) if self._layout else []
         taints = taints_by_host(self._layout)
         self._machines = [
@@ -88,10 +88,10 @@ class Renderer:
     def sealed(self, service: str) -> list[Manifest]:
         """The same with the seals in the place of the secrets: what hashes may be made of, and people may see."""
         manifests = self._rendered(service, None)
-        for one in manifests:
-            if one.kind != "Secret" and SEAL_PREFIX in json.dumps(one.body, default=str):
+        for manifest in manifests:
+            if manifest.kind != "Secret" and SEAL_PREFIX in json.dumps(manifest.body, default=str):
                 raise TemplateError(
-                    f"{one.kind} {one.name} would hold a secret", where=one.source,
+                    f"{manifest.kind} {manifest.name} would hold a secret", where=manifest.source,
                     hint="secrets belong into objects of kind Secret",
                 )  # fmt: skip
         return manifests

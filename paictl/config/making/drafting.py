@@ -339,9 +339,9 @@ class _Maker:
         def fits(node: FoundNode) -> bool:
             return ask.resource in ("", node.resource) and ask.labels.items() <= node.labels.items()
 
-        found = [chain for chain in self.chains.values() if all(map(fits, chain.nodes))]
-        found = found or [chain for chain in self.chains.values() if any(map(fits, chain.nodes))]
-        return sorted(found, key=lambda chain: (-chain.leaves[0], chain.types))
+        chains = [chain for chain in self.chains.values() if all(map(fits, chain.nodes))]
+        chains = chains or [chain for chain in self.chains.values() if any(map(fits, chain.nodes))]
+        return sorted(chains, key=lambda chain: (-chain.leaves[0], chain.types))
 
 
 def _tenant_names(shares: Iterable[FoundShare]) -> list[str]:

@@ -153,12 +153,12 @@ def _check(documents: Iterable[Document]) -> Report:
 def inventory_of(inputs: GenerateInputs) -> MachineList:
     """What the three files say; raises `PaictlError` for a list that names nobody."""
     masters, workers = (_hosts(inputs, kind) for kind in (FileKind.MASTER_CSV, FileKind.WORKER_CSV))
-    found = inputs.of(FileKind.CONFIG)
+    document = inputs.of(FileKind.CONFIG)
     settings = ClusterSettings(
-        _uses_hived(found),
-        _text(found, "qos-switch", "false") == "true",
-        _text(found, "docker_data_root", "/mnt/docker"),
-        _registry(found),
+        _uses_hived(document),
+        _text(document, "qos-switch", "false") == "true",
+        _text(document, "docker_data_root", "/mnt/docker"),
+        _registry(document),
     )
     return MachineList(_named(masters), _named(workers), settings)
 

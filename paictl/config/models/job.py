@@ -113,7 +113,7 @@ class JobSpec:
 
     def prerequisite(self, kind: str, name: str) -> Prerequisite | None:
         """The prerequisite of a type and name."""
-        return next((one for one in self.named.get(name, ()) if one.type == kind), None)
+        return next((prerequisite for prerequisite in self.named.get(name, ()) if prerequisite.type == kind), None)
 
     def commands(self) -> Iterator[RoleCommand]:
         """All commands in the file, those of deployments after those of the roles."""

@@ -66,7 +66,9 @@ class Submission:
     @property
     def sku_names(self) -> set[str]:
         """Device types that the VC has."""
-        return {one.chain.leaf_type for one in (self.vc.promises if self.vc else ()) if one.chain is not None}
+        return {
+            promise.chain.leaf_type for promise in (self.vc.promises if self.vc else ()) if promise.chain is not None
+        }
 
     def misfits(self) -> Iterator[tuple[JobRole, JobError]]:
         """Task roles that find no cells with all that they ask for, each by itself."""
@@ -144,7 +146,7 @@ def submissions(bundle: Bundle) -> list[Submission]:
     if not cluster.vcs:
         return []
     by_name = {vc.name: vc for vc in cluster.vcs}
-    jobs = [job_of(one) for one in bundle.of(FileKind.JOB)]
+    jobs = [job_of(document) for document in bundle.of(FileKind.JOB)]
     judge = _judge(document) if jobs else None
     asked = ((job, job.virtual_cluster.text if job.virtual_cluster else DEFAULT_VC) for job in jobs)
     return [Submission(job, cluster, by_name.get(name), judge) for job, name in asked]

@@ -231,13 +231,13 @@ _LEGACY: tuple[tuple[str, _Finder, str], ...] = (
 @per_document
 def legacy_fields(document: Document) -> tuple[LegacyField, ...]:
     """The kinds of field of the legacy form, as far as the file has them, in file order."""
-    found = []
+    fields = []
     for name, find, now in _LEGACY:
         places = tuple(find(document.top))
         if places:
             accepted = name == _KUBERNETES and document.top.mapping("kubernetes").entries.keys() == _ADDRESSES
-            found.append(LegacyField(text(name), places, text(now, value=places[0].text), accepted))
-    return tuple(sorted(found, key=lambda field: field.places[0].start))
+            fields.append(LegacyField(text(name), places, text(now, value=places[0].text), accepted))
+    return tuple(sorted(fields, key=lambda field: field.places[0].start))
 
 
 def is_legacy(document: Document) -> bool:

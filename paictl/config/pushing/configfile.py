@@ -114,12 +114,12 @@ class ConfigFile:
 
     def sealed(self, *known: ConfigFile) -> ConfigFile:
         """The file with its secrets sealed; those that a `known` sealed file has, too, keep their seals."""
-        secrets, others = self.secrets, [one.secrets for one in known]
+        secrets, others = self.secrets, [file.secrets for file in known]
         with self._named():
             made = seal(secrets, *others)
         if made is secrets:
             return self
-        alike = (one for one in known if one.text == made.text)
+        alike = (file for file in known if file.text == made.text)
         return next(alike, ConfigFile(self.name, made.text, self.place, kind=self.kind, secrets=made))
 
     def masked(self) -> str:

@@ -223,7 +223,7 @@ def _append_child(items: list[Any], like: str, name: str) -> None:
 def _with_entry(files: dict[str, str], document: Document, machine: tuple[str, str], like: str) -> dict[str, str]:
     name, address = machine
     taken = [machine for machine in layout_of(document).machines if machine.address and machine.address.text == address]
-    if any(one.key != name for one in taken):
+    if any(entry.key != name for entry in taken):
         raise PaictlError(text("{address} is already the address of {name}", address=address, name=taken[0].key))
     if _entry(document, name) is not None:
         return files
@@ -285,7 +285,7 @@ def _replaced(scalar: ScalarNode, new: str) -> _Splice:
 def _edited(files: dict[str, str], document: Document, splices: Iterable[_Splice], change: Change) -> dict[str, str]:
     """The files with splices in the file of a document; raises `PaictlError` unless that does what `change` does."""
     made = files[document.path]
-    for splice in sorted(splices, key=lambda one: one.start, reverse=True):
+    for splice in sorted(splices, key=lambda splice: splice.start, reverse=True):
         made = made[: splice.start] + splice.text + made[splice.end :]
     wanted: Any = deepcopy(document.data)
     try:

@@ -228,10 +228,10 @@ class _Merging:
         places: dict[int, list[_Insertion]] = {}
         for insertion in self.insertions:
             places.setdefault(insertion.at, []).append(insertion)
-        for at, found in places.items():
+        for at, place in places.items():
             above = self.after[yamltext.line_start(self.after, max(at - 1, 0)) : at]
             lines = ""
-            for insertion in sorted(found, key=lambda one: -one.depth):
+            for insertion in sorted(place, key=lambda insertion: -insertion.depth):
                 lines += _set_apart(lines or above, insertion.lines) if self.apart else insertion.lines.lstrip("\n")
             edits.append(Replacement(at, at, lines.replace("\n", newline)))
         for edit in sorted(edits, key=lambda edit: (edit.start, edit.end), reverse=True):

@@ -50,8 +50,8 @@ def own_entries(text: str, mapping: MappingNode) -> list[Entry]:
     """The entries that are written as lines of a block mapping itself, not brought in by ``<<``."""
     if is_flow(text, mapping):
         return []
-    found = [entry for entry in mapping if entry.key.start >= mapping.start and stands_alone(text, entry.key)]
-    own = sorted(found, key=lambda entry: entry.key.start)
+    entries = [entry for entry in mapping if entry.key.start >= mapping.start and stands_alone(text, entry.key)]
+    own = sorted(entries, key=lambda entry: entry.key.start)
     column = min((column_of(text, entry.key) for entry in own), default=0)
     return [entry for entry in own if column_of(text, entry.key) == column]
 

@@ -82,5 +82,5 @@ class Bundle:
 
     def only(self, kind: FileKind) -> Document | None:
         """The document of a kind if there is exactly one; rules across files stay silent where it is unclear which."""
-        found = list(self.of(kind))
-        return found[0] if len(found) == 1 else None
+        documents = list(self.of(kind))
+        return documents[0] if len(documents) == 1 else None

@@ -147,7 +147,7 @@ def recognise(path: str, root: Node | None) -> FileKind | None:
 def _has_key_of(kind: FileKind, root: Node | None) -> bool:
     """Whether a file has any key of a kind, be it a common one."""
     keys = root.entries.keys() if isinstance(root, MappingNode) else frozenset()
-    return any(keys & (one.keys | one.common) for one in _SIGNATURES if one.kind is kind)
+    return any(keys & (signature.keys | signature.common) for signature in _SIGNATURES if signature.kind is kind)
 
 
 def _scores(root: Node | None) -> dict[FileKind, int]:

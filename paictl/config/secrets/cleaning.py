@@ -203,7 +203,7 @@ def _is_value(flag: Any, word: Any) -> bool:
 
 def _without_keys(text: str) -> str:
     """A text without private keys, and without the beginnings of some."""
-    ends = [found.span() for found in _END.finditer(text)]
+    ends = [match.span() for match in _END.finditer(text)]
     kept, done, number = [], 0, 0
     for begin in _BEGIN.finditer(text):
         if begin.start() < done:

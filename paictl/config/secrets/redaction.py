@@ -40,10 +40,10 @@ def _values(line: str) -> Iterator[tuple[int, int]]:
     value = _FLOW_VALUE if "{" in line else _BLOCK_VALUE
     for key in _KEY.finditer(line):
         if key.start() >= done and sounds_secret(key.group(1)):
-            found = _SEVERAL_VALUES.match(line, key.end()) or value.match(line, key.end())
-            if found is not None:
-                done = found.end()
-                yield found.span(1)
+            match = _SEVERAL_VALUES.match(line, key.end()) or value.match(line, key.end())
+            if match is not None:
+                done = match.end()
+                yield match.span(1)
 
 
 @lru_cache(maxsize=16)

@@ -17,7 +17,7 @@ def program() -> bytes:
 def asked(deployment: Deployment, machine: Machine, *, quick: bool = False) -> dict[str, Any]:
     """What paictl_gather on a machine is told; nothing secret. `quick` leaves out what the slow checks need."""
     master = machine.role is Role.MASTER
-    others = [] if quick else [[one.address, 6443] for one in deployment.masters if one is not machine]
+    others = [] if quick else [[master.address, 6443] for master in deployment.masters if master is not machine]
     return {
         "address": machine.address,
         "folders": list(host_checks.FOLDERS),

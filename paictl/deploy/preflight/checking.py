@@ -75,7 +75,7 @@ class HostChecks:
     @property
     def worst(self) -> Level:
         """The worst of its verdicts."""
-        levels = {one.level for one in self.verdicts.values()}
+        levels = {verdict.level for verdict in self.verdicts.values()}
         return next((level for level in (Level.FAIL, Level.WARN) if level in levels), Level.OK)
 
 
@@ -90,10 +90,10 @@ class PreflightReport:
     def failures(self) -> tuple[tuple[str, str, PreflightVerdict], ...]:
         """(host, check, verdict) of everything that failed or warns, failures first."""
         found = [
-            (one.host, check, verdict)
+            (checks.host, check, verdict)
             for level in (Level.FAIL, Level.WARN)
-            for one in (self.cluster, *self.hosts)
-            for check, verdict in one.verdicts.items()
+            for checks in (self.cluster, *self.hosts)
+            for check, verdict in checks.verdicts.items()
             if verdict.level is level
         ]
         return tuple(found)
@@ -101,10 +101,10 @@ class PreflightReport:
     @property
     def exit_code(self) -> ExitCode:
         """0 nothing failed, 1 something did, 3 only some hosts answered, 4 none did."""
-        answered = [one for one in self.hosts if one.answered]
+        answered = [host for host in self.hosts if host.answered]
         if len(answered) < len(self.hosts):
             return ExitCode.PARTIAL if answered else ExitCode.UNREACHABLE
-        failed = any(one.worst is Level.FAIL for one in (self.cluster, *self.hosts))
+        failed = any(checks.worst is Level.FAIL for checks in (self.cluster, *self.hosts))
         return ExitCode.NEGATIVE if failed else ExitCode.OK
 
 
@@ -122,7 +122,8 @@ def check_hosts(
     script = program()
     with Fleet(inventory, options, Listener(result=lambda one: heard(one.host))) as fleet:
         lines = {
-            one.name: _FIND.format(wish=shlex.quote(json.dumps(asked(deployment, one)))) for one in deployment.machines
+            machine.name: _FIND.format(wish=shlex.quote(json.dumps(asked(deployment, machine))))
+            for machine in deployment.machines
         }
         results = fleet.run_each(lines, stdin=script, manner=CommandOptions(sudo=True, timeout=_TIMEOUT))
     return judged(deployment, results, promises or {})
@@ -132,8 +133,8 @@ def judged(
     deployment: Deployment, results: Mapping[str, HostResult], promises: Mapping[str, PromisedDevices]
 ) -> PreflightReport:  # fmt: skip
     """What the results of the script say, by host name; pure."""
-    facts = {name: found for name, one in results.items() if (found := facts_of(one)) is not None}
-    hosts = (_judge(one, deployment, results[one.name], promises) for one in deployment.machines)
+    facts = {name: found for name, result in results.items() if (found := facts_of(result)) is not None}
+    hosts = (_judge(machine, deployment, results[machine.name], promises) for machine in deployment.machines)
     return PreflightReport(_of_cluster(deployment), _all_compared(hosts, deployment, facts))
 
 
@@ -144,7 +145,7 @@ def judged_quickly(
 
     A cluster that works is not refused for what is only wanted of new machines.
     """
-    facts: dict[str, Facts] = {name: one.host for name, one in found.items()}
+    facts: dict[str, Facts] = {name: facts.host for name, facts in found.items()}
     hosts = []
     for machine in deployment.machines:
         fresh = bool(found[machine.name].lacks("programs", "images"))
@@ -224,8 +225,8 @@ def _ignoring(verdicts: Mapping[str, PreflightVerdict], ignored: Iterable[str]) 
     if "all" in words:
         mild = set(verdicts)
     return {
-        name: replace(one, level=Level.WARN) if one.level is Level.FAIL and name in mild else one
-        for name, one in verdicts.items()
+        name: replace(verdict, level=Level.WARN) if verdict.level is Level.FAIL and name in mild else verdict
+        for name, verdict in verdicts.items()
     }
 
 
@@ -243,17 +244,17 @@ def _all_compared(
     hosts: Iterable[HostChecks], deployment: Deployment, facts: Mapping[str, Facts]
 ) -> tuple[HostChecks, ...]:  # fmt: skip
     """What is to be judged by looking at the other hosts too: identity, MTU, and the nodes that the masters list."""
-    machines = {one.name: one for one in deployment.machines}
+    machines = {machine.name: machine for machine in deployment.machines}
     nodes = nodes_in(facts.values())
-    found = []
+    checks = []
     for host in hosts:
         own = facts.get(host.host)
         if own is None:
-            found.append(host)
+            checks.append(host)
             continue
         more = {"node": check_node(machines[host.host], own, nodes), "identity": _identity(host.host, facts)}
-        found.append(HostChecks(host.host, {**host.verdicts, **more, **_mtu(host, facts)}))
-    return tuple(found)
+        checks.append(HostChecks(host.host, {**host.verdicts, **more, **_mtu(host, facts)}))
+    return tuple(checks)
 
 
 def _identity(name: str, facts: Mapping[str, Facts]) -> PreflightVerdict:
@@ -263,7 +264,7 @@ def _identity(name: str, facts: Mapping[str, Facts]) -> PreflightVerdict:
         ("machine_id", "rm /etc/machine-id && systemd-machine-id-setup && reboot"),
         ("product_uuid", text("give the virtual machine its own UUID")),
     ):
-        same = [other for other, one in facts.items() if other != name and own[what] and one[what] == own[what]]
+        same = [other for other, fact in facts.items() if other != name and own[what] and fact[what] == own[what]]
         if same:
             found = text("{what} is the same as on {others}", what=what.replace("_", " "), others=", ".join(same))
             return (fail if what == "machine_id" else warn)(found, text("its own"), fix)
@@ -276,7 +277,7 @@ _SET_ID: Final = "systemd-machine-id-setup"
 def _mtu(host: HostChecks, facts: Mapping[str, Facts]) -> dict[str, PreflightVerdict]:
     """Hosts with another MTU than most: large packets between them are lost without a word."""
     own = facts[host.host]["network"]["mtu"]
-    sizes = Counter(one["network"]["mtu"] for one in facts.values() if one["network"]["mtu"])
+    sizes = Counter(fact["network"]["mtu"] for fact in facts.values() if fact["network"]["mtu"])
     if host.verdicts["mtu"].level is not Level.OK or len(sizes) < 2:
         return {}
     usual = max(sizes, key=lambda size: (sizes[size], size))

@@ -23,7 +23,7 @@ def _nvidia(facts: Facts) -> list[Any]:
 def check_devices(facts: Facts, wish: DesiredHost) -> PreflightVerdict:
     """As many devices on the PCI bus as the layout says."""
     devices = facts["gpus"]["devices"]
-    kinds = sorted({f"{one['vendor'][2:]}:{one['device'][2:]}" for one in devices})
+    kinds = sorted({f"{device['vendor'][2:]}:{device['device'][2:]}" for device in devices})
     found = f"{len(devices)} ({', '.join(kinds)})" if devices else text("none")
     if wish.devices is None:
         return fine(found if devices else NONE)

@@ -76,7 +76,7 @@ def check_os(facts: Facts, _: DesiredHost) -> PreflightVerdict:
         if family is None:
             return fail(name, wanted, text("install one of these on {host}", host="it"))
         return warn(name, wanted, text("similar to {family}, but untested", family=family))
-    if not any(system["version"] == one or system["version"].startswith(f"{one}.") for one in versions):
+    if not any(system["version"] == version or system["version"].startswith(f"{version}.") for version in versions):
         return warn(name, wanted, text("another version may work, but is untested"))
     return fine(name)
 
@@ -123,8 +123,8 @@ def check_swap(facts: Facts, wish: DesiredHost) -> PreflightVerdict:
     swaps = facts["memory"]["swap"]
     if not swaps or wish.swap_allowed:
         return fine("off" if not swaps else text("on, and allowed"))
-    size = sum(one["bytes"] for one in swaps)
-    found = f"{_size(size)} ({', '.join(one['name'] for one in swaps)})"
+    size = sum(swap["bytes"] for swap in swaps)
+    found = f"{_size(size)} ({', '.join(swap['name'] for swap in swaps)})"
     return fail(found, "off", r"swapoff -a && sed -i.bak '/\sswap\s/s/^/#/' /etc/fstab")
 
 

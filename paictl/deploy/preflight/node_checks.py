@@ -23,8 +23,8 @@ Nodes = Mapping[str, list[str]]
 
 def nodes_in(facts: Iterable[Facts]) -> Nodes | None:
     """The nodes of the cluster as a master has listed them; None where no master's API server answered."""
-    answers: Iterable[Nodes | None] = (one.get("nodes") for one in facts)
-    return next((one for one in answers if one is not None), None)
+    answers: Iterable[Nodes | None] = (fact.get("nodes") for fact in facts)
+    return next((answer for answer in answers if answer is not None), None)
 
 
 def addresses_of(items: Iterable[Facts]) -> Nodes:
@@ -68,7 +68,7 @@ def _correct(machine: Machine, node: str) -> str:
 
 def unlisted(machines: Iterable[Machine], nodes: Nodes | None) -> tuple[str, ...]:
     """The nodes of the cluster that no list names, as rows for one: ``name,address``."""
-    listed = {one.name for one in machines}
+    listed = {machine.name for machine in machines}
     return tuple(",".join([name, *addresses[:1]]) for name, addresses in sorted((nodes or {}).items())
                  if name not in listed)  # fmt: skip
 
@@ -97,7 +97,7 @@ def promises_in(folder: str) -> dict[str, PromisedDevices]:
     for failure in loaded.failures:
         raise failure
     bundle = Bundle(
-        folder, tuple(document for one in loaded.bundles for document in one.documents if not document.fatal)
+        folder, tuple(document for bundle in loaded.bundles for document in bundle.documents if not document.fatal)
     )
     found: dict[str, PromisedDevices] = {}
     layout, cells = layout_in(bundle), hived_in(bundle)

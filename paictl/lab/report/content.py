@@ -65,17 +65,19 @@ def make_report(root: Path, author: Author, language: str) -> Report:
 def _cluster_facts(sessions: list[Session]) -> dict[str, str]:
     """The rows of the textbook's table that are about clusters, by the key of the report's words; empty: not known."""
     seen = [session.observation() for session in sessions]
-    versions = (_openpai(one.configuration.files.get(SERVICES, "")) for one in seen if one.configuration)
+    versions = (
+        _openpai(observation.configuration.files.get(SERVICES, "")) for observation in seen if observation.configuration
+    )
     return {
         "openpai": ", ".join(sorted({version for version in versions if version})),
-        "jobs": str(sum(len(one.jobs) for one in seen)),
+        "jobs": str(sum(len(observation.jobs) for observation in seen)),
     }
 
 
 def _openpai(services: str) -> str:
     """The version of OpenPAI that a configuration deploys, as its docker registry has it; empty if it does not say."""
-    found = _TAG.search(services)
-    return found[1] if found else ""
+    match = _TAG.search(services)
+    return match[1] if match else ""
 
 
 def _hosts(sessions: list[Session]) -> list[dict[str, str]]:

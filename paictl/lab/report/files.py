@@ -74,11 +74,11 @@ def form_of(text: str) -> str:
 
 def unpacked(text: str, where: str) -> Report:
     """The report in a text, of which nothing is checked but that it has experiments; raises `PaictlError` if not."""
-    found = _PACKED.search(text)
+    match = _PACKED.search(text)
     try:
-        if found is not None:
+        if match is not None:
             unpacker = zlib.decompressobj()
-            text = unpacker.decompress(base64.b64decode(found.group(1)), _MOST).decode()
+            text = unpacker.decompress(base64.b64decode(match.group(1)), _MOST).decode()
         data: Any = json.loads(text)
     except (ValueError, RecursionError, zlib.error):
         data = None

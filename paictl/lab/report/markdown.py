@@ -105,9 +105,9 @@ def _table(heads: Sequence[str], rows: Iterable[Row], lang: str) -> Iterator[str
 
 
 def _answers(rows: list[Mapping[str, str]], lang: str) -> Iterator[str]:
-    for number, one in enumerate(rows, 1):
-        yield f"{number}. {one['question']}"
-        yield f"   > {_cell(one['answer']) or word('no-answer', lang)}"
+    for number, row in enumerate(rows, 1):
+        yield f"{number}. {row['question']}"
+        yield f"   > {_cell(row['answer']) or word('no-answer', lang)}"
 
 
 def _events(experiment: Experiment, lang: str) -> Iterator[str]:

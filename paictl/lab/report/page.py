@@ -165,9 +165,9 @@ def _table(heads: Sequence[str], rows: Iterable[Row], lang: str) -> Iterator[str
 
 def _answers(rows: list[Mapping[str, str]], lang: str) -> Iterator[str]:
     yield "<ol>"
-    for one in rows:
-        answer = one["answer"] or word("no-answer", lang)
-        yield f"<li>{escape(one['question'])}<blockquote>{escape(answer)}</blockquote></li>"
+    for row in rows:
+        answer = row["answer"] or word("no-answer", lang)
+        yield f"<li>{escape(row['question'])}<blockquote>{escape(answer)}</blockquote></li>"
     yield "</ol>"
 
 

@@ -26,7 +26,11 @@ def check_alone(files: Files, message: str = UNSENT) -> Report:
     """
     report = _report(files)
     unreadable = [problem for problem in report.problems if problem.rule.startswith("TXT")]
-    _refuse([one for one in unreadable if one.severity is Severity.ERROR or one.rule == EMPTY], report, message)
+    _refuse(
+        [problem for problem in unreadable if problem.severity is Severity.ERROR or problem.rule == EMPTY],
+        report,
+        message,
+    )
     return report
 
 
@@ -49,7 +53,7 @@ def check_merged(alone: Report, merged: Files, before: Files, pushed: Collection
     whole = _report(merged)
     there = {(problem.rule, problem.message) for problem in whole.problems}
     left = [problem for problem in alone.problems if (problem.rule, problem.message) in there]
-    _refuse([one for one in left if one.severity is Severity.ERROR], alone)
+    _refuse([problem for problem in left if problem.severity is Severity.ERROR], alone)
     known = {(problem.rule, problem.message) for problem in (*alone.problems, *_report(before).problems)}
     new = [
         problem

@@ -153,19 +153,19 @@ def plan(cluster: PushPorts, order: PushRequest) -> PushPlan:
     Raises `RefusedFilesError` for files with errors, `StaleFilesError` for files that are older than what the cluster
     has, `PaictlError` for a key that cannot be dropped or a secret that cannot be sealed.
     """
-    found = folders.read(order.path)
-    files = of_services(found.files) if order.mode is Mode.SERVICE else found.files
+    folder = folders.read(order.path)
+    files = of_services(folder.files) if order.mode is Mode.SERVICE else folder.files
     alone = check_alone(files)
     versions = cluster.configurations()
-    stored = of_texts(versions[-1].files, found.places) if versions else {}
+    stored = of_texts(versions[-1].files, folder.places) if versions else {}
     _refuse_stale(cluster, order, files, versions)
     push = prepare_push(files, stored, order.drop)
     twice = refuse_twice(push.files, files)
     texts = texts_of(push.files)
-    warnings = (*check_merged(alone, push.files, stored, found.files), *below_use(cluster, texts, found.places))
+    warnings = (*check_merged(alone, push.files, stored, folder.files), *below_use(cluster, texts, folder.places))
     return PushPlan(
         cluster.name, versions[-1].number if versions else 0, texts, push.differences, _kept(push), warnings,
-        (*found.notes, *twice, *_unknown(cluster)), vc_changes(stored, push.files),
+        (*folder.notes, *twice, *_unknown(cluster)), vc_changes(stored, push.files),
         _harmed(cluster, push.differences, texts), readers(cluster, push.differences), push.secrets,
     )  # fmt: skip
 
@@ -254,9 +254,9 @@ def _harmed(
 
 def compare(cluster: PushPorts, path: str) -> PushPlan:
     """What a push of a folder would change; raises `RefusedFilesError` for files that cannot be read."""
-    found, now = folders.read(path), newest(cluster)
-    check_alone(found.files, "the files have errors, so they cannot be compared")
-    push = prepare_push(found.files, of_texts(now.files) if now else {})
+    folder, now = folders.read(path), newest(cluster)
+    check_alone(folder.files, "the files have errors, so they cannot be compared")
+    push = prepare_push(folder.files, of_texts(now.files) if now else {})
     return PushPlan(cluster.name, now.number if now else 0, texts_of(push.files), push.differences, _kept(push))
 
 

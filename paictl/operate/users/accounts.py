@@ -182,9 +182,9 @@ def grant(
 
 def remove(users: Users, name: str) -> Account:
     """Remove an account with its tokens; its jobs stay. Raises `LastAdministratorError` for the last administrator."""
-    found = find(users, name)
+    account = find(users, name)
     users.remove_account(name)
-    return found
+    return account
 
 
 def check_vcs(cluster: Scheduling, names: Iterable[str]) -> None:

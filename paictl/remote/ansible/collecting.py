@@ -261,14 +261,14 @@ class PlaybookResult:
     @property
     def changed(self) -> tuple[str, ...]:
         """Hosts on which something changed, or would."""
-        return tuple(name for name, one in self.hosts.items() if one.changed)
+        return tuple(name for name, host in self.hosts.items() if host.changed)
 
     @property
     def failed(self) -> tuple[str, ...]:
         """Hosts on which a task failed."""
-        return tuple(name for name, one in self.hosts.items() if one.failures)
+        return tuple(name for name, host in self.hosts.items() if host.failures)
 
     @property
     def unreachable(self) -> tuple[str, ...]:
         """Hosts that did not answer, from the beginning or in the middle."""
-        return tuple(name for name, one in self.hosts.items() if one.unreachable)
+        return tuple(name for name, host in self.hosts.items() if host.unreachable)

@@ -164,7 +164,7 @@ class EventRecorder:
     def again(self) -> None:
         """Try what is due again, until one shows that the server is still away."""
         now = self.clock()
-        for name in [name for name, one in self._retries.items() if one.due <= now]:
+        for name in [name for name, retry in self._retries.items() if retry.due <= now]:
             if now < self._away_until:
                 return
             self._attempt(name, self._retries.pop(name))

@@ -72,7 +72,7 @@ def find_room(
     if best is not None:
         return best
     order = list(Obstacle)
-    return max(refusals, key=lambda one: (order.index(one.obstacle), one.most),
+    return max(refusals, key=lambda refusal: (order.index(refusal.obstacle), refusal.most),
                default=NoRoom(room, Obstacle.TOO_FEW, 0))  # fmt: skip
 
 
@@ -136,8 +136,8 @@ class _RoomSearch:
             usable = {key for cell in self.view.cells if cell.usable for key in cell.blockers}
             fixed = tuple(sorted(usable - self.movable.keys()))
             return NoRoom(self.room, Obstacle.UNUSABLE, len(self.free) + self.within, fixed)
-        found = self._search() or self._greedy()
-        return found or NoRoom(self.room, Obstacle.NO_PLACE, len(self.free) + self.within, exact=not self.cut)
+        plan = self._search() or self._greedy()
+        return plan or NoRoom(self.room, Obstacle.NO_PLACE, len(self.free) + self.within, exact=not self.cut)
 
     def _promising(self, classes: Sequence[_CellClass]) -> Sequence[_CellClass]:
         """On a large cluster: the cheapest classes whose gangs could each move if all others stayed.
@@ -179,9 +179,9 @@ class _RoomSearch:
                 heappush(heap, (bound, lacking, len(names), names, helpers, True))
                 continue
             if lacking <= 0:
-                found = self._try(gangs)
-                if found is not None:
-                    return found
+                plan = self._try(gangs)
+                if plan is not None:
+                    return plan
                 if helpers == MOST_HELPERS:
                     self.cut = True
                     continue
@@ -319,8 +319,8 @@ class _RoomSearch:
         )
         seen = set()
         orders = (sorted(freed, key=rank)[: self.room.number] for rank in ranks)
-        for cells in chain(orders, combinations(sorted(freed, key=lambda one: one.cell), self.room.number)):
-            choice = tuple(sorted(one.cell for one in cells))
+        for cells in chain(orders, combinations(sorted(freed, key=lambda cell: cell.cell), self.room.number)):
+            choice = tuple(sorted(cell.cell for cell in cells))
             if choice not in seen:
                 seen.add(choice)
                 yield list(cells)
@@ -337,7 +337,7 @@ class _RoomSearch:
     def _plan(self, cells: Sequence[RoomCell], tried: Tried) -> RoomPlan:
         every = dict.fromkeys(node for cell in cells for node in cell.nodes)
         nodes = tuple(node for node in every if node in tried.hold) if tried.moves else tuple(every)
-        free = sorted(tried.cells, key=lambda one: one.cell)
+        free = sorted(tried.cells, key=lambda cell: cell.cell)
         return RoomPlan(
             self.room, self.view.chain, tuple(cell.address for cell in free), nodes, tried.moves,
             tried.filled.starts, tried.filled.yields, exact=not self.cut,

@@ -73,7 +73,7 @@ def heal(scratch: Scratch, surveys: Sequence[ViewSurvey]) -> Change | None:
     """The fewest bad nodes and devices that would have to turn healthy: those that the VC sees first, then by id."""
     state = scratch.state
     tree, virtual = state.physical, state.binding.virtual
-    chains = {found.chain for found in surveys}
+    chains = {survey.chain for survey in surveys}
     bad: list[tuple[PhysicalCell, Repair]] = [
         (cell, (name, None)) for name in state.health.bad_nodes for cell in tree.nodes[name]
     ]

@@ -37,10 +37,10 @@ def groups_to_end(scratch: Scratch, surveys: Sequence[ViewSurvey]) -> Change | N
     where more do not. At most `MANY` groups are candidates each time.
     """
     leaves = {group.name: holder(group).leaves for group in scratch.state.groups.by_name.values()}
-    counts = (_Counting(found, leaves).plan(scratch.request.members) for found in surveys)
+    counts = (_Counting(survey, leaves).plan(scratch.request.members) for survey in surveys)
     plans = sorted(plan for plan in counts if plan is not None and len(plan[1]) <= LONG)
     plans = [plan for plan in plans if scratch.siblings.isdisjoint(plan[1])]
-    held = {name for found in surveys for name in found.held} - scratch.siblings
+    held = {name for survey in surveys for name in survey.held} - scratch.siblings
     inside = _by_size(held, leaves)
     around = _by_size(_in_chains(scratch, surveys) - held - scratch.siblings, leaves)
     names = next((found for _, names in plans if (found := _needed(scratch, names, leaves))), None)
@@ -67,9 +67,9 @@ def _least(scratch: Scratch, surveys: Sequence[ViewSurvey], leaves: dict[str, in
         return 0
     needed = sum(leaf_number * pods for leaf_number, pods in request.members)
     bounds = []
-    for found in surveys:
-        one = _Counting(found, leaves).plan([(request.members[-1][0], 1)])
-        lacking = needed - sum(node.room for node in found.usable)
+    for survey in surveys:
+        one = _Counting(survey, leaves).plan([(request.members[-1][0], 1)])
+        lacking = needed - sum(node.room for node in survey.usable)
         bounds.append(max(lacking, one[0] if one else needed))
     return max(0, min(bounds, default=0))
 
@@ -94,7 +94,7 @@ def _by_size(names: Iterable[str], leaves: dict[str, int]) -> list[str]:
 
 def _in_chains(scratch: Scratch, surveys: Sequence[ViewSurvey]) -> set[str]:
     """Groups of any VC and priority that hold leaves in the chains of these views."""
-    chains = {found.chain for found in surveys}
+    chains = {survey.chain for survey in surveys}
     chain_of = scratch.state.physical.chain
     first = ((name, next(group.leaves(), None)) for name, group in scratch.state.groups.by_name.items())
     return {name for name, leaf in first if leaf is not None and chain_of[leaf] in chains}

@@ -57,7 +57,7 @@ def more_quota(scratch: Scratch, surveys: Sequence[ViewSurvey]) -> Change | None
     amounts = [amount for chain in chains for amount in _all_amounts(state, request, chain)]
     complete = len(amounts) * len(state.physical) <= WORK
     if not complete:
-        own = {found.chain: found for found in surveys}
+        own = {survey.chain: survey for survey in surveys}
         amounts = [amount for chain in chains for amount in _amounts(state, request, chain, own.get(chain))]
     for amount in sorted(amounts) if complete else sorted(amounts)[:TRIALS]:
         if change := _tried(scratch, amount):
@@ -150,8 +150,8 @@ def with_more(spec: ClusterSpec, vc: str, path: tuple[str, ...], number: int) ->
     return replace(
         spec,
         virtual_clusters=tuple(
-            replace(one, cells=(*one.cells, VirtualCellSpec(path, number))) if one.name == vc else one
-            for one in spec.virtual_clusters
+            replace(cluster, cells=(*cluster.cells, VirtualCellSpec(path, number))) if cluster.name == vc else cluster
+            for cluster in spec.virtual_clusters
         ),
     )
 

@@ -93,7 +93,7 @@ class Scratch:
     def decide(self, request: PodRequest, suggested: Collection[str] | None) -> ChangeOutcome | None:
         """What would come of a request now, None if it would wait for room, be refused, or cost a sibling."""
         found = outcome_of(self.engine, request, suggested)
-        if found is not None and self.siblings and any(one.group in self.siblings for one in found.victims):
+        if found is not None and self.siblings and any(victim.group in self.siblings for victim in found.victims):
             return None
         return found
 

@@ -83,7 +83,7 @@ def view_texts(view: ViewReport, names: Names) -> list[Text]:
         lines.append(text("Promised: {promised}.", promised=joined("; ", map(_promise, view.promises))))
     lines += _sizes(view)
     if view.holders:
-        groups = _listed([_holder(one, one.here, names) for one in view.holders], "more group", "more groups")
+        groups = _listed([_holder(holder, holder.here, names) for holder in view.holders], "more group", "more groups")
         lines.append(text("In the way: {groups}.", groups=groups))
     if view.by_order:
         lines.append(
@@ -116,8 +116,8 @@ def _sizes(view: ViewReport) -> Iterator[Text]:
     shown = joined(", ", (text(what, number=number) for number, what in parts if number))
     yield text("Devices ({type}): {needed} needed; of {total}: {shown}.", type=view.leaf_type,
                       needed=view.needed, total=leaves.total, shown=shown)  # fmt: skip
-    free = joined(", ", (text("{free} of {total} {type}", free=one.free, total=one.total, type=one.cell_type)
-                         for one in view.levels))  # fmt: skip
+    free = joined(", ", (text("{free} of {total} {type}", free=level.free, total=level.total, type=level.cell_type)
+                         for level in view.levels))  # fmt: skip
     yield text("Cells wholly free: {free}.", free=free)
     kinds = (
         (nodes.idle, "{number} idle"),
@@ -204,7 +204,9 @@ def change_text(change: Change, names: Names = FULL) -> Text:
         case ChangeKind.SIZE:
             return text("ask for {pods}", pods=members_text(change.members))
         case ChangeKind.END:
-            groups = _listed([_holder(one, one.leaves, names) for one in change.groups], "more group", "more groups")
+            groups = _listed(
+                [_holder(group, group.leaves, names) for group in change.groups], "more group", "more groups"
+            )
             return (
                 text("group ends: {groups}", groups=groups)
                 if len(change.groups) == 1 else text("groups end: {groups}", groups=groups)
@@ -218,10 +220,10 @@ def outcome_text(outcome: ChangeOutcome, names: Names = FULL) -> Text:
     ]
     said = text("run on {places}", places=_listed(places, "more pod", "more pods"))
     if outcome.victims:
-        victims = _listed([_group(one, names) for one in outcome.victims], "more group", "more groups")
+        victims = _listed([_group(victim, names) for victim in outcome.victims], "more group", "more groups")
         said = text("preempt {victims}, then {rest}", victims=victims, rest=said)
     if outcome.lazy:
-        lazy = _listed([_group(one, names) for one in outcome.lazy], "more group", "more groups")
+        lazy = _listed([_group(holder, names) for holder in outcome.lazy], "more group", "more groups")
         said = text("{rest}, while {lazy} would lose the guarantee and run on", rest=said, lazy=lazy)
     return said
 

@@ -73,9 +73,9 @@ def _of_member(
         if group.state is GroupState.ALLOCATED:
             transitions.vacate(engine.state, group, slot)
             engine.version += 1
-        found = explain(engine, part, suggested, siblings={*siblings, group.name})
-    possible = tuple(change for change in found.changes if change.kind not in _OF_THE_GANG)
-    return replace(found, request=replace(part, group=group.name), changes=possible, smaller=None, pins=())
+        explanation = explain(engine, part, suggested, siblings={*siblings, group.name})
+    possible = tuple(change for change in explanation.changes if change.kind not in _OF_THE_GANG)
+    return replace(explanation, request=replace(part, group=group.name), changes=possible, smaller=None, pins=())
 
 
 def _pins(state: State, request: PodRequest) -> tuple[str, ...]:

@@ -136,7 +136,7 @@ class _Mapper:
         state = self.state
         counts, spare = state.buddy.count[chain], self._surplus(chain)
         mark = state.journal.begin()
-        found = NO_PHYSICAL
+        cell = NO_PHYSICAL
         for higher in range(level + 1, len(counts)):
             if spare[higher] <= 0:
                 break  # a promise at this level needs all that comes from above
@@ -144,11 +144,11 @@ class _Mapper:
             ranks = list(members(state.buddy.bits[chain][higher]))[:number]
             for rank in ranks:
                 state.buddy.split(self.tree.at[chain][higher][rank], level)
-            found = self._descend(root, level, self._free(chain, level))
-            if found != NO_PHYSICAL:
+            cell = self._descend(root, level, self._free(chain, level))
+            if cell != NO_PHYSICAL:
                 break
         state.journal.rollback(mark)
-        return found
+        return cell
 
     def _surplus(self, chain: ChainIndex) -> list[int]:
         """By level: free cells that no promise needs, after what this group's own cells have used up so far."""
@@ -170,7 +170,10 @@ class _Mapper:
             return False
         used: set[PhysicalCell] = set()
         for cell in virtual:
-            match = next((one for one in candidates if one not in used and self._fit(cell, one)), NO_PHYSICAL)
+            match = next(
+                (candidate for candidate in candidates if candidate not in used and self._fit(cell, candidate)),
+                NO_PHYSICAL,
+            )
             if match == NO_PHYSICAL:
                 return self._match(virtual, candidates)
             used.add(match)
@@ -178,7 +181,7 @@ class _Mapper:
 
     def _match(self, virtual: list[VirtualCell], candidates: list[PhysicalCell]) -> bool:
         """`_map` when first come, first served failed: give way wherever all cells can still be served."""
-        fits = {cell: [one for one in candidates if self._fit(cell, one)] for cell in virtual}
+        fits = {cell: [candidate for candidate in candidates if self._fit(cell, candidate)] for cell in virtual}
         chosen: dict[VirtualCell, PhysicalCell] = {}
         for position, cell in enumerate(virtual):
             rest = virtual[position + 1 :]
@@ -250,7 +253,7 @@ class _SparingMapper(_Mapper):
             return super()._map(virtual, candidates)
         used: set[PhysicalCell] = set()
         for cell in virtual:
-            match = self._least(cell, (one for one in candidates if one not in used))
+            match = self._least(cell, (candidate for candidate in candidates if candidate not in used))
             if match == NO_PHYSICAL:
                 return self._match(virtual, candidates)
             used.add(match)

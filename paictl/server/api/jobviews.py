@@ -107,17 +107,17 @@ def attempts(job_attempts: Sequence[JobAttempt]) -> list[dict[str, Any]]:
     """The attempts of a job; indices count from 0, as OpenPAI's do."""
     return [
         {
-            "attemptIndex": one.number,
-            "isLatest": one is job_attempts[-1],
-            "attemptState": one.outcome.upper(),
-            "attemptLaunchedTime": millis(one.started),
-            "attemptCompletedTime": millis(one.ended),
-            "exitCode": one.exit_code,
-            "exitReason": one.reason or None,
-            "exitTriggerTask": one.task or None,
-            "nodes": list(one.nodes),
+            "attemptIndex": attempt.number,
+            "isLatest": attempt is job_attempts[-1],
+            "attemptState": attempt.outcome.upper(),
+            "attemptLaunchedTime": millis(attempt.started),
+            "attemptCompletedTime": millis(attempt.ended),
+            "exitCode": attempt.exit_code,
+            "exitReason": attempt.reason or None,
+            "exitTriggerTask": attempt.task or None,
+            "nodes": list(attempt.nodes),
         }
-        for one in job_attempts
+        for attempt in job_attempts
     ]
 
 

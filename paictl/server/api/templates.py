@@ -15,7 +15,9 @@ def visible(call: Call) -> Sequence[TemplateLibrary]:
     """The libraries that the caller may use: all of them for an administrator."""
     template_libraries = call.cluster.template_libraries()
     return (
-        template_libraries if call.me.admin else [one for one in template_libraries if one.is_for(call.me.account.vcs)]
+        template_libraries
+        if call.me.admin
+        else [library for library in template_libraries if library.is_for(call.me.account.vcs)]
     )
 
 
@@ -30,7 +32,7 @@ def found_template(call: Call, name: str, path: str) -> tuple[TemplateLibrary, J
 
 def libraries(call: Call) -> Answer:
     """All libraries, without the texts of their files."""
-    return json_answer([_shown(one) for one in visible(call)])
+    return json_answer([_shown(library) for library in visible(call)])
 
 
 def _shown(library: TemplateLibrary) -> dict[str, object]:

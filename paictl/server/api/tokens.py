@@ -56,7 +56,9 @@ def logout(call: Call) -> Answer:
 def tokens(call: Call) -> Answer:
     """The caller's tokens by id."""
     found = call.cluster.users.tokens(call.me.name)
-    return json_answer({"tokens": [id_of(one) for one in found], "details": [_data(call, one) for one in found]})
+    return json_answer(
+        {"tokens": [id_of(token) for token in found], "details": [_data(call, token) for token in found]}
+    )
 
 
 def _data(call: Call, token: Token) -> dict[str, Any]:

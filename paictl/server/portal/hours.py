@@ -58,10 +58,10 @@ def _allowances(call: Call) -> dict[str, Any]:
         return {"budgets": (), "limits": ()}
     rows = [
         (
-            one.budget.vc or "–", one.user or "–", f"{one.used / HOUR:,.2f}", f"{one.budget.hours:,.2f}",
-            f"{one.percent:.0f} %", one.level.value, one.budget.over.value,
+            state.budget.vc or "–", state.user or "–", f"{state.used / HOUR:,.2f}", f"{state.budget.hours:,.2f}",
+            f"{state.percent:.0f} %", state.level.value, state.budget.over.value,
         )
-        for one in states
+        for state in states
     ]  # fmt: skip
     limits = [
         (holding.vc, holding.user or "–", NAMES[holding.kind], holding.held, holding.most) for holding in holdings

@@ -33,19 +33,19 @@ _WIDTH: Final = 1000
 
 def _values(call: Call, *, opens: bool) -> dict[str, Any]:
     tenants = Tenants(call)
-    found = tenants.job(call.cluster.job(_key(call)))
+    job = tenants.job(call.cluster.job(_key(call)))
     now = call.cluster.now
-    told = tenants.events(call.cluster.events(f"job/{found.key}"))
-    path, waiting = path_of(found.key), found.state is JobState.WAITING
+    told = tenants.events(call.cluster.events(f"job/{job.key}"))
+    path, waiting = path_of(job.key), job.state is JobState.WAITING
     return {
-        "job": found, "path": path, "live": f"{path}/live", "tasks": found.tasks[:MOST_SHOWN],
-        "more_tasks": max(len(found.tasks) - MOST_SHOWN, 0),
-        "ran": (found.ended or now) - found.started if found.started else None,
-        "waiting": waiting, "why": explained(call, found, pictured=False) if waiting else None,
-        "chart": chart(told, found.submitted, found.ended or now),
+        "job": job, "path": path, "live": f"{path}/live", "tasks": job.tasks[:MOST_SHOWN],
+        "more_tasks": max(len(job.tasks) - MOST_SHOWN, 0),
+        "ran": (job.ended or now) - job.started if job.started else None,
+        "waiting": waiting, "why": explained(call, job, pictured=False) if waiting else None,
+        "chart": chart(told, job.submitted, job.ended or now),
         "events": [(event, detail(event)) for event in told[-MOST_SHOWN:]],
-        "more_events": max(len(told) - MOST_SHOWN, 0), "attempts": attempts_of(found, told),
-        "ports": _ports(call, found), "opens": opens, "tag_path": tag_path,
+        "more_events": max(len(told) - MOST_SHOWN, 0), "attempts": attempts_of(job, told),
+        "ports": _ports(call, job), "opens": opens, "tag_path": tag_path,
     }  # fmt: skip
 
 

@@ -173,7 +173,7 @@ class TaskProxy:
     def _end_one_of(self, visits: Iterable[_Visit]) -> bool:
         waiting = [visit for visit in visits if visit.waiting]
         numbers = Counter(visit.whose for visit in visits)
-        chosen = min(waiting, key=lambda one: (one.known, -numbers[one.whose], one.turn), default=None)
+        chosen = min(waiting, key=lambda visit: (visit.known, -numbers[visit.whose], visit.turn), default=None)
         if chosen is None:
             return False
         self._visits.discard(chosen)

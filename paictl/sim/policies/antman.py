@@ -121,7 +121,7 @@ class AntMan(Policy):
     def _guarantee(self) -> None:
         firsts = {vc: claims[0] for vc, claims in self._claims.items() if claims}
         while firsts:
-            job = min(firsts.values(), key=lambda one: one.number)
+            job = min(firsts.values(), key=lambda job: job.number)
             if not self._lead_by(job):
                 del firsts[job.vc]  # first in, first out within a tenant
                 if len(self._lead) >= self.cluster.size or (not self._quota and self._reserved is not None):

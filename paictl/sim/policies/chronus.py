@@ -90,11 +90,11 @@ class Chronus(Grid):
         if not self._fits(job, first):
             return False
         calendar = self._calendar
-        before = {one.number: calendar.leases(one.number) for one in self._fresh}
+        before = {job.number: calendar.leases(job.number) for job in self._fresh}
         for number in before:
             calendar.drop(number)
         fresh = [*self._fresh, job]
-        rows = [(rounded_up(one.gpus), self._need(one), self._due(one), one) for one in fresh]
+        rows = [(rounded_up(job.gpus), self._need(job), self._due(job), job) for job in fresh]
         for devices, need, due, one in sorted(rows, key=lambda row: (-row[0], row[2] - row[1], -row[2], row[3].number)):
             leases = calendar.latest(devices, need, first, due)
             if leases is None:
@@ -182,7 +182,7 @@ class Chronus(Grid):
             if number in self.waiting and number not in self._kept and job.remaining(self.now) <= left * ONE
             and self._feasible(job)
         ]  # fmt: skip
-        for job in sorted(short, key=lambda one: (one.remaining(self.now) * one.gpus, one.number)):
+        for job in sorted(short, key=lambda job: (job.remaining(self.now) * job.gpus, job.number)):
             if job.gpus <= free:
                 free -= job.gpus
                 self._kept.add(job.number)

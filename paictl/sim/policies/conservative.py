@@ -52,7 +52,7 @@ class Profile:
         kinds = [kind] if kind is not None else [one for one, row in self._rows.items() if row[-1] >= number]
         if not kinds:
             return self._mixed(number, length)
-        starts = [(self._start(one, number, length), place) for place, one in enumerate(kinds)]
+        starts = [(self._start(kind, number, length), place) for place, kind in enumerate(kinds)]
         start, place = min(starts)
         return start, {kinds[place]: number}
 

@@ -129,7 +129,7 @@ class ElasticFlow(Policy):
 
     def _planned(self, profile: FreeDevices) -> Iterable[tuple[JobView, int | None]]:
         """Each promised job by deadline, and its level in this slot; None: it would be late."""
-        for job in sorted(self._promised.values(), key=lambda one: (one.deadlines[0].time, one.number)):
+        for job in sorted(self._promised.values(), key=lambda job: (job.deadlines[0].time, job.number)):
             curve = self._curves[job.number]
             due = (job.deadlines[0].time - self.now) // self.p.slot
             plan = profile.filled(curve, job.remaining(self.now) / ONE, due)

@@ -280,7 +280,7 @@ class Gandiva(Policy):
         self._undecided = False
         if len(self.cluster.types) < 2 or self._queue:
             return
-        for job in sorted(self._views.values(), key=lambda one: one.number):
+        for job in sorted(self._views.values(), key=lambda view: view.number):
             if job.gpu_type is None and self._movable(job):
                 self._undecided |= self._change_type(job)
 

@@ -325,7 +325,7 @@ class Hived(Policy):
         if self._reserved and waiting:
             self._reservation_change = self._reserved.next_change(self.now)
         if self._windows and waiting:
-            self._window_end = min((one.end for one in self._windows if one.end > self.now), default=None)
+            self._window_end = min((window.end for window in self._windows if window.end > self.now), default=None)
         if self._shields and any(tenant.heaps for tenant in self.tenants.values()):
             self._shield_end = self._sparing.next_end(self.cells.engine.state.groups.by_name)
         if self._starts is not None:
@@ -366,7 +366,7 @@ class Hived(Policy):
             group = min(ahead)[1]
             heap = heaps[group]
             rows = self._startable(heaps, group)
-            row = next((one for one in rows if self._place(one[2])), None)
+            row = next((row for row in rows if self._place(row[2])), None)
             if row is not None:
                 _remove(heap, row)
                 self._runs[row[2].number] = row[2]
@@ -450,7 +450,7 @@ class Hived(Policy):
         victims = self.cells.victims(job, job.gpus)
         if victims is None:
             return False
-        for number in victims if self.p.order == "share" else sorted(victims, key=lambda one: self._turns[one]):
+        for number in victims if self.p.order == "share" else sorted(victims, key=lambda victim: self._turns[victim]):
             self._evict(self._runs[number])
         return self.start(job)
 

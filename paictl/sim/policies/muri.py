@@ -193,7 +193,7 @@ class Muri(Ranked):
         heads = {group: next(line, None) for group, line in lines.items()}
         taken: list[Devices] = []
         while heads:
-            group = min(heads, key=lambda one: (heads[one] is None, heads[one] or ()))
+            group = min(heads, key=lambda head: (heads[head] is None, heads[head] or ()))
             head = heads[group]
             if head is None:
                 break
@@ -225,7 +225,7 @@ class Muri(Ranked):
                 if worth_it(kind(*map(self._kind, members))):
                     made.append(members)
                 else:
-                    made += [[one] for one in members]
+                    made += [[member] for member in members]
         return sorted(made, key=lambda group: group[0][:2])
 
     def _kind(self, entry: Entry) -> tuple[Stages, ...]:

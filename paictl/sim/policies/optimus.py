@@ -103,7 +103,7 @@ class MarginalGains:
 
     def of(self, jobs: Sequence[JobView]) -> dict[int, TaskCounts]:
         """By job number; whoever does not find even its fewest is absent."""
-        for job in sorted(jobs, key=lambda one: (sizes(one)[0], one.number)):
+        for job in sorted(jobs, key=lambda job: (sizes(job)[0], job.number)):
             least = sizes(job)[0]
             if (not self._servers or self._spare) and self._free.take(job, least):
                 self.given[job.number] = TaskCounts(1 if self._servers else least, least)

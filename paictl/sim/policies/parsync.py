@@ -136,7 +136,9 @@ class ParSync(Policy):
         """
         if self._next is None:
             return None
-        turns = [turn for one in self._who if one.line and (turn := self._useful_turn(one)) is not None]
+        turns = [
+            turn for scheduler in self._who if scheduler.line and (turn := self._useful_turn(scheduler)) is not None
+        ]
         return min(turns, default=None)
 
     def _useful_turn(self, one: _Scheduler) -> Millis | None:
@@ -192,21 +194,21 @@ class ParSync(Policy):
         return max(1, int(span))
 
     def _waits(self) -> bool:
-        return any(one.line for one in self._who)
+        return any(scheduler.line for scheduler in self._who)
 
     def _refresh(self, tick: int) -> None:
         """All ticks since the last time, to the present truth; of several only the last of each partition shows."""
         if tick <= self._tick:
             return
         if self.p.strategy == "statesync":
-            for one in self._who:
+            for scheduler in self._who:
                 for part in range(self._parts):
-                    self._show(one, part)
+                    self._show(scheduler, part)
         else:
             for missed in range(max(self._tick + 1, tick - self._parts + 1), tick + 1):
-                for one in self._who:
-                    one.fresh = (missed + one.number) % self._parts  # each another one
-                    self._show(one, one.fresh)
+                for scheduler in self._who:
+                    scheduler.fresh = (missed + scheduler.number) % self._parts  # each another one
+                    self._show(scheduler, scheduler.fresh)
         self._tick = tick
 
     def _show(self, one: _Scheduler, part: int) -> None:
@@ -220,9 +222,9 @@ class ParSync(Policy):
     def _round(self) -> None:
         """One scheduler decides; the next one does so a little later."""
         self._turn += 1
-        one = self._who[self._turn % len(self._who)]
-        if one.line:
-            self._decide(one)
+        scheduler = self._who[self._turn % len(self._who)]
+        if scheduler.line:
+            self._decide(scheduler)
         self._next = Millis(self.now + self._pause())
 
     def _decide(self, one: _Scheduler) -> None:

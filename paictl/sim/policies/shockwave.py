@@ -97,7 +97,7 @@ class Shockwave(InRounds):
         weights = [1.0] * len(jobs)
         found = rounds_for(prospects, size, horizon, length, self.p.pressure)
         if found is None:
-            weights = [self._weight(one, length) for one in prospects]
+            weights = [self._weight(prospect, length) for prospect in prospects]
             found = weighted_rounds(prospects, size, horizon, length, self.p.pressure, weights)
         self._programs += 1
         plan = laid_out(found, [job.gpus for job in jobs], weights, size, horizon)

@@ -91,12 +91,12 @@ def _row(row: object, where: str, epoch: Millis) -> dict[str, Any]:
         raise ParameterError(text("{where} does not say how long it lasts", where=where), hint="for: 4h")
     cells, cell_type = row.get("cells") or 0, row.get("cell_type") or ""
     if isinstance(cells, str):
-        found = re.fullmatch(r"([1-9][0-9]{0,5})x([^\s]+)", cells)
-        if found is None:
+        match = re.fullmatch(r"([1-9][0-9]{0,5})x([^\s]+)", cells)
+        if match is None:
             raise ParameterError(
                 text("{where}: {said!r} is not a number of cells", where=where, said=cells), hint="cells: 4xV100-NODE"
             )
-        cells, cell_type = int(found[1]), found[2]
+        cells, cell_type = int(match[1]), match[2]
     repeat = str(row.get("repeat") or Repeat.ONCE)
     if repeat not in list(Repeat):
         raise ParameterError(
@@ -187,13 +187,13 @@ class SimulatedReservations:
 
 def _admitted(cells: Cells, rows: list[dict[str, Any]], windows: Windows) -> Reservations:
     """The reservations of a file, each of which could be kept beside those before it."""
-    spec, found = cells.engine.spec, Reservations()
+    spec, reservations = cells.engine.spec, Reservations()
     begin = Millis(min((0, *(row["from"] for row in rows))))  # one that lasts at the instant 0 has begun before
     foresight = Foresight(cells.engine, begin, lambda _: None, windows)
     scene = ReservationScene(spec, foresight, lambda _: "", lambda group: group, datetime.fromtimestamp(0, UTC))
     for row in rows:
         try:
-            known = _reservation(row, found, spec)
+            known = _reservation(row, reservations, spec)
             if known.cells * known.leaves > cells.cluster.size:  # before each smaller number is tried
                 raise ReservationError(
                     text("the cluster has {size} devices, and this needs {needed}", size=cells.cluster.size,
@@ -201,12 +201,12 @@ def _admitted(cells: Cells, rows: list[dict[str, Any]], windows: Windows) -> Res
                     hint="reserve fewer cells",
                 )  # fmt: skip
             if known.end <= known.start or known.occurrence(Millis(0)) is not None:  # else it is over
-                found = admitted(found, known, scene)
+                reservations = admitted(reservations, known, scene)
         except ReservationError as error:
             raise ParameterError(
                 text("{where}: {problem}", where=row["where"], problem=error.message), hint=error.hint
             ) from None
-    return found
+    return reservations
 
 
 def _reservation(row: Mapping[str, Any], known: Reservations, spec: ClusterSpec) -> Reservation:

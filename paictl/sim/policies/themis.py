@@ -123,14 +123,14 @@ class Themis(Policy):
         self._decisions += 1
         accounts = self._considered()
         count = len(accounts)
-        gpus = np.fromiter((one.job.gpus for one in accounts), float, count)
-        left = np.maximum(np.fromiter((one.left for one in accounts), float, count), 1.0)
-        scale = np.fromiter((one.scale for one in accounts), float, count)
-        done = np.fromiter((one.isolated for one in accounts), float, count)
-        age = self.now - np.fromiter((one.job.submit for one in accounts), float, count)
+        gpus = np.fromiter((account.job.gpus for account in accounts), float, count)
+        left = np.maximum(np.fromiter((account.left for account in accounts), float, count), 1.0)
+        scale = np.fromiter((account.scale for account in accounts), float, count)
+        done = np.fromiter((account.isolated for account in accounts), float, count)
+        age = self.now - np.fromiter((account.job.submit for account in accounts), float, count)
         alone = done + left * scale / isolated_shares(gpus, self.cluster.size, self._present)
         shares = fair_shares(Demands(gpus, left, age, alone), self.cluster.size)
-        ran = np.fromiter((one.job.ran(self.now) for one in accounts), float, count)
+        ran = np.fromiter((account.job.ran(self.now) for account in accounts), float, count)
         lag = np.where(ran > 0, shares / np.maximum(ran, 1.0), shares * _NEVER_RAN)
         order = np.lexsort((self._dice.permutation(count), -_rounded(lag)))
         return [accounts[place].job for place in order.tolist()]
@@ -139,7 +139,7 @@ class Themis(Policy):
         accounts = list(self._accounts.values())
         if len(accounts) <= self.p.most:
             return accounts
-        waiting = (one for one in accounts if one.job.number not in self._running)
+        waiting = (account for account in accounts if account.job.number not in self._running)
         room = max(0, self.p.most - len(self._running))
         return [*self._running.values(), *(one for one, _ in zip(waiting, range(room), strict=False))]
 
@@ -168,7 +168,7 @@ class Themis(Policy):
     def _switch(self, chosen: Sequence[JobView]) -> None:
         """Stop, start, and where nothing else helps move jobs, so that these run."""
         numbers = {job.number for job in chosen}
-        for account in [one for number, one in self._running.items() if number not in numbers]:
+        for account in [account for number, account in self._running.items() if number not in numbers]:
             self.preempt(account.job)
             del self._running[account.job.number]
         new = [job for job in chosen if job.number not in self._running]

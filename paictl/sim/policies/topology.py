@@ -133,8 +133,8 @@ class Topology(Policy):
     def _first(self, stuck: set[int]) -> JobView | None:
         """Who is next; where a job of a kind found no place, none of that kind does."""
         waiting = (self._eligible(kind, line) for kind, line in self._lines.items() if kind not in stuck)
-        found = [job for job in waiting if job is not None]
-        return min(found, key=lambda job: job.number) if found else None
+        jobs = [job for job in waiting if job is not None]
+        return min(jobs, key=lambda job: job.number) if jobs else None
 
     def _eligible(self, kind: int, line: list[JobView]) -> JobView | None:
         if self.p.variant == "fcfs":

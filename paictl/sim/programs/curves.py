@@ -62,10 +62,10 @@ def fit_loss(epochs: Sequence[float], losses: Sequence[float]) -> LossCurve:
         (b0, b1), _ = nnls(np.column_stack([k, np.ones_like(k)]) * weights[:, None], y * weights)
         if b0 * k[0] + b1 <= 0:
             continue
-        found = LossCurve(float(b0), float(b1), floor)
-        error = float(fsum((found.at(x) - value) ** 2 for x, value in zip(epochs, scaled, strict=True)))
+        curve = LossCurve(float(b0), float(b1), floor)
+        error = float(fsum((curve.at(x) - value) ** 2 for x, value in zip(epochs, scaled, strict=True)))
         if best is None or error < best[0]:
-            best = error, found
+            best = error, curve
     if best is None:
         return LossCurve(0.0, 1.0, 0.0)
     return best[1]

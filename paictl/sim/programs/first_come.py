@@ -35,7 +35,7 @@ class FirstCome:
             kinds = [kind for kind, rate in enumerate(rates) if rate > 0 and left[kind] >= needs]
             if not kinds:
                 break
-            kind = max(kinds, key=lambda one: (rates[one], -one)) if self._aware else kinds[self._draw(len(kinds))]
+            kind = max(kinds, key=lambda kind: (rates[kind], -kind)) if self._aware else kinds[self._draw(len(kinds))]
             self._kept[number] = kind, needs
             left[kind] -= needs
         return {number: kind for number, (kind, _) in self._kept.items()}

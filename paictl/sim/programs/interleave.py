@@ -58,8 +58,10 @@ def period(group: Kind) -> float:
         return group[0].step
     best = min(_cycle(order) for order in set(permutations(group)))
     if len(group) == 2:  # one loads while the other does all the rest
-        one, other = group
-        best = min(best, max(one.load, other.compute + other.network) + max(other.load, one.compute + one.network))
+        stages, other = group
+        best = min(
+            best, max(stages.load, other.compute + other.network) + max(other.load, stages.compute + stages.network)
+        )
     return best
 
 
@@ -104,11 +106,11 @@ def pairs(counts: tuple[tuple[Kind, int], ...]) -> tuple[tuple[Kind, Kind, int],
     program = Program()
     rows: list[list[tuple[int, float]]] = [[] for _ in counts]
     chosen: list[tuple[float, int, int, int]] = []
-    for first, (one, number) in enumerate(counts):
+    for first, (stages, number) in enumerate(counts):
         for second, (other, more) in enumerate(counts[first:], first):
             most = number // 2 if first == second else min(number, more)
-            if most and len(one) + len(other) <= SLOTS:
-                weight = efficiency(kind(one, other))
+            if most and len(stages) + len(other) <= SLOTS:
+                weight = efficiency(kind(stages, other))
                 variable = program.variable(0, most, weight)
                 rows[first].append((variable, 1.0))
                 rows[second].append((variable, 1.0))
@@ -155,12 +157,12 @@ def _round(
 ) -> tuple[list[list[int]], int]:
     of = [kind(*(kinds[place] for place in group)) for group in groups]
     lines: dict[Kind, deque[int]] = {}
-    for place, one in enumerate(of):
-        lines.setdefault(one, deque()).append(place)
+    for place, stages in enumerate(of):
+        lines.setdefault(stages, deque()).append(place)
     partner: dict[int, int] = {}
-    for one, other, number in pairs(tuple(sorted(Counter(of).items()))):
+    for stages, other, number in pairs(tuple(sorted(Counter(of).items()))):
         for _ in range(number):
-            first, second = lines[one].popleft(), lines[other].popleft()
+            first, second = lines[stages].popleft(), lines[other].popleft()
             partner[max(first, second)] = min(first, second)
     gone = set(partner.values())
     made = []

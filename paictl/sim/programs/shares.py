@@ -260,10 +260,10 @@ def finish_time_fair(shares: Shares) -> list[float]:
         low, high = high, high * 2
     while best is not None and high - low > _BISECTION * high:
         ratio = (low + high) / 2
-        if (found := corner.attempt(ratio)) is None:
+        if (solution := corner.attempt(ratio)) is None:
             low = ratio
         else:
-            best, high = found, ratio
+            best, high = solution, ratio
     return corner.answer(best if best is None else middle.attempt(high) or best)
 
 

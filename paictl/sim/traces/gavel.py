@@ -85,7 +85,7 @@ def _row(line: Line, rates: _Rates) -> Job:
 
 def _read(source: TraceFile) -> Rows:
     tables = (*_PHYSICAL, *_TABLES) if "physical_cluster" in source.name else _TABLES
-    beside = next((found for path in tables if (found := source.sibling(path)) is not None), None)
+    beside = next((file for path in tables if (file := source.sibling(path)) is not None), None)
     if beside is None:
         raise TraceError(
             "counts work in steps, but the table with the time of a step is missing", where=source.name,

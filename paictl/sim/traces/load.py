@@ -44,14 +44,14 @@ def load(name: str, kind: str | None = None) -> Trace:
 
     Rows that are no jobs are in `Trace.bad`. Raises `TraceError` without a file, a format that fits, or any job.
     """
-    found = source(name)
-    chosen = _named(kind) if kind else told(found)
+    file = source(name)
+    chosen = _named(kind) if kind else told(file)
     jobs: list[Job] = []
     bad: list[BadRow] = []
     seen: set[str] = set()
     lines: list[int] = []
     """Of each job."""
-    for row in chosen.read(found):
+    for row in chosen.read(file):
         if isinstance(row, BadRow):
             bad.append(row)
             continue
@@ -77,7 +77,7 @@ def load(name: str, kind: str | None = None) -> Trace:
             where=f"{name}:{lines[odd[2]]}",
             hint=text("compare the column names with the rows: gpus and a time may be swapped"),
         )  # fmt: skip
-    return Trace(tuple(_moved(jobs)), name, found.sha256, chosen.name, tuple(bad))
+    return Trace(tuple(_moved(jobs)), name, file.sha256, chosen.name, tuple(bad))
 
 
 def _odd(jobs: Sequence[Job]) -> tuple[int, int, int] | None:

@@ -77,10 +77,10 @@ def _counted(text: str, what: str) -> dict[int, float]:
 
 
 def _deadlines(text: str, what: str) -> tuple[Deadline, ...]:
-    found = tuple(Deadline(span(key, what, SECOND), number(value, what)) for key, value in _pairs(text, what))
-    if any(late.time <= early.time for early, late in pairwise(found)):
+    deadlines = tuple(Deadline(span(key, what, SECOND), number(value, what)) for key, value in _pairs(text, what))
+    if any(late.time <= early.time for early, late in pairwise(deadlines)):
         raise RowError(i18n.text("{what} must be in order of time", what=what))
-    return found
+    return deadlines
 
 
 def _range(text: str, what: str) -> tuple[int, int]:

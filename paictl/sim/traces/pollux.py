@@ -60,15 +60,15 @@ class _Profiles:
     def training(self, name: str) -> TrainingProfile:
         if name not in self._trainings:
             self._trainings[name] = self._read(name)
-        found = self._trainings[name]
-        if found is None:
+        profile = self._trainings[name]
+        if profile is None:
             raise RowError(
                 text(
                     "no profile of {name!r}; put traces/{name}/ of the artifact beside the workloads",
                     name=name,
                 )
             )
-        return found
+        return profile
 
     def _read(self, name: str) -> TrainingProfile | None:
         for folder in (f"../traces/{name}", f"traces/{name}", name):

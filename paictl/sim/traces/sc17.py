@@ -54,7 +54,7 @@ def _job(given: Any, known: TopologyProfile) -> Job:
 
 
 def _read(source: TraceFile) -> Rows:
-    beside = next((found for name in _PROFILES if (found := source.sibling(name)) is not None), None)
+    beside = next((file for name in _PROFILES if (file := source.sibling(name)) is not None), None)
     if beside is None:
         raise TraceError(
             "lists what runs, but the profile with the durations is missing", where=source.name,

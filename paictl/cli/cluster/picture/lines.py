@@ -165,10 +165,10 @@ def _name_width(nodes: Iterable[PhysicalCellStatus]) -> int:
 def _chain(chain: ChainPicture, nodes: Mapping[str, NodeView], marks: Marks, width: int) -> Iterator[Line]:
     """Every node on a line of its own, its devices grouped as its cells are."""
     name = _name_width(node for top in chain.cells for node in top.nodes())
-    for title, found in _nodes_by_top(chain):
+    for title, statuses in _nodes_by_top(chain):
         yield title
-        yield from flow(([("dim", word)] for word in _shape(found[0])), width, indent="  ", gap=" ")
-        for node in found:
+        yield from flow(([("dim", word)] for word in _shape(statuses[0])), width, indent="  ", gap=" ")
+        for node in statuses:
             view = nodes.get(node.name)
             condition = said("not there") if view is None else view.condition.value
             after = "" if condition == NodeCondition.READY else f"  {condition}"
@@ -210,19 +210,19 @@ def _grouped(node: PhysicalCellStatus, marks: Marks) -> Line:
 def _dense(chain: ChainPicture, marks: Marks, width: int) -> Iterator[Line]:
     """As many nodes in a row as fit, the name of the first before it."""
     name = _name_width(node for top in chain.cells for node in top.nodes())
-    for title, found in _nodes_by_top(chain):
+    for title, statuses in _nodes_by_top(chain):
         yield title
-        devices = [[marks.device(leaf) for leaf in node.leaves()] for node in found]
+        devices = [[marks.device(leaf) for leaf in node.leaves()] for node in statuses]
         size = max(map(len, devices))
         per_row = max(1, (width - name - len(INDENT) - 1) // (size + 1))
-        for start in range(0, len(found), per_row):
+        for start in range(0, len(statuses), per_row):
             row: Line = []
             for block in devices[start : start + per_row]:
                 row += [("", " "), *block] if row else block
             if per_row == 1:
-                yield from _labelled(found[start].name, row, name, width)
+                yield from _labelled(statuses[start].name, row, name, width)
             else:
-                yield [("", f"{INDENT}{padded(found[start].name, name)}  "), *row]
+                yield [("", f"{INDENT}{padded(statuses[start].name, name)}  "), *row]
 
 
 def _legend(marks: Marks, width: int) -> Iterator[Line]:

@@ -28,7 +28,7 @@ _CLUSTER_WIDE: Final = frozenset({
 
 def service_objects(exported: Exported, renderer: Renderer, name: str) -> list[Json]:
     """The objects of a service in the order of applying; its secrets and the nodes are left out."""
-    bodies = [one.body for one in renderer.sealed(name)]
+    bodies = [manifest.body for manifest in renderer.sealed(name)]
     found = [
         marked(body, name, exported.version, digest_of(bodies, exported.version), namespaced=_namespaced(body))
         for body in bodies
@@ -66,28 +66,32 @@ def secret_objects(exported: Exported, secrets: Mapping[str, str], certificates:
     """
     renderer = exported.renderer(secrets, certificates)
     found = [
-        marked(one.body, name, exported.version, digest_of([one.body], exported.version), namespaced=True)
+        marked(manifest.body, name, exported.version, digest_of([manifest.body], exported.version), namespaced=True)
         for name in exported.services
-        for one in renderer.render(name)
-        if one.kind == SECRET
+        for manifest in renderer.render(name)
+        if manifest.kind == SECRET
     ]
     values = {key_of(seal): encoded(value) for seal, value in secrets.items()}
     if values:
         about = object_name(exported.number, token_of(exported))
         found.append(version_manifest(SECRET, exported.number, about, values))
     space = [
-        marked(one.body, "cluster-configuration", exported.version, "", namespaced=False)
-        for one in renderer.sealed("cluster-configuration")
-        if (one.kind, one.name) == ("Namespace", NAMESPACE)
+        marked(manifest.body, "cluster-configuration", exported.version, "", namespaced=False)
+        for manifest in renderer.sealed("cluster-configuration")
+        if (manifest.kind, manifest.name) == ("Namespace", NAMESPACE)
     ]
     return [*space, *found]
 
 
 def node_labels(renderer: Renderer) -> Iterator[tuple[str, Mapping[str, str], Sequence[Mapping[str, str]]]]:
     """(node, labels, taints) of the machines: no tool may own a node, or it would delete it."""
-    for one in renderer.sealed("cluster-configuration"):
-        if one.kind == NODE:
-            yield one.name, one.body["metadata"].get("labels") or {}, (one.body.get("spec") or {}).get("taints") or ()
+    for manifest in renderer.sealed("cluster-configuration"):
+        if manifest.kind == NODE:
+            yield (
+                manifest.name,
+                manifest.body["metadata"].get("labels") or {},
+                (manifest.body.get("spec") or {}).get("taints") or (),
+            )
 
 
 def _namespaced(body: Json) -> bool:

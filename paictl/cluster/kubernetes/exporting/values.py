@@ -115,7 +115,7 @@ def _take_over_hash(body: dict[str, Any], wanted: Mapping[str, Any]) -> None:
 
 
 def _bodies(renderer: Renderer, service: str) -> str:
-    return json.dumps([one.body for one in renderer.sealed(service)], default=str)
+    return json.dumps([manifest.body for manifest in renderer.sealed(service)], default=str)
 
 
 def _put_back(bodies: str, value: Value) -> str:
@@ -147,13 +147,13 @@ def _candidates(renderer: Renderer, baseline: Mapping[str, str]) -> Iterator[tup
 
 
 def _scalars(path: tuple[str, ...], settings: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], int | str]]:
-    for key, one in settings.items():
-        if isinstance(one, Mapping):
-            yield from _scalars((*path, str(key)), one)
-        elif isinstance(one, bool) or not isinstance(one, int | str):
+    for key, setting in settings.items():
+        if isinstance(setting, Mapping):
+            yield from _scalars((*path, str(key)), setting)
+        elif isinstance(setting, bool) or not isinstance(setting, int | str):
             continue
-        elif (isinstance(one, int) or _is_plain(one)) and not _subschema((*path, str(key))).get("x-secret"):
-            yield (*path, str(key)), one
+        elif (isinstance(setting, int) or _is_plain(setting)) and not _subschema((*path, str(key))).get("x-secret"):
+            yield (*path, str(key)), setting
 
 
 def _is_plain(word: str) -> bool:

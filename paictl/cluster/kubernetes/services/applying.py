@@ -208,7 +208,7 @@ class Applier:
 
 def workloads_first(items: Iterable[Item]) -> list[Item]:
     """The order of deleting: what runs goes before what it stands on."""
-    return sorted(items, key=lambda one: (-rank_of(one.group[1]), one.label))
+    return sorted(items, key=lambda item: (-rank_of(item.group[1]), item.label))
 
 
 def is_workload(item: Item) -> bool:

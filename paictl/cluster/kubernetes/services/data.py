@@ -47,7 +47,7 @@ class DataKeeper:
     def lines(self, record: ServiceRecord) -> list[str]:
         """The data of a service, each in a line: volumes, custom resources with their number, accounts, versions."""
         found = []
-        for item in sorted(self.kept(record), key=lambda one: one.label):
+        for item in sorted(self.kept(record), key=lambda item: item.label):
             if item.group[1] == _CLAIM:
                 found.append(f"volume {item.namespace}/{item.name}{self._size(item)}")
             elif item.group[1] == _CRD:

@@ -42,8 +42,8 @@ def system_named(os_image: str) -> str:
     >>> system_named("Ubuntu 24.04.1 LTS"), system_named("Red Hat Enterprise Linux 9.4 (Plow)")
     ('ubuntu24.04', 'rhel9.4')
     """
-    found = _VERSION.match(os_image)
-    name, version = (found["name"], found["version"]) if found else (os_image, "")
+    match = _VERSION.match(os_image)
+    name, version = (match["name"], match["version"]) if match else (os_image, "")
     word = _IDS.get(name) or (name.split() or ["unknown"])[0].lower()
     return word + (version.partition(".")[0] if word == "amzn" else version)  # its VERSION_ID is the year alone
 
@@ -60,12 +60,12 @@ def drivers_of(client: KubeClient) -> tuple[NodeDriver, ...]:
         pods.setdefault(str(pod["spec"].get("nodeName")), []).append(pod)
     nodes = _all(client, "/api/v1/nodes", {"labelSelector": _GPUS})
     drivers = (_driver(node, sets, pods.get(str(node["metadata"]["name"]), [])) for node in nodes)
-    return tuple(sorted(drivers, key=lambda one: one.node))
+    return tuple(sorted(drivers, key=lambda driver: driver.node))
 
 
 def _driver(node: Json, sets: Mapping[str, str], pods: Sequence[Json]) -> NodeDriver:
     name, system = str(node["metadata"]["name"]), _system(node)
-    pod = min(pods, key=lambda one: _rank(one, system), default=None)
+    pod = min(pods, key=lambda pod: _rank(pod, system), default=None)
     if pod is not None:
         return _by_pod(name, pod, sets.get(str(pod["metadata"]["labels"].get(SYSTEM)), ""))
     if system in sets:

@@ -70,18 +70,18 @@ class KubeServices:
             workloads = self._observer.workloads() if records else {}
             head = self._store.head() if closely and records else None
             renderer = self._renderer(self._store.version()) if head is not None and head.newest else None
-            return [self._view(one, workloads.get(name, []), renderer) for name, one in records.items()]
+            return [self._view(record, workloads.get(name, []), renderer) for name, record in records.items()]
 
     def unrecorded(self) -> Sequence[ServiceView]:
         """Services that run and that nobody has started from here, by name: printed manifests were applied."""
         with told():
-            known = {name for name, one in self._records.all().items() if one.since}
+            known = {name for name, record in self._records.all().items() if record.since}
             found = self._observer.applied()
             return [self._applied_view(name, found[name]) for name in sorted(found.keys() - known)]
 
     def _applied_view(self, name: str, workloads: Sequence[Json]) -> ServiceView:
         reason = self._observer.reason(name, workloads)
-        about = [one["metadata"] for one in workloads]
+        about = [workload["metadata"] for workload in workloads]
         since = min(filter(None, (read_time(one.get("creationTimestamp")) for one in about)), default=datetime.now(UTC))
         version = next((str(one["labels"][VERSION]) for one in about if VERSION in one["labels"]), "")
         return ServiceView(name, running=True, ready=not reason, since=since, reason=reason, version=version)
@@ -91,8 +91,8 @@ class KubeServices:
         if record.state == "applying":
             failed, reason = True, f"was applied only in part, by {record.holder.rpartition(' ')[0] or 'somebody'}"
         elif running:
-            there = {Item.of(one) for one in workloads}
-            gone = [one.label for one in record.items if one.group in _WAITED_FOR and one not in there]
+            there = {Item.of(workload) for workload in workloads}
+            gone = [item.label for item in record.items if item.group in _WAITED_FOR and item not in there]
             failed = bool(gone)
             reason = f"is gone: {', '.join(gone)}" if gone else self._observer.reason(name, workloads)
         else:
@@ -109,14 +109,14 @@ class KubeServices:
     def _compared(self, record: ServiceRecord, renderer: Renderer) -> tuple[bool, Sequence[str]]:
         """Whether a service would be rendered otherwise now, and which of its objects would be too many."""
         try:
-            bodies = [one.body for one in renderer.sealed(record.service)]
+            bodies = [manifest.body for manifest in renderer.sealed(record.service)]
         except TemplateError:  # whoever refreshes it is told
             return True, ()
         changed = record.digest != digest_of(bodies, __version__) or self._renewal_is_due(record.service, renderer)
         if not changed:
             return False, ()
         wanted = {Item.of(one) for one in self._marked(bodies, record.service, "", "")}
-        return True, [one.label for one in workloads_first(self._stale(record, wanted))]
+        return True, [item.label for item in workloads_first(self._stale(record, wanted))]
 
     def drift(self, name: str) -> Sequence[str]:
         """What somebody has changed about the objects of a running service; a stopped one has none.
@@ -127,7 +127,7 @@ class KubeServices:
             record = self._records.get(name)
             if record is None or record.state != "running" or record.version != __version__:
                 return ()
-            version = next((one for one in self._store.versions() if one.number == record.loaded), None)
+            version = next((version for version in self._store.versions() if version.number == record.loaded), None)
             if version is None:
                 return ()
             found: list[str] = []
@@ -232,9 +232,9 @@ class KubeServices:
             with self._records.held(name) as held:
                 held.note(state="applying", since=held.record.since or self._now())
                 items = {Item.of(one) for one in self._applier.ours(name, held.record.groups)}
-                items |= {one for one in held.record.items if one.group[1] == NODE}
-                kept = {one for one in self._data.kept(held.record) if not with_data or lasts(one)}
-                self._remove((one for one in items if one not in kept), held)
+                items |= {item for item in held.record.items if item.group[1] == NODE}
+                kept = {item for item in self._data.kept(held.record) if not with_data or lasts(item)}
+                self._remove((item for item in items if item not in kept), held)
                 if with_data:
                     self._data.destroy(held.record)
                 held.forget()
@@ -278,7 +278,7 @@ class KubeServices:
 
     def _stop(self, name: str) -> None:
         with self._records.held(name) as held:
-            groups = {one.group for one in held.record.items if is_workload(one)}
+            groups = {item.group for item in held.record.items if is_workload(item)}
             self._remove((Item.of(one) for one in self._applier.ours(name, groups)), held)
             if held.record.state != "stopped" or not held.record.since:
                 held.note(state="stopped", since=self._now())
@@ -286,8 +286,8 @@ class KubeServices:
     def _stale(self, record: ServiceRecord, wanted: set[Item]) -> list[Item]:
         """The objects of a service that are there and not wanted; never data, which go only when told."""
         there = {Item.of(one) for one in self._applier.ours(record.service, record.groups)}
-        there |= {one for one in record.items if one.group[1] == NODE}
-        return [one for one in there - wanted if not self._data.is_data(one)]
+        there |= {item for item in record.items if item.group[1] == NODE}
+        return [item for item in there - wanted if not self._data.is_data(item)]
 
     def _remove(self, items: Iterable[Item], held: Held) -> None:
         for item in workloads_first(items):
@@ -296,8 +296,8 @@ class KubeServices:
 
     def _objects(self, name: str, renderer: Renderer, restarted: str) -> tuple[list[Json], str]:
         """The objects of a service as they are applied, and the hash of what they were rendered from."""
-        digest = digest_of((one.body for one in renderer.sealed(name)), __version__)
-        return self._marked([one.body for one in renderer.render(name)], name, digest, restarted), digest
+        digest = digest_of((manifest.body for manifest in renderer.sealed(name)), __version__)
+        return self._marked([manifest.body for manifest in renderer.render(name)], name, digest, restarted), digest
 
     def _marked(self, bodies: Sequence[Json], name: str, digest: str, restarted: str) -> list[Json]:
         found = []

@@ -92,7 +92,7 @@ class Records:
         """All records by service."""
         query = {"labelSelector": f"{NAME}={RECORD}"}
         pages = self._client.list(path_of(NAMESPACE, "configmaps"), query)
-        return {found.service: found for _, page in pages for found in map(_read, page)}
+        return {record.service: record for _, page in pages for record in map(_read, page)}
 
     def get(self, service: str) -> ServiceRecord | None:
         """The record of a service, None if it is absent."""

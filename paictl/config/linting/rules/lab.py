@@ -65,12 +65,12 @@ def _references(document: Document, steps: Ids, checks: Ids) -> Iterator[tuple[s
     for mapping in document.top.sequence("checks").mappings():
         if (after := mapping.text("after")) is not None:
             yield "no step {name!r}", after, steps
-    for one in document.top.sequence("near-misses").mappings():
-        for name in one.sequence("fails").scalars():
+    for node in document.top.sequence("near-misses").mappings():
+        for name in node.sequence("fails").scalars():
             yield "no check {name!r}", name, checks
-        for entry in one.mapping("steps"):
+        for entry in node.mapping("steps"):
             yield "no step {name!r}", entry.key, steps
-        for name in one.sequence("order").scalars():
+        for name in node.sequence("order").scalars():
             yield "no step {name!r}", name, steps
 
 

@@ -31,7 +31,7 @@ def nodes(call: Call) -> Answer:
 def change_node(call: Call) -> Answer:
     """Cordon or uncordon a node."""
     wish = str(call.fields().get("change", ""))
-    change = next((one for one in _CHANGES if one.value == wish), None)
+    change = next((change for change in _CHANGES if change.value == wish), None)
     if change is None:
         raise bad("cordon or uncordon")
     change_nodes(call.cluster, [call.path["node"]], change)
@@ -55,7 +55,7 @@ def _services(call: Call, error: str = "", hint: str = "") -> Answer:
 def act(call: Call) -> Answer:
     """Start, stop or restart a service."""
     wish = str(call.fields().get("action", ""))
-    action = next((one for one in _ACTIONS if one.value == wish), None)
+    action = next((action for action in _ACTIONS if action.value == wish), None)
     if action is None:
         raise bad("start, stop or restart")
     try:

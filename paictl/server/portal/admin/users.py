@@ -54,11 +54,11 @@ def user(call: Call) -> Answer:
 
 def _one(call: Call, error: str = "") -> Answer:
     try:
-        found = accounts.find(call.cluster.users, call.path["user"])
+        account = accounts.find(call.cluster.users, call.path["user"])
     except ClusterError as missing:
         raise ApiError(404, "NoUserError", missing.message) from None
-    vcs = sorted({*all_vcs(call.cluster), *found.vcs})
-    values = {"title": found.name, "here": "/admin", "tab": PATH, "user": found, "vcs": vcs, "error": error}
+    vcs = sorted({*all_vcs(call.cluster), *account.vcs})
+    values = {"title": account.name, "here": "/admin", "tab": PATH, "user": account, "vcs": vcs, "error": error}
     return page(call, "admin/user.html", values, status=400 if error else 200)
 
 

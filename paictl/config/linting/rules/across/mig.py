@@ -114,7 +114,7 @@ def _first_sku(document: Document, bundle: Bundle) -> ScalarNode | None:
     """The name of the first SKU for MIG instances in the cells beside service settings; None without one."""
     beside = hived_beside(document, bundle)
     skus = hived(beside).skus if beside is not None else ()
-    divided = (one.key for one in skus if isinstance(one.value, MappingNode) and one.value.integer(MIG_INSTANCES))
+    divided = (sku.key for sku in skus if isinstance(sku.value, MappingNode) and sku.value.integer(MIG_INSTANCES))
     return next(divided, None)
 
 

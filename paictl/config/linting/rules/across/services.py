@@ -87,7 +87,9 @@ def _circles(start: str, services: dict[str, ServiceFile], done: set[str]) -> Fi
     path = {start: iter(services[start].prerequisites)}
     while path:
         here, rest = next(reversed(path.items()))
-        needed = next((one for one in rest if one.text in services and one.text != here and one.text not in done), None)
+        needed = next(
+            (node for node in rest if node.text in services and node.text != here and node.text not in done), None
+        )
         if needed is None:
             del path[here]
             done.add(here)

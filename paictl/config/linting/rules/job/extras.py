@@ -481,13 +481,13 @@ def _without_plugin(job: JobSpec) -> Findings:
                 )
             continue
         for key in _CALLBACKS:
-            if found := prerequisite.node.key(key):
+            if node := prerequisite.node.key(key):
                 hint = text(
                     "only the plugin {plugin} runs here: put what it does into commands",
                     plugin=f"{PLUGINS}.{CMD}",
                 )
                 yield Finding(
-                    found,
+                    node,
                     text("{key} of the prerequisite {name!r} has no effect here", key=key, name=prerequisite.name.text),
                     hint,
                 )

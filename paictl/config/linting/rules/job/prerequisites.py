@@ -36,7 +36,7 @@ def unknown_prerequisite(document: Document) -> Findings:
 def _missing(job: JobSpec, role: JobRole, name: ScalarNode, kind: str | None) -> Findings:
     """The finding about one reference; `kind` None stands for any type."""
     same_name = job.named.get(name.text, [])
-    if any(kind in (None, one.type) or not one.known for one in same_name):
+    if any(kind in (None, prerequisite.type) or not prerequisite.known for prerequisite in same_name):
         return
     wanted = text("prerequisite of type {kind}", kind=kind) if kind else text("prerequisite")
     message = text(
