@@ -21,9 +21,11 @@ _OPTIONAL = (
     "interruptions", "wasted", "down",
 )  # fmt: skip
 """Figures that are left out where they do not apply."""
+REPAIRS = ("repaired", "repair_wait", "repair_idle_hours")
+"""What is counted where failed members of gangs were replaced: how many, seconds until then, device hours idle."""
 COUNTED = (
     "conflicts", "stranded", "promises_broken", "over_limit", "backfilled", "allocation_ratio", "dropped",
-    "worst_ftf", "unfair", "repaired", "repair_wait", "repair_idle_hours",
+    "worst_ftf", "unfair", *REPAIRS,
 )  # fmt: skip
 _CURVE = "allocation_curve."
 """Counters of policies that stand beside the figures."""

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from paictl.sim.job import Trace
     from paictl.sim.parallel import RunRequest
     from paictl.sim.report import Compared
+    from paictl.sim.run import RunResult
 
 
 EPILOG = """
@@ -132,7 +133,7 @@ def _played(
 
 
 def _write(given: Compared) -> None:
-    from paictl.sim.report import label
+    from paictl.sim.report import REPAIRS, label
 
     runs = given.runs
     labels = [label(run, runs) for run in runs]
@@ -152,6 +153,7 @@ def _write(given: Compared) -> None:
     )
     write("")
     write_figures(labels, given.figures)
+    _write_counted(labels, runs, REPAIRS)
     if not given.pairs:
         return
     for pair in given.pairs:
@@ -166,6 +168,18 @@ def _write(given: Compared) -> None:
             for pair in given.pairs
         ),
     )  # fmt: skip
+
+
+def _write_counted(labels: Sequence[str], runs: Sequence[RunResult], names: Sequence[str]) -> None:
+    """Those counters that any of the runs has."""
+    rows = [
+        (name, *(number(run.counters.get(name)) for run in runs))
+        for name in names
+        if any(name in run.counters for run in runs)
+    ]
+    if rows:
+        write("")
+        write_table(("COUNTED", *labels), rows)
 
 
 def _said_of(pair: Pair, labels: Sequence[str]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import fsum, inf
 from typing import Final, Literal
 
@@ -13,6 +13,7 @@ from paictl.sim.dice import Dice
 from paictl.sim.knowledge import Knowledge
 from paictl.sim.placement.nodes import TypedPools
 from paictl.sim.policies.base import Parameters, Policy, Setup
+from paictl.sim.policies.gavel_rounds import Numbers, RoundQueue, Slot
 from paictl.sim.policies.parameters import Span, parameter
 from paictl.sim.programs.first_come import FirstCome
 from paictl.sim.programs.shares import Claim, Column, Shares, shares_of_time
@@ -20,17 +21,11 @@ from paictl.sim.state import ONE
 from paictl.sim.view import JobView
 from paictl.units import Millis
 
-_FIRST: Final = 1e9
-"""Stands for "has not run on that type yet": such jobs come first, in the order of their shares."""
-
 _DOLLARS: Final = {"V100": 2.48, "P100": 1.46, "K80": 0.45}
 """US dollars an hour (Google Cloud, 2020, as in the paper's §7); other types cost 1."""
 
 _BY_TIME: Final = frozenset({"makespan", "finish-time"})
 """Objectives that divide the steps left by a rate: without awareness that of the reference, on every type."""
-
-Slot = tuple[JobView, ...]
-"""One job, or two that share devices."""
 
 
 @frozen
@@ -89,13 +84,12 @@ class Gavel(Policy):
         self._dice = Dice(setup.seed)
         self._pools = TypedPools(self.cluster)
         self._jobs: dict[int, JobView] = {}
-        self._shares: dict[tuple[int, ...], list[float]] = {}
-        self._received: dict[int, list[int]] = {}
-        self._given = [0] * len(self.kinds)
-        self._isolated: dict[int, float] = {}
-        self._pace: dict[int, float] = {}
-        self._seen: dict[int, int] = {}
-        self._round: dict[Slot, tuple[int, Devices]] = {}
+        self._sizes = [self.cluster.types[name] for name in self.kinds]
+        self._slots = RoundQueue(self._sizes, parameters.round // 2)
+        self._alone = _TimeAlone() if parameters.objective == "finish-time" else None
+        self._round: dict[Numbers, int] = {}
+        """The type on which each slot runs."""
+        self._devices: dict[Numbers, Devices] = {}
         self._began = Millis(0)
         self._settled: Millis | None = None
         self._changed = False
@@ -126,67 +120,53 @@ class Gavel(Policy):
         return {"programs": self._solved}
 
     def _enter(self, job: JobView) -> None:
-        half = self.p.round // 2
         self._jobs[job.number] = job
-        self._received[job.number] = [half] * len(self.kinds)  # the published code's start: nobody is infinitely behind
-        self._isolated[job.number] = 0.0
-        self._seen[job.number] = job.remaining(self.now)
-        self._given = [given + half for given in self._given]
+        gaps = () if self._queue is not None else self._able(job)  # whoever has no shares yet fills gaps
+        self._slots.enter(job, gaps)
+        if self._alone is not None:
+            self._alone.enter(job, self.now)
         self._changed = True
 
     def _leave(self, job: JobView) -> None:
-        self._jobs.pop(job.number)
-        received = self._received.pop(job.number)
-        self._given = [given - own for given, own in zip(self._given, received, strict=True)]
-        del self._isolated[job.number], self._seen[job.number]
+        del self._jobs[job.number]
+        self._slots.leave(job.number)
+        if self._alone is not None:
+            self._alone.leave(job.number)
         self._changed = True
 
     def _turn(self) -> None:
-        self._account()
+        self._slots.account(self._round.items(), self.now - self._began)
+        if self._alone is not None:
+            ran = (number for numbers in self._round for number in numbers if number in self._jobs)
+            self._alone.account([self._jobs[number] for number in ran], self.now)
         if not self._jobs:
             self._carry_out({})  # what the last round held is free, whoever comes next
             self._next = None
             return
         if self._changed and (self._settled is None or self.now - self._settled >= self.p.settle):
             self._settle()
-        self._carry_out(self._choose())
+        self._carry_out(self._slots.choose(self._order()))
         self._began = self.now
         self._next = Millis(self.now + self.p.round)
-
-    def _account(self) -> None:
-        """What the round that ends gave to those who are still there; nobody else has come any further."""
-        span = self.now - self._began
-        for slot, (kind, _) in self._round.items():
-            for job in slot:
-                if job.number in self._jobs:
-                    self._received[job.number][kind] += span
-                    self._given[kind] += span
-                    left = job.remaining(self.now)
-                    if pace := self._pace.get(job.number, 0.0):
-                        done = (self._seen[job.number] - left) / ONE / 1000
-                        self._isolated[job.number] += done * _steps(job) / pace
-                    self._seen[job.number] = left
 
     # --- shares
 
     def _settle(self) -> None:
-        half = self.p.round // 2
         jobs = list(self._jobs.values())
-        asked, slots = self._asked(jobs)
-        self._shares = {}
-        if self._queue is None:
+        self._slots.reset()
+        if self._queue is not None:
+            line = [(job.number, job.gpus, [self._rate(job, name) for name in self.kinds]) for job in jobs]
+            for number, kind in self._queue.assign(line, self._sizes).items():
+                self._slots.offer((self._jobs[number],), kind, 1.0)
+        else:
+            asked, slots = self._asked(jobs)
             found = shares_of_time(self.p.objective, asked)
             self._solved += 1
             for column, slot, share in zip(asked.columns, slots, found, strict=True):
-                row = self._shares.setdefault(tuple(job.number for job in slot), [0.0] * len(self.kinds))
-                row[column.kind] = share
-        else:
-            line = [(job.number, job.gpus, [self._rate(job, name) for name in self.kinds]) for job in jobs]
-            for number, kind in self._queue.assign(line, asked.devices).items():
-                self._shares[number,] = [float(other == kind) for other in range(len(self.kinds))]
-        self._pace = {job.number: asked.isolated(index) for index, job in enumerate(jobs)}
-        self._received = {job.number: [half] * len(self.kinds) for job in jobs}
-        self._given = [half * len(jobs)] * len(self.kinds)
+                if share > 0 or len(slot) == 1:  # a job without a share fills gaps
+                    self._slots.offer(slot, column.kind, share)
+            if self._alone is not None:
+                self._alone.pace = {job.number: asked.isolated(index) for index, job in enumerate(jobs)}
         self._settled, self._changed = self.now, False
 
     def _asked(self, jobs: Sequence[JobView]) -> tuple[Shares, list[Slot]]:
@@ -195,14 +175,15 @@ class Gavel(Policy):
         columns: list[Column] = []
         slots: list[Slot] = []
         for index, job in enumerate(jobs):
+            slot = (job,)
             for kind, name in enumerate(self.kinds):
                 if (rate := self._rate(job, name)) > 0:
                     columns.append(Column((index,), kind, (self._counted(job, rate),)))
-                    slots.append((job,))
+                    slots.append(slot)
         if self.p.space_sharing:
             self._pairs(jobs, columns, slots)
         costs = [_DOLLARS.get(name, 1.0) for name in self.kinds]
-        return Shares(claims, columns, [self.cluster.types[name] for name in self.kinds], costs), slots
+        return Shares(claims, columns, self._sizes, costs), slots
 
     def _claim(self, job: JobView) -> Claim:
         due = (job.deadlines[0].time - self.now) / 1000 if job.deadlines else inf
@@ -211,7 +192,7 @@ class Gavel(Policy):
             steps=max(job.remaining(self.now), 1) / ONE / 1000 * _steps(job),
             weight=job.facts.get("weight", 1.0),
             elapsed=(self.now - job.submit) / 1000,
-            isolated=self._isolated[job.number],
+            isolated=0.0 if self._alone is None else self._alone.seconds[job.number],
             due=due if due > 0 else inf,
         )
 
@@ -240,71 +221,67 @@ class Gavel(Policy):
             return 0.0
         return job.throughput.get(kind, 0.0) if job.throughput else 1.0
 
+    def _able(self, job: JobView) -> list[int]:
+        """The types on which a job makes progress."""
+        return [kind for kind, name in enumerate(self.kinds) if self._rate(job, name) > 0]
+
     # --- who runs in the next round
 
-    def _choose(self) -> dict[Slot, int]:
+    def _order(self) -> list[int]:
+        """The order in which types fill up."""
         order = list(range(len(self.kinds)))
         if not self.p.aware:
             for last in range(len(order) - 1, 0, -1):  # Fisher and Yates
                 other = self._dice.below(last + 1)
                 order[last], order[other] = order[other], order[last]
-        left = [self.cluster.types[name] for name in self.kinds]
-        chosen: dict[Slot, int] = {}
-        taken: set[int] = set()
-        for kind in order:
-            for slot in self._ranked(kind):
-                if not left[kind]:
-                    break
-                devices = slot[0].gpus
-                if devices <= left[kind] and not any(job.number in taken for job in slot):
-                    left[kind] -= devices
-                    chosen[slot] = kind
-                    taken.update(job.number for job in slot)
-        return chosen
+        return order
 
-    def _ranked(self, kind: int) -> list[Slot]:
-        """Slots that can run on a type, the one that is most behind its share first."""
-        entries = []
-        slots: list[tuple[int, ...]] = [numbers for numbers in self._shares if all(n in self._jobs for n in numbers)]
-        if self._queue is None:  # whoever has no shares yet fills gaps
-            slots += [(number,) for number in self._jobs if (number,) not in self._shares]
-        for numbers in slots:
-            slot = tuple(self._jobs[number] for number in numbers)
-            if all(self._rate(job, self.kinds[kind]) > 0 for job in slot):
-                share = self._shares.get(numbers, [0.0] * len(self.kinds))[kind]
-                if share > 0 or (len(numbers) == 1 and self._queue is None):
-                    entries.append((-self._priority(numbers, kind, share), -share, numbers, slot))
-        entries.sort(key=lambda entry: entry[:3])
-        return [entry[3] for entry in entries]
-
-    def _priority(self, numbers: tuple[int, ...], kind: int, share: float) -> float:
-        if share <= 0:
-            return 0.0
-        received = max(self._received[number][kind] for number in numbers)
-        if received <= 0 or self._given[kind] <= 0:
-            return share * _FIRST
-        return share / (received / self._given[kind])
-
-    def _carry_out(self, chosen: Mapping[Slot, int]) -> None:
+    def _carry_out(self, chosen: Mapping[Numbers, int]) -> None:
         """Whoever runs on the same type again keeps its devices; the others go, and then come."""
-        kept: dict[Slot, tuple[int, Devices]] = {}
-        for slot, (kind, devices) in self._round.items():
-            if chosen.get(slot) == kind and all(job.number in self._jobs for job in slot):
-                kept[slot] = kind, devices
-            else:
-                self._pools.give(devices)
-                for job in slot:
-                    if job.number in self._jobs:
-                        self.act(Preempt(job))
-        moved = dict(kept)
-        for slot, kind in sorted(chosen.items(), key=lambda item: (-item[0][0].gpus, item[0][0].number)):
-            if slot in kept:
-                continue
-            devices = self._pools.take(self.kinds[kind], slot[0].gpus)
-            moved[slot] = kind, devices
-            for job in slot:
-                self.act(Start(job, devices) if len(slot) == 1 else Colocate(job, devices))
-        self._round = moved
+        if chosen == self._round:
+            return
+        for numbers in [numbers for numbers, kind in self._round.items() if chosen.get(numbers) != kind]:
+            del self._round[numbers]
+            self._pools.give(self._devices.pop(numbers))
+            for number in numbers:
+                if number in self._jobs:
+                    self.act(Preempt(self._jobs[number]))
+        fresh = [numbers for numbers in chosen if numbers not in self._round]
+        for numbers in sorted(fresh, key=lambda numbers: (-self._jobs[numbers[0]].gpus, numbers[0])):
+            jobs = [self._jobs[number] for number in numbers]
+            devices = self._pools.take(self.kinds[chosen[numbers]], jobs[0].gpus)
+            self._round[numbers] = chosen[numbers]
+            self._devices[numbers] = devices
+            for job in jobs:
+                self.act(Start(job, devices) if len(jobs) == 1 else Colocate(job, devices))
+
+
+class _TimeAlone:
+    """What the work that jobs have done would have taken on a part of the cluster of their own, in seconds."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[int, float] = {}
+        self.pace: dict[int, float] = {}
+        """Steps a second on that part; jobs that came since shares were computed have none yet."""
+        self._left: dict[int, int] = {}
+
+    def enter(self, job: JobView, now: Millis) -> None:
+        """A job that has done nothing yet."""
+        self.seconds[job.number] = 0.0
+        self._left[job.number] = job.remaining(now)
+
+    def leave(self, number: int) -> None:
+        """A job is gone."""
+        del self.seconds[number], self._left[number]
+
+    def account(self, jobs: Iterable[JobView], now: Millis) -> None:
+        """Jobs that ran until now."""
+        for job in jobs:
+            left = job.remaining(now)
+            if pace := self.pace.get(job.number, 0.0):
+                done = (self._left[job.number] - left) / ONE / 1000
+                self.seconds[job.number] += done * _steps(job) / pace
+            self._left[job.number] = left
 
 
 def _steps(job: JobView) -> float:

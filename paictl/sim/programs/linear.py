@@ -7,6 +7,7 @@ and therefore the same simulation everywhere.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from math import inf
 from typing import Any, Final
 
@@ -68,9 +69,12 @@ class Program:
 
     def row(self, terms: Iterable[tuple[int, float]], *, at_least: float = -inf, at_most: float = inf) -> int:
         """Add `at_least <= sum of coefficient * variable <= at_most`; terms of one variable are added up."""
-        sums: dict[int, float] = {}
-        for variable, coefficient in terms:
-            sums[variable] = sums.get(variable, 0.0) + coefficient
+        given = list(terms)
+        sums = dict(given)
+        if len(sums) < len(given):  # some variable is named twice
+            sums = dict.fromkeys(sums, 0.0)
+            for variable, coefficient in given:
+                sums[variable] += coefficient
         self._rows.append((at_least, at_most, list(sums), list(sums.values())))
         self._solver = None
         return len(self._rows) - 1
@@ -152,8 +156,8 @@ class Program:
         model.row_upper_ = np.array([row[1] for row in self._rows], dtype=np.double)
         model.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
         model.a_matrix_.start_ = np.cumsum([0, *(len(row[2]) for row in self._rows)], dtype=np.int32)
-        model.a_matrix_.index_ = np.array([index for row in self._rows for index in row[2]], dtype=np.int32)
-        model.a_matrix_.value_ = np.array([value for row in self._rows for value in row[3]], dtype=np.double)
+        model.a_matrix_.index_ = np.array(list(chain.from_iterable(row[2] for row in self._rows)), dtype=np.int32)
+        model.a_matrix_.value_ = np.array(list(chain.from_iterable(row[3] for row in self._rows)), dtype=np.double)
         if self._integer:
             kinds = [highspy.HighsVarType.kContinuous] * len(self._cost)
             for index in self._integer:

@@ -10,10 +10,11 @@ prints "Minimize"); the objective of heterogeneity-unaware baselines is the same
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from math import fsum, inf
 from typing import Final
 
-from paictl.frozen import frozen
+from paictl.frozen import frozen, frozen_caching
 from paictl.sim.programs.linear import Program, Solution
 
 _TOLERANCE: Final = 1e-7
@@ -49,7 +50,7 @@ class Column:
     rates: tuple[float, ...]
 
 
-@frozen
+@frozen_caching
 class Shares:
     """What is asked: jobs in the order of their arrival, columns, how many devices each type has, what one costs."""
 
@@ -58,26 +59,51 @@ class Shares:
     devices: Sequence[int]
     costs: Sequence[float] = ()
 
-    def alone(self, job: int) -> dict[int, float]:
-        """Steps per second of a job that has its devices for itself, by type."""
-        return {column.kind: column.rates[0] for column in self.columns if column.jobs == (job,)}
+    @cached_property
+    def alone(self) -> Sequence[Mapping[int, float]]:
+        """Steps per second of each job that has its devices for itself, by type."""
+        rates: list[dict[int, float]] = [{} for _ in self.claims]
+        for column in self.columns:
+            if len(column.jobs) == 1:
+                rates[column.jobs[0]][column.kind] = column.rates[0]
+        return rates
+
+    @cached_property
+    def runnable(self) -> Sequence[int]:
+        """Jobs that some type serves and that fit on it; the others would hold the worst rate at 0 for everybody."""
+        fits = {
+            job
+            for column in self.columns
+            for job, rate in zip(column.jobs, column.rates, strict=True)
+            if rate > 0 and self.claims[job].devices <= self.devices[column.kind]
+        }
+        return sorted(fits)
+
+    @cached_property
+    def _portions(self) -> Mapping[int, tuple[Sequence[float], float]]:
+        """For each number of devices that a job uses at a time: its portion of each type, and by how much all of these
+        are more than the whole of its time; 1 device: as if nobody used more."""
+        found = {}
+        for devices in {1, *(claim.devices for claim in self.claims)}:
+            portions = [count / len(self.claims) / devices for count in self.devices]
+            found[devices] = portions, max(1.0, fsum(portions))
+        return found
 
     def fastest(self, job: int) -> float:
         """Steps per second on the best type."""
-        return max(self.alone(job).values(), default=0.0)
+        return max(self.alone[job].values(), default=0.0)
 
     def equal(self, job: int) -> float:
         """Steps per second if each type were split evenly over all jobs, at most all of the time."""
-        portions = [count / len(self.claims) for count in self.devices]
-        over = max(1.0, fsum(portions))
-        return fsum(rate * portions[kind] / over for kind, rate in self.alone(job).items())
+        return self._part(job, 1)
 
     def isolated(self, job: int) -> float:
         """Steps per second if each job had its part of each type for itself, used in turns where it needs more."""
-        devices = self.claims[job].devices
-        portions = [count / len(self.claims) / devices for count in self.devices]
-        over = max(1.0, fsum(portions))
-        return fsum(rate * portions[kind] / over for kind, rate in self.alone(job).items())
+        return self._part(job, self.claims[job].devices)
+
+    def _part(self, job: int, devices: int) -> float:
+        portions, over = self._portions[devices]
+        return fsum([rate * portions[kind] / over for kind, rate in self.alone[job].items()])
 
 
 class _Built:
@@ -121,7 +147,7 @@ def max_min(shares: Shares) -> list[float]:
     """Least attained service: the worst rate, relative to an equal share, is as good as it can be."""
     built = _Built(shares, central=True)
     worst = built.program.variable(0.0, inf, 1.0)
-    for job in _that_can_run(shares):
+    for job in shares.runnable:
         built.program.row([*built.scaled(job, _normalised(shares, job)), (worst, -1.0)], at_least=0.0)
     return built.answer(built.program.solve())
 
@@ -134,7 +160,7 @@ def water_filling(shares: Shares) -> list[float]:
     built = _Built(shares)
     worst = built.program.variable(0.0, inf, 1.0)
     rows = {}
-    for job in _that_can_run(shares):
+    for job in shares.runnable:
         terms = [*built.scaled(job, _normalised(shares, job)), (worst, -1.0)]
         rows[job] = built.program.row(terms, at_least=0.0)
     solution = built.program.solve()
@@ -158,7 +184,7 @@ def makespan(shares: Shares) -> list[float]:
     """All jobs end as early as the last of them can: rates in proportion to the steps that are left."""
     built = _Built(shares, central=True)
     pace = built.program.variable(0.0, inf, 1.0)  # 1 / makespan
-    for job in _that_can_run(shares):
+    for job in shares.runnable:
         scale = 1.0 / shares.fastest(job)  # seconds alone: of one size for all jobs, whatever a step is
         steps = shares.claims[job].steps * scale
         built.program.row([*built.scaled(job, scale), (pace, -max(steps, _TOLERANCE))], at_least=0.0)
@@ -168,19 +194,19 @@ def makespan(shares: Shares) -> list[float]:
 def first_come(shares: Shares) -> list[float]:
     """FIFO: whoever came earlier weighs more, and wants its fastest type."""
     count = len(shares.claims)
-    return _weighted(shares, {job: (count - job) / shares.fastest(job) for job in _that_can_run(shares)})
+    return _weighted(shares, {job: (count - job) / shares.fastest(job) for job in shares.runnable})
 
 
 def shortest_first(shares: Shares) -> list[float]:
     """SJF: the job that its fastest type would end first gets it whole, then the next."""
-    runnable = _that_can_run(shares)
+    runnable = shares.runnable
     order = sorted(runnable, key=lambda job: (shares.claims[job].steps / shares.fastest(job), job))
     return _weighted(shares, {job: (len(order) - rank) / shares.fastest(job) for rank, job in enumerate(order)})
 
 
 def max_sum(shares: Shares) -> list[float]:
     """The most steps per second in all; jobs with a deadline first get the rate that keeps it, if that is possible."""
-    return _weighted(shares, dict.fromkeys(_that_can_run(shares), 1.0), due=True)
+    return _weighted(shares, dict.fromkeys(shares.runnable, 1.0), due=True)
 
 
 def _weighted(shares: Shares, gains: Mapping[int, float], *, due: bool = False) -> list[float]:
@@ -201,7 +227,7 @@ def cheapest(shares: Shares) -> list[float]:
     A ratio of two linear functions: scaled so that the cost is 1 (Charnes and Cooper), then a linear program.
     """
     program = Program()
-    runnable = set(_that_can_run(shares))
+    runnable = set(shares.runnable)
     scale = program.variable(0.0, inf)
     y = [program.variable(0.0, inf) for _ in shares.columns]
     times: list[list[tuple[int, float]]] = [[] for _ in shares.claims]
@@ -272,7 +298,7 @@ class _FinishTimes(_Built):
 
     def __init__(self, shares: Shares, *, central: bool = False) -> None:
         super().__init__(shares, central=central)
-        runnable = _that_can_run(shares)
+        runnable = shares.runnable
         self.alone = {j: shares.claims[j].isolated + shares.claims[j].steps / shares.isolated(j) for j in runnable}
         self.rows = {j: self.program.row(self.scaled(j, 1.0 / shares.fastest(j)), at_least=0.0) for j in runnable}
 
@@ -291,20 +317,9 @@ class _FinishTimes(_Built):
         return self.program.solve()
 
 
-def _that_can_run(shares: Shares) -> list[int]:
-    """Jobs that some type serves and that fit on it; the others would hold the worst rate at 0 for everybody."""
-    fits = {
-        job
-        for column in shares.columns
-        for job, rate in zip(column.jobs, column.rates, strict=True)
-        if rate > 0 and shares.claims[job].devices <= shares.devices[column.kind]
-    }
-    return sorted(fits)
-
-
 def shares_of_time(objective: str, shares: Shares) -> list[float]:
     """The fraction of each column under one of `OBJECTIVES`; nothing for anybody if no job can run."""
-    return OBJECTIVES[objective](shares) if _that_can_run(shares) else [0.0] * len(shares.columns)
+    return OBJECTIVES[objective](shares) if shares.runnable else [0.0] * len(shares.columns)
 
 
 OBJECTIVES: Final[Mapping[str, Callable[[Shares], list[float]]]] = {

@@ -140,6 +140,25 @@ def test_differences_are_paired_and_told_in_both_directions(small: Path, capsys:
     assert "seed 0" in text
 
 
+def test_a_comparison_shows_repairs_where_any_run_has_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trace, log, cluster, jobs = (tmp_path / name for name in ("trace.csv", "log.csv", "cluster.yaml", "jobs.csv"))
+    trace.write_text("id,submit,gpus,duration,vc,pod,restart\ngang,0,6,6000,a,2,member\n", encoding="utf-8")
+    log.write_text("node,device,start,end\ngpu-2,,2100,30000\n", encoding="utf-8")
+    cluster.write_text(
+        yaml.safe_dump({"cluster": [{"name": "gpu", "nodes": 6, "devices": 2}], "quotas": {"a": 8}}), encoding="utf-8"
+    )
+    words = ("compare", trace, "--policy", "hived", "--policy", "hived:repair=gang", "--cluster", cluster)
+    failing = (*words, "--failures", f"{log},checkpoint=10m")
+    table = [" ".join(line.split()) for line in out(capsys, *failing, "--jobs", jobs).splitlines()]
+    assert "COUNTED hived:repair=member hived:repair=gang" in table
+    assert {"repaired 1 -", "repair_wait 0 -", "repair_idle_hours 0 -"} <= set(table)
+    member, gang = json.loads(out(capsys, *failing, "-o", "json"))["runs"]
+    assert (member["repaired"], "repaired" in gang) == (1, False)
+    rows = list(csv.DictReader(jobs.read_text(encoding="utf-8").splitlines()))
+    assert [row["repairs"] for row in rows] == ["1", ""]
+    assert "COUNTED" not in out(capsys, *words), "nothing failed"
+
+
 def test_a_workload_that_cannot_tell_policies_apart_is_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["sim", "compare", "tiny", "--policy", "fifo", "--policy", "srtf", "--cluster", "64x8"]
     assert run(words) == 0

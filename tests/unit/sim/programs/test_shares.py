@@ -144,3 +144,27 @@ def test_rates_add_up_alike_on_every_python() -> None:
     """`sum` of floats is another number from Python 3.12 on; a last bit decides between equal shares."""
     tenths = Shares([Claim(1, 1.0)] * 10, [Column((0,), kind, (1.0,)) for kind in range(10)], [1] * 10)
     assert tenths.equal(0) == tenths.isolated(0) == 1.0
+
+
+class Watched(list[Column]):
+    """Columns that count how often somebody goes through all of them."""
+
+    reads = 0
+
+    def __iter__(self) -> Iterator[Column]:
+        self.reads += 1
+        return super().__iter__()
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_no_objective_goes_through_all_columns_for_each_job(objective: str) -> None:
+    """With thousands of jobs that wait, that was most of the time of a run."""
+    reads = []
+    for jobs in (5, 20):
+        columns = Watched(Column((job,), kind, (1.0 + kind,)) for job in range(jobs) for kind in range(2))
+        shares = Shares([Claim(1, 100.0 + job, due=1e6) for job in range(jobs)], columns, (2, 2), (2.0, 1.0))
+        shares_of_time(objective, shares)
+        for job in range(jobs):
+            shares.isolated(job)
+        reads.append(columns.reads)
+    assert reads[0] == reads[1]

@@ -1,0 +1,88 @@
+"""The slots of Gavel's rounds: chosen as if all of them were ranked anew, whatever is kept between rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paictl.sim.job import Job
+from paictl.sim.policies.gavel_rounds import Numbers, RoundQueue
+from paictl.sim.state import JobProgress
+from paictl.sim.view import JobView
+from paictl.units import Millis
+
+DEVICES: Final = (4, 2)
+HEAD_START: Final = 180
+
+
+def view(number: int, gpus: int) -> JobView:
+    return JobView(JobProgress(Job(str(number), Millis(0), gpus, Millis(1000)), number))
+
+
+def ranked_all(
+    slots: dict[tuple[Numbers, int], float], received: dict[tuple[int, int], int], gpus: dict[int, int],
+    order: Iterable[int],
+) -> dict[Numbers, int]:  # fmt: skip
+    """Every slot of every type by priority, then share, then numbers; who does not fit is skipped."""
+    chosen: dict[Numbers, int] = {}
+    for kind in order:
+        left = DEVICES[kind]
+        total = sum(time for (_, where), time in received.items() if where == kind)
+        lines = []
+        for (numbers, where), share in slots.items():
+            if where == kind:
+                own = max(received[number, kind] for number in numbers)
+                lines.append((-share / (own / total) if share > 0 else 0.0, -share, numbers))
+        for _, _, numbers in sorted(lines):
+            busy = {number for others in chosen for number in others}
+            if gpus[numbers[0]] <= left and not busy.intersection(numbers):
+                chosen[numbers] = kind
+                left -= gpus[numbers[0]]
+    return chosen
+
+
+@given(st.data())
+def test_a_round_is_chosen_as_if_all_slots_were_ranked(data: st.DataObject) -> None:
+    queue = RoundQueue(DEVICES, HEAD_START)
+    jobs: dict[int, JobView] = {}
+    slots: dict[tuple[Numbers, int], float] = {}
+    received: dict[tuple[int, int], int] = {}
+    ran: dict[Numbers, int] = {}
+    for number in range(data.draw(st.integers(1, 9), "instants")):
+        match data.draw(st.sampled_from(["enter", "enter", "leave", "settle", "round"])):
+            case "leave" if jobs:
+                gone = data.draw(st.sampled_from(sorted(jobs)))
+                queue.leave(gone)
+                del jobs[gone]
+                slots = {key: share for key, share in slots.items() if gone not in key[0]}
+                received = {key: time for key, time in received.items() if key[0] != gone}
+            case "settle":
+                queue.reset()
+                slots = {}
+                received = dict.fromkeys(received, HEAD_START)
+                alike = [(a, b) for a in jobs for b in jobs if a < b and jobs[a].gpus == jobs[b].gpus]
+                pairs = data.draw(st.lists(st.sampled_from(alike), unique=True, max_size=3)) if alike else []
+                for numbers in [*((name,) for name in jobs), *pairs]:
+                    for kind in range(len(DEVICES)):
+                        share = data.draw(st.sampled_from([0.0, 0.25, 0.5, 1.0]))
+                        if share or len(numbers) == 1:
+                            slots[numbers, kind] = share
+                            queue.offer(tuple(jobs[name] for name in numbers), kind, share)
+            case "round":
+                queue.account(ran.items(), 360)
+                for numbers, kind in ran.items():
+                    for name in set(numbers) & set(jobs):
+                        received[name, kind] += 360
+            case _:
+                jobs[number] = view(number, data.draw(st.integers(1, 3)))
+                kinds = data.draw(st.sampled_from([(0,), (1,), (0, 1)]))
+                queue.enter(jobs[number], kinds)
+                received |= {(number, kind): HEAD_START for kind in range(len(DEVICES))}
+                slots |= {((number,), kind): 0.0 for kind in kinds}
+        order = data.draw(st.sampled_from([(0, 1), (1, 0)]))
+        ran = queue.choose(order)
+        gpus = {name: job.gpus for name, job in jobs.items()}
+        assert ran == ranked_all(slots, received, gpus, order)
