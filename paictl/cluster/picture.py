@@ -11,13 +11,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from paictl.cluster.values import AttemptOutcome, JobView, MaintenanceWindow, NodeView, ReservationView, shown_devices
 from paictl.frozen import frozen
-from paictl.scheduler.defrag.holes import FreeCells
 from paictl.scheduler.inspection import Inspection, PhysicalCellStatus, PreassignedStatus
 from paictl.units import rfc3339
+
+if TYPE_CHECKING:
+    from paictl.scheduler.defrag.holes import FreeCells
 
 
 @frozen

@@ -6,13 +6,14 @@ from random import Random
 
 import pytest
 
+from paictl.cells.ids import PhysicalCell
 from paictl.scheduler.defrag import free_cells
 from paictl.scheduler.engine import Engine
 from paictl.scheduler.events import LeafHealth, NodeHealth, PodGone
 from tests.unit.scheduler.defrag_cases import NODE, RACK, SWITCH, engine_of, random_case, start
 
 
-def whole(engine: Engine, level: int) -> set[int]:
+def whole(engine: Engine, level: int) -> set[PhysicalCell]:
     """The cells of a level of which no device is used, kept for anybody, or bad."""
     state = engine.state
     busy = state.occupancy.user.keys() | state.occupancy.reserver.keys()
