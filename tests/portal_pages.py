@@ -20,6 +20,7 @@ SHOWN = {
     "/submit?clone=root~two&replace=yes": "Submit a job",
     "/templates": "Templates",
     "/cluster": "Cluster",
+    "/cluster/defragmentation?for=1xGPU-NODE": "Defragmentation",
     "/usage": "Device hours",
     "/account": "root",
     "/admin/users": "Users",

@@ -47,6 +47,7 @@ from paictl.cluster.values import (
     NoJobError,
     NotStartedError,
     Port,
+    PromisedStart,
     Protection,
     ReservationView,
     ServiceView,
@@ -115,6 +116,7 @@ __all__ = [
     "OpenPaiStore",
     "PersonalAccess",
     "Port",
+    "PromisedStart",
     "Protection",
     "ReservationView",
     "Reserving",
@@ -236,6 +238,9 @@ class Scheduling(Protocol):
 
     def explain(self, key: str) -> JobExplanation:
         """Why a job waits, and what would let it run."""
+
+    def promised_starts(self) -> Sequence[PromisedStart]:
+        """The gangs that wait and were promised a start, by that instant (`docs/backfill.md`)."""
 
     def foresee(self, request: JobRequest) -> JobExplanation:
         """The explanation of a job as if it had been submitted now; nothing is, and its name may be taken.

@@ -11,12 +11,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from paictl.cluster.values import AttemptOutcome, JobView, MaintenanceWindow, NodeView, ReservationView, shown_devices
 from paictl.frozen import frozen
 from paictl.scheduler.inspection import Inspection, PhysicalCellStatus, PreassignedStatus
 from paictl.units import rfc3339
+
+if TYPE_CHECKING:
+    from paictl.scheduler.defrag.holes import FreeCells
 
 
 @frozen
@@ -164,6 +167,8 @@ class Picture:
     """Maintenance windows that have not ended, those that begin first in front."""
     reservations: tuple[ReservationView, ...] = ()
     """Reservations that are not over, those that begin first in front."""
+    free: tuple[FreeCells, ...] = ()
+    """How scattered free devices are, chain by chain, the largest cells first (`docs/defragmentation.md`)."""
 
     def top_cells(self) -> Iterator[PhysicalCellStatus]:
         """The top cells of all chains."""

@@ -63,6 +63,14 @@ class About:
     """How pods get their devices, and why; empty if nothing was set up for it."""
 
 
+@frozen
+class PromisedStart:
+    """A waiting gang with a promised start: its `job` (or ``namespace/pod``), and the start that it was told last."""
+
+    job: str
+    at: datetime
+
+
 class NodeRole(StrEnum):
     """What a machine is for."""
 

@@ -17,7 +17,9 @@ from prometheus_client.process_collector import ProcessCollector
 from paictl.cells.spec import LEAF_LEVEL
 from paictl.doors import windows
 from paictl.doors.core import NotServingError
+from paictl.frozen import frozen
 from paictl.scheduler.binding import UNBOUND
+from paictl.scheduler.defrag.holes import FreeCells, free_cells
 from paictl.workload.usagereport import HOUR
 
 if TYPE_CHECKING:
@@ -63,7 +65,7 @@ class DoorMetrics:
         """Members of gangs that were lost, and those that were repaired, of cores that are given up."""
         self._starts: Counter[tuple[str, str]] = Counter()
         """What became of promised starts, by virtual cluster and kind, of cores that are given up."""
-        self._cells: tuple[float, DoorCore | None, int, Counter[CellKey]] = 0.0, None, -1, Counter()
+        self._cells: tuple[float, DoorCore | None, int, CellCounts] = 0.0, None, -1, CellCounts(Counter(), ())
         self._lock = threading.Lock()
         self.registry.register(self)
         ProcessCollector(registry=self.registry)
@@ -161,7 +163,9 @@ class DoorMetrics:
             "guarantees_at_risk", "Preassigned cells of a VC that only bad hardware can serve.", "vc",
             dict(sorted(risk.items())),
         )  # fmt: skip
-        yield self._of_cells(core)
+        counts = self._counted(core)
+        yield self._of_cells(counts.promised)
+        yield from self._of_free(counts.free)
 
     def _of_lines(self, starts: Mapping[str, float], promised: Mapping[str, float]) -> Iterator[Metric]:
         """Backfill: what gangs in line have been promised, by virtual cluster."""
@@ -193,12 +197,24 @@ class DoorMetrics:
                 family.add_metric([vc], number)
             yield family
 
-    def _of_cells(self, core: DoorCore) -> GaugeMetricFamily:
+    def _of_free(self, rows: tuple[FreeCells, ...]) -> Iterator[Metric]:
+        """How scattered free devices are."""
+        for name, what in (
+            ("free_devices", "Free devices by the largest cell around them that is free as a whole."),
+            ("free_cells", "Cells of the cluster that are free as a whole."),
+            ("packed_cells", "Cells that the free devices of the chain would fill if they were not scattered."),
+        ):
+            family = GaugeMetricFamily(f"{self.prefix}_{name}", what, labels=["chain", "cell_type", "level"])
+            for row in rows:
+                value = {"free_devices": row.devices, "free_cells": row.cells, "packed_cells": row.packed}[name]
+                family.add_metric([row.chain, row.cell_type, str(row.level)], value)
+            yield family
+
+    def _of_cells(self, cells: Counter[CellKey]) -> GaugeMetricFamily:
         family = GaugeMetricFamily(
             f"{self.prefix}_cells", "Cells of virtual clusters by cell type, level and state.",
             labels=["vc", "cell_type", "level", "state"],
         )  # fmt: skip
-        cells = self._counted(core)
         for place in sorted({key[:3] for key in cells}):
             for cell_state in STATES:  # those without cells too: an alert that asks for 0 needs a 0
                 family.add_metric([*place, cell_state], cells[*place, cell_state])
@@ -236,15 +252,15 @@ class DoorMetrics:
             yield self._gauge("department_devices", "Devices that the jobs of a department use.", "department", used)
             yield self._gauge("department_promise", "Devices that a department is promised.", "department", promised)
 
-    def _counted(self, core: DoorCore) -> Counter[CellKey]:
-        """Cells by key, counted anew if that is due."""
+    def _counted(self, core: DoorCore) -> CellCounts:
+        """Cells, counted anew if that is due."""
         with self._lock:
             at, of, version, cells = self._cells
             now, current = time.monotonic(), core.book.engine.version
             if of is core and (version == current or now - at < FRESH):
                 return cells
             with suppress(NotServingError):  # it has just broken: what was counted last
-                cells = count(core)
+                cells = CellCounts(count(core), count_free(core))
             self._cells = now, core, current, cells
             return cells
 
@@ -278,6 +294,20 @@ def count(core: DoorCore) -> Counter[CellKey]:
             for level, word, number in _below(state, chain, root, _idle(state, root, top.vc), give_way):
                 found[top.vc, chain.types[level], str(level), word] += number
     return found
+
+
+def count_free(core: DoorCore) -> tuple[FreeCells, ...]:
+    """Cells of the cluster that are free as a whole; like `count` it lets others have the lock in between."""
+    with core.sharing() as give_way:
+        return free_cells(core.book.engine.state, give_way)
+
+
+@frozen
+class CellCounts:
+    """What takes long to count."""
+
+    promised: Counter[CellKey]
+    free: tuple[FreeCells, ...]
 
 
 def _most_common(reasons: Counter[str]) -> dict[str, int]:

@@ -17,6 +17,7 @@ from paictl.cluster.whywaits import closing_lines, longest_line, waits_for_windo
 from paictl.doors import gangs, reclaim, windows
 from paictl.i18n import Text, joined, text, translated
 from paictl.scheduler import inspect, inspection
+from paictl.scheduler.defrag.holes import free_cells
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.explain import PodVerdict, explain, render, to_data
 from paictl.scheduler.groups import Group, GroupState
@@ -255,6 +256,7 @@ def picture(core: DoorCore, cluster: str) -> Picture:
             vcs=vc_pictures(seen, Counter(_vc(entry) for entry in waiting)),
             nodes=tuple(_nodes(core, give_way)),
             jobs=tuple(_jobs(core, waiting, now)),
+            free=free_cells(state, give_way),
             note="" if core.is_open else "the scheduler is starting: it does not know all pods yet",
         )
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Final
 
 from paictl.cluster.eventtext import reasons
-from paictl.cluster.interface import About, Cluster, NodeView, Port, ServiceView
+from paictl.cluster.interface import About, Cluster, NodeView, Port, PromisedStart, ServiceView
 from paictl.frozen import frozen
 from paictl.i18n import joined, listed, text
+
+GRACE: Final = timedelta(minutes=1)
+"""A start is late after so much more: `workload.backfill.GRACE`, from a module that would load the scheduler."""
 
 
 @frozen
@@ -25,9 +29,16 @@ class Summary:
     used: int
     services: dict[str, int]
     jobs: dict[str, int]
+    starts: tuple[PromisedStart, ...]
+    """The gangs that wait and were promised a start, by that instant."""
     remarks: tuple[str, ...]
     lacks: Mapping[Port, str]
     """What this kind of cluster cannot do yet, each with what to do instead; their counts above are empty."""
+
+    @property
+    def late(self) -> tuple[PromisedStart, ...]:
+        """Those that should have started by now; the minute in which pods are made and bound does not count."""
+        return tuple(start for start in self.starts if self.now - start.at > GRACE)
 
 
 def summary(cluster: Cluster) -> Summary:
@@ -46,6 +57,7 @@ def summary(cluster: Cluster) -> Summary:
         used=sum(node.used for node in nodes),
         services=dict(Counter("running" if service.running else "stopped" for service in services)),
         jobs=dict(Counter(job.state.value.lower() for job in jobs)),
+        starts=() if Port.SCHEDULING in lacks else tuple(cluster.promised_starts()),
         remarks=(*([f"devices: {about.devices}"] if about.devices else ()), *remarks(nodes, services)),
         lacks=lacks,
     )

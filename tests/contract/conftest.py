@@ -92,8 +92,8 @@ PATIENCE: Final = 30.0
 """Seconds that a real cluster may take."""
 
 
-def embedded(folder: Path) -> Contract:
-    files = preset_files("lab")
+def embedded(folder: Path, preset: str = "lab") -> Contract:
+    files = preset_files(preset)
     first, then = commands.bring_up("pai", tuple(load_catalogue().services), machines_in(files), seal_files(files))
     place = folder / "state"
     cluster = EmbeddedCluster.up(place, first, then, clock=(0.0, False))

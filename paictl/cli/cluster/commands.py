@@ -56,10 +56,21 @@ def status(output: OutputOption = Output.TABLE, state: StateOption = None) -> No
     for what, numbers in _counts(found).items():
         words = clauses(f"{number} {said(word)}" for word, number in numbers.items())
         write(f"{spoken('{what}:', what=said(what)):<10}" + (words or said("none yet")))
+    if found.starts:
+        write(_starts_line(found))
     for port, instead in found.lacks.items():
         write(spoken("not yet:  {port}; {instead}", port=port.value, instead=said(instead)))
     for remark in found.remarks:
         write(f"{said('note')}: {said(remark)}")
+
+
+def _starts_line(found: Summary) -> str:
+    """Promised starts in numbers, and since when the first of those that are late is."""
+    words = f"{spoken('{what}:', what=said('starts')):<10}" + spoken("{count} promised", count=len(found.starts))
+    if not found.late:
+        return words + ", " + spoken("the next at {at}", at=clock_text(found.starts[0].at))
+    late = spoken("{count} late, the first since {at}", count=len(found.late), at=clock_text(found.late[0].at))
+    return f"{words}, {late}: {clauses(start.job for start in found.late[:5])}"
 
 
 def _counts(found: Summary) -> dict[str, dict[str, int]]:
@@ -88,6 +99,10 @@ def _data(found: Summary, pace: float | None) -> dict[str, Any]:
         "deviceMode": found.about.devices,
         "services": found.services,
         "jobs": found.jobs,
+        "starts": {
+            "promised": [{"job": start.job, "at": rfc3339(start.at)} for start in found.starts],
+            "late": [{"job": start.job, "since": rfc3339(start.at)} for start in found.late],
+        },
         "remarks": list(found.remarks),
     }
 

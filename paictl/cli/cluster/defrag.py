@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -13,12 +12,13 @@ from paictl.cli import names as names_of
 from paictl.cli.clusters import OutputOption, StateOption, Yes, confirm, open_cluster
 from paictl.cli.command import App
 from paictl.cli.console import Output, said, spoken, write, write_data, write_table
-from paictl.cluster.defrag import DefragPlan, RoomOutcome, plan_data, read_room
+from paictl.cluster.defrag import DefragPlan, plan_data, read_room
 from paictl.errors import ExitCode, PaictlError
 from paictl.i18n import counted, listed
 from paictl.operate.defrag import make_room, read_plan, refuse_outrun
+from paictl.operate.defragtext import payers_line, room_lines, room_name
 from paictl.operate.maintenance import read_span
-from paictl.scheduler.defrag import Obstacle, RoomRequest
+from paictl.scheduler.defrag import RoomRequest
 from paictl.units import span_text
 
 EXAMPLES = """
@@ -105,7 +105,7 @@ def apply(
     if output is not Output.TABLE:
         write_data({**plan_data(made), "applied": True}, output)
     elif made.moves:
-        write(spoken("done: {cells} free now", cells=listed(_wanted(room) for room in made.rooms)))
+        write(spoken("done: {cells} free now", cells=listed(said(room_name(room)) for room in made.rooms)))
 
 
 def _rooms(cells: list[str] | None, level: list[str] | None, vc: str) -> list[RoomRequest]:
@@ -122,7 +122,7 @@ def _show(made: DefragPlan, output: Output) -> None:
         write_data(plan_data(made), output)
         return
     for room in made.rooms:
-        write("\n".join(_lines(room)))
+        write("\n".join(map(said, room_lines(room))))
     if made.moves:
         write_table(
             ("GANG", "VC", "CLASS", "DEVICES", "LOSES", "FROM", "TO"),
@@ -134,57 +134,7 @@ def _show(made: DefragPlan, output: Output) -> None:
                 for move in made.moves
             ],
         )  # fmt: skip
-        write(_payers(made))
-
-
-def _payers(made: DefragPlan) -> str:
-    """What is lost by tenant, in device hours."""
-    lost: dict[str, float] = {}
-    for move in made.moves:
-        lost[move.vc] = lost.get(move.vc, 0.0) + move.devices * move.lost / 3_600_000
-    return spoken(
-        "work lost by restarts, in device hours: {lost}",
-        lost=", ".join(f"{vc} {hours:.2f}" for vc, hours in sorted(lost.items())),
-    )
-
-
-def _lines(room: RoomOutcome) -> Iterator[str]:
-    wanted = _wanted(room)
-    if room.plan is None:
-        yield _refused(room)
-        return
-    if not room.moves:
-        yield spoken("{cells}: already free ({where}), nothing to move", cells=wanted, where=listed(room.plan.cells, 4))
-    else:
-        yield console.said(counted(
-            "{cells}: free after {count} move ({where})", "{cells}: free after {count} moves ({where})",
-            len(room.moves), cells=wanted, where=listed(room.plan.cells, 4),
-        ))  # fmt: skip
-        if not room.plan.exact:
-            yield spoken("the search was cut short: cheaper moves may exist")
-    if not room.plan.starts:
-        yield spoken("a gang that fills these cells would still wait: some of the hardware cannot be used for it")
-    elif room.plan.yields:
-        yield spoken("a guaranteed gang that fills them preempts: {gangs}", gangs=listed(room.plan.yields, 4))
-
-
-def _refused(room: RoomOutcome) -> str:
-    assert room.refusal is not None  # noqa: S101 - there is one or a plan
-    wanted, refusal = _wanted(room), room.refusal
-    match refusal.obstacle:
-        case Obstacle.NO_PLACE:
-            return spoken("{cells}: no moves make them free, because the moved gangs find no other place", cells=wanted)
-        case Obstacle.UNUSABLE if refusal.fixed:
-            return spoken("{cells}: at most {most} can be made free; these gangs cannot be moved: {gangs}",
-                          cells=wanted, most=refusal.most, gangs=listed(refusal.fixed, 4))  # fmt: skip
-        case _:
-            return spoken("{cells}: at most {most} can be made free, because others are bad, reserved or in "
-                          "maintenance", cells=wanted, most=refusal.most)  # fmt: skip
-
-
-def _wanted(room: RoomOutcome) -> str:
-    cells = f"{room.number}x{room.cell_type}"
-    return spoken("{cells} of {vc}", cells=cells, vc=room.vc) if room.vc else cells
+        write(said(payers_line(made)))
 
 
 def _nodes(places: object) -> list[str]:

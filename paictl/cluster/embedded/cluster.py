@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         MaintenanceWindow,
         NodeDriver,
         NodeView,
+        PromisedStart,
         Protection,
         ReservationView,
         ServiceView,
@@ -367,6 +368,13 @@ class EmbeddedCluster:
     def explain(self, key: str) -> JobExplanation:
         """Why a job waits, and what would let it run."""
         return self._live.explain(key)
+
+    def promised_starts(self) -> Sequence[PromisedStart]:
+        """The gangs that wait and were promised a start."""
+        with self._still() as still:
+            if still is not None:
+                return still.promised_starts()
+        return self._live.promised_starts()
 
     def foresee(self, request: JobRequest) -> JobExplanation:
         """What would become of a job that was submitted now."""

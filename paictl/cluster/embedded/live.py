@@ -45,7 +45,7 @@ from paictl.workload.tags import with_changes
 
 if TYPE_CHECKING:
     from paictl.cluster.defrag import DefragPlan, GangPods
-    from paictl.cluster.interface import MaintenanceWindow, NodeView, ReservationView, ServiceView
+    from paictl.cluster.interface import MaintenanceWindow, NodeView, PromisedStart, ReservationView, ServiceView
     from paictl.cluster.maintenance import WindowRequest
     from paictl.cluster.picture import Picture
     from paictl.cluster.reservations import ReservationRequest
@@ -286,6 +286,11 @@ class Live(WithPages, ImaginedPods):
         with self._world() as world:
             return explain_job(world, self._job(world, key), self.epoch)
 
+    def promised_starts(self) -> Sequence[PromisedStart]:
+        """The gangs that wait and were promised a start."""
+        with self._world() as world:
+            return world.sharing.promised_starts()
+
     def foresee(self, request: JobRequest) -> JobExplanation:
         """What would become of a job that was submitted now."""
         from paictl.cluster.embedded.explain import foresee_job
@@ -472,6 +477,7 @@ class Live(WithPages, ImaginedPods):
             "jobs": [dump_view(view_of(job, epoch), epoch) for job in world.jobs.values()],
             "nodes": [dump_node(view, epoch) for view in node_views(world, epoch)],
             "windows": [asdict(window) for window in world.windows],
+            "starts": [[start.job, millis_between(epoch, start.at)] for start in world.sharing.promised_starts()],
             "reservations": [dump_reservation(view, epoch) for view in reservation_views(world, epoch)],
             "services": [dump_service(service_view(world, service, epoch), epoch) for service in there],
         }

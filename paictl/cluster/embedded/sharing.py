@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from paictl.cluster.embedded.records import Timer
-from paictl.cluster.interface import EventKind
+from paictl.cluster.interface import EventKind, PromisedStart
 from paictl.cluster.jobwords import refuse_held
 from paictl.scheduler.occupancy import OPPORTUNISTIC
 from paictl.sim.loop import EventPriority
@@ -306,6 +306,13 @@ class WorldSharing:
                 said = f"was promised to start at {was} at the latest, which does not hold: {when}"
                 self._say(EventKind.START_DELAYED, f"job/{self._job(request.uid)}", said, at=when, before=was)
         self._lost = {group: why for group, why in self._lost.items() if group in self._starts and group not in starts}
+
+    def promised_starts(self) -> tuple[PromisedStart, ...]:
+        """The gangs that wait and were promised a start, by that instant."""
+        owners = {group: job.key for job in self._world.jobs.values() for group in job.plan.groups}
+        waiting = ((at, owners.get(group, group)) for group, at in self._starts.items()
+                   if self._world.dispatcher.vc_of(group))  # fmt: skip
+        return tuple(PromisedStart(job, instant(self.epoch, at)) for at, job in sorted(waiting))
 
     def _tell_lost(self, starts: Mapping[str, Millis]) -> None:
         """Say of gangs that wait and had a promised start why they have none any more, where that is known."""

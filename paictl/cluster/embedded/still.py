@@ -26,6 +26,7 @@ from paictl.cluster.interface import (
     NodeCondition,
     NodeRole,
     NodeView,
+    PromisedStart,
     ReservationView,
     ServiceView,
     TaskView,
@@ -36,7 +37,7 @@ from paictl.workload.windows import read_window
 
 KEY: Final = "still"
 """The setting in which it is stored."""
-FORM: Final = 5
+FORM: Final = 6
 """Changed whenever what is written down is, so that what another version wrote is computed anew."""
 MOST: Final = 500
 """Tasks and nodes at most: more take longer to write down with every command than it takes to load the world."""
@@ -85,6 +86,11 @@ class Still:
         """The reservations that are not over."""
         with whole():
             return tuple(reservation_from(row, self._epoch) for row in self._row["reservations"])
+
+    def promised_starts(self) -> tuple[PromisedStart, ...]:
+        """The gangs that wait and were promised a start."""
+        with whole():
+            return tuple(PromisedStart(job, instant(self._epoch, Millis(at))) for job, at in self._row["starts"])
 
     def services(self) -> list[ServiceView]:
         """All services that are there, by name."""

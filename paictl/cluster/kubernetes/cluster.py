@@ -49,6 +49,7 @@ from paictl.cluster.values import (
     NodeDriver,
     NodeView,
     Port,
+    PromisedStart,
     Protection,
     ReservationView,
     ServiceView,
@@ -399,6 +400,11 @@ class KubernetesCluster:
                 if stopped is not None:
                     return replace(explanation, situation=JobSituation.SERVICE_STOPPED, service=stopped, scheduler=None)
             return explanation
+
+    def promised_starts(self) -> Sequence[PromisedStart]:
+        """The gangs that wait and were promised a start, as the scheduler wrote into their pods."""
+        with told():
+            return self._looker.promised_starts()
 
     def foresee(self, request: JobRequest) -> JobExplanation:
         """The explanation of a job as if it had been submitted now."""

@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Final
 from paictl.cluster.configured import ConfigSnapshot
 from paictl.cluster.kubernetes.jobs import JobStore
 from paictl.cluster.kubernetes.jobviews import events_of
-from paictl.cluster.kubernetes.names import JOBS_NAMESPACE
+from paictl.cluster.kubernetes.names import JOBS_NAMESPACE, job_of
 from paictl.cluster.kubernetes.paijob.resource import PaiJob
 from paictl.cluster.kubernetes.paijob.seen import PodSeen, read_pod
 from paictl.cluster.kubernetes.store import VersionStore
 from paictl.cluster.kubernetes.windows import WindowStore
 from paictl.cluster.maintenance import UNIX
 from paictl.cluster.picture import Picture
+from paictl.cluster.pods.times import promised_at
 from paictl.cluster.scheduling import Impact, JobExplanation
-from paictl.cluster.values import JobRequest
+from paictl.cluster.values import JobRequest, PromisedStart
 from paictl.remote.kube.client import Json, KubeClient
 from paictl.units import Millis, instant, millis_between
 from paictl.workload.windows import Windows
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from paictl.workload.lending import LendUse
     from paictl.workload.lentorder import RecentUse
 
+_NOT_STARTED: Final = {"fieldSelector": "status.phase=Pending"}
 _GOING_ON: Final = {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}
 
 
@@ -65,6 +67,16 @@ class SchedulingReader:
         from paictl.cluster.defrag import with_moves
 
         return with_moves(explanation, self._gang_scene, explanation.scheduler.request)
+
+    def promised_starts(self) -> tuple[PromisedStart, ...]:
+        """The gangs that wait and were promised a start: of each one pod says so."""
+        found = []
+        for pod in self._all("/api/v1/pods", _NOT_STARTED):
+            at = None if pod["spec"].get("nodeName") else promised_at(pod)
+            if at is not None:
+                about = pod["metadata"]
+                found.append((at, job_of(pod) or f"{about.get('namespace', 'default')}/{about['name']}"))
+        return tuple(PromisedStart(job, instant(UNIX, at)) for at, job in sorted(found))
 
     def foresee(self, request: JobRequest) -> JobExplanation:
         """The explanation of a job as if it had been submitted now."""

@@ -33,6 +33,7 @@ from paictl.cluster.whywaits import explained, waits_for_shield, waits_for_windo
 from paictl.errors import PaictlError
 from paictl.i18n import joined, text
 from paictl.scheduler.decision import Bind, Preempt
+from paictl.scheduler.defrag.holes import free_cells
 from paictl.scheduler.explain import PodVerdict
 from paictl.scheduler.inspection import inspect
 from paictl.scheduler.wire import pod_name, read_request
@@ -115,6 +116,7 @@ def picture_of(
         jobs=tuple(views),
         note=note,
         timeline=None if events is None else timeline(events, now),
+        free=free_cells(found.engine.state) if found is not None else (),
     )
 
 

@@ -5,10 +5,12 @@ package knows neither clocks nor clusters: what a gang loses by a move is a numb
 """
 
 from paictl.scheduler.defrag.checking import why_outrun
+from paictl.scheduler.defrag.holes import FreeCells, free_cells
 from paictl.scheduler.defrag.model import GangMove, NoRoom, Obstacle, RoomPlan, RoomRequest, RunningGang, weight_of
 from paictl.scheduler.defrag.planner import find_room
 
 __all__ = [
+    "FreeCells",
     "GangMove",
     "NoRoom",
     "Obstacle",
@@ -16,6 +18,7 @@ __all__ = [
     "RoomRequest",
     "RunningGang",
     "find_room",
+    "free_cells",
     "weight_of",
     "why_outrun",
 ]

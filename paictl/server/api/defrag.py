@@ -15,7 +15,15 @@ from paictl.server.tenants import Tenants
 
 
 def planned(call: Call) -> Answer:
-    """The plan: with all names for an administrator, without those of other tenants for everybody else."""
+    """The plan as data."""
+    return json_answer(plan_data(plan_for(call)))
+
+
+def plan_for(call: Call) -> DefragPlan:
+    """The plan that a query asks for, without names of other tenants for all but administrators.
+
+    Raises `ApiError` for a query without cells, or for a virtual cluster of others; `RoomError` as the planner does.
+    """
     vc = call.query.get("vc") or ""
     words = (call.query.get("for") or "").replace(",", " ").split()
     rooms = [read_room(word, vc) for word in words]
@@ -26,7 +34,7 @@ def planned(call: Call) -> Answer:
     if vc and not call.me.admin and not call.me.may_submit_to(vc):
         raise ApiError(403, "ForbiddenUserError", text("you may not use virtual cluster {vc}", vc=vc))
     made = call.cluster.plan_moves(rooms)
-    return json_answer(plan_data(made if call.me.admin else _masked(made, Tenants(call))))
+    return made if call.me.admin else _masked(made, Tenants(call))
 
 
 def _masked(plan: DefragPlan, tenants: Tenants) -> DefragPlan:

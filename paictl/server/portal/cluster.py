@@ -25,11 +25,12 @@ def live(call: Call) -> Answer:
 
 def _values(call: Call) -> dict[str, Any]:
     if Port.SCHEDULING in call.cluster.lacks:
-        return {"picture": None, "chains": (), "vcs": (), "note": "", "windows": (), "reservations": ()}
+        return {"picture": None, "chains": (), "vcs": (), "note": "", "windows": (), "reservations": (), "free": ()}
     seen = call.cluster.picture()
     return {
         "picture": seen, "chains": drawn(call, seen.chains), "vcs": _vcs(seen, Whose(call)), "note": seen.note,
         "windows": seen.windows, "reservations": seen.reservations,
+        "free": [row for row in seen.free if row.total > 1], "admin": call.me.admin,
     }  # fmt: skip
 
 

@@ -3,7 +3,20 @@
 from __future__ import annotations
 
 from paictl.server.federation import Federation
-from paictl.server.portal import account, cluster, federated, home, hours, job, jobs, session, submit, templates, why
+from paictl.server.portal import (
+    account,
+    cluster,
+    defrag,
+    federated,
+    home,
+    hours,
+    job,
+    jobs,
+    session,
+    submit,
+    templates,
+    why,
+)
 from paictl.server.portal.admin import configuration, machines, users
 from paictl.server.portal.usage import UsageHistory
 from paictl.server.routing import Route
@@ -32,6 +45,7 @@ def routes(
         *submit.ROUTES,
         *templates.ROUTES,
         *cluster.ROUTES,
+        *defrag.ROUTES,
         *hours.ROUTES,
         *account.ROUTES,
         *users.ROUTES,

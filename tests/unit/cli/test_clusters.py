@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from paictl.cli.cluster import commands
 from paictl.cli.lab.inprocess import type_silently
 from paictl.cluster import registry
+from paictl.cluster.interface import Cluster, PromisedStart
 from paictl.cluster.kubernetes import opening
 from paictl.cluster.presets import preset_files
 from paictl.cluster.registry import Pinned
 from paictl.lab.fitting import session_of
+from paictl.operate.status import Summary, summary
 from tests.unit.cli.conftest import Paictl
 from tests.unit.cluster.fakekube import FakeKube
 
@@ -91,6 +96,28 @@ def test_status_says_which_ports_work_and_what_a_real_cluster_refuses(paictl: Pa
     assert (found["kind"], found["version"], found["nodes"]) == ("kubernetes", "v1.37.1", {})
     done = paictl("node", "fail", "w1")
     assert (done.code, done.out, "hint: " in done.err) == (2, "", True)
+
+
+def test_status_counts_promised_starts_and_names_those_that_are_late(
+    paictl: Paictl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert paictl("cluster", "up", "--speed", "0").code == 0
+    assert "starts:" not in paictl("cluster", "status").out, "nothing is promised without backfill"
+
+    def promised(cluster: Cluster, *hours: int) -> Summary:
+        starts = (PromisedStart(f"ann~{hour}", cluster.now + timedelta(hours=hour)) for hour in hours)
+        return replace(summary(cluster), starts=tuple(starts))
+
+    monkeypatch.setattr(commands, "summary", lambda cluster: promised(cluster, 1, 2))
+    assert "starts:   2 promised, the next at " in paictl("cluster", "status").out
+    assert paictl("cluster", "status", "-o", "json").data["starts"]["late"] == []
+    monkeypatch.setattr(commands, "summary", lambda cluster: promised(cluster, -2, -1, 1))
+    line = next(line for line in paictl("cluster", "status").out.splitlines() if line.startswith("starts:"))
+    assert "3 promised, 2 late, the first since " in line
+    assert line.endswith(": ann~-2, ann~-1")
+    found = paictl("cluster", "status", "-o", "json").data["starts"]
+    assert [row["job"] for row in found["late"]] == ["ann~-2", "ann~-1"]
+    assert found["late"][0]["since"] == found["promised"][0]["at"]
 
 
 @pytest.mark.parametrize("verb", [["up"], ["down", "-y"], ["tick", "1m"], ["speed", "2"]])

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 import random
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
 from paictl.cluster.eventtext import detail
-from paictl.cluster.interface import JobRequest, NodeChange
+from paictl.cluster.interface import JobRequest, NodeChange, PromisedStart
 from paictl.cluster.scheduling import JobSituation, LatestStart, from_data, to_data
 from paictl.i18n import Text
+from paictl.operate import status
 from paictl.operate.explaining import data, lines
+from paictl.operate.status import summary
 from paictl.units import Millis, rfc3339
+from paictl.workload.backfill import GRACE
 from tests.unit.cluster.conftest import MINUTE, Bench, MakeBench
 from tests.unit.cluster.test_sharing import kinds, load
 
@@ -335,3 +338,26 @@ def test_who_loses_a_promise_to_bad_hardware_is_told_once_and_why(bench: MakeBen
     lab.cluster.set_devices(node, NodeChange.HEAL, [7])
     assert start(lab, again).at == was
     assert kinds(lab, f"job/{again}")[-1] == "StartPromised"
+
+
+def test_the_status_counts_promised_starts_and_those_that_are_late(lab: Bench) -> None:
+    assert summary(lab.cluster).starts == ()
+    _, big = part(lab)
+    promised = PromisedStart(big, lab.at(10 * HOUR))
+    for cluster in (lab.cluster, lab.again()):  # as the world knows it, and as it was written down
+        assert summary(cluster).starts == (promised,)
+        assert summary(cluster).late == ()
+    lab.cluster.set_service("frameworkcontroller", running=False)  # nobody ends the job that is past its limit
+    lab.pass_time(10 * HOUR + GRACE)
+    assert summary(lab.cluster).late == (), "pods are made and bound in the minute after"
+    lab.pass_time(MINUTE)
+    for cluster in (lab.cluster, lab.again()):
+        assert summary(cluster).late == (promised,)
+    lab.cluster.set_service("frameworkcontroller", running=True)
+    lab.pass_time(10 * MINUTE)
+    assert lab.state(big) == "Running"
+    assert summary(lab.cluster).starts == (), "who runs does not wait for a start"
+
+
+def test_the_status_takes_a_start_for_late_after_the_same_minute_as_the_scheduler() -> None:
+    assert timedelta(milliseconds=GRACE) == status.GRACE

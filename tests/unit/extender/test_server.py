@@ -72,6 +72,9 @@ def test_explanations_picture_page_and_metrics(caller: Caller, harness: Harness)
     assert late["explanation"]["changes"]
     assert caller.call("GET", "/v1/explain/pods/default/full-0")[1]["devices"] == [0, 1, 2, 3]
     picture = caller.call("GET", "/v1/picture")[1]
+    assert [(row["cell_type"], row["cells"], row["total"]) for row in picture["free"]] == [
+        ("POOL", 0, 1), ("NODE", 1, 4), ("SWITCH", 2, 8), ("GPU", 4, 16),
+    ]  # fmt: skip
     assert {job["key"]: job["state"] for job in picture["jobs"]} == {
         "default/full": "Running",
         "default/late": "Waiting",
@@ -90,6 +93,10 @@ def test_explanations_picture_page_and_metrics(caller: Caller, harness: Harness)
         'paictl_extender_cells{cell_type="GPU",level="1",state="Free",vc="B"} 4.0',
         'paictl_extender_cells{cell_type="GPU",level="1",state="Free",vc="A"} 0.0',
         'paictl_extender_guarantees_at_risk{vc="A"} 0.0',
+        'paictl_extender_free_cells{cell_type="NODE",chain="POOL",level="3"} 1.0',
+        'paictl_extender_free_devices{cell_type="NODE",chain="POOL",level="3"} 4.0',
+        'paictl_extender_free_devices{cell_type="GPU",chain="POOL",level="1"} 0.0',
+        'paictl_extender_packed_cells{cell_type="SWITCH",chain="POOL",level="2"} 2.0',
         'paictl_extender_pods{state="bound"} 3.0',
     ):
         assert line in text

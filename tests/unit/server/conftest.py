@@ -157,8 +157,8 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @contextlib.contextmanager
-def serving(tmp_path: Path) -> Iterator[Server]:
-    contract = embedded(tmp_path)
+def serving(tmp_path: Path, preset: str = "lab") -> Iterator[Server]:
+    contract = embedded(tmp_path, preset)
     users = contract.cluster.users
     for name, admin, vcs in (("root", True, ()), ("ann", False, ("vc1",)), ("bob", False, ("default",))):
         add(users, NewUser(name, PASSWORD, admin, vcs))

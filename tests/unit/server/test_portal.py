@@ -211,7 +211,8 @@ def test_ones_own_password_and_tokens(server: Server, ann: Browser) -> None:
 
 
 PAGES = ("/", "/jobs", "/jobs/root/one", "/jobs/root/one/why", "/jobs/root/one/log/worker/0",
-         "/submit", "/templates", "/cluster", "/usage", "/account", "/admin/users", "/admin/users/ann",
+         "/submit", "/templates", "/cluster", "/cluster/defragmentation", "/usage", "/account",
+         "/admin/users", "/admin/users/ann",
          "/admin/nodes", "/admin/services", "/admin/configuration", "/admin/configuration/1")  # fmt: skip
 
 
