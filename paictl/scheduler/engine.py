@@ -229,7 +229,8 @@ class Engine:
             ("affinityGroup.members", group.members, request.members),
         ):
             if ours != asked:
-                said = text("group {group} was started with {ours}", group=group.name, ours=ours or text("none"))
+                ours = text("none") if ours in (None, "") else ours  # 0 is a priority
+                said = text("group {group} was started with {ours}", group=group.name, ours=ours)
                 raise RequestError(request.name, field, said)
 
     def _plan_preempting(self, group: Group, request: PodRequest, offered: Suggested | None, phase: Phase) -> Decision:

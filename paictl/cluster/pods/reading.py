@@ -34,6 +34,9 @@ MAX_PLAIN: Final = 1000
 """Characters of a value of YAML without quotes or with a tag, which may turn out to be a number."""
 MAX_VALUES: Final = 40_000
 """Values of YAML, aliases counted as what they stand for; HiveD's largest ones have about 36,000 in `MAX_TEXT`."""
+MAX_ODD_KEYS: Final = 100
+"""Keys of YAML that are no text; HiveD has none. Numbers can be chosen so that all of them collide in a mapping, which
+then takes the square of their number to build; what text hashes to, nobody can choose."""
 DEFAULT_GRACE: Final = 30.0
 """Seconds that Kubernetes gives a pod for its end if its specification does not say."""
 _TEXT: Final = "tag:yaml.org,2002:str"
@@ -65,36 +68,51 @@ def _check(text: str) -> None:
     """Raise `ValueError` for YAML whose building would take more than its length.
 
     libyaml's builder calls itself level by level, so deep nesting ends the process; merged aliases multiply; and a
-    number in base 60 takes the square of its digits. The events come without any of that.
+    number in base 60 takes the square of its digits, as do keys that collide. The events come without any of that.
     """
     loader = _LOADER(text)
     opened: list[tuple[str, int]] = []  # the anchor of each collection that is open, and the values before it
+    keys: list[bool | None] = [None]  # of each collection that is open whether a key comes next; None: it has none
     sizes: dict[str, int] = {}  # how many values an anchor stands for
-    values = 0
+    values = odd_keys = 0
     try:
         while loader.check_event():
             event = loader.get_event()
+            is_key = keys[-1]
+            if is_key is not None and isinstance(event, yaml.NodeEvent):
+                keys[-1] = not is_key
             if isinstance(event, yaml.AliasEvent):
                 if any(anchor == event.anchor for anchor, _ in opened):
                     raise ValueError("an alias stands for what contains it")
                 values += sizes.get(event.anchor or "", 0)
             elif isinstance(event, yaml.CollectionStartEvent):
                 opened.append((event.anchor or "", values))
+                keys.append(True if isinstance(event, yaml.MappingStartEvent) else None)
                 if len(opened) > MAX_DEPTH:
                     raise ValueError("it is nested too deeply")
             elif isinstance(event, yaml.CollectionEndEvent):
                 anchor, before = opened.pop()
+                keys.pop()
                 sizes[anchor] = values - before + 1
             elif isinstance(event, yaml.ScalarEvent):
                 typed = not event.style or event.tag not in (None, "!", _TEXT)
                 if typed and len(event.value) > MAX_PLAIN:
                     raise ValueError(f"a value of more than {MAX_PLAIN} characters is not plain text in quotes")
                 sizes[event.anchor or ""] = 1
+                odd_keys += bool(is_key and typed and not _is_text(loader, event))
+                if odd_keys > MAX_ODD_KEYS:
+                    raise ValueError(f"more than {MAX_ODD_KEYS} keys are not text")
             values += 1
             if values > MAX_VALUES:
                 raise ValueError("it has too many values")
     finally:
         loader.dispose()
+
+
+def _is_text(loader: Any, event: Any) -> bool:
+    """Whether a value of YAML without quotes is text: a word, and no number, date, truth value or null."""
+    tag = event.tag or loader.resolve(yaml.ScalarNode, event.value, (True, False))
+    return str(tag) == _TEXT
 
 
 def noted_on(pod: Mapping[str, Any]) -> Mapping[str, Any]:

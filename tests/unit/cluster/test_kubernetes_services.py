@@ -17,7 +17,7 @@ from paictl.cluster.kubernetes.services.drift import additions, drift_of, remova
 from paictl.cluster.kubernetes.services.here import note_images, noted_images
 from paictl.cluster.kubernetes.services.kinds import Kinds, digest_of, marked, rank_of
 from paictl.cluster.kubernetes.services.port import KubeServices
-from paictl.cluster.kubernetes.services.record import Item, ServiceRecord
+from paictl.cluster.kubernetes.services.record import Item, Records, ServiceRecord
 from paictl.cluster.kubernetes.services.workloads import is_ready, why
 from paictl.cluster.kubernetes.store import VersionStore
 from paictl.cluster.values import ClusterError, ConflictError
@@ -394,3 +394,17 @@ def test_who_waits_for_another_administrator_applies_what_is_newest_then(tmp_pat
     services.refresh_service("demo")
     assert [one["data"]["word"] for one in applied.seen] == ["new"]
     assert services.loaded("demo") == 2
+
+
+def test_a_first_start_that_is_refused_leaves_no_record_and_others_are_kept() -> None:
+    kube = FakeKube({"/api/v1/namespaces/paictl-system": {"metadata": {"name": "paictl-system"}}})
+    records = Records(kube)
+    with pytest.raises(ClusterError, match="refused"), records.held("grafana"):
+        raise ClusterError("refused")
+    assert records.get("grafana") is None
+    assert list(kube.of("configmaps")) == []
+    with records.held("grafana") as held:
+        held.note(state="stopped", since="2026-11-22T05:00:00Z")
+    with pytest.raises(ClusterError, match="refused"), records.held("grafana"):
+        raise ClusterError("refused")
+    assert records.get("grafana") == ServiceRecord("grafana", since="2026-11-22T05:00:00Z")

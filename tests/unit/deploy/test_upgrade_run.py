@@ -133,3 +133,23 @@ def test_machines_that_are_not_in_the_cluster_are_refused(api: Api) -> None:
     assert first.error is not None
     assert first.error.message == "not in the cluster: w2"
     assert site.played == []
+
+
+@pytest.mark.parametrize("applied", [False, True])
+def test_kubeadm_s_configuration_gets_its_new_tags_right_before_it_is_applied_and_only_then(
+    api: Api, monkeypatch: pytest.MonkeyPatch, applied: bool
+) -> None:
+    """kubeadm pulls etcd and CoreDNS by the tags of that moment. `applied`: by a run that was cut off afterwards."""
+    site = Playing(api)
+    monkeypatch.setattr(upgrading, "retag", lambda *_: site.played.append(("retag",)))
+    if applied:
+        before = upgrading.look(cast("Any", None))
+        first = {**before.pods[0], "spec": {"nodeName": "m1", "containers": [{"image": f"r/kube-apiserver:{NEW}"}]}}
+        seen = UpgradeFacts(before.nodes, [first, before.pods[1]], {"kubernetesVersion": NEW}, None)
+        monkeypatch.setattr(upgrading, "look", lambda _: seen)
+    assert set(run(work(site)).values()) == {PhaseStatus.DONE}
+    applying = [] if applied else [("retag",), ("upgrade_master", "m1", "apply")]
+    assert site.played[: len(applying) + 3] == [
+        *applying, ("upgrade_machine", "m1"), ("upgrade_master", "m2", "node"), ("upgrade_machine", "m2"),
+    ]  # fmt: skip
+    assert ("retag",) not in site.played[1:]

@@ -11,6 +11,7 @@ import sys
 import pytest
 
 from paictl.cluster.pods.labels import GROUP_SIZE, KUBEFLOW, LEAF_CELLS, PRIORITY, VC
+from paictl.cluster.pods.reading import parse_text
 from paictl.remote.kube.client import Json
 from paictl.scheduler.invariants import validate
 from paictl.scheduler.wire import BIND_INFO
@@ -38,6 +39,9 @@ HOSTILE = {
     "no truth": "priority: !!bool maybe",
     "no day": "priority: 2001-99-99",
     "many values": "x: [" + "a," * 130_000 + "]",
+    "numbers as keys that collide": "{" + LIST(f"{n * sys.hash_info.modulus}: a" for n in range(101)) + "}",
+    "tagged keys that collide": "{" + LIST(f'!!int "{n * sys.hash_info.modulus}": a' for n in range(101)) + "}",
+    "keys that collide once merged": LIST(f"&a{n} {{{n * sys.hash_info.modulus}: a}}" for n in range(101)).join("[]"),
 }
 
 
@@ -61,6 +65,14 @@ def test_yaml_that_would_end_or_hold_up_the_scheduler_is_refused() -> None:
     )
     assert run.stdout.splitlines() == list(HOSTILE), run.stderr[-300:]
     assert run.returncode == 0
+
+
+def test_words_and_some_numbers_are_keys_however_many_values_are_numbers() -> None:
+    words = {f"word{number}": number for number in range(5000)}
+    assert parse_text("\n".join(f"{key}: {value}" for key, value in words.items())) == words
+    numbers = {number: f"{number}" for number in range(100)}
+    assert parse_text("\n".join(f"{key}: '{value}'" for key, value in numbers.items())) == numbers
+    assert parse_text("\n".join(f"'{key}': [{key}, {key}]" for key in range(500)))
 
 
 @pytest.mark.parametrize("text", [text for text in HOSTILE.values() if len(text) < 10_000])

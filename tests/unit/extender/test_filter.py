@@ -115,3 +115,24 @@ def test_the_same_question_with_other_nodes_is_another_question(harness: Harness
     assert not harness.ask(careful, []).names
     assert harness.core.book.engine.version == version
     assert harness.ask(careful).names
+
+
+@pytest.mark.parametrize(
+    ("offered", "forced"),
+    [
+        (["n2"], False),  # kube-scheduler asks about the nominated node alone, and then about the others
+        (["n1"], True),
+        (["n1", "n2"], True),
+        (["n2", "n1"], True),
+        ([], True),
+    ],
+)
+def test_a_pod_is_bound_by_force_unless_only_its_nominated_node_was_asked_about(
+    harness: Harness, offered: list[str], forced: bool
+) -> None:
+    (one,) = gang("g", 1, 4)
+    (node,) = harness.ask(one).names
+    assert node == "n0"
+    one["status"]["nominatedNodeName"] = "n2"
+    harness.ask(one, offered)
+    assert harness.forced == ([""] if forced else [])

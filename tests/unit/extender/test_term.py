@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import gc
+import http.client
 import json
 import math
 import os
 import signal
+import socket
+import ssl
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+import uvicorn
 import yaml
 
+from paictl.cluster.manifests.certificates import renewed
 from paictl.doors import service
 from paictl.doors.core import DoorOptions, NotServingError
 from paictl.doors.pod_events import PodEvent
@@ -333,3 +338,58 @@ def test_mig_instances_are_not_had_by_claims(file: Path, mode: str) -> None:
     ) as refused:
         ExtenderService(client, settings.with_devices(mode), lambda _line: None)
     assert refused.value.where == str(file)
+
+
+@contextmanager
+def reached(door: ExtenderService, authority: Path | None) -> Iterator[http.client.HTTPConnection]:
+    """A client without a certificate of its own, at the door's own server."""
+    sock = socket.create_server(("127.0.0.1", 0))
+    server = uvicorn.Server(door._http())
+    server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]}, daemon=True)
+    thread.start()
+    until(lambda: server.started)
+    port: int = sock.getsockname()[1]
+    made = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    if authority is not None:
+        context = ssl.create_default_context(cafile=authority)
+        context.check_hostname = False
+        made = http.client.HTTPSConnection("127.0.0.1", port, timeout=20, context=context)
+    try:
+        yield made
+    finally:
+        made.close()
+        server.should_exit = True
+        thread.join(10)
+        sock.close()
+
+
+@pytest.mark.parametrize("guarded", [False, True])
+def test_callers_need_a_certificate_where_its_authority_is_given_and_a_door_without_says_so(
+    file: Path, guarded: bool
+) -> None:
+    said: list[str] = []
+    client: Any = Cluster()
+    options: dict[str, Any] = {}
+    if guarded:
+        names = {"client_authority": "ca_crt", "certificate": "server_crt", "key": "server_key"}
+        options = {option: file.with_name(name) for option, name in names.items()}
+        made = renewed(None, "localhost", time.time())
+        for path in options.values():
+            path.write_text(getattr(made, path.name))
+    door = ExtenderService(client, DoorSettings(file, events=False, **options), said.append)
+    door.start()
+    try:
+        until(lambda: door.current is not None and not door.current.problem)
+        with reached(door, options.get("client_authority")) as stranger:
+            answers = {}
+            for method, path in (("POST", "/v1/extender/bind"), ("GET", "/metrics"), ("GET", "/readyz")):
+                stranger.request(method, path, b"{}" if method == "POST" else None)
+                reply = stranger.getresponse()
+                answers[path], _ = reply.status, reply.read()
+    finally:
+        door.stop()
+    assert answers == {
+        "/v1/extender/bind": 401 if guarded else 200, "/metrics": 401 if guarded else 200, "/readyz": 200,
+    }  # fmt: skip
+    assert any("every client that reaches this port" in line for line in said) is not guarded

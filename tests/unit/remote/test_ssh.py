@@ -369,3 +369,15 @@ def test_a_shell_verifies_our_keys(tmp_path: Path) -> None:
     assert "StrictHostKeyChecking=yes" in words
     assert f'UserKnownHostsFile="{tmp_path}/k"' in words
     assert PASSWORD not in " ".join(words)
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_output_that_ends_in_the_middle_of_a_line_and_of_a_character_keeps_its_end(
+    sshd: Server, tmp_path: Path, number: int
+) -> None:
+    heard: list[tuple[str, str, str]] = []
+    with Fleet(sshd.inventory(), options(sshd, tmp_path), Listener(lambda *line: heard.append(line))) as fleet:
+        found = fleet.run(f"printf 'first\\nkilled at gr\\303' >&{number}")["one"]
+    stream = {1: "stdout", 2: "stderr"}[number]
+    assert getattr(found, stream) == "first\nkilled at gr\N{REPLACEMENT CHARACTER}"
+    assert heard == [("one", stream, "first"), ("one", stream, "killed at gr\N{REPLACEMENT CHARACTER}")]

@@ -341,3 +341,21 @@ def test_a_group_whose_leaf_is_reserved_is_not_lazily_preempted_but_waited_for()
     decision = engine.plan(pod("strong", "A", 4, priority=5), phase=Phase.PREEMPTING)
     assert isinstance(decision, Preempt)
     assert (decision.lazy, decision.cancel) == ((), ("default/weak",))
+
+
+@pytest.mark.parametrize(
+    ("field", "changed", "said"),
+    [
+        ("priority", {"priority": 5}, "group g was started with 0"),
+        ("pinnedCellId", {"pinned_id": "p"}, "group g was started with none"),
+        ("virtualCluster", {"vc": "B"}, "group g was started with A"),
+    ],
+)
+def test_a_pod_that_says_something_else_than_its_group_hears_with_what_it_was_started(
+    field: str, changed: dict[str, Any], said: str
+) -> None:
+    engine = healthy(config(A={"NODE": 2}, B={"NODE": 2}))
+    run(engine, pod("a", "A", 4, group="g", pods=2))
+    with pytest.raises(RequestError) as refused:
+        run(engine, replace(pod("b", "A", 4, group="g", pods=2), **changed))
+    assert str(refused.value.message) == f"{field}: {said}"

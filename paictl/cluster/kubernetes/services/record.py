@@ -146,9 +146,9 @@ class Records:
             stored = create(self._client, path, body)
         return None if stored is None else replace(record, resource_version=stored["metadata"]["resourceVersion"])
 
-    def forget(self, service: str) -> None:
-        """The service is absent from now on."""
-        delete(self._client, path_of(NAMESPACE, "configmaps", _name(service)))
+    def forget(self, service: str, *, version: str = "") -> None:
+        """The service is absent from now on; with `version` only if that is the newest of its record."""
+        delete(self._client, path_of(NAMESPACE, "configmaps", _name(service)), version=version)
 
 
 class Held:
@@ -182,8 +182,12 @@ class Held:
         self._gone = True
 
     def release(self) -> None:
-        """Let others change it."""
-        if not self._gone:
+        """Let others change it. A record that says nothing, as after a first start that was refused, is not kept."""
+        if self._gone:
+            return
+        if replace(self.record, holder="") == ServiceRecord(self.record.service):
+            self._records.forget(self.record.service, version=self.record.resource_version)
+        else:
             self.note(holder="")
 
 
