@@ -11,7 +11,6 @@ from paictl.cluster.pods.podgroups import CONDITION, PodGroup
 from paictl.cluster.pods.times import START_PROMISED
 from paictl.doors.core import DoorCore
 from paictl.doors.table import PodEntry, PodRef
-from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.remote.kube import pods
 from paictl.remote.kube.client import STRATEGIC, KubeClient, KubeError
@@ -85,12 +84,15 @@ def _why(entry: PodEntry) -> str:
 
 
 def tell(client: KubeClient, path: str, status: GroupStatus) -> None:
-    """Write a group's condition; `path` is where PodGroups are served. What is refused is tried again later."""
+    """Write a group's condition; `path` is where PodGroups are served. What is refused is tried again later.
+
+    Raises `NoAnswerError`.
+    """
     namespace, _, name = status.group.key.partition("/")
     condition = {
         "type": CONDITION, "status": str(status.placed), "reason": "Placed" if status.placed else "Waiting",
         "message": status.message, "lastTransitionTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
     }  # fmt: skip
     body = {"metadata": {"uid": status.group.uid}, "status": {"conditions": [condition]}}
-    with suppress(PaictlError):
+    with suppress(KubeError):
         client.request("PATCH", f"{path}/namespaces/{namespace}/podgroups/{name}/status", body, kind=STRATEGIC)

@@ -129,12 +129,13 @@ class Reconciler:
             gangs.tell_missing(self.core)
             for ref, why in gangs.late(self.core):
                 self._end_late(ref, why)
-        for status in conditions.untold(self.core) if self._may_act() else ():
-            conditions.tell(self.client, self.core.options.pod_groups, status)
         for ref in housekeeping.unheard(self.core):
             began = time.perf_counter()
             deciding.preempt_unasked(self.core, ref)
             self._stop.wait(time.perf_counter() - began)  # questions have at least half of the time
+        # Last, since nobody waits for them: a server that does not answer for the first ends the round.
+        for status in conditions.untold(self.core) if self._may_act() else ():
+            conditions.tell(self.client, self.core.options.pod_groups, status)
 
     def _note_starts(self) -> None:
         """Write promised starts into pods, for no longer than a round lasts: victims must not wait for hundreds."""

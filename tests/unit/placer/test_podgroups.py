@@ -10,7 +10,7 @@ from paictl.cluster.pods import podgroups
 from paictl.cluster.pods.nodes import node_status
 from paictl.cluster.pods.podgroups import CONDITION, PodGroup, group_of, read_group
 from paictl.doors.conditions import tell, untold
-from paictl.remote.kube.client import Json, KubeError
+from paictl.remote.kube.client import Json, KubeError, NoAnswerError
 from paictl.scheduler.wire import GATE
 from tests.unit.extender.conftest import NODES
 from tests.unit.placer.test_placing import Placer, node
@@ -253,3 +253,21 @@ def test_a_condition_is_written_beside_those_of_others(placer: Placer) -> None:
     placer.create(pods(1, name="gone"))
     placer.round()
     tell(server, "/apis/x/v1", next(one for one in untold(placer.core) if one.group.key == "default/gone"))
+
+
+def test_an_api_server_that_is_silent_about_one_group_is_not_asked_about_all(
+    placer: Placer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names, asked = ["a", "b", "c"], []
+    for name in names:
+        placer.core.pod_group_changed(read_group(group(name)))
+        placer.create(pods(1, name=name))
+
+    def silent(_method: str, path: str, *_: object, **__: object) -> Json:
+        asked.append(path)
+        raise NoAnswerError("no answer within 15 s")
+
+    monkeypatch.setattr(placer.server, "request", silent)
+    with pytest.raises(NoAnswerError):
+        placer.reconciler.reconcile()
+    assert len(asked) == 1, "victims of preemptions wait for this round"
