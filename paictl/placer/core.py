@@ -39,6 +39,8 @@ class PlacerCore(DoorCore):
         """Pods with our gate, by uid, as the API server has told them last."""
         self.pinned: dict[str, float] = {}
         """Pods that were pinned and are not bound, by uid, and since when."""
+        self.unsure: set[str] = set()
+        """Pods whose PATCH was sent and not answered, by uid: they may be pinned, so nobody else gets their places."""
         self.reasons: dict[str, str] = {}
         """What a waiting pod was told last, by uid."""
         self._retries: dict[str, tuple[float, float]] = {}
@@ -83,6 +85,8 @@ class PlacerCore(DoorCore):
             else:
                 self.gated.pop(uid, None)
                 self.reasons.pop(uid, None)
+            if self.place_of(pod):
+                self.unsure.discard(uid)
             if self.place_of(pod) and not bound_node(pod):
                 self.pinned.setdefault(uid, self.clock())
             elif self.pinned.pop(uid, None) is not None and (known := self.book.pods.get(uid)) and known.info:
@@ -95,6 +99,7 @@ class PlacerCore(DoorCore):
         with self.guarded():
             for table in (self.gated, self.pinned, self.reasons, self._retries):
                 table.pop(uid, None)
+            self.unsure.discard(uid)
         self.news.set()
 
     def devices_changed(self, name: str) -> None:
@@ -136,6 +141,17 @@ class PlacerCore(DoorCore):
         """A gated pod as the API server has told it last."""
         with self.guarded():
             return self.gated.get(uid)
+
+    def may_be_pinned(self, ref: PodRef) -> None:
+        """A PATCH was sent, and nobody knows whether it was taken: from now on only the pod itself can say."""
+        with self.guarded():
+            if ref.uid in self.table.by_uid:
+                self.unsure.add(ref.uid)
+
+    def may_have_begun(self, refs: Iterable[PodRef]) -> bool:
+        """Whether any of these pods may be pinned, as far as its last PATCH says."""
+        with self.guarded():
+            return any(ref.uid in self.unsure for ref in refs)
 
     def pin_failed(self, ref: PodRef, error: str) -> None:
         """A PATCH was refused: it is sent again, ever less often, until it is taken or the place is given back."""

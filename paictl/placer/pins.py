@@ -93,9 +93,12 @@ class Pinner(Binder):
         API server is asked about all of them (a dry run, in which policies and webhooks take part) before the first.
         The annotation with the places of the gang is equally long for all pods, so it is asked about only once: for the
         pod whose own annotations are longest.
+
+        A gang of which a pin was sent and not answered is not asked about any more: a refusal, as from an API server
+        that starts and does not know any roles yet, would give away the place of a pod that is pinned.
         """
-        why = self._first_refusal(gang) if len(gang) > 1 else ""
         refs = [binding.ref for binding in gang]
+        why = "" if len(gang) == 1 or self.core.may_have_begun(refs) else self._first_refusal(gang)
         if why == AWAY:  # the first pins would be tried while it comes back, and the others later
             self.core.pin_later(refs)
         elif why:
@@ -180,7 +183,12 @@ class Pinner(Binder):
         try:
             path = pods.pod_path(ref.namespace, ref.name)
             self.client.request("PATCH", path, body, kind=STRATEGIC, timeout=min(pods.BIND, seconds))
+        except NoAnswerError:
+            self.core.may_be_pinned(ref)
+            raise
         except KubeError as error:
+            if error.status >= 500:  # it may have been written before its answer was lost
+                self.core.may_be_pinned(ref)
             if error.status not in (404, 409):
                 raise
             return False

@@ -210,12 +210,12 @@ def _place_among(
 
 
 def _leave_bad_devices(core: PlacerCore, members: list[PodEntry]) -> None:
-    """Give the place of a gang back if a device of it has turned bad before any of its pods was pinned."""
+    """Give the place of a gang back if a device of it has turned bad before any of its pods was, or may be, pinned."""
     held = [(entry, known.info) for entry in members if (known := core.book.pods.get(entry.ref.uid)) and known.info]
     if not any(index in core.health.bad_devices.get(info.node, ()) for _, info in held for index in info.devices):
         return
     group = core.book.engine.state.groups.by_name[core.book.pods[held[0][0].ref.uid].request.group]
-    if {uid for row in group.pods for uid in row if uid} <= {entry.ref.uid for entry in members}:
+    if {uid for row in group.pods for uid in row if uid} <= {entry.ref.uid for entry in members} - core.unsure:
         _give_back(core, [(entry, CachedDecision(-1, "bind", node=info.node)) for entry, info in held])
 
 
