@@ -224,7 +224,9 @@ def test_pods_of_a_job_join_by_labels(api: KubeApi) -> None:
     spec = {"parallelism": 3, "completions": 3, "completionMode": "Indexed", "template": template}
     api.call("POST", "/apis/batch/v1/namespaces/default/jobs", {"metadata": {"name": "train"}, "spec": spec})
     try:
-        until(lambda: sum(bool(p["metadata"]["annotations"].get(ISOLATION)) for p in _of_job(api)) == 3, 60, "bound")
+        # Through the gates a pod has its annotation first, and its node a moment later.
+        until(lambda: all(pod["spec"].get("nodeName") for pod in _of_job(api)) and len(_of_job(api)) == 3, 60, "bound")
+        assert all(pod["metadata"]["annotations"].get(ISOLATION) for pod in _of_job(api))
         assert len({pod["spec"]["nodeName"] for pod in _of_job(api)}) == 3
     finally:
         api.call("DELETE", "/apis/batch/v1/namespaces/default/jobs/train?propagationPolicy=Background")
