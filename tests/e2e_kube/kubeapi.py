@@ -158,10 +158,13 @@ class KubeApi:
 
     def delete_workloads(self, namespace: str) -> None:
         """All of a namespace that makes pods, and these pods."""
-        for kind in ("apps/v1/{}/deployments", "apps/v1/{}/statefulsets", "apps/v1/{}/daemonsets", "batch/v1/{}/jobs"):
+        # ReplicaSets, too: the garbage collector may be behind for minutes after an API server that was away, and a
+        # ReplicaSet that is left makes each pod anew.
+        for kind in ("deployments", "replicasets", "statefulsets", "daemonsets", "jobs"):
             with contextlib.suppress(ApiError):  # nobody has made the namespace yet
-                path = kind.format(f"namespaces/{namespace}")
-                self.call("DELETE", f"/apis/{path}?propagationPolicy=Background")
+                group = "batch" if kind == "jobs" else "apps"
+                path = f"/apis/{group}/v1/namespaces/{namespace}/{kind}"
+                self.call("DELETE", f"{path}?propagationPolicy=Background")
 
         def gone() -> bool:
             pods = self.pods(namespace)
