@@ -133,7 +133,7 @@ class Reconciler:
             began = time.perf_counter()
             deciding.preempt_unasked(self.core, ref)
             self._stop.wait(time.perf_counter() - began)  # questions have at least half of the time
-        # Last, since nobody waits for them: a server that does not answer for the first ends the round.
+        # Last, because nothing waits for them: if the API server does not answer the first request, the round ends.
         for status in conditions.untold(self.core) if self._may_act() else ():
             conditions.tell(self.client, self.core.options.pod_groups, status)
 

@@ -35,8 +35,8 @@ MAX_PLAIN: Final = 1000
 MAX_VALUES: Final = 40_000
 """Values of YAML, aliases counted as what they stand for; HiveD's largest ones have about 36,000 in `MAX_TEXT`."""
 MAX_ODD_KEYS: Final = 100
-"""Keys of YAML that are no text; HiveD has none. Numbers can be chosen so that all of them collide in a mapping, which
-then takes the square of their number to build; what text hashes to, nobody can choose."""
+"""YAML keys that are not strings; HiveD has none. Integers can be chosen to collide, and building a mapping of them
+then takes quadratic time. Python randomizes the hashes of strings, so those cannot be chosen."""
 DEFAULT_GRACE: Final = 30.0
 """Seconds that Kubernetes gives a pod for its end if its specification does not say."""
 _TEXT: Final = "tag:yaml.org,2002:str"
@@ -68,7 +68,7 @@ def _check(text: str) -> None:
     """Raise `ValueError` for YAML whose building would take more than its length.
 
     libyaml's builder calls itself level by level, so deep nesting ends the process; merged aliases multiply; and a
-    number in base 60 takes the square of its digits, as do keys that collide. The events come without any of that.
+    number in base 60 takes the square of its digits, as do keys that collide. Reading the events costs none of that.
     """
     loader = _LOADER(text)
     opened: list[tuple[str, int]] = []  # the anchor of each collection that is open, and the values before it
