@@ -49,7 +49,7 @@ BEGIN: Final = datetime(2026, 11, 25, tzinfo=UTC).timestamp()
 
 SAYS: Final = {
     "budgets": "the budget of",
-    "user-limits": "guaranteed devices in virtual cluster A",
+    "user-limits": "guaranteed devices in virtual cluster",
     "borrow-limits": "virtual cluster B may borrow",
     "lend-limits": "lend limits keep",
     "spares": "for repairs",
