@@ -63,7 +63,7 @@ images: $(STAMP)  ## our container images as OCI archives, in a cache outside th
 	@$(BIN)/python -m tools.images
 
 e2e-hosts: $(STAMP) kube-hosts  ## deployment on real test hosts (root; docs/test-hosts.md)
-	@PAICTL_E2E_HOSTS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile tests/e2e_hosts
+	@PAICTL_E2E_HOSTS=1 $(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder tests/e2e_hosts
 
 e2e-devices: $(STAMP) kube-hosts  ## 500 pods through each door on test hosts have just their devices while 60 programs die (root; an hour)
 	@nice tools/kube/build.sh dradriver

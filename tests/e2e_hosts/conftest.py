@@ -17,11 +17,14 @@ from tools.hosts.seed import seed
 from tools.images.build import build
 
 WANTED = os.environ.get("PAICTL_E2E_HOSTS") == "1"
+LONGEST = ("reconfigure", "audit", "textbook", "deploy", "masters", "apply_faults")
+"""Modules that take minutes, the longest first: a worker that began one as the last would keep the others waiting."""
 _number = itertools.count(1)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """These tests take minutes, root and what `tools/kube/build.sh hosts` builds: only `make e2e-hosts` runs them."""
+    items.sort(key=_turn)
     reason = obstacle() if WANTED else "needs test hosts: make e2e-hosts"
     if not reason:
         return
@@ -29,6 +32,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if here in item.path.parents:
             item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def _turn(item: pytest.Item) -> int:
+    """The place of a test's module; those of a module stay in their order, and all others come after."""
+    name = item.path.stem.removeprefix("test_")
+    ours = Path(__file__).parent in item.path.parents
+    return LONGEST.index(name) if ours and name in LONGEST else len(LONGEST)
 
 
 @pytest.fixture(scope="module")
