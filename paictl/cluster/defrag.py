@@ -19,6 +19,7 @@ from paictl.scheduler.defrag import (
     RoomRequest,
     RunningGang,
     find_room,
+    room_of,
     weight_of,
     why_outrun,
 )
@@ -271,7 +272,7 @@ def with_moves(explanation: JobExplanation, scene: Callable[[], DefragScene], re
         return explanation
     try:
         found = scene()
-        room = None if request.pinned_id else _room_of(found.engine.state, request)
+        room = None if request.pinned_id else room_of(found.engine.state, request)
         if room is None or len(found.engine.state.physical.nodes) > _CHEAP:
             return explanation
         plan = find_room(found.engine, room, [gang for gang, _ in found.gangs], found.closed, most_trials=_QUICK)
@@ -281,17 +282,6 @@ def with_moves(explanation: JobExplanation, scene: Callable[[], DefragScene], re
         return explanation
     options = f"--for {room.number}x{room.cell_type}" + (f" --vc {room.vc}" if room.vc else "")
     return replace(explanation, moves=len(plan.moves), room=options)
-
-
-def _room_of(state: State, request: PodRequest) -> RoomRequest | None:
-    """The cells that the pods of a gang fill, one each; None if they are of another size than all cells."""
-    ((leaves, pods),) = request.members
-    for chain in state.physical.chains:
-        if request.leaf_type in ("", chain.leaf_type):
-            for level in range(1, chain.node_level + 1):
-                if chain.leaves[level] == leaves:
-                    return RoomRequest(pods, chain.types[level], request.vc if request.guaranteed else "")
-    return None
 
 
 # --- plans as data

@@ -55,6 +55,8 @@ class Migrate:
 
     job: JobView
     devices: Devices
+    undone: Millis | None = None
+    """Where it starts again there instead of moving with all its work: how long ago it saved its work."""
 
 
 @frozen

@@ -369,6 +369,9 @@ class Simulation:
                     self._preempt(state, touched, keep=action.keep)
                 case Migrate():
                     self._move(state, action.devices, self.policy.costs.migrate, touched)
+                    if action.undone is not None:
+                        state.undo(action.undone)
+                        state.started()
                     state.migrations += 1
                     self.counters["migrations"] += 1
                     self._note("migrate", state)

@@ -23,9 +23,11 @@ _OPTIONAL = (
 """Figures that are left out where they do not apply."""
 REPAIRS = ("repaired", "repair_wait", "repair_idle_hours")
 """What is counted where failed members of gangs were replaced: how many, seconds until then, device hours idle."""
+MOVES = ("moved", "moved_for", "moved_hours", "moved_idle_hours")
+"""What is counted where gangs are moved: moves, gangs that could start, device hours of lost work and of restarts."""
 COUNTED = (
     "conflicts", "stranded", "promises_broken", "over_limit", "backfilled", "allocation_ratio", "dropped",
-    "worst_ftf", "unfair", *REPAIRS,
+    "worst_ftf", "unfair", *REPAIRS, *MOVES,
 )  # fmt: skip
 _CURVE = "allocation_curve."
 """Counters of policies that stand beside the figures."""

@@ -38,7 +38,7 @@ class JobProgress:
     """A job between its arrival and its end."""
 
     __slots__ = (
-        "begins", "devices", "earlier", "end", "first_start", "held_since", "job", "left", "limit", "lost",
+        "begins", "brought", "devices", "earlier", "end", "first_start", "held_since", "job", "left", "limit", "lost",
         "migrations", "notes", "number", "placed", "plain", "preemptions", "ran", "rate", "resizes", "service",
         "version", "waiting_since",
     )  # fmt: skip
@@ -49,6 +49,8 @@ class JobProgress:
         """Its place in the order of arrival: the last word of every tie."""
         self.left = job.true_work * ONE
         """Units of work, as of `begins`."""
+        self.brought = self.left
+        """Units of work that were left when it last started."""
         self.rate = 0
         self.limit = ONE
         """How much of its rate the policy lets it have."""
@@ -97,6 +99,13 @@ class JobProgress:
 
     def started(self) -> None:
         """It was given devices and begins at `begins`."""
+        self.brought = self.left
+
+    def undo(self, span: Millis) -> None:
+        """What it did here in the last `span` is lost, in whole milliseconds of work."""
+        units = min(self.rate * span, self.brought - self.left) // ONE
+        self.lost += units
+        self.left += units * ONE
 
 
 class FragileProgress(JobProgress):
@@ -115,6 +124,7 @@ class FragileProgress(JobProgress):
 
     def started(self) -> None:
         """What was done before is saved."""
+        super().started()
         self.saved = self.left
         self.since = self.begins
 

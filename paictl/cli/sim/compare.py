@@ -133,7 +133,7 @@ def _played(
 
 
 def _write(given: Compared) -> None:
-    from paictl.sim.report import REPAIRS, label
+    from paictl.sim.report import MOVES, REPAIRS, label
 
     runs = given.runs
     labels = [label(run, runs) for run in runs]
@@ -153,7 +153,7 @@ def _write(given: Compared) -> None:
     )
     write("")
     write_figures(labels, given.figures)
-    _write_counted(labels, runs, REPAIRS)
+    _write_counted(labels, runs, (*REPAIRS, *MOVES))
     if not given.pairs:
         return
     for pair in given.pairs:

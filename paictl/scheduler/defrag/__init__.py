@@ -8,6 +8,7 @@ from paictl.scheduler.defrag.checking import why_outrun
 from paictl.scheduler.defrag.holes import FreeCells, free_cells
 from paictl.scheduler.defrag.model import GangMove, NoRoom, Obstacle, RoomPlan, RoomRequest, RunningGang, weight_of
 from paictl.scheduler.defrag.planner import find_room
+from paictl.scheduler.defrag.targets import room_of
 
 __all__ = [
     "FreeCells",
@@ -19,6 +20,7 @@ __all__ = [
     "RunningGang",
     "find_room",
     "free_cells",
+    "room_of",
     "weight_of",
     "why_outrun",
 ]

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from paictl.frozen import frozen
 from paictl.scheduler.binding import UNBOUND
+from paictl.scheduler.defrag.model import RoomRequest
 from paictl.scheduler.groups import GroupState
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
     from paictl.cells.ids import ChainIndex
-    from paictl.scheduler.defrag.model import RoomRequest
-    from paictl.scheduler.request import Member
+    from paictl.scheduler.request import Member, PodRequest
     from paictl.scheduler.state import State
 
 
@@ -65,6 +65,20 @@ def room_views(state: State, room: RoomRequest, owners: Mapping[str, str], close
             size = chain.leaves[min(level, chain.node_level)]
             views.append(RoomView(chain.name, chain.leaf_type, ((size, chain.nodes(level)),), cells))
     return views
+
+
+def room_of(state: State, request: PodRequest) -> RoomRequest | None:
+    """The cells that the pods of a gang fill, one each; None if they are of several sizes, or of another
+    than all cells, or bound to a pinned cell."""
+    if len(request.members) != 1 or request.pinned_id:
+        return None
+    ((leaves, pods),) = request.members
+    for chain in state.physical.chains:
+        if request.leaf_type in ("", chain.leaf_type):
+            for level in range(1, chain.node_level + 1):
+                if chain.leaves[level] == leaves:
+                    return RoomRequest(pods, chain.types[level], request.vc if request.guaranteed else "")
+    return None
 
 
 def _physical(

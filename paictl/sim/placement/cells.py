@@ -125,6 +125,17 @@ class Cells(Placer):
             return request, None
         return replace(request, ignore_suggested=False), frozenset(self.engine.state.physical.nodes) - closed
 
+    def move(self, job: JobView, devices: Devices, away: frozenset[str]) -> Devices:
+        """Let a job that has devices start again, on none of some nodes; there must be a place."""
+        self.give(devices)
+        request, nodes = self._offered(job, job.gpus)
+        if away:
+            request = replace(request, ignore_suggested=False)
+            nodes = (frozenset(self.engine.state.physical.nodes) if nodes is None else nodes) - away
+        decision = self.engine.plan(request, nodes)
+        assert isinstance(decision, Bind)  # noqa: S101 it was tried
+        return self._bind(decision, job, job.gpus)
+
     def give(self, devices: Devices) -> None:
         """All pods of the group are gone."""
         self.free += len(devices)

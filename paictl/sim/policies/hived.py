@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from fractions import Fraction
-from heapq import heapify, heappop, heappush
+from heapq import heappush
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 import yaml
 
-from paictl.sim.actions import Action, Preempt, Start, Trigger
+from paictl.sim.actions import Action, Migrate, Preempt, Start, Trigger
 from paictl.sim.cluster import Devices
 from paictl.sim.knowledge import Knowledge
 from paictl.sim.placement.base import Placer
 from paictl.sim.placement.cells import Cells, for_nodes, from_text
 from paictl.sim.policies.base import Policy, Setup
+from paictl.sim.policies.hived_lines import Kind, Tenant, first_in_line, take_out
 from paictl.sim.policies.hived_parameters import HivedParameters
+from paictl.sim.policies.hived_quotas import shares
 from paictl.sim.policies.member_repairs import MemberRepairs
 from paictl.sim.policies.promised_starts import Row, SimulatedStarts, limit_of
+from paictl.sim.policies.simulated_defragmentation import SimulatedDefragmentation
 from paictl.sim.policies.simulated_reservations import SimulatedReservations
 from paictl.sim.policies.simulated_sharing import SimulatedSharing
 from paictl.sim.view import JobView
@@ -33,27 +36,8 @@ if TYPE_CHECKING:
     from paictl.scheduler.groups import Group
     from paictl.workload.windows import Windows
 
-Apart = tuple[str, str, int]
-"""What else sets jobs apart: their user where users have limits; with reservations, their own and their limit."""
-Kind = tuple[int, int, str | None, str, Apart]
-"""Waiting jobs that are alike: (devices, devices of a pod, device type, pinned cell, what else sets them apart)."""
-
 _GOLDEN: Final = (5**0.5 - 1) / 2
 """Multiples of it, without their whole parts, are spread evenly: so any row of jobs has its share."""
-
-
-class Tenant:
-    """The guaranteed jobs of one VC that wait, by priority and order; and what it runs outside its quota."""
-
-    __slots__ = ("changed", "heaps", "spare", "weight")
-
-    def __init__(self, weight: int) -> None:
-        self.heaps: dict[Kind, list[tuple[int, int, JobView]]] = {}
-        self.changed = False
-        """Whether something happened that may let one of them start."""
-        self.weight = max(weight, 1)
-        self.spare = 0
-        """Devices of its opportunistic jobs."""
 
 
 class Hived(Policy):
@@ -115,6 +99,12 @@ class Hived(Policy):
         """When the next job has run for its minimum run time, so that stronger ones may ask again."""
         if rules or departments:
             self.cells.engine.sparing = self._sparing
+        self._moves: SimulatedDefragmentation | None = None
+        if parameters.defragment:
+            self._moves = SimulatedDefragmentation(
+                self.cells, Millis(parameters.defragment), Millis(parameters.migrate), self._lost_by,
+                self._sharing.strained, self.cells.closed,
+            )  # fmt: skip
 
     def _look_ahead(self, parameters: HivedParameters, windows: Windows) -> None:
         """What needs to know how long jobs run: promised starts, maintenance windows, reservations."""
@@ -308,17 +298,65 @@ class Hived(Policy):
                 tenant.changed = True
             others = bool(self._windows or self._reserved is not None or self._month_end is not None)
             self._spare_changed = self._spare_changed or others
+        self._serve_changed()
+        if self._moves is not None and self._moves.due(self.now):
+            self._make_room(self._moves)
+
+    def _serve_changed(self) -> None:
         while changed := [tenant for tenant in self.tenants.values() if tenant.changed]:
-            tenant = changed[0] if self.p.order == "share" else min(changed, key=_first)
+            tenant = changed[0] if self.p.order == "share" else min(changed, key=first_in_line)
             tenant.changed = False
             self._serve(tenant)
         while self._spare_changed:
             self._spare_changed = False
             self._serve_spare()
 
+    def _make_room(self, moves: SimulatedDefragmentation) -> None:
+        """Move gangs where that lets others start that wait, one room after the other."""
+        for job in self._could_start():
+            plan = None if job.number in self._runs else moves.plan(job, self._runs, self._began, self.now)
+            if plan is not None:
+                for move in plan.moves:
+                    self._move(self._runs[int(move.key)], frozenset(plan.nodes), moves)
+                for tenant in self.tenants.values():
+                    tenant.changed = True
+                self._spare_changed = True
+                self._serve_changed()
+                moves.made(job, started=job.number in self._runs)
+
+    def _could_start(self) -> list[JobView]:
+        """Of each kind of waiting jobs the first that nothing but a lack of devices holds back, in their order."""
+        rows: list[tuple[bool, int, int, JobView]] = []
+        for tenant in self.tenants.values():
+            heaps = self._tried(tenant)
+            rows += [(False, *row) for group in heaps for row in islice(self._startable(heaps, group), 1)]
+        spare = [line[0] for group, lines in self._spare.items() if group[0] <= self.placement.free
+                 for line in lines.values()]  # fmt: skip
+        rows += [(True, 0, self._turns[job.number], job) for job in spare if not self._held_back(job)]
+        jobs = [row[3] for row in sorted(rows, key=lambda row: row[:3])]
+        reserved = self._reserved
+        return [job for job in jobs if not reserved or not reserved.holds(job, limit_of(job, self.p.factor), self.now)]
+
+    def _move(self, job: JobView, away: frozenset[str], moves: SimulatedDefragmentation) -> None:
+        """A gang starts again on other nodes."""
+        lost, devices = self._lost_by(job), self.held(job)
+        self._ran(job, len(devices))
+        self._began[job.number] = self.now
+        self._since.pop(job.number, None)
+        if self._starts is not None:
+            self._starts.moved(job, self.now)
+        moves.moved(job, lost)
+        now_on = self.cells.move(job, devices, away)
+        self.hold(job, now_on)
+        self.act(Migrate(job, now_on, lost))
+
+    def _lost_by(self, job: JobView) -> Millis:
+        """The work that a job loses if it has to start again now."""
+        since = self._since.get(job.number, self._began[job.number])
+        return lost_time(since, self.now, self._checkpoints(job.number))
+
     def wake(self) -> Millis | None:
-        """When jobs that run may be preempted by others of their tenant that wait, a job is promised to start, or a
-        maintenance window, a month or a reservation changes what jobs wait for."""
+        """When something may let jobs start that wait, besides ends, or moves for them are planned."""
         self._shield_end = self._next_start = self._window_end = self._reservation_change = None
         self._month_end = self._sharing.month_end(self._firsts(), self.now)
         waiting = self._spare or any(tenant.heaps for tenant in self.tenants.values())
@@ -330,7 +368,8 @@ class Hived(Policy):
             self._shield_end = self._sparing.next_end(self.cells.engine.state.groups.by_name)
         if self._starts is not None:
             self._next_start = self._starts.next_start(self.now)
-        return min((at for at in self._wakes() if at is not None), default=None)
+        room = None if self._moves is None else self._moves.next(self.now, waits=bool(waiting and self._runs))
+        return min((at for at in (*self._wakes(), room) if at is not None), default=None)
 
     def _wakes(self) -> tuple[Millis | None, ...]:
         return self._shield_end, self._next_start, self._window_end, self._month_end, self._reservation_change
@@ -368,7 +407,7 @@ class Hived(Policy):
             rows = self._startable(heaps, group)
             row = next((row for row in rows if self._place(row[2])), None)
             if row is not None:
-                _remove(heap, row)
+                take_out(heap, row)
                 self._runs[row[2].number] = row[2]
                 self._began[row[2].number] = self.now
                 if self._starts is not None:
@@ -460,8 +499,7 @@ class Hived(Policy):
             return
         devices = self.held(job)
         self._preempted_devices += len(devices)
-        lost = lost_time(self._since.get(job.number, self._began[job.number]), self.now, self._checkpoints(job.number))
-        self._lost_work += len(devices) * lost
+        self._lost_work += len(devices) * self._lost_by(job)
         self.placement.give(devices)
         self.let_go(job)
         self.act(Preempt(job))
@@ -554,39 +592,9 @@ class Hived(Policy):
         promised = {} if self._starts is None else self._starts.counted()
         lost = self._lost_work / 3_600_000
         counted = {"preempted_devices": self._preempted_devices, "preempted_hours": round(lost, 6)}
-        return {**counted, **promised, **self._repairs.counted()}
+        moved = {} if self._moves is None else self._moves.counted()
+        return {**counted, **promised, **self._repairs.counted(), **moved}
 
     def notes(self, job: JobView, /) -> Mapping[str, float]:
         """How often a member of it was replaced, and how long it waited for that."""
         return self._repairs.notes(job)
-
-
-def _first(tenant: Tenant) -> tuple[int, int]:
-    """Priority and turn of the first job that waits; behind all others if none does."""
-    return min((heap[0][:2] for heap in tenant.heaps.values()), default=(1, 0))
-
-
-def _remove(heap: list[tuple[int, int, JobView]], row: tuple[int, int, JobView]) -> None:
-    if heap[0] is row:
-        heappop(heap)
-    else:
-        heap.remove(row)
-        heapify(heap)
-
-
-def shares(tenants: Mapping[str, int], sizes: Sequence[int], *, equal: bool) -> dict[str, int]:
-    """Devices for each tenant, in whole nodes of these sizes: one for each, the others by GPU time (or alike).
-
-    Tenants without GPU time count as one device-millisecond; where nodes are fewer than tenants the largest get one.
-    """
-    order = sorted(tenants, key=lambda vc: (-tenants[vc], vc))
-    given: dict[str, list[int]] = {vc: [] for vc in order}
-    need = {vc: 1 if equal else max(1, tenants[vc]) for vc in order}
-    for number, size in enumerate(sizes):
-        if number < len(order):
-            given[order[number]].append(size)
-        elif order:
-            # the one who has least by what it needs (highest averages, as seats in parliaments)
-            poorest = min(order, key=lambda vc: (Fraction(sum(given[vc]) + size, need[vc]), vc))
-            given[poorest].append(size)
-    return {vc: sum(given[vc]) for vc in sorted(order)}

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from paictl.frozen import frozen
 from paictl.i18n import text
+from paictl.scheduler.defrag.model import RESTART
 from paictl.sim.policies.base import Parameters
 from paictl.sim.policies.parameters import ParameterError, Span, parameter
 from paictl.sim.policies.simulated_reservations import read_reservations
@@ -61,6 +62,11 @@ class HivedParameters(Parameters):
     repair: Literal["member", "gang"] = parameter(
         "member", "what starts again of a job with restart member where a part of it fails: the member, or the gang"
     )
+    defragment: Span = parameter(
+        Span(0), "how often gangs are moved so that larger ones that wait can start, if that costs no more device time "
+        "than these have waited for; 0: never"
+    )  # fmt: skip
+    migrate: Span = parameter(Span(1000 * RESTART), "cost of a move, when the gang starts again")
     start: str = parameter(
         "", "date of instant 0 of the trace in UTC, such as 2026-12-01T08:00, for budgets and reservations; "
         "default: the beginning of a January"
@@ -71,7 +77,12 @@ class HivedParameters(Parameters):
     )
 
     def __post_init__(self) -> None:
-        """Raises `ParameterError` for a start that is not a date, or a file that does not hold reservations."""
+        """Raises `ParameterError` for a start that is not a date, a file that does not hold reservations, or plans of
+        moves that come faster than they can be made."""
+        if 0 < self.defragment < 1000:
+            raise ParameterError(
+                text("defragment is shorter than a second"), hint="write defragment=1h, or 0 to move no gangs"
+            )
         _ = self.epoch, self.reserved
 
     @property

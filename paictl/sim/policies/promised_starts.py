@@ -88,6 +88,10 @@ class SimulatedStarts:
         elif job.vc in self._heads or self._goes_before(job):
             self.overtook += 1
 
+    def moved(self, job: JobView, now: Millis) -> None:
+        """It starts again elsewhere, and may run as long as from the beginning."""
+        self._ends[job.number] = Millis(now + self.limit(job))
+
     def renumber(self, job: JobView, after: JobView) -> None:
         """Its next attempt keeps its devices, and its planned end."""
         if job.number in self._ends:

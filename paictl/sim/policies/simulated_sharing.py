@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from paictl.i18n import text
 from paictl.sim.policies.parameters import ParameterError
 from paictl.units import Millis
-from paictl.workload.budgets import MonthUse, next_month
+from paictl.workload.budgets import BudgetLevel, MonthUse, next_month
 from paictl.workload.departments import DevicesInUse, UnusedPromises
 from paictl.workload.devicelimits import HeldDevices
 from paictl.workload.lending import LendUse, lend_use, promises_by_vc
@@ -97,6 +97,12 @@ class SimulatedSharing:
             self.lending(borrowed) if rules.lending and not request.guaranteed else None,
         )
         return bool(rules.obstacle(request, job.user, use, self._at(now) if rules.budgets else _ANY))
+
+    def strained(self, job: JobView, now: Millis) -> tuple[bool, bool]:
+        """Whether a budget would keep a job from starting again, and whether one has come to its warning."""
+        budgets = self.rules.budgets
+        states = budgets.concerning(job.vc, job.user, self._month_use(now)) if budgets else []
+        return any(state.holds for state in states), any(state.level is not BudgetLevel.OK for state in states)
 
     def month_end(self, jobs: Iterable[JobView], now: Millis) -> Millis | None:
         """When the month ends, if one of the jobs can go on then whom a budget holds back; None if none can."""

@@ -1,0 +1,98 @@
+"""Defragmentation for `hived`: moves are planned by the code that plans them on a cluster, on simulated time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from paictl.scheduler.defrag import NoRoom, RoomPlan, RunningGang, find_room, room_of, weight_of
+from paictl.units import Millis
+
+if TYPE_CHECKING:
+    from paictl.sim.placement.cells import Cells
+    from paictl.sim.view import JobView
+
+TRIALS: Final = 300
+"""Trials for one plan on a small cluster: a run makes many plans, and a person who asks for one has time for 3000."""
+
+
+class SimulatedDefragmentation:
+    """When moves are planned, which of them are worth their price, and what they came to."""
+
+    def __init__(
+        self, cells: Cells, every: Millis, restart: Millis, lost: Callable[[JobView], Millis],
+        strained: Callable[[JobView, Millis], tuple[bool, bool]], closed: Callable[[JobView], frozenset[str]],
+    ) -> None:  # fmt: skip
+        """Plans are made at the multiples of `every`; a restart takes `restart`.
+
+        Of a job, `lost` is the work that a restart loses now, `strained` whether a budget would keep it from starting
+        again, and whether one has come to its warning, and `closed` are the nodes that it may not get now.
+        """
+        self._cells = cells
+        self._every = every
+        self._restart = restart
+        self._lost = lost
+        self._strained = strained
+        self._closed = closed
+        self._next: Millis | None = None
+        self._vain: set[int] = set()
+        """Gangs that did not start when there was room: none is made for them a second time."""
+        self._moved = self._rooms = self._undone = self._idle = 0
+        """Moves, gangs that started after some, and device-milliseconds of lost work and of restarts."""
+
+    def next(self, now: Millis, *, waits: bool) -> Millis | None:
+        """When to plan the next time; None if nobody can gain by it."""
+        self._next = Millis((now // self._every + 1) * self._every) if waits else None
+        return self._next
+
+    def due(self, now: Millis) -> bool:
+        """Whether that time has come."""
+        return self._next is not None and now >= self._next
+
+    def plan(self, job: JobView, running: Mapping[int, JobView], began: Mapping[int, Millis], now: Millis) -> (
+        RoomPlan | None
+    ):  # fmt: skip
+        """The cheapest moves after which a job that waits could start; None if there are none that are worth it.
+
+        They are if they cost no more device time than the job has waited for. Who pays a price once what it has waited
+        comes to it, whatever is still to come, never pays more than twice what would have been best.
+        """
+        room = None if job.number in self._vain else room_of(self._cells.engine.state, self._cells.request(job))
+        if room is None:
+            return None
+        waited = 0 if job.running else now - job.since  # one that was preempted just now still runs to its view
+        gangs = [self._gang(one, began[one.number], now) for one in running.values()]
+        plan = find_room(self._cells.engine, room, gangs, self._closed(job), most_trials=TRIALS)
+        if isinstance(plan, NoRoom) or not plan.moves or not plan.starts:
+            return None
+        return plan if plan.weight * 1000 <= job.gpus * waited else None
+
+    def _gang(self, job: JobView, began: Millis, now: Millis) -> RunningGang:
+        request = self._cells.request(job)
+        spent, near = self._strained(job, now)
+        # who starts or moves at this very instant does not move on: on a cluster its pods do not run yet
+        fixed = "it would not start again" if spent else "it has just started" if began == now else ""
+        weight = weight_of(
+            job.gpus, self._lost(job) // 1000, priority=request.priority, guaranteed=request.guaranteed,
+            near_budget=near,
+        )  # fmt: skip
+        return RunningGang(str(job.number), (request,), weight, fixed, self._closed(job))
+
+    def moved(self, job: JobView, lost: Millis) -> None:
+        """A gang starts again elsewhere and loses that work."""
+        self._moved += 1
+        self._undone += job.gpus * lost
+        self._idle += job.gpus * self._restart
+
+    def made(self, job: JobView, *, started: bool) -> None:
+        """There was room for a job, and it has started or not."""
+        self._rooms += started
+        if not started:
+            self._vain.add(job.number)
+
+    def counted(self) -> Mapping[str, float]:
+        """Moves, gangs for which they made room, device hours of work that they lost, and that restarts took."""
+        return {
+            "moved": self._moved, "moved_for": self._rooms, "moved_hours": round(self._undone / 3_600_000, 6),
+            "moved_idle_hours": round(self._idle / 3_600_000, 6),
+        }  # fmt: skip
