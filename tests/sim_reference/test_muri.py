@@ -42,7 +42,7 @@ def test_whoever_knows_the_durations(name: str, policy: str) -> None:
 @pytest.mark.parametrize("name", ["3", "3_pr"])
 @pytest.mark.parametrize(("policy", "row"), [("muri", "Muri_S"), ("muri:duration=false", "Muri_L")])
 def test_muri_itself(name: str, policy: str, row: str) -> None:
-    """The other traces take longer; docs/simulator.md has them."""
+    """The other traces take longer: rows/muri_itself.yaml has them."""
     got = measure(trace("muri", f"trace{name}.csv", "muri"), CLUSTER, policy)
     assert got.mean_jct == pytest.approx(published(f"{row}_JCT")[name], rel=0.07)
     assert got.makespan == pytest.approx(published(f"{row}_Makespan")[name], rel=0.03)

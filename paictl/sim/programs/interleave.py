@@ -16,7 +16,7 @@ from collections import Counter, deque
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import permutations
-from math import fsum, isclose
+from math import fsum, inf, isclose
 from typing import Final, NamedTuple
 
 from paictl.sim.programs.linear import Program, ProgramError
@@ -41,6 +41,9 @@ class Stages(NamedTuple):
         """All resources together."""
         return self.load + self.compute + self.network
 
+
+_NOBODY: Final = Stages(-inf, -inf, -inf, 0.0)
+"""In a slot that no job of the group uses: it delays nobody."""
 
 Kind = tuple[Stages, ...]
 """A group by what its jobs are like, sorted."""
@@ -67,17 +70,13 @@ def period(group: Kind) -> float:
 
 def _cycle(order: Sequence[Stages]) -> float:
     """The period of jobs in an order, each a slot behind the one before: of the first that repeats, or the second."""
+    jobs = (*order, *(_NOBODY,) * (SLOTS - len(order)))
     ends = [0.0]
     for slot in range(_CYCLES * SLOTS):
-        latest = 0.0
-        for place, job in enumerate(order):
-            match (place - slot) % SLOTS:
-                case 1:
-                    latest = max(latest, ends[slot] + job.network)
-                case 2:
-                    latest = max(latest, ends[slot] + job.compute)
-                case 3 if slot:
-                    latest = max(latest, ends[slot - 1] + job.load)
+        end = ends[slot]
+        latest = max(0.0, end + jobs[(slot + 1) % SLOTS].network, end + jobs[(slot + 2) % SLOTS].compute)
+        if slot:
+            latest = max(latest, ends[slot - 1] + jobs[(slot + 3) % SLOTS].load)
         ends.append(latest)
         if slot >= SLOTS and isclose(ends[-1] - ends[-1 - SLOTS], ends[-2] - ends[-2 - SLOTS], rel_tol=1e-3):
             break
@@ -100,37 +99,78 @@ def worth_it(group: Kind) -> bool:
     return slowed(group) <= fsum(stages.step * SLOWER[0] for stages in group) or len(group) == 1
 
 
+class _Weights:
+    """`efficiency` of any two kinds. Kinds are numbered: to hash all stages of both for each look costs as much as to
+    solve the program."""
+
+    _MOST: Final = 1 << 20
+
+    def __init__(self) -> None:
+        self._numbers: dict[Kind, int] = {}
+        self._known: dict[int, dict[int, float]] = {}
+        self._size = 0
+
+    def rows(self, kinds: Sequence[Kind]) -> list[list[float]]:
+        """Of each kind with itself and those behind it; 0 where they are too many jobs for a group."""
+        if self._size > self._MOST:
+            self._numbers.clear()
+            self._known.clear()
+            self._size = 0
+        numbers = [self._numbers.setdefault(stages, len(self._numbers)) for stages in kinds]
+        return [self._row(kinds[first:], numbers[first:]) for first in range(len(kinds))]
+
+    def _row(self, kinds: Sequence[Kind], numbers: Sequence[int]) -> list[float]:
+        known = self._known.setdefault(numbers[0], {})
+        for other, number in zip(kinds, numbers, strict=True):
+            if number not in known:
+                together = len(kinds[0]) + len(other) <= SLOTS
+                known[number] = efficiency(kind(kinds[0], other)) if together else 0.0
+                self._size += 1
+        return [known[number] for number in numbers]
+
+
+_WEIGHTS: Final = _Weights()
+
+
 @lru_cache(maxsize=1 << 14)
 def pairs(counts: tuple[tuple[Kind, int], ...]) -> tuple[tuple[Kind, Kind, int], ...]:
     """How many pairs of which kinds to make of so many groups of each kind: the heaviest matching by `efficiency`."""
-    program = Program()
     rows: list[list[tuple[int, float]]] = [[] for _ in counts]
     chosen: list[tuple[float, int, int, int]] = []
-    for first, (stages, number) in enumerate(counts):
-        for second, (other, more) in enumerate(counts[first:], first):
-            most = number // 2 if first == second else min(number, more)
-            if most and len(stages) + len(other) <= SLOTS:
-                weight = efficiency(kind(stages, other))
-                variable = program.variable(0, most, weight)
-                rows[first].append((variable, 1.0))
+    most: list[float] = []
+    for first, weights in enumerate(_WEIGHTS.rows([stages for stages, _ in counts])):
+        number, row = counts[first][1], rows[first]
+        for second, weight in enumerate(weights, first):
+            both = number // 2 if first == second else min(number, counts[second][1])
+            if not both or not weight:
+                continue
+            variable = len(chosen)
+            if first == second:
+                row.append((variable, 2.0))
+            else:
+                row.append((variable, 1.0))
                 rows[second].append((variable, 1.0))
-                chosen.append((-weight, first, second, variable))
+            chosen.append((-weight, first, second, variable))
+            most.append(both)
     if not chosen:
         return ()
+    program = Program()
+    program.variables(most, [-weight for weight, *_ in chosen])
     for terms, (_, number) in zip(rows, counts, strict=True):
         program.row(terms, at_most=float(number))
     solution = program.solve()
     if solution is None:
         raise ProgramError("no matching, although none at all is one")
+    made = [int(value + 1e-6) for value in solution.values]
     left = [number for _, number in counts]
-    made = [0] * len(chosen)
-    for whole in (True, False):
-        for _, first, second, variable in sorted(chosen):
-            room = left[first] // 2 if first == second else min(left[first], left[second])
-            number = min(room, int(solution.values[variable] + 1e-6)) if whole else room
-            made[variable] += number
-            left[first] -= number
-            left[second] -= number
+    for _, first, second, variable in chosen:
+        left[first] -= made[variable]
+        left[second] -= made[variable]
+    for _, first, second, variable in sorted(pair for pair in chosen if left[pair[1]] and left[pair[2]]):
+        number = left[first] // 2 if first == second else min(left[first], left[second])
+        made[variable] += number
+        left[first] -= number
+        left[second] -= number
     return tuple(
         (counts[first][0], counts[second][0], made[place]) for _, first, second, place in chosen if made[place]
     )

@@ -67,6 +67,13 @@ class Program:
         self._solver = None
         return len(self._cost) - 1
 
+    def variables(self, uppers: Sequence[float], gains: Sequence[float]) -> None:
+        """Add one variable from 0 for each upper bound, with its coefficient in the objective."""
+        self._lower += [0.0] * len(uppers)
+        self._upper += uppers
+        self._cost += gains
+        self._solver = None
+
     def row(self, terms: Iterable[tuple[int, float]], *, at_least: float = -inf, at_most: float = inf) -> int:
         """Add `at_least <= sum of coefficient * variable <= at_most`; terms of one variable are added up."""
         given = list(terms)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, permutations
+from math import isclose
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from paictl.sim.programs import interleave
 from paictl.sim.programs.interleave import SLOWER, Kind, Stages, efficiency, grouped, kind, pairs, period, worth_it
 
 LOAD, COMPUTE = Stages(100.0, 10.0, 0.0, 110.0), Stages(10.0, 100.0, 0.0, 110.0)
@@ -89,3 +91,52 @@ def test_merging_ends_when_the_rest_fits_and_at_four() -> None:
 def test_a_step_takes_longer_together_than_planned() -> None:
     assert len(SLOWER) == 4
     assert efficiency(kind((EVEN,), (EVEN,))) == pytest.approx(180 / (period((EVEN, EVEN)) * 1.33 * 4))
+
+
+def slots(order: tuple[Stages, ...]) -> float:
+    """The period of jobs in one order, slot by slot, as `period` describes it."""
+    ends = [0.0]
+    for slot in range(8):
+        latest = 0.0
+        for place, job in enumerate(order):
+            turn = (place - slot) % 4
+            if turn == 1:
+                latest = max(latest, ends[slot] + job.network)
+            elif turn == 2:
+                latest = max(latest, ends[slot] + job.compute)
+            elif turn == 3 and slot:
+                latest = max(latest, ends[slot - 1] + job.load)
+        ends.append(latest)
+        if slot >= 4 and isclose(ends[-1] - ends[-5], ends[-2] - ends[-6], rel_tol=1e-3):
+            break
+    return ends[-1] - ends[-5]
+
+
+@given(st.lists(STAGES, min_size=3, max_size=4))
+def test_a_period_is_that_of_the_best_order_slot_by_slot(jobs: list[Stages]) -> None:
+    assert period(kind(*((job,) for job in jobs))) == min(slots(order) for order in permutations(jobs))
+
+
+def test_a_pair_is_judged_once_however_the_numbers_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each event of a simulation asks for other numbers of the same kinds."""
+    judged: list[Kind] = []
+
+    def judge(group: Kind) -> float:
+        judged.append(group)
+        return efficiency(group)
+
+    monkeypatch.setattr(interleave, "efficiency", judge)
+    kinds: list[Kind] = [(Stages(70.0 + place, 3.0, 2.0, 80.0),) for place in range(5)]
+    for number in range(2, 6):
+        pairs(tuple((stages, number) for stages in kinds))
+    assert sorted(judged) == sorted({kind(*two) for two in combinations(kinds, 2)} | {kind(one, one) for one in kinds})
+
+
+def test_weights_that_are_forgotten_are_found_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    weights = interleave._Weights()
+    monkeypatch.setattr(interleave._Weights, "_MOST", 2)
+    for kinds in ([(LOAD,), (COMPUTE,)], [(EVEN,), (COMPUTE,)], [(LOAD,), kind((EVEN,), (EVEN,), (LOAD,), (LOAD,))]):
+        assert weights.rows(kinds) == [
+            [efficiency(kind(one, two)) if len(one + two) <= 4 else 0.0 for two in kinds[first:]]
+            for first, one in enumerate(kinds)
+        ]
