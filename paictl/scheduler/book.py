@@ -189,16 +189,26 @@ class Book:
         An annotation from before a repair says where a member was; recovery goes by the one that counts most.
         """
         info = self.engine.bind_info(decision)
-        if decision.request.repair:
-            uids = self._members(decision.request.group)
-            known = [pod.info.repairs for uid in uids if (pod := self.pods.get(uid)) and pod.info is not None]
-            info = replace(info, repairs=max(known, default=0) + decision.repairs)
+        if decision.request.repair and (known := self._annotations(decision.request.group)):
+            newest = max(known, key=lambda one: one.repairs)
+            moved = decision.repairs or not info.has_places_of(newest)
+            info = replace(info, repairs=newest.repairs + moved)
+        elif decision.repairs:
+            info = replace(info, repairs=1)
         return Planned(decision, info)
 
-    def _members(self, name: str) -> list[str]:
-        """Uids of the pods that hold the places of a group."""
+    def _was_moved(self, decision: Bind, info: BindInfo) -> bool:
+        """Whether the pod's place is one to which its gang was moved: its oldest annotation has another there."""
+        if not decision.request.repair or not (known := self._annotations(decision.request.group)):
+            return False
+        oldest = min(known, key=lambda one: one.repairs)
+        return oldest.place_at(decision.slot) != info.place_at(decision.slot)
+
+    def _annotations(self, name: str) -> list[BindInfo]:
+        """Those of the pods that hold the places of a group."""
         group = self.engine.state.groups.by_name.get(name)
-        return [] if group is None else [uid for row in group.pods for uid in row if uid]
+        uids = () if group is None else [uid for row in group.pods for uid in row if uid]
+        return [pod.info for uid in uids if (pod := self.pods.get(uid)) and pod.info is not None]
 
     def _carry_out(self, decision: Preempt | Wait, now: float | None) -> list[Outcome]:
         if isinstance(decision, Wait) and not decision.cancel:
@@ -214,10 +224,11 @@ class Book:
         if pod is None or pod.planned is None:
             raise RequestError(pod.request.name if pod else uid, "uid", "no decision to bind")
         decision, info = pod.planned.decision, pod.planned.info
+        repairs = decision.repairs or self._was_moved(decision, info)
         outcomes = self.engine.apply(decision, now)
         self.pods[uid] = BookedPod(pod.request, None, info)
         group = self.engine.state.groups.by_name[pod.request.group]
-        return Allocation(pod.request, info, group, tuple(outcomes), decision.repairs)
+        return Allocation(pod.request, info, group, tuple(outcomes), repairs)
 
     # --- what became of it
 

@@ -51,6 +51,22 @@ class BindInfo:
     repairs: int = 0
     """Grows with each repair of the group: of several annotations the one with most says where all members are."""
 
+    def place_at(self, slot: Slot) -> tuple[str, tuple[int, ...]] | None:
+        """Node and devices of a slot of the group; None if the annotation does not have it."""
+        if slot.member >= len(self.members) or slot.pod >= len(self.members[slot.member]):
+            return None
+        place = self.members[slot.member][slot.pod]
+        return place.node, place.devices
+
+    def has_places_of(self, other: BindInfo) -> bool:
+        """Whether both annotations have all members in the same places."""
+        if self.members is other.members:
+            return True
+        ours, theirs = (
+            [[(place.node, place.devices) for place in pods] for pods in one.members] for one in (self, other)
+        )
+        return ours == theirs
+
 
 @frozen
 class Placement:
@@ -108,7 +124,7 @@ class Bind:
     joins: bool = False
     """Whether the group was preempting until now and the pod counts as one that waits for it."""
     repairs: bool = False
-    """Whether the group runs, and `slot` is to move to where `placement` has it."""
+    """Whether the group runs, and `slot` is to move to where `placement` has it, as other slots without a pod may."""
 
 
 @frozen
@@ -116,8 +132,8 @@ class Preempt:
     """`victims` must go first: node name and the uids of the pods there, both in order.
 
     With a `placement` a new preemption starts there when the decision is applied; without one the group is
-    preempting already (`joins`), or the phase does not allow it. With `repairs` the place is for that slot of a group
-    that runs, and `request` stands for the one member (`repair.member_request`).
+    preempting already (`joins`), or the phase does not allow it. With `repairs` the place is for these slots of a group
+    that runs, and `request` stands for their members (`repair.member_request`).
     """
 
     request: PodRequest
@@ -127,7 +143,7 @@ class Preempt:
     lazy: tuple[str, ...] = ()
     cancel: tuple[str, ...] = ()
     joins: bool = False
-    repairs: tuple[str, Slot] | None = None
+    repairs: tuple[str, tuple[Slot, ...]] | None = None
 
 
 @frozen

@@ -25,7 +25,7 @@ from paictl.scheduler.events import (
 from paictl.scheduler.groups import Group, GroupsByVc, GroupState
 from paictl.scheduler.placement.search import Found, search
 from paictl.scheduler.placement.suggested import Suggested
-from paictl.scheduler.request import stand_in
+from paictl.scheduler.request import gang_of
 from paictl.scheduler.sparing import search_sparing
 from paictl.scheduler.state import State
 from paictl.scheduler.views import ViewPlaces
@@ -144,6 +144,8 @@ class Engine:
         if request.repair and not repair.is_usable(self.state, group, slot, names):
             return repair.plan(self.state, self.version, group, slot, request, names, phase)
         cancel = self._stand_in(request)  # its own place has healed
+        if any(len(self.state.groups.by_name[name].preempting) > 1 for name in cancel):
+            cancel = ()  # other members wait for it as well
         return Bind(request, self.version, slot, Placement(group.physical, group.virtual), cancel=cancel)
 
     def apply(self, decision: Decision, now: float | None = None) -> list[Outcome]:
@@ -217,7 +219,7 @@ class Engine:
         """A pod belongs to one group, and all pods of a group say the same of it: any of them may recover it."""
         groups = self._state.groups
         other = groups.slots[request.uid][0] if request.uid in groups.slots else groups.waiting.get(request.uid)
-        if other not in (None, request.group) and not (request.repair and other == stand_in(request)):
+        if other not in (None, request.group) and not (request.repair and gang_of(other) == request.group):
             said = text("the pod already belongs to group {group}", group=other)
             raise RequestError(request.name, "affinityGroup.name", said)
         if group is None:
@@ -261,9 +263,9 @@ class Engine:
         return replace(decision, cancel=(*names, *decision.cancel))
 
     def _stand_in(self, request: PodRequest) -> tuple[str, ...]:
-        """The preemption that was started for a member of a gang, if it goes on."""
-        name = stand_in(request) if request.repair else ""
-        return (name,) if name in self._state.groups.by_name else ()
+        """The preemption that a member of a gang waits for, alone or with others, if it goes on."""
+        name = self._state.groups.waiting.get(request.uid, "") if request.repair else ""
+        return (name,) if name != request.group and gang_of(name) == request.group else ()
 
     def _off_limits(self, group: Group, request: PodRequest, offered: Suggested | None) -> bool:
         """Whether a preempting group's place touches a bad or (if that counts) non-suggested node.
@@ -320,6 +322,8 @@ class Engine:
             self._cancel(decision.cancel)
         if group.pods[decision.slot.member][decision.slot.pod] or request.uid in state.groups.slots:
             raise self._stale(request)
+        if request.uid in state.groups.waiting:
+            self._stop_waiting(request.uid)
         leaves = group.physical[decision.slot.member][decision.slot.pod]
         first = next((leaf for leaf in leaves if leaf != NO_LEAF), NO_LEAF)
         node = state.physical.node_name(first) if first != NO_LEAF else self.bind_info(decision).node
@@ -365,8 +369,9 @@ class Engine:
             self._lazy(decision, now)
             self._cancel(decision.cancel)
             if decision.repairs is not None:
-                name, slot = decision.repairs
-                transitions.vacate(state, state.groups.by_name[name], slot)
+                name, slots = decision.repairs
+                for slot in slots:
+                    transitions.vacate(state, state.groups.by_name[name], slot)
             if decision.lazy or decision.cancel or decision.repairs is not None:
                 # the place was found after what they free had been doomed anew
                 for chain in {state.physical.chain[leaf] for leaf in _flat(decision.placement.physical)}:
@@ -395,15 +400,19 @@ class Engine:
     def _pod_gone(self, uid: str) -> None:
         groups = self._state.groups
         if uid in groups.waiting:
-            group = groups.leave(uid)
-            if not group.preempting:
-                transitions.cancel_preemption(self._state, group)
+            self._stop_waiting(uid)
         if uid in groups.slots:
             group = groups.detach(uid)
             if not any(any(pods) for pods in group.pods):
                 transitions.delete(self._state, group)
         if self.spec.lazy_preemption_recovery:
             self._promote()
+
+    def _stop_waiting(self, uid: str) -> None:
+        """A pod no longer waits for a preemption, which ends if it was the last one."""
+        group = self._state.groups.leave(uid)
+        if not group.preempting:
+            transitions.cancel_preemption(self._state, group)
 
     def _promote(self) -> None:
         """Cells were released: the strongest lazily preempted groups first, those that now fit are promoted back."""

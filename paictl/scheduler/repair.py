@@ -3,25 +3,30 @@
 A pod whose request allows it (`PodRequest.repair`) gets another place if the free one in its gang is bad, as near as
 possible. While others have to leave that place first, a group of one pod stands for the member: it preempts as any
 other group does, and the member takes over what it has reserved. All is planned in a scratch that rolls back.
+
+If a member has no place alone, those that are lost with it move together: a virtual cell can only stand elsewhere once
+none of them holds a part of it. The first one that asks moves all of their slots, and the others find theirs good.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from paictl.cells.ids import NO_VIRTUAL
 from paictl.scheduler import recovery, transitions
 from paictl.scheduler.decision import NO_LEAF, Bind, BindInfo, Decision, Phase, Placement, Preempt, Slot, Wait
 from paictl.scheduler.groups import Group, GroupState
 from paictl.scheduler.occupancy import OPPORTUNISTIC
 from paictl.scheduler.placement.near import search_near
 from paictl.scheduler.placement.search import Found
-from paictl.scheduler.request import stand_in
+from paictl.scheduler.request import gang_of, stand_in
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable, Iterator
 
-    from paictl.cells.ids import PhysicalCell
+    from paictl.cells.ids import PhysicalCell, VirtualCell
     from paictl.scheduler.request import PodRequest
     from paictl.scheduler.state import State
 
@@ -45,6 +50,20 @@ def is_usable(state: State, group: Group, slot: Slot, offered: Collection[str] |
         leaf == NO_LEAF or bad[leaf] or (offered is not None and tree.node_name(leaf) not in offered)
         for leaf in group.physical[slot.member][slot.pod]
     )
+
+
+def _reservation(state: State, group: Group, request: PodRequest) -> Group | None:
+    """The preemption that a member waits for, else one of its gang for several members for which too few wait."""
+    waiting, by_name = state.groups.waiting, state.groups.by_name
+    own = waiting.get(request.uid, "")
+    if own and gang_of(own) == group.name:
+        return by_name[own]
+    for name in sorted({name for name in waiting.values() if gang_of(name) == group.name}):
+        other = by_name[name]
+        pods = dict(other.members)
+        if request.leaf_number in pods and len(other.preempting) < sum(pods.values()):
+            return other
+    return None
 
 
 def member_request(state: State, group: Group, request: PodRequest, slot: Slot) -> PodRequest:
@@ -73,61 +92,152 @@ def plan(
     phase: Phase,
 ) -> Decision:  # fmt: skip
     """Another place for a member whose own cannot be used; changes nothing. `version` is that of the state."""
-    waiting = state.groups.by_name.get(stand_in(request))
+    waiting = _reservation(state, group, request)
+    mine = waiting is not None and request.uid in waiting.preempting
     if waiting is not None and all(is_usable(state, waiting, place, offered) for place, _, _ in waiting.placements()):
         victims = transitions.victims(state, waiting.leaves())
+        if victims and not mine:  # it waits with the others from now on
+            request = replace(request, group=waiting.name, members=waiting.members)
         if victims:
             return Preempt(request, version, victims, joins=True)
         place = Placement(waiting.physical, waiting.virtual)
-        return _bind(version, group, slot, request, Found(place), (waiting.name,))
-    cancel: tuple[str, ...] = () if waiting is None else (waiting.name,)
-    part, anchor = member_request(state, group, request, slot), _anchor(group, slot)
-    if group.state is not GroupState.ALLOCATED or anchor is None:
+        slots = _slots_for(state, group, slot, waiting.members, offered)
+        return _bind(version, group, slot, slots, request, Found(place), (waiting.name,))
+    cancel = (waiting.name,) if waiting is not None and mine else ()
+    if group.state is not GroupState.ALLOCATED or _anchor(group, slot) is None:
         return Wait(request, version, cancel=cancel)
+    alone = _plan_for(state, version, group, (slot,), request, offered, phase, cancel)
+    if not isinstance(alone, Wait) or group.virtual is None:
+        return alone
+    others = tuple(sorted({name for name in state.groups.waiting.values() if gang_of(name) == group.name}))
+    for slots, given_up in _together(state, group, slot, others, offered):
+        gathered = _plan_for(state, version, group, slots, request, offered, phase, given_up or cancel)
+        if not isinstance(gathered, Wait):
+            return gathered
+    return alone
+
+
+def _together(
+    state: State, group: Group, slot: Slot, others: tuple[str, ...], offered: Collection[str] | None
+) -> Iterator[tuple[tuple[Slot, ...], tuple[str, ...]]]:
+    """Slots of lost members that move together, one of a pod like that of `slot` first, and the preemptions given up.
+
+    First those of one preassigned cell, then all. `others` are the preemptions for members of the gang.
+    """
+    lost = _lost(state, group, offered)
+    same = [one for one in lost if one.member == slot.member]
+    first = next((one for one in same if _root(state, group, one) != NO_VIRTUAL), slot)
+    root = _root(state, group, first)
+    near = [one for one in lost if root != NO_VIRTUAL and _root(state, group, one) == root]
+    if len(near) > 1 or (near and first != slot):
+        yield _first(near, first), ()
+    if len(lost) > max(1, len(near)):
+        yield _first(lost, first), others
+
+
+def _lost(state: State, group: Group, offered: Collection[str] | None) -> list[Slot]:
+    """Slots without a pod whose place cannot be used."""
+    slots = (slot for slot, _, _ in group.placements() if not group.pods[slot.member][slot.pod])
+    return [slot for slot in slots if not is_usable(state, group, slot, offered)]
+
+
+def _first(slots: Iterable[Slot], first: Slot) -> tuple[Slot, ...]:
+    return (first, *(slot for slot in slots if slot != first))
+
+
+def _root(state: State, group: Group, slot: Slot) -> VirtualCell:
+    """The preassigned cell of a slot's place; `NO_VIRTUAL` if it has none."""
+    assert group.virtual is not None  # noqa: S101 - its caller has asked
+    here = (twin for twin in group.virtual[slot.member][slot.pod] if twin != NO_VIRTUAL)
+    return next((state.virtual.root[twin] for twin in here), NO_VIRTUAL)
+
+
+def _slots_for(
+    state: State, group: Group, slot: Slot, members: Iterable[tuple[int, int]], offered: Collection[str] | None
+) -> tuple[Slot, ...]:
+    """The slots that take over what a preemption for `members` has reserved: first those that gave up their place."""
+    lost = sorted(
+        _lost(state, group, offered), key=lambda one: (NO_LEAF not in group.physical[one.member][one.pod], one)
+    )
+    out: list[Slot] = []
+    for leaves, pods in members:
+        out += [one for one in _first(lost, slot) if group.members[one.member][0] == leaves][:pods]
+    return tuple(out)
+
+
+def _plan_for(
+    state: State, version: int, group: Group, slots: tuple[Slot, ...], request: PodRequest,
+    offered: Collection[str] | None, phase: Phase, cancel: tuple[str, ...],
+) -> Decision:  # fmt: skip
+    """Another place for some lost members, of which the one that asks gets that of the first slot."""
+    slot = slots[0]
+    anchor = _anchor(group, slot)
+    assert anchor is not None  # noqa: S101 - its caller has asked
+    sizes = Counter(group.members[one.member][0] for one in slots)
+    part = replace(member_request(state, group, request, slot), members=tuple(sorted(sizes.items())))
     mark = state.journal.begin()
     try:
-        if waiting is not None:
-            transitions.cancel_preemption(state, waiting)
-        transitions.vacate(state, group, slot)
+        for name in cancel:
+            transitions.cancel_preemption(state, state.groups.by_name[name])
+        for one in slots:
+            transitions.vacate(state, state.groups.by_name[group.name], one)
         state.doomed.settle()
         found = search_near(state, part, anchor, offered)
         if not isinstance(found, Found):
             return Wait(request, version, found, cancel)
-        leaves = [leaf for row in found.placement.physical[0] for leaf in row]
+        leaves = [leaf for pods in found.placement.physical for row in pods for leaf in row]
         victims = transitions.victims(state, leaves)
         reserver = state.occupancy.reserver
         cancel += tuple(sorted({reserver[leaf] for leaf in leaves if leaf in reserver}))
     finally:
         state.journal.rollback(mark)
     if not victims:
-        return _bind(version, group, slot, request, found, cancel)
+        return _bind(version, group, slot, slots, request, found, cancel)
     if phase is Phase.FILTERING:
         return Preempt(request, version, victims)
     return Preempt(
-        part, version, victims, found.placement, found.lazy, cancel, repairs=(group.name, slot)
+        part, version, victims, found.placement, found.lazy, cancel, repairs=(group.name, slots)
     )  # fmt: skip
 
 
-def _bind(version: int, group: Group, slot: Slot, request: PodRequest, found: Found, cancel: tuple[str, ...]) -> Bind:
-    """The member's place as the whole gang's: where the others are, and where it moves."""
-    placement = found.placement
-    virtual = placement.virtual[0][0] if placement.virtual is not None else None
-    after = transitions.moved(group, slot, placement.physical[0][0], virtual)
+def _bind(
+    version: int, group: Group, slot: Slot, slots: tuple[Slot, ...], request: PodRequest, found: Found,
+    cancel: tuple[str, ...],
+) -> Bind:  # fmt: skip
+    """The place of some members as the whole gang's: where the others are, and where these move."""
+    placement, after = found.placement, group
+    rows = {len(pods[0]): iter(range(len(pods))) for pods in placement.physical}
+    index = {len(pods[0]): member for member, pods in enumerate(placement.physical)}
+    for one in slots:
+        size = group.members[one.member][0]
+        member, pod = index[size], next(rows[size])
+        virtual = placement.virtual[member][pod] if placement.virtual is not None else None
+        after = transitions.moved(after, one, placement.physical[member][pod], virtual)
     whole = Placement(after.physical, after.virtual)
     return Bind(request, version, slot, whole, found.lazy, cancel, repairs=True)
 
 
 def carry_out(state: State, group: Group, decision: Bind, now: float | None) -> Group | None:
     """Carry out a repair as it was planned; None if it no longer holds."""
-    slot, placement = decision.slot, decision.placement
-    leaves = placement.physical[slot.member][slot.pod]
-    if any(leaf in state.occupancy.user for leaf in leaves):
+    placement = decision.placement
+    slots = [
+        slot for slot, leaves, _ in group.placements() if leaves != placement.physical[slot.member][slot.pod]
+    ]  # fmt: skip
+    if any(group.pods[slot.member][slot.pod] for slot in slots):
         return None
-    levels = (recovery.UNGUARANTEED,) * len(leaves)
-    if placement.virtual is not None:
-        twins = placement.virtual[slot.member][slot.pod]
-        levels = tuple(state.virtual.level[state.virtual.root[twin]] for twin in twins)
-    return recovery.settle_member(state, transitions.vacate(state, group, slot), slot, leaves, levels, now)
+    for slot in slots:
+        group = transitions.vacate(state, group, slot)
+    settled: Group | None = group
+    for slot in slots:
+        leaves = placement.physical[slot.member][slot.pod]
+        if settled is None or any(leaf in state.occupancy.user for leaf in leaves):
+            return None
+        levels = (recovery.UNGUARANTEED,) * len(leaves)
+        if placement.virtual is not None:
+            twins = placement.virtual[slot.member][slot.pod]
+            levels = tuple(state.virtual.level[state.virtual.root[twin]] for twin in twins)
+        settled = recovery.settle_member(state, settled, slot, leaves, levels, now)
+    return settled
 
 
 def recover_move(state: State, group: Group, slot: Slot, request: PodRequest, info: BindInfo) -> Group | None:

@@ -1,4 +1,4 @@
-"""A place for one member of a gang, as near as possible to where it was: its node, its rack, and so on upwards.
+"""A place for members of a gang, as near as possible to where one was: its node, its rack, and so on upwards.
 
 Within a cell the VC's own cells that are bound there already go before ones that would have to be taken. A free place
 goes before one for which others have to leave, even if that one is nearer.
@@ -31,17 +31,20 @@ MAPPINGS: Final = 32
 def search_near(
     state: State, request: PodRequest, anchor: PhysicalCell, offered: Collection[str] | None
 ) -> Found | tuple[RejectedView, ...]:
-    """A place for a request of one pod in the chain of `anchor`, the leaf to stay close to.
+    """A place for a request in the chain of `anchor`, the leaf to stay close to; several pods get theirs in one cell.
 
     `offered` are the names of the nodes that count, None for all. Why there is none is said of the whole chain. Raises
     `RequestError` as `search` does.
     """
     chain = state.physical.chain[anchor]
+    kind, needed = state.physical.chains[chain], sum(leaves * pods for leaves, pods in request.members)
     views = [view for view in candidate_views(state, request) if _chain(state, request, view[1]) == chain]
     second: Found | None = None
     suggested = Suggested(frozenset(), state.physical)  # of no node, if none of the chain is offered
     for names in _scopes(state, anchor, offered):
         suggested = Suggested(names, state.physical)
+        if len(names) * kind.leaves[kind.node_level] < needed:
+            continue
         for bound in (True, False) if request.guaranteed else (False,):
             for _, index in views:
                 found = _Near(state, request, suggested, bound=bound).find(index)
@@ -98,7 +101,7 @@ def _failure(found: Found | Failure) -> Failure:
 
 
 class _Near(SearchAttempt):
-    """One pod in one cell; with `bound` only on virtual cells below one that stands there already."""
+    """The pods in one cell; with `bound` only on virtual cells below one that stands there already."""
 
     def __init__(self, state: State, request: PodRequest, suggested: Suggested | None, *, bound: bool) -> None:
         super().__init__(state, request, suggested)
@@ -138,7 +141,15 @@ class _Near(SearchAttempt):
     def _map(self, virtual: Placed[VirtualCell]) -> Found | Failure:
         found = super()._map(virtual)
         if not isinstance(found, Found):
-            cell, nodes = virtual[0][0][0], self.state.views.nodes
+            pods = [row for rows in virtual for row in rows]
+            mapped, failed = 0, len(pods)
+            while failed - mapped > 1:  # its node is tried no more with which those before it have no place
+                middle = (mapped + failed) // 2
+                if isinstance(super()._map((tuple(pods[:middle]),)), Found):
+                    mapped = middle
+                else:
+                    failed = middle
+            cell, nodes = pods[failed - 1][0], self.state.views.nodes
             while cell not in nodes:
                 cell = self.state.virtual.parent[cell]
             self.tried.add(cell)

@@ -271,3 +271,23 @@ def test_random_failures(bench: MakeBench, steps: list[tuple[int, str]]) -> None
                 if past.node not in failed and past.state == "Running":
                     assert (task.node, task.devices) == (past.node, past.devices)
                     assert task.attempt == past.attempt
+
+
+def test_a_gang_on_its_whole_promise_loses_a_node_with_several_members(bench: MakeBench) -> None:
+    """No member has room alone; together they leave the node, and nobody else restarts."""
+    lab = bench("production")
+    key = lab.submit("train", "vc1", gpu=1, instances=64, commands=FOREVER, restart="member")
+    before = lab.cluster.job(key)
+    assert {task.state for task in before.tasks} == {"Running"}
+    failed = before.tasks[17].node
+    lost = [task.index for task in before.tasks if task.node == failed]
+    assert len(lost) == 8
+    lab.cluster.set_node(failed, NodeChange.FAIL)
+    lab.pass_time(REPAIR_AFTER)
+    found = lab.again().job(key)
+    assert {task.state for task in found.tasks} == {"Running"}
+    assert [task.index for task in found.tasks if task.attempt] == lost
+    assert {at: node for at, node in nodes_of(found).items() if at not in lost} == {
+        at: node for at, node in nodes_of(before).items() if at not in lost
+    }
+    assert [repair.index for repair in found.repairs] == lost

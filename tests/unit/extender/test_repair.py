@@ -152,3 +152,29 @@ def test_a_gang_that_would_use_spare_devices_waits_and_says_why() -> None:
     away(harness, places["g-1"])
     harness.delete("g-1")
     assert harness.run(next_pod(7)) not in places.values()
+
+
+def test_members_on_a_lost_node_that_have_no_room_alone_move_together() -> None:
+    """Twelve pods of one device use the whole promise of their virtual cluster."""
+    harness = Harness(spec(virtualClusters={"A": {"virtualCells": [{"cellType": "POOL.NODE", "cellNumber": 3}]}}))
+    harness.open(NODES)
+    places = {one["metadata"]["name"]: harness.run(one) for one in gang("g", 12, 1, memberRepairEnable=True)}
+    (free,) = {*NODES} - {*places.values()}
+    lost = sorted(name for name, node in places.items() if node == places["g-0"])
+    assert len(lost) == 4
+    away(harness, places["g-0"])
+    for name in lost:
+        harness.delete(name)
+    for number in range(20, 24):
+        new = gang("g", 12, 1, memberRepairEnable=True)[0]
+        new["metadata"] |= {"name": f"g-{number}", "uid": f"uid-g-{number}"}
+        assert harness.run(new) == free
+        assert harness.reasons_of(f"g-{number}") == ["Repaired"]
+    for name, node in places.items():
+        if name not in lost:
+            assert harness.server.pods[f"default/{name}"]["spec"]["nodeName"] == node
+    harness.begin(harness.core.spec)
+    harness.open([one for one in NODES if one != places["g-0"]])
+    (group,) = harness.core.book.engine.state.groups.by_name.values()
+    assert group.virtual is not None
+    assert all(uid for row in group.pods for uid in row)
