@@ -33,6 +33,8 @@ CHOICES: Final = 12
 """Choices of cells that are tried for one gang, where more become free than are needed."""
 FEW_CHOICES: Final = 4
 """The same for several gangs, where each is tried in several orders: trials are better spent on other sets."""
+FEW_NODES: Final = 4
+"""On a small cluster one gang is tried with every set of the room's nodes to stay away from, if they are so few."""
 ALL_ORDERS: Final = 3
 """So many gangs are tried in every order."""
 HELPERS: Final = 48
@@ -105,7 +107,8 @@ class _RoomSearch:
         self.movable = movable
         self.trials = Trials(engine, movable)
         nodes = len(engine.state.physical.nodes)
-        self.left = most_trials if nodes <= TINY else max(24, most_trials * TINY // (2 * nodes))
+        self.tiny = nodes <= TINY
+        self.left = most_trials if self.tiny else max(24, most_trials * TINY // (2 * nodes))
         self.looks = min(MOST_LOOKS, 8 * most_trials)
         self.free = [cell for cell in view.cells if cell.usable and not cell.blockers]
         self.need = room.number - len(self.free)
@@ -286,15 +289,19 @@ class _RoomSearch:
     def _holds(self, cells: Sequence[RoomCell], gangs: Sequence[str]) -> Iterator[frozenset[str]]:
         """The nodes that gangs have to stay away from: those of the room.
 
-        Where cells are parts of nodes, it may be enough that gangs do not come back to the cells that they leave: the
-        scheduler prefers places in the other parts.
+        Where cells are parts of nodes, it may be enough that gangs do not come back to the cells that they leave, or
+        stay off some nodes of the room: the scheduler prefers places in the other parts.
         """
         every = frozenset(node for cell in cells for node in cell.nodes)
         yield every
-        if self.shared:
-            left = frozenset(node for cell in cells if not cell.blockers.isdisjoint(gangs) for node in cell.nodes)
-            if left != every:
-                yield left
+        if not self.shared:
+            return
+        left = frozenset(node for cell in cells if not cell.blockers.isdisjoint(gangs) for node in cell.nodes)
+        if left != every:
+            yield left
+        if self.tiny and len(gangs) == 1 and len(every) <= FEW_NODES:
+            some = (frozenset(nodes) for size in range(len(every)) for nodes in combinations(sorted(every), size))
+            yield from (nodes for nodes in some if nodes != left)
 
     def _choices(self, freed: Sequence[RoomCell], gangs: Gangs) -> Iterator[Sequence[RoomCell]]:
         """Which of the cells that become free are the room, each choice once; likely ones first.
