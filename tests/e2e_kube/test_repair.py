@@ -1,4 +1,7 @@
-"""Repair in place by both doors: 64 pods, one node dies, and the gang is whole again while the others keep running."""
+"""Repair in place by both doors: 64 pods use a whole promise, one node dies, and the gang is whole again.
+
+The four pods of that node have no room one by one: the promise is used up until they move together. The others run on.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ HIVED: Mapping[str, Any] = {
             for first in (0, NODES // 2)
         ],
     },
-    "virtualClusters": {"A": {"virtualCells": [{"cellType": "RACK.NODE", "cellNumber": NODES}]}},
+    "virtualClusters": {"A": {"virtualCells": [{"cellType": "RACK.NODE", "cellNumber": PODS // PER_NODE}]}},
 }  # fmt: skip
 
 
