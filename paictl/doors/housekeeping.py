@@ -5,6 +5,7 @@ Functions on the core, under its lock; they hand out values and wait for nothing
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import islice
 from typing import Final
 
@@ -15,7 +16,7 @@ from paictl.doors.pod_events import PodEvent
 from paictl.doors.table import UNVERSIONED, CachedDecision, PodEntry, PodRef
 from paictl.frozen import frozen
 from paictl.scheduler.book import Preemption
-from paictl.scheduler.decision import Bind, Preempt
+from paictl.scheduler.decision import Bind, Preempt, Wait
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.groups import Group, GroupState
 from paictl.units import Millis
@@ -213,15 +214,17 @@ def _would_fit(core: DoorCore, entry: PodEntry) -> bool:
             return False
         decision = None if held else engine.plan(asked, suggested)
     except RequestError:
-        better = False
+        decision, better = None, False
     else:
         better = isinstance(decision, Bind if known is not None and known.kind == "preempt" else Bind | Preempt)
     if not better and known is not None:
         usage = None if known.usage is None else core.usage.version
-        shut = windows.closed(core, entry)
-        entry.cached = CachedDecision(
-            engine.version, known.kind, known.reason, offered=known.offered, usage=usage, shut=shut
-        )
+        still = CachedDecision(engine.version, known.kind, known.reason, offered=known.offered, usage=usage)
+        why = held or (decision.reason if isinstance(decision, Wait) else "")
+        if why and known.kind == "wait":  # what it waits for may be something else by now
+            entry.cached = windows.noted(core, entry, replace(still, reason=f"pod waits: {why}"))
+        else:
+            entry.cached = replace(still, shut=windows.closed(core, entry))
     return better
 
 

@@ -57,11 +57,19 @@ def noted(core: DoorCore, entry: PodEntry, found: CachedDecision) -> CachedDecis
     shut = closed(core, entry)
     if not shut:
         return found
-    reason = found.reason
-    if found.kind == "wait" and not entry.reservation:
-        what = "maintenance windows" if core.windows.found else "reservations"
-        reason = f"{reason}; {what} close {listed(sorted(shut), 3)} to it ({_span(entry)})"
+    reason = f"{found.reason}; {_closing(core, entry, shut)}" if found.kind == "wait" else found.reason
     return replace(found, shut=shut, reason=reason)
+
+
+def _closing(core: DoorCore, entry: PodEntry, shut: frozenset[str]) -> str:
+    """What closes nodes to a pod that waits."""
+    known = core.windows.reservations.get(entry.reservation) if entry.reservation else None
+    if known is not None and known.nodes:
+        within = f"reservation {known.name} gives it {listed(sorted(known.nodes), 3)} only"
+        shut = shut & core.windows.closed(now_of(core), entry.limit) & frozenset(known.nodes)
+        return f"{within}, and maintenance windows close {listed(sorted(shut), 3)}" if shut else within
+    what = "maintenance windows" if core.windows.found else "reservations"
+    return f"{what} close {listed(sorted(shut), 3)} to it ({_span(entry)})"
 
 
 def _span(entry: PodEntry) -> str:

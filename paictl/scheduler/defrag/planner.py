@@ -23,7 +23,7 @@ MOST_CLASSES: Final = 96
 """Kinds of cells that are looked at, those that cost least; no small cluster has more."""
 MOST_LOOKS: Final = 3000
 """Sets of gangs that are taken up."""
-MOST_TRIALS: Final = 3000
+MOST_TRIALS: Final = 6000
 """Trials on the engine, on a cluster of at most `TINY` nodes; a trial costs more on a larger one."""
 TINY: Final = 64
 MOST_SINGLES: Final = 128
@@ -108,7 +108,7 @@ class _RoomSearch:
         self.trials = Trials(engine, movable)
         nodes = len(engine.state.physical.nodes)
         self.tiny = nodes <= TINY
-        self.left = most_trials if self.tiny else max(24, most_trials * TINY // (2 * nodes))
+        self.left = most_trials if self.tiny else max(24, most_trials * TINY // (4 * nodes))
         self.looks = min(MOST_LOOKS, 8 * most_trials)
         self.free = [cell for cell in view.cells if cell.usable and not cell.blockers]
         self.need = room.number - len(self.free)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from paictl.sim.view import JobView
 
 TRIALS: Final = 300
-"""Trials for one plan on a small cluster: a run makes many plans, and a person who asks for one has time for 3000."""
+"""Trials for one plan on a small cluster: a run makes many plans, and a person who asks for one has time for 6000."""
 
 
 class SimulatedDefragmentation:

@@ -383,9 +383,6 @@ class AbilitiesWorld:
                 run = self.gangs[request.name.rpartition("/")[2].rpartition("-")[0]]
                 span = None if run.limit is None else Millis(1000 * run.limit)
                 offered = set(self.ready()) - self.windows.closed(Millis(round(1000 * self.harness.now)), span)
-                for own in self.reservations:
-                    if own.name == run.reservation and own.nodes:  # its jobs run on these nodes only
-                        offered &= set(own.nodes)
                 assert isinstance(engine.plan(request, offered), Wait), f"{request.group} waits needlessly: {why}"
 
     # --- how

@@ -15,7 +15,7 @@ from paictl.doors.views import explain_pod
 from paictl.remote.kube.client import Json
 from paictl.units import Millis, instant, rfc3339
 from paictl.workload.reservations import Repeat, Reservation, Reservations
-from paictl.workload.windows import Windows
+from paictl.workload.windows import Window, Windows
 from tests.unit.extender.conftest import NODES
 from tests.unit.extender.harness import Harness, gang
 
@@ -108,6 +108,21 @@ def test_nodes_of_the_free_pool_are_for_its_jobs_only(harness: Harness) -> None:
     reserve(harness, 0, nodes=NODES[:1])
     assert NODES[0] not in {harness.run(pod) for pod in pods("other", 3)}
     assert harness.ask(pods("mine", 1, reservation="demo", priority=-1)[0]).names == (NODES[0],)
+
+
+@pytest.mark.parametrize("shut", [False, True])
+def test_who_has_reserved_nodes_is_told_that_it_gets_no_others(harness: Harness, shut: bool) -> None:
+    known = reserve(harness, 0, nodes=NODES[:1])
+    if shut:
+        start = Millis(known.start + 1000 * HOUR)
+        window = Window("repair", (NODES[0],), start, Millis(start + 1000 * HOUR))
+        data = {KEY: windows_text(Windows((window,))), RESERVATIONS: reservations_text(Reservations((known,)))}
+        harness.core.windows_changed({"data": data})
+    else:
+        harness.run(pods("first", 1, reservation="demo", priority=-1)[0])
+    reason = refused(harness, pods("mine", 1, reservation="demo", priority=-1))
+    closed = ", and maintenance windows close n0" if shut else ""
+    assert reason.endswith(f"; reservation demo gives it n0 only{closed}")
 
 
 def test_metrics_count_reservations_and_cells_that_are_short(harness: Harness) -> None:

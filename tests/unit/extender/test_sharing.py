@@ -132,6 +132,18 @@ def test_a_user_waits_at_the_limit_until_devices_are_given_back() -> None:
     assert why(one, second) == ""
 
 
+def test_who_waits_is_told_what_it_waits_for_now() -> None:
+    one = office({"user-limits": [{"vc": "A", "devices": 4}]})
+    full = [one.run(of(user, gang(f"of-{user}", 1, 4)[0])) for user in ("bob", "cyd", "dan")]
+    late = of("ann", gang("late", 1, 4)[0])
+    assert "leaf cells needed" in why(one, late)
+    one.end(full[0])
+    one.run(of("ann", gang("other", 1, 4)[0]))
+    one.harness.now += 10
+    assert to_requeue(one.harness.core) == []
+    assert why(one, late).endswith("may hold 4 guaranteed devices in virtual cluster A, holds 4, and this needs 4")
+
+
 def test_metrics_of_budgets_are_there_only_with_budgets() -> None:
     one = office({"budgets": [{"vc": "A", "device-hours": 10}]})
     look(one)
