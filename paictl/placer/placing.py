@@ -191,7 +191,7 @@ def _place(core: PlacerCore, members: list[PodEntry]) -> list[Binding]:
 def _place_among(
     core: PlacerCore, new: list[PodEntry], excluded: dict[str, str]
 ) -> tuple[list[tuple[PodEntry, CachedDecision]], bool]:
-    """Decide about all without these nodes, and whether each has a place now; otherwise none has.
+    """Decide about all without these nodes, and whether each has a place now; otherwise none has, but for a repair.
 
     Nodes that turn out to be too small are added to the excluded ones.
     """
@@ -205,8 +205,24 @@ def _place_among(
             return decided, True
         excluded |= unfit
         _give_back(core, decided)
+    else:
+        return decided, False
+    if _is_repaired(core, new) and not any(
+        _misfit(core, entry, decision) for entry, decision in decided if decision.node
+    ):  # member by member
+        return decided, any(decision.node for _, decision in decided)
     _give_back(core, decided)
     return decided, False
+
+
+def _is_repaired(core: PlacerCore, new: list[PodEntry]) -> bool:
+    """Whether these pods replace members of a gang that runs and allows that: some may come back before others."""
+    reading = new[0].reading if new else None
+    if reading is None or not reading.request.repair:
+        return False
+    group = core.book.engine.state.groups.by_name.get(reading.request.group)
+    taken = {uid for row in group.pods for uid in row if uid} if group is not None else set[str]()
+    return bool(taken - {entry.ref.uid for entry in new})
 
 
 def _leave_bad_devices(core: PlacerCore, members: list[PodEntry]) -> None:

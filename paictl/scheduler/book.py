@@ -158,7 +158,7 @@ class Book:
         outcomes: list[Outcome] = []
         if decision.joins:  # the preemption lives as long as the pod, until the binding takes effect
             outcomes = self.engine.observe(PodWaits(request.uid, request.group), now)
-        elif phase is Phase.PREEMPTING and decision.cancel:  # kube-scheduler will filter again
+        elif phase is Phase.PREEMPTING and decision.cancel and not decision.repairs:  # kube-scheduler will filter again
             outcomes = self.engine.apply(Wait(request, decision.version, cancel=decision.cancel), now)
         self.pods[request.uid] = BookedPod(request, planned)
         return ScheduleResult(decision, planned.info, tuple(outcomes))

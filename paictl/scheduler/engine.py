@@ -186,7 +186,7 @@ class Engine:
                 group = self.state.groups.by_name.get(name)
                 if group is None or group.state is not GroupState.PREEMPTING:
                     return [Ignored(event, f"group {name} is not preempting")]
-                return self._transaction(lambda: self.state.groups.wait(uid, group))
+                return self._transaction(lambda: self._wait(uid, group))
             case PodRecovered(request, info):
                 return self._recover(event, request, info, now)
 
@@ -407,6 +407,11 @@ class Engine:
                 transitions.delete(self._state, group)
         if self.spec.lazy_preemption_recovery:
             self._promote()
+
+    def _wait(self, uid: str, group: Group) -> None:
+        if self._state.groups.waiting.get(uid, group.name) != group.name:
+            self._stop_waiting(uid)
+        self._state.groups.wait(uid, group)
 
     def _stop_waiting(self, uid: str) -> None:
         """A pod no longer waits for a preemption, which ends if it was the last one."""

@@ -56,14 +56,22 @@ def _reservation(state: State, group: Group, request: PodRequest) -> Group | Non
     """The preemption that a member waits for, else one of its gang for several members for which too few wait."""
     waiting, by_name = state.groups.waiting, state.groups.by_name
     own = waiting.get(request.uid, "")
-    if own and gang_of(own) == group.name:
+    names = _reservations(state, group)
+    if own in names:
         return by_name[own]
-    for name in sorted({name for name in waiting.values() if gang_of(name) == group.name}):
+    for name in names:
         other = by_name[name]
         pods = dict(other.members)
         if request.leaf_number in pods and len(other.preempting) < sum(pods.values()):
             return other
     return None
+
+
+def _reservations(state: State, group: Group) -> tuple[str, ...]:
+    """The preemptions that members of a gang wait for: none of another virtual cluster, whatever its name."""
+    by_name = state.groups.by_name
+    names = {name for name in state.groups.waiting.values() if name != group.name and gang_of(name) == group.name}
+    return tuple(sorted(name for name in names if by_name[name].vc == group.vc))
 
 
 def member_request(state: State, group: Group, request: PodRequest, slot: Slot) -> PodRequest:
@@ -109,7 +117,7 @@ def plan(
     alone = _plan_for(state, version, group, (slot,), request, offered, phase, cancel)
     if not isinstance(alone, Wait) or group.virtual is None:
         return alone
-    others = tuple(sorted({name for name in state.groups.waiting.values() if gang_of(name) == group.name}))
+    others = _reservations(state, group)
     for slots, given_up in _together(state, group, slot, others, offered):
         gathered = _plan_for(state, version, group, slots, request, offered, phase, given_up or cancel)
         if not isinstance(gathered, Wait):
@@ -175,6 +183,8 @@ def _plan_for(
     assert anchor is not None  # noqa: S101 - its caller has asked
     sizes = Counter(group.members[one.member][0] for one in slots)
     part = replace(member_request(state, group, request, slot), members=tuple(sorted(sizes.items())))
+    if part.group in state.groups.by_name and part.group not in cancel:
+        cancel = (*cancel, part.group)  # it was begun for this member, and others have waited for it since
     mark = state.journal.begin()
     try:
         for name in cancel:
@@ -246,6 +256,15 @@ def recover_move(state: State, group: Group, slot: Slot, request: PodRequest, in
     if NO_LEAF in leaves or any(leaf in state.occupancy.user for leaf in leaves):
         return None
     _, levels = recovery.locate(state, request, info)
-    return recovery.settle_member(
-        state, transitions.vacate(state, group, slot), slot, leaves, levels[slot.member][slot.pod], None
-    )
+    group = transitions.vacate(state, group, slot)
+    for other in _lost(state, group, None):  # they moved with it, and their old places hold a part of its promise
+        held = group.physical[other.member][other.pod]
+        if NO_LEAF not in held and info.place_at(other) != _place_of(state, held):
+            group = transitions.vacate(state, group, other)
+    return recovery.settle_member(state, group, slot, leaves, levels[slot.member][slot.pod], None)
+
+
+def _place_of(state: State, leaves: Iterable[PhysicalCell]) -> tuple[str, tuple[int, ...]]:
+    """Node and devices of a place, as an annotation has them."""
+    tree, held = state.physical, tuple(leaves)
+    return tree.node_name(held[0]), tuple(map(tree.device, held))

@@ -16,7 +16,7 @@ MAX_GROUP: Final = 1 << 20
 SHOWN: Final = 40
 """Characters of a wrong value that a message repeats."""
 
-_STANDS_FOR: Final = " (repair "
+STANDS_FOR: Final = " (repair "
 """What comes between a gang's name and the pod in the name of the group that stands for the pod."""
 
 Member = tuple[int, int]
@@ -50,12 +50,12 @@ class PodRequest:
 
 def stand_in(request: PodRequest) -> str:
     """Name of the group that preempts for a member of a gang that runs (`repair`)."""
-    return f"{request.group}{_STANDS_FOR}{request.uid})"
+    return f"{request.group}{STANDS_FOR}{request.uid})"
 
 
 def gang_of(name: str) -> str:
     """The gang that a group belongs to; its own name if it stands for no member of another."""
-    return name.partition(_STANDS_FOR)[0]
+    return name.rpartition(STANDS_FOR)[0] or name
 
 
 def shown(value: object) -> str:

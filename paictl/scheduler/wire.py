@@ -16,7 +16,7 @@ from typing import Any, Final
 from paictl.scheduler.decision import BindInfo, PodPlacement
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.occupancy import OPPORTUNISTIC
-from paictl.scheduler.request import MAX_GROUP, MAX_PRIORITY, Member, PodRequest, shown
+from paictl.scheduler.request import MAX_GROUP, MAX_PRIORITY, STANDS_FOR, Member, PodRequest, shown
 
 PREFIX: Final = "hivedscheduler.microsoft.com/"
 SCHEDULING_SPEC: Final = f"{PREFIX}pod-scheduling-spec"
@@ -168,6 +168,8 @@ class _SpecReader:
         name = found.get("name")
         if not isinstance(name, str) or not name:
             raise RequestError(self.pod, "affinityGroup.name", "is empty" if not name else "expected a text")
+        if STANDS_FOR in name:  # it would pass for what preempts for a member of another gang
+            raise RequestError(self.pod, "affinityGroup.name", f"must not contain {STANDS_FOR!r}")
         members: dict[int, int] = {}
         listed = found.get("members")
         for i, item in enumerate(listed if isinstance(listed, list) else ()):

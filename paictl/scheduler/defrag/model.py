@@ -111,13 +111,16 @@ NEAR_BUDGET: Final = 150
 """A tenant near the end of its budget has to pay for lost work from the little that is left."""
 
 
-def weight_of(devices: int, lost: int, *, priority: int, guaranteed: bool, near_budget: bool = False) -> int:
+def weight_of(
+    devices: int, lost: int, *, priority: int, guaranteed: bool, near_budget: bool = False, restart: int = RESTART
+) -> int:
     """The weight of a move in seconds of a device, at least 1.
 
-    `lost` is how many seconds of work are lost: since the gang started, or since its last checkpoint.
+    `lost` is how many seconds of work are lost: since the gang started, or since its last checkpoint. `restart` are
+    those that a restart takes.
     """
     factor = GUARANTEED + max(0, priority) if guaranteed else SHARE
-    weight = devices * (RESTART + max(0, lost)) * factor
+    weight = devices * (restart + max(0, lost)) * factor
     if near_budget:
         weight = weight * NEAR_BUDGET // SHARE
     return max(1, weight // SHARE)

@@ -300,7 +300,7 @@ class _RoomSearch:
         if left != every:
             yield left
         if self.tiny and len(gangs) == 1 and len(every) <= FEW_NODES:
-            some = (frozenset(nodes) for size in range(len(every)) for nodes in combinations(sorted(every), size))
+            some = (frozenset(nodes) for size in range(1, len(every)) for nodes in combinations(sorted(every), size))
             yield from (nodes for nodes in some if nodes != left)
 
     def _choices(self, freed: Sequence[RoomCell], gangs: Gangs) -> Iterator[Sequence[RoomCell]]:

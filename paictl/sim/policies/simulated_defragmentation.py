@@ -74,7 +74,7 @@ class SimulatedDefragmentation:
         fixed = "it would not start again" if spent else "it has just started" if began == now else ""
         weight = weight_of(
             job.gpus, self._lost(job) // 1000, priority=request.priority, guaranteed=request.guaranteed,
-            near_budget=near,
+            near_budget=near, restart=self._restart // 1000,
         )  # fmt: skip
         return RunningGang(str(job.number), (request,), weight, fixed, self._closed(job))
 

@@ -39,3 +39,30 @@ def test_members_of_a_lost_node_move_together_and_a_new_process_knows() -> None:
     assert {uid: pod.info.devices for uid, pod in placer.core.book.pods.items() if pod.info is not None} == known
     (group,) = placer.core.book.engine.state.groups.by_name.values()
     assert all(uid for row in group.pods for uid in row)
+
+
+def test_some_come_back_before_others_and_are_counted_once() -> None:
+    """Two of three nodes are lost, and there is room for one."""
+    placer = Placer(spec(virtualClusters={"A": {"virtualCells": [{"cellType": "POOL.NODE", "cellNumber": 3}]}}))
+    placer.create(gang("g", 12, 1, memberRepairEnable=True))
+    placer.round()
+    places = {f"g-{number}": placer.node(f"g-{number}") for number in range(12)}
+    (free,) = {*NODES} - {*places.values()}
+    kept = places["g-0"]
+    for gone in sorted({*places.values()} - {kept}):
+        away = node(gone)
+        away["status"]["conditions"][0]["status"] = "False"
+        placer.core.node_changed(node_status(away))
+    for name in [name for name, at in places.items() if at != kept]:
+        placer.delete(name)
+    again = gang("g", 12, 1, memberRepairEnable=True)[:8]
+    names = [f"g-{number}" for number in range(20, 28)]
+    for pod, name in zip(again, names, strict=True):
+        pod["metadata"] |= {"name": name, "uid": f"uid-{name}"}
+    placer.create(again)
+    for _ in range(4):
+        placer.now += 5
+        placer.round()
+    assert sorted(placer.node(name) for name in names) == [""] * 4 + [free] * 4
+    assert sum(placer.reasons(name).count("Repaired") for name in names) == 4
+    assert placer.core.repairs == 4

@@ -14,7 +14,7 @@ from paictl.scheduler.book import Allocation, Book, ScheduleResult
 from paictl.scheduler.decision import Bind, Preempt, Wait
 from paictl.scheduler.engine import Engine
 from paictl.scheduler.errors import RequestError
-from paictl.scheduler.events import RunningPod
+from paictl.scheduler.events import PodWaits, RunningPod
 from paictl.scheduler.explain import PodVerdict, explain
 from paictl.scheduler.explain.data import ChangeKind
 from paictl.scheduler.invariants import validate
@@ -627,3 +627,68 @@ def test_nodes_with_several_members_fail(  # noqa: C901 - one branch for each ki
             assert sum(uid.startswith("g") for uid in now) == pods, "eight nodes are healthy and nobody has to keep one"
             assert book.engine.state.groups.by_name["gang"].virtual is not None
             assert not book.preemptions()
+
+
+def test_a_preemption_of_another_virtual_cluster_is_not_taken_over_by_its_name() -> None:
+    book, _ = full_gang(lent=14)
+    book.place(pod("rival", "B", 1, group="gang (repair x)", pods=4))
+    lose_node(book, "n0")
+    book.place(member(10, 8, leaves=1))
+    validate(book.engine.state)
+    assert sorted(one.waiting for one in book.preemptions()) == [("g10",), ("rival",)]
+
+
+def test_a_member_that_begins_a_second_preemption_leaves_no_place_reserved() -> None:
+    """Others have filled the preemption that it began first; the second one has the same name."""
+    book = book_of(racks(A=("NODE", 3), B=("NODE", 13)))
+    gang_on(book, 12, leaves=1)
+    for at in range(13):
+        place(book, pod(f"o{at}", "B", 4, -1))
+    lose_node(book, "n0")
+    for at in range(10, 14):
+        book.place(member(100 + at, 12, leaves=1))
+    at_n1 = next(uid for uid, node in nodes_now(book).items() if node == "n1")
+    book.gone(at_n1)
+    assert place(book, member(110, 12, leaves=1))[0] == "n1"
+    book.place(member(114, 12, leaves=1))
+    lose_node(book, "n1")
+    book.place(member(110, 12, leaves=1))
+    validate(book.engine.state)
+    for uid in [uid for uid in book.pods if not book.holds(uid)]:
+        book.gone(uid)
+        validate(book.engine.state)
+    assert not book.preemptions()
+
+
+def test_who_waits_for_another_preemption_leaves_the_one_before() -> None:
+    book, _ = full_gang(lent=14)
+    for name in ("p", "q"):
+        book.place(pod(name, "B", 4))
+    book.engine.observe(PodWaits("p", "default/q"))
+    validate(book.engine.state)
+    (preemption,) = book.preemptions()
+    assert preemption.waiting == ("p", "q")
+
+
+def test_another_process_hears_of_members_that_moved_one_after_the_other() -> None:
+    book, _ = full_gang()
+    other = book_of(racks(A=("NODE", 2), B=("NODE", 14)))
+    for known in book.pods.values():
+        assert known.info is not None
+        other.observe_bound(RunningPod(known.request, known.info))
+    lost = lose_node(book, "n0")
+    for at in range(10, 14):
+        place(book, member(at, 8, leaves=1))
+    other.report("n0", False)
+    for uid in lost:
+        other.gone(uid)
+    for at in range(10, 14):
+        known = book.pods[f"g{at}"]
+        assert known.info is not None
+        other.observe_bound(RunningPod(known.request, known.info))
+        validate(other.engine.state)
+        assert other.engine.state.groups.slots[f"g{at}"][0] == "gang"
+    assert nodes_now(other) == nodes_now(book)
+    group = other.engine.state.groups.by_name["gang"]
+    assert group.virtual is not None
+    assert all(uid for row in group.pods for uid in row)

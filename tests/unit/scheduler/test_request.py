@@ -53,6 +53,7 @@ def test_old_names_are_read() -> None:
         ({"lazyPreemptionEnable": "yes"}, "lazyPreemptionEnable"),
         ({"affinityGroup": []}, "affinityGroup"),
         ({"affinityGroup": {"name": "", "members": []}}, "affinityGroup.name"),
+        ({"affinityGroup": {"name": "g (repair x)", "members": []}}, "affinityGroup.name"),
         ({"affinityGroup": {"name": "g", "members": []}}, "affinityGroup.members"),
         ({"affinityGroup": {"name": "g", "members": ["x"]}}, "affinityGroup.members[0]"),
         (
