@@ -122,7 +122,7 @@ def test_who_has_reserved_nodes_is_told_that_it_gets_no_others(harness: Harness,
         harness.run(pods("first", 1, reservation="demo", priority=-1)[0])
     reason = refused(harness, pods("mine", 1, reservation="demo", priority=-1))
     closed = ", and maintenance windows close n0" if shut else ""
-    assert reason.endswith(f"; reservation demo gives it n0 only{closed}")
+    assert reason.endswith(f"; reservation demo gives it only n0{closed}")
 
 
 def test_metrics_count_reservations_and_cells_that_are_short(harness: Harness) -> None:
