@@ -272,7 +272,7 @@ def with_moves(explanation: JobExplanation, scene: Callable[[], DefragScene], re
         return explanation
     try:
         found = scene()
-        room = None if request.pinned_id else room_of(found.engine.state, request)
+        room = room_of(found.engine.state, request)
         if room is None or len(found.engine.state.physical.nodes) > _CHEAP:
             return explanation
         plan = find_room(found.engine, room, [gang for gang, _ in found.gangs], found.closed, most_trials=_QUICK)

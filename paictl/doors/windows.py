@@ -65,7 +65,7 @@ def _closing(core: DoorCore, entry: PodEntry, shut: frozenset[str]) -> str:
     """What closes nodes to a pod that waits."""
     known = core.windows.reservations.get(entry.reservation) if entry.reservation else None
     if known is not None and known.nodes:
-        within = f"reservation {known.name} gives it {listed(sorted(known.nodes), 3)} only"
+        within = f"reservation {known.name} gives it only {listed(sorted(known.nodes), 3)}"
         shut = shut & core.windows.closed(now_of(core), entry.limit) & frozenset(known.nodes)
         return f"{within}, and maintenance windows close {listed(sorted(shut), 3)}" if shut else within
     what = "maintenance windows" if core.windows.found else "reservations"

@@ -263,7 +263,7 @@ class Engine:
         return replace(decision, cancel=(*names, *decision.cancel))
 
     def _stand_in(self, request: PodRequest) -> tuple[str, ...]:
-        """The preemption that a member of a gang waits for, alone or with others, if it goes on."""
+        """The preemption that a member of a running gang waits for, by name; empty if it waits for none."""
         name = self._state.groups.waiting.get(request.uid, "") if request.repair else ""
         return (name,) if name != request.group and gang_of(name) == request.group else ()
 

@@ -68,7 +68,7 @@ def _reservation(state: State, group: Group, request: PodRequest) -> Group | Non
 
 
 def _reservations(state: State, group: Group) -> tuple[str, ...]:
-    """The preemptions that members of a gang wait for: none of another virtual cluster, whatever its name."""
+    """Names of the preemptions under way for members of a gang; never of another tenant, whatever they are named."""
     by_name = state.groups.by_name
     names = {name for name in state.groups.waiting.values() if name != group.name and gang_of(name) == group.name}
     return tuple(sorted(name for name in names if by_name[name].vc == group.vc))

@@ -41,7 +41,7 @@ class SimulatedDefragmentation:
         """Moves, gangs that started after some, and device-milliseconds of lost work and of restarts."""
 
     def next(self, now: Millis, *, waits: bool) -> Millis | None:
-        """When to plan the next time; None if nobody can gain by it."""
+        """When to plan moves next; None while no job waits."""
         self._next = Millis((now // self._every + 1) * self._every) if waits else None
         return self._next
 
@@ -54,8 +54,8 @@ class SimulatedDefragmentation:
     ):  # fmt: skip
         """The cheapest moves after which a job that waits could start; None if there are none that are worth it.
 
-        They are if they cost no more device time than the job has waited for. Who pays a price once what it has waited
-        comes to it, whatever is still to come, never pays more than twice what would have been best.
+        They are if they cost no more device time than the job has waited for. As in ski rental, that is never far from
+        the best choice, whatever comes next.
         """
         room = None if job.number in self._vain else room_of(self._cells.engine.state, self._cells.request(job))
         if room is None:

@@ -43,7 +43,7 @@ class Stages(NamedTuple):
 
 
 _NOBODY: Final = Stages(-inf, -inf, -inf, 0.0)
-"""In a slot that no job of the group uses: it delays nobody."""
+"""Stands for an empty slot of a group: it delays no job."""
 
 Kind = tuple[Stages, ...]
 """A group by what its jobs are like, sorted."""
