@@ -93,10 +93,7 @@ class Lab:
             raise LabError(reason)
         sweep()
         base()
-        raise_limits()
-        self.folder.mkdir(parents=True, exist_ok=True)
-        if self._owner is not None:
-            (self.folder / "owner").write_text(f"{self._owner} {_started(self._owner)}\n")
+        self.claim()
         if not self.key.exists():
             run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "deploy", "-f", self.key])
         self.network.make()
@@ -106,20 +103,19 @@ class Lab:
         _each(new, Machine.ready)
         self.trust()
 
+    def claim(self) -> None:
+        """Make the lab's folder with its owner: while it is there, the limits of the machine stay raised."""
+        with _alone():
+            self.folder.mkdir(parents=True, exist_ok=True)
+            if self._owner is not None:
+                (self.folder / "owner").write_text(f"{self._owner} {_started(self._owner)}\n")
+            raise_limits()
+
     def down(self) -> None:
         """Leave nothing: no process, mount, namespace, control group, loop device or file."""
-        _each(self.machines(), Machine.remove)
-        self.network.remove()
-        for controller in CONTROLLERS:
-            own = CGROUPS / controller / GROUP / self.name
-            if own.is_dir() and not any(path.is_dir() for path in own.iterdir()):
-                own.rmdir()
-        shutil.rmtree(self.folder, ignore_errors=True)
-        if not any(_labs().glob("*")):
-            for controller in CONTROLLERS:
-                with suppress(OSError):  # another who ends now has just removed it
-                    (CGROUPS / controller / GROUP).rmdir()
-            restore_limits()
+        self._empty()
+        with _alone():
+            self._leave()
 
     def start(self, number: int) -> None:
         """Power on what `kill` has switched off."""
@@ -162,6 +158,22 @@ class Lab:
         """What a command prints that user deploy runs on a host."""
         return run(self.ssh_words(number, *words)).stdout
 
+    def _empty(self) -> None:
+        _each(self.machines(), Machine.remove)
+        self.network.remove()
+        for controller in CONTROLLERS:
+            own = CGROUPS / controller / GROUP / self.name
+            if own.is_dir() and not any(path.is_dir() for path in own.iterdir()):
+                own.rmdir()
+
+    def _leave(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+        if not any(_labs().glob("*")):
+            for controller in CONTROLLERS:
+                with suppress(OSError):  # there was none
+                    (CGROUPS / controller / GROUP).rmdir()
+            restore_limits()
+
     def _start(self, machine: Machine) -> None:
         names = [(self.address(number), f"h{number}") for number in range(1, _NAMED + 1)]
         machine.make((self.folder / "id.pub").read_text(), names, self._seed)
@@ -181,18 +193,26 @@ def lab(name: str, count: int, *, seed: Path | None = None) -> Iterator[Lab]:
 
 
 def sweep() -> list[str]:
-    """Remove the labs whose owner has died; their names. One process at a time does: several tests begin at once."""
+    """Remove the labs whose owner has died; their names."""
     swept = []
-    hosts().mkdir(parents=True, exist_ok=True)
-    with (hosts() / "sweep.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with _alone():
         for file in _labs().glob("*/owner"):
-            with suppress(FileNotFoundError):  # its owner has just ended it
-                pid, _, started = file.read_text().strip().partition(" ")
-                if _started(int(pid)) != started:
-                    Lab(file.parent.name).down()
-                    swept.append(file.parent.name)
+            pid, _, started = file.read_text().strip().partition(" ")
+            if _started(int(pid)) != started:
+                dead = Lab(file.parent.name)
+                dead._empty()
+                dead._leave()
+                swept.append(dead.name)
     return swept
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """Labs come and go one at a time, in all processes: nobody sees half a claim, or ends what another uses."""
+    hosts().mkdir(parents=True, exist_ok=True)
+    with (hosts() / "labs.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _labs() -> Path:
