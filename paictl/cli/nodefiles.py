@@ -34,5 +34,5 @@ def files_of(masters: str | None, workers: str | None, config: str | None) -> Fi
     if masters and workers and config:
         return Files(masters, workers, config)
     if masters or workers or config:
-        raise PaictlError("a real cluster is said by three files", hint="-m master.csv -w worker.csv -c config.yaml")
+        raise PaictlError("a real cluster needs all three files", hint="-m master.csv -w worker.csv -c config.yaml")
     return None

@@ -124,7 +124,7 @@ def _machine(deployment: Deployment, name: str, address: str | None) -> Machine:
         return known
     if address is None:
         said = text("{name} is not in the list of workers", name=name)
-        raise PaictlError(said, hint="write it there, or say --address ADDRESS")
+        raise PaictlError(said, hint="write it there, or give --address ADDRESS")
     check_machine(name, address)
     taken = next((machine for machine in deployment.machines if machine.address == address), None)
     if taken is not None:

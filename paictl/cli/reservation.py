@@ -69,7 +69,7 @@ def add(
     named = tuple(word for node in nodes or () for word in node.replace(",", " ").split())
     if bool(vc) == bool(named) or bool(vc) != bool(cells):
         raise PaictlError(
-            text("say which cells: --vc and --cells, or --nodes"),
+            text("name the cells: --vc and --cells, or --nodes"),
             hint="paictl reservation add --vc VC --cells 2xV100-NODE --for 4h",
         )
     number, cell_type = read_cells(cells) if cells else (0, "")
@@ -130,7 +130,9 @@ def show(name: ReservationName, output: OutputOption = Output.TABLE, state: Stat
     if row.vc:
         write(spoken("{used} of {cells} cells in use", used=row.used, cells=row.cells))
     if row.short:
-        write(spoken("as things are now, {short} of them cannot be had in time: see paictl node list", short=row.short))
+        write(
+            spoken("as things are now, {short} of them will not be free in time: see paictl node list", short=row.short)
+        )
     write(spoken("jobs use it with extras: {{reservation: {name}}}", name=row.name))
 
 

@@ -186,7 +186,7 @@ def grant(
     from paictl.operate.users.accounts import grant as granted
 
     if not vc and not revoke and admin is None:
-        raise PaictlError("nothing is to be changed", hint="say --vc VC, --revoke VC, --admin or --no-admin")
+        raise PaictlError("nothing is to be changed", hint="give --vc VC, --revoke VC, --admin or --no-admin")
     cluster = open_cluster(state)
     find(cluster.users, name)
     check_vcs(cluster, vc or ())

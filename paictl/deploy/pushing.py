@@ -68,7 +68,7 @@ class PushProgress:
                 self._look(path)
         if self._clock() - self._moved < STALLED:
             return False
-        self._tell(text("no machine has got any further for {hours} h: given up", hours=round(STALLED / 3600)), "")
+        self._tell(text("no machine has made progress for {hours} h: giving up", hours=round(STALLED / 3600)), "")
         return True
 
     def _look(self, path: Path) -> None:

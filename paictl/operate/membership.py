@@ -94,7 +94,7 @@ def _any_worker(now: ConfigVersion, name: str) -> str | None:
     if same or not layouts:
         return same[0] if same else None
     if len({worker.sku.text for worker in workers if worker.sku}) != 1:
-        raise PaictlError("say what the machine has: machines are of several kinds", hint="--like NODE")
+        raise PaictlError("there are several kinds of machines: name a node like the new one", hint="--like NODE")
     return workers[-1].key
 
 

@@ -126,7 +126,7 @@ def _sentence(document: Document, key: str) -> str:
     if scalar is None or not scalar.text.strip():
         where = str(place_of(document.beginning))
         raise ServiceError(
-            text("has no {key!r}", key=key), where=where, hint=text("add {key}: with one sentence for people", key=key)
+            text("has no {key!r}", key=key), where=where, hint=text("add {key}: a sentence about the service", key=key)
         )
     return scalar.text.strip()
 

@@ -136,7 +136,7 @@ def _within_free_pool(after: Reservations, new: Reservation, scene: ReservationS
     """Refuse nodes that a promise needs, or that are in use then."""
     if not new.nodes:
         raise ReservationError(text("reservation {name} has no cells", name=new.name),
-                               hint="say which: --vc VC --cells 2xV100-NODE, or --nodes NODE")  # fmt: skip
+                               hint="name the cells: --vc VC --cells 2xV100-NODE, or --nodes NODE")  # fmt: skip
     now, nodes = scene.foresight.now, {*new.nodes}
     for other in after:
         if other.nodes and other is not new and overlap(other, new, now):

@@ -147,7 +147,9 @@ def down(
         console.info(text("the cluster in {folder} is removed", folder=folder))
         return
     if not isinstance(cluster, EmbeddedCluster):
-        raise PaictlError("this cluster is not on this machine", hint="only a cluster on this machine is taken down so")
+        raise PaictlError(
+            "this cluster is not on this machine", hint="paictl cluster down is for the local cluster only"
+        )
     what = counted("{count} unfinished job", "{count} unfinished jobs", running)
     confirm(text("cluster {name} will be removed, with {what} and all history", name=name, what=what), name, yes=yes)
     cluster.down()

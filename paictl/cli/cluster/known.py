@@ -35,7 +35,7 @@ def list_clusters(output: OutputOption = Output.TABLE) -> None:
     ]  # fmt: skip
     write_table(("", "NAME", "KIND", "WHERE", "CONTEXT"), rows)
     if used not in known:
-        console.warning(text("{used} is in use and is not known (any more): paictl cluster use NAME", used=used))
+        console.warning(text("the current cluster, {used}, is not known: paictl cluster use NAME", used=used))
 
 
 def _data(target: Target, used: str) -> dict[str, Any]:
@@ -59,7 +59,7 @@ def use(name: Name) -> None:
     if reached != name:
         console.warning(
             text(
-                "in this shell they reach {reached} still: {variable} or PAICTL_STATE is set",
+                "in this shell they still reach {reached}: {variable} or PAICTL_STATE is set",
                 reached=reached,
                 variable=VARIABLE,
             )

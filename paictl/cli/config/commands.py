@@ -98,7 +98,7 @@ def explain(
             body = text if text.startswith(f"# {name}") else f"# {name}\n{text}"
             write("\n".join(f"    {line}".rstrip() for line in body.splitlines()) + "\n")
     if found.id.startswith("SHP"):
-        write(said("The schemas say what is wanted: paictl config schema show KIND"))
+        write(said("The schemas describe what is expected: paictl config schema show KIND"))
 
 
 def _texts(files: dict[str, bytes]) -> dict[str, str]:

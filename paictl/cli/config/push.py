@@ -266,7 +266,7 @@ def _pull_from_openpai(cluster: Cluster, folder: Path, *, force: bool) -> None:
         write(str(path))
     if left.cluster_id:
         console.info(text("its cluster id is {cluster_id}", cluster_id=left.cluster_id))
-    console.warning("secrets in these files are in clear; a push keeps them in a Secret, then remove the files")
+    console.warning("secrets in these files are in clear text; a push keeps them in a Secret, then remove the files")
 
 
 def history(output: OutputOption = Output.TABLE, state: StateOption = None) -> None:

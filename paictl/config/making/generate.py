@@ -170,7 +170,7 @@ def plan(inventory: MachineList, skus: Sequence[MachineSku], secret: Callable[[]
     the SKUs do not fit the workers, or a machine is too small to be divided.
     """
     if not skus:
-        hint = text("say it for each kind of worker: --sku '{form}'", form=FORM)
+        hint = text("give it for each kind of worker: --sku '{form}'", form=FORM)
         raise PaictlError("it is not known what the workers have", where="--sku", hint=hint)
     masters, workers, settings = inventory.masters, inventory.workers, inventory.settings
     chosen = assign([worker.name for worker in workers], [masters[0].name], skus)

@@ -25,7 +25,7 @@ _WAITS: Final = -1
 class ElasticFlowParameters(Parameters):
     """`elasticflow:slot=60`; the defaults are those of the published runs."""
 
-    slot: Span = parameter(Span(60_000), "at its end devices are given anew, if anything has changed", least=0.001)
+    slot: Span = parameter(Span(60_000), "at its end devices are assigned again, if anything has changed", least=0.001)
     admission: Literal["each", "slot"] = parameter(
         "each", "each: a job is refused for itself; slot: all or none of the jobs that came in a slot are admitted"
     )
@@ -40,7 +40,7 @@ class ElasticFlow(Policy):
     """
 
     id = "elasticflow"
-    title = "deadlines by elastic jobs: the fewest devices that keep each, the rest where it wastes least"
+    title = "deadlines with elastic jobs: each gets the fewest devices that meet its deadline, others where they help"
     paper = "Gu et al., ASPLOS'23; pkusys/ElasticFlow@04a0109 `--schedule=ef-accessctrl`"
     knows = frozenset({Knowledge.DURATION, Knowledge.SCALING, Knowledge.DEADLINE})
     Parameters = ElasticFlowParameters
@@ -49,7 +49,7 @@ class ElasticFlow(Policy):
         "elastic has one level",
         "a job's quota holds from now to its end; the published code takes the next smaller one for as long as that "
         "will do",
-        "what a device more wastes is estimated from the rates of both levels, as if the smaller one held to the end; "
+        "what one more device wastes is estimated from the rates of both levels, as if the smaller one lasted; "
         "the published code plans anew for each candidate",
         "jobs that are refused are not dropped: they run on what is left, least remaining service first, as jobs "
         "without deadlines do",

@@ -211,7 +211,7 @@ def _admitted(cells: Cells, rows: list[dict[str, Any]], windows: Windows) -> Res
 
 def _reservation(row: Mapping[str, Any], known: Reservations, spec: ClusterSpec) -> Reservation:
     if bool(row["vc"]) == bool(row["nodes"]) or (row["vc"] and not row["cell_type"]):
-        raise ReservationError(text("say which cells: vc and cells, or nodes"), hint=_HINT)
+        raise ReservationError(text("name the cells: vc and cells, or nodes"), hint=_HINT)
     leaf_type, leaves = cell_shape(spec, row["cell_type"]) if row["vc"] else ("", 0)
     start = Millis(row["from"])
     made = Reservation(

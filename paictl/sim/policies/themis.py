@@ -31,7 +31,7 @@ class ThemisParameters(Parameters):
 
     placement: Where = parameter("consolidate", "where devices come from: count (anywhere), consolidate (fewest nodes)")
     isolated: Literal["time", "steps"] = parameter(
-        "time", "what a job alone is measured by; steps: one second each, as Muri's simulator has it"
+        "time", "how a job's time alone is measured; steps: one second each, as in Muri's simulator"
     )
     most: int = parameter(4096, "how many jobs a decision looks at, those that run and then the oldest", least=1)
 
@@ -52,9 +52,9 @@ class _Account:
 class Themis(Policy):
     """Shares of time that keep the worst finish-time ratio small, whenever a job comes or ends.
 
-    The ratio is the time from submission to the end with these shares, by the time in a part of the cluster of its own
-    (all devices by the jobs that are there). Those run whose share is largest for the time that they had. Example:
-    `themis:resume=10`.
+    The ratio is a job's time from submission to its end with these shares, divided by its time on a part of the cluster
+    of its own (all devices divided by the number of jobs). The jobs with the largest share, relative to the time they
+    have received, run. Example: `themis:resume=10`.
     """
 
     id = "themis"
@@ -65,10 +65,10 @@ class Themis(Policy):
     choices = (
         "no auction, leases or bids: one program over all jobs, as in the simulators of Muri and Gavel",
         "all types of devices count as alike; `gavel:objective=finish-time` tells them apart",
-        "of many shares with the same worst ratio those in their middle, as the interior-point solver of the published "
-        "code finds them; so jobs with few devices have more of their time",
-        "isolated=steps: Muri's simulator leaves the time of a step out of the time alone: jobs with long steps come "
-        "first",
+        "among shares with the same worst ratio, their center is taken, as by the interior-point solver of "
+        "the published code; jobs with few devices get more of their time",
+        "isolated=steps: Muri's simulator leaves the time of a step out of a job's time alone, so jobs "
+        "with long steps come first",
         "jobs that lag equally, to a thousandth, go in an order drawn by the seed: there the published code follows "
         "the noise of its solver, and a fixed order would make mean JCTs up to 2.5 times as large",
         "jobs that keep running stay where they are, unless another job would not fit otherwise",

@@ -118,7 +118,7 @@ def test_it_comes_again_until_it_is_removed(paictl: Paictl, job: Path) -> None:
         (("reservation", "add", "--vc", "vc1", "--cells", "1xGPU-NOD", "--for", "1h"), "no cell type 'GPU-NOD'"),
         (("reservation", "add", "--vc", "vc1", "--cells", "1xGPU-POOL", "--for", "1h"), "has more than one node"),
         (("reservation", "add", "--vc", "vc1", "--cells", "two", "--for", "1h"), "'two' is not a number of cells"),
-        (("reservation", "add", "--vc", "vc1", "--for", "1h"), "say which cells"),
+        (("reservation", "add", "--vc", "vc1", "--for", "1h"), "name the cells"),
         ((*ADD, "--for", "30h", "--repeat", "daily"), "lasts longer than the time until it begins again"),
         (("reservation", "add", "--nodes", "worker1", "--for", "1h"), "promises need these nodes: worker1 "),
         (("reservation", "add", "--nodes", "worker9", "--for", "1h"), "no node 'worker9'"),

@@ -209,7 +209,7 @@ def test_how_far_machines_are_is_told_now_and_then(tmp_path: Path) -> None:
     assert progress() is False
     now[0] += 1
     assert progress() is True
-    assert told[2:] == [("no machine has got any further for 1 h: given up", "")]
+    assert told[2:] == [("no machine has made progress for 1 h: giving up", "")]
 
 
 def test_a_large_pack_has_as_much_time_as_a_slow_link_needs(tmp_path: Path) -> None:

@@ -111,7 +111,7 @@ def path_outside(document: Document) -> Findings:
 def contradictory_rules(document: Document) -> Findings:
     """The deploy rules ask for a label and forbid it.
 
-    Why: no machine satisfies both, so that the service runs nowhere.
+    Why: no machine satisfies both, so the service runs nowhere.
 
     Fails with::
 
@@ -161,7 +161,7 @@ def same_script(document: Document) -> Findings:
 def not_for_kubernetes(document: Document) -> Findings:
     """A service is not for clusters on Kubernetes.
 
-    Why: there are no others since v1.0: the service is passed over without a word.
+    Why: there are no others since v1.0: the service is silently skipped.
 
     Fails with::
 

@@ -275,6 +275,6 @@ def _finding(role: JobRole, key: str, why: str) -> Findings:
 
 def _mixed(submission: Submission, role: JobRole) -> Findings:
     for resource in submission.lacking_somewhere(role):
-        why = text("some type of {vc!r} comes with none, so that OpenPAI refuses the job", vc=submission.vc_name)
+        why = text("some type of {vc!r} comes with none, so OpenPAI refuses the job", vc=submission.vc_name)
         for finding in _finding(role, _KEYS[resource], why):
             yield Finding(finding.at, finding.message, finding.hint, severity=WARNING)

@@ -112,7 +112,7 @@ def worker_without_cell(bundle: Bundle) -> Findings:
         if machine.key in written or id(machine) in renamed:
             continue  # a cell that is not a node, or a name that another rule reports
         if at is not None and misspelt_host(machine.key, unknown) is None:
-            message = text("{machine} is in no cell, so that no job runs on it", machine=machine.words)
+            message = text("{machine} is in no cell, so no job runs on it", machine=machine.words)
             yield Finding(at, message, "add it to physicalCells, or remove it")
 
 

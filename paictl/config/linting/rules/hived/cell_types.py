@@ -122,7 +122,7 @@ def _machine(chain: DeclaredChain) -> str:
 def two_node_levels(document: Document) -> Findings:
     """A node-level cell type lies inside another one.
 
-    Why: A machine cannot contain machines: HiveD takes the outer cell for the node, so that pods are bound to a name
+    Why: A machine cannot contain machines: HiveD takes the outer cell for the node, so pods are bound to a name
     that no node has.
 
     Passes::
@@ -205,8 +205,8 @@ def unknown_cell_type(document: Document) -> Findings:
 def dot_in_cell_type(document: Document) -> Findings:
     """The name of a cell type contains a dot.
 
-    Why: Virtual clusters name cells by a path whose parts are joined by dots, so that no virtual cluster can be
-    promised a cell of this type, nor of any type below it.
+    Why: Virtual clusters name cells by a path whose parts are joined by dots, so no virtual cluster can be promised a
+    cell of this type, nor of any type below it.
 
     Fails::
 

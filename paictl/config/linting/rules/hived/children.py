@@ -94,7 +94,7 @@ def repeated_device_index(document: Document) -> Findings:
 def children_count(document: Document) -> Findings:
     """A cell lists more or fewer children than its type has.
 
-    Why: HiveD accepts it and computes quotas from the type or from the first cell of a level, so that virtual clusters
+    Why: HiveD accepts it and computes quotas from the type or from the first cell of a level, so virtual clusters
     are promised cells that do not exist.
 
     Passes::

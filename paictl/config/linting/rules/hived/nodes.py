@@ -65,7 +65,7 @@ def node_without_address(document: Document) -> Findings:
         if cell.level == node_level and cell.address is None and _lacks(cell, "cellAddress"):
             number = str(cell.index) if cell.index != NO_DEFAULT else text("a number")
             message = text(
-                "this {type} cell has no cellAddress, so that its node name would be {number}",
+                "this {type} cell has no cellAddress, so its node name would be {number}",
                 type=cell.type,
                 number=number,
             )
@@ -108,7 +108,7 @@ def bad_node_name(document: Document) -> Findings:
     """The address of a node is not a valid Kubernetes node name.
 
     Why: A pod is bound to a node by this name. Kubernetes allows lower-case letters, digits, dashes and dots; the
-    kubelet lowers the host name, so that Worker1 is never found.
+    kubelet turns the host name into lower case, so Worker1 is never found.
 
     Fails with::
 

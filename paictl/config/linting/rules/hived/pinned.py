@@ -208,8 +208,8 @@ def pinned_inside_pinned(document: Document) -> Findings:
 def misplaced_pinned_cells(document: Document) -> Findings:
     """Pinned cells are named inside an entry of virtualCells.
 
-    Why: HiveD ignores them there without a word, so that the virtual cluster gets other cells than those it was meant
-    to get. The list pinnedCells stands beside virtualCells.
+    Why: HiveD silently ignores them there, so the virtual cluster gets other cells than intended. The list pinnedCells
+    belongs beside virtualCells.
 
     Fails with::
 
@@ -226,6 +226,6 @@ def misplaced_pinned_cells(document: Document) -> Findings:
     for vc in hived(document).vcs:
         for _, key in vc.misplaced:
             message = text(
-                "{key} stands inside an entry of virtualCells of {vc}, where it has no effect", key=key.text, vc=vc.name
+                "{key} is inside an entry of virtualCells of {vc}, where it has no effect", key=key.text, vc=vc.name
             )
             yield Finding(key, message, "put the ids into a list pinnedCells one level up, beside virtualCells")

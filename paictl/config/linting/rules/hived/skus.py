@@ -91,7 +91,7 @@ def _advice(amount: str) -> str:
 def unknown_sku(document: Document) -> Findings:
     """The name of a SKU is not the name of a device type.
 
-    Why: The REST server offers it to jobs as skuType, but HiveD has no such devices, so that these jobs are refused.
+    Why: The REST server offers it to jobs as skuType, but HiveD has no such devices, so these jobs are refused.
 
     Fails with::
 

@@ -148,7 +148,7 @@ def quoted_field(document: Document) -> Findings:
             continue
         for field in row.fields[:2]:
             if field.written.count('"') % 2:
-                message = 'a quote (") that is never closed, so that the following lines count as this field'
+                message = 'a quote (") that is never closed, so the following lines count as this field'
                 yield Finding(field, message, "remove the quote", severity=Severity.ERROR)
             elif '"' in field.written:
                 hint = text("write it without: {field}", field=field.stripped)

@@ -130,7 +130,7 @@ def ipv6_address(document: Document) -> Findings:
 def duplicate_host(document: Document) -> Findings:
     """A host list names a machine twice.
 
-    Why: the second line silently replaces the first in Ansible's inventory, so that one machine is never deployed.
+    Why: the second line silently replaces the first in Ansible's inventory, so one machine is never deployed.
 
     Fails with::
 
@@ -243,9 +243,7 @@ def single_master(document: Document) -> Findings:
     masters = host_list(document)
     hosts = masters.hosts
     if document.kind is FileKind.MASTER_CSV and len(hosts) == len(masters.meant) == 1:
-        message = text(
-            "{host!r} is the only master, so that etcd does not survive its loss", host=hosts[0].name.stripped
-        )
+        message = text("{host!r} is the only master, so etcd does not survive its loss", host=hosts[0].name.stripped)
         yield Finding(hosts[0].name, message, "list three masters if the cluster must survive the loss of one")
 
 

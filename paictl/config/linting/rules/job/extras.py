@@ -45,7 +45,7 @@ from paictl.workload.template import MASK
 def unknown_plugin_role(document: Document) -> Findings:
     """A runtime plugin is meant for a task role that the job does not have.
 
-    Why: the runtime compares names and passes over the plugin without a word.
+    Why: the runtime compares names and silently skips the plugin.
 
     Passes::
 
@@ -107,7 +107,7 @@ CUTOFF = 0.85
 def misspelt_extra(document: Document) -> Findings:
     """A key of `extras` looks like a misspelling of one that OpenPAI reads.
 
-    Why: `extras` may hold keys of your own, so a mistyped one passes as such and its wish is lost without a word.
+    Why: `extras` may hold keys of your own, so a mistyped key is taken for one of them and silently has no effect.
 
     Fails with::
 
@@ -241,7 +241,7 @@ def storage_mount(document: Document) -> Findings:
     """A storage cannot be mounted as the job says.
 
     Why: the job is refused. Storages are mounted at absolute paths, not over folders of the system, and the plugin
-    `teamwise_storage` has one parameter, `storageConfigNames`. Whether a storage is there, the cluster says.
+    `teamwise_storage` has one parameter, `storageConfigNames`. Only the cluster knows which storages exist.
 
     Passes::
 

@@ -101,7 +101,7 @@ def unknown_deployment(document: Document) -> Findings:
 def unknown_deployment_role(document: Document) -> Findings:
     """A deployment has commands for a task role that the job does not have.
 
-    Why: the server passes over them without a word, so that the commands never run.
+    Why: the server silently ignores them, so the commands never run.
 
     Passes::
 
@@ -348,5 +348,5 @@ def clear_password(document: Document) -> Findings:
     for prerequisite in job_of(document).prerequisites:
         password = prerequisite.node.mapping("auth").scalar("password")
         if password is not None and password.text.strip() and "<%" not in password.text:
-            message = text("the registry password of {name!r} stands here in clear", name=prerequisite.name.text)
+            message = text("the registry password of {name!r} is here in clear text", name=prerequisite.name.text)
             yield Finding(password, message, "move it to secrets and write <% $secrets.name %> here")

@@ -58,7 +58,7 @@ def role_name(document: Document) -> Findings:
 def colliding_roles(document: Document) -> Findings:
     """Two task roles get the same name in Kubernetes.
 
-    Why: names are lower-cased and everything but letters and digits is dropped, so that `ps_1` and `PS1` share the
+    Why: names are lower-cased and everything but letters and digits is dropped, so `ps_1` and `PS1` share the
     names of their pods; nobody checks it.
 
     Fails with::
@@ -290,7 +290,7 @@ def too_many_tasks(document: Document) -> Findings:
     """A job has more tasks than any cluster can hold.
 
     Why: every task is a pod, and Kubernetes is made for at most 150,000 pods (kubernetes.io, "Considerations for large
-    clusters"). Such a number is a slip of the finger, and the server that takes the job has to make a pod of each.
+    clusters"). Such a number is most likely a typo, and the server that takes the job has to make a pod for each task.
 
     Fails with::
 

@@ -180,7 +180,7 @@ def unknown_scheduled_role(document: Document) -> Findings:
     free = [role for role in job.roles if role not in wishes]
     for entry in wishes:
         if job.roles and entry.name not in job.roles:
-            message = text("extras.hivedScheduler speaks of {entry!r}, which is not a task role", entry=entry.name)
+            message = text("extras.hivedScheduler names {entry!r}, which is not a task role", entry=entry.name)
             yield Finding(
                 entry.key, message, *suggested(entry.key, free, text("name one of: {names}", names=listed(job.roles)))
             )
@@ -256,7 +256,7 @@ def role_outside_gang(document: Document) -> Findings:
     for role in job.roles.values():
         if role.group is None:
             message = text(
-                "task role {role!r} is in no affinity group, so that its tasks do not wait for the gang", role=role.name
+                "task role {role!r} is in no affinity group, so its tasks do not wait for the gang", role=role.name
             )
             group = grouped[0].group.text if grouped[0].group else ""
             yield Finding(
@@ -324,8 +324,7 @@ def misplaced_wish(document: Document) -> Findings:
     """A key for the scheduler is in a place where it is ignored.
 
     Why: OpenPAI carries `extras` along unread, and reads flags such as lazyPreemptionEnable for the whole job only,
-    beside taskRoles. Elsewhere the wish is lost without a word: the job is killed where it should have kept its
-    devices.
+    beside taskRoles. Elsewhere they silently have no effect: the job is killed when it should have kept its devices.
 
     Passes::
 

@@ -144,7 +144,7 @@ def unusable_machine_address(document: Document) -> Findings:
 def duplicate_machine_name(document: Document) -> Findings:
     """Two machines of the layout have the same name.
 
-    Why: the second replaces the first in Ansible's inventory, so that one machine is never deployed.
+    Why: the second replaces the first in Ansible's inventory, so one machine is never deployed.
 
     Fails with::
 
@@ -264,7 +264,7 @@ def no_worker(document: Document) -> Findings:
         if any(machine.misspells("pai-worker") for machine in layout.machines):
             return
         at = document.top.key("machine-list") or document.beginning
-        yield Finding(at, "no machine is a worker, so that no job can run", 'give machines pai-worker: "true"')
+        yield Finding(at, "no machine is a worker, so no job can run", 'give machines pai-worker: "true"')
 
 
 @rule("LAY417", "master-is-worker", ERROR)

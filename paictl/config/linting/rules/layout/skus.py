@@ -18,7 +18,7 @@ def legacy_form(document: Document) -> Findings:
     """The layout has the form that OpenPAI used before v1.5.
 
     Why: since v1.5 the quick-start refuses every field that it does not know, and names only the first. The findings of
-    LAY402 list what has to change; this one stands at the head of them.
+    LAY402 list what has to change; this one comes first.
 
     Fails with::
 
@@ -45,7 +45,7 @@ def legacy_field(document: Document) -> Findings:
     """A field of the layout belongs to the form that OpenPAI used before v1.5.
 
     Why: since v1.5 the quick-start refuses fields that it does not know, and older paictl reads some of them only now
-    and then. Each kind is reported once, where it stands first.
+    and then. Each kind is reported once, where it first appears.
 
     Fails with::
 
@@ -136,9 +136,8 @@ _FORM = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_-]*[A-Za-z0-9])?")
 def bad_sku_name(document: Document) -> Findings:
     """The name of a SKU cannot be used wherever it is needed.
 
-    Why: cell types of HiveD, node labels and jobs' skuType are named after the SKU. HiveD separates types by dots, so
-    that a SKU with a dot in its name is never found; spaces and other characters end in names that labels and tools
-    refuse.
+    Why: cell types of HiveD, node labels and jobs' skuType are named after the SKU. HiveD separates types by dots, so a
+    SKU with a dot in its name is never found; spaces and other characters lead to names that labels and tools refuse.
 
     Fails with::
 

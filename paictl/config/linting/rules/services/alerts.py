@@ -15,7 +15,8 @@ from paictl.i18n import sayable, text
 def alert_rules(document: Document) -> Findings:
     """Prometheus cannot read its alert rules.
 
-    Why: `customized-alerts` is a text that nobody looks at before Prometheus does, which then does not start.
+    Why: `customized-alerts` is a text that nothing checks before Prometheus reads it, and then Prometheus does not
+    start.
 
     Passes::
 

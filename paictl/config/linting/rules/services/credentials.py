@@ -17,7 +17,7 @@ from paictl.i18n import text
 def certificate_file(document: Document) -> Findings:
     """The file of a certificate or of its key is missing.
 
-    Why: the file is copied when pylon starts, and HTTPS fails then. Looked at on this machine: validate where you
+    Why: the file is copied when pylon starts, and HTTPS fails then. The rule looks on this machine: validate where you
     deploy from. Relative paths are left alone. paictl itself has no pylon any more, see `service-gone`.
 
     Passes::
@@ -85,7 +85,8 @@ _USERS = {
 def default_secret(document: Document) -> Findings:
     """A password or key is blank, a well-known default, or the same as its user.
 
-    Why: everybody knows the defaults of OpenPAI. Who knows `jwt-secret` can sign a token that makes him administrator.
+    Why: everybody knows the defaults of OpenPAI. Anyone who knows `jwt-secret` can sign a token that makes them an
+    administrator.
 
     Passes::
 
@@ -172,7 +173,7 @@ _KEYS = ("admin-receiver", "smtp-host", "smtp-port", "smtp-from", "smtp-auth-use
 def incomplete_mail(document: Document) -> Findings:
     """The mail settings of the alert manager are incomplete.
 
-    Why: with one of the six keys missing OpenPAI sends no mail at all, without a word.
+    Why: if one of the six keys is missing, OpenPAI silently sends no mail at all.
 
     Passes::
 
@@ -224,7 +225,7 @@ def missing_token(document: Document) -> Findings:
     """The alert manager is configured to do something that needs a token, but has none.
 
     Why: reports of cluster utilization, stopping and tagging jobs, and mail to users ask the rest server, for which
-    OpenPAI wants `pai-bearer-token`; without it they are left out without a word.
+    OpenPAI wants `pai-bearer-token`; without it they are silently left out.
 
     Passes::
 
@@ -327,7 +328,7 @@ _LOG_KEYS = ("log_azure_storage_account", "log_azure_storage_account_key", "log_
 def incomplete_storage(document: Document) -> Findings:
     """Azure storage is chosen, but account, key or container is not given.
 
-    Why: the image cache and the log server start without a word, and fail at the first image or log.
+    Why: the image cache and the log server start without an error, and fail at the first image or log.
 
     Passes::
 

@@ -12,8 +12,8 @@ from paictl.i18n import text
 def port_collision(document: Document) -> Findings:
     """Two services use the same port of a host.
 
-    Why: the services use the network of the host, so that the one that starts later fails again and again. The defaults
-    of services that are not written count too.
+    Why: the services use the host's network, so the one that starts second keeps failing. Services that the file does
+    not mention use their default ports.
 
     Passes::
 

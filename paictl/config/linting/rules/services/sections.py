@@ -48,7 +48,7 @@ def empty_section(document: Document) -> Findings:
 def legacy_service_setting(document: Document) -> Findings:
     """A section or key belongs to an old release of OpenPAI.
 
-    Why: releases since v1.0 ignore it without a word, or keep it for one more release only.
+    Why: releases since v1.0 silently ignore it, or keep it for one more release only.
 
     Passes::
 
@@ -114,7 +114,7 @@ def no_hived_config(document: Document) -> Findings:
     config = section.get("config")
     if config is None or (isinstance(config, ScalarNode) and (config.tag == "null" or not config.text.strip())):
         at = section.key("config") or document.top.key("hivedscheduler") or section
-        message = "hivedscheduler has no config, so that the default scheduler is used"
+        message = "hivedscheduler has no config, so the default scheduler is used"
         yield Finding(at, message, "write the configuration below config: |, or remove the section")
 
 
@@ -122,7 +122,7 @@ def no_hived_config(document: Document) -> Findings:
 def duplicate_group(document: Document) -> Findings:
     """Two groups have the same name.
 
-    Why: OpenPAI makes each group that is not there yet; the second of a name is passed over, with what it may do.
+    Why: OpenPAI creates each group that does not exist yet; a second one of the same name is skipped, with its rights.
 
     Passes::
 
@@ -219,8 +219,8 @@ def dropped_defaults(document: Document) -> Findings:
 def other_file_name(document: Document) -> Findings:
     """A file of service settings has a name that only resembles the one that is read.
 
-    Why: textbooks write service-configuration.yaml; OpenPAI reads services-configuration.yaml. Under the other name the
-    file stands beside the real one, and nobody can tell which of the two is in force.
+    Why: textbooks write service-configuration.yaml; OpenPAI reads services-configuration.yaml. Under the other name
+    there are two such files, and nobody can tell which of the two is in force.
 
     Fails::
 
@@ -242,7 +242,7 @@ def other_file_name(document: Document) -> Findings:
 def service_gone(document: Document) -> Findings:
     """A section of a service of OpenPAI that paictl does not have.
 
-    Why: what it did is done by others now, so that its settings have no effect. They are kept and do no harm; the
+    Why: other services do its work now, so its settings have no effect. They are kept and do no harm; the
     services that took its place are named.
 
     Passes::

@@ -105,8 +105,8 @@ def unsafe_password(document: Document) -> Findings:
 def relative_key_path(document: Document) -> Findings:
     """The path of the SSH key is not absolute.
 
-    Why: the deployment scripts change folders before Ansible reads the path, so that a relative one is looked for
-    somewhere else.
+    Why: the deployment scripts change folders before Ansible reads the path, so a relative one is looked for in another
+    folder.
 
     Fails with::
 

@@ -28,8 +28,8 @@ from paictl.i18n import listed, phrase, text
 def missing_key(document: Document) -> Findings:
     """A required key is missing.
 
-    Why: the old tools do without a word about it: HiveD ends in a nil pointer, OpenPAI's Python in a KeyError far away
-    from the file.
+    Why: the old tools do not say that it is missing: HiveD ends in a nil pointer, OpenPAI's Python in a KeyError far
+    away from the file.
 
     Fails with::
 
@@ -45,9 +45,7 @@ def missing_key(document: Document) -> Findings:
         misplaced = _one_too_deep(violation, missing)
         if misplaced is not None:
             holder, key = misplaced
-            message = text(
-                "{missing!r} stands inside {holder!r}, and belongs beside it", missing=missing, holder=holder
-            )
+            message = text("{missing!r} is inside {holder!r}, but belongs beside it", missing=missing, holder=holder)
             yield Finding(
                 key, message, text("indent {missing}, and all below it, like {holder}", missing=missing, holder=holder)
             )
@@ -103,7 +101,7 @@ _SHOWN = 20
 def unknown_key(document: Document) -> Findings:
     """A key is unknown here.
 
-    Why: the old tools ignore unknown keys in most files without a word, so a misspelt setting has no effect; in jobs
+    Why: the old tools silently ignore unknown keys in most files, so a misspelt setting has no effect; in jobs
     the server refuses them.
 
     Fails with::

@@ -213,7 +213,7 @@ _LIMITS = {
 def out_of_range(document: Document) -> Findings:
     """A number, or a count of things, is too small or too large.
 
-    Why: a negative or zero count passes HiveD's parser and ends in an index error, or counts as nothing, later on.
+    Why: HiveD's parser accepts a negative or zero count, which later causes an index error or counts as nothing.
 
     Fails with::
 

@@ -78,8 +78,8 @@ def tab(document: Document) -> Findings:
 def surprising_number(document: Document) -> Findings:
     """A number is not read as its digits suggest.
 
-    Why: YAML 1.1 reads `012` as ten (octal) and `12:30` as 750 (sixty to the hour); other readers do not, so that two
-    tools see two numbers.
+    Why: YAML 1.1 reads `012` as ten (octal) and `12:30` as 750 (sixty to the hour); other readers do not, so two tools
+    see two numbers.
 
     Fails with::
 

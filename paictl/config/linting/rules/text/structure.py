@@ -37,7 +37,7 @@ def syntax(document: Document) -> Findings:
 def duplicate_key(document: Document) -> Findings:
     """A key appears twice in the same mapping.
 
-    Why: YAML forbids it, yet the parsers of OpenPAI and HiveD silently keep the last value, so that the first one,
+    Why: YAML forbids it, yet the parsers of OpenPAI and HiveD silently keep the last value, so the first one,
     which may be the one you see, has no effect.
 
     Fails with::
@@ -216,7 +216,7 @@ def too_deep(document: Document) -> Findings:
 def more_documents(document: Document) -> Findings:
     """The file contains more than one YAML document.
 
-    Why: the old tools read the first document, or refuse the file; what stands behind `---` has no effect.
+    Why: the old tools read the first document, or refuse the file; what follows `---` has no effect.
 
     Fails with::
 
@@ -238,7 +238,7 @@ def empty(document: Document) -> Findings:
     """The file contains nothing but comments.
 
     Why: the tools go on with their defaults, or stop; rules across files have nothing to compare with. If settings were
-    meant to stand here, they are commented out. Where nothing tells what the file should be, it is a warning.
+    meant to be here, they are commented out. Where nothing tells what the file should be, it is a warning.
 
     Fails::
 
