@@ -18,7 +18,7 @@ WORKS: Final = f"/apis/batch/v1/namespaces/{JOBS_NAMESPACE}/jobs"
 
 
 class Cache(JobMirror):
-    """A mirror that keeps the Jobs, too, and how the pods ended that are gone: nobody else tells of it."""
+    """A mirror that keeps the Jobs, too, and how the pods that are gone ended, which no other object records."""
 
     def __init__(self, client: KubeClient, changed: Callable[[str], None], times: InformerTimes | None = None) -> None:
         super().__init__(client, changed, times)
@@ -33,9 +33,9 @@ class Cache(JobMirror):
     def seen(self, pai: PaiJob) -> JobObjects:
         """The Jobs and pods of a job, those that ended and are gone among them."""
         with self._lock:
-            works = {key: one for key, one in self._works.get(pai.name, {}).items() if one.owner == pai.uid}
+            works = {key: work for key, work in self._works.get(pai.name, {}).items() if work.owner == pai.uid}
             here, gone = self._pods.get(pai.name, {}), self._ghosts.get(pai.name, {})
-            return JobObjects(works, [one for one in (*here.values(), *gone.values()) if one.owner == pai.uid])
+            return JobObjects(works, [pod for pod in (*here.values(), *gone.values()) if pod.owner == pai.uid])
 
     def forget_ghosts(self, name: str, before: int) -> None:
         """Forget pods that are gone of the attempts before one: they are in the record."""
@@ -49,8 +49,8 @@ class Cache(JobMirror):
     def _job_left(self, name: str) -> None:
         self._ghosts.pop(name, None)
 
-    def _work(self, found: Json) -> None:
-        work = read_work(found)
+    def _work(self, manifest: Json) -> None:
+        work = read_work(manifest)
         if work is not None:
             with self._lock:
                 self._works.setdefault(work.job, {})[work.name] = work
@@ -82,6 +82,6 @@ def ask(client: KubeClient, pai: PaiJob) -> JobObjects:
         for _, page in client.list(path, query):
             yield from page
 
-    works = [one for one in map(read_work, all_of(WORKS)) if one is not None and one.owner == pai.uid]
-    pods = [one for one in map(read_pod, all_of(PODS)) if one is not None and one.owner == pai.uid]
+    works = [work for work in map(read_work, all_of(WORKS)) if work is not None and work.owner == pai.uid]
+    pods = [pod for pod in map(read_pod, all_of(PODS)) if pod is not None and pod.owner == pai.uid]
     return JobObjects({work.name: work for work in works}, pods, sure=True)

@@ -29,7 +29,7 @@ from paictl.workload.lifecycle import JobStatus, PodChange, RunState, TaskStatus
 from paictl.workload.runlimits import overran
 
 OVERDUE: Final = timedelta(seconds=30)
-"""How long after a pod had to be gone nobody waits for it any more: its node does not answer."""
+"""How long after its deadline a pod is still waited for; then its node does not answer."""
 KEPT: Final = 1
 """Attempts before the present one whose ended pods are kept, for their logs."""
 PAUSES: Final = (10.0, 300.0)
@@ -71,15 +71,15 @@ def follow(name: str, job: Job, record: JobRecord, seen: JobObjects, now: dateti
         return Followed(record)
     if stopped:
         return Followed(_updated(record, lifecycle.stop(status).status, (), seen, now))
-    found = AttemptObjects(name, job, status, seen).observe()
-    after = lifecycle.catch_up(job, status, ((transition.ref, transition.what) for transition in found.news))
+    observed = AttemptObjects(name, job, status, seen).observe()
+    after = lifecycle.catch_up(job, status, ((transition.ref, transition.what) for transition in observed.news))
     goes_on = not after.state.final and after.attempt == status.attempt
-    if found.missing and goes_on and not seen.sure:
-        return Followed(_updated(record, after, found.news, seen, now), ask=True)
-    if found.missing and goes_on:
-        after = lifecycle.catch_up(job, after, ((transition.ref, transition.what) for transition in found.missing))
-        found.news += found.missing
-    updated = _updated(record, after, found.news, seen, now)
+    if observed.missing and goes_on and not seen.sure:
+        return Followed(_updated(record, after, observed.news, seen, now), ask=True)
+    if observed.missing and goes_on:
+        after = lifecycle.catch_up(job, after, ((transition.ref, transition.what) for transition in observed.missing))
+        observed.news += observed.missing
+    updated = _updated(record, after, observed.news, seen, now)
     if _seconds_left(updated, now) == 0 and updated.max_run_time is not None:
         ended = _updated(updated, lifecycle.stop(after).status, (), seen, now)
         return Followed(replace(ended, reason=overran(updated.max_run_time)))
@@ -100,21 +100,21 @@ def _updated(
     if after == before:
         return record
     preempted = sum(transition.what is PodChange.PREEMPTED for transition in news)
-    reason = next((_said(transition) for transition in news if transition.what in _ENDS), "")
+    reason = next((_reason(transition) for transition in news if transition.what in _ENDS), "")
     started = record.started or _first_start(before, after, seen, now)
-    found = replace(record, status=after, preemptions=record.preemptions + preempted, started=started)
-    found = replace(found, repairs=repaired(found, before, news, seen, now))
+    updated = replace(record, status=after, preemptions=record.preemptions + preempted, started=started)
+    updated = replace(updated, repairs=repaired(updated, before, news, seen, now))
     if after.attempt > before.attempt:
         runs = dict(_past_runs(before, seen, now)) if len(before.tasks) <= KEPT_TASKS else {}
         line = AttemptLine(before.attempt, started, now, reason, runs)
-        return replace(found, started=None, attempts=with_attempt(record.attempts, line))
+        return replace(updated, started=None, attempts=with_attempt(record.attempts, line))
     if after.state.final:
-        told = reason if after.state is RunState.FAILED else ""
-        return replace(found, ended=now, reason=told, runs=dict(_runs(before, seen, now)))
-    return found
+        final_reason = reason if after.state is RunState.FAILED else ""
+        return replace(updated, ended=now, reason=final_reason, runs=dict(_runs(before, seen, now)))
+    return updated
 
 
-def _said(transition: PodTransition) -> str:
+def _reason(transition: PodTransition) -> str:
     task = f"{transition.ref.role}[{transition.ref.index}]"
     return f"{task}: {transition.reason}" if transition.reason else f"{task}: {transition.what.value}"
 
@@ -180,7 +180,7 @@ def wanted(
     rests = {task.ref: _rest_of_task(task, seen, status.attempt, now) for task in tasks}
     rest = _rest_of_attempt(record, seen, now) if len(roles) == len(job.roles) else 0.0
     due = tuple((task.role, task.index, task.retries) for task in tasks if not rests[task.ref])
-    later = min((one for one in (rest, *rests.values(), _seconds_left(record, now)) if one), default=None)
+    later = min((seconds for seconds in (rest, *rests.values(), _seconds_left(record, now)) if seconds), default=None)
     delete = (*forgotten, *_past_tries(status, attempt), *_of_another_door(attempt, gated))
     return JobActions(() if rest else roles, due, delete=delete, later=later)
 

@@ -56,14 +56,14 @@ def secrets_of(client: KubeClient, context: JobContext) -> tuple[Mapping[str, An
     if not context.pai.secret:
         return {}, {}
     path = path_of(JOBS_NAMESPACE, "secrets", context.pai.secret)
-    found = find(client, path)
-    if found is None:
+    secret = find(client, path)
+    if secret is None:
         raise LaterError(f"Secret {context.pai.secret} of {context.pai.key} is not there")
-    _refuse_foreign(found["metadata"], context)
-    if not found["metadata"].get("ownerReferences"):
+    _refuse_foreign(secret["metadata"], context)
+    if not secret["metadata"].get("ownerReferences"):
         client.request("PATCH", path, {"metadata": {"ownerReferences": context.owner}}, kind=MERGE)
     try:
-        return read_secret(found)
+        return read_secret(secret)
     except ValueError:
         raise RefusedError(f"Secret {context.pai.secret} does not hold the job's secrets") from None
 

@@ -61,7 +61,7 @@ class ControlLoop:
         """Looks by how they ended: ``done``, ``later``, ``failed``."""
         self.seconds = 0.0
         """Processor time of all looks."""
-        self._said: dict[str, str] = {}
+        self._last_errors: dict[str, str] = {}
         self._stop = threading.Event()
 
     def start(self) -> None:
@@ -86,22 +86,22 @@ class ControlLoop:
                     raise LaterError("this process does not lead")
                 self.look(name)
             except PaictlError as error:
-                self._told(name, error)
+                self._report(name, error)
                 self.queue.failed(name)
             except Exception as error:
-                self._told(name, PaictlError(f"{type(error).__name__}: {error}"))
+                self._report(name, PaictlError(f"{type(error).__name__}: {error}"))
                 self.queue.failed(name)
             else:
                 self.looks["done"] += 1
-                self._said.pop(name, None)
+                self._last_errors.pop(name, None)
                 self.queue.done(name, time.thread_time() - began)
             self.seconds += time.thread_time() - began
 
-    def _told(self, name: str, error: PaictlError) -> None:
+    def _report(self, name: str, error: PaictlError) -> None:
         """Say what went wrong with a job, once."""
         self.looks["later" if isinstance(error, LaterError) else "failed"] += 1
-        if not isinstance(error, LaterError) and self._said.get(name) != str(error):
-            self._said[name] = str(error)
+        if not isinstance(error, LaterError) and self._last_errors.get(name) != str(error):
+            self._last_errors[name] = str(error)
             self.log(f"{name}: {error}")
 
     # --- one job
@@ -135,17 +135,17 @@ class ControlLoop:
     def _follow(self, context: JobContext, record: JobRecord) -> None:
         pai, now = context.pai, self._now()
         seen = self.cache.seen(pai)
-        found = follow(pai.name, context.job, record, seen, now, stopped=pai.stopped)
-        if found.ask:
+        followed = follow(pai.name, context.job, record, seen, now, stopped=pai.stopped)
+        if followed.ask:
             seen = caches.ask(self.client, pai)
-            found = follow(pai.name, context.job, record, seen, now, stopped=pai.stopped)
-        if found.record != record:
-            pai = self._write(pai, found.record)
-            self.cache.forget_ghosts(pai.name, found.record.status.attempt)
-        asked = wanted(pai.name, context.job, found.record, seen, now, gated=self.gated)
-        do(self.client, replace(context, pai=pai), found.record.status.attempt, asked)
-        over = closed(found.record, asked)
-        if over != found.record:
+            followed = follow(pai.name, context.job, record, seen, now, stopped=pai.stopped)
+        if followed.record != record:
+            pai = self._write(pai, followed.record)
+            self.cache.forget_ghosts(pai.name, followed.record.status.attempt)
+        asked = wanted(pai.name, context.job, followed.record, seen, now, gated=self.gated)
+        do(self.client, replace(context, pai=pai), followed.record.status.attempt, asked)
+        over = closed(followed.record, asked)
+        if over != followed.record:
             release_ports(self.client, context)
             self._write(pai, over)
             self.cache.forget_ghosts(pai.name, over.status.attempt + 1)
@@ -158,7 +158,7 @@ class ControlLoop:
         self._write(pai, replace(record, status=status, ended=self._now(), reason=reason))
 
     def _write(self, pai: PaiJob, record: JobRecord) -> PaiJob:
-        """Write a record; the job as it is now. Raises `LaterError` if somebody was faster."""
+        """Write a record; the job as it is now. Raises `LaterError` if another client was faster."""
         return self.cache.remember(write_record(self.client, pai, record))
 
     def _now(self) -> datetime:

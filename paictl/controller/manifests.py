@@ -124,8 +124,8 @@ def pull_secret(kit: JobContext, secrets: Mapping[str, Any], passwords: Mapping[
     for image in kit.pai.data.get("prerequisites") or ():
         auth = image.get("auth") if isinstance(image, Mapping) else None
         if isinstance(auth, Mapping) and auth.get("username"):
-            said = passwords.get(str(image.get("name")), str(auth.get("password", "")))
-            word, _ = Values({"secrets": secrets}).render(said, "auth.password")
+            password = passwords.get(str(image.get("name")), str(auth.get("password", "")))
+            word, _ = Values({"secrets": secrets}).render(password, "auth.password")
             user = str(auth["username"])
             server = str(auth.get("registryuri") or "https://index.docker.io/v1/")
             logins[server] = {"username": user, "password": word, "auth": _encoded(f"{user}:{word}")}
@@ -252,7 +252,7 @@ def _template(kit: JobContext, role: TaskRole, attempt: int, index: int | None =
     }
     if kit.classes:
         spec["priorityClassName"] = priority_class(kit.job.priority_class)
-    if any(isinstance(one, Mapping) and one.get("auth") for one in pai.data.get("prerequisites") or ()):
+    if any(isinstance(image, Mapping) and image.get("auth") for image in pai.data.get("prerequisites") or ()):
         spec["imagePullSecrets"] = [{"name": f"{pai.name}-{PULL}"}]
     labels = labels_of(pai.name, attempt)
     if access is not None and access.is_for(role.name):
@@ -261,7 +261,7 @@ def _template(kit: JobContext, role: TaskRole, attempt: int, index: int | None =
 
 
 def _until_killed(job: Job) -> Json:
-    """How long a task that is told to stop may go on; Kubernetes' 30 s where the job does not say."""
+    """How long a task may continue after it is asked to stop; Kubernetes' 30 s where the job does not say."""
     if job.save_on_sigterm is None:
         return {}
     return {"terminationGracePeriodSeconds": math.ceil(job.save_on_sigterm / 1000)}
@@ -278,7 +278,7 @@ def _container(kit: JobContext, role: TaskRole, options: Mapping[str, RoleOption
     if own.infiniband:
         amounts["rdma/hca"] = "1"
     place: Json = {"value": str(index)} if index is not None else _field(f"metadata.annotations['{INDEX}']")
-    found: Json = {
+    container: Json = {
         "name": "main",
         "image": role.image,
         "command": ["/bin/sh", f"{FOLDER}/{RUNTIME}"],
@@ -293,11 +293,11 @@ def _container(kit: JobContext, role: TaskRole, options: Mapping[str, RoleOption
         ],
     }
     if own.infiniband:
-        found["securityContext"] = {"capabilities": {"add": ["IPC_LOCK"]}}
+        container["securityContext"] = {"capabilities": {"add": ["IPC_LOCK"]}}
     ports = [port for row in own.port_lists().values() for port in row]
     if ports:
-        found["ports"] = [{"containerPort": port} for port in ports]
-    return found
+        container["ports"] = [{"containerPort": port} for port in ports]
+    return container
 
 
 def _claims(mounts: Sequence[Mount]) -> list[Json]:
@@ -310,10 +310,10 @@ def _claims(mounts: Sequence[Mount]) -> list[Json]:
 
 def _storage_mount(mount: Mount, user: str) -> Json:
     """Where a container has a storage; of one with a folder for each user, that folder alone."""
-    found: Json = {"name": f"storage-{mount.storage.name}", "mountPath": mount.path}
+    volume_mount: Json = {"name": f"storage-{mount.storage.name}", "mountPath": mount.path}
     if mount.own_folder:
-        found["subPath"] = user
-    return {**found, "readOnly": True} if mount.read_only else found
+        volume_mount["subPath"] = user
+    return {**volume_mount, "readOnly": True} if mount.read_only else volume_mount
 
 
 def _field(path: str) -> Json:

@@ -53,5 +53,5 @@ class ControllerMetrics:
         yield jobs
 
     def describe(self) -> list[Metric]:
-        """Nothing beforehand: nobody has to be asked to register."""
+        """Nothing beforehand: no metric has to be read to register."""
         return []

@@ -32,7 +32,7 @@ class JobObjects:
 
 
 class PodTransition(NamedTuple):
-    """Something that happened to a pod, when (Unix time, 0 for nobody knows), and why; in the order of tasks."""
+    """Something that happened to a pod, when (Unix time, 0 if unknown), and why; in the order of tasks."""
 
     at: float
     position: int
@@ -68,8 +68,8 @@ class AttemptObjects:
 
     def main(self, role: str) -> WorkSeen | None:
         """The Indexed Job of a role, if it is there to stay."""
-        found = self.works.get(work_name(self.name, role, self.status.attempt))
-        return None if found is None or found.deleting else found
+        work = self.works.get(work_name(self.name, role, self.status.attempt))
+        return None if work is None or work.deleting else work
 
     def own(self, task: TaskStatus) -> WorkSeen | None:
         """The Job of the task's present try alone."""
@@ -180,7 +180,7 @@ def repaired(
 ) -> tuple[RepairLine, ...]:
     """The repairs of a job that has come from status `before` to that of its record.
 
-    A repair that another attempt or the end of the job has overtaken is left out: nobody waits for it any more.
+    A repair that another attempt or the end of the job has overtaken is left out: nothing waits for it any more.
     """
     after = record.status
     if after.attempt != before.attempt or after.state.final:

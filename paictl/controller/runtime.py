@@ -45,9 +45,9 @@ class RoleOptions:
 
 
 def options_of(data: Mapping[str, Any], role: str) -> RoleOptions:
-    """The options of a role in the data of a job that `Job.from_mapping` has read; what is no number is not there."""
-    found = data["taskRoles"][role]
-    container, asked = found.get("extraContainerOptions"), found["resourcePerInstance"]
+    """The options of a role in the data of a job that `Job.from_mapping` has read; what is not a number is left out."""
+    spec = data["taskRoles"][role]
+    container, asked = spec.get("extraContainerOptions"), spec["resourcePerInstance"]
     container = container if isinstance(container, Mapping) else {}
     ports = asked.get("ports")
     shm = container.get("shmMB")
@@ -69,12 +69,12 @@ def environment(name: str, user: str, job: Job, role: TaskRole, options: Mapping
         "PAI_CURRENT_TASK_ROLE_NAME": role.name,
         "PAI_WORK_DIR": "/root",
     }
-    for one in job.roles:
-        own, asked = options[one.name], one.resources
-        values[f"PAI_TASK_ROLE_TASK_COUNT_{one.name}"] = str(one.instances)
-        values[f"PAI_RESOURCE_{one.name}"] = f"{asked.gpu},{asked.cpu},{asked.memory},{own.shm}"
-        values[f"PAI_MIN_FAILED_TASK_COUNT_{one.name}"] = _count(one.completion, "min_failed")
-        values[f"PAI_MIN_SUCCEEDED_TASK_COUNT_{one.name}"] = _count(one.completion, "min_succeeded")
+    for task_role in job.roles:
+        own, asked = options[task_role.name], task_role.resources
+        values[f"PAI_TASK_ROLE_TASK_COUNT_{task_role.name}"] = str(task_role.instances)
+        values[f"PAI_RESOURCE_{task_role.name}"] = f"{asked.gpu},{asked.cpu},{asked.memory},{own.shm}"
+        values[f"PAI_MIN_FAILED_TASK_COUNT_{task_role.name}"] = _count(task_role.completion, "min_failed")
+        values[f"PAI_MIN_SUCCEEDED_TASK_COUNT_{task_role.name}"] = _count(task_role.completion, "min_succeeded")
     ports = options[role.name].port_lists()
     if ports:
         listed = ";".join(f"{label}:{','.join(map(str, row))}" for label, row in ports.items())
@@ -82,12 +82,12 @@ def environment(name: str, user: str, job: Job, role: TaskRole, options: Mapping
         values["PAI_CURRENT_CONTAINER_PORT"] = values["PAI_CONTAINER_HOST_PORT"] = str(next(iter(ports.values()))[0])
         if "ssh" in ports:
             values["PAI_CONTAINER_SSH_PORT"] = str(ports["ssh"][0])
-    found: list[Json] = [{"name": key, "value": value} for key, value in values.items()]
+    variables: list[Json] = [{"name": key, "value": value} for key, value in values.items()]
     # Cells without a device are numbered, too: NVIDIA's runtime would hand out the devices of those numbers.
     devices = _field("NVIDIA_VISIBLE_DEVICES", f"metadata.annotations['{ISOLATION}']")
-    found += [devices if role.resources.gpu else {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}]
-    found += [_field(key, "status.podIP") for key in ("PAI_CURRENT_CONTAINER_IP", "PAI_CONTAINER_HOST_IP")]
-    return [*found, {"name": "PAI_JOB_OBJECT", "value": name}]
+    variables += [devices if role.resources.gpu else {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}]
+    variables += [_field(key, "status.podIP") for key in ("PAI_CURRENT_CONTAINER_IP", "PAI_CONTAINER_HOST_IP")]
+    return [*variables, {"name": "PAI_JOB_OBJECT", "value": name}]
 
 
 def _field(name: str, path: str) -> Json:

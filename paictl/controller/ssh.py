@@ -57,7 +57,7 @@ def key_data(pai: PaiJob, access: SshAccess) -> dict[str, str]:
 
 
 def host_key(secret: Mapping[str, Any]) -> str:
-    """The public key of the servers, from the Secret; empty if somebody has damaged it."""
+    """The public key of the servers, from the Secret; empty if it is damaged."""
     try:
         return base64.b64decode(str((secret.get("data") or {}).get(PUBLIC, "")), validate=True).decode("ascii")
     except (binascii.Error, ValueError):

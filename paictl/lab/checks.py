@@ -45,19 +45,19 @@ def figures(seen: Observation, says: Says) -> Iterator[Mismatch]:
     if written is None:
         yield Mismatch(False, subject, "", message("exists"), message("no-such-file"))
         return
-    found = _figure(written, says, says.get("run"))
-    observed = _told(says, _value(found, says))
+    figure = _figure(written, says, says.get("run"))
+    observed = _described(says, _value(figure, says))
     if "is" in says:
         least, most, wanted = bounds(says["is"])
-        ok = found is not None and _number(least) - _SAME <= found
-        ok = ok and found is not None and (most is None or found <= _number(most) + _SAME)
-        yield Mismatch(ok, subject, "", _told(says, wanted), observed)
+        ok = figure is not None and _number(least) - _SAME <= figure
+        ok = ok and figure is not None and (most is None or figure <= _number(most) + _SAME)
+        yield Mismatch(ok, subject, "", _described(says, wanted), observed)
     for key, words, compares in (("below", "below-run", operator.lt), ("above", "above-run", operator.gt)):
         if key in says:
             other = _figure(written, says, says[key])
-            ok = found is not None and other is not None and compares(found, other)
+            ok = figure is not None and other is not None and compares(figure, other)
             expected = message(words, run=says[key], value=_value(other, says))
-            yield Mismatch(ok, subject, "", _told(says, expected), observed)
+            yield Mismatch(ok, subject, "", _described(says, expected), observed)
 
 
 def _figure(written: str, says: Says, run: str | None) -> float | None:
@@ -81,17 +81,17 @@ def _number(wanted: object) -> float:
     return parse_duration(wanted) if isinstance(wanted, str) else float(str(wanted))
 
 
-def _told(says: Says, value: Message) -> Message:
+def _described(says: Says, value: Message) -> Message:
     several = "*" in says.get("job", "*")
     of = says.get("column", "jobs") + (f" ({says.get('of', 'mean')})" if several and "column" in says else "")
     of_whom = " ".join(says[key] for key in ("run", "job") if key in says)
     return message("figure", run=of_whom or "*", what=of, value=value)
 
 
-def _value(found: float | None, says: Says) -> Message:
-    if found is None:
+def _value(figure: float | None, says: Says) -> Message:
+    if figure is None:
         return NOTHING
-    return literal(span_text(round(found * 1000)) if says.get("column") in SPANS else f"{found:g}")
+    return literal(span_text(round(figure * 1000)) if says.get("column") in SPANS else f"{figure:g}")
 
 
 KINDS: Final[Mapping[str, Callable[[Observation, Any], Iterator[Mismatch]]]] = {

@@ -60,7 +60,7 @@ MOST: Final = 200
 
 @frozen
 class Student:
-    """An account of the class; `vc` is promised one GPU and granted to nobody else."""
+    """An account of the class; `vc` is promised one GPU and granted to no other account."""
 
     user: str
     name: str
@@ -151,14 +151,16 @@ class Classroom:
         new = [NewUser(TEACHER, passwords.generated(), admin=True)]
         new += [NewUser(student.user, passwords.generated(), vcs=(student.vc,)) for student in students]
         with ThreadPoolExecutor() as pool:  # a hash takes a fifth of a second, and lets others work meanwhile
-            list(pool.map(lambda one: add(users, one), new))
+            list(pool.map(lambda account: add(users, account), new))
         names = {student.user: student for student in students}
         table = io.StringIO()
         writer = csv.writer(table, lineterminator="\n")
         writer.writerow(("user", "name", "virtual cluster", "password"))
-        for one in new:
-            student = names.get(one.name)
-            writer.writerow((one.name, student.name if student else "", student.vc if student else "", one.password))
+        for account in new:
+            student = names.get(account.name)
+            writer.writerow(
+                (account.name, student.name if student else "", student.vc if student else "", account.password)
+            )
         write_together(self.folder, {PASSWORDS: table.getvalue()}, mode=0o600)
         write_together(self.folder, {MARK: json.dumps([asdict(student) for student in students], ensure_ascii=False)})
 
@@ -174,7 +176,7 @@ class Classroom:
         return [self._standing(lab, student, cluster, asked, jobs, events) for student in self.students]
 
     def standing(self, lab: Lab, cluster: Cluster, user: str) -> Standing | None:
-        """One student; None for somebody who is not of the class."""
+        """One student; None for a user who is not in the class."""
         student = next((student for student in self.students if student.user == user), None)
         if student is None:
             return None
@@ -198,7 +200,7 @@ class Classroom:
     # --- reports
 
     def hand_in(self, user: str, text: str) -> HandedIn:
-        """Keep a student's report in place of an older one; raises `PaictlError` for what is no report.
+        """Keep a student's report in place of an older one; raises `PaictlError` for what is not a report.
 
         Whether it is consistent costs as much as its labs have events, so that the teacher asks for it, not a request.
         """
@@ -223,9 +225,9 @@ class Classroom:
     def report_files(self) -> Iterator[tuple[Student, Path]]:
         """The files of the reports that were handed in, by student."""
         for student in self.students:
-            found = self.report_of(student.user)
-            if found is not None:
-                yield student, self.folder / REPORTS / found.file
+            report = self.report_of(student.user)
+            if report is not None:
+                yield student, self.folder / REPORTS / report.file
 
 
 def task_of(task: ClassTask, student: Student) -> ClassTask:
@@ -247,14 +249,14 @@ def job_of(lab: Lab, task: ClassTask, student: Student) -> str:
         return ""
     written = (lab.folder / task.job).read_text(encoding="utf-8")
     vc = task_of(task, student).vc
-    return re.sub(r"(?m)^(  virtualCluster: ).*$", lambda found: found[1] + vc, written)
+    return re.sub(r"(?m)^(  virtualCluster: ).*$", lambda match: match[1] + vc, written)
 
 
 def _filled(value: Any, names: Mapping[str, str]) -> Any:
     if isinstance(value, Mapping):
-        return {key: _filled(one, names) for key, one in value.items()}
+        return {key: _filled(item, names) for key, item in value.items()}
     if isinstance(value, list):
-        return [_filled(one, names) for one in value]
+        return [_filled(item, names) for item in value]
     if isinstance(value, str):
         for name, word in names.items():
             value = value.replace(f"{{{name}}}", word)

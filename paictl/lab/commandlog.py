@@ -56,19 +56,19 @@ def respelled(line: str) -> str:
 
 
 def means(pattern: str, line: str) -> bool:
-    """Whether a command line is what a pattern says, in whatever order its options stand.
+    """Whether a command line is what a pattern says, with its options in any order.
 
     ``*`` alone stands for one or more words, in a word for any letters and words after it.
     """
-    wanted, found = _words(pattern), _words(line)
-    if len(found) < len(wanted[:VERB]) or not all(map(_fits, wanted[:VERB], found)):
+    wanted, typed = _words(pattern), _words(line)
+    if len(typed) < len(wanted[:VERB]) or not all(map(_fits, wanted[:VERB], typed)):
         return False
-    rest = found[VERB:]
-    for one in sorted(wanted[VERB:], key=lambda word: "*" in word):  # plain words choose first
-        match = None if one == "*" else next((word for word in rest if _fits(one, word)), None)
+    rest = typed[VERB:]
+    for part in sorted(wanted[VERB:], key=lambda word: "*" in word):  # plain words choose first
+        match = None if part == "*" else next((word for word in rest if _fits(part, word)), None)
         if match is not None:
             rest.remove(match)
-        elif one != "*":
+        elif part != "*":
             return False
     return len(rest) >= wanted.count("*") if "*" in pattern else not rest
 
@@ -82,7 +82,7 @@ def covered(pattern: str, lines: Iterable[str]) -> bool:
     if not names or "*" in pattern or verb[1:] not in _PER_NAME:
         return False
     parts = [_objects(line) for line in every]
-    done = {name for had, found, rest in parts if had == verb and rest == others for name in found}
+    done = {name for had, objects, rest in parts if had == verb and rest == others for name in objects}
     return names <= done
 
 

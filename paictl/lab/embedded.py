@@ -35,7 +35,7 @@ Log = list[tuple[Millis, Mapping[str, Any]]]
 
 
 def bring_up(folder: Path, lab: Lab) -> Cluster:
-    """Make a lab's cluster: its services run, and its clock stands until somebody ticks."""
+    """Make a lab's cluster: its services run, and its clock is paused until it is ticked."""
     from paictl.cluster.embedded import commands  # late, as in `_configuration`: only the beginning of a lab needs it
     from paictl.cluster.machines import machines_in
     from paictl.service.catalogue import load_catalogue
@@ -61,7 +61,7 @@ def bring_up_class(folder: Path, files: Mapping[str, str], speed: str | None) ->
 
 
 def prepare(folder: Path) -> None:
-    """Let the cluster that a student brings up in a folder begin as every lab does: its clock stands."""
+    """Let the cluster that a student brings up in a folder begin as every lab does: with its clock paused."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     plan_beginning(folder, BEGINNING.timestamp())
 

@@ -41,14 +41,14 @@ def _memory() -> str:
     try:
         size = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (ValueError, OSError):  # the system does not count its pages
-        told = _sysctl("hw.memsize")
-        size = int(told) if told.isdecimal() else 0
+        output = _sysctl("hw.memsize")
+        size = int(output) if output.isdecimal() else 0
     return f"{size / 2**30:.0f} GiB" if size > 0 else ""
 
 
 def _sysctl(name: str) -> str:
     """What macOS knows of its machine; empty elsewhere."""
-    return _told(["/usr/sbin/sysctl", "-n", name]).strip() if platform.system() == "Darwin" else ""
+    return _output(["/usr/sbin/sysctl", "-n", name]).strip() if platform.system() == "Darwin" else ""
 
 
 def _gpus() -> str:
@@ -56,7 +56,7 @@ def _gpus() -> str:
     program = shutil.which("nvidia-smi")
     if program is None:
         return ""
-    return "; ".join(line.partition(" (")[0] for line in _told([program, "-L"]).splitlines())
+    return "; ".join(line.partition(" (")[0] for line in _output([program, "-L"]).splitlines())
 
 
 def _nvidia(field: str) -> str:
@@ -64,28 +64,28 @@ def _nvidia(field: str) -> str:
     program = shutil.which("nvidia-smi")
     if program is None:
         return ""
-    lines = _told([program, f"--query-gpu={field}", "--format=csv,noheader"]).splitlines()
+    lines = _output([program, f"--query-gpu={field}", "--format=csv,noheader"]).splitlines()
     return ", ".join(dict.fromkeys(line.strip() for line in lines if line.strip()))
 
 
 def _cuda() -> str:
     """The newest CUDA that the driver can run, as nvidia-smi writes above its table."""
     program = shutil.which("nvidia-smi")
-    match = re.search(r"CUDA Version: *([\d.]+)", _told([program])) if program else None
+    match = re.search(r"CUDA Version: *([\d.]+)", _output([program])) if program else None
     return match[1] if match else ""
 
 
 def _runtimes() -> str:
     """The container runtimes of this machine, with their versions."""
-    found = []
+    runtimes = []
     for name in ("containerd", "docker", "podman"):
         program = shutil.which(name)
-        version = re.search(r"\bv?(\d+\.\d+[\w.+~-]*)", _told([program, "--version"])) if program else None
-        found += [f"{name} {version[1]}"] if version else []
-    return ", ".join(found)
+        version = re.search(r"\bv?(\d+\.\d+[\w.+~-]*)", _output([program, "--version"])) if program else None
+        runtimes += [f"{name} {version[1]}"] if version else []
+    return ", ".join(runtimes)
 
 
-def _told(command: list[str]) -> str:
+def _output(command: list[str]) -> str:
     """What a program prints; empty if it cannot tell."""
     try:
         return subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout  # noqa: S603

@@ -60,7 +60,7 @@ def _of(aspect: str, value: Message) -> Message:
 
 def exact(subject: Message, aspect: str, wanted: Any, seen: Any) -> Mismatch:
     """`seen` must be `wanted`, or one of several wanted."""
-    several = [_value(one) for one in wanted] if isinstance(wanted, list) else [_value(wanted)]
+    several = [_value(choice) for choice in wanted] if isinstance(wanted, list) else [_value(wanted)]
     expected = several[0] if len(several) == 1 else joined("join.or", several)
     return Mismatch(_value(seen) in several, subject, aspect, expected, _value(seen))
 
@@ -109,8 +109,8 @@ def text(subject: Message, aspect: str, pattern: str, seen: str) -> Mismatch:
 
 def in_both(english: Mismatch, chinese: Mismatch) -> Mismatch:
     """The same finding made on the texts of both languages, said to each reader in his own; both must be so."""
-    said = ({"en": english.expected, "zh": chinese.expected}, {"en": english.observed, "zh": chinese.observed})
-    expected, observed = map(by_language, said)
+    texts = ({"en": english.expected, "zh": chinese.expected}, {"en": english.observed, "zh": chinese.observed})
+    expected, observed = map(by_language, texts)
     return replace(english, ok=english.ok and chinese.ok, expected=expected, observed=observed)
 
 

@@ -26,7 +26,7 @@ def session_for(lab: Lab, root: Path) -> Session:
 
 
 def session_of(word: str | None) -> Session:
-    """The lab that is named, else the one of this shell whatever has become of it, else the one started last."""
+    """The lab that is named, else the one of this shell even if it is gone, else the one started last."""
     root = labs_folder()
     name = word or lab_of_shell() or ProgressFile(root).read().current
     if not name:

@@ -25,7 +25,7 @@ def is_lab(folder: Path) -> bool:
 
 
 def labs_folder() -> Path:
-    """Where the labs of this user live: beside the user's own cluster, or where the lab of this shell stands."""
+    """Where the labs of this user live: beside the user's own cluster, or where the lab of this shell is."""
     folder = state_folder()
     return folder.parent if _is_in_labs(folder) else folder / LABS
 
@@ -36,7 +36,7 @@ def _is_in_labs(folder: Path) -> bool:
 
 
 def lab_of_shell() -> str:
-    """Id of the lab that this shell is about, whatever has become of its folder; empty outside all labs."""
+    """Id of the lab that this shell is about, even if its folder is gone; empty outside all labs."""
     if chosen := os.environ.get(SHELL):
         return chosen
     folder = state_folder()

@@ -1,4 +1,4 @@
-"""How every check of a lab stands, and what leads on where one fails."""
+"""The standing of every check of a lab, and what helps where one fails."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from paictl.lab.session import Session
 
 
 class CheckStatus(StrEnum):
-    """How a check stands."""
+    """The standing of a check."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -30,7 +30,7 @@ class CheckStatus(StrEnum):
 
 @frozen
 class CheckResult:
-    """A check, how it stands, and what leads on where it failed."""
+    """A check, its standing, and what helps where it failed."""
 
     check: Check
     status: CheckStatus
@@ -58,7 +58,7 @@ class CheckResult:
 
 
 def judged(session: Session) -> list[CheckResult]:
-    """Every check as it stands; what passed once stays passed."""
+    """The standing of every check; what passed once stays passed."""
     session.observe()
     done, seen = session.progress, session.observation()
     reached = _reached(session, seen, done)
@@ -77,8 +77,8 @@ def _reached(session: Session, seen: Observation, done: LabProgress) -> int:
     before = [command for step in lab.steps[:at] for command in step.commands]
     only_looks = all(map(_is_look, here.commands))
     tried = (command.line for command in seen.typed[done.settled :])
-    new = (one for one in tried if not any(means(command, one) for command in before))
-    begun = here.id == done.shown or any(only_looks or not _is_look(one) for one in new)
+    new = (line for line in tried if not any(means(command, line) for command in before))
+    begun = here.id == done.shown or any(only_looks or not _is_look(line) for line in new)
     return at if begun else at - 1
 
 
@@ -164,7 +164,7 @@ def _suspected(session: Session, seen: Observation, check: Check) -> list[NearMi
 
     def was_made(miss: NearMiss) -> bool:
         commands = [command for act in miss.acts.values() for command in act.commands or ()]
-        return bool(typed) and all(any(means(command, one) for one in typed) for command in commands)
+        return bool(typed) and all(any(means(command, line) for line in typed) for command in commands)
 
     misses = session.lab.near_misses
     return [miss for miss in misses if check.id in miss.fails and not miss.when and was_made(miss)]

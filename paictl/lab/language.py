@@ -42,7 +42,7 @@ def choose(root: Path, language: str) -> None:
 
 
 def choose_for(root: Path, lab: str, language: str) -> None:
-    """Keep a language for one lab, whatever the others speak."""
+    """Keep a language for one lab, independently of other labs."""
     with ProgressFile(root).changing() as progress:
         progress.lab(lab).language = language
 
@@ -64,7 +64,7 @@ def _known(name: str) -> str:
 
 def _locale() -> str:
     names = ("LC_ALL", "LC_MESSAGES", "LANG")
-    return next((found for name in names if (found := os.environ.get(name))), None) or _mac_locale()
+    return next((value for name in names if (value := os.environ.get(name))), None) or _mac_locale()
 
 
 def _mac_locale() -> str:

@@ -32,7 +32,7 @@ class BilingualText:
 
 @frozen
 class FileEdit:
-    """`find` stands once in the student's `file`; `write` takes its place."""
+    """`find` occurs once in the student's `file`; `write` takes its place."""
 
     file: str
     find: str
@@ -184,21 +184,21 @@ class Lab:
     @cached_property
     def job_names(self) -> frozenset[str]:
         """Names of all jobs that the lab is about: those of its files, statements and commands."""
-        found: set[str] = set()
+        names: set[str] = set()
         for path in self.files():
-            found.update(re.findall(r"^name: *([\w-]+)", path.read_text(encoding="utf-8"), re.MULTILINE))
+            names.update(re.findall(r"^name: *([\w-]+)", path.read_text(encoding="utf-8"), re.MULTILINE))
         for statement in (*(statement for check in self.checks for statement in check.expect),
                           *(statement for miss in self.near_misses for statement in miss.when)):  # fmt: skip
-            found.update(_jobs_in(statement))
+            names.update(_jobs_in(statement))
         acts = [act for miss in self.near_misses for act in miss.acts.values()]
         lines = [*(line for step in self.steps for line in step.commands),
                  *(line for step in self.steps for line in step.solution.commands or ()),
                  *(line for act in acts for line in act.commands or ())]  # fmt: skip
-        found.update(name for line in lines for name in re.findall(r"--name[ =]([\w-]+)", line))
-        return frozenset(found)
+        names.update(name for line in lines for name in re.findall(r"--name[ =]([\w-]+)", line))
+        return frozenset(names)
 
     def files(self) -> list[Path]:
-        """What a student gets: the files of the folder, without manifest, texts and what stands in folders."""
+        """What a student gets: the files of the folder, without manifest, texts and subfolders."""
         own = {MANIFEST, *(f"lab.{language}.md" for language in LANGUAGES)}
         return sorted(path for path in self.folder.iterdir() if path.is_file() and path.name not in own)
 
@@ -223,11 +223,11 @@ def find_lab(word: str, folder: Path | None = None) -> Lab:
     root = folder or resource_folder("labs")
     ids = [path.parent.name for path in sorted(root.glob(f"[0-9]*/{MANIFEST}"))]
     number = f"{int(word):02}" if word.isdecimal() and len(word) <= 4 else None
-    found = [name for name in ids if name == word or name[:2] == number]
-    found = found or [name for name in ids if word in name]
-    if len(found) != 1:
-        raise LabError("several-labs" if found else "no-such-lab", word=word, labs=", ".join(found))
-    return (read_lab if folder else _our_lab)(root / found[0])
+    matches = [name for name in ids if name == word or name[:2] == number]
+    matches = matches or [name for name in ids if word in name]
+    if len(matches) != 1:
+        raise LabError("several-labs" if matches else "no-such-lab", word=word, labs=", ".join(matches))
+    return (read_lab if folder else _our_lab)(root / matches[0])
 
 
 def _data(path: Path) -> Any:
@@ -328,7 +328,7 @@ def _is_character(character: str) -> bool:
 
 
 def _step(row: Mapping[str, Any]) -> Step:
-    there = {name: said for name, said in row.items() if name != "there"} | row["there"] if "there" in row else None
+    there = {name: value for name, value in row.items() if name != "there"} | row["there"] if "there" in row else None
     return Step(
         row["id"], _text(row["text"]), tuple(row["commands"]),
         tuple(_text(hint) for hint in row.get("hints", ())), _act(row.get("solution", {})),

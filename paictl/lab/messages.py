@@ -95,13 +95,13 @@ def _shown(value: Value, language: str) -> Any:
 def _plain(value: Value) -> Any:
     if isinstance(value, Message):
         return value.data()
-    return [_plain(one) for one in value] if isinstance(value, tuple) else value
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value
 
 
 def _read(value: Any) -> Value:
     if isinstance(value, dict):
         return message_from(value)
-    return tuple(_read(one) for one in value) if isinstance(value, list) else value
+    return tuple(_read(item) for item in value) if isinstance(value, list) else value
 
 
 class LabError(PaictlError):
@@ -112,13 +112,13 @@ class LabError(PaictlError):
     """
 
     def __init__(self, key: str, *, where: str | None = None, hint_key: str | None = None, **values: Any) -> None:
-        self.said = Message(f"error.{key}", values)
+        self.problem = Message(f"error.{key}", values)
         self.way_on = Message(f"error.{hint_key or key}.hint", values)
-        super().__init__(self.said.text(DEFAULT), hint=self.way_on.text(DEFAULT), where=where)
+        super().__init__(self.problem.text(DEFAULT), hint=self.way_on.text(DEFAULT), where=where)
 
     def in_language(self, language: str) -> PaictlError:
         """The same error for a reader of a language."""
-        return PaictlError(self.said.text(language), hint=self.way_on.text(language), where=self.where)
+        return PaictlError(self.problem.text(language), hint=self.way_on.text(language), where=self.where)
 
 
 _WAYS_ON: Final = {errno.ENOENT: "no-folder", errno.ENOTDIR: "no-folder", errno.EISDIR: "is-folder"}

@@ -1,4 +1,4 @@
-"""Time in a lab on a cluster whose clock nobody can set: jobs are shorter by the lab's pace, and waiting is waiting."""
+"""Time in a lab on a cluster whose clock cannot be set: jobs are shorter by the lab's pace, and waiting is waiting."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ class Paced:
         Each has had its turn with the scheduler before the next comes: which job gets which node is no accident.
         """
         short = [shortened(request, self._pace) for request in requests]
-        for one in short[1:]:
-            self._cluster.foresee(one)
+        for request in short[1:]:
+            self._cluster.foresee(request)
         taken: list[JobView] = []
-        for one in short:
+        for request in short:
             self._await_turn(taken[-1:])
-            taken += self._cluster.submit([one])
+            taken += self._cluster.submit([request])
         return taken
 
     def _await_turn(self, before: Sequence[JobView]) -> None:
@@ -59,10 +59,10 @@ class Paced:
 
 def shortened(request: JobRequest, pace: float) -> JobRequest:
     """A job whose tasks sleep, and last, a part of what they would."""
-    told = request.duration
-    if told is None and not any(map(_sleeps, _mapping(request.data.get("taskRoles")).values())):
-        told = Millis(round(DEFAULT_SECONDS * 1000))  # what machines that are imagined would take it for
-    lasting = told if told is None or told < 0 else Millis(max(1, round(told / pace)))
+    duration = request.duration
+    if duration is None and not any(map(_sleeps, _mapping(request.data.get("taskRoles")).values())):
+        duration = Millis(round(DEFAULT_SECONDS * 1000))  # what machines that are imagined would take it for
+    lasting = duration if duration is None or duration < 0 else Millis(max(1, round(duration / pace)))
     data = {name: _roles(value, pace) if name == "taskRoles" else value for name, value in request.data.items()}
     return replace(request, data=data, duration=lasting)
 
@@ -91,12 +91,12 @@ def _sleeps(role: Any) -> bool:
 def _faster(command: str, pace: float) -> str:
     """A command line whose ``sleep`` are shorter; a span that cannot be read stays."""
 
-    def instead(found: re.Match[str]) -> str:
+    def instead(match: re.Match[str]) -> str:
         try:
-            seconds = parse_duration(found["span"])
+            seconds = parse_duration(match["span"])
         except PaictlError:
-            return found[0]
-        return found[0] if seconds == FOREVER else f"sleep {seconds / pace:g}"
+            return match[0]
+        return match[0] if seconds == FOREVER else f"sleep {seconds / pace:g}"
 
     return _SLEEP.sub(instead, command)
 

@@ -139,5 +139,5 @@ def _progress(data: Mapping[str, Any]) -> Progress:
 
 def lab_progress(row: Mapping[str, Any]) -> LabProgress:
     """The progress in one lab from plain data."""
-    passed = {name: Passed(**one) for name, one in row["passed"].items()}
+    passed = {name: Passed(**entry) for name, entry in row["passed"].items()}
     return LabProgress(**{**row, "passed": passed, "resets": [Reset(**reset) for reset in row.get("resets", ())]})

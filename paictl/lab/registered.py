@@ -40,7 +40,7 @@ NEEDED: Final = frozenset({"hivedscheduler", "frameworkcontroller"})
 READERS: Final = NEEDED | {"rest-server"}
 """Services that go by the cells."""
 _LOOKS, _NAP = 40, 0.5
-"""How often somebody looks whether pods have gone, and seconds in between."""
+"""How many times to check that pods are gone, and seconds in between."""
 _STRANGE: Final = re.compile(r"[^A-Za-z0-9_.-]")
 """What the name of a user of a cluster cannot have, though that of this machine's may."""
 _MARK: Final = re.compile(r"lab [0-9]{2} \(\S+\)")
@@ -131,8 +131,8 @@ def _opened(site: LabSite) -> Cluster:
 def _named(lab: Lab) -> frozenset[str]:
     """The services that the lab's steps stop and start."""
     lines = (shlex.split(line) for step in lab.steps for line in step.done_by(step.solution))
-    told = (line for line in lines if line[1:2] == ["service"])
-    return frozenset(name for line in told for flag, name in pairwise(line) if flag == "-n")
+    service_lines = (line for line in lines if line[1:2] == ["service"])
+    return frozenset(name for line in service_lines for flag, name in pairwise(line) if flag == "-n")
 
 
 # --- configuration
@@ -167,8 +167,8 @@ def _words(
     masters = [spec.name for spec in mine if spec.role is NodeRole.MASTER]
     names = {**workers, **dict(zip(masters, _masters(nodes), strict=False))}
     there = {view.machine.name: view.machine.address for view in nodes}
-    found = {spec.address: there.get(names.get(spec.name, ""), "") for spec in mine}
-    return names, {here: address for here, address in found.items() if address}
+    addresses = {spec.address: there.get(names.get(spec.name, ""), "") for spec in mine}
+    return names, {here: address for here, address in addresses.items() if address}
 
 
 def _fitted(cluster: Cluster, files: Mapping[str, str], words: Mapping[str, str]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""What was asked of a lab's server: one JSON line a request of somebody signed in, as `commandlog` has what was typed.
+"""What was asked of a lab's server: one JSON line per request of a signed-in user, as `commandlog` has what was typed.
 
 A job does not say whether a browser or a program has submitted it, and a refusal leaves no trace in the cluster.
 """

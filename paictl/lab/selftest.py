@@ -29,7 +29,7 @@ from paictl.lab.texts import play_text, same_structure, step_missing
 
 USER = "student"
 REFUSED = 403
-"""How a server answers what somebody may not do, which a check can be about."""
+"""How a server answers a request that is not allowed, which a check can be about."""
 
 
 @frozen
@@ -79,8 +79,10 @@ def _manifest_problems(lab: Lab) -> Iterator[str]:
     for step in lab.steps:
         if not step.commands and step.solution.commands is None:
             yield f"step {step.id} has neither commands nor a solution"
-    told = [(check, statement) for check in lab.checks for statement in check.expect if statement.kind == "predicted"]
-    wanted = {(check.after, one.says["step"]) for check, one in told}
+    predictions = [
+        (check, statement) for check in lab.checks for statement in check.expect if statement.kind == "predicted"
+    ]
+    wanted = {(check.after, statement.says["step"]) for check, statement in predictions}
     guessed = {(step.id, step.id) for step in lab.steps if step.guess is not None}
     yield from (f"no check after {step} wants its prediction" for step, _ in sorted(guessed - wanted))
     yield from (f"a check after {after} wants a prediction of {step} without a guess"
@@ -103,8 +105,10 @@ def _solution_problems(lab: Lab, bench: Bench) -> Iterator[str]:
         passed = set(session.progress.passed)
         for check in lab.checks:
             if check.after == step.id and check.id not in passed:
-                said = "; ".join(f"{one.say('en')[0]} — {one.say('en')[1]}" for one in _failing(session, check.id))
-                yield f"check {check.id} does not pass after its step {step.id}: {said}"
+                details = "; ".join(
+                    f"{mismatch.say('en')[0]} — {mismatch.say('en')[1]}" for mismatch in _failing(session, check.id)
+                )
+                yield f"check {check.id} does not pass after its step {step.id}: {details}"
             elif check.id in passed - before and check.after != step.id:
                 yield f"check {check.id} passes in step {step.id}, not in {check.after}"
         seen = session.observation()
@@ -138,7 +142,7 @@ def _is_meant(lab: Lab, typed: TypedCommand) -> bool:
 
 
 def _near_miss_problems(lab: Lab, miss: NearMiss, bench: Bench) -> Iterator[str]:
-    """The named checks never pass, and who asks is told why.
+    """The named checks never pass, and the student is shown why.
 
     What comes before the mistake was played with the solution, which also proved that no `when` holds there.
     """
@@ -198,4 +202,4 @@ def _text_problems(lab: Lab, language: str, bench: Bench, *, update: bool) -> It
     if wrong and update:
         path.write_text(right, encoding="utf-8")
     else:
-        yield from (f"{path.name}, {one}" for one in wrong)
+        yield from (f"{path.name}, {problem}" for problem in wrong)

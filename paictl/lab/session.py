@@ -380,7 +380,7 @@ class Session:
         return before
 
     def predict(self, step: Step, words: str) -> str:
-        """Note what the student foretells of a step; returns what it replaces; raises `LabError` once that is known."""
+        """Note what the student predicts of a step; returns what it replaces; raises `LabError` once that is known."""
         if step.predict is None:
             raise LabError("nothing-to-predict", lab=self.lab.number, step=step.id)
         if not words.strip():
@@ -401,8 +401,10 @@ class Session:
         if any(reset.step == step.id for reset in self.progress.resets):
             before = len(commandlog.read(self.workspace.folder / STEPS / step.id))
         typed = [command.line for command in commandlog.read(self.workspace.folder)[before:]]
-        own = set(step.commands).difference(*(one.commands for one in self.lab.steps[: self.lab.steps.index(step)]))
-        return any(covered(told, typed) for command in own for told in {command, printing_only(command)})
+        own = set(step.commands).difference(
+            *(earlier.commands for earlier in self.lab.steps[: self.lab.steps.index(step)])
+        )
+        return any(covered(pattern, typed) for command in own for pattern in {command, printing_only(command)})
 
     def _note_prediction(self, step: Step, words: str) -> str:
         with self.file.changing() as progress:

@@ -87,18 +87,18 @@ def chosen_nodes(specs: Iterable[MachineSpec], there: Iterable[NodeView]) -> dic
     for worker in workers:
         fit = next((node for node in free if node.machine.devices == worker.devices), None)
         if fit is None:
-            raise LabError("too-small", workers=len(workers), devices=worker.devices, found=_told(able))
+            raise LabError("too-small", workers=len(workers), devices=worker.devices, found=_devices_of(able))
         free.remove(fit)
         chosen[worker.name] = fit.machine.name
     return chosen
 
 
-def _told(nodes: Iterable[NodeView]) -> str:
-    found = [f"{node.machine.name} ({node.machine.devices})" for node in nodes]
-    return ", ".join(found[:8]) + (", …" if len(found) > 8 else "") if found else "-"
+def _devices_of(nodes: Iterable[NodeView]) -> str:
+    words = [f"{node.machine.name} ({node.machine.devices})" for node in nodes]
+    return ", ".join(words[:8]) + (", …" if len(words) > 8 else "") if words else "-"
 
 
 def renamed(text: str, names: Mapping[str, str]) -> str:
     """A text with names in place of others, all at once; only whole words are names."""
     words = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
-    return re.sub(rf"(?<![\w.-])(?:{words})(?![\w-]|\.\w)", lambda found: names[found[0]], text) if names else text
+    return re.sub(rf"(?<![\w.-])(?:{words})(?![\w-]|\.\w)", lambda match: names[match[0]], text) if names else text

@@ -25,21 +25,21 @@ _NO_JOB: Final = message("no-such-job")
 
 def job(seen: Observation, says: Says) -> Iterator[Mismatch]:
     """How a job is."""
-    subject, found = message("job", name=says["name"]), seen.job(says["name"])
+    subject, view = message("job", name=says["name"]), seen.job(says["name"])
     if "absent" in says:
-        yield _there(subject, says["absent"], _NO_JOB, found)
+        yield _there(subject, says["absent"], _NO_JOB, view)
         return
-    if found is None:
+    if view is None:
         yield Mismatch(False, subject, "", _EXISTS, _NO_JOB)
         return
     numbers = {
-        "devices": found.devices,
-        "preemptions": found.preemptions,
-        "attempt": found.attempt + 1,
-        "running": sum(task.state == "Running" for task in found.tasks),
+        "devices": view.devices,
+        "preemptions": view.preemptions,
+        "attempt": view.attempt + 1,
+        "running": sum(task.state == "Running" for task in view.tasks),
     }
     words = {
-        "state": found.state.value, "vc": found.vc, "priority": found.priority, "user": found.key.partition("~")[0],
+        "state": view.state.value, "vc": view.vc, "priority": view.priority, "user": view.key.partition("~")[0],
     }  # fmt: skip
     for key, wanted in says.items():
         if key in words:
@@ -47,15 +47,15 @@ def job(seen: Observation, says: Says) -> Iterator[Mismatch]:
         elif key in numbers:
             yield number(subject, {"running": "tasks running"}.get(key, key), wanted, numbers[key])
         elif key == "reason":
-            yield text(subject, "remark", wanted, found.reason)
+            yield text(subject, "remark", wanted, view.reason)
         elif key in ("waited", "ran"):
-            yield span(subject, key, wanted, _span_of(seen, found, key), seen.tolerance)
+            yield span(subject, key, wanted, _span_of(seen, view, key), seen.tolerance)
 
 
-def _there(subject: Message, absent: bool, missing: Message, found: object) -> Mismatch:
+def _there(subject: Message, absent: bool, missing: Message, view: object) -> Mismatch:
     """Whether something is there, or is not, as it should be."""
     words = {True: missing, False: _EXISTS}
-    return exact(subject, "", words[absent], words[found is None])
+    return exact(subject, "", words[absent], words[view is None])
 
 
 def _span_of(seen: Observation, view: JobView, key: str) -> int | None:
@@ -104,8 +104,8 @@ def _list(names: Iterable[object]) -> Message:
 
 def _places(seen: Observation, name: str) -> tuple[list[str], list[int]]:
     """Nodes and devices of a job's tasks, sorted."""
-    found = seen.job(name)
-    tasks = [task for task in found.tasks if task.node] if found else []
+    view = seen.job(name)
+    tasks = [task for task in view.tasks if task.node] if view else []
     return sorted({task.node for task in tasks}), sorted(device for task in tasks for device in task.devices)
 
 
@@ -114,29 +114,29 @@ def _places(seen: Observation, name: str) -> tuple[list[str], list[int]]:
 
 def events(seen: Observation, says: list[Says]) -> Iterator[Mismatch]:
     """Events in an order, each no sooner after the one before it than it says."""
-    found, before = 0, None
+    matched, before = 0, None
     for event in seen.events:
-        if found < len(says) and _is(seen, event, says[found]) and _is_late(event, before, says[found]):
-            found, before = found + 1, event
+        if matched < len(says) and _is(seen, event, says[matched]) and _is_late(event, before, says[matched]):
+            matched, before = matched + 1, event
     wanted = joined("join.then", map(_event_text, says))
-    if found == len(says):
+    if matched == len(says):
         yield Mismatch(True, message("events"), "happened", wanted, wanted)
     else:
-        so_far = joined("join.then", map(_event_text, says[:found]))
+        so_far = joined("join.then", map(_event_text, says[:matched]))
         yield Mismatch(False, message("events"), "happened", wanted,
-                      message("only", what=so_far) if found else NOTHING)  # fmt: skip
+                      message("only", what=so_far) if matched else NOTHING)  # fmt: skip
 
 
 def never(seen: Observation, says: Says) -> Iterator[Mismatch]:
     """An event that must not have happened."""
-    found = sum(_is(seen, event, says) for event in seen.events)
-    yield Mismatch(not found, _event_text(says), "times", literal(0), literal(found))
+    times = sum(_is(seen, event, says) for event in seen.events)
+    yield Mismatch(not times, _event_text(says), "times", literal(0), literal(times))
 
 
 def count(seen: Observation, says: Says) -> Iterator[Mismatch]:
     """How often an event has happened."""
-    found = sum(_is(seen, event, says["event"]) for event in seen.events)
-    yield number(_event_text(says["event"]), "times", says["times"], found)
+    times = sum(_is(seen, event, says["event"]) for event in seen.events)
+    yield number(_event_text(says["event"]), "times", says["times"], times)
 
 
 def _is(seen: Observation, event: Event, says: Says) -> bool:
@@ -190,13 +190,13 @@ def _overlap(a: tuple[int, int | None], b: tuple[int, int | None]) -> bool:
 
 def explain(seen: Observation, says: Says) -> Iterator[Mismatch]:
     """What the scheduler says about a job that waits."""
-    subject, found = message("job", name=says["job"]), seen.job(says["job"])
-    if found is None or found.state.value != "Waiting" or seen.cluster is None:
-        yield Mismatch(False, subject, "state", literal("Waiting"), literal(found.state.value) if found else _NO_JOB)
+    subject, view = message("job", name=says["job"]), seen.job(says["job"])
+    if view is None or view.state.value != "Waiting" or seen.cluster is None:
+        yield Mismatch(False, subject, "state", literal("Waiting"), literal(view.state.value) if view else _NO_JOB)
         return
     from paictl.operate import explaining  # late: few checks ask why, and it needs much
 
-    answer = seen.cluster.explain(found.key)
+    answer = seen.cluster.explain(view.key)
     data = explaining.data(answer)
     if "decision" in says:
         yield exact(subject, "decision", says["decision"], data.get("decision"))
@@ -218,20 +218,20 @@ def explain(seen: Observation, says: Says) -> Iterator[Mismatch]:
 def service(seen: Observation, says: Says) -> Iterator[Mismatch]:
     """How a service is."""
     subject = message("service", name=says["name"])
-    found = next((view for view in seen.services if view.name == says["name"]), None)
-    if found is None:
+    view = next((view for view in seen.services if view.name == says["name"]), None)
+    if view is None:
         yield Mismatch(False, subject, "", _EXISTS, NOTHING)
         return
-    for key, is_so in (("running", found.running), ("ready", found.ready)):
+    for key, is_so in (("running", view.running), ("ready", view.ready)):
         if key in says:
             yield exact(subject, key, YES_OR_NO[says[key]], YES_OR_NO[is_so])
     if "loaded" in says:
         newest = seen.configuration.number if seen.configuration else 0
         wanted = newest if says["loaded"] == "newest" else says["loaded"] + seen.versions_before
-        loaded = found.loaded if found.running else None
+        loaded = view.loaded if view.running else None
         yield exact(subject, "configuration loaded", wanted, message("not-running") if loaded is None else loaded)
     if "reason" in says:
-        yield text(subject, "remark", says["reason"], found.reason)
+        yield text(subject, "remark", says["reason"], view.reason)
 
 
 def configuration(seen: Observation, says: Says) -> Iterator[Mismatch]:
@@ -255,19 +255,19 @@ def _holds(subject: Message, says: Says, written: str) -> Iterator[Mismatch]:
 
 def promise(seen: Observation, says: Says) -> Iterator[Mismatch]:
     """What the newest configuration promises to a VC."""
-    subject, found = message("virtual-cluster", name=says["vc"]), seen.promised(says["vc"])
+    subject, promised = message("virtual-cluster", name=says["vc"]), seen.promised(says["vc"])
     missing = message("no-such-vc")
     if "absent" in says:
-        yield _there(subject, says["absent"], missing, found)
-    elif found is None:
+        yield _there(subject, says["absent"], missing, promised)
+    elif promised is None:
         yield Mismatch(False, subject, "", _EXISTS, missing)
     else:
         if "devices" in says:
-            yield number(subject, "promised devices", says["devices"], found.devices)
+            yield number(subject, "promised devices", says["devices"], promised.devices)
         for key, apart in (("apart-from", True), ("shares-with", False)):
             if key in says:
                 other = seen.promised(says[key])
-                shared = sorted({*found.nodes} & {*other.nodes}) if other else []
+                shared = sorted({*promised.nodes} & {*other.nodes}) if other else []
                 wanted = message("no-shared-nodes" if apart else "shared-nodes", vc=says[key])
                 yield Mismatch(bool(shared) is not apart, subject, "", wanted, _list(shared))
 
@@ -275,18 +275,18 @@ def promise(seen: Observation, says: Says) -> Iterator[Mismatch]:
 def node(seen: Observation, says: Says) -> Iterator[Mismatch]:
     """How a node is."""
     subject, missing = message("node", name=says["name"]), message("no-such-node")
-    found = next((view for view in seen.nodes if view.machine.name == says["name"]), None)
+    view = next((view for view in seen.nodes if view.machine.name == says["name"]), None)
     if "absent" in says:
-        yield _there(subject, says["absent"], missing, found)
-    elif found is None:
+        yield _there(subject, says["absent"], missing, view)
+    elif view is None:
         yield Mismatch(False, subject, "", _EXISTS, missing)
     else:
         if "condition" in says:
-            yield exact(subject, "condition", says["condition"], found.condition.value)
+            yield exact(subject, "condition", says["condition"], view.condition.value)
         if "used" in says:
-            yield number(subject, "devices used", says["used"], found.used)
+            yield number(subject, "devices used", says["used"], view.used)
         if "bad" in says:
-            yield exact(subject, "bad devices", _list(says["bad"]), _list(found.bad_devices))
+            yield exact(subject, "bad devices", _list(says["bad"]), _list(view.bad_devices))
 
 
 def usage(seen: Observation, says: Says) -> Iterator[Mismatch]:

@@ -80,7 +80,7 @@ def same_structure(lab: Lab) -> Iterator[str]:
     if headings(english) != headings(chinese):
         yield f"headings differ: {headings(english)} in English, {headings(chinese)} in Chinese"
     pairs = zip_longest(_outline(english), _outline(chinese), fillvalue="nothing")
-    yield from (f"English shows {one!r}, Chinese {other!r}" for one, other in pairs if one != other)
+    yield from (f"English shows {line!r}, Chinese {other!r}" for line, other in pairs if line != other)
 
 
 def _outline(text: str) -> list[str]:

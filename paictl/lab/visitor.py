@@ -43,10 +43,10 @@ class Reply:
     def data(self) -> Mapping[str, Any]:
         """The body as a JSON object; empty if it is none."""
         try:
-            found = json.loads(self.body)
+            content = json.loads(self.body)
         except ValueError:
             return {}
-        return found if isinstance(found, dict) else {"items": found}
+        return content if isinstance(content, dict) else {"items": content}
 
 
 @dataclass(slots=True)

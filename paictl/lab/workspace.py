@@ -60,8 +60,8 @@ class Workspace:
     @property
     def site(self) -> LabSite | None:
         """Where the lab runs if not on a cluster of its own."""
-        found = self._mark().get("site")
-        return None if found is None else site_from(found)
+        data = self._mark().get("site")
+        return None if data is None else site_from(data)
 
     @property
     def known_site(self) -> LabSite | None:
@@ -84,12 +84,12 @@ class Workspace:
     def _mark(self) -> dict[str, Any]:
         path = self.folder / MARK
         try:
-            found: Any = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+            mark: Any = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
         except (OSError, ValueError):
-            found = None
-        if not isinstance(found, dict):
+            mark = None
+        if not isinstance(mark, dict):
             raise LabError("mark-damaged", where=str(path), lab=self.folder.name[:2])
-        return found
+        return mark
 
     def require_files(self) -> Path:
         """The folder where the student works; raises `LabError` that leads on if somebody took it away."""

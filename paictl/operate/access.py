@@ -1,4 +1,4 @@
-"""People with a kubeconfig of their own: given, listed, removed, and what whoever gives it ought to know."""
+"""Kubeconfigs of people: given, listed, removed, and what an administrator should know before giving one."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ def remarks(cluster: Services, request: AccessRequest) -> Iterator[Text]:
             ]
         except PaictlError:
             return
-        for one in lacking:
+        for protection in lacking:
             yield text(
                 "the admission policy {name} is not in force, and tenants are not kept apart: {why}",
-                name=one.name,
-                why=one.message,
+                name=protection.name,
+                why=protection.message,
             )

@@ -105,15 +105,15 @@ def remarks(cluster: BudgetPorts, jobs: Iterable[JobView]) -> list[Text]:
         used = used_now(cluster) if rules.budgets else {}
     except (ClusterError, UnsupportedError):
         return []
-    said: dict[str, Text] = {}
+    distinct: dict[str, Text] = {}
     for vc, user in dict.fromkeys((job.vc, job.key.partition("~")[0]) for job in jobs):
         for state in rules.budgets.concerning(vc, user, used) if rules.budgets else ():
             if state.level is BudgetLevel.WARNING or (state.level is BudgetLevel.SPENT and not state.holds):
-                said.setdefault(state.said, state.said)
+                distinct.setdefault(state.said, state.said)
             elif state.holds:
                 reason = text("jobs wait: {reason}", reason=state.reason(cluster.now.astimezone(UTC)))
-                said.setdefault(reason, reason)
-    return list(said.values())
+                distinct.setdefault(reason, reason)
+    return list(distinct.values())
 
 
 def below_use(
@@ -123,19 +123,19 @@ def below_use(
 
     `places` are the paths of the files, for messages.
     """
-    said = files.get(STANDARD_NAME, "")
-    if SECTION not in said:
+    content = files.get(STANDARD_NAME, "")
+    if SECTION not in content:
         return ()
     try:
         rules = ConfigSnapshot(0, files).sharing
         states = rules.budgets.states(used_now(cluster)) if rules.budgets else []
     except PaictlError:  # other findings say what is wrong with the files
         return ()
-    return tuple(_below_use((places or {}).get(STANDARD_NAME, STANDARD_NAME), said, rules, states))
+    return tuple(_below_use((places or {}).get(STANDARD_NAME, STANDARD_NAME), content, rules, states))
 
 
-def _below_use(path: str, said: str, rules: Sharing, states: Iterable[BudgetState]) -> Iterator[Problem]:
-    (document, *_) = load_memory({path: said}).documents
+def _below_use(path: str, content: str, rules: Sharing, states: Iterable[BudgetState]) -> Iterator[Problem]:
+    (document, *_) = load_memory({path: content}).documents
     if document.kind is not FileKind.SERVICES:
         return
     rows = list(document.top.mapping(SECTION).sequence("budgets").mappings())

@@ -89,8 +89,8 @@ def _of_systems(renderer: Renderer, systems: Sequence[str], *, configured: bool)
             )
     if not configured:
         return [renderer.images[f"{DRIVER_IMAGE}{system}"] for system in dict.fromkeys(systems)]
-    found = [images_of(renderer.with_settings({DRIVER: {"system": system}}).sealed(DRIVER)) for system in systems]
-    return list(dict.fromkeys(reference for references in found for reference in references))
+    drivers = [images_of(renderer.with_settings({DRIVER: {"system": system}}).sealed(DRIVER)) for system in systems]
+    return list(dict.fromkeys(reference for references in drivers for reference in references))
 
 
 def missing_images(folder: Path, here: Collection[str], services: Sequence[str] = ()) -> dict[str, tuple[str, ...]]:
@@ -106,10 +106,10 @@ def missing_images(folder: Path, here: Collection[str], services: Sequence[str] 
     except PaictlError:
         return {}
     names = _with_needs(catalogue, _named(catalogue, services or [ALL]))
-    found = lacking(renderer, names, here)
+    missing = lacking(renderer, names, here)
     if DRIVER in names and (drivers := _missing_drivers(renderer, here)):
-        found[DRIVER] = drivers
-    return found
+        missing[DRIVER] = drivers
+    return missing
 
 
 def _missing_drivers(renderer: Renderer, here: Collection[str]) -> tuple[str, ...]:
@@ -128,7 +128,7 @@ def _missing_drivers(renderer: Renderer, here: Collection[str]) -> tuple[str, ..
             needed += images_of(renderer.with_settings({DRIVER: {"system": system}}).sealed(DRIVER))
         except TemplateError:  # an image of your own with a tag of another form, which `config validate` reports
             continue
-    return () if any(one in here for one in needed) else tuple(dict.fromkeys(needed))
+    return () if any(image in here for image in needed) else tuple(dict.fromkeys(needed))
 
 
 def missing_lines(missing: Mapping[str, Sequence[str]]) -> list[str]:
@@ -168,11 +168,11 @@ def _renderer(folder: str) -> Renderer:
 def _possible(service: str, renderer: Renderer) -> list[str]:
     """Every image that the templates of a service may name."""
     sources = sorted((resource_folder("templates") / service).glob("*.j2"))
-    named = [one for path in sources for one in _NAMED.findall(path.read_text(encoding="utf-8"))]
-    found = [
+    named = [match for path in sources for match in _NAMED.findall(path.read_text(encoding="utf-8"))]
+    references = [
         reference
         for begin, more in named
         for name, reference in renderer.images.items()
         if (name.startswith(begin) if more else name == begin)
     ]
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(references))

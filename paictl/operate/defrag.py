@@ -82,7 +82,7 @@ def refuse_outrun(cluster: DefragPorts, plan: DefragPlan) -> None:
 def make_room(
     cluster: DefragPorts, plan: DefragPlan, timeout: Millis, moved: Callable[[DefragMove], None] = lambda _: None
 ) -> None:
-    """Make the moves of a plan; `timeout` is how long a gang may take to come back, `moved` is told of each.
+    """Make the moves of a plan; `timeout` is how long a gang may take to come back, `moved` is called for each.
 
     The nodes of the rooms take no new pods meanwhile. Raises `ConflictError` if the cluster has outrun the plan before
     anything was moved, `MovingError` afterwards.
@@ -151,7 +151,7 @@ def _kept(cluster: DefragPorts, plan: DefragPlan, timeout: Millis) -> Iterator[_
     finally:
         for window in own:
             # not by name alone: of a process that slept, windows have ended, and another apply has taken their names
-            if any((one.name, one.start) == (window.name, window.start) for one in cluster.windows()):
+            if any((other.name, other.start) == (window.name, window.start) for other in cluster.windows()):
                 cluster.remove_window(window.name)
 
 
@@ -166,9 +166,9 @@ def _move(cluster: DefragPorts, move: DefragMove, timeout: Millis) -> None:
     until = time.monotonic() + timeout / 1000
     while not _is_back(cluster, gang, gone):
         if time.monotonic() >= until:
-            said = text("{gang} has not come back within {span}", gang=move.key, span=span_text(timeout))
+            message = text("{gang} has not come back within {span}", gang=move.key, span=span_text(timeout))
             hint = text("see why it waits: paictl job explain {job}", job=gang.job) if gang.job else "see its pods"
-            raise PaictlError(said, hint=hint)
+            raise PaictlError(message, hint=hint)
         time.sleep(min(LOOK_EVERY, max(0.0, until - time.monotonic())))
 
 

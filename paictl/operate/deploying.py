@@ -75,10 +75,10 @@ def plan_configuration(cluster: Cluster, folder: Path) -> PushPlan:
     made = plan_push(cluster, order)
     versions = {configuration.number: configuration for configuration in cluster.configurations()}
     if made.changes and versions and base_version(cluster, order, versions) is None:
-        said = text("cluster {cluster} has configuration version {version}, and it is not known whether these files "
-                    "are newer", cluster=cluster.name, version=max(versions))  # fmt: skip
+        message = text("cluster {cluster} has configuration version {version}, and it is not known whether these files "
+                       "are newer", cluster=cluster.name, version=max(versions))  # fmt: skip
         hint = text("compare: paictl config push -p DIR --dry-run; to push it anyway: paictl config push -p DIR")
-        raise ConflictError(said, where=str(folder), hint=hint)
+        raise ConflictError(message, where=str(folder), hint=hint)
     return made
 
 
@@ -115,14 +115,18 @@ def judge_room(files: Sequence[str], facts: Iterable[HostFacts], folder: Path) -
         promises = promises_in(str(folder))
     except PaictlError:
         return []  # settings without cells; what is wrong with the files is said where they are pushed
-    found: list[str] = []
-    for one in seen:
-        cpus = promise_of(promises, one.machine.name).cpus
-        desired = DesiredHost(one.machine.name, one.machine.address, one.machine.role is Role.MASTER, cpus=cpus)
-        verdict = check_room(one.host, desired)
+    warnings: list[str] = []
+    for host_facts in seen:
+        cpus = promise_of(promises, host_facts.machine.name).cpus
+        desired = DesiredHost(
+            host_facts.machine.name, host_facts.machine.address, host_facts.machine.role is Role.MASTER, cpus=cpus
+        )
+        verdict = check_room(host_facts.host, desired)
         if cpus is not None and verdict.level is Level.WARN:
-            found.append(text("{host}: {found} ({fix})", host=one.machine.name, found=verdict.found, fix=verdict.fix))
-    return found
+            warnings.append(
+                text("{host}: {found} ({fix})", host=host_facts.machine.name, found=verdict.found, fix=verdict.fix)
+            )
+    return warnings
 
 
 @frozen

@@ -16,112 +16,118 @@ from paictl.workload.pods import short_name
 _NAMES: Final = Names({priority: name for name, priority in PRIORITIES.items()}.get, short_name)
 
 
-def lines(found: JobExplanation, *, full: bool = False) -> list[str]:
+def lines(answer: JobExplanation, *, full: bool = False) -> list[str]:
     """An explanation for people, line by line, each of them a text that can be said in every language.
 
     `full` spares no detail (`paictl.scheduler.explain.render`).
     """
-    starts = [joined("", ("  ", line)) for line in (*start_lines(found.start), *ahead_lines(found.ahead))]
-    if found.scheduler is not None:
-        return [*heads(found), *render(found.scheduler, _NAMES, full=full), *starts, *_after_moves(found)]
-    said, hint = plain(found)
-    windows = closing_lines(found.windows)
-    return [said, *starts, *windows, *([text("hint: {hint}", hint=hint)] if hint else [])]
+    starts = [joined("", ("  ", line)) for line in (*start_lines(answer.start), *ahead_lines(answer.ahead))]
+    if answer.scheduler is not None:
+        return [*heads(answer), *render(answer.scheduler, _NAMES, full=full), *starts, *_after_moves(answer)]
+    sentence, hint = plain(answer)
+    windows = closing_lines(answer.windows)
+    return [sentence, *starts, *windows, *([text("hint: {hint}", hint=hint)] if hint else [])]
 
 
-def _after_moves(found: JobExplanation) -> list[Text]:
+def _after_moves(answer: JobExplanation) -> list[Text]:
     """With which moves of others it would start."""
-    if not found.moves:
+    if not answer.moves:
         return []
-    one, many = (
+    singular, plural = (
         "would start after moving {count} gang: paictl cluster defrag plan {options}",
         "would start after moving {count} gangs: paictl cluster defrag plan {options}",
     )
-    return [counted(one, many, found.moves, options=found.room)]
+    return [counted(singular, plural, answer.moves, options=answer.room)]
 
 
-def heads(found: JobExplanation) -> list[Text]:
+def heads(answer: JobExplanation) -> list[Text]:
     """How many of its tasks wait, where that is not plain."""
-    if found.waiting <= 1:
+    if answer.waiting <= 1:
         return []
-    return [text("job {job}: {waiting} of {tasks} tasks wait", job=found.job, waiting=found.waiting, tasks=found.tasks)]
+    return [
+        text("job {job}: {waiting} of {tasks} tasks wait", job=answer.job, waiting=answer.waiting, tasks=answer.tasks)
+    ]
 
 
-def parts(found: JobExplanation) -> ExplanationText | None:
+def parts(answer: JobExplanation) -> ExplanationText | None:
     """The same words part by part, for a page; None where the scheduler has not looked (`plain` has what there is)."""
-    return None if found.scheduler is None else wording(found.scheduler, _NAMES)
+    return None if answer.scheduler is None else wording(answer.scheduler, _NAMES)
 
 
-def data(found: JobExplanation, language: str = "en") -> dict[str, Any]:
+def data(answer: JobExplanation, language: str = "en") -> dict[str, Any]:
     """An explanation for programs; what is in it for people (`text`, `hint`) is in a language."""
-    if found.scheduler is not None:
-        moves = {"moves": found.moves, "defragmentation": f"paictl cluster defrag plan {found.room}"}
+    if answer.scheduler is not None:
+        moves = {"moves": answer.moves, "defragmentation": f"paictl cluster defrag plan {answer.room}"}
         return {
-            "job": found.job, **to_data(found.scheduler), **_start(found), **(moves if found.moves else {}),
+            "job": answer.job, **to_data(answer.scheduler), **_start(answer), **(moves if answer.moves else {}),
         }  # fmt: skip
-    said, hint = plain(found)
+    sentence, hint = plain(answer)
     return {
-        "job": found.job, "state": found.state.value, "situation": found.situation.value, "text": said.of(language),
-        "hint": "" if hint is None else hint.of(language), **_start(found),
+        "job": answer.job, "state": answer.state.value, "situation": answer.situation.value,
+        "text": sentence.of(language), "hint": "" if hint is None else hint.of(language), **_start(answer),
         **(
-            {"windows": [asdict(window) for window in found.windows], "longest": found.longest} if found.windows else {}
+            {"windows": [asdict(window) for window in answer.windows], "longest": answer.longest}
+            if answer.windows else {}
         ),
-        **({"longest": found.longest} if found.situation in (JobSituation.BACKFILL, JobSituation.RESERVATION) else {}),
+        **(
+            {"longest": answer.longest}
+            if answer.situation in (JobSituation.BACKFILL, JobSituation.RESERVATION) else {}
+        ),
     }  # fmt: skip
 
 
-def _start(found: JobExplanation) -> dict[str, Any]:
-    start = {} if found.start is None else {"start": asdict(found.start)}
-    return start if found.ahead is None else {**start, "ahead": asdict(found.ahead)}
+def _start(answer: JobExplanation) -> dict[str, Any]:
+    start = {} if answer.start is None else {"start": asdict(answer.start)}
+    return start if answer.ahead is None else {**start, "ahead": asdict(answer.ahead)}
 
 
-def plain(found: JobExplanation) -> tuple[Text, Text | None]:
+def plain(answer: JobExplanation) -> tuple[Text, Text | None]:
     """(text, hint) where the scheduler has not looked; the hint is for who types commands."""
-    match found.situation:
+    match answer.situation:
         case JobSituation.SERVICE_STOPPED:
-            said = text("job {job} waits because {service} is stopped: {consequence}", job=found.job,
-                        service=found.service, consequence=_without(found.service))  # fmt: skip
-            return said, text("start it: paictl service start -n {service}", service=found.service)
+            sentence = text("job {job} waits because {service} is stopped: {consequence}", job=answer.job,
+                            service=answer.service, consequence=_without(answer.service))  # fmt: skip
+            return sentence, text("start it: paictl service start -n {service}", service=answer.service)
         case JobSituation.UNKNOWN_TERMS:
             return (
                 text("job {job} waits because it asks for what the scheduler's configuration does not have: {reason}",
-                     job=found.job, reason=found.reason),
-                text("stop it and submit it again for what there is: paictl job stop {job}", job=found.job),
+                     job=answer.job, reason=answer.reason),
+                text("stop it and submit it again for what there is: paictl job stop {job}", job=answer.job),
             )  # fmt: skip
-        case JobSituation.STARTING if found.reason:
+        case JobSituation.STARTING if answer.reason:
             return (
-                text("job {job} has its devices, but cannot start: {reason}", job=found.job, reason=found.reason),
-                text("stop it, correct it and submit it again: paictl job stop {job}", job=found.job),
+                text("job {job} has its devices, but cannot start: {reason}", job=answer.job, reason=answer.reason),
+                text("stop it, correct it and submit it again: paictl job stop {job}", job=answer.job),
             )  # fmt: skip
         case JobSituation.NOT_OFFERED | JobSituation.EXCLUDED:
             return (
                 text("job {job} waits although devices are free for it: kube-scheduler says {reason}",
-                     job=found.job, reason=found.reason) if found.situation is JobSituation.NOT_OFFERED else
+                     job=answer.job, reason=answer.reason) if answer.situation is JobSituation.NOT_OFFERED else
                 text("job {job} waits although devices are free for it: no node takes its pods: {reason}",
-                     job=found.job, reason=found.reason),
+                     job=answer.job, reason=answer.reason),
                 text("stop it and request what its nodes have, or ask an administrator to add it: paictl job "
                      "stop {job}",
-                     job=found.job),
+                     job=answer.job),
             )  # fmt: skip
         case JobSituation.HELD_BACK:
             return (
-                text("job {job} waits: {reason}", job=found.job, reason=found.reason),
-                text("to see use and limits: paictl usage budget list, paictl usage limits") if found.listed else None,
+                text("job {job} waits: {reason}", job=answer.job, reason=answer.reason),
+                text("to see use and limits: paictl usage budget list, paictl usage limits") if answer.listed else None,
             )  # fmt: skip
         case JobSituation.BACKFILL | JobSituation.RESERVATION:
-            said = text("job {job} waits: {reason}", job=found.job, reason=found.reason)
-            return said, None if found.longest is None else longest_line(found.longest)
+            sentence = text("job {job} waits: {reason}", job=answer.job, reason=answer.reason)
+            return sentence, None if answer.longest is None else longest_line(answer.longest)
         case JobSituation.MAINTENANCE:
-            said = text("job {job} waits for maintenance: it would still be running when it starts", job=found.job)
-            if found.longest is None:
-                return said, None
-            return said, longest_line(found.longest)
+            sentence = text("job {job} waits for maintenance: it would still be running when it starts", job=answer.job)
+            if answer.longest is None:
+                return sentence, None
+            return sentence, longest_line(answer.longest)
         case JobSituation.STARTING:
-            return text("job {job} has its devices; its containers are starting", job=found.job), None
+            return text("job {job} has its devices; its containers are starting", job=answer.job), None
         case JobSituation.NO_SCHEDULER | JobSituation.NO_ROOM:
-            return text("job {job} waits because the cluster has no scheduler", job=found.job), None
+            return text("job {job} waits because the cluster has no scheduler", job=answer.job), None
         case JobSituation.NOT_WAITING:
-            return text("job {job} is not waiting: it is {state}", job=found.job, state=found.state.value), None
+            return text("job {job} is not waiting: it is {state}", job=answer.job, state=answer.state.value), None
 
 
 def _without(service: str) -> Text:

@@ -49,7 +49,7 @@ _WRITERS: Final[Mapping[ExportFormat, Callable[[Exported], dict[str, str]]]] = {
 
 @frozen
 class ExportRequest:
-    """What somebody wants to export: a folder of configuration, a cluster's id, and services (all but some)."""
+    """What to export: a folder of configuration, a cluster's id, and services (all but some)."""
 
     path: str
     cluster_id: str
@@ -142,19 +142,21 @@ def _note_in(target: Path) -> Mapping[str, Any]:
                     hint="name a new folder, or an empty one",
                 )  # fmt: skip
             return {}
-        found = json.loads((target / NOTE).read_text(encoding="utf-8"))
-        datetime.fromisoformat(found["at"]), int(found["number"]), dict(found["files"]), list(found["written"])
+        note = json.loads((target / NOTE).read_text(encoding="utf-8"))
+        datetime.fromisoformat(note["at"]), int(note["number"]), dict(note["files"]), list(note["written"])
     except OSError as error:
         raise PaictlError(text("cannot be read: {reason}", reason=error.strerror), where=str(target)) from None
     except (ValueError, KeyError, TypeError):
         raise PaictlError(
             "is not what paictl has written", where=str(target / NOTE), hint="export into a new folder"
         ) from None
-    return dict(found)
+    return dict(note)
 
 
 def _write(target: Path, texts: Mapping[str, str], before: Collection[str], services: tuple[str, ...]) -> Written:
-    changed = any(not (target / name).is_file() or (target / name).read_text() != one for name, one in texts.items())
+    changed = any(
+        not (target / name).is_file() or (target / name).read_text() != content for name, content in texts.items()
+    )
     removed = tuple(sorted(name for name in before if name not in texts and (target / name).is_file()))
     try:
         target.mkdir(parents=True, exist_ok=True)

@@ -22,7 +22,7 @@ def history(jobs: Sequence[JobView], cluster: str) -> Trace:
     their number. The hash is that of the jobs as a table (`native.written`). Raises `TraceJobError` if no job ended.
     """
     first = min((job.submitted for job in jobs), default=None)
-    found: list[Job] = []
+    usable: list[Job] = []
     bad: list[BadRow] = []
     for job in jobs:
         reason = _unusable(job)
@@ -30,7 +30,7 @@ def history(jobs: Sequence[JobView], cluster: str) -> Trace:
             bad.append(BadRow(job.number, f"job {job.key}: {reason}"))
             continue
         priority = PRIORITIES.get(job.priority, 0)
-        found.append(
+        usable.append(
             Job(
                 id=job.key,
                 submit=millis_between(first, job.submitted),
@@ -44,13 +44,13 @@ def history(jobs: Sequence[JobView], cluster: str) -> Trace:
                 fate=_FATES.get(job.state, TraceStatus.PASSED),
             )
         )
-    if not found:
+    if not usable:
         raise TraceJobError(
             "none of its jobs has ended yet",
             where=f"cluster {cluster}",
             hint="waiting and running jobs are not included: paictl job list",
         )
-    return Trace(tuple(found), f"cluster:{cluster}", hashlib.sha256(written(found).encode()).hexdigest(), "cluster",
+    return Trace(tuple(usable), f"cluster:{cluster}", hashlib.sha256(written(usable).encode()).hexdigest(), "cluster",
                  tuple(bad))  # fmt: skip
 
 

@@ -60,13 +60,13 @@ def _key(check: ImageCheck) -> ImageCheck:
 
 def _refusal(check: ImageCheck, state: ImageState, number: int) -> JobError:
     if state is ImageState.MISSING:
-        said = text("its registry has no image {image}", image=check.image)
-        error = JobError(check.where, said, hint=text("check the name and the tag"))
+        message = text("its registry has no image {image}", image=check.image)
+        error = JobError(check.where, message, hint=text("check the name and the tag"))
     else:
-        said = text("the registry does not let this job pull image {image}", image=check.image)
+        message = text("the registry does not let this job pull image {image}", image=check.image)
         hint = text("check user and password in auth; some registries also answer this way if the image does not exist")
         if not check.user:
             hint = text("a private image needs auth; some registries also answer this way if the image does not exist")
-        error = JobError(check.where, said, hint=hint)
+        error = JobError(check.where, message, hint=hint)
     error.request = number
     return error

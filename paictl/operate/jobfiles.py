@@ -79,17 +79,17 @@ def requests_in(
                 text("holds {number} jobs, which cannot all be {name!r}", number=len(known[path]), name=wishes.name),
                 where=path,
             )
-        for found in known[path]:
-            data = _tagged(found if wishes.name is None else {**found, "name": wishes.name}, wishes.tags)
+        for job in known[path]:
+            data = _tagged(job if wishes.name is None else {**job, "name": wishes.name}, wishes.tags)
             left -= wishes.repeat
             if left < 0:
                 raise PaictlError(
                     text("these are more than {most_jobs} jobs", most_jobs=MOST_JOBS), hint="submit fewer at a time"
                 )
             for number in range(1, wishes.repeat + 1):
-                one = data if wishes.repeat == 1 else {**data, "name": f"{data['name']}-{number}"}
-                _check_name(named, str(one["name"]), path)
-                yield JobRequest(user, one, wishes.vc, wishes.priority, span)
+                numbered = data if wishes.repeat == 1 else {**data, "name": f"{data['name']}-{number}"}
+                _check_name(named, str(numbered["name"]), path)
+                yield JobRequest(user, numbered, wishes.vc, wishes.priority, span)
 
 
 def _check_name(named: dict[str, str], name: str, path: str) -> None:
@@ -125,7 +125,7 @@ def jobs_in(path: str, warn: Warn) -> list[Mapping[str, object]]:
 
 
 def place_of_field(paths: Sequence[str], repeat: int, error: JobError) -> str | None:
-    """``file:line:column: field`` of what a cluster has refused in one of several jobs; None where nobody can say.
+    """``file:line:column: field`` of what a cluster has refused in one of several jobs; None where it is unknown.
 
     `paths` and `repeat` are those of the submission; files are read again, which only a refusal costs.
     """
@@ -148,7 +148,7 @@ def place_of_field(paths: Sequence[str], repeat: int, error: JobError) -> str | 
 
 
 def job_in_text(data: bytes, warn: Warn, where: str = TYPED) -> Mapping[str, object]:
-    """The job that somebody wrote or sent, not in a file; raises as `jobs_in` does."""
+    """A job that was typed or sent, not read from a file; raises as `jobs_in` does."""
     return _sound(list(load_memory({where: data}, FileKind.JOB).documents), where, warn)[0]
 
 
@@ -156,9 +156,9 @@ def findings_in(where: str, data: bytes) -> tuple[tuple[Problem, ...], Mapping[s
     """What the validator says of such a job, and its data; a text that cannot be read as one is empty."""
     loaded = load_memory({where: data}, FileKind.JOB)
     first = next(iter(loaded.documents), None)
-    found = first.data if first is not None else None
+    content = first.data if first is not None else None
     problems = validate(loaded, Choice(severity=Severity.INFO)).problems
-    return problems, found if isinstance(found, dict) else {}
+    return problems, content if isinstance(content, dict) else {}
 
 
 def findings(data: bytes) -> tuple[Problem, ...]:
@@ -173,10 +173,10 @@ def _sound(jobs: Sequence[Document], where: str, warn: Warn) -> list[Mapping[str
         raise RefusedFilesError("cannot be submitted", report, where=where, hint="correct the errors above")
     for problem in report.problems:
         warn(problem)
-    found: list[Mapping[str, object]] = [document.data for document in jobs if isinstance(document.data, dict)]
-    if not found:
+    sound: list[Mapping[str, object]] = [document.data for document in jobs if isinstance(document.data, dict)]
+    if not sound:
         raise PaictlError("is empty: no job is defined", where=where, hint="jobs have protocolVersion: 2")
-    return found
+    return sound
 
 
 def files_listed(path: Path) -> list[str]:

@@ -97,5 +97,5 @@ def _departments(cluster: LimitPorts, rules: Sharing) -> Iterator[LimitState]:
     use = cluster.lend_use() if rules.departments else None
     if use is None:
         return
-    for one in rules.departments.use(use.promised, use.used):
-        yield LimitState(one.name, "", DEPARTMENT, one.used, one.promised)
+    for department in rules.departments.use(use.promised, use.used):
+        yield LimitState(department.name, "", DEPARTMENT, department.used, department.promised)

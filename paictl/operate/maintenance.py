@@ -20,35 +20,35 @@ class MaintenancePorts(Identity, Nodes, Scheduling, Configuration, Maintained, P
     """What windows need of a cluster."""
 
 
-def read_start(said: str | None, now: datetime) -> datetime | None:
+def read_start(word: str | None, now: datetime) -> datetime | None:
     """When a window begins: ``2026-12-01T22:00`` (this machine's time zone where none is given) or ``+2h`` from now.
 
     None: now. Raises `PaictlError` for anything else.
     """
-    if said is None or said == "now":
+    if word is None or word == "now":
         return None
-    if said.startswith("+"):
-        return now + timedelta(milliseconds=read_span(said[1:]))
+    if word.startswith("+"):
+        return now + timedelta(milliseconds=read_span(word[1:]))
     try:
-        found = datetime.fromisoformat(said)
+        start = datetime.fromisoformat(word)
     except ValueError:
         hint = "write for instance 2026-12-01T22:00, 2026-12-01T22:00Z, +2h, or now"
-        raise PaictlError(text("{said!r} is not a time", said=said), hint=hint) from None
-    return found if found.tzinfo is not None else found.astimezone()
+        raise PaictlError(text("{said!r} is not a time", said=word), hint=hint) from None
+    return start if start.tzinfo is not None else start.astimezone()
 
 
-def read_span(said: str) -> Millis:
+def read_span(word: str) -> Millis:
     """A span that is not empty and ends; raises `PaictlError` for anything else."""
-    seconds = parse_duration(said)
+    seconds = parse_duration(word)
     if seconds == FOREVER or seconds <= 0:
-        raise PaictlError(text("{said!r} is not a finite span of time", said=said), hint="write for instance 4h")
+        raise PaictlError(text("{said!r} is not a finite span of time", said=word), hint="write for instance 4h")
     return Millis(round(seconds * 1000))
 
 
 def nodes_of(picture: Picture, cells: Sequence[str]) -> tuple[str, ...]:
     """The nodes of physical cells by their address; raises `PaictlError` for one that is not there or in a node."""
     known = {cell.address: cell for top in picture.top_cells() for cell in top.cells()}
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for address in cells:
         cell = known.get(address)
         if cell is None:
@@ -59,8 +59,8 @@ def nodes_of(picture: Picture, cells: Sequence[str]) -> tuple[str, ...]:
             raise PaictlError(
                 text("cell {address} is a part of a node", address=address), hint="windows are about whole nodes"
             )
-        found |= dict.fromkeys(nodes)
-    return tuple(found)
+        names |= dict.fromkeys(nodes)
+    return tuple(names)
 
 
 def planned(cluster: MaintenancePorts, request: WindowRequest) -> Outlook:

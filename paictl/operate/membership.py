@@ -32,10 +32,10 @@ class Membership:
     @property
     def harmed(self) -> dict[str, int]:
         """Jobs that the change would harm, counted by virtual cluster."""
-        found: dict[str, int] = {}
+        counts: dict[str, int] = {}
         for impact in self.plan.harmed if self.plan else ():
-            found[impact.vc] = found.get(impact.vc, 0) + 1
-        return found
+            counts[impact.vc] = counts.get(impact.vc, 0) + 1
+        return counts
 
 
 def worker_of(deployment: Deployment, name: str) -> Machine:
@@ -44,8 +44,8 @@ def worker_of(deployment: Deployment, name: str) -> Machine:
     if machine is None:
         raise PaictlError(text("no machine {name} in the worker list", name=name))
     if machine.role is Role.MASTER:
-        said = text("{name} is a master: masters cannot be added or removed", name=name)
-        raise PaictlError(said, hint="only workers come and go")
+        message = text("{name} is a master: masters cannot be added or removed", name=name)
+        raise PaictlError(message, hint="only workers come and go")
     return machine
 
 
@@ -62,13 +62,13 @@ def plan_leaving(cluster: Cluster, machine: Machine) -> Membership:
 def _refuse_broken(now: ConfigVersion, after: dict[str, str], name: str) -> None:
     breaches = broken(now.files, after)
     if breaches:
-        said = text(
+        message = text(
             "removing {name} would break promises: {what}",
             name=name,
             what="; ".join(str(breach.words) for breach in breaches),
         )
         hint = "lower the quota first: paictl config pull -o DIR, edit virtualClusters, paictl config push -p DIR"
-        raise DeployError(said, exit_code=ExitCode.NEGATIVE, hint=hint)
+        raise DeployError(message, exit_code=ExitCode.NEGATIVE, hint=hint)
 
 
 def plan_joining(cluster: Cluster, machine: Machine, like: str | None) -> Membership:
@@ -144,9 +144,9 @@ def chosen(inventory: Inventory, patterns: Sequence[str]) -> Inventory:
     names = [host.name for host in inventory]
     wanted: set[str] = set()
     for pattern in patterns:
-        found = {name for name in names if fnmatchcase(name, pattern)}
-        if not found:
+        matches = {name for name in names if fnmatchcase(name, pattern)}
+        if not matches:
             hint = did_you_mean(pattern, names) or text("known hosts: {names}", names=", ".join(names[:8]))
             raise PaictlError(text("no host {name!r}", name=pattern), hint=hint)
-        wanted |= found
+        wanted |= matches
     return inventory.only([name for name in names if name in wanted]) if patterns else inventory

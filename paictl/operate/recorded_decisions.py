@@ -77,22 +77,22 @@ def replayed(data: Any, where: str) -> Replay:
     except PlaybackError as error:
         place = f"{where}, {error.where}" if error.where else where
         hint = text("make a new bundle; if this one is complete, this is a bug in paictl")
-        said = text("the recording cannot be replayed: {error}", error=error.message)
-        raise PaictlError(said, where=place, hint=hint) from error
+        message = text("the recording cannot be replayed: {error}", error=error.message)
+        raise PaictlError(message, where=place, hint=hint) from error
     return Replay(tuple(decisions), compared, difference, record["dropped"])
 
 
 def _decision(operation: PlayedOperation, names: Mapping[str, str]) -> Decision:
     at = "" if operation.now is None else rfc3339(datetime.fromtimestamp(operation.now, UTC))
     kind = "recover" if operation.kind == "recover" else operation.computed.word
-    said = _said(operation.computed, names, operation.spec)
+    outcome = _outcome(operation.computed, names, operation.spec)
     if operation.kind == "recover":
-        said = text("{count} running pods", count=operation.subject)
+        outcome = text("{count} running pods", count=operation.subject)
     subject = f"pod/{operation.pod}" if operation.pod else ""
-    return Decision(operation.number, at, kind, subject, said, not operation.difference, operation.gang)
+    return Decision(operation.number, at, kind, subject, outcome, not operation.difference, operation.gang)
 
 
-def _said(result: OperationResult, names: Mapping[str, str], spec: ClusterSpec) -> str:
+def _outcome(result: OperationResult, names: Mapping[str, str], spec: ClusterSpec) -> str:
     """What came of an operation, in words."""
     detail = result.detail
     match result.word:
@@ -121,7 +121,7 @@ def _difference(operation: PlayedOperation, names: Mapping[str, str]) -> str:
             number=operation.number, about=about,
         )  # fmt: skip
     recorded, computed = (
-        f"{result.word} {_said(result, names, operation.spec)}".strip()
+        f"{result.word} {_outcome(result, names, operation.spec)}".strip()
         for result in (operation.recorded, operation.computed)
     )
     if recorded == computed:  # they differ in what is written to the pod about the rest of its gang, or in other gangs

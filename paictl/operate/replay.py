@@ -74,34 +74,34 @@ def _row(at: int, event: Event) -> Row:
 
 def _hiding(line: Mapping[str, Any], sealed: re.Pattern[str]) -> dict[str, Any]:
     """A line of the log without what may hold secrets."""
-    found = dict(line)
-    if found["do"] == "submit":
-        found["jobs"] = [{**job, "data": scheduling_part(job["data"])} for job in found["jobs"]]
-    if found["do"] == "push":
-        found["files"] = {name: sealed.sub(_SEAL, content) for name, content in found["files"].items()}
-    return found
+    cleaned = dict(line)
+    if cleaned["do"] == "submit":
+        cleaned["jobs"] = [{**job, "data": scheduling_part(job["data"])} for job in cleaned["jobs"]]
+    if cleaned["do"] == "push":
+        cleaned["files"] = {name: sealed.sub(_SEAL, content) for name, content in cleaned["files"].items()}
+    return cleaned
 
 
 def scheduling_part(job: Mapping[str, Any]) -> dict[str, Any]:
     """A job of protocol v2 with nothing but what decisions depend on; its tasks run for as long as they did."""
-    found = {name: job[name] for name in _KEPT if name in job}
-    found["taskRoles"] = {
+    kept = {name: job[name] for name in _KEPT if name in job}
+    kept["taskRoles"] = {
         name: {
             **{key: role[key] for key in _ROLE if key in role},
             "commands": [_sleeping(role.get("commands") or ())],
         }
         for name, role in job["taskRoles"].items()
     }  # fmt: skip
-    found["prerequisites"] = [
+    kept["prerequisites"] = [
         {"name": prerequisite["name"], "type": "dockerimage", "uri": "image"}
         for prerequisite in job.get("prerequisites") or ()
         if prerequisite.get("type") == "dockerimage"
     ]
     if "virtualCluster" in (job.get("defaults") or {}):
-        found["defaults"] = {"virtualCluster": job["defaults"]["virtualCluster"]}
+        kept["defaults"] = {"virtualCluster": job["defaults"]["virtualCluster"]}
     extras = job.get("extras") or {}
-    found["extras"] = {name: extras[name] for name in _EXTRAS if name in extras}
-    return found
+    kept["extras"] = {name: extras[name] for name in _EXTRAS if name in extras}
+    return kept
 
 
 def _sleeping(commands: Sequence[str]) -> str:
@@ -124,10 +124,10 @@ def replay(path: Path) -> Replay:
         for name, data in recordings.items()
     ]
     return Replay(
-        tuple(decision for one in done for decision in one.decisions),
-        sum(one.compared for one in done),
-        next((one.difference for one in done if one.difference), ""),
-        sum(one.dropped for one in done),
+        tuple(decision for result in done for decision in result.decisions),
+        sum(result.compared for result in done),
+        next((result.difference for result in done if result.difference), ""),
+        sum(result.dropped for result in done),
     )
 
 
@@ -139,21 +139,21 @@ def _recordings(path: Path) -> dict[str, Any]:
                 file.seek(0)
                 return {path.name: _loaded(file, path.stat().st_size, path)}
         with tarfile.open(path) as tar:
-            found = {}
+            recordings = {}
             for member in tar:
                 name = member.name.partition("/")[2]
                 if member.isfile() and (name == FILE or (name.startswith(f"{FOLDER}/") and name.endswith(RECORD))):
-                    found[name] = _loaded(tar.extractfile(member), member.size, path)
+                    recordings[name] = _loaded(tar.extractfile(member), member.size, path)
     except OSError as error:
         raise PaictlError(
             text("cannot be read: {strerror}", strerror=error.strerror or error), where=str(path)
         ) from None
     except (tarfile.TarError, EOFError, ValueError, RecursionError) as error:
         raise PaictlError(text("not a support bundle: {error}", error=error), where=str(path)) from None
-    if not found:
+    if not recordings:
         hint = text("missing.json in the bundle may say why; make a new one: paictl support bundle")
         raise PaictlError(text("the bundle has no recording to replay"), where=str(path), hint=hint)
-    return found
+    return recordings
 
 
 def _loaded(file: IO[bytes] | None, size: int, path: Path) -> Any:
@@ -165,8 +165,8 @@ def _loaded(file: IO[bytes] | None, size: int, path: Path) -> Any:
 def _replayed_log(data: Any, path: Path) -> Replay:
     """The log of commands of a cluster on this machine, played again."""
     if not isinstance(data, dict) or data.get("format") != FORMAT:
-        said = text("the recording was made by another version of paictl")
-        raise PaictlError(said, where=str(path), hint=text("replay it with the version in about.json"))
+        message = text("the recording was made by another version of paictl")
+        raise PaictlError(message, where=str(path), hint=text("replay it with the version in about.json"))
     try:
         log = [(Millis(at), line) for at, line in data["log"]]
         recorded: list[Row] = [list(row) for row in data["events"]]
@@ -174,18 +174,18 @@ def _replayed_log(data: Any, path: Path) -> Replay:
         events = replayed(log, epoch, until)
     except (PaictlError, KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
         hint = text("make a new bundle; if this one is complete, this is a bug in paictl")
-        said = text("the recording cannot be replayed: {error}", error=error)
-        raise PaictlError(said, where=str(path), hint=hint) from None
+        message = text("the recording cannot be replayed: {error}", error=error)
+        raise PaictlError(message, where=str(path), hint=hint) from None
     computed = [(_row(unix_millis(event.at) - epoch, event), event) for event in events]
     known = {row[0]: row for row in recorded}
     return Replay(
         tuple(
             Decision(
-                one.number, rfc3339(one.at), one.kind.value, one.subject, one.message,
-                same=known.get(one.number, row) == row,
+                event.number, rfc3339(event.at), event.kind.value, event.subject, event.message,
+                same=known.get(event.number, row) == row,
             )
-            for row, one in computed
-            if one.kind in DECISIONS and one.subject.startswith("job/")
+            for row, event in computed
+            if event.kind in DECISIONS and event.subject.startswith("job/")
         ),
         len(recorded),
         next(_differences(recorded, [row for row, _ in computed]), ""),
@@ -202,7 +202,7 @@ def _differences(recorded: Sequence[Row], computed: Sequence[Row]) -> Iterator[s
                        kind=row[2], subject=row[3])  # fmt: skip
         elif other != row:
             yield text("event {number} was recorded as {recorded}, but replay gives {computed}", number=row[0],
-                       recorded=_said(row), computed=_said(other))  # fmt: skip
+                       recorded=_row_text(row), computed=_row_text(other))  # fmt: skip
     numbers = [row[0] for row in recorded]  # what came before was wiped or left out; what comes behind is later
     for number, row in by_number.items():
         if numbers and numbers[0] < number < numbers[-1]:
@@ -212,5 +212,5 @@ def _differences(recorded: Sequence[Row], computed: Sequence[Row]) -> Iterator[s
             )  # fmt: skip
 
 
-def _said(row: Row) -> str:
+def _row_text(row: Row) -> str:
     return f"{row[2]} {row[3]} @{row[1]} {json.dumps(row[4], sort_keys=True)}"

@@ -58,11 +58,11 @@ class Prepared:
     data_stay: bool = False
     """Whether the data in `plan.losses` are kept."""
     left: tuple[LeftOut, ...] = ()
-    """Services that nobody named and that cannot run here."""
+    """Services that were not named and cannot run here."""
 
     @property
     def sweeping(self) -> bool:
-        """Whether services go that nobody named: all of them, or all but some."""
+        """Whether services are affected that were not named: all of them, or all but some."""
         return not self.plan.request.names and self.plan.request.action is not Action.START and bool(self.plan.steps)
 
 
@@ -80,7 +80,7 @@ class Condition:
 
     @property
     def good(self) -> bool:
-        """Whether it does its work and nobody has changed it."""
+        """Whether it does its work and is unchanged."""
         return self.readiness.ready and not self.drift
 
 
@@ -120,7 +120,7 @@ def prepare(cluster: LiveServicePorts, request: ServiceRequest) -> Prepared:
     left: tuple[LeftOut, ...] = ()
     if request.action is Action.START and not request.names:
         left = left_out(cluster.lacking(), catalogue, request.skip, [view.name for view in views if view.running])
-        request = replace(request, skip=(*request.skip, *(one.service for one in left)))
+        request = replace(request, skip=(*request.skip, *(omission.service for omission in left)))
     plan = make_plan(request, catalogue, observe(cluster, views).states, unchanged)
     touched = {step.service for step in plan.steps}
     stale = {view.name: view.stale for view in views if view.stale and view.name in touched}
@@ -135,13 +135,13 @@ def left_out(
 
     What runs already is not among them, whoever has brought its image, and neither is what is skipped anyway.
     """
-    found: dict[str, LeftOut] = {}
+    omissions: dict[str, LeftOut] = {}
     for name in (service for service in catalogue.services if service not in running):
         images = tuple(lacking.get(name, ()))
-        need = next((need for need in catalogue[name].prerequisites if need in found), "")
+        need = next((need for need in catalogue[name].prerequisites if need in omissions), "")
         if images or need:
-            found[name] = LeftOut(name, images, need)
-    return tuple(one for one in found.values() if one.service not in skipped)
+            omissions[name] = LeftOut(name, images, need)
+    return tuple(omission for omission in omissions.values() if omission.service not in skipped)
 
 
 def perform(

@@ -1,4 +1,4 @@
-"""Interactive sessions and notebooks: a job of one task that runs for as long as somebody uses it."""
+"""Interactive sessions and notebooks: a job of one task that runs for as long as it is used."""
 
 from __future__ import annotations
 

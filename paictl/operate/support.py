@@ -46,7 +46,7 @@ MOST_RUNS: Final = 5
 """The newest runs of `deploy` and `service` from this machine, and as many reports of internal errors."""
 _RUN_FILES: Final = ("run.json", "events.jsonl")
 _SEALED: Final = re.compile(r"sealed:[\w:+/=-]+")
-"""A secret as configuration is stored: a slow hash of it, by which somebody with time might guess a weak one."""
+"""A secret as configuration is stored: a slow hash of it, from which an attacker with time could guess a weak one."""
 
 
 @frozen
@@ -113,9 +113,9 @@ def _diagnostics(diagnostics: Diagnostics, cleaner: Cleaner, until: float, missi
         if time.monotonic() >= until:
             missing[name] = text("timed out; raise --timeout")
             continue
-        said = cleaner.text(log.text)
-        files[name] = said
-        rows.append({"file": name, "lines": said.count("\n"), "bytes": len(said.encode()), "cut": log.cut})
+        content = cleaner.text(log.text)
+        files[name] = content
+        rows.append({"file": name, "lines": content.count("\n"), "bytes": len(content.encode()), "cut": log.cut})
     files["logs.json"] = _json(rows)
     files["pods.json"] = _json(cleaner.data(plain(diagnostics.pods)))
     files["kubernetes-events.jsonl"] = "".join(_lines(cleaner.data(plain(diagnostics.events))))
@@ -124,14 +124,14 @@ def _diagnostics(diagnostics: Diagnostics, cleaner: Cleaner, until: float, missi
 
 @frozen
 class _Output:
-    """What the tasks of a job have written, which is its user's: only somebody who asks for it gets it."""
+    """What the tasks of a job have written, which is its user's: it is collected only on request."""
 
     job: JobView
     lines: int
 
     def files(self, cluster: Cluster, cleaner: Cleaner, until: float) -> dict[str, str]:
         """A file for each task that has one; raises `PaictlError` if none has."""
-        found, silent = {}, []
+        logs, silent = {}, []
         for task in self.job.tasks:
             if time.monotonic() >= until:
                 raise PaictlError(text("timed out; raise --timeout"))
@@ -141,10 +141,10 @@ class _Output:
                 silent.append(str(error))
                 continue
             name = f"jobs/{self.job.key}/{task.role}-{task.index}.log"
-            found[name] = cleaner.text(data.decode(errors="replace"))
-        if silent and not found:
+            logs[name] = cleaner.text(data.decode(errors="replace"))
+        if silent and not logs:
             raise PaictlError(silent[0])
-        return found
+        return logs
 
 
 def _newest(output: Iterable[bytes], until: float) -> bytes:
@@ -177,8 +177,8 @@ def archive(bundle: SupportBundle, folder: str) -> bytes:
 def _parts(cluster: Cluster, cleaner: Cleaner, missing: dict[str, str]) -> dict[str, Callable[[], dict[str, str]]]:
     """What is asked, by what it is called where it cannot be had; ports that a cluster lacks are not asked."""
 
-    def cleaned(found: object) -> str:
-        return _json(cleaner.data(plain(found)))
+    def cleaned(data: object) -> str:
+        return _json(cleaner.data(plain(data)))
 
     parts: dict[str, tuple[Port | None, Callable[[], dict[str, str]]]] = {
         "summary": (None, lambda: {"about.json": cleaned(_about(cluster))}),
@@ -224,25 +224,25 @@ def _services(cluster: Cluster, cleaner: Cleaner, missing: dict[str, str]) -> di
     except PaictlError as error:
         missing["comparison of services"] = cleaner.text(str(error))
         views = cluster.services()
-    found: dict[str, Any] = {"services": [plain(view) for view in views]}
+    content: dict[str, Any] = {"services": [plain(view) for view in views]}
     if isinstance(cluster, Diagnosed):
-        found["services"] += [{**plain(view), "started_by": "others"} for view in cluster.unrecorded_services()]
+        content["services"] += [{**plain(view), "started_by": "others"} for view in cluster.unrecorded_services()]
     more: dict[str, Callable[[], Any]] = {
         "drift": lambda: {view.name: list(cluster.drift(view.name)) for view in views},
         "protections": lambda: plain(cluster.protections()),
     }
     for name, ask in more.items():
         try:
-            found[name] = ask()
+            content[name] = ask()
         except PaictlError as error:
             missing[name] = cleaner.text(str(error))
-    return {"services.json": _json(cleaner.data(found))}
+    return {"services.json": _json(cleaner.data(content))}
 
 
 def _scheduler(cluster: SchedulerShown, cleaner: Cleaner) -> dict[str, str]:
     """What the scheduler shows; its record stays as it is, or its decisions could not be played again."""
-    found = {f"{FOLDER}/{name}": data.decode(errors="replace") for name, data in cluster.scheduler_files().items()}
-    return {name: said if name.endswith(RECORD) else cleaner.file(said) for name, said in found.items()}
+    files = {f"{FOLDER}/{name}": data.decode(errors="replace") for name, data in cluster.scheduler_files().items()}
+    return {name: content if name.endswith(RECORD) else cleaner.file(content) for name, content in files.items()}
 
 
 def _jobs(cluster: Cluster, cleaner: Cleaner) -> list[dict[str, Any]]:
@@ -266,24 +266,24 @@ def _kept(state: Path) -> Iterator[Path]:
         yield from (run / name for name in _RUN_FILES if (run / name).is_file())
 
 
-def _lines(found: Iterable[object]) -> Iterator[str]:
-    return (json.dumps(plain(one), ensure_ascii=False) + "\n" for one in found)
+def _lines(rows: Iterable[object]) -> Iterator[str]:
+    return (json.dumps(plain(row), ensure_ascii=False) + "\n" for row in rows)
 
 
-def _json(found: object) -> str:
-    return json.dumps(plain(found), indent=2, ensure_ascii=False) + "\n"
+def _json(data: object) -> str:
+    return json.dumps(plain(data), indent=2, ensure_ascii=False) + "\n"
 
 
-def plain(found: Any) -> Any:
-    """A value of ours as JSON has it: fields by name, instants and everything else that is no JSON as text."""
-    if is_dataclass(found) and not isinstance(found, type):
-        return {field.name: plain(getattr(found, field.name)) for field in fields(found)}
-    if isinstance(found, Enum):
-        return plain(found.value)
-    if isinstance(found, Mapping):
-        return {str(plain(key)): plain(value) for key, value in found.items()}
-    if isinstance(found, list | tuple | set | frozenset):
-        return [plain(one) for one in found]
-    if isinstance(found, datetime):
-        return found.isoformat()
-    return found if found is None or isinstance(found, bool | int | float | str) else str(found)
+def plain(data: Any) -> Any:
+    """A value of ours as JSON has it: fields by name, instants and everything else that is not JSON as text."""
+    if is_dataclass(data) and not isinstance(data, type):
+        return {field.name: plain(getattr(data, field.name)) for field in fields(data)}
+    if isinstance(data, Enum):
+        return plain(data.value)
+    if isinstance(data, Mapping):
+        return {str(plain(key)): plain(value) for key, value in data.items()}
+    if isinstance(data, list | tuple | set | frozenset):
+        return [plain(item) for item in data]
+    if isinstance(data, datetime):
+        return data.isoformat()
+    return data if data is None or isinstance(data, bool | int | float | str) else str(data)

@@ -135,12 +135,12 @@ def _revision(folder: Path) -> str:
     name = head.removeprefix("ref: ")
     if ".." in name:
         return ""
-    found = _line(git / name)
-    if not found:
+    commit = _line(git / name)
+    if not commit:
         packed = _content(git / "packed-refs")
         lines = packed.decode("utf-8", errors="replace").splitlines() if isinstance(packed, bytes) else ()
-        found = next((line.partition(" ")[0] for line in lines if line.endswith(f" {name}")), "")
-    return found if _COMMIT.fullmatch(found) else ""
+        commit = next((line.partition(" ")[0] for line in lines if line.endswith(f" {name}")), "")
+    return commit if _COMMIT.fullmatch(commit) else ""
 
 
 def _line(path: Path) -> str:

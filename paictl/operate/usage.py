@@ -1,4 +1,4 @@
-"""Reports of device time: a month of a cluster's accounts, added up as somebody asks for it."""
+"""Reports of device time: a month of a cluster's accounts, added up by the dimensions asked for."""
 
 from __future__ import annotations
 
@@ -49,18 +49,18 @@ def usage_report(
             text("month {month} has not started yet", month=f"{start:%Y-%m}"), where="--month",
             hint=text("the time on this cluster is {now}", now=f"{now:%Y-%m-%d}"),
         )  # fmt: skip
-    found = cluster.usage(start, end)
-    amounts = found.amounts if user is None else tuple(amount for amount in found.amounts if amount.user == user)
+    usage = cluster.usage(start, end)
+    amounts = usage.amounts if user is None else tuple(amount for amount in usage.amounts if amount.user == user)
     if vc is not None:
         amounts = tuple(amount for amount in amounts if amount.vc == vc)
         if not amounts:
-            raise _no_tenant(vc, sorted({amount.vc for amount in found.amounts if user in (None, amount.user)}))
+            raise _no_tenant(vc, sorted({amount.vc for amount in usage.amounts if user in (None, amount.user)}))
     rows = tuple(add_up(amounts, by))
     # Cut at the beginning of the cluster, nothing before it is missing.
-    missing = found.since > max(start, cluster.epoch)
+    missing = usage.since > max(start, cluster.epoch)
     return UsageReport(
-        cluster.name, f"{start:%Y-%m}", start, found.end, tuple(by), rows, total(rows),
-        found.since if missing else None,
+        cluster.name, f"{start:%Y-%m}", start, usage.end, tuple(by), rows, total(rows),
+        usage.since if missing else None,
     )  # fmt: skip
 
 

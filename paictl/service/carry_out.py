@@ -48,7 +48,7 @@ class ServiceOutcome:
 
 
 class SharedPoll:
-    """What several who wait see of the services: who asks while somebody looks shares the next look with all others."""
+    """What several waiting callers see of the services: who asks during a look shares the next one with all others."""
 
     def __init__(self, cluster: Services) -> None:
         self._cluster = cluster
@@ -74,7 +74,7 @@ def wait_ready(
     Raises `NotReadyError` with the last reason after the deadline, at once if the service is gone, or when `stop` is
     set.
     """
-    end, said = patience.clock() + patience.deadline, ""
+    end, reported = patience.clock() + patience.deadline, ""
     while True:
         view = looks.view(name)
         if view is not None and view.ready:
@@ -86,9 +86,9 @@ def wait_ready(
                 where=f"service {name}",
                 hint=text("check with paictl service status -n {name}, or wait longer with --timeout", name=name),
             )  # fmt: skip
-        if reason != said:
+        if reason != reported:
             tell(reason, name)
-            said = reason
+            reported = reason
         patience.sleep(min(patience.every, max(end - patience.clock(), 0)))
 
 
@@ -96,7 +96,7 @@ def wait_stopped(
     looks: SharedPoll, name: str, patience: Patience, tell: Tell, stop: threading.Event | None = None
 ) -> None:  # fmt: skip
     """Wait until nothing of a service runs any more; raises `NotReadyError` after the deadline."""
-    end, said = patience.clock() + patience.deadline, ""
+    end, reported = patience.clock() + patience.deadline, ""
     while (view := looks.view(name)) is not None and view.running:
         if patience.clock() >= end or (stop is not None and stop.is_set()):
             raise NotReadyError(
@@ -104,9 +104,9 @@ def wait_stopped(
                 where=f"service {name}",
                 hint=text("check with paictl service status -n {name}, or wait longer with --timeout", name=name),
             )  # fmt: skip
-        if view.reason != said:
+        if view.reason != reported:
             tell(view.reason, name)
-            said = view.reason
+            reported = view.reason
         patience.sleep(min(patience.every, max(end - patience.clock(), 0)))
 
 
@@ -182,8 +182,8 @@ class ServicePhase(Phase):
                 cluster.refresh_service(name, take_over=force)
             case _:
                 cluster.restart_services(started, take_over=force)
-        for one in started:
-            wait_ready(ground.looks, one, ground.patience, tell, ground.stop)
+        for service in started:
+            wait_ready(ground.looks, service, ground.patience, tell, ground.stop)
 
 
 def carry_out(
@@ -197,10 +197,10 @@ def carry_out(
     """
     ground = _RunContext(cluster, patience or Patience(), plan.request, SharedPoll(cluster))
     phases = list(_phases(plan, catalogue, ground))
-    found = run.carry_out(phases, listen, workers=workers)
+    results = run.carry_out(phases, listen, workers=workers)
     outcomes: list[ServiceOutcome] = []
     lost: dict[str, list[str]] = {}
-    for phase, outcome in zip(phases, found, strict=True):
+    for phase, outcome in zip(phases, results, strict=True):
         error = outcome.error
         if outcome.status is run.PhaseStatus.BLOCKED:
             missing = outcome.by.rpartition(" ")[2]
@@ -226,10 +226,10 @@ def _order(
 ) -> PhaseOrder:  # fmt: skip
     """A start needs the starts of its prerequisites and follows all stops; a stop follows those of its users."""
     needed, users = needed_by(catalogue.graph, names), users_of(catalogue.graph, names)
-    same = {name: one for (what, name), one in known.items() if what is action}
+    same = {name: phase for (what, name), phase in known.items() if what is action}
     match action:
         case Action.START:
-            stops = frozenset(one for (what, _), one in known.items() if what is Action.STOP)
+            stops = frozenset(phase for (what, _), phase in known.items() if what is Action.STOP)
             return PhaseOrder(frozenset(same[name] for name in needed if name in same), stops)
         case Action.REFRESH:
             return PhaseOrder(follows=frozenset(same[name] for name in needed if name in same))

@@ -82,7 +82,7 @@ class Catalogue:
         return {service.name: service.prerequisites for service in self}
 
     def known(self, names: Iterable[str]) -> frozenset[str]:
-        """The names as a set; raises `ServiceError` for one that is no service."""
+        """The names as a set; raises `ServiceError` for a name that is not a service."""
         return frozenset(self[name].name for name in names)
 
 

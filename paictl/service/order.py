@@ -74,13 +74,13 @@ def _users(graph: Graph) -> dict[str, list[str]]:
 
 
 def _reachable(graph: Graph, names: Iterable[str]) -> frozenset[str]:
-    found: set[str] = set()
+    reachable: set[str] = set()
     waiting = list(names)
     while waiting:
-        fresh = set(graph[waiting.pop()]) - found
-        found |= fresh
+        fresh = set(graph[waiting.pop()]) - reachable
+        reachable |= fresh
         waiting.extend(fresh)
-    return frozenset(found)
+    return frozenset(reachable)
 
 
 def _cycle(graph: Graph, left: set[str]) -> list[str]:

@@ -114,9 +114,9 @@ def make_plan(
 ) -> ServicePlan:  # fmt: skip
     """The steps that fulfil a request; raises `ServiceError` for unknown names, or names and skipped names together.
 
-    Stopping goes from the services that nobody needs down, starting the other way round. A blocked start leaves the
-    other steps as they are: whoever carries the plan out decides whether to do any of it. Services in `unchanged` would
-    not differ after a refresh.
+    Services that no other needs are stopped first, and started last. A blocked start leaves the other steps
+    as they are: the caller that carries the plan out decides whether to do any of it. Services in `unchanged` would not
+    differ after a refresh.
     """
     chosen = frozenset(chosen_services(request, catalogue))
     return _PLANNERS[request.action](_Context(request, catalogue, states, chosen, frozenset(unchanged)))
@@ -240,7 +240,7 @@ def _left_alone(context: _Context, going: Collection[str], consequence: tuple[st
 def _restart(context: _Context) -> ServicePlan:
     starts, blocked = _starts(context, context.chosen)
     # A service that could not be started again keeps running: half a restart is worse than none.
-    going = frozenset(context.there) - {found.service for found in blocked}
+    going = frozenset(context.there) - {entry.service for entry in blocked}
     stops = tuple(
         ServiceStep(name, Action.STOP, "is started again afterwards") for name in reversed(context.in_order(going))
     )

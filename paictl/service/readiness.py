@@ -67,7 +67,7 @@ def _own(service: Service, state: ServiceState, observed: ObservedCluster) -> li
 
 
 def _configuration(service: Service, observed: ObservedCluster) -> list[str]:
-    """Files that it reads and nobody pushed; a missing section is no reason, each section has defaults."""
+    """Files that it reads and that were not pushed; a missing section is no reason, each section has defaults."""
     files = dict.fromkeys(reference.partition(":")[0] for reference in service.configuration)
     return [text("reads {file}, which was never pushed", file=file) for file in files if file not in observed.files]
 

@@ -115,7 +115,7 @@ class BudgetState:
         )  # fmt: skip
 
     def reason(self, now: datetime) -> Text:
-        """Why jobs wait for it; the same words all month, so that nobody is told twice."""
+        """Why jobs wait for it; the same words all month, so that no user is warned twice."""
         if not self.budget.most:
             return text("the budget of {whose} is 0 device hours", whose=self.whose)
         return text(
@@ -165,25 +165,25 @@ class Budgets:
 
     def states(self, used: Used) -> list[BudgetState]:
         """How all budgets stand; one for each user has a state for every user who used something."""
-        found = []
+        states = []
         for budget in self.all:
             if budget.user != EACH:
-                found.append(self.state(budget, budget.user, used))
+                states.append(self.state(budget, budget.user, used))
                 continue
             users = {
                 user for vc, user in used if user and budget.vc in ("", vc) and (budget.vc, user) not in self._named
             }
-            found.extend(self.state(budget, user, used) for user in sorted(users))
-        return found
+            states.extend(self.state(budget, user, used) for user in sorted(users))
+        return states
 
 
 def _sums(used: Used) -> Counter[tuple[str, str]]:
     """The use of each (virtual cluster, user), where an empty one stands for all of them together."""
-    found: Counter[tuple[str, str]] = Counter()
+    sums: Counter[tuple[str, str]] = Counter()
     for (vc, user), amount in used.items():
         for key in {(vc, user), (vc, ""), ("", user), ("", "")}:
-            found[key] += amount
-    return found
+            sums[key] += amount
+    return sums
 
 
 def next_month(now: datetime) -> datetime:
@@ -222,7 +222,7 @@ class MonthUse:
             self._used[span.vc, span.user] += amount
 
     def until(self, now: Millis, epoch: Millis, open_spans: Iterable[UsageSpan]) -> Counter[tuple[str, str]]:
-        """The use of the month of an instant, what goes on counted; `now` counts from `epoch` as the spans do."""
+        """The use of the month of an instant, what still runs included; `now` counts from `epoch` as the spans do."""
         month = month_of(Millis(epoch + now))
         used = Counter(self._used) if month == self.start else Counter[tuple[str, str]]()
         for span in open_spans:

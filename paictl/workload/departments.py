@@ -55,9 +55,9 @@ class Departments:
             raise ValueError(text("a department is defined twice"))
         self._above: dict[str, tuple[str, ...]] = {}
         """The departments of a virtual cluster, the nearest first."""
-        for one in self.all:
-            line = self._line(one)
-            for vc in one.vcs:
+        for department in self.all:
+            line = self._line(department)
+            for vc in department.vcs:
                 if vc in self._above:
                     raise ValueError(text("virtual cluster {vc} is in two departments", vc=vc))
                 self._above[vc] = line
@@ -92,7 +92,7 @@ class Departments:
     def closeness(self, vc: str, other: str) -> int:
         """How near two virtual clusters are: 0 for strangers, one more for each department that both are in.
 
-        Itself is one nearer than its nearest sister. One without a department is near to nobody.
+        Itself is one nearer than its nearest sister. One without a department is near to no other.
         """
         own = self.above(vc)
         if vc == other:
@@ -154,7 +154,9 @@ class UnusedPromises:
         for (vc, _), devices in used.items():
             own[vc] -= devices
         self._own = own
-        self._unused = {one.name: one.promised - one.used for one in departments.use(promised, used)}
+        self._unused = {
+            department.name: department.promised - department.used for department in departments.use(promised, used)
+        }
 
     def of(self, vc: str, devices: int) -> UnusedPart:
         """The nearest promise of which so many devices are unused."""

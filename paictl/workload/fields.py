@@ -75,8 +75,8 @@ class Fields:
 
     def mapping(self, key: str, known: frozenset[str] | None = None) -> Fields:
         """A nested mapping, empty where it is missing or null."""
-        found = self.get(key)
-        return Fields({} if found is None else found, self.at(key), known)
+        value = self.get(key)
+        return Fields({} if value is None else value, self.at(key), known)
 
     def required(self, key: str, known: frozenset[str] | None = None) -> Fields:
         """A nested mapping that must be there."""
@@ -84,12 +84,12 @@ class Fields:
 
     def text(self, key: str, default: str | None = None) -> str:
         """A text that is not empty; without a `default` it must be there."""
-        found = self.get(key)
-        if found is None and default is not None:
+        value = self.get(key)
+        if value is None and default is not None:
             return default
-        if not isinstance(found, str) or not found:
-            raise self.error(key, text("expected a text, found {kind}", kind=kind(found)))
-        return found
+        if not isinstance(value, str) or not value:
+            raise self.error(key, text("expected a text, found {kind}", kind=kind(value)))
+        return value
 
     def optional_text(self, key: str) -> str | None:
         """A text that is not empty, None where it is missing or null."""
@@ -97,40 +97,40 @@ class Fields:
 
     def flag(self, key: str, *, default: bool) -> bool:
         """True or false."""
-        found = self.get(key)
-        if found is None:
+        value = self.get(key)
+        if value is None:
             return default
-        if not isinstance(found, bool):
-            raise self.error(key, text("expected true or false, found {kind}", kind=kind(found)))
-        return found
+        if not isinstance(value, bool):
+            raise self.error(key, text("expected true or false, found {kind}", kind=kind(value)))
+        return value
 
     def whole(self, key: str, least: int, default: int | None = None) -> int:
         """A whole number of at least `least`; without a `default` it must be there."""
-        found = self.get(key)
-        if found is None and default is not None:
+        value = self.get(key)
+        if value is None and default is not None:
             return default
-        if isinstance(found, bool) or not isinstance(found, int):
-            raise self.error(key, text("expected a whole number, found {kind}", kind=kind(found)))
-        if found < least:
-            raise self.error(key, text("must be at least {least}, is {found}", least=least, found=found))
-        return found
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise self.error(key, text("expected a whole number, found {kind}", kind=kind(value)))
+        if value < least:
+            raise self.error(key, text("must be at least {least}, is {found}", least=least, found=value))
+        return value
 
     def items(self, key: str) -> Sequence[object]:
         """A list, empty where it is missing or null."""
-        found = self.get(key)
-        if found is None:
+        value = self.get(key)
+        if value is None:
             return ()
-        if isinstance(found, str) or not isinstance(found, Sequence):
-            raise self.error(key, text("expected a list, found {kind}", kind=kind(found)))
-        return found
+        if isinstance(value, str) or not isinstance(value, Sequence):
+            raise self.error(key, text("expected a list, found {kind}", kind=kind(value)))
+        return value
 
     def texts(self, key: str) -> tuple[str, ...]:
         """A list of texts, empty where it is missing or null."""
-        found = self.items(key)
-        for i, item in enumerate(found):
+        items = self.items(key)
+        for i, item in enumerate(items):
             if not isinstance(item, str):
                 raise JobError(f"{self.at(key)}[{i}]", text("expected a text, found {kind}", kind=kind(item)))
-        return tuple(str(item) for item in found)
+        return tuple(str(item) for item in items)
 
 
 def kind(value: object) -> str:

@@ -30,7 +30,7 @@ class ImageCheck:
 
 def image_checks(job: Fields) -> tuple[ImageCheck, ...]:
     """The images of the task roles that the plugin is for, each once; raises `JobError` for a wrong parameter."""
-    found: dict[str, ImageCheck] = {}
+    checks: dict[str, ImageCheck] = {}
     for plugin in plugins_of(job):
         if plugin.name != IMAGE_CHECKER:
             continue
@@ -39,8 +39,8 @@ def image_checks(job: Fields) -> tuple[ImageCheck, ...]:
         if service and not service.startswith(("https://", "http://")):
             raise parameters.error(SERVICE_URL, text("expected an address that begins with https://"))
         for check in _of_roles(job, plugin.roles, service):
-            found.setdefault(check.where, check)
-    return tuple(found.values())
+            checks.setdefault(check.where, check)
+    return tuple(checks.values())
 
 
 def _of_roles(job: Fields, roles: tuple[str, ...], service: str) -> Iterator[ImageCheck]:
@@ -54,8 +54,8 @@ def _of_roles(job: Fields, roles: tuple[str, ...], service: str) -> Iterator[Ima
         image = Fields(item, f"prerequisites[{i}]")
         if image.optional_text("name") in wanted and image.optional_text("type") == "dockerimage":
             auth = image.mapping("auth")
-            said = auth.get("password")
-            password = values.render(said, auth.at("password"))[0] if isinstance(said, str) else ""
+            template = auth.get("password")
+            password = values.render(template, auth.at("password"))[0] if isinstance(template, str) else ""
             own = str(auth.get("registryuri") or "")
             yield ImageCheck(
                 image.text("uri"), image.at("uri"), service or (own if own.startswith("http") else ""),

@@ -76,7 +76,7 @@ class Completion:
 
 @frozen
 class HivedExtras:
-    """What HiveD is told about a task role, from ``extras.hivedScheduler``."""
+    """What a task role asks of HiveD, from ``extras.hivedScheduler``."""
 
     sku_type: str | None = None
     pinned_id: str | None = None
@@ -126,7 +126,7 @@ class Job:
 
     @property
     def checkpoints(self) -> Millis | None:
-        """How often the job saves its work as far as stops by the scheduler go: 0 if it does whenever it is told to."""
+        """How often the job saves its work for stops by the scheduler: 0 if it does whenever it is asked to stop."""
         return self.checkpoint_every if self.save_on_sigterm is None else Millis(0)
 
     @property
@@ -214,9 +214,9 @@ def _restart(extras: Fields) -> Restart:
 
 
 def _span(extras: Fields, key: str) -> Millis | None:
-    said = extras.get(key)
+    value = extras.get(key)
     try:
-        return None if said is None else limit_of(said)
+        return None if value is None else limit_of(value)
     except PaictlError as error:
         raise extras.error(key, error.message, hint=error.hint) from None
 
@@ -275,11 +275,11 @@ class _RoleReader:
         name = fields.optional_text(key)
         if name is None:
             return None
-        found = self.prerequisites[_PREREQUISITES[key]]
-        if name not in found:
-            hint = suggestion(name, found, text("prerequisites of type {type}", type=_PREREQUISITES[key]))
+        candidates = self.prerequisites[_PREREQUISITES[key]]
+        if name not in candidates:
+            hint = suggestion(name, candidates, text("prerequisites of type {type}", type=_PREREQUISITES[key]))
             raise fields.error(key, text("no prerequisite {name}", name=name), hint=hint)
-        return found[name]
+        return candidates[name]
 
     def _commands(self, name: str, fields: Fields) -> tuple[str, ...]:
         """The role's commands between those of the deployment and of plugins, templates filled in."""
@@ -323,37 +323,37 @@ class _RoleReader:
 
 def _prerequisites(job: Fields) -> dict[str, dict[str, Fields]]:
     """Prerequisites by type and name."""
-    found: dict[str, dict[str, Fields]] = {named: {} for named in _PREREQUISITES.values()}
+    by_type: dict[str, dict[str, Fields]] = {named: {} for named in _PREREQUISITES.values()}
     for i, item in enumerate(job.items("prerequisites")):
         fields = Fields(item, f"prerequisites[{i}]")
         name, type_ = fields.text("name"), fields.text("type")
-        if type_ not in found:
-            raise fields.error("type", text("no type {type}", type=type_), hint=suggestion(type_, found, "types"))
-        if name in found[type_]:
+        if type_ not in by_type:
+            raise fields.error("type", text("no type {type}", type=type_), hint=suggestion(type_, by_type, "types"))
+        if name in by_type[type_]:
             raise fields.error("name", text("another {type} is called {name} too", type=type_, name=name))
-        found[type_][name] = fields
-    return found
+        by_type[type_][name] = fields
+    return by_type
 
 
 def _deployment(job: Fields) -> Fields:
     """Commands by task role of the default deployment; empty if there is none."""
     wanted = job.mapping("defaults").optional_text("deployment")
-    found: dict[str, Fields] = {}
+    by_name: dict[str, Fields] = {}
     for i, item in enumerate(job.items("deployments")):
         fields = Fields(item, f"deployments[{i}]")
         name = fields.text("name")
-        if name in found:
+        if name in by_name:
             raise fields.error("name", text("another deployment is called {name} too", name=name))
-        found[name] = fields.required("taskRoles")
+        by_name[name] = fields.required("taskRoles")
     if wanted is None:
         return Fields({}, "deployments")
-    if wanted not in found:
+    if wanted not in by_name:
         raise JobError(
             "defaults.deployment",
             text("no deployment {name}", name=wanted),
-            hint=suggestion(wanted, found, "deployments"),
+            hint=suggestion(wanted, by_name, "deployments"),
         )
-    return found[wanted]
+    return by_name[wanted]
 
 
 def _resources(fields: Fields) -> Resources:

@@ -81,7 +81,7 @@ def _reclaimed(state: State) -> Counter[tuple[str, bool]]:
 
 
 def _free(state: State) -> int:
-    """Healthy devices that nobody uses and no preemption reserves. What runs on a bad device takes no good one."""
+    """Healthy devices that are neither used nor reserved by a preemption. A job on a bad device takes no good one."""
     tree, health, user, reserver = state.physical, state.health, state.occupancy.user, state.occupancy.reserver
     bad = {leaf for name in health.bad_nodes for cell in tree.nodes[name] for leaf in tree.leaves(cell)}
     taken = reserver.keys() | bad | health.bad_leaves.keys()

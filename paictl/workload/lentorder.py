@@ -158,7 +158,7 @@ class Turns:
         return self._vcs[vc] / max(1, self._promised.get(vc, 0))
 
     def ahead(self, own: WaitingGang, waiting: Iterable[WaitingGang]) -> LineAhead | None:
-        """Who goes before a gang because of departments or of what they used; None if nobody does.
+        """Who goes before a gang because of departments or of what they used; None if no other does.
 
         `waiting` are the gangs that wait.
         """

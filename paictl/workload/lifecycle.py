@@ -53,7 +53,7 @@ class PodChange(StrEnum):
     """It ended by itself with an error."""
     PREEMPTED = "preempted"
     LOST = "lost"
-    """Its node went away, or somebody deleted it."""
+    """Its node went away, or it was deleted."""
 
 
 TRANSIENT: Final = frozenset({PodChange.PREEMPTED, PodChange.LOST})
@@ -278,7 +278,7 @@ def _counted(tasks: Iterable[TaskStatus]) -> dict[tuple[str, RunState], int]:
 
 
 def _outcome(roles: Iterable[TaskRole], counts: Mapping[tuple[str, RunState], int]) -> PodChange | None:
-    """How the attempt has ended by the roles' completion policies, None if it goes on."""
+    """How the attempt has ended by the roles' completion policies, None if it continues."""
     policies: list[tuple[str, Completion]] = [(role.name, role.completion) for role in roles]
     for name, policy in policies:
         if policy.min_failed is not None and counts.get((name, RunState.FAILED), 0) >= policy.min_failed:

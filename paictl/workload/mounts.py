@@ -17,7 +17,7 @@ from paictl.workload.plugins import STORAGE, plugins_of
 STORAGES: Final = "storages"
 """Key of `extras`."""
 FOLDER: Final = "/mnt"
-"""Where OpenPAI mounts a storage whose path nobody has chosen, below its name."""
+"""Where OpenPAI mounts a storage whose path was not chosen, below its name."""
 TAKEN: Final = ("/usr/local/pai", "/dev", "/proc", "/sys", "/etc")
 """Folders of the container in which nothing can be mounted, themselves included."""
 _KEYS: Final = frozenset({"name", "mountPath", "readOnly", "share"})

@@ -39,7 +39,7 @@ class Plugin:
 
 
 def plugins_of(job: Fields) -> Iterator[Plugin]:
-    """The plugins of a job in the order of the file, those that nobody knows among them."""
+    """The plugins of a job in the order of the file, unknown ones among them."""
     for i, item in enumerate(job.mapping("extras").items(PLUGINS)):
         fields = Fields(item, f"extras[{PLUGINS!r}][{i}]")
         yield Plugin(fields.text("plugin"), fields, fields.texts("taskRoles"))
@@ -64,7 +64,7 @@ POLICIES: Final = ("fail", "ignore")
 
 @frozen
 class Callback:
-    """A command of a plugin: where it stands, and whether the task goes on if it fails."""
+    """A command of a plugin: where it is in the file, and whether the task continues if it fails."""
 
     path: str
     command: str

@@ -23,11 +23,11 @@ _PARAMETERS: Final = frozenset({"port", "logdir"})
 
 def port_lists(labels: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
     """The ports of a task by label, from how many each label has."""
-    found, following = {}, FIRST_PORT
+    lists, following = {}, FIRST_PORT
     for label, number in sorted(labels.items()):
-        found[label] = tuple(range(following, following + number))
+        lists[label] = tuple(range(following, following + number))
         following += number
-    return found
+    return lists
 
 
 @frozen
@@ -97,7 +97,7 @@ def _refuse_taken(job: Fields, board: TensorBoard, parameters: Fields) -> None:
 
 
 def _labels(job: Fields, role: str) -> dict[str, int]:
-    """How many ports each label of a role has, that of its SSH server among them; what is no number is not there."""
+    """How many ports each label of a role has, that of its SSH server among them; what is not a number is left out."""
     roles = job.mapping("taskRoles")
     asked = roles.mapping(role).mapping("resourcePerInstance").get("ports") if role in roles.values else None
     pairs = asked.items() if isinstance(asked, Mapping) else ()
@@ -148,11 +148,11 @@ def chosen_port(ports: tuple[ServedPort, ...], role: str, index: int, word: str 
     own = {port.name: port.port for port in ports if port.is_of(role, index)}
     if word is None:
         if len(set(own.values())) != 1:
-            said = text("task {task} has several ports", task=f"{role}:{index}")
+            message = text("task {task} has several ports", task=f"{role}:{index}")
             if not own:
-                said = text("task {task} names no port", task=f"{role}:{index}")
+                message = text("task {task} names no port", task=f"{role}:{index}")
             hint = text("say which: --port {names}", names="|".join(own) or "NUMBER")
-            raise JobError("--port", said, hint=hint)
+            raise JobError("--port", message, hint=hint)
         return next(iter(own.values()))
     if word in own:
         return own[word]

@@ -54,16 +54,16 @@ class PreemptionRules:
 
 @frozen
 class GroupTimes:
-    """Since when a group runs, and how often it saves its work (None: never; 0: when it is told to stop)."""
+    """Since when a group runs, and how often it saves its work (None: never; 0: when it is asked to stop)."""
 
     began: Millis
     checkpoint_every: Millis | None = None
 
 
 def lost_time(began: Millis, now: Millis, checkpoint_every: Millis | None) -> Millis:
-    """Work that is lost if a job is told to stop now: since the beginning, or since the last checkpoint.
+    """Work that is lost if a job is asked to stop now: since the beginning, or since the last checkpoint.
 
-    Checkpoints every 0 ms: it saves its work when it is told to stop, and loses nothing.
+    Checkpoints every 0 ms: it saves its work when it is asked to stop, and loses nothing.
     """
     ran = Millis(max(0, now - began))
     if checkpoint_every is None:

@@ -38,7 +38,7 @@ class ReservationError(PaictlError):
 
 
 class Repeat(StrEnum):
-    """How often a reservation comes. A day has 24 hours, whatever clocks on walls do."""
+    """How often a reservation comes. A day has 24 hours, also when clocks change."""
 
     ONCE = "once"
     DAILY = "daily"

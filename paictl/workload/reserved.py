@@ -105,17 +105,17 @@ class ReservedCells:
         moments = self.reservations.moments(request.vc, at) if request.guaranteed else []
         if not moments:
             return None
-        found: list[list[_Row]] = []
+        by_moment: list[list[_Row]] = []
         with foresight.imagine(gang) as scratch:
             if not foresight.start(gang, at):
                 return None
             ends = {request.group: (None if gang.limit is None else Millis(at + gang.limit))}
-            found = list(self._kept(foresight, scratch, request.vc, moments, {request.group: name}, ends))
-        if all(kept >= known.cells for rows in found for known, kept in rows):
+            by_moment = list(self._kept(foresight, scratch, request.vc, moments, {request.group: name}, ends))
+        if all(kept >= known.cells for rows in by_moment for known, kept in rows):
             return None
         with foresight.imagine(gang) as scratch:
             before = list(self._kept(foresight, scratch, request.vc, moments, {}, {}))
-        for (instant, _), with_it, without in zip(moments, found, before, strict=True):
+        for (instant, _), with_it, without in zip(moments, by_moment, before, strict=True):
             for (known, kept), (_, could) in zip(with_it, without, strict=True):
                 if kept < min(known.cells, could):
                     return Clash(known, instant, kept)
@@ -138,8 +138,8 @@ class ReservedCells:
         if not moments:
             return
         with foresight.imagine(LineGang(_request(moments[0][1][0], 1), None)) as scratch:
-            found = list(self._kept(foresight, scratch, vc, moments, {}, {}))
-        for (instant, _), rows in zip(moments, found, strict=True):
+            by_moment = list(self._kept(foresight, scratch, vc, moments, {}, {}))
+        for (instant, _), rows in zip(moments, by_moment, strict=True):
             for known, kept in rows:
                 if kept < known.cells:
                     yield Clash(known, instant, kept)
@@ -171,9 +171,10 @@ class ReservedCells:
         for at, active in moments:
             scratch.end(sorted(name for end, name in planned if name and end <= at))
             with scratch.imagine():
+                # Large cells first: all fit.
                 yield [
                     (known, used + self._place(foresight, known, known.cells - used, at))
-                    for known in sorted(active, key=lambda one: (-one.leaves, one.name))  # large cells first: all fit
+                    for known in sorted(active, key=lambda known: (-known.leaves, known.name))
                     for used in [self._used(foresight, known, names)]
                 ]
 

@@ -44,7 +44,7 @@ class ReservationScene:
 
     @cached_property
     def empty(self) -> Foresight:
-        """The cluster with healthy hardware only, and nobody in it."""
+        """The cluster with healthy hardware only, and no job in it."""
         engine = Engine(self.spec)
         for node in engine.state.physical.nodes:
             engine.observe(NodeHealth(node, healthy=True))

@@ -128,7 +128,7 @@ class RoomCount:
         self._used: dict[int, list[int]] = {}
         """By view and slot: leaves in use."""
         self._free: dict[int, list[int]] = {}
-        """Leaves that nobody uses."""
+        """Leaves that are not in use."""
         self._left: dict[int, list[int]] = {}
         """Leaves that are free or in use at a lower priority."""
         self._below: dict[int, int] = {}

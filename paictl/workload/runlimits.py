@@ -15,16 +15,16 @@ _MOST: Final = 10 * 366 * 86_400.0
 """Seconds; beyond ten years a limit is a mistake, and dates would overflow."""
 
 
-def limit_of(said: object) -> Millis:
+def limit_of(value: object) -> Millis:
     """The limit that a value of a file says: a number of seconds, or a text such as ``1h30m``.
 
     Raises `PaictlError` for what is not a duration between a second and ten years.
     """
-    if isinstance(said, bool) or not isinstance(said, int | float | str):
-        raise DurationError(str(said))
-    seconds = parse_duration(said) if isinstance(said, str) else float(said)
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise DurationError(str(value))
+    seconds = parse_duration(value) if isinstance(value, str) else float(value)
     if seconds == FOREVER or not 1 <= seconds <= _MOST:
-        raise PaictlError(text("{said} is not between 1s and 10 years", said=said), hint="omit it for no limit")
+        raise PaictlError(text("{said} is not between 1s and 10 years", said=value), hint="omit it for no limit")
     return Millis(round(seconds * 1000))
 
 

@@ -37,7 +37,7 @@ class RunTimeRules:
     @classmethod
     def read(cls, rows: Iterable[Mapping[str, Any]], where: str) -> RunTimeRules:
         """The rules of the list `run-times` at `where`; raises `PaictlError` naming the key that has no meaning."""
-        found: dict[str, RunTimeRule] = {}
+        rules: dict[str, RunTimeRule] = {}
         for number, row in enumerate(rows, 1):
             spans: dict[str, Millis] = {}
             for key in ("max", "default"):
@@ -50,8 +50,8 @@ class RunTimeRules:
             most = spans.get("max")
             rule = RunTimeRule(most, spans.get("default", most), row.get("required") is True)
             if rule != RunTimeRule():
-                found[str(row["vc"])] = rule
-        return cls(found)
+                rules[str(row["vc"])] = rule
+        return cls(rules)
 
     def limited(self, job: Job) -> Job:
         """The job with the limit that it has in its virtual cluster.

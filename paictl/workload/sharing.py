@@ -175,10 +175,10 @@ def _departments(rows: object) -> Iterator[Department]:
         yield Department(str(row["name"]), tuple(map(str, vcs)), str(row.get("parent", "")), devices)
 
 
-def _order(said: object) -> OpportunisticOrder | None:
-    if said is None:
+def _order(value: object) -> OpportunisticOrder | None:
+    if value is None:
         return None
-    order = _mapping(said)
+    order = _mapping(value)
     half_life = limit_of(order["half-life"]) if "half-life" in order else HALF_LIFE
     return OpportunisticOrder(OrderBy(order["by"]), half_life)
 

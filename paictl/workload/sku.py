@@ -53,17 +53,17 @@ def read_skus(spec: ClusterSpec, types: Iterable[str]) -> dict[str, Sku]:
 
 
 def _read_sku(declared: Mapping[str, int | str], path: str) -> Sku:
-    found: dict[str, Fraction] = {}
+    amounts: dict[str, Fraction] = {}
     for resource in RESOURCES:
         if resource not in declared:
             continue
         try:
-            found[resource] = exact_quantity(declared[resource])
+            amounts[resource] = exact_quantity(declared[resource])
         except ValueError as error:
             raise SpecError(f"{path}.{resource}", str(error)) from error
-    memory = found.get("memory")
+    memory = amounts.get("memory")
     # A SKU without gpu is a CPU SKU; one without cpu or memory has simply not been measured.
-    return Sku(found.get("gpu", Fraction(0)), found.get("cpu"), None if memory is None else memory / MIB)
+    return Sku(amounts.get("gpu", Fraction(0)), amounts.get("cpu"), None if memory is None else memory / MIB)
 
 
 def smallest(skus: Sequence[Sku]) -> Sku:

@@ -74,8 +74,8 @@ def ssh_of(job: Fields, *, gang: bool = True) -> SshAccess | None:
 
 def _flag(fields: Fields, key: str) -> bool:
     """OpenPAI's runtime reads the words true and false, too."""
-    said = fields.get(key)
-    return said.lower() == "true" if isinstance(said, str) and said.lower() in ("true", "false") else fields.flag(
+    value = fields.get(key)
+    return value.lower() == "true" if isinstance(value, str) and value.lower() in ("true", "false") else fields.flag(
         key, default=False
     )  # fmt: skip
 
@@ -107,12 +107,12 @@ class PublicKey:
         return f"SHA256:{base64.b64encode(digest).decode().rstrip('=')}"
 
 
-def public_key(said: str) -> PublicKey:
+def public_key(line: str) -> PublicKey:
     """A public key on one line; raises `PaictlError` for anything else, a private key above all."""
-    if "PRIVATE KEY" in said:
+    if "PRIVATE KEY" in line:
         raise PaictlError(text("this is a private key"), hint=text("give the public one, which ends in .pub"))
-    words = said.split(None, 2)
-    if len(said.strip().splitlines()) != 1 or len(words) < 2 or len(said) > LONGEST_KEY:
+    words = line.split(None, 2)
+    if len(line.strip().splitlines()) != 1 or len(words) < 2 or len(line) > LONGEST_KEY:
         raise PaictlError(
             text("this is not an SSH public key"), hint=text("for instance: ssh-ed25519 AAAA… you@laptop")
         )
@@ -125,4 +125,4 @@ def public_key(said: str) -> PublicKey:
         raw = b""
     if not raw.startswith(len(kind).to_bytes(4, "big") + kind.encode()) or len(raw) < 4 + len(kind) + 32:
         raise PaictlError(text("the public key is damaged"), hint=text("copy the whole line of the .pub file"))
-    return PublicKey(kind, data, "".join(one for one in title if one.isprintable())[:100])
+    return PublicKey(kind, data, "".join(character for character in title if character.isprintable())[:100])

@@ -128,14 +128,14 @@ class LeafTimes:
 
     def leaves_of(self, placed: Placed[VirtualCell]) -> Counter[NodePlace]:
         """How many leaves a placement has on each node."""
-        found, of_leaf = Counter[NodePlace](), self._engine.places.of_leaf
+        counts, of_leaf = Counter[NodePlace](), self._engine.places.of_leaf
         for pods in placed:
             for leaves in pods:
                 for leaf in leaves:
                     if leaf != NO_VIRTUAL:
                         view, slot = of_leaf(leaf)
-                        found[id(view), slot] += 1
-        return found
+                        counts[id(view), slot] += 1
+        return counts
 
     def free(self, view: int, slot: int, at: Millis) -> int:
         """Leaves of a node that no group that runs now may use at an instant."""

@@ -89,7 +89,7 @@ class StartPromises:
         return -request.priority, at
 
     def recall(self, vc: str, known: Mapping[str, Millis]) -> None:
-        """These starts were promised in a virtual cluster, as somebody remembers who kept its promises before.
+        """These starts were promised in a virtual cluster, as its former keeper remembers them.
 
         They hold as far as they can still be held: one that cannot is made anew when promises are settled next.
         """
@@ -128,7 +128,7 @@ class StartPromises:
     def starts(
         self, engine: Engine, now: Millis, windows: Windows, vc: str, line: Sequence[LineGang]
     ) -> LineStarts | None:
-        """The promises in a virtual cluster, None if nobody has any; `line` as for `promise`."""
+        """The promises in a virtual cluster, None if there are none; `line` as for `promise`."""
         if self.rules.mode(vc) is BackfillMode.CONSERVATIVE:
             made = self._plan(engine, now, windows, vc, line)
             if made is not None:
@@ -177,16 +177,16 @@ class StartPromises:
         """
         changed = set[str]()
         while True:
-            found = dict[str, LineStarts]()
+            by_vc = dict[str, LineStarts]()
             for vc, line in sorted(lines().items()):
                 if (starts := self.starts(engine, now, windows, vc, line)) is not None:
-                    found[vc] = starts
+                    by_vc[vc] = starts
             before = dict(self.planned)
-            for vc in sorted({*found, *self.heads, *self.planned}) if vcs is None else vcs:
-                if self.settle(vc, found.get(vc), now):
+            for vc in sorted({*by_vc, *self.heads, *self.planned}) if vcs is None else vcs:
+                if self.settle(vc, by_vc.get(vc), now):
                     changed.add(vc)
             if before == self.planned:
-                return found, changed
+                return by_vc, changed
 
     def settle(self, vc: str, starts: LineStarts | None, now: Millis) -> bool:
         """These promises hold from now on; whether that may let others start who waited for them, or their gangs."""

@@ -82,7 +82,7 @@ class Supply:
         )
 
     def vc(self, name: str) -> tuple[View, ...]:
-        """All views of a VC; raises `JobError` if there is no such VC."""
+        """All views of a VC; raises `JobError` for an unknown VC."""
         if name not in self.vcs:
             hint = suggestion(name, self.vcs, "virtual clusters")
             raise JobError("defaults.virtualCluster", text("no virtual cluster {vc}", vc=name), hint=hint)
@@ -104,10 +104,10 @@ class Supply:
 
 def leaf_types(views: Iterable[View]) -> dict[str, int]:
     """Leaf cells by leaf cell type, in order of first appearance."""
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for view in views:
-        found[view.leaf_type] = found.get(view.leaf_type, 0) + view.leaves
-    return found
+        counts[view.leaf_type] = counts.get(view.leaf_type, 0) + view.leaves
+    return counts
 
 
 def _view(chain: Chain, levels: list[int], pinned_id: str | None = None) -> View:

@@ -25,7 +25,11 @@ class TagError(PaictlError):
 
 def is_tag(word: str) -> bool:
     """Whether a word can be a tag."""
-    return 1 <= len(word) <= LONGEST_TAG and word.isprintable() and not any(one.isspace() or one == "," for one in word)
+    return (
+        1 <= len(word) <= LONGEST_TAG
+        and word.isprintable()
+        and not any(character.isspace() or character == "," for character in word)
+    )
 
 
 def refusal(words: Iterable[str]) -> tuple[str, str] | None:
@@ -42,8 +46,8 @@ def tags_of(extras: Mapping[Any, Any]) -> tuple[str, ...]:
 
     A job that was taken before there were tags may have anything of its own there, and must stay readable.
     """
-    found = extras.get(FIELD)
-    return known(word for word in found if isinstance(word, str)) if isinstance(found, list | tuple) else ()
+    tags = extras.get(FIELD)
+    return known(word for word in tags if isinstance(word, str)) if isinstance(tags, list | tuple) else ()
 
 
 def with_changes(tags: Iterable[str], add: Iterable[str] = (), remove: Iterable[str] = ()) -> tuple[str, ...]:
@@ -58,13 +62,13 @@ def with_changes(tags: Iterable[str], add: Iterable[str] = (), remove: Iterable[
                 text("{tag!r} cannot be a tag", tag=word[: LONGEST_TAG + 1]),
                 hint=text("a tag has 1 to {most} characters, without spaces and commas", most=LONGEST_TAG),
             )
-    found = tuple(tag for tag in dict.fromkeys((*tags, *added)) if tag not in gone)
-    if len(found) > MOST_TAGS:
+    changed = tuple(tag for tag in dict.fromkeys((*tags, *added)) if tag not in gone)
+    if len(changed) > MOST_TAGS:
         raise TagError(
-            text("{count} tags are too many; a job can have {most}", count=len(found), most=MOST_TAGS),
+            text("{count} tags are too many; a job can have {most}", count=len(changed), most=MOST_TAGS),
             hint=text("remove some that you no longer need"),
         )
-    return found
+    return changed
 
 
 def known(words: Iterable[str]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The accounts of a day in UTC: what was used on it by key, and the ledger of what goes on.
+"""The accounts of a day in UTC: what was used on it by key, and the ledger of what still runs.
 
 A record of a book is one value, and the newest one says everything until the instant of which it is: whoever dies
 between two records has lost no more than what happened since the last (`docs/usage.md`).
@@ -67,7 +67,7 @@ class UsageBook:
         return None if now > self.day + DAY else self._settle(now, [])
 
     def turn(self, now: Millis) -> Record | None:
-        """The last record of the day if it is over; the book is of the next day then, with what goes on."""
+        """The last record of the day if it is over; the book is of the next day then, with what still runs."""
         end = Millis(self.day + DAY)
         if now < end + LAG:
             return None
@@ -129,9 +129,9 @@ def recalled(half_life: Millis, books: Iterable[UsageBook], newest: UsageBook) -
     use, running = DecayedUse(half_life), list(newest.ledger.open_spans(newest.until))
     for book in books:
         used: Counter[Who] = Counter()
-        for one in book.amounts():
-            if one.kind is UsageKind.OPPORTUNISTIC:
-                used[one.vc, one.user] += one.amount
+        for entry in book.amounts():
+            if entry.kind is UsageKind.OPPORTUNISTIC:
+                used[entry.vc, entry.user] += entry.amount
         for span in running:
             if span.kind is UsageKind.OPPORTUNISTIC:
                 used[span.vc, span.user] -= span.within(book.day, book.until)

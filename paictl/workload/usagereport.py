@@ -53,13 +53,13 @@ def add_up(amounts: Iterable[UsageAmount], by: Sequence[Dimension]) -> list[Usag
     books: dict[tuple[str, ...], list[int]] = {}
     promised: Counter[tuple[str, str]] = Counter()
     guaranteed: Counter[tuple[str, str]] = Counter()
-    for one in amounts:
-        if one.kind is UsageKind.PROMISED:
-            promised[one.vc, one.sku] += one.amount
+    for entry in amounts:
+        if entry.kind is UsageKind.PROMISED:
+            promised[entry.vc, entry.sku] += entry.amount
         else:
-            if one.kind is UsageKind.GUARANTEED:
-                guaranteed[one.vc, one.sku] += one.amount
-            books.setdefault(key_of(one), [0, 0, 0, 0])[_COLUMNS.index(one.kind)] += one.amount
+            if entry.kind is UsageKind.GUARANTEED:
+                guaranteed[entry.vc, entry.sku] += entry.amount
+            books.setdefault(key_of(entry), [0, 0, 0, 0])[_COLUMNS.index(entry.kind)] += entry.amount
     for (vc, sku), amount in promised.items():  # every guaranteed device is one of the promised
         owned = {Dimension.VC: vc, Dimension.SKU: sku}
         books.setdefault(tuple(owned.get(name, "") for name in by), [0, 0, 0, 0])[3] += amount - guaranteed[vc, sku]
@@ -72,7 +72,7 @@ def _key_of(by: Sequence[Dimension]) -> Callable[[UsageAmount], tuple[str, ...]]
         return lambda _: ()
     if len(by) == 1:
         single: Callable[[UsageAmount], str] = attrgetter(by[0])
-        return lambda one: (single(one),)
+        return lambda entry: (single(entry),)
     several: Callable[[UsageAmount], tuple[str, ...]] = attrgetter(*by)
     return several
 

@@ -15,7 +15,7 @@ from paictl.i18n import did_you_mean, listed, text
 from paictl.units import Millis
 
 NOTICE: Final = Millis(86_400_000)
-"""How long before a window who must leave is told by default."""
+"""How long before a window its jobs are warned by default."""
 _NAME: Final = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
 
 
@@ -97,11 +97,11 @@ class Windows:
 
     def find(self, name: str) -> Window:
         """The window of a name; raises `PaictlError` with the nearest if there is none."""
-        found = next((window for window in self.all if window.name == name), None)
-        if found is None:
+        window = next((window for window in self.all if window.name == name), None)
+        if window is None:
             hint = did_you_mean(name, [window.name for window in self.all]) or "list them with: paictl maintenance list"
             raise PaictlError(text("no window {name!r}", name=name), hint=hint)
-        return found
+        return window
 
     def without(self, name: str) -> Windows:
         """All but one; raises as `find` does."""
@@ -153,8 +153,8 @@ def _check(window: Window, now: Millis, nodes: Collection[str]) -> None:
         raise WindowError(text("window {name} ends before it begins", name=window.name), hint="say how long: --for 4h")
     if window.start < now:
         name, over = window.name, window.end <= now
-        said = text("window {name} ends in the past", name=name) if over else None
+        message = text("window {name} ends in the past", name=name) if over else None
         raise WindowError(
-            said or text("window {name} begins in the past", name=name),
+            message or text("window {name} begins in the past", name=name),
             hint="leave --from out for a window that begins now",
         )

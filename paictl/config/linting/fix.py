@@ -239,7 +239,10 @@ def same_but_for(before: Sequence[Document], after: Sequence[Document], edits: I
         old.add(edit.start, edit.end)
         new.add(edit.start + shift, edit.start + shift + len(edit.text))
         shift += len(edit.text) - (edit.end - edit.start)
-    return all(list(_tokens(one, old)) == list(_tokens(two, new)) for one, two in zip(before, after, strict=True))
+    return all(
+        list(_tokens(original, old)) == list(_tokens(edited, new))
+        for original, edited in zip(before, after, strict=True)
+    )
 
 
 class _Touched:

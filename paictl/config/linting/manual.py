@@ -59,7 +59,7 @@ def parse_manual(doc: str, *above: str) -> Manual:
     """
     summary, _, why = _BLOCK.split(doc)[0].strip().partition("\n\n")
     blocks = _blocks(doc)
-    passes = next(found["Passes"] for found in (blocks, *map(_blocks, above)) if "Passes" in found)
+    passes = next(candidate["Passes"] for candidate in (blocks, *map(_blocks, above)) if "Passes" in candidate)
     edits = blocks.get("Fails with", {})
     fails = blocks.get("Fails") or {head: _edited(lines, edits.get(head, [])) for head, lines in passes.items()}
     return Manual(" ".join(summary.split()), _reason(why), _example(passes), _example(fails))

@@ -106,11 +106,11 @@ def renamed_part(at: Located, word: str, name: str) -> tuple[Edit, ...]:
     return (Edit(at, name),) if completed or same_numbers(word, name) else ()
 
 
-def same_numbers(one: str, other: str) -> bool:
+def same_numbers(name: str, other: str) -> bool:
     """Whether two names differ in letters alone: `worker-1` is no typo of `worker-2`, nor `P100` of `V100`."""
-    return _numbers(one) == _numbers(other)
+    return _numbers(name) == _numbers(other)
 
 
 def _numbers(name: str) -> list[str]:
-    found = _NUMBERED.findall(name.lower())
-    return [(letters if len(letters) <= _MODEL else "") + (digits.lstrip("0") or "0") for letters, digits in found]
+    parts = _NUMBERED.findall(name.lower())
+    return [(letters if len(letters) <= _MODEL else "") + (digits.lstrip("0") or "0") for letters, digits in parts]

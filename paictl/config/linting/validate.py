@@ -111,11 +111,11 @@ def validate(loaded: Loaded, choice: Choice | None = None) -> Report:
     choice = choice or Choice()
     choice.check()
     run = _Run(choice)
-    found: dict[tuple[object, ...], Problem] = {}
+    distinct: dict[tuple[object, ...], Problem] = {}
     for bundle in loaded.bundles:
         for problem in run.problems(bundle):
-            found.setdefault(problem.sort_key, problem)
-    wanted = [problem for _, problem in sorted(found.items()) if problem.severity.rank <= choice.severity.rank]
+            distinct.setdefault(problem.sort_key, problem)
+    wanted = [problem for _, problem in sorted(distinct.items()) if problem.severity.rank <= choice.severity.rank]
     heard = [problem for problem in wanted if not run.silenced(problem)]
     files = tuple(CheckedFile(document.path, document.kind) for document in loaded.documents if document.host is None)
     silent = len(wanted) - len(heard)

@@ -33,10 +33,10 @@ from paictl.i18n import listed, text
 
 _NVIDIA: Final = "network.topology.nvidia.com"
 FAMILIES: Final = (
-    tuple(f"{_NVIDIA}/{one}" for one in ("core", "datacenter", "spine", "block", "leaf", "accelerator")),
-    tuple(f"cloud.google.com/gce-topology-{one}" for one in ("block", "subblock")),
-    tuple(f"topology.k8s.aws/network-node-layer-{one}" for one in (1, 2, 3)),
-    tuple(f"oci.oraclecloud.com/rdma.{one}_id" for one in ("hpc_island", "network_block", "local_block")),
+    tuple(f"{_NVIDIA}/{level}" for level in ("core", "datacenter", "spine", "block", "leaf", "accelerator")),
+    tuple(f"cloud.google.com/gce-topology-{level}" for level in ("block", "subblock")),
+    tuple(f"topology.k8s.aws/network-node-layer-{layer}" for layer in (1, 2, 3)),
+    tuple(f"oci.oraclecloud.com/rdma.{level}_id" for level in ("hpc_island", "network_block", "local_block")),
     ("cloud.provider.com/topology-block", "cloud.provider.com/topology-rack"),
     ("topology.kubernetes.io/region", "topology.kubernetes.io/zone", "topology.kubernetes.io/rack"),
 )  # fmt: skip
@@ -69,8 +69,8 @@ class Draft:
 
     def devices(self, cell_type: str) -> int:
         """Devices of a cell."""
-        one = self.types.get(cell_type)
-        return 1 if one is None else one.number * self.devices(one.child)
+        draft_type = self.types.get(cell_type)
+        return 1 if draft_type is None else draft_type.number * self.devices(draft_type.child)
 
 
 def draft(cluster: FoundCluster, levels: Sequence[str] = (), topology: str = "") -> Draft:
@@ -100,7 +100,7 @@ def _levels(cluster: FoundCluster, levels: Sequence[str], topology: str) -> tupl
                     text("nodes without the label {label}: {nodes}", label=label, nodes=_some(lacking)), where="--level"
                 )
         return tuple(levels)
-    named = [one for one in cluster.topologies if topology in ("", one.name)]
+    named = [candidate for candidate in cluster.topologies if topology in ("", candidate.name)]
     if topology and not named:
         known = ", ".join(topology.name for topology in cluster.topologies)
         raise PaictlError(
@@ -152,8 +152,8 @@ class _Chain:
 class _Maker:
     """Puts a draft together, one kind of device after the other."""
 
-    def __init__(self, found: FoundCluster, levels: tuple[str, ...] | None) -> None:
-        self.found = found
+    def __init__(self, cluster: FoundCluster, levels: tuple[str, ...] | None) -> None:
+        self.cluster = cluster
         self.levels = levels
         self.skus: dict[str, tuple[int, int]] = {}
         self.mig: dict[str, tuple[int, str]] = {}
@@ -162,7 +162,7 @@ class _Maker:
         self.chains: dict[str, _Chain] = {}
         self.tenants: list[DraftTenant] = []
         self.questions: list[str] = []
-        self.remarks: list[str] = list(found.remarks)
+        self.remarks: list[str] = list(cluster.remarks)
 
     def result(self) -> Draft:
         """The draft."""
@@ -256,9 +256,9 @@ class _Maker:
         upper = levels[: levels.index(label) + 1]
         by_domain: dict[tuple[str, ...], list[CellShape]] = defaultdict(list)
         for shape in shapes:
-            by_domain[tuple(shape.labels.get(one, "") for one in upper)].append(shape)
-        found = []
-        for domain in sorted(by_domain, key=lambda one: tuple(map(natural, one))):
+            by_domain[tuple(shape.labels.get(level, "") for level in upper)].append(shape)
+        cells = []
+        for domain in sorted(by_domain, key=lambda path: tuple(map(natural, path))):
             parts = joined(by_domain[domain], level_names(levels)[label], domain[-1])
             if len(parts) > 1:
                 self.remarks.append(
@@ -268,8 +268,8 @@ class _Maker:
                         count=len(parts),
                     )
                 )
-            found += parts
-        return found
+            cells += parts
+        return cells
 
     def _enter(self, leaf: str, shapes: Sequence[CellShape]) -> None:
         """The finished cells of a kind of device."""
@@ -286,9 +286,9 @@ class _Maker:
 
     def promise(self) -> None:
         """Give tenants cells for their quotas, the largest first; without quotas all to one of the name `default`."""
-        named = list(zip(_tenant_names(self.found.shares), self.found.shares, strict=True))
+        named = list(zip(_tenant_names(self.cluster.shares), self.cluster.shares, strict=True))
         cells = {}
-        for name, share in sorted(named, key=lambda one: -sum(ask.devices for ask in one[1].asks)):
+        for name, share in sorted(named, key=lambda pair: -sum(ask.devices for ask in pair[1].asks)):
             cells[name] = self._cells_for(share)
         for name, share in named:
             if cells[name]:

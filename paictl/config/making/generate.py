@@ -239,8 +239,8 @@ def _pool(sku: MachineSku, nodes: Sequence[str], vc: str, qos: bool) -> WorkerPo
         leaves, each, share = int(cpus), 1, int(memory / cpus)
     if min(leaves, each, share) < 1:
         parts = text("{count} devices", count=sku.devices) if sku.devices else text("its cores")
-        said = "a machine of {sku!r} is too small: what is left for {parts} after the reserve is nothing"
-        message = text(said, sku=sku.name, parts=parts)
+        template = "a machine of {sku!r} is too small: what is left for {parts} after the reserve is nothing"
+        message = text(template, sku=sku.name, parts=parts)
         raise PaictlError(message, where="--sku", hint="check cpu and memory, which are those of the whole machine")
     return WorkerPool(sku, vc, tuple(nodes), leaves, each, share)
 
@@ -273,8 +273,8 @@ def _registry(settings: Document) -> ImageRegistry:
 def _notes(masters: Sequence[Named], master: MachineSku, *, hived: bool) -> Iterable[str]:
     if len(masters) > 1:
         others = ", ".join(master.name for master in masters[1:])
-        said = "only {master} is in the layout: further masters ({others}) run etcd and the API server only"
-        yield text(said, master=masters[0].name, others=others)
+        template = "only {master} is in the layout: further masters ({others}) run etcd and the API server only"
+        yield text(template, master=masters[0].name, others=others)
     if master is _MASTER:
         yield text(
             "{sku}, the master's SKU, has OpenPAI's minimum resources; to set them: --sku 'NAME@{master}=…'",
@@ -294,6 +294,6 @@ def recheck(inputs: GenerateInputs, texts: dict[str, str]) -> None:
     report = _check([*inputs.documents, *made])
     for problem in report.problems:
         if problem.severity is not Severity.INFO and problem.place.path in texts:
-            said = "the files made from these inputs would have problems, first {rule}: {message}"
-            message = text(said, rule=problem.rule, message=sayable(problem.message))
+            template = "the files made from these inputs would have problems, first {rule}: {message}"
+            message = text(template, rule=problem.rule, message=sayable(problem.message))
             raise PaictlError(message, where=str(problem.place), hint=problem.hint)

@@ -168,9 +168,9 @@ def _body(draft: Draft) -> Iterator[str]:
         mig = f", migInstances: {instances}, migProfile: {profile}" if instances else ""
         yield f"    {scalar(name)}: {{gpu: 1, cpu: {cpus}, memory: {memory}Mi{mig}}}"
     yield "  cellTypes:"
-    for name, one in draft.types.items():
-        node = ", isNodeLevel: true" if one.is_node else ""
-        yield f"    {scalar(name)}: {{childCellType: {scalar(one.child)}, childCellNumber: {one.number}{node}}}"
+    for name, kind in draft.types.items():
+        node = ", isNodeLevel: true" if kind.is_node else ""
+        yield f"    {scalar(name)}: {{childCellType: {scalar(kind.child)}, childCellNumber: {kind.number}{node}}}"
     yield "  physicalCells:"
     for cell in draft.cells:
         yield f"  - cellType: {scalar(cell.type)}"

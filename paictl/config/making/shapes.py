@@ -131,27 +131,27 @@ def _differ(endings: Sequence[str]) -> bool:
 
 def useful(nodes: Sequence[FoundNode], levels: Sequence[str]) -> list[str]:
     """The levels that tell nodes apart, and not each from every other."""
-    found: list[str] = []
+    labels: list[str] = []
     before = 1
     for label in levels:
-        domains = len({tuple(node.labels[one] for one in (*found, label)) for node in nodes})
+        domains = len({tuple(node.labels[name] for name in (*labels, label)) for node in nodes})
         if before < domains < len(nodes):
-            found.append(label)
+            labels.append(label)
             before = domains
-    return found
+    return labels
 
 
 def level_names(labels: Sequence[str]) -> dict[str, str]:
     """The part of cell types' names that stands for each label: ``RACK`` for ``cloud.provider.com/topology-rack``."""
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for label in labels:
         name = base = _PREFIXES.sub("", word(label.rpartition("/")[2]).upper()) or "LEVEL"
         number = 1
-        while name in ("NODE", "SWITCH", "POOL", *found.values()):
+        while name in ("NODE", "SWITCH", "POOL", *names.values()):
             number += 1
             name = f"{base}-{number}"
-        found[label] = name
-    return found
+        names[label] = name
+    return names
 
 
 def word(text: str) -> str:

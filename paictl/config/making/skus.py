@@ -141,8 +141,8 @@ def _memory(text: str, value: str) -> Quantity:
 
 
 def _error(text: str, message: str, hint: str) -> PaictlError:
-    said = i18n.text("SKU {sku!r} {wrong}", sku=text, wrong=i18n.sayable(message))
-    return PaictlError(said, hint=hint, where="--sku")
+    sentence = i18n.text("SKU {sku!r} {wrong}", sku=text, wrong=i18n.sayable(message))
+    return PaictlError(sentence, hint=hint, where="--sku")
 
 
 def _regex(pattern: str) -> str:
@@ -181,12 +181,12 @@ def assign(workers: Sequence[str], masters: Iterable[str], skus: Sequence[Machin
         names = " and ".join(repr(sku.name) for sku in rest)
         hint = i18n.text("say which hosts each has: {sku}@HOSTS=…", sku=rest[0].name)
         raise PaictlError(i18n.text("{names} would both apply to all workers", names=names), where="--sku", hint=hint)
-    found: dict[str, MachineSku] = {}
+    by_host: dict[str, MachineSku] = {}
     for host in [*masters, *workers]:
         named = next((sku for sku in skus if sku.names(host)), None)
         if named is not None:
-            found[host] = named
-    left = [host for host in workers if host not in found]
+            by_host[host] = named
+    left = [host for host in workers if host not in by_host]
     if left and not rest:
         some = i18n.listed(left, 3)
         raise PaictlError(
@@ -194,12 +194,12 @@ def assign(workers: Sequence[str], masters: Iterable[str], skus: Sequence[Machin
             where="--sku",
             hint=i18n.text("add --sku '{form}' for them", form=FORM),
         )
-    found.update(dict.fromkeys(left, rest[0]) if left else {})
-    idle = next((sku for sku in skus if sku not in found.values()), None)
+    by_host.update(dict.fromkeys(left, rest[0]) if left else {})
+    idle = next((sku for sku in skus if sku not in by_host.values()), None)
     if idle is not None:
         advice = "correct its hosts, or leave it out" if idle.hosts else "leave it out: other SKUs name all workers"
         raise PaictlError(i18n.text("no machine is of the SKU {name!r}", name=idle.name), where="--sku", hint=advice)
-    return found
+    return by_host
 
 
 def free_cpus(cpus: Decimal) -> Decimal:

@@ -28,7 +28,7 @@ def per_document(build: Callable[[Held], View]) -> Callable[[Held], View]:
         memory = vars(held)
         if key not in memory:
             memory[key] = build(held)
-        found: View = memory[key]
-        return found
+        result: View = memory[key]
+        return result
 
     return view

@@ -85,12 +85,12 @@ class HivedConfig:
     @cached_property
     def pins(self) -> dict[str, Cell]:
         """The pinned cells by id; of an id given twice the first."""
-        found: dict[str, Cell] = {}
+        by_id: dict[str, Cell] = {}
         for cell in self.cells:
             pin = cell.pin
             if pin is not None:
-                found.setdefault(pin.text, cell)
-        return found
+                by_id.setdefault(pin.text, cell)
+        return by_id
 
     @cached_property
     def promises(self) -> list[Promise]:
@@ -100,11 +100,11 @@ class HivedConfig:
     @cached_property
     def claimed(self) -> dict[Cell, Promise]:
         """The pinned cells that a virtual cluster names, with the first that does."""
-        found: dict[Cell, Promise] = {}
+        claims: dict[Cell, Promise] = {}
         for promise in self.promises:
             if promise.pinned is not None:
-                found.setdefault(promise.pinned, promise)
-        return found
+                claims.setdefault(promise.pinned, promise)
+        return claims
 
     def claimed_around(self, cell: Cell) -> Cell | None:
         """The claimed pinned cell that another one lies in, or None."""
@@ -116,11 +116,11 @@ class HivedConfig:
     @cached_property
     def tops_by_chain(self) -> dict[str, list[Cell]]:
         """The top cells of each sound chain."""
-        found: dict[str, list[Cell]] = {chain.name: [] for chain in self.sound_chains}
+        tops: dict[str, list[Cell]] = {chain.name: [] for chain in self.sound_chains}
         for top in self.tops:
             if top.cell is not None:
-                found[top.cell.chain.name].append(top.cell)
-        return found
+                tops[top.cell.chain.name].append(top.cell)
+        return tops
 
     @cached_property
     def node_names(self) -> Counter[str]:

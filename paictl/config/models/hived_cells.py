@@ -85,7 +85,7 @@ class Device:
 
 
 def grow(spec: MappingNode, chain: DeclaredChain, index: int, cells: list[Cell]) -> Cell:
-    """The tree of a top cell; all its cells are appended to `found` in file order."""
+    """The tree of a top cell; all its cells are appended to `cells` in file order."""
     return _grow(spec, (chain, chain.top, index, None), cells)
 
 

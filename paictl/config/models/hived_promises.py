@@ -126,10 +126,10 @@ class Reader:
     def _pinned(self, vc: str, at: ScalarNode) -> Promise:
         cell = self.pins.get(at.text)
         meant = guess(at.text, self.pins) if cell is None else None
-        found = cell or self.pins.get(meant or "")
-        if found is None:
+        target = cell or self.pins.get(meant or "")
+        if target is None:
             return Promise(vc, at, None, 0, 1, at, pin_id=at.text)
-        return Promise(vc, at, found.chain, found.level, 1, at, pin_id=at.text, pinned=found, meant=meant)
+        return Promise(vc, at, target.chain, target.level, 1, at, pin_id=at.text, pinned=target, meant=meant)
 
     def _walk(self, path: ScalarNode) -> tuple[DeclaredChain | None, int, tuple[PathFault, ...]]:
         """(chain, level, faults) of a cell path; the level is 0 where its last component names no type."""
@@ -172,16 +172,16 @@ class Reader:
         before = chain.types[level] if level else ""
         if level == 0:
             return 0, None  # what stands behind a component that leads nowhere cannot be judged
-        found = chain.level_of(word)
-        if found == level - 1 and found >= LEAF_LEVEL:
-            return found, None
-        if LEAF_LEVEL <= found < level:  # types in between are left out
-            expected = ".".join(reversed(chain.types[found:level]))
-            return found, PathFault(at, word, role, expected, before, chain)
-        near = None if found else guess(word, chain.types[LEAF_LEVEL:level])
+        target = chain.level_of(word)
+        if target == level - 1 and target >= LEAF_LEVEL:
+            return target, None
+        if LEAF_LEVEL <= target < level:  # types in between are left out
+            expected = ".".join(reversed(chain.types[target:level]))
+            return target, PathFault(at, word, role, expected, before, chain)
+        near = None if target else guess(word, chain.types[LEAF_LEVEL:level])
         if near is not None:
             return chain.level_of(near), PathFault(at, word, role, near, before, chain)
-        return (level if role is PathRole.BETWEEN else found), PathFault(at, word, role, None, before, chain)
+        return (level if role is PathRole.BETWEEN else target), PathFault(at, word, role, None, before, chain)
 
 
 def _parts(path: ScalarNode) -> Iterator[tuple[str, Located]]:

@@ -42,11 +42,11 @@ class Balance:
         The surplus of a level says what is left once promises at and above it are kept; those below it must be kept
         too, so that the scarcest level below limits it.
         """
-        found = surplus(self.existing, self.quota, self.chain.fanout)
+        room = surplus(self.existing, self.quota, self.chain.fanout)
         for level in range(LEAF_LEVEL + 1, self.chain.top + 1):
-            if found[level] > 0:
-                found[level] = max(0, min(found[level], found[level - 1] // self.chain.fanout[level]))
-        return found
+            if room[level] > 0:
+                room[level] = max(0, min(room[level], room[level - 1] // self.chain.fanout[level]))
+        return room
 
     def shortfalls(self) -> list[Shortfall]:
         """Levels at which more is promised than the cells give, if each were whole; from the top down."""
@@ -78,12 +78,12 @@ def whole_cells(tops: list[Cell], chain: DeclaredChain) -> list[int]:
     largest = [0] * (chain.top + 1)
     for top in tops:
         largest[top.level] += _count(top, largest, {}, set())[0]
-    found = [0] * (chain.top + 1)
+    counts = [0] * (chain.top + 1)
     above = 0
     for level in range(chain.top, 0, -1):
-        above = found[level] = largest[level] + above
+        above = counts[level] = largest[level] + above
         above *= chain.fanout[level]
-    return found
+    return counts
 
 
 def _balance(model: HivedConfig, chain: DeclaredChain) -> Balance:

@@ -128,12 +128,12 @@ class CellTypes:
 
     def _leaves(self) -> dict[str, ScalarNode]:
         """Leaf types, each with the first childCellType that names it."""
-        found: dict[str, ScalarNode] = {}
+        leaves: dict[str, ScalarNode] = {}
         for cell_type in self.by_name.values():
             at = cell_type.spec.scalar("childCellType")
             if at is not None and cell_type.child is not None and cell_type.child not in self.by_name:
-                found.setdefault(cell_type.child, at)
-        return found
+                leaves.setdefault(cell_type.child, at)
+        return leaves
 
     def _repair(self, skus: MappingNode) -> None:
         """Read each childCellType that looks like a misspelt type as that type."""
@@ -198,14 +198,14 @@ def _value_under(spec: MappingNode, key: str) -> ScalarNode | None:
 
 def _above(name: str, parents: dict[str, list[str]]) -> set[str]:
     """All types that contain a type."""
-    found: set[str] = set()
+    ancestors: set[str] = set()
     waiting = list(parents.get(name, ()))
     while waiting:
         here = waiting.pop()
-        if here not in found:
-            found.add(here)
+        if here not in ancestors:
+            ancestors.add(here)
             waiting.extend(parents.get(here, ()))
-    return found
+    return ancestors
 
 
 def _digits(name: str) -> str:

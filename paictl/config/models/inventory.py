@@ -49,14 +49,14 @@ class ListedHost:
 
 def hived_beside(document: Document, bundle: Bundle) -> Document | None:
     """The hivedscheduler configuration that service settings hold, else the only one of the bundle."""
-    inside = next((one for one in bundle.of(FileKind.HIVED) if one.host is document), None)
+    inside = next((candidate for candidate in bundle.of(FileKind.HIVED) if candidate.host is document), None)
     return inside or bundle.only(FileKind.HIVED)
 
 
 def virtual_clusters_beside(document: Document, bundle: Bundle) -> list[str]:
     """Names of the VCs in the configuration that `hived_beside` finds."""
-    found = hived_beside(document, bundle)
-    return [] if found is None else [entry.name for entry in found.top.mapping("virtualClusters")]
+    configuration = hived_beside(document, bundle)
+    return [] if configuration is None else [entry.name for entry in configuration.top.mapping("virtualClusters")]
 
 
 def listed_hosts(bundle: Bundle) -> Iterator[ListedHost]:
@@ -70,21 +70,21 @@ def listed_hosts(bundle: Bundle) -> Iterator[ListedHost]:
 
 def machines_by_name(layout: Layout) -> dict[str, MachineEntry]:
     """The machines that have a name, the first of each name."""
-    found: dict[str, MachineEntry] = {}
+    by_name: dict[str, MachineEntry] = {}
     for machine in layout.machines:
         if machine.key:
-            found.setdefault(machine.key, machine)
-    return found
+            by_name.setdefault(machine.key, machine)
+    return by_name
 
 
 def outvoted(bundle: Bundle) -> dict[str, MachineEntry]:
     """Machines that the layout alone calls otherwise, by the name that both the host lists and the cells have."""
-    found, cells = layout_in(bundle), hived_in(bundle)
-    if found is None or cells is None:
+    layout_pair, cells = layout_in(bundle), hived_in(bundle)
+    if layout_pair is None or cells is None:
         return {}
     nodes = {name.lower() for name in cells.node_names}
-    names = machines_by_name(found[1])
-    by_address = {address_of(machine.address.text): machine for machine in found[1].machines if machine.address}
+    names = machines_by_name(layout_pair[1])
+    by_address = {address_of(machine.address.text): machine for machine in layout_pair[1].machines if machine.address}
     renamed: dict[str, MachineEntry] = {}
     for listed in listed_hosts(bundle):
         machine = by_address.get(address_of(listed.host.address.stripped))
@@ -152,10 +152,10 @@ class NodeKind:
 
 def node_kinds(bundle: Bundle) -> Iterator[NodeKind]:
     """Nodes of HiveD with the SKU of the worker they run on, where both are known; in file order."""
-    found, cells = layout_in(bundle), hived_in(bundle)
-    if found is None or cells is None:
+    layout_pair, cells = layout_in(bundle), hived_in(bundle)
+    if layout_pair is None or cells is None:
         return
-    layout = found[1]
+    layout = layout_pair[1]
     machines = machines_by_name(layout)
     groups: dict[tuple[str, str], list[Cell]] = defaultdict(list)
     for cell in cells.nodes:

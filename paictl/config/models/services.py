@@ -172,7 +172,7 @@ FILE_NAME: Final = "images.yaml"
 def load_images(folder: Path | None = None) -> dict[str, str]:
     """Name → reference as written, where a reference without a tag gets the version of paictl."""
     path = (folder or resource_folder("templates")) / FILE_NAME
-    found = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
-    if not isinstance(found, dict) or not all(isinstance(one, str) for one in found.values()):
+    images = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+    if not isinstance(images, dict) or not all(isinstance(reference, str) for reference in images.values()):
         raise PaictlError("is not a mapping of names to references", where=str(path))
-    return {str(name): str(one) for name, one in found.items()}
+    return {str(name): str(reference) for name, reference in images.items()}

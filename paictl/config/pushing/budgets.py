@@ -32,8 +32,8 @@ def with_budget(settings: ConfigFile, vc: str, user: str, changes: Mapping[str, 
         raise PaictlError(text("a new budget needs a number of device hours"), where="--hours")
     else:
         rows.append({**({"vc": vc} if vc else {}), **({"user": user} if user else {}), **changes})
-    said = yaml.safe_dump({SECTION: {"budgets": rows}}, sort_keys=False, allow_unicode=True)
-    return merge(settings, settings.with_text(said)).file
+    content = yaml.safe_dump({SECTION: {"budgets": rows}}, sort_keys=False, allow_unicode=True)
+    return merge(settings, settings.with_text(content)).file
 
 
 def _rows(settings: ConfigFile) -> list[dict[str, Any]]:

@@ -103,9 +103,9 @@ def _as_mappings(old: Data, new: Data) -> tuple[Children, Children] | None:
     if isinstance(old, list) and isinstance(new, list):
         return _as_items(old, new)
     if isinstance(old, str) and isinstance(new, str) and "\n" in old and "\n" in new:
-        one, two = _inner(old), _inner(new)
-        if one is not None and two is not None:
-            return one, two
+        old_children, new_children = _inner(old), _inner(new)
+        if old_children is not None and new_children is not None:
+            return old_children, new_children
     return None
 
 
@@ -113,16 +113,16 @@ def _as_items(old: list[Data], new: list[Data]) -> tuple[Children, Children] | N
     if not all(isinstance(item, dict | list) for item in [*old, *new]):
         return None  # of plain values, the list as a whole says most
     for key in _IDENTITIES:
-        one, two = _by_identity(old, key), _by_identity(new, key)
-        if one is not None and two is not None:
-            return one, two
+        old_children, new_children = _by_identity(old, key), _by_identity(new, key)
+        if old_children is not None and new_children is not None:
+            return old_children, new_children
     return _children(enumerate(old)), _children(enumerate(new))
 
 
 def _by_identity(items: list[Data], key: str) -> Children | None:
     names = [item.get(key) if isinstance(item, dict) else None for item in items]
-    found = {name: item for name, item in zip(names, items, strict=True) if isinstance(name, str)}
-    return _children(found.items()) if len(found) == len(items) else None
+    by_name = {name: item for name, item in zip(names, items, strict=True) if isinstance(name, str)}
+    return _children(by_name.items()) if len(by_name) == len(items) else None
 
 
 def _inner(text: str) -> Children | None:

@@ -96,9 +96,9 @@ def _host(line: str) -> str:
 def _documents(files: Files, kind: FileKind) -> list[Document]:
     loaded = load_memory(files)
     documents = [document for document in loaded.documents if document.kind is kind]
-    for one in documents:
-        if one.fatal:
-            raise PaictlError("cannot be read", where=one.path, hint="see: paictl config validate")
+    for document in documents:
+        if document.fatal:
+            raise PaictlError("cannot be read", where=document.path, hint="see: paictl config validate")
     return documents
 
 
@@ -137,8 +137,8 @@ def _with_cell(files: dict[str, str], document: Document, like: Cell, name: str)
     known = {"cellAddress"} if like.parent is not None else {"cellAddress", "cellType"}
     extra = sorted(set(like.spec.entries) - known)
     if extra or like.address is None:
-        said = text("the cell of {like} sets {keys} itself", like=like.name, keys=", ".join(extra))
-        raise PaictlError(said, where=document.path, hint=_HINT)
+        message = text("the cell of {like} sets {keys} itself", like=like.name, keys=", ".join(extra))
+        raise PaictlError(message, where=document.path, hint=_HINT)
     own = _lines_of(document, like.spec)
     whole = document.source.root.text
     at, _ = document.source.span_to_root(like.address.start, like.address.end)
@@ -164,13 +164,13 @@ def _child_number(document: Document, parent: Cell, name: str) -> tuple[ScalarNo
     alike = [cell for cell in hived(document).cells if cell.type == parent.type]
     number = document.top.at("physicalCluster", "cellTypes", parent.type).scalar("childCellNumber")
     if len(alike) > 1 or number is None or parent.listed != number.value:
-        said = text("{name} is in a cell of type {kind}, and all cells of a type must have the same number "
-                    "of children",
-                    name=name, kind=parent.type)  # fmt: skip
-        raise PaictlError(said, where=document.path, hint=_HINT)
+        message = text("{name} is in a cell of type {kind}, and all cells of a type must have the same number "
+                       "of children",
+                       name=name, kind=parent.type)  # fmt: skip
+        raise PaictlError(message, where=document.path, hint=_HINT)
     if any(child.address is None for child in parent.children):
-        said = text("removing {name} would renumber its sibling cells, which have no cellAddress", name=name)
-        raise PaictlError(said, where=document.path, hint=_HINT)
+        message = text("removing {name} would renumber its sibling cells, which have no cellAddress", name=name)
+        raise PaictlError(message, where=document.path, hint=_HINT)
     return number, parent.type
 
 
@@ -180,7 +180,7 @@ def _drop(items: list[Any], key: str, name: str) -> None:
 
 def _holds(item: Any, name: str) -> bool:
     below = item.get("cellChildren") or []
-    return str(item.get("cellAddress")) == name or any(_holds(one, name) for one in below)
+    return str(item.get("cellAddress")) == name or any(_holds(child, name) for child in below)
 
 
 def _drop_top(data: Any, name: str) -> None:
@@ -190,7 +190,7 @@ def _drop_top(data: Any, name: str) -> None:
 
 def _copy_top(data: Any, like: str, name: str) -> None:
     tops = data["physicalCluster"]["physicalCells"]
-    at = next(index for index, one in enumerate(tops) if _holds(one, like))
+    at = next(index for index, top in enumerate(tops) if _holds(top, like))
     tops.insert(at + 1, {**deepcopy(tops[at]), "cellAddress": name})
 
 
@@ -198,12 +198,12 @@ def _drop_child(items: list[Any], name: str) -> None:
     """Strike off the largest cell that holds nothing but a node, and has neighbours."""
     item = next(item for item in items if _holds(item, name))
     below = item["cellChildren"]
-    found = next(one for one in below if _holds(one, name))
-    alone = found
+    branch = next(child for child in below if _holds(child, name))
+    alone = branch
     while str(alone.get("cellAddress")) != name and len(alone.get("cellChildren") or []) == 1:
         alone = alone["cellChildren"][0]
     if str(alone.get("cellAddress")) == name:
-        below.remove(found)
+        below.remove(branch)
     else:
         _drop_child(below, name)
 
@@ -211,7 +211,7 @@ def _drop_child(items: list[Any], name: str) -> None:
 def _append_child(items: list[Any], like: str, name: str) -> None:
     item = next(item for item in items if _holds(item, like))
     below = item["cellChildren"]
-    if any(str(one.get("cellAddress")) == like for one in below):
+    if any(str(child.get("cellAddress")) == like for child in below):
         below.append({"cellAddress": name})
     else:
         _append_child(below, like, name)
@@ -241,8 +241,8 @@ def _with_entry(files: dict[str, str], document: Document, machine: tuple[str, s
 
     def change(data: Any) -> None:
         items = data["machine-list"]
-        found = next(item for item in items if str(item.get("hostname", "")).strip().lower() == like)
-        items.append({**found, "hostname": name, "hostip": address})
+        original = next(item for item in items if str(item.get("hostname", "")).strip().lower() == like)
+        items.append({**original, "hostname": name, "hostip": address})
 
     return _edited(files, document, [_Splice(behind, behind, _closed(whole, behind) + copy)], change)
 
@@ -265,9 +265,9 @@ def _last(node: Node) -> int:
     if isinstance(node, ScalarNode):
         return node.end
     below = (
-        node.items if isinstance(node, SequenceNode) else [one for entry in node for one in (entry.key, entry.value)]
+        node.items if isinstance(node, SequenceNode) else [part for entry in node for part in (entry.key, entry.value)]
     )
-    return max((_last(one) for one in below), default=node.end)
+    return max((_last(part) for part in below), default=node.end)
 
 
 def _lines_of(document: Document, item: MappingNode) -> _Splice:
@@ -291,10 +291,12 @@ def _edited(files: dict[str, str], document: Document, splices: Iterable[_Splice
     try:
         change(wanted)
         after = _documents({**files, document.path: made}, document.kind)
-        fits = [to_data(one.root) for one in after if one.path == document.path and one.root is not None] == [wanted]
+        fits = [
+            to_data(edited.root) for edited in after if edited.path == document.path and edited.root is not None
+        ] == [wanted]
     except (KeyError, TypeError, AttributeError, StopIteration, PaictlError):
         fits = False
     if not fits:
-        said = "is written in a way that cannot be changed line by line"
-        raise PaictlError(said, where=document.path, hint=_HINT)
+        message = "is written in a way that cannot be changed line by line"
+        raise PaictlError(message, where=document.path, hint=_HINT)
     return {**files, document.path: made}

@@ -73,19 +73,19 @@ def _drops(words: Iterable[str], pushed: Files, stored: Files) -> dict[str, list
         name, colon, rest = word.partition(":")
         named = bool(colon) and name in stored
         path = parse_dotted(rest if named else word)
-        found = [name] if named else [file.name for file in stored.values() if file.node(path) is not None]
-        if len(found) != 1:
-            where = i18n.joined(" and ", found)
-            many = "{path} is in {files}" if found else "{path} is in no file of the cluster"
+        names = [name] if named else [file.name for file in stored.values() if file.node(path) is not None]
+        if len(names) != 1:
+            where = i18n.joined(" and ", names)
+            many = "{path} is in {files}" if names else "{path} is in no file of the cluster"
             raise PaictlError(
                 i18n.text(many, path=dotted(path), files=where),
                 hint="name the file too: --drop FILE:path.to.key",
             )
-        if found[0] not in pushed:
+        if names[0] not in pushed:
             raise PaictlError(
-                i18n.text("{path} cannot be dropped", path=dotted(path)), where=found[0], hint="push this file as well"
+                i18n.text("{path} cannot be dropped", path=dotted(path)), where=names[0], hint="push this file as well"
             )
-        drops.setdefault(found[0], []).append(path)
+        drops.setdefault(names[0], []).append(path)
     return drops
 
 
@@ -104,8 +104,8 @@ def read_folder(folder: str) -> list[ConfigFile]:
         raise PaictlError(
             i18n.text("cannot be read: {reason}", reason=reason), where=folder, hint="give a folder of files"
         ) from None
-    found = [ConfigFile.read(path) for path in paths if path.is_file()]
-    files = [file for file in found if file.kind in KINDS]
+    candidates = [ConfigFile.read(path) for path in paths if path.is_file()]
+    files = [file for file in candidates if file.kind in KINDS]
     if not files:
         raise PaictlError(
             "holds no configuration file", where=folder, hint="e.g. layout.yaml, services-configuration.yaml"
@@ -123,10 +123,10 @@ def seal_set(files: Files, before: Files) -> dict[str, ConfigFile]:
 
 def values_behind(files: Files, sealed: Files) -> dict[str, str]:
     """Seal → value, of the secrets that `files` have in clear; `sealed` are the same files. Others are left out."""
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for name in files.keys() & sealed.keys():
-        found |= files[name].values_behind(sealed[name])
-    return found
+        values |= files[name].values_behind(sealed[name])
+    return values
 
 
 # --- of texts, as clusters keep them

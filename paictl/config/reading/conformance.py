@@ -67,7 +67,9 @@ def _type(wanted: Any, data: Any, _schema: Schema, _whole: Schema) -> bool:
 
 
 def _enum(wanted: Any, data: Any, _schema: Schema, _whole: Schema) -> bool:
-    return not isinstance(data, list | dict) and any(type(data) is type(one) and data == one for one in wanted)
+    return not isinstance(data, list | dict) and any(
+        type(data) is type(allowed) and data == allowed for allowed in wanted
+    )
 
 
 def _const(wanted: Any, data: Any, schema: Schema, whole: Schema) -> bool:

@@ -173,8 +173,8 @@ def load_bytes(name: str, data: bytes, kind: FileKind | None = None) -> list[Doc
     tree = parse_yaml(source)
     if any(issue.kind is IssueKind.TOO_MANY for issue in tree.issues):
         raise _too_much(name, f"{MAX_VALUES:,} values")
-    found = kind or recognise(name, tree.root) or FileKind.UNKNOWN
-    document = Document(found, source, tree.root, issues=(*issues, *tree.issues), fatal=tree.fatal)
+    file_kind = kind or recognise(name, tree.root) or FileKind.UNKNOWN
+    document = Document(file_kind, source, tree.root, issues=(*issues, *tree.issues), fatal=tree.fatal)
     return [document, *_embedded(document)]
 
 

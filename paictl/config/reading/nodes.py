@@ -183,9 +183,9 @@ def follow(node: Node, path: Path) -> Node | None:
 def nearest_node(node: Node, path: Path) -> Node:
     """The node at a path of keys and indices, or the deepest on the way to it that is there."""
     for length in range(len(path), 0, -1):
-        found = follow(node, path[:length])
-        if found is not None:
-            return found
+        candidate = follow(node, path[:length])
+        if candidate is not None:
+            return candidate
     return node
 
 

@@ -75,15 +75,15 @@ def violations(root: Node, data: Data, name: str) -> list[Violation]:
     schema = load_schema(name)
     if conforms(schema, schema, data):
         return []
-    found: dict[tuple[int, str, str | None], Violation] = {}
+    distinct: dict[tuple[int, str, str | None], Violation] = {}
     errors = _validator(name).iter_errors(data)
     places = ((list(error.absolute_path), list(error.absolute_schema_path)) for error in errors)
     for path, keyword_path in sorted(places, key=_order):
         for violation in _violations_at(schema, root, path, keyword_path):
             at = violation.key or violation.node
-            found.setdefault((at.start, violation.keyword, violation.missing), violation)
-    mistyped = {id(violation.node) for violation in found.values() if violation.keyword == "type"}
-    kept = (v for v in found.values() if v.keyword not in ("enum", "const") or id(v.node) not in mistyped)
+            distinct.setdefault((at.start, violation.keyword, violation.missing), violation)
+    mistyped = {id(violation.node) for violation in distinct.values() if violation.keyword == "type"}
+    kept = (v for v in distinct.values() if v.keyword not in ("enum", "const") or id(v.node) not in mistyped)
     return sorted(kept, key=lambda violation: (violation.key or violation.node).start)
 
 
@@ -99,16 +99,16 @@ def keys_with_schema(root: Node, name: str) -> Iterator[tuple[tuple[str | int, .
         if isinstance(node, SequenceNode):
             items = here.get("items")
             if isinstance(items, dict):
-                found = resolved(schema, items)
-                waiting.extend(((*path, index), item, found) for index, item in reversed([*enumerate(node)]))
+                subschema = resolved(schema, items)
+                waiting.extend(((*path, index), item, subschema) for index, item in reversed([*enumerate(node)]))
         elif isinstance(node, MappingNode):
             below: list[tuple[tuple[str | int, ...], Node, Schema]] = []
             for entry in node:
                 described = here.get("properties", {}).get(entry.name, here.get("additionalProperties"))
                 if isinstance(described, dict):
-                    found = resolved(schema, described)
-                    yield (*path, entry.name), entry, found
-                    below.append(((*path, entry.name), entry.value, found))
+                    subschema = resolved(schema, described)
+                    yield (*path, entry.name), entry, subschema
+                    below.append(((*path, entry.name), entry.value, subschema))
             waiting.extend(reversed(below))
 
 
@@ -178,8 +178,8 @@ def _subschema(schema: Schema, path: Steps) -> Schema:
         if step not in here:
             here = resolved(schema, here)
         here = here[step]
-    found: Schema = resolved(schema, here)
-    return found
+    subschema: Schema = resolved(schema, here)
+    return subschema
 
 
 def schema_file(name: str) -> str:

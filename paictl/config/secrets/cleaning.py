@@ -95,7 +95,7 @@ class Cleaner:
     """Takes known secrets out of texts, and what looks like one."""
 
     def __init__(self, known: Iterable[str] = ()) -> None:
-        values = {word for one in known for word in (one, one.strip()) if len(word.strip()) >= LEAST}
+        values = {word for secret in known for word in (secret, secret.strip()) if len(word.strip()) >= LEAST}
         forms = {form for value in values for form in (value, *_forms(value)) if len(form) >= LEAST}
         self._short = frozenset(value for value in values if len(value) < _LONG)
         self._known = sorted(forms, key=len, reverse=True)  # a longer one may hold a shorter one
@@ -113,27 +113,27 @@ class Cleaner:
         text = _COOKIES.sub(rf"\1{MASK}", _DIGEST.sub(rf"\1{MASK}", text))
         text = _HEADER.sub(rf"\1\2{MASK}", text)
         text = _TOKEN_ADDRESS.sub(rf"\1{MASK}", _ADDRESS.sub(rf"\1{MASK}", text))
-        text = _DOTTED.sub(lambda found: _TOKEN.sub(MASK, found[0]), _BEARER.sub(rf"\1{MASK}", text))
+        text = _DOTTED.sub(lambda match: _TOKEN.sub(MASK, match[0]), _BEARER.sub(rf"\1{MASK}", text))
         text = _NAMED.sub(_variable, _LOOKS.sub(MASK, text))
         return "".join(_without_pairs(_FLAG.sub(_flag, text)))
 
-    def data(self, found: Any, depth: int = 0) -> Any:
+    def data(self, data: Any, depth: int = 0) -> Any:
         """A value of JSON, with every text in it cleaned, and all texts masked below keys that sound like secrets.
 
         `MASK` takes the place of what lies deeper than `_DEEPEST` levels.
         """
         if depth > _DEEPEST:
             return MASK
-        if isinstance(found, dict):
-            done = {key: self._value(str(key), value, depth) for key, value in found.items()}
-            named = found.get("name")
-            if isinstance(named, str) and sounds_secret(named) and "value" in found:
-                done["value"] = _masked(found["value"], depth + 1)
+        if isinstance(data, dict):
+            done = {key: self._value(str(key), value, depth) for key, value in data.items()}
+            named = data.get("name")
+            if isinstance(named, str) and sounds_secret(named) and "value" in data:
+                done["value"] = _masked(data["value"], depth + 1)
             return done
-        if isinstance(found, list):
-            flags = zip([None, *found], found, strict=False)
+        if isinstance(data, list):
+            flags = zip([None, *data], data, strict=False)
             return [MASK if _is_value(flag, word) else self.data(word, depth + 1) for flag, word in flags]
-        return self.text(found) if isinstance(found, str) else found
+        return self.text(data) if isinstance(data, str) else data
 
     def _value(self, key: str, value: Any, depth: int) -> Any:
         refers = key.lower() in _REFERRING and isinstance(value, str) and _REFERENCE.match(value)
@@ -183,15 +183,15 @@ def _forms(value: str) -> Iterator[str]:
     yield base64.urlsafe_b64encode(data).decode()
 
 
-def _masked(found: Any, depth: int) -> Any:
+def _masked(data: Any, depth: int) -> Any:
     """A value of JSON without its texts."""
     if depth > _DEEPEST:
         return MASK
-    if isinstance(found, dict):
-        return {key: _masked(value, depth + 1) for key, value in found.items()}
-    if isinstance(found, list):
-        return [_masked(one, depth + 1) for one in found]
-    return MASK if isinstance(found, str) and found else found
+    if isinstance(data, dict):
+        return {key: _masked(value, depth + 1) for key, value in data.items()}
+    if isinstance(data, list):
+        return [_masked(item, depth + 1) for item in data]
+    return MASK if isinstance(data, str) and data else data
 
 
 def _is_value(flag: Any, word: Any) -> bool:

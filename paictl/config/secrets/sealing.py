@@ -57,7 +57,7 @@ def is_seal_of(value: str, secret: str) -> bool:
     return any(_matches(value, f"{tag}:{secret}", _slow_hash) for tag in _TAGS)
 
 
-def seal(found: Walk, *known: Walk) -> Walk:
+def seal(document: Walk, *known: Walk) -> Walk:
     """The text with every secret sealed; `known` are sealed texts of the same file, e.g. what the cluster has.
 
     A secret that is the same as in one of them keeps its seal, so that equal sealed texts mean equal secrets. Raises
@@ -89,17 +89,17 @@ def seal(found: Walk, *known: Walk) -> Walk:
                 return value
         return _seal_of(clear, COST)
 
-    return replace_secrets(found, sealed)
+    return replace_secrets(document, sealed)
 
 
-def mask(found: Walk) -> Walk:
+def mask(document: Walk) -> Walk:
     """The text as it may be shown: `SHOWN` for every secret, sealed or not; the same errors as `seal`."""
-    return replace_secrets(found, lambda _: SHOWN)
+    return replace_secrets(document, lambda _: SHOWN)
 
 
-def seals_in(found: Walk) -> set[str]:
+def seals_in(document: Walk) -> set[str]:
     """The seals that a text holds."""
-    return {secret.value for secret in _seals(found)}
+    return {secret.value for secret in _seals(document)}
 
 
 def values_behind(clear: Walk, sealed: Walk) -> dict[str, str]:
@@ -116,27 +116,27 @@ def values_behind(clear: Walk, sealed: Walk) -> dict[str, str]:
     return {seal: value for seal, value in pairs if _matches(seal, value)}
 
 
-def replace_secrets(found: Walk, replacement: Callable[[Secret], str]) -> Walk:
+def replace_secrets(document: Walk, replacement: Callable[[Secret], str]) -> Walk:
     """The text with another value for each secret; lines, comments and all other bytes stay where they are.
 
     A comment that repeats a secret, or holds a setting that sounds like one, loses that word: it would be the secret,
     or the one of yesterday. Raises `SecretError` if the result could not be read as it should.
     """
-    body = found.text.removeprefix(MARK)
-    if len(found.secrets) > MAX_SECRETS:
+    body = document.text.removeprefix(MARK)
+    if len(document.secrets) > MAX_SECRETS:
         raise SecretError(
-            i18n.text("has {count} secrets, the limit is {most}", count=len(found.secrets), most=MAX_SECRETS),
+            i18n.text("has {count} secrets, the limit is {most}", count=len(document.secrets), most=MAX_SECRETS),
             hint="split the file",
         )
-    pieces = [(secret.start, secret.end, _in_place(body, secret, replacement(secret))) for secret in found.secrets]
-    pieces += _comments(body, found)
+    pieces = [(secret.start, secret.end, _in_place(body, secret, replacement(secret))) for secret in document.secrets]
+    pieces += _comments(body, document)
     result = body
     for start, end, piece in sorted(pieces, reverse=True):
         result = result[:start] + piece + result[end:]
     if result == body:
-        return found
-    made = walk(found.text[: len(found.text) - len(body)] + result, found.kind)
-    if made.shape != found.shape:
+        return document
+    made = walk(document.text[: len(document.text) - len(body)] + result, document.kind)
+    if made.shape != document.shape:
         raise SecretError(
             "has a layout in which secrets cannot be replaced", hint="write secrets in quotes, one a line"
         )
@@ -150,14 +150,14 @@ def _in_place(text: str, secret: Secret, value: str) -> str:
     return f'"{value}"{comment.group(1) if comment else ""}' + "".join(re.findall(r"\r?\n|\r", written))
 
 
-def _comments(text: str, found: Walk) -> Iterator[tuple[int, int, str]]:
+def _comments(text: str, document: Walk) -> Iterator[tuple[int, int, str]]:
     """(start, end, text) of the comments that say too much."""
-    values = {line.strip() for secret in found.secrets if not is_seal(secret.value) for line in _lines(secret)}
+    values = {line.strip() for secret in document.secrets if not is_seal(secret.value) for line in _lines(secret)}
     at = 0
-    for start, end in [*found.scalars, (len(text), len(text))]:
+    for start, end in [*document.scalars, (len(text), len(text))]:
         yield from _clean(text, at, start, values)
         block = _BLOCK_COMMENT.match(text, start, end)
-        if block and not any(secret.start == start for secret in found.secrets):
+        if block and not any(secret.start == start for secret in document.secrets):
             yield from _clean(text, block.start(1), block.end(1), values)
         at = end
 
@@ -184,9 +184,9 @@ def _cleaned_setting(match: re.Match[str]) -> str:
     return match.group() if shown else f"{name}{colon}{REMOVED}"
 
 
-def _seals(found: Walk) -> Iterator[Secret]:
+def _seals(document: Walk) -> Iterator[Secret]:
     """The secrets of a text that are sealed."""
-    return (secret for secret in found.secrets if is_seal(secret.value))
+    return (secret for secret in document.secrets if is_seal(secret.value))
 
 
 def quick_seal(value: str) -> str:
@@ -208,7 +208,7 @@ def _matches(
     if match is None:
         return False
     cost = (int(match[1]), int(match[2]), int(match[3]))
-    if not all(1 <= one <= most for one, most in zip(cost, MAX_COST, strict=True)):
+    if not all(1 <= factor <= most for factor, most in zip(cost, MAX_COST, strict=True)):
         return False
     salt = base64.urlsafe_b64decode(match[4] + "==")
     return hmac.compare_digest(_encoded((hashed or _hash)(clear, salt, cost)), match[5])

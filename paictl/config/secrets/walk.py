@@ -223,13 +223,13 @@ class _Walker:
                 items = schema.get("items", {})
                 named += items if isinstance(items, list) else [items]
                 continue
-            found = [schema["properties"][step]] if step in schema.get("properties", {}) else []
-            named += found
-            others += [] if found else [schema.get("additionalProperties")]
+            specific = [schema["properties"][step]] if step in schema.get("properties", {}) else []
+            named += specific
+            others += [] if specific else [schema.get("additionalProperties")]
         return self.all_of(named), self.all_of(others)
 
     def all_of(self, schemas: list[Any]) -> list[Schema]:
-        return [one for schema in schemas if isinstance(schema, dict) for one in self.expanded(schema)]
+        return [subschema for schema in schemas if isinstance(schema, dict) for subschema in self.expanded(schema)]
 
     def expanded(self, schema: Schema) -> Iterator[Schema]:
         """A schema with those that it refers to and those that it combines."""
@@ -240,15 +240,15 @@ class _Walker:
             if "$ref" in here:
                 waiting.append(self.referred(here["$ref"]))
             for combiner in _COMBINERS:
-                waiting += [one for one in here.get(combiner, ()) if isinstance(one, dict)]
+                waiting += [subschema for subschema in here.get(combiner, ()) if isinstance(subschema, dict)]
             waiting += [here[word] for word in ("then", "else") if isinstance(here.get(word), dict)]
 
     def referred(self, reference: str) -> Schema:
         target: Any = self.root
         for part in reference.removeprefix("#/").split("/"):
             target = target[part]
-        found: Schema = target
-        return found
+        schema: Schema = target
+        return schema
 
 
 def _is_secret_anywhere(value: str) -> bool:

@@ -56,8 +56,8 @@ def _contradictions(experiment: Experiment) -> Iterator[str]:
     except (PaictlError, KeyError, IndexError, TypeError, ValueError) as error:
         yield text("the command log cannot be played: {error}", error=error)
         return
-    told = [json.loads(json.dumps(event_row(event))) for event in replayed]
-    for real, recorded in zip(told, experiment["events"], strict=False):
+    rows = [json.loads(json.dumps(event_row(event))) for event in replayed]
+    for real, recorded in zip(rows, experiment["events"], strict=False):
         if _facts(real) != _facts(recorded):
             at = clock_of(experiment)(real[1])
             yield text(
@@ -65,9 +65,9 @@ def _contradictions(experiment: Experiment) -> Iterator[str]:
                 number=recorded[0], kind=real[2], subject=real[3], at=at,
             )  # fmt: skip
             return
-    if len(told) != len(experiment["events"]):
+    if len(rows) != len(experiment["events"]):
         yield text(
-            "the commands make {made} events, the report has {found}", made=len(told), found=len(experiment["events"])
+            "the commands make {made} events, the report has {found}", made=len(rows), found=len(experiment["events"])
         )
 
 
@@ -82,7 +82,7 @@ def _facts(row: Sequence[Any]) -> tuple[Any, ...]:
 
 def run_of(experiment: Experiment) -> str:
     """The fingerprint of a run: who typed what, when by the wall clock; equal for copies of one run only."""
-    typed = [[one["line"], one.get("at", "")] for one in experiment["typed"]]
+    typed = [[command["line"], command.get("at", "")] for command in experiment["typed"]]
     text = json.dumps([experiment["lab"], experiment["started"], typed], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -102,10 +102,10 @@ def copies(reports: Sequence[tuple[str, Mapping[str, Any]]]) -> Iterator[str]:
             if experiment["typed"]:
                 seen.setdefault(run_of(experiment), []).append((file, experiment["lab"]))
     groups: dict[tuple[str, ...], list[str]] = {}
-    for found in seen.values():
-        files = tuple(dict.fromkeys(file for file, _ in found))
+    for entries in seen.values():
+        files = tuple(dict.fromkeys(file for file, _ in entries))
         if len(files) > 1:
-            groups.setdefault(files, []).append(found[0][1])
+            groups.setdefault(files, []).append(entries[0][1])
     names = {file: str(report["name"]) for file, report in reports}
     for files, labs in groups.items():
         who = listed([f"{file} ({names[file]})" for file in files])
@@ -118,9 +118,9 @@ def strange_owners(reports: Sequence[tuple[str, Mapping[str, Any]]]) -> Iterator
     for file, report in reports:
         for owner in owners_of(report):
             by_owner.setdefault(owner, []).append((file, str(report["name"])))
-    for owner, found in by_owner.items():
-        if len({name for _, name in found}) > 1:
-            who = listed([f"{file} ({name})" for file, name in found])
+    for owner, entries in by_owner.items():
+        if len({name for _, name in entries}) > 1:
+            who = listed([f"{file} ({name})" for file, name in entries])
             yield text("the jobs of {files} all belong to user {owner}", files=who, owner=owner)
 
 

@@ -62,8 +62,8 @@ def check_file(path: Path) -> tuple[Report, list[str]]:
     try:
         return report, [*_visible(report, text, path), *inconsistencies(report)]
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError) as error:
-        said = i18n.text("is not a complete report: {kind} {error}", kind=type(error).__name__, error=error)
-        raise PaictlError(said, where=str(path)) from None
+        message = i18n.text("is not a complete report: {kind} {error}", kind=type(error).__name__, error=error)
+        raise PaictlError(message, where=str(path)) from None
 
 
 def form_of(text: str) -> str:

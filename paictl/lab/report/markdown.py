@@ -63,12 +63,13 @@ def _overview(report: Mapping[str, Any], lang: str) -> Iterator[str]:
     heads = ("experiment", "passed-of", "answered-of", "help-of", "when")
     yield f"| {' | '.join(word(key, lang) for key in heads)} |"
     yield "| --- " * len(heads) + "|"
-    for one in report["experiments"]:
-        passed = sum(check["standing"] == "passed" for check in one["checks"])
-        answered = sum(bool(answer["answer"]) for answer in one["answers"])
+    for experiment in report["experiments"]:
+        passed = sum(check["standing"] == "passed" for check in experiment["checks"])
+        answered = sum(bool(answer["answer"]) for answer in experiment["answers"])
         yield (
-            f"| {one['lab'][:2]} {_cell(one['title'])} | {passed} / {len(one['checks'])} "
-            f"| {answered} / {len(one['answers'])} | {_cell(help_text(one, lang))} | {when_text(one)} |"
+            f"| {experiment['lab'][:2]} {_cell(experiment['title'])} | {passed} / {len(experiment['checks'])} "
+            f"| {answered} / {len(experiment['answers'])} "
+            f"| {_cell(help_text(experiment, lang))} | {when_text(experiment)} |"
         )
 
 
@@ -127,8 +128,8 @@ def _check(check: Mapping[str, Any], lang: str) -> Iterator[str]:
     reason = f" ({_cell(check['reason'])})" if check["standing"] == "skipped" else ""
     yield f"- **{word(check['standing'], lang)}**{labelled(reason, lang)}{check['says']}"
     if check["standing"] in ("passed", "failed"):
-        for one in check["findings"]:
-            yield f"  - {_cell(finding_text(one, lang))}"
+        for finding in check["findings"]:
+            yield f"  - {_cell(finding_text(finding, lang))}"
 
 
 def _cell(text: str) -> str:

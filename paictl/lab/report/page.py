@@ -104,17 +104,18 @@ def _overview(report: Mapping[str, Any], lang: str) -> Iterator[str]:
     heads = (word(key, lang) for key in ("experiment", "passed-of", "answered-of", "help-of", "when"))
     yield '<div class="scroll"><table class="overview"><tr>'
     yield "".join(f"<th>{escape(head)}</th>" for head in heads) + "</tr>"
-    for one in report["experiments"]:
-        passed = sum(check["standing"] == "passed" for check in one["checks"])
-        answered = sum(bool(answer["answer"]) for answer in one["answers"])
+    for experiment in report["experiments"]:
+        passed = sum(check["standing"] == "passed" for check in experiment["checks"])
+        answered = sum(bool(answer["answer"]) for answer in experiment["answers"])
         cells = (
-            f"{passed} / {len(one['checks'])}",
-            f"{answered} / {len(one['answers'])}",
-            help_text(one, lang),
-            when_text(one),
+            f"{passed} / {len(experiment['checks'])}",
+            f"{answered} / {len(experiment['answers'])}",
+            help_text(experiment, lang),
+            when_text(experiment),
         )
         yield (
-            f'<tr><td><a href="#{escape(one["lab"])}">{one["lab"][:2]} {escape(one["title"])}</a></td>'
+            f'<tr><td><a href="#{escape(experiment["lab"])}">'
+            f"{experiment['lab'][:2]} {escape(experiment['title'])}</a></td>"
             + "".join(f"<td>{escape(cell)}</td>" for cell in cells)
             + "</tr>"
         )
@@ -209,7 +210,7 @@ def _check(check: Mapping[str, Any], lang: str) -> Iterator[str]:
     yield f'<li class="{escape(check["standing"])}">{heading}{escape(check["says"])}'
     if check["standing"] in ("passed", "failed"):
         yield '<ul class="findings">'
-        for one in check["findings"]:
-            yield f"<li{'' if one['ok'] else ' class=wrong'}>{escape(finding_text(one, lang))}</li>"
+        for finding in check["findings"]:
+            yield f"<li{'' if finding['ok'] else ' class=wrong'}>{escape(finding_text(finding, lang))}</li>"
         yield "</ul>"
     yield "</li>"

@@ -52,13 +52,13 @@ def help_text(experiment: Experiment, lang: str) -> str:
         "help-hints": sum(experiment["hints"].values()),
         "help-resets": len(experiment["resets"]),
     }
-    said = [word("help-played", lang)] if experiment["played"] else []
+    parts = [word("help-played", lang)] if experiment["played"] else []
     single = {key: f"{key}.one" for key in ("help-hints", "help-resets")}
-    said += [
+    parts += [
         word(single.get(key, key) if number == 1 else key, lang, number=number)
         for key, number in numbers.items() if number
     ]  # fmt: skip
-    return word("join", lang).join(said) or word("help-none", lang)
+    return word("join", lang).join(parts) or word("help-none", lang)
 
 
 def when_text(experiment: Experiment) -> str:
@@ -93,11 +93,11 @@ def event_detail(event: Event, lang: str) -> str:
     return event.message if lang == "en" else in_language(detail(event), lang)
 
 
-def finding_text(one: Mapping[str, Any], lang: str) -> str:
+def finding_text(finding: Mapping[str, Any], lang: str) -> str:
     """What a check found: said once where it is literally what was expected."""
-    if one["ok"] and one["expected"].endswith(one["observed"]):
-        return labelled(word("as-expected", lang), lang) + str(one["expected"])
-    pairs = ((word(key, lang), one[key]) for key in ("expected", "observed"))
+    if finding["ok"] and finding["expected"].endswith(finding["observed"]):
+        return labelled(word("as-expected", lang), lang) + str(finding["expected"])
+    pairs = ((word(key, lang), finding[key]) for key in ("expected", "observed"))
     return " — ".join(labelled(name, lang) + value for name, value in pairs)
 
 
@@ -132,7 +132,7 @@ def job_rows(experiment: Mapping[str, Any]) -> list[Row]:
         if event.kind is EventKind.SUBMITTED:
             jobs[key] = {"job": key, **_asked(event), "submitted": at}
         elif key in jobs:
-            _told(jobs[key], event, at)
+            _apply(jobs[key], event, at)
     return [tuple(job.get(head, "") for head in JOBS) for job in jobs.values()]
 
 
@@ -142,7 +142,7 @@ def _asked(event: Event) -> dict[str, str]:
     return {"vc": str(vc), "class": str(priority)}
 
 
-def _told(job: dict[str, str], event: Event, at: str) -> None:
+def _apply(job: dict[str, str], event: Event, at: str) -> None:
     if event.kind is EventKind.STARTED:
         job.setdefault("first-started", at)
         nodes = job.get("ran-on", "").split(", ") if "ran-on" in job else []

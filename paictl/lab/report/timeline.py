@@ -43,11 +43,11 @@ class TaskHistory:
 
 def lines_of(events: Sequence[Event], now: int, origin: datetime = ORIGIN) -> tuple[TaskHistory, ...]:
     """The lines of all tasks, by submission; `now`, milliseconds after `origin`, ends what still goes on."""
-    found = timeline(events, instant(origin, Millis(now)))
+    history = timeline(events, instant(origin, Millis(now)))
     since = partial(_since, origin, now)
     return tuple(
         TaskHistory(_name(job.key, task, len(job.tasks)), tuple(sorted(_bars(task, since), key=lambda bar: bar.start)))
-        for job in found.jobs
+        for job in history.jobs
         for task in job.tasks
     )
 

@@ -73,8 +73,8 @@ def read(path: str) -> Folder:
 def base_of(path: str, cluster: str) -> Base | None:
     """The version that the files in a folder were made from, if it is known and one of this cluster."""
     try:
-        found: Any = json.loads(Path(path, MARK).read_text(encoding="utf-8"))
-        base = Base(str(found["cluster"]), int(found["version"]), str(found["at"]))
+        mark: Any = json.loads(Path(path, MARK).read_text(encoding="utf-8"))
+        base = Base(str(mark["cluster"]), int(mark["version"]), str(mark["at"]))
     except (OSError, ValueError, TypeError, KeyError):
         return None
     return base if base.cluster == cluster else None

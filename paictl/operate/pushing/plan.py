@@ -70,7 +70,7 @@ class EffectsPorts(Identity, Services, Protocol):
 
 
 def readers(cluster: EffectsPorts, differences: Iterable[FileDifference]) -> Readers:
-    """Who has to load a change; nobody that is known where a cluster has no services of ours yet."""
+    """Who has to load a change; empty where a cluster has no services of ours yet."""
     if Port.SERVICES in cluster.lacks:
         return Readers()
     running = {service.name: service.running for service in cluster.services()}
@@ -86,7 +86,7 @@ class PushPorts(Identity, Configuration, Services, Scheduling, Metered, Protocol
 
 @frozen
 class PushRequest:
-    """What somebody wants to push; `drop` names keys (or files) to drop, `base` says the version it was made from."""
+    """What to push; `drop` names keys (or files) to drop, `base` says the version it was made from."""
 
     path: str
     mode: Mode = Mode.ALL
@@ -213,13 +213,13 @@ def _contested(theirs: Iterable[FileDifference], mine: Iterable[FileDifference])
     """The keys that one of two sides changed since the same version, in order of the files."""
     their, my = _by_key(theirs), _by_key(mine)
     for file, key in dict.fromkeys((*their, *my)):
-        one, other = their.get((file, key)), my.get((file, key))
-        if one is not None and other is not None:
-            yield Contested(file, key, one[0], one[1], other[1])
-        elif one is not None:
-            yield Contested(file, key, one[0], one[1], one[0])
-        elif other is not None:
-            yield Contested(file, key, other[0], other[0], other[1])
+        their_change, my_change = their.get((file, key)), my.get((file, key))
+        if their_change is not None and my_change is not None:
+            yield Contested(file, key, their_change[0], their_change[1], my_change[1])
+        elif their_change is not None:
+            yield Contested(file, key, their_change[0], their_change[1], their_change[0])
+        elif my_change is not None:
+            yield Contested(file, key, my_change[0], my_change[0], my_change[1])
 
 
 def _by_key(differences: Iterable[FileDifference]) -> dict[tuple[str, str], tuple[Data, Data]]:
@@ -239,7 +239,7 @@ def plan_of(cluster: PushPorts, base: ConfigVersion | None, files: Mapping[str, 
 
 
 def _unknown(cluster: Identity) -> Iterator[str]:
-    """What nobody can say on this kind of cluster."""
+    """What is unknown on this kind of cluster."""
     if Port.SCHEDULING in cluster.lacks:
         yield "which jobs a push harms cannot be told on this cluster yet"
 

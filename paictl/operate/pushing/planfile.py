@@ -35,19 +35,19 @@ def read_plan(path: Path, cluster: PushPorts, folder: str | None = None) -> tupl
     holds no plan.
     """
     try:
-        found: Any = json.loads(path.read_text(encoding="utf-8"))
-        base, message = int(found["base"]), str(found["message"])
-        files = {str(name): str(text) for name, text in found["files"].items()}
-        fits = {key: found[key] for key in _FORM} == _FORM
+        data: Any = json.loads(path.read_text(encoding="utf-8"))
+        base, message = int(data["base"]), str(data["message"])
+        files = {str(name): str(text) for name, text in data["files"].items()}
+        fits = {key: data[key] for key in _FORM} == _FORM
     except OSError as error:
         raise PaictlError(text("cannot be read: {strerror}", strerror=error.strerror), where=str(path)) from None
     except (ValueError, KeyError, TypeError, AttributeError):
         fits = False
     if not fits:
         raise PaictlError("holds no plan", where=str(path), hint="make one: paictl config plan -p DIR -o FILE")
-    if found["cluster"] != cluster.name:
+    if data["cluster"] != cluster.name:
         raise ConflictError(
-            text("is a plan for cluster {value}, but this is {name}", value=found["cluster"], name=cluster.name),
+            text("is a plan for cluster {value}, but this is {name}", value=data["cluster"], name=cluster.name),
             where=str(path),
         )
     now = newest(cluster)

@@ -35,7 +35,7 @@ RESERVED: Final = frozenset({"me"})
 """What addresses of the API mean otherwise."""
 _EMAIL: Final = re.compile(r"[^\s@<>\"']{1,64}@[^\s@<>\"']{1,190}")
 _TRIES: Final = 5
-"""Times that a change is made anew because somebody else changed the account meanwhile."""
+"""How many times a change is tried, if another client changes the account meanwhile."""
 
 
 @frozen
@@ -106,11 +106,11 @@ def check_email(email: str) -> None:
 
 def find(users: Users, name: str) -> Account:
     """An account; raises `ClusterError` with the nearest names if there is none."""
-    found = users.account(name) if NAME.fullmatch(name) else None
-    if found is None:
+    account = users.account(name) if NAME.fullmatch(name) else None
+    if account is None:
         hint = did_you_mean(name, [account.name for account in users.accounts()]) or "list them with: paictl user list"
         raise ClusterError(text("no user {name!r}", name=name[:80]), hint=hint)
-    return found
+    return account
 
 
 def change(users: Users, name: str, made: Callable[[Account], Account]) -> Account:
@@ -188,7 +188,7 @@ def remove(users: Users, name: str) -> Account:
 
 
 def check_vcs(cluster: Scheduling, names: Iterable[str]) -> None:
-    """Raise `ClusterError` for a virtual cluster that the scheduler does not have; silent where nobody can say."""
+    """Raise `ClusterError` for a virtual cluster that the scheduler does not have; silent where that is unknown."""
     try:
         known = {vc.name for vc in cluster.picture().vcs}
     except UnsupportedError:
@@ -267,6 +267,6 @@ def _section(text: str) -> Mapping[str, object]:
     """The section of the REST server; empty where there is none, or the file cannot be read."""
     for document in load_memory({STANDARD_NAME: text}, FileKind.SERVICES).documents:
         if document.kind is FileKind.SERVICES and isinstance(document.data, dict):
-            found = document.data.get(SECTION)
-            return found if isinstance(found, dict) else {}
+            section = document.data.get(SECTION)
+            return section if isinstance(section, dict) else {}
     return {}

@@ -1,4 +1,4 @@
-"""Signing in from a command line: the server says where its OpenID provider is, and somebody types a code there."""
+"""Signing in from a command line: the server says where its OpenID provider is, and the user types a code there."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class SignedIn:
 def sign_in(
     server: str, show: Callable[[DeviceCode], None], authority: Path | None = None, patience: float = math.inf
 ) -> SignedIn:
-    """Have somebody sign in at a server's provider; `show` tells them the code. `authority` is a file of PEM.
+    """Let a user sign in at a server's provider; `show` prints the code. `authority` is a file of PEM.
 
     `patience` is how many seconds that may take; as long as the code is valid at most.
 
@@ -49,8 +49,8 @@ def sign_in(
     show(code)
     tokens = provider.await_device(code, patience=patience)
     given = {"id_token": tokens.id_token, "access_token": tokens.access_token}
-    found = _asked(server, "/api/v2/authn/oidc/login", given, context)
-    return SignedIn(str(found["user"]), bool(found["admin"]), str(found["token"]))
+    login = _asked(server, "/api/v2/authn/oidc/login", given, context)
+    return SignedIn(str(login["user"]), bool(login["admin"]), str(login["token"]))
 
 
 def _trusting(authority: Path | None) -> ssl.SSLContext:
@@ -73,7 +73,7 @@ def _asked(server: str, path: str, body: Mapping[str, str] | None, context: ssl.
     )
     try:
         with urllib.request.urlopen(request, timeout=_SECONDS, context=context) as answer:  # noqa: S310
-            found = json.loads(answer.read(_MOST))
+            reply = json.loads(answer.read(_MOST))
     except urllib.error.HTTPError as error:
         raise _refusal(error, server) from None
     except (OSError, ValueError) as error:
@@ -82,15 +82,15 @@ def _asked(server: str, path: str, body: Mapping[str, str] | None, context: ssl.
             text("the server does not answer: {reason}", reason=reason), where=server,
             hint="a certificate that the server made itself is trusted with --authority FILE",
         ) from None  # fmt: skip
-    if not isinstance(found, dict):
+    if not isinstance(reply, dict):
         raise PaictlError("is not a REST server of paictl", where=server)
-    return found
+    return reply
 
 
 def _refusal(error: urllib.error.HTTPError, server: str) -> PaictlError:
     try:
-        said = json.loads(error.read(_MOST))
-        return PaictlError(str(said["message"]), where=server, hint=str(said.get("hint") or ""))
+        body = json.loads(error.read(_MOST))
+        return PaictlError(str(body["message"]), where=server, hint=str(body.get("hint") or ""))
     except (OSError, ValueError, KeyError, TypeError):
         return PaictlError(text("the server refuses: {reason}", reason=error.reason), where=server)
     finally:

@@ -54,28 +54,28 @@ def oidc_settings(cluster: Configuration) -> OidcSettings | None:
     for document in load_memory({STANDARD_NAME: files.get(STANDARD_NAME, "").encode()}, FileKind.SERVICES).documents:
         if document.kind is FileKind.SERVICES and isinstance(document.data, dict):
             section = document.data.get(SECTION)
-            found = section.get(KEY) if isinstance(section, dict) else None
-            return settings_from(found) if isinstance(found, dict) else None
+            oidc = section.get(KEY) if isinstance(section, dict) else None
+            return settings_from(oidc) if isinstance(oidc, dict) else None
     return None
 
 
-def settings_from(found: Mapping[str, Any]) -> OidcSettings | None:
+def settings_from(section: Mapping[str, Any]) -> OidcSettings | None:
     """The settings that a section says; None without issuer and client, which the validator reports."""
-    issuer, client = found.get("issuer"), found.get("client-id")
+    issuer, client = section.get("issuer"), section.get("client-id")
     if not isinstance(issuer, str) or not isinstance(client, str):
         return None
-    groups = found.get("groups") or {}
+    groups = section.get("groups") or {}
     return OidcSettings(
-        issuer, client, str(found.get("name") or ""),
-        str(found.get("username-claim") or "preferred_username"), str(found.get("groups-claim") or "groups"),
-        _words(found.get("scopes")) or _SCOPES,
+        issuer, client, str(section.get("name") or ""),
+        str(section.get("username-claim") or "preferred_username"), str(section.get("groups-claim") or "groups"),
+        _words(section.get("scopes")) or _SCOPES,
         {str(name): _words(vcs) for name, vcs in groups.items()} if isinstance(groups, dict) else {},
-        _words(found.get("admin-groups")), _words(found.get("audiences")),
+        _words(section.get("admin-groups")), _words(section.get("audiences")),
     )  # fmt: skip
 
 
 def account_for(users: Users, jobs: Jobs, settings: OidcSettings, claims: Mapping[str, Any]) -> Account:
-    """The account of whoever a token is about: made at the first sign-in, and with the rights of the groups of today.
+    """The account of the user of a token: made at the first sign-in, and with the rights of the groups of today.
 
     Raises `StrangerError` for a name that cannot be one or belongs to somebody else, `ConflictError` for a name that
     an earlier user has left jobs under.
@@ -125,7 +125,7 @@ def _name_of(settings: OidcSettings, claims: Mapping[str, Any]) -> str:
     return name
 
 
-def _words(found: object) -> tuple[str, ...]:
-    if isinstance(found, str):
-        return (found,)
-    return tuple(one for one in found if isinstance(one, str)) if isinstance(found, list | tuple) else ()
+def _words(value: object) -> tuple[str, ...]:
+    if isinstance(value, str):
+        return (value,)
+    return tuple(word for word in value if isinstance(word, str)) if isinstance(value, list | tuple) else ()

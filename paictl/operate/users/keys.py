@@ -22,15 +22,15 @@ def keys_of(users: Users, name: str) -> tuple[PublicKey, ...]:
 
 
 def add_key(users: Users, name: str, line: str, title: str = "") -> PublicKey:
-    """Add a key; `title` instead of the one in the line. Raises `PaictlError` for what is no public key."""
+    """Add a key; `title` instead of the one in the line. Raises `PaictlError` for what is not a public key."""
     key = public_key(line)
     key = replace(key, title=public_key(f"{key.kind} {key.data} {title}").title) if title else key
 
     def added(account: Account) -> Account:
         known = tuple(map(public_key, account.ssh_keys))
-        if any((one.kind, one.data) == (key.kind, key.data) for one in known):
+        if any((other.kind, other.data) == (key.kind, key.data) for other in known):
             raise ConflictError(text("user {name} has this key already", name=name))
-        if key.title and any(one.title == key.title for one in known):
+        if key.title and any(other.title == key.title for other in known):
             raise ConflictError(
                 text("user {name} has another key called {title!r}", name=name, title=key.title),
                 hint=text("give another title: --title TITLE"),
@@ -46,9 +46,9 @@ def add_key(users: Users, name: str, line: str, title: str = "") -> PublicKey:
 def remove_key(users: Users, name: str, word: str) -> PublicKey:
     """Remove a key by its title or fingerprint; raises `PaictlError` if none or several are meant."""
     keys = keys_of(users, name)
-    meant = [one for one in keys if word in (one.title, one.fingerprint, one.fingerprint.removeprefix("SHA256:"))]
+    meant = [key for key in keys if word in (key.title, key.fingerprint, key.fingerprint.removeprefix("SHA256:"))]
     if len(meant) != 1:
-        there = listed([one.title or one.fingerprint for one in keys]) or text("none")
+        there = listed([key.title or key.fingerprint for key in keys]) or text("none")
         raise PaictlError(
             text("user {name} has no key {word!r}", name=name, word=word), hint=text("keys: {keys}", keys=there)
         )

@@ -17,7 +17,7 @@ COST: tuple[int, int, int] = (14, 8, 5)
 """scrypt's (log2 n, r, p): 16 MiB and a fifth of a second, as OWASP recommends."""
 
 _MOST: Final = (20, 16, 16)
-"""Most that a stored hash may cost: it comes from a store that somebody may have changed."""
+"""Most that a stored hash may cost: it comes from a store that an attacker may have changed."""
 SHORTEST: Final = 6
 """Characters of a password at least, as in OpenPAI."""
 LONGEST: Final = 256
@@ -26,7 +26,7 @@ _HASH = re.compile(r"scrypt:(\d{1,2}):(\d{1,2}):(\d{1,2}):([\w-]{22}):([\w-]{43}
 
 
 def check(password: str) -> None:
-    """Raise `PaictlError` for a password that nobody should have."""
+    """Raise `PaictlError` for a password that is too short, too long, or has control characters."""
     if not SHORTEST <= len(password) <= LONGEST:
         raise PaictlError(
             text("a password must have {least} to {most} characters", least=SHORTEST, most=LONGEST),
@@ -37,7 +37,7 @@ def check(password: str) -> None:
 
 
 def generated() -> str:
-    """A password that nobody guesses: 96 random bits in 16 characters that every shell and form takes."""
+    """A password that cannot be guessed: 96 random bits in 16 characters that every shell and form takes."""
     return secrets.token_urlsafe(12)
 
 
@@ -58,7 +58,7 @@ def is_right(password: str, stored: str) -> bool:
         return is_seal_of(stored, password)
     match = _HASH.fullmatch(stored)
     cost = (int(match[1]), int(match[2]), int(match[3])) if match else COST
-    if match is None or not all(1 <= one <= most for one, most in zip(cost, _MOST, strict=True)):
+    if match is None or not all(1 <= factor <= most for factor, most in zip(cost, _MOST, strict=True)):
         _scrypt(password, b"nobody", COST)
         return False
     salt = base64.urlsafe_b64decode(match[4] + "==")

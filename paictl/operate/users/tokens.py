@@ -102,7 +102,7 @@ def right_account(users: Users, name: str, password: str) -> Account | None:
 def issue(
     users: Users, account: Account, kind: TokenKind, span: timedelta | None = None, *, scope: str = ""
 ) -> str:  # fmt: skip
-    """Make a token, which nobody can ever read again; raises `ClusterError` for more than a user may have.
+    """Make a token, which cannot be read again; raises `ClusterError` for more than a user may have.
 
     With a `scope` (of letters, digits, ``-`` and ``_``), which it then carries, it is valid for `caller_within` only.
     """
@@ -158,13 +158,13 @@ def caller_within(users: Users, token: str, kind: TokenKind) -> tuple[Caller, st
 
 
 def _caller_of(users: Users, token: str, now: datetime | None) -> Caller | None:
-    found = users.token(digest_of(token))
-    if found is None or (found.expires is not None and found.expires <= (now or datetime.now(UTC))):
+    record = users.token(digest_of(token))
+    if record is None or (record.expires is not None and record.expires <= (now or datetime.now(UTC))):
         return None
-    account = users.account(found.user)
-    if account is None or account.stamp != found.stamp:
+    account = users.account(record.user)
+    if account is None or account.stamp != record.stamp:
         return None
-    return Caller(account, found)
+    return Caller(account, record)
 
 
 def id_of(token: Token) -> str:
@@ -181,7 +181,7 @@ def revoke(users: Users, user: str, word: str) -> bool:
 
 
 def leave_tasks(users: Users, user: str) -> None:
-    """Revoke what a user's browsers hold for tasks: whoever signs out of the portal is out of them, too."""
+    """Revoke what a user's browsers hold for tasks: signing out of the portal ends these sessions, too."""
     users.remove_tokens(
         [token.digest for token in users.tokens(user) if token.kind in (TokenKind.TASK, TokenKind.TICKET)]
     )

@@ -30,7 +30,7 @@ def test_driver_cuda_and_runtime_are_asked_of_their_programs(monkeypatch: pytest
     }
     there = {program for program, *_ in answers}
     monkeypatch.setattr(shutil, "which", lambda name: name if name in there else None)
-    monkeypatch.setattr(machine, "_told", lambda command: answers[tuple(command[:2])])
+    monkeypatch.setattr(machine, "_output", lambda command: answers[tuple(command[:2])])
     found = machine.environment()
     assert found["driver"] == "550.54.15"
     assert found["cuda"] == "12.4"
@@ -47,7 +47,7 @@ def test_macos_is_asked_in_its_own_way(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Path, "is_file", lambda _: False)
     monkeypatch.setattr(os, "sysconf", no_pages)
     monkeypatch.setattr(shutil, "which", lambda _: None)
-    monkeypatch.setattr(machine, "_told", lambda command: answers[command[-1]])
+    monkeypatch.setattr(machine, "_output", lambda command: answers[command[-1]])
     assert machine.environment()["cpu"].startswith("Apple M2, ")
     assert machine.environment()["memory"] == "16 GiB"
 

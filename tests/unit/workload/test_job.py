@@ -43,7 +43,7 @@ def test_commands_come_between_those_of_the_default_deployment() -> None:
     around = {"preCommands": ["pre <% $parameters.x %> "], "postCommands": ["sleep 10"]}
     patch = {
         "parameters": {"x": 1},
-        "deployments": [{"name": "d", "taskRoles": {"w": around}}, {"name": "e", "taskRoles": {"w": {}}}],
+        "deployments": [{"name": "e", "taskRoles": {"w": {}}}, {"name": "d", "taskRoles": {"w": around}}],
         "defaults": {"deployment": "d"},
     }
     assert Job.from_mapping(complete_job(patch)).roles[0].commands == ("pre 1", "python train.py", "sleep 10")

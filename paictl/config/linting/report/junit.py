@@ -17,10 +17,10 @@ from paictl.errors import PaictlError
 
 def junit(report: Report) -> Iterator[Line]:
     """The report as one `testsuites` element; a file without problems is a suite with one case that passes."""
-    found: dict[str, list[Problem]] = {file.path: [] for file in report.files}
+    by_path: dict[str, list[Problem]] = {file.path: [] for file in report.files}
     for problem in report.problems:
-        found.setdefault(problem.place.path, []).append(problem)
-    suites = [_suite(path, problems) for path, problems in found.items()]
+        by_path.setdefault(problem.place.path, []).append(problem)
+    suites = [_suite(path, problems) for path, problems in by_path.items()]
     suites += [_unreadable(error) for error in report.failures]
     root = ET.Element("testsuites", {"name": "paictl config validate"})
     for attribute in ("tests", "failures", "errors"):

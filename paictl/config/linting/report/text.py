@@ -161,10 +161,10 @@ def summary(report: Report) -> Text:
         return _passed_over(report) or text("no file to check")
     files = counted("{count} file", "{count} files", len(report.files))
     counts = ((severity, report.count(severity)) for severity in Severity)
-    found = joined(", ", (counted(*_NUMBERS[severity], count) for severity, count in counts if count))
+    totals = joined(", ", (counted(*_NUMBERS[severity], count) for severity, count in counts if count))
     parts = [
-        text("{found} in {files}", found=found, files=files)
-        if found
+        text("{found} in {files}", found=totals, files=files)
+        if totals
         else text("{files} checked, all clean", files=files)
     ]
     repairable = sum(bool(replacements(problem)) for problem in report.problems)

@@ -119,11 +119,11 @@ def host_not_in_layout(bundle: Bundle) -> Findings:
     """
     # The first master and each worker that the layout does not name. Where the cells have the name of the list, too,
     # the layout is what has to change.
-    found = layout_in(bundle)
-    if found is None:
+    layout_pair = layout_in(bundle)
+    if layout_pair is None:
         return
-    machines = machines_by_name(found[1])
-    by_address = {address_of(machine.address.text): machine for machine in found[1].machines if machine.address}
+    machines = machines_by_name(layout_pair[1])
+    by_address = {address_of(machine.address.text): machine for machine in layout_pair[1].machines if machine.address}
     renamed_there, cells = outvoted(bundle), hived_in(bundle)
     nodes = {name.lower() for name in cells.node_names} if cells else set()
     for listed in listed_hosts(bundle):
@@ -165,7 +165,9 @@ def host_not_in_layout(bundle: Bundle) -> Findings:
             )
         else:
             yield Finding(
-                host.name, message, text("add it to machine-list in {file}, or remove the line", file=found[0].path)
+                host.name,
+                message,
+                text("add it to machine-list in {file}, or remove the line", file=layout_pair[0].path),
             )
 
 
@@ -184,15 +186,15 @@ def machine_not_in_lists(bundle: Bundle) -> Findings:
         -pai-worker-2,10.1.1.2
     """
     # Each machine that the list of its role does not hold, by name or (XRF903) by address.
-    found = layout_in(bundle)
-    for role, kind in _LISTS.items() if found else ():
+    layout_pair = layout_in(bundle)
+    for role, kind in _LISTS.items() if layout_pair else ():
         hosts, document = hosts_in(bundle, kind), bundle.only(kind)
-        if found is None or hosts is None or document is None:
+        if layout_pair is None or hosts is None or document is None:
             continue
         names = _everywhere(bundle)
         addresses = {address_of(host.address.stripped) for host in hosts.hosts}
         unread = [row.fields[0].stripped.lower() for row in hosts.meant if len(row.fields) == 1]
-        for machine in found[1].with_role(role):
+        for machine in layout_pair[1].with_role(role):
             if any(machine.key in text for text in unread):
                 continue  # its line lacks the comma (CSV201)
             known = machine.address is not None and address_of(machine.address.text) in addresses
@@ -226,8 +228,8 @@ def address_differs(bundle: Bundle) -> Findings:
     """
     # Each listed host whose machine in the layout has another address. Not where one of the files says it of two
     # machines, or two things of one: LAY413, CSV212 and CSV213 say so.
-    found = layout_in(bundle)
-    machines = machines_by_name(found[1]) if found else {}
+    layout_pair = layout_in(bundle)
+    machines = machines_by_name(layout_pair[1]) if layout_pair else {}
     listed_ones = list(listed_hosts(bundle))
     names = Counter(listed.host.key for listed in listed_ones)
     here = Counter(address_of(listed.host.address.stripped) for listed in listed_ones)
@@ -239,13 +241,13 @@ def address_differs(bundle: Bundle) -> Findings:
         other = address_of(machine.address.text) if machine and machine.address else None
         if names[host.key] > 1 or here[address] > 1 or there[other] > 1:
             continue
-        if found and address and other and address != other:
+        if layout_pair and address and other and address != other:
             message = text(
                 "{host} has the address {address} here and {other} in {file}",
                 host=abridged(host.name.stripped),
                 address=address,
                 other=other,
-                file=found[0].path,
+                file=layout_pair[0].path,
             )
             yield Finding(host.address, message, "correct the wrong one")
 
@@ -285,10 +287,10 @@ def role_differs(bundle: Bundle) -> Findings:
         +- {hostname: pai-worker-1, hostip: 10.1.1.1, machine-type: v100, pai-storage: "true"}
     """
     # The first master, and each worker, whose machine in the layout lacks that role.
-    found = layout_in(bundle)
-    if found is None or is_legacy(found[0]):
+    layout_pair = layout_in(bundle)
+    if layout_pair is None or is_legacy(layout_pair[0]):
         return
-    machines = machines_by_name(found[1])
+    machines = machines_by_name(layout_pair[1])
     for listed in listed_hosts(bundle):
         machine = machines.get(listed.host.key)
         if machine is None or machine.has(listed.role):
@@ -297,7 +299,7 @@ def role_differs(bundle: Bundle) -> Findings:
         if roles:  # a machine without any role is LAY414
             where = text(
                 "{file} makes it {roles}, not {role}",
-                file=found[0].path,
+                file=layout_pair[0].path,
                 roles=joined(" and ", roles),
                 role=listed.role,
             )

@@ -120,11 +120,15 @@ def _first_sku(document: Document, bundle: Bundle) -> ScalarNode | None:
 
 def _gpus_outside(cells: Document, bundle: Bundle) -> bool:
     """Whether a worker is known that has NVIDIA GPUs, as far as the files say, and is in no cell."""
-    inside, found = {cell.name.lower() for cell in hived(cells).nodes}, layout_in(bundle)
-    known = {machine.key: machine for machine in found[1].with_role("pai-worker") if machine.key} if found else {}
+    inside, layout_pair = {cell.name.lower() for cell in hived(cells).nodes}, layout_in(bundle)
+    known = (
+        {machine.key: machine for machine in layout_pair[1].with_role("pai-worker") if machine.key}
+        if layout_pair
+        else {}
+    )
     listed = {host.host.key for host in listed_hosts(bundle) if host.role == "pai-worker"}
     for name in (known.keys() | listed) - inside:
-        sku = found[1].sku_of(known[name]) if found and name in known else None
+        sku = layout_pair[1].sku_of(known[name]) if layout_pair and name in known else None
         if sku is None:
             return True
         kind = sku.device.scalar("type")
@@ -138,5 +142,5 @@ def _runs_plugin(plugin: MappingNode) -> bool:
     switch = plugin.scalar("enabled")
     named = [scalar.text for scalar in plugin.sequence("devices").scalars()]
     return (switch is None or switch.value is not False) and (
-        not named or any("/" not in one or one.startswith("nvidia.com/") for one in named)
+        not named or any("/" not in device or device.startswith("nvidia.com/") for device in named)
     )

@@ -67,11 +67,11 @@ def unknown_node(bundle: Bundle) -> Findings:
 
 def _names(bundle: Bundle) -> tuple[str, frozenset[str], frozenset[str]]:
     """The file that names the machines, the names of workers in it, and those of other machines."""
-    found, hosts = layout_in(bundle), hosts_in(bundle, FileKind.WORKER_CSV)
-    if found is not None:
-        machines = [machine for machine in found[1].machines if machine.name]
+    layout_pair, hosts = layout_in(bundle), hosts_in(bundle, FileKind.WORKER_CSV)
+    if layout_pair is not None:
+        machines = [machine for machine in layout_pair[1].machines if machine.name]
         workers = frozenset(machine.key for machine in machines if machine.has("pai-worker"))
-        return found[0].path, workers, frozenset(machine.key for machine in machines) - workers
+        return layout_pair[0].path, workers, frozenset(machine.key for machine in machines) - workers
     document = bundle.only(FileKind.WORKER_CSV)
     if hosts is None or document is None:
         return "", frozenset(), frozenset()
@@ -93,11 +93,11 @@ def worker_without_cell(bundle: Bundle) -> Findings:
         +    - {cellType: V100-NODE, cellNumber: 1}
     """
     # Each worker that no cell of HiveD is called after; silent where no node is (XRF907).
-    found, cells = layout_in(bundle), hived_in(bundle)
-    if found is None or cells is None:
+    layout_pair, cells = layout_in(bundle), hived_in(bundle)
+    if layout_pair is None or cells is None:
         return
     nodes = {cell.name.lower() for cell in cells.nodes if cell.address is not None}
-    workers = [machine for machine in found[1].with_role("pai-worker") if machine.name is not None]
+    workers = [machine for machine in layout_pair[1].with_role("pai-worker") if machine.name is not None]
     known = {machine.key for machine in workers}
     unknown = nodes - known
     if not nodes & known:
@@ -295,11 +295,11 @@ def mixed_devices(bundle: Bundle) -> Findings:
         +enable_hived_scheduler: false
     """
     # A second type of device among the SKUs of workers; the finding stands at that type.
-    settings, found = bundle.only(FileKind.CONFIG), layout_in(bundle)
+    settings, layout_pair = bundle.only(FileKind.CONFIG), layout_in(bundle)
     switch = settings.top.scalar("enable_hived_scheduler") if settings else None
-    if switch is None or switch.value is not False or found is None:
+    if switch is None or switch.value is not False or layout_pair is None:
         return
-    layout = found[1]
+    layout = layout_pair[1]
     used = {machine.sku.text for machine in layout.with_role("pai-worker") if machine.sku}
     types = [sku.device.text("type") for name, sku in layout.skus.items() if name in used]
     devices = [device for device in types if device is not None]

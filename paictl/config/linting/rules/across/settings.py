@@ -130,9 +130,9 @@ def host_in_cluster_network(bundle: Bundle) -> Findings:
 
 def _places(bundle: Bundle) -> Iterator[tuple[str, Address, Located]]:
     """(name, address, place) of each machine that has an address."""
-    found = layout_in(bundle)
-    if found is not None:
-        for machine in found[1].machines:
+    layout_pair = layout_in(bundle)
+    if layout_pair is not None:
+        for machine in layout_pair[1].machines:
             address = address_of(machine.address.text) if machine.address else None
             if machine.address is not None and address is not None:
                 yield machine.key, address, machine.address

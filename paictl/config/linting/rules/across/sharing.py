@@ -135,7 +135,7 @@ def _over_promised(document: Document, cells: HivedConfig) -> Findings:
     above = parents_of(document)
     last: ScalarNode | None = None
     outermost = promised.total() - parts.total()
-    for name in sorted(by_name, key=lambda one: -len(line_of(one, above))):  # parts before what they are part of
+    for name in sorted(by_name, key=lambda name: -len(line_of(name, above))):  # parts before what they are part of
         devices = by_name[name].integer("devices")
         at = by_name[name].scalar("devices")
         if devices is not None and at is not None:

@@ -194,8 +194,8 @@ def without_effect(document: Document) -> Findings:
     for plugin in job_of(document).top.mapping("extras").sequence(PLUGINS).mappings():
         name = plugin.text("plugin")
         if name is not None and name.text in _INSTEAD_OF_PLUGIN:
-            said = text("the runtime plugin {name!r} has no effect here", name=name.text)
-            yield Finding(name, said, _INSTEAD_OF_PLUGIN[name.text])
+            message = text("the runtime plugin {name!r} has no effect here", name=name.text)
+            yield Finding(name, message, _INSTEAD_OF_PLUGIN[name.text])
         if name is not None and name.text == SSH and (barrier := plugin.mapping("parameters").key("sshbarrier")):
             hint = "remove it: tasks of a gang wait for the addresses of all others before their commands begin"
             yield Finding(barrier, "the parameter sshbarrier has no effect here", hint)
@@ -398,8 +398,8 @@ def image_checker(document: Document) -> Findings:
     for plugin in job_of(document).top.mapping("extras").sequence(PLUGINS).mappings():
         name = plugin.text("plugin")
         if name is not None and name.text == IMAGE_CHECKER:
-            said = "the images are checked by paictl job submit, not by the portal or the REST API"
-            yield Finding(name, said, severity=INFO)
+            message = "the images are checked by paictl job submit, not by the portal or the REST API"
+            yield Finding(name, message, severity=INFO)
     data = document.data
     if not isinstance(data, dict) or not isinstance(data.get("extras"), dict):
         return
@@ -466,8 +466,8 @@ def _without_plugin(job: JobSpec) -> Findings:
     used = {name.text for role in job.roles.values() for name in role.node.sequence("prerequisites").scalars()}
     waiting = list(used)
     while waiting:
-        for one in job.named.get(waiting.pop(), ()):
-            more = {name.text for name in one.node.sequence("require").scalars()} - used
+        for prerequisite in job.named.get(waiting.pop(), ()):
+            more = {name.text for name in prerequisite.node.sequence("require").scalars()} - used
             used |= more
             waiting += more
     for prerequisite in job.prerequisites:
@@ -547,10 +547,10 @@ def slow_save(document: Document) -> Findings:
         +extras: {saveOnSigterm: 10m}
     """
     # `saveOnSigterm` that is a duration, and too long.
-    said = job_of(document).top.mapping("extras").scalar(SAVE_ON_SIGTERM)
+    grace = job_of(document).top.mapping("extras").scalar(SAVE_ON_SIGTERM)
     try:
-        refused = None if said is None else grace_refusal(limit_of(said.value))
+        refused = None if grace is None else grace_refusal(limit_of(grace.value))
     except PaictlError:
         return  # the schema says that it is no duration
-    if said is not None and refused is not None:
-        yield Finding(said, *refused)
+    if grace is not None and refused is not None:
+        yield Finding(grace, *refused)

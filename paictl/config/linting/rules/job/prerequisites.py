@@ -306,10 +306,10 @@ def unused_prerequisite(document: Document) -> Findings:
         }
         if names - there.keys() or used - job.named.keys():
             continue
-        for word, one in there.items():
+        for word, prerequisite in there.items():
             if word not in names | used:
                 hint = text("write {key}: {word} in a task role, or remove it", key=key, word=word)
-                yield Finding(one.name, text("no task role uses the prerequisite {word!r}", word=word), hint)
+                yield Finding(prerequisite.name, text("no task role uses the prerequisite {word!r}", word=word), hint)
 
 
 @rule("JOB617", "clear-password", WARNING)

@@ -35,11 +35,11 @@ def unfilled_machine(document: Document) -> Findings:
         +- {hostname: pai-worker-2, hostip: IP, machine-type: v100, pai-worker: "true"}
     """
     # Each placeholder, at its first place, with how often it comes again.
-    found: dict[tuple[str, str], list[tuple[str, ScalarNode]]] = {}
+    by_placeholder: dict[tuple[str, str], list[tuple[str, ScalarNode]]] = {}
     for path, scalar in scalars_below(document.top):
         if is_placeholder(scalar.text):
-            found.setdefault((path.rpartition(".")[2], scalar.text), []).append((path, scalar))
-    for (field, placeholder), places in found.items():
+            by_placeholder.setdefault((path.rpartition(".")[2], scalar.text), []).append((path, scalar))
+    for (field, placeholder), places in by_placeholder.items():
         path, first = places[0]
         more = text(" (and in {count} more)", count=len(places) - 1) if len(places) > 1 else ""
         shown = (
@@ -235,12 +235,12 @@ def one_master(document: Document) -> Findings:
     """
     # No pai-master (at the list), or each one behind the first.
     masters = [(machine, machine.has("pai-master")) for machine in layout_of(document).machines]
-    found = [(machine, at) for machine, at in masters if at is not None]
-    if masters and not found and not any(machine.misspells("pai-master") for machine, _ in masters):
+    flagged = [(machine, at) for machine, at in masters if at is not None]
+    if masters and not flagged and not any(machine.misspells("pai-master") for machine, _ in masters):
         at = document.top.key("machine-list") or document.beginning
         yield Finding(at, "no machine is the master", 'give one machine pai-master: "true"')
-    for machine, flag in found[1:]:
-        message = text("{machine} is a second master beside {found}", machine=machine.words, found=found[0][0].words)
+    for machine, flag in flagged[1:]:
+        message = text("{machine} is a second master beside {found}", machine=machine.words, found=flagged[0][0].words)
         yield Finding(flag, message, "only one master is supported; make it a worker, or remove it")
 
 

@@ -120,12 +120,12 @@ def rows_of(document: Document) -> Iterator[MappingNode]:
 
 def parents_of(document: Document) -> dict[str, str]:
     """The parent of each department, empty where it has none; of two with one name the first counts."""
-    found: dict[str, str] = {}
+    parents: dict[str, str] = {}
     for row in rows_of(document):
         name, parent = row.text("name"), row.text("parent")
         if name is not None:
-            found.setdefault(name.text, "" if parent is None else parent.text)
-    return found
+            parents.setdefault(name.text, "" if parent is None else parent.text)
+    return parents
 
 
 def line_of(name: str, parents: dict[str, str]) -> list[str]:

@@ -57,7 +57,7 @@ def port_collision(document: Document) -> Findings:
 
 
 def _free(ports: tuple[HostPort, ...], port: HostPort) -> str:
-    taken = {one.number for one in ports if one is not port} | FIXED_PORTS.keys()
+    taken = {other.number for other in ports if other is not port} | FIXED_PORTS.keys()
     free = next(number for number in range(port.default, port.default + len(taken) + 1) if number not in taken)
     return text("take a free one, e.g. {free}", free=free)
 

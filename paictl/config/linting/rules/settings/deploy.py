@@ -24,8 +24,8 @@ def system_folder(document: Document) -> Findings:
     # A path that is one of the system's folders, or below one.
     path = document.top.at("deploy", "storage_class").scalar("path")
     if path is not None and belongs_to_the_system(path.text):
-        said = text("deploy.storage_class.path: {path} belongs to the system", path=path.text)
-        yield Finding(path, said, text("choose a folder of its own, for instance {path}", path="/srv/volumes"))
+        message = text("deploy.storage_class.path: {path} belongs to the system", path=path.text)
+        yield Finding(path, message, text("choose a folder of its own, for instance {path}", path="/srv/volumes"))
 
 
 @rule("CFG320", "node-dns", ERROR)
@@ -48,9 +48,9 @@ def node_dns(document: Document) -> Findings:
         return
     servers = deploy.mapping("kubelet").key("clusterDNS")
     if servers is not None:
-        said = text("deploy.kubelet.clusterDNS overrides deploy.node_dns: no pod would use the DNS cache")
-        yield Finding(servers, said, text("remove one of them"))
+        message = text("deploy.kubelet.clusterDNS overrides deploy.node_dns: no pod would use the DNS cache")
+        yield Finding(servers, message, text("remove one of them"))
     for network in cluster_networks(document):
         if network.network.version != 4:
-            said = text("deploy.node_dns needs IPv4, and {network} is not", network=network.words)
-            yield Finding(switch, said, text("remove deploy.node_dns"))
+            message = text("deploy.node_dns needs IPv4, and {network} is not", network=network.words)
+            yield Finding(switch, message, text("remove deploy.node_dns"))

@@ -90,10 +90,10 @@ def unsafe_password(document: Document) -> Findings:
     # A password or user name that does not survive being pasted into YAML; the message never shows the password.
     for key, unsafe in (("password", _IN_QUOTES), ("user", _BARE)):
         scalar = filled(document, key)
-        found = next((text for text in unsafe if scalar and text in scalar.text), None)
-        if scalar is not None and found is not None:
+        forbidden = next((text for text in unsafe if scalar and text in scalar.text), None)
+        if scalar is not None and forbidden is not None:
             message = text(
-                "{key} holds {found!r}, which breaks the inventory that is made from it", key=key, found=found
+                "{key} holds {found!r}, which breaks the inventory that is made from it", key=key, found=forbidden
             )
             hint = (
                 "choose another password, or log in with ssh_key_file_path" if key == "password" else "correct the name"

@@ -17,7 +17,15 @@ from paictl.config.linting.rule import (
     rule,
     written,
 )
-from paictl.config.linting.rules.shape.words import MOST_COMPARED, described, dotted, found, meant, of_keyword, shown
+from paictl.config.linting.rules.shape.words import (
+    MOST_COMPARED,
+    described,
+    description,
+    dotted,
+    meant,
+    of_keyword,
+    shown,
+)
 from paictl.config.reading.nodes import MappingNode, Node, ScalarNode, SequenceNode, follow, to_data
 from paictl.config.reading.schema import Violation
 from paictl.config.reading.source import place_of
@@ -251,7 +259,7 @@ def other_shape(document: Document) -> Findings:
             message = text(
                 "{place} is {kind}, which does not fit its schema",
                 place=dotted(violation.path),
-                kind=found(violation.node),
+                kind=description(violation.node),
             )
             yield Finding(
                 violation.node,

@@ -6,7 +6,15 @@ import json
 import re
 
 from paictl.config.linting.rule import ERROR, WARNING, Document, Edit, Finding, Findings, rule, written
-from paictl.config.linting.rules.shape.words import any_of, described, dotted, found, of_keyword, shown, wanted_types
+from paictl.config.linting.rules.shape.words import (
+    any_of,
+    described,
+    description,
+    dotted,
+    of_keyword,
+    shown,
+    wanted_types,
+)
 from paictl.config.reading.kinds import FileKind
 from paictl.config.reading.nodes import MappingNode, Node, ScalarNode
 from paictl.config.reading.schema import Violation
@@ -43,7 +51,7 @@ def wrong_type(document: Document) -> Findings:
             "{place} must be {types}, not {value}",
             place=dotted(violation.path),
             types=any_of(types),
-            value=found(violation.node),
+            value=description(violation.node),
         )
         if document.kind is FileKind.SERVICES and violation.path == HIVED_CONFIG:
             yield _without_bar(document, violation.node)

@@ -46,7 +46,7 @@ def any_of(types: list[str]) -> str:
     return joined(" or ", names)
 
 
-def found(node: Node) -> str:
+def description(node: Node) -> str:
     """What stands there, in the words of the file."""
     if isinstance(node, MappingNode):
         return _TYPES["object"]
@@ -67,7 +67,7 @@ def described(violation: Violation, otherwise: str) -> str:
 def shown(node: Node) -> str:
     """A short form of a value for a message."""
     if not isinstance(node, ScalarNode):
-        return found(node)
+        return description(node)
     short = node.text if len(node.text) <= 60 else node.text[:57] + "..."
     return short if node.plain and node.tag != "str" else repr(short)
 
