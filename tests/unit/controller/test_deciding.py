@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from paictl.cluster.kubernetes.paijob.names import ROLE, TASK, labels_of
+from paictl.cluster.kubernetes.paijob.names import ROLE, TASK, labels_of, work_name
 from paictl.cluster.kubernetes.paijob.record import JobRecord
-from paictl.cluster.kubernetes.paijob.seen import PodSeen, read_pod
+from paictl.cluster.kubernetes.paijob.seen import PodSeen, WorkSeen, read_pod
 from paictl.controller.deciding import OVERDUE, closed, wanted
 from paictl.controller.observing import JobObjects
 from paictl.scheduler.decision import BindInfo, PodPlacement
 from paictl.scheduler.wire import BIND_INFO, ISOLATION, bind_info_text
 from paictl.units import from_unix
 from paictl.workload.job import Job
-from paictl.workload.lifecycle import JobStatus, RunState
+from paictl.workload.lifecycle import JobStatus, RunState, TaskStatus
 
 NOW = from_unix(1_795_000_000)
 JOB = Job.from_mapping({
@@ -41,6 +41,14 @@ def pod(phase: str, seconds: float | None) -> PodSeen:
     found = read_pod({"metadata": about, "spec": {}, "status": {"phase": phase}})
     assert found is not None
     return found
+
+
+@pytest.mark.parametrize(("deleting", "missing"), [(False, ()), (True, ("r",))])
+def test_a_role_whose_job_somebody_deletes_gets_another(deleting: bool, missing: tuple[str, ...]) -> None:
+    begun = JobRecord(JobStatus(RunState.WAITING, (TaskStatus("r", 0),), 0, 0), {}, 0, NOW, NOW, 0, "")
+    name = work_name("j", "r", 0)
+    work = WorkSeen(name, "u", "j", "o", 0, "r", None, 0, False, False, deleting, False, 0, "", "")
+    assert wanted("j", JOB, begun, JobObjects({name: work}, ()), NOW).roles == missing
 
 
 @pytest.mark.parametrize("told", ["3,9", "0:3,1:2"])
