@@ -217,7 +217,7 @@ def plan_from(path: Path) -> PlanFile:
         data: Any = json.loads(path.read_text(encoding="utf-8"))
         if data["schemaVersion"] != _SCHEMA:
             raise PaictlError("was written by another version of paictl", where=str(path), hint="plan again")
-        changes = tuple(HostChange(one["phase"], one["host"], tuple(one["what"])) for one in data["changes"])
+        changes = tuple(HostChange(row["phase"], row["host"], tuple(row["what"])) for row in data["changes"])
         return PlanFile(
             data["masters"], data["workers"], data["config"], data["fingerprint"], data["kubernetes"], changes
         )

@@ -59,14 +59,14 @@ class DefaultStorage(DeployPhase):
         """
         manifest, client = self._manifest, api(self.site)
         if manifest and (others := patiently(partial(strangers, client))):
-            said = text("{objects}: there already, and not made by paictl", objects=listed(others))
+            message = text("{objects}: there already, and not made by paictl", objects=listed(others))
             hint = text("remove deploy.storage_class to keep them, or delete them when no volume needs them")
-            raise DeployError(said, exit_code=ExitCode.NEGATIVE, hint=hint)
+            raise DeployError(message, exit_code=ExitCode.NEGATIVE, hint=hint)
         if not manifest and (used := patiently(partial(volumes_of, client))):
             shown = ", ".join(used[:_SHOWN]) + (", …" if len(used) > _SHOWN else "")
-            said = text("storage class {name} still has volumes: {claims}", name=NAME, claims=shown)
+            message = text("storage class {name} still has volumes: {claims}", name=NAME, claims=shown)
             hint = text("delete these claims first, or keep deploy.storage_class; the storage class was not changed")
-            raise DeployError(said, exit_code=ExitCode.NEGATIVE, hint=hint)
+            raise DeployError(message, exit_code=ExitCode.NEGATIVE, hint=hint)
         mark = manifest_mark(manifest) if manifest else ""
         objects = manifest or manifest_of(StorageClass())  # a master that was set up anew has no file of them
         variables = {"paictl_objects": objects, "paictl_wanted": bool(manifest), "paictl_mark": mark,

@@ -37,15 +37,15 @@ def join(desired: Desired, machine: Machine, root: Path, now: Callable[[], datet
     Raises `DeployError` if a master is not as it shall be: nothing is changed there by the way.
     """
     folder = begin_run(root, "node-add", wish_of(desired), now(), desired.deployment.secrets)
-    told = both(folder.listener(now), listen)
+    listener = both(folder.listener(now), listen)
     with opened(desired, folder.path) as site:
         site.command = "node add"
-        raise_first(carry_out(phases(site, LOOKING), told))
+        raise_first(carry_out(phases(site, LOOKING), listener))
         changes = planned(site)
         for other in (change for change in changes if change.host != machine.name):
-            said = text("{host} differs from config.yaml: {what}", host=other.host, what=other.what[0])
-            raise DeployError(said, exit_code=ExitCode.NEGATIVE, hint="first: paictl deploy apply -m … -w … -c …")
-        raise_first(carry_out(phases(site), told, done=LOOKING))
+            message = text("{host} differs from config.yaml: {what}", host=other.host, what=other.what[0])
+            raise DeployError(message, exit_code=ExitCode.NEGATIVE, hint="first: paictl deploy apply -m … -w … -c …")
+        raise_first(carry_out(phases(site), listener, done=LOOKING))
         return bool(changes)
 
 
@@ -65,8 +65,8 @@ def leaving(
         raise_for(clean(few, [machine], folder, tell), "reset", 1)
         if forget_nodes(client, [machine]):
             hint = text("the machine is clean; again: {command}", command=f"paictl node remove {machine.name}")
-            said = text("{name} is still a node of the cluster", name=machine.name)
-            raise DeployError(said, exit_code=ExitCode.PARTIAL, hint=hint)
+            message = text("{name} is still a node of the cluster", name=machine.name)
+            raise DeployError(message, exit_code=ExitCode.PARTIAL, hint=hint)
 
     with locked(few, "node remove", folder, break_lock=break_lock):
         yield leave

@@ -66,8 +66,8 @@ def holder(command: str, now: datetime) -> LockHolder:
 def holder_from(written: str) -> LockHolder | None:
     """A lock as a master has it; None for none, or for one that cannot be read."""
     try:
-        found: Any = json.loads(written)
-        return LockHolder(*(str(found[name]) for name in ("id", "who", "command", "since", "box", "process")))
+        values: Any = json.loads(written)
+        return LockHolder(*(str(values[name]) for name in ("id", "who", "command", "since", "box", "process")))
     except (ValueError, KeyError, TypeError):
         return None
 
@@ -95,8 +95,8 @@ def held(site: Site) -> Mapping[str, LockHolder]:
 
 
 def _holders(written: Mapping[str, object]) -> Mapping[str, LockHolder]:
-    found = {name: holder_from(str(one or "")) for name, one in written.items()}
-    return {name: one for name, one in found.items() if one is not None}
+    holders = {name: holder_from(str(lock or "")) for name, lock in written.items()}
+    return {name: other for name, other in holders.items() if other is not None}
 
 
 def refuse_locked(site: Site) -> None:
@@ -105,12 +105,12 @@ def refuse_locked(site: Site) -> None:
 
 
 def _refuse(holders: Mapping[str, LockHolder], *, break_lock: bool) -> None:
-    for host, one in holders.items():
-        if not (break_lock or one.left_over):
-            said = text("{who} has been running {command} on this cluster since {since}", who=one.who,
-                        command=one.command, since=one.since)  # fmt: skip
+    for host, other in holders.items():
+        if not (break_lock or other.left_over):
+            message = text("{who} has been running {command} on this cluster since {since}", who=other.who,
+                           command=other.command, since=other.since)  # fmt: skip
             hint = text("wait until it ends; if it was abandoned, repeat the command with --break-lock")
-            raise DeployError(said, exit_code=ExitCode.NEGATIVE, hint=hint, where=host)
+            raise DeployError(message, exit_code=ExitCode.NEGATIVE, hint=hint, where=host)
 
 
 @contextmanager
@@ -134,7 +134,7 @@ def locked(
         known = play("known")
         holders = _holders({name: host.facts.get("paictl_lock") for name, host in known.hosts.items()})
         _refuse(holders, break_lock=break_lock)
-        taken = play("present", paictl_lock_replace=sorted({one.id for one in holders.values()}))
+        taken = play("present", paictl_lock_replace=sorted({other.id for other in holders.values()}))
         try:
             refused = [host for host in taken.hosts.values() if host.failures]
             if refused or not lenient:
@@ -164,8 +164,8 @@ class Lock(DeployPhase):
 
     def run(self, tell: Tell) -> None:
         """Take it; raises `DeployError` if somebody else was quicker."""
-        for host, one in held(self.site).items():
-            tell(text("replacing the lock held by {who} since {since}", who=one.who, since=one.since), host)
+        for host, other in held(self.site).items():
+            tell(text("replacing the lock held by {who} since {since}", who=other.who, since=other.since), host)
         self._own = holder(self.site.command, datetime.now(UTC))
         self._play(self._own, tell, "present")
 
@@ -179,6 +179,6 @@ class Lock(DeployPhase):
         variables = {
             "paictl_lock_state": state,
             "paictl_lock_holder": asdict(own),
-            "paictl_lock_replace": sorted({one.id for one in held(self.site).values()}),
+            "paictl_lock_replace": sorted({other.id for other in held(self.site).values()}),
         }
         self.site.play("lock", tell, self.site.desired.deployment.masters, variables)

@@ -47,7 +47,7 @@ def _flannel(written: str, pods: str) -> str:
     By itself it takes the link of the default route, which a machine without one, or with two links, has not or has
     elsewhere. Empty if there is no place for either.
     """
-    documents = [one for one in yaml.safe_load_all(written) if isinstance(one, dict)]
+    documents = [document for document in yaml.safe_load_all(written) if isinstance(document, dict)]
     settings = [
         document
         for document in documents
@@ -62,9 +62,9 @@ def _flannel(written: str, pods: str) -> str:
     ]
     if not settings or not daemons:
         return ""
-    for one in settings:
-        network = {**json.loads(one["data"][_SETTINGS]), "Network": pods}
-        one["data"][_SETTINGS] = json.dumps(network, indent=2) + "\n"
+    for config_map in settings:
+        network = {**json.loads(config_map["data"][_SETTINGS]), "Network": pods}
+        config_map["data"][_SETTINGS] = json.dumps(network, indent=2) + "\n"
     for container in daemons:
         _tell_address(container)
     return yaml.safe_dump_all(documents, sort_keys=False)

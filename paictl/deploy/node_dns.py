@@ -65,9 +65,9 @@ class DnsCacheState:
 
 def state_of(facts: Values) -> DnsCacheState:
     """The state from what a machine said of itself."""
-    found = facts.get("node_dns") or {}
-    users = found.get("users", [])
-    return DnsCacheState(found.get("state", ""), bool(found.get("unit")), None if users is None else tuple(users))
+    cache = facts.get("node_dns") or {}
+    users = cache.get("users", [])
+    return DnsCacheState(cache.get("state", ""), bool(cache.get("unit")), None if users is None else tuple(users))
 
 
 def cluster_dns(services: str) -> str:

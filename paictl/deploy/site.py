@@ -118,18 +118,18 @@ def raise_for(result: PlaybookResult, name: str, of: int) -> None:
         return
     bad = [host for host in result.hosts.values() if not host.well]
     if not bad:
-        said = result.stopped or (result.output.strip().splitlines() or ["it did not run"])[-1]
-        raise DeployError(f"{name}: {said}", exit_code=ExitCode.USAGE, where=str(result.folder))
-    told = [event for outcome in bad for event in (outcome.unreachable, *outcome.failures) if event is not None]
-    lines = [f"{event.host}: {event.message}" for event in told[:_SHOWN]]
+        reason = result.stopped or (result.output.strip().splitlines() or ["it did not run"])[-1]
+        raise DeployError(f"{name}: {reason}", exit_code=ExitCode.USAGE, where=str(result.folder))
+    events = [event for outcome in bad for event in (outcome.unreachable, *outcome.failures) if event is not None]
+    lines = [f"{event.host}: {event.message}" for event in events[:_SHOWN]]
     lines += [f"{outcome.host}: {outcome.unfinished[0]} may be half done" for outcome in bad if outcome.unfinished][
         :_SHOWN
     ]
-    more = len(bad) - len({event.host for event in told[:_SHOWN]})
+    more = len(bad) - len({event.host for event in events[:_SHOWN]})
     message = "; ".join(lines) + (f"; and {more} more hosts" if more > 0 else "")
     unreachable = all(outcome.unreachable for outcome in bad)
     code = ExitCode.PARTIAL if len(bad) < of else ExitCode.UNREACHABLE if unreachable else ExitCode.NEGATIVE
-    hint = next((event.hint for event in told if event.hint), "") or "fix it, then apply again to resume"
+    hint = next((event.hint for event in events if event.hint), "") or "fix it, then apply again to resume"
     raise DeployError(message or f"{name} did not work", exit_code=code, hint=hint, where=str(result.folder))
 
 

@@ -47,10 +47,10 @@ def upgrade(
 
     What was done is known from the machines alone, so that it may be called again at any time, by anybody.
     """
-    told: dict[str, Any] = {**wish_of(desired), "upgrade": str(wish.target)}
+    about: dict[str, Any] = {**wish_of(desired), "upgrade": str(wish.target)}
     secrets = desired.deployment.secrets
-    before = unfinished_run(root, KIND, told, secrets)
-    folder = before or begin_run(root, KIND, told, now(), secrets)
+    before = unfinished_run(root, KIND, about, secrets)
+    folder = before or begin_run(root, KIND, about, now(), secrets)
     with opened(desired, folder.path) as site:
         site.command, site.break_lock = "deploy upgrade", wish.break_lock
         work = UpgradeWork(site, wish)

@@ -100,7 +100,7 @@ def from_data(data: Mapping[str, Any]) -> Event:
     """The inverse of `to_data`; raises `KeyError` or `TypeError` for what is no event."""
     values = {name: value for name, value in data.items() if name != "event"}
     if data["event"] == "run-began":
-        values["phases"] = tuple((str(one), str(title)) for one, title in values["phases"])
+        values["phases"] = tuple((str(phase), str(title)) for phase, title in values["phases"])
     event: Event = _KINDS[data["event"]](**values)
     return event
 

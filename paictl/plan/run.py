@@ -132,7 +132,7 @@ class _Run:
     @staticmethod
     def _pending(phase: Phase, waiting: Sequence[Phase], running: Mapping[Future[PhaseOutcome], Phase]) -> bool:
         before = phase.needs | phase.follows
-        return any(one.id in before for one in (*waiting, *running.values()) if one is not phase)
+        return any(other.id in before for other in (*waiting, *running.values()) if other is not phase)
 
     def _listen(self, event: Event) -> None:
         with self._lock:
