@@ -43,7 +43,7 @@ def extension_of(room: Classroom) -> Extension:
 def _note(folder: Path, request: AnsweredRequest) -> None:
     try:
         requests.append(folder, AskedRequest(request.user, f"{request.method} {request.path}", request.status))
-    except PaictlError as problem:  # the request was answered, whatever becomes of the class
+    except PaictlError as problem:  # the request itself succeeded
         console.info(f"class: {problem}")
 
 
@@ -96,7 +96,7 @@ def _data(room: Classroom, call: Call) -> list[dict[str, Any]]:
 
 
 def _handed_in(room: Classroom, call: Call) -> Answer:
-    """Keep the report in the body. Raises `ApiError` for somebody else than a student, and for what is no report."""
+    """Keep the report in the body. Raises `ApiError` if the caller is not a student, or the body not a report."""
     if all(student.user != call.me.name for student in room.students):
         raise ApiError(403, "ForbiddenUserError", "only students of this class hand reports in")
     try:

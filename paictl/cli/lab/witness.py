@@ -39,7 +39,7 @@ def extension_of(workspace: Workspace) -> Extension:
 def _append(folder: Path, request: AnsweredRequest) -> None:
     try:
         requests.append(folder, AskedRequest(request.user, f"{request.method} {request.path}", request.status))
-    except PaictlError as problem:  # the request was answered, whatever becomes of the lab
+    except PaictlError as problem:  # the request itself succeeded
         console.info(f"lab: {problem}")
 
 
