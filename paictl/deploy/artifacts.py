@@ -109,11 +109,11 @@ class Artifacts:
         return tuple(artifact for artifact in self.all if artifact.kind is kind and artifact.arch in (arch, ANY))
 
     def find(self, name: str, arch: str = "amd64") -> Artifact | None:
-        """The file of a name and an architecture; None where there is none."""
+        """The file with a name and an architecture; None if the folder has no such file."""
         return next((artifact for artifact in self.all if artifact.name == name and artifact.arch in (arch, ANY)), None)
 
     def need(self, name: str, arch: str = "amd64") -> Artifact:
-        """The same; raises `PaictlError` where there is none."""
+        """The same; raises `PaictlError` if the folder has no such file."""
         artifact = self.find(name, arch)
         if artifact is None:
             hint = "to see what is available: paictl deploy bundle list"
@@ -125,7 +125,7 @@ class Artifacts:
         return artifact
 
     def version(self, wished: str = "") -> str:
-        """The version of Kubernetes here; raises `PaictlError` if another one is wished, or they are mixed."""
+        """The folder's Kubernetes version; raises `PaictlError` if another is required, or if versions are mixed."""
         versions = {artifact.version for artifact in self.all if artifact.name in ("kubeadm", "kubelet", "kubectl")}
         if len(versions) != 1:
             listed = ", ".join(sorted(versions)) or "no version"
@@ -166,7 +166,7 @@ def local_folder(source: str) -> Path | None:
 
 
 def read_lock(folder: Path) -> Artifacts:
-    """The folder's lock file; raises `PaictlError` where there is none, or it is none that can be trusted."""
+    """Read the folder's lock file; raises `PaictlError` if it is missing or cannot be trusted."""
     path = folder / LOCK
     try:
         lock: Any = json.loads(path.read_text(encoding="utf-8"))
@@ -209,7 +209,7 @@ def write_lock(folder: Path, rows: Iterable[Artifact]) -> None:
 
 
 def faults_of(artifacts: Artifacts, chosen: Iterable[Artifact] | None = None) -> tuple[ArtifactFault, ...]:
-    """Every file that is missing or is not the one of the lock; of all, or of some."""
+    """Every file that is missing or differs from the lock, among all files or the `chosen` ones."""
     wanted = list(artifacts.all if chosen is None else dict.fromkeys(chosen))
     with ThreadPoolExecutor(_HASHING) as pool:
         faults = pool.map(lambda artifact: _fault(artifacts.file(artifact), artifact), wanted)

@@ -67,7 +67,7 @@ def audit(deployment: Deployment, options: SshOptions, client: KubeClient) -> Au
 
 
 def _ask(deployment: Deployment, options: SshOptions) -> tuple[dict[str, Any], dict[str, HostResult]]:
-    """What each machine told, and the results of those that did not."""
+    """Each machine's answer by name, and the results of those that failed."""
     program = (resource_folder("playbooks") / "files" / "paictl_audit.py").read_bytes()
     answers: dict[str, Any] = {}
     bad: dict[str, HostResult] = {}
@@ -186,7 +186,7 @@ def _unenforced(namespaces: Iterable[Any]) -> Iterator[str]:
 
 
 def audit_data(report: Audit) -> dict[str, Any]:
-    """An audit as values of JSON."""
+    """An audit as JSON values."""
     return {
         "ok": not report.count(AuditState.FAIL) and not report.unreached,
         "counts": {state.value: report.count(state) for state in AuditState},

@@ -16,8 +16,8 @@ from paictl.deploy.archive import (
     TRANSFER,
     Backup,
     BackupManifest,
+    JsonObject,
     Masters,
-    Told,
     file_name,
     raise_for,
     write_backup,
@@ -80,8 +80,8 @@ def backup(
             masters.ask("tidy", hosts=[host])  # where it does not work, the next backup clears it away
 
 
-def _saved(masters: Masters, tell: Tell) -> tuple[Host, Told]:
-    """The first master that could save, and what it told."""
+def _saved(masters: Masters, tell: Tell) -> tuple[Host, JsonObject]:
+    """The first master that could save, and its answer."""
     failed = {}
     for host in masters.fleet.inventory:
         tell(text("saving etcd of {host}", host=host.name), "")
@@ -93,8 +93,8 @@ def _saved(masters: Masters, tell: Tell) -> tuple[Host, Told]:
     raise AssertionError  # there is one master at least
 
 
-def _fetched(fleet: Fleet, host: Host, answer: Told, folder: Path) -> dict[str, Path]:
-    """What was saved, here, by its name in the archive."""
+def _fetched(fleet: Fleet, host: Host, answer: JsonObject, folder: Path) -> dict[str, Path]:
+    """The saved files, downloaded, by name in the archive."""
     files = {}
     for name, source in zip((SNAPSHOT, PKI), answer["files"], strict=True):
         results = fleet.download(source, folder, manner=_MANNER, hosts=[host])
@@ -108,7 +108,9 @@ def _written(path: Path, body: str) -> Path:
     return path
 
 
-def _manifest(deployment: Deployment, host: Host, answer: Told, pushed: PushedConfig, now: datetime) -> BackupManifest:
+def _manifest(
+    deployment: Deployment, host: Host, answer: JsonObject, pushed: PushedConfig, now: datetime
+) -> BackupManifest:
     status = answer["status"]
     return BackupManifest(
         cluster=deployment.settings.cluster,

@@ -63,7 +63,7 @@ class HostEvidence:
     kubelet: Mapping[str, Any] | None = None
     secrets: Mapping[str, int] | None = None
     serving: str = ""
-    """Who signed kubelet's server certificate; empty where nobody could see."""
+    """Who signed kubelet's server certificate; empty if that could not be determined."""
 
 
 @frozen
@@ -168,7 +168,7 @@ def _verdict(item: BenchmarkItem, evidence: HostEvidence) -> Verdict:
 
 
 def argument(words: Sequence[str], name: str) -> str | None:
-    """The value of a flag on a command line: the last one counts, ``true`` where it stands alone; None for none."""
+    """The value of a flag on a command line: the last one counts, ``true`` without a value; None without the flag."""
     value = None
     for index, word in enumerate(words):
         if word == f"--{name}" or word == f"-{name}":

@@ -37,7 +37,7 @@ class NodeDns(DeployPhase):
     name, says = "node-dns", "set up the DNS cache of the nodes"
 
     def changes(self, facts: HostFacts) -> list[str]:
-        """A manifest that the first master has not applied yet; or what is left of a cache that nobody wants."""
+        """A manifest that the first master has not applied yet, or a cache that it must remove."""
         first, own = self.site.desired.deployment.first, state_of(facts.values)
         if self.site.desired.deployment.settings.node_dns:
             current = facts.machine is not first or own.state == mark_of(self._manifest)

@@ -143,7 +143,7 @@ def _ask_all(fleet: Fleet, verb: str, hosts: Iterable[Host]) -> dict[str, HostRe
 
 
 def certificates_of(results: Mapping[str, HostResult]) -> Certificates:
-    """What masters said, by host; one whose kubeadm says something else counts among the errors."""
+    """The certificates on each master; one whose kubeadm output cannot be read counts among the errors."""
     certificates: list[Certificate] = []
     errors: list[HostResult] = []
     for name, result in results.items():

@@ -186,7 +186,7 @@ def master_files(hardening: Hardening) -> dict[str, str]:
 
 
 def authentication(oidc: TokenProvider | None) -> str:
-    """The API server's AuthenticationConfiguration: tokens of the provider, and what nobody has to sign in for."""
+    """The API server's AuthenticationConfiguration: tokens of the provider, and paths open to anonymous requests."""
     made = {
         "apiVersion": "apiserver.config.k8s.io/v1", "kind": "AuthenticationConfiguration",
         "anonymous": {"enabled": True, "conditions": [{"path": path} for path in _ANONYMOUS]},

@@ -35,7 +35,7 @@ class DefaultStorage(DeployPhase):
     name, says = "storage", "set up the default storage class"
 
     def changes(self, facts: HostFacts) -> list[str]:
-        """A manifest that the first master has not applied yet, or one that it has and that nobody wants."""
+        """A manifest that the first master has not applied yet, or that it has applied and must remove."""
         if facts.machine is not self.site.desired.deployment.first:
             return []
         wanted, manifest = self.site.desired.deployment.settings.storage_class, self._manifest
@@ -54,7 +54,7 @@ class DefaultStorage(DeployPhase):
     def run(self, tell: Tell) -> None:
         """Apply it and wait for the provisioner.
 
-        Raises `DeployError` if volumes need a class that is no longer wanted, or if somebody else has made a class or
+        Raises `DeployError` if volumes need a class that is no longer wanted, or if someone else created a class or
         namespace of that name (nothing was changed); and if the provisioner does not start in time.
         """
         manifest, client = self._manifest, api(self.site)

@@ -312,7 +312,7 @@ def containerd_toml(desired: Desired) -> str:
 
 
 def nvidia_toml(desired: Desired) -> str:
-    """What containerd of a host with GPUs is told beside: containers start by NVIDIA's runtime.
+    """Additional containerd settings of a host with GPUs: containers start with NVIDIA's runtime.
 
     Jobs name their devices in `NVIDIA_VISIBLE_DEVICES`, as the scheduler chose them; runc alone would give them none.
     """

@@ -96,7 +96,7 @@ def mirrors_of(section: Values, mirrors: Mapping[str, tuple[str, ...]], folder: 
 
 
 def proxies_of(section: Values, where: str) -> Proxies | None:
-    """The proxies of `deploy:`; None where there are none. Raises `PaictlError` for exceptions to no proxy."""
+    """The proxies of `deploy:`; None without any. Raises `PaictlError` for exceptions (no_proxy) without a proxy."""
     entries = section.get("proxy")
     if not entries:
         return None
@@ -188,7 +188,7 @@ def account_tables(accounts: Mapping[str, RegistryAccount], number: str, where: 
 
 
 def proxy_files(proxies: Proxies, direct: Iterable[str], mark: str) -> dict[str, str]:
-    """What containerd and kubelet are told about proxies; passwords as variables of Ansible."""
+    """The files that tell containerd and kubelet about proxies, with Ansible variables for passwords."""
     words = {f":{password}@": f":{{{{ {name} }}}}@" for name, password in hidden({}, proxies).items()}
     lines = [mark]
     for names, url in (("HTTP_PROXY http_proxy", proxies.http), ("HTTPS_PROXY https_proxy", proxies.https)):

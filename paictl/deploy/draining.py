@@ -52,7 +52,7 @@ def pods_to_move(client: KubeClient, node: str) -> list[Json]:
 
 
 def refuse_lonely(pods: Iterable[Json], node: str) -> None:
-    """Raise `DeployError` for a pod that nothing would make again: it is somebody's."""
+    """Raise `DeployError` for a pod without a controller: nothing would create it again."""
     lonely = [pod for pod in pods if not any(owner.get("controller") for owner in _owners(pod))]
     if lonely:
         hint = text("delete it or wait for it to end, then run the same command again")
@@ -79,12 +79,12 @@ class CordonedNodes:
         for name in names:
             refuse_lonely(pods_to_move(self.client, name), name)
         for name in names:
-            self.adopt([name])  # before it is done: whoever interrupts now finds it in the list
+            self.adopt([name])  # first: if the next step is interrupted, the node is in the list
             self._cordon(name)
         self._empty(names, tell)
 
     def release(self, name: str) -> None:
-        """Uncordon a node if it has our mark; one that somebody else has cordoned stays so."""
+        """Uncordon a node if it has our mark; a node that someone else cordoned stays cordoned."""
         for _ in range(_TRIES):
             node = self._node(name)
             if node is None or not is_held(node, self._purpose):
@@ -125,7 +125,7 @@ class CordonedNodes:
             raise
 
     def _patched(self, node: Json, *, unschedulable: bool | None, mark: str | None) -> bool:
-        """Change mark and schedulability in one step, unless somebody has changed the node meanwhile."""
+        """Change mark and schedulability in one step, unless the node was changed in the meantime."""
         about = {"resourceVersion": node["metadata"]["resourceVersion"], "annotations": {MARK: mark}}
         body = {"metadata": about, "spec": {"unschedulable": unschedulable}}
         try:

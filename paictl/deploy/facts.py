@@ -28,7 +28,7 @@ class HostFacts:
     values: Mapping[str, Any]
 
     def lacks(self, *kinds: str) -> list[str]:
-        """What of some kinds (programs, files, modes, images, pins, modules, sysctls, swap) is not as it shall be."""
+        """Differences of some kinds (programs, files, modes, images, pins, modules, sysctls, swap), one line a kind."""
         differences = self.values.get("differences") or {}
         return [f"{kind}: {', '.join(differences[kind])}" for kind in kinds if differences.get(kind)]
 

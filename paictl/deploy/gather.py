@@ -149,7 +149,7 @@ def gather(
                 where=str(lock),
             )
         url = _url(download, source, folder)
-        rows.append(replace(download.artifact, url=url, sha256=_one(download, url, into, expected, tell)))
+        rows.append(replace(download.artifact, url=url, sha256=_get_file(download, url, into, expected, tell)))
     rows += _loose_images(folder, into, tell) if folder else _pulled(images, into, lock, tell)
     write_lock(into, rows)
     return Artifacts(into, tuple(rows))
@@ -174,7 +174,7 @@ def _url(download: Download, source: str, folder: Path | None) -> str:
         raise PaictlError("is not a mirror template", where=source, hint=hint) from None
 
 
-def _one(download: Download, url: str, into: Path, expected: str, tell: Tell) -> str:
+def _get_file(download: Download, url: str, into: Path, expected: str, tell: Tell) -> str:
     """Get one file; its SHA-256."""
     target = into / download.artifact.path
     sums = (

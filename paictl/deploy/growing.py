@@ -32,9 +32,9 @@ def limited(deployment: Deployment, machine: Machine) -> Deployment:
 
 
 def join(desired: Desired, machine: Machine, root: Path, now: Callable[[], datetime], listen: Listener) -> bool:
-    """Let a machine join, by a deployment that is `limited` to it; whether anything had to be done.
+    """Join a machine, by a deployment that is `limited` to it; return whether anything had to be done.
 
-    Raises `DeployError` if a master is not as it shall be: nothing is changed there by the way.
+    Raises `DeployError` if a master differs from the configuration: adding a node must not change masters.
     """
     folder = begin_run(root, "node-add", wish_of(desired), now(), desired.deployment.secrets)
     listener = both(folder.listener(now), listen)
@@ -53,9 +53,9 @@ def join(desired: Desired, machine: Machine, root: Path, now: Callable[[], datet
 def leaving(
     deployment: Deployment, machine: Machine, root: Path, now: Callable[[], datetime], *, break_lock: bool
 ) -> Iterator[Callable[[KubeClient, Tell], None]]:
-    """Keep other deployments out while a machine is emptied; what is yielded then resets it and deletes its node.
+    """Keep other deployments out while a machine is drained; yield a function that resets it and deletes its node.
 
-    Raises `DeployError` if somebody else is at work, or if either does not work.
+    Raises `DeployError` if another administrator holds the lock, or if the reset or the deletion fails.
     """
     few = limited(deployment, machine)
     wish = {"cluster": few.settings.cluster, "machines": [machine.name]}

@@ -50,7 +50,7 @@ class Runtime(DeployPhase):
     name, says = "runtime", "configure kernel, containerd and kubelet, import images"
 
     def changes(self, facts: HostFacts) -> list[str]:
-        """Files, kernel settings, images and units that are not as they shall be."""
+        """Files, kernel settings, images and units that differ from the desired state."""
         changes = facts.lacks("files", "modes", "modules", "sysctls", "swap", "images")
         wanted = ["containerd", *self.site.desired.units(facts.machine)]
         idle = [name for name in wanted if not facts.runs(name)]

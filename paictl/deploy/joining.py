@@ -34,7 +34,7 @@ class ControlPlane(DeployPhase):
         return "" if self.due() or not known_access(self.site) else RIGHT
 
     def run(self, tell: Tell) -> None:
-        """Begin, or find it begun; fetch the kubeconfig into a folder that nobody else can read."""
+        """Initialize the control plane unless it exists; fetch the kubeconfig into a folder only its owner can read."""
         site = self.site
         desired = site.desired
         made = init_configuration(desired.deployment, desired.version, desired.images, site.timeout)
@@ -100,7 +100,7 @@ def authority(site: Site) -> str:
 
 
 def known_access(site: Site) -> bool:
-    """Whether the user's kubeconfig has this cluster and its API answers; then all goes on with that."""
+    """Whether the user's kubeconfig has this cluster and its API answers; if so, the deployment uses it."""
     access = access_to(default_kubeconfig(), site.cluster)
     if access is None:
         return False

@@ -23,7 +23,7 @@ Values = dict[str, Any]
 
 
 def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> Values:
-    """One mapping laid over another one, at every depth; lists are replaced."""
+    """A mapping merged over another at every depth; lists are replaced."""
     result = dict(base)
     for name, value in over.items():
         below = result.get(name)
@@ -34,7 +34,7 @@ def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> Values:
 def init_configuration(
     deployment: Deployment, version: str, images: Iterable[Image], timeout: float | None = None
 ) -> str:
-    """What the first master is begun with; kubeadm itself waits `timeout` seconds, or as long as it likes."""
+    """The documents for `kubeadm init`; kubeadm waits `timeout` seconds, by default its own limits."""
     first = deployment.first
     init = {
         "apiVersion": API, "kind": "InitConfiguration", "certificateKey": CERTIFICATE_KEY,
@@ -85,7 +85,7 @@ def discovery(deployment: Deployment, authority: str) -> str:
 
 
 def _patience(timeout: float | None) -> Values:
-    """kubeadm's own limits: without them it gives up after four minutes, whatever its caller is ready to wait."""
+    """kubeadm's own limits: without them it gives up after four minutes, however long its caller would wait."""
     waits = ("controlPlaneComponentHealthCheck", "kubeletHealthCheck", "discovery", "tlsBootstrap")
     return {} if timeout is None else {"timeouts": dict.fromkeys(waits, f"{int(timeout)}s")}
 

@@ -25,7 +25,7 @@ def default_kubeconfig() -> Path:
 def merged_kubeconfig(present: Config, access: Config, name: str) -> Config:
     """A kubeconfig with the access as cluster, user and context `paictl-NAME`; the current context stays what it is.
 
-    Only in a kubeconfig that has no context at all the new one becomes the current one.
+    Only if the kubeconfig had no context does the new one become current.
     """
     own = context_name(name)
     merged: Config = copy.deepcopy(present) if present else {"apiVersion": "v1", "kind": "Config", "preferences": {}}
@@ -45,7 +45,7 @@ def merged_kubeconfig(present: Config, access: Config, name: str) -> Config:
 
 
 def access_to(path: Path, cluster: str) -> Config | None:
-    """A kubeconfig with the access to one cluster alone, that paictl has put into another one; None if it has not."""
+    """The access to one cluster that paictl has merged into a kubeconfig, as a kubeconfig; None if it is not there."""
     config, own = read_kubeconfig(path), context_name(cluster)
     rows = {kind: [row for row in config.get(kind) or [] if row.get("name") == own] for kind in _LISTS}
     if not all(rows.values()):
@@ -59,7 +59,7 @@ def context_name(cluster: str) -> str:
 
 
 def read_kubeconfig(path: Path) -> Config:
-    """A kubeconfig; empty where there is none. Raises `PaictlError` for a file that is none."""
+    """Read a kubeconfig; empty if the file does not exist. Raises `PaictlError` if it is not a kubeconfig."""
     try:
         config = yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else {}
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:

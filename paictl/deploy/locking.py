@@ -64,7 +64,7 @@ def holder(command: str, now: datetime) -> LockHolder:
 
 
 def holder_from(written: str) -> LockHolder | None:
-    """A lock as a master has it; None for none, or for one that cannot be read."""
+    """The holder written in a master's lock file; None without a lock, or if it cannot be read."""
     try:
         values: Any = json.loads(written)
         return LockHolder(*(str(values[name]) for name in ("id", "who", "command", "since", "box", "process")))
@@ -100,7 +100,7 @@ def _holders(written: Mapping[str, object]) -> Mapping[str, LockHolder]:
 
 
 def refuse_locked(site: Site) -> None:
-    """Raise `DeployError` if somebody else is at work by the look at the masters; nothing was changed."""
+    """Raise `DeployError` if another administrator holds the lock on a master; nothing was changed."""
     _refuse(held(site), break_lock=site.break_lock)
 
 
@@ -117,10 +117,10 @@ def _refuse(holders: Mapping[str, LockHolder], *, break_lock: bool) -> None:
 def locked(
     deployment: Deployment, command: str, folder: Path, *, break_lock: bool = False, lenient: bool = False
 ) -> Iterator[None]:
-    """The lock on all masters for as long as the block lasts, for what is no deployment; its logs go to `folder`.
+    """Hold the lock on all masters during the block, for commands other than a deployment; logs go to `folder`.
 
-    With `lenient`, masters that do not answer are left out: a broken cluster must be reset, too. Raises `DeployError`
-    if somebody else is at work.
+    With `lenient`, skip masters that do not answer: a broken cluster must be resettable, too. Raises `DeployError`
+    if another administrator holds the lock.
     """
     masters = tuple(master.name for master in deployment.masters)
     own = holder(command, datetime.now(UTC))
@@ -163,7 +163,7 @@ class Lock(DeployPhase):
         return ""
 
     def run(self, tell: Tell) -> None:
-        """Take it; raises `DeployError` if somebody else was quicker."""
+        """Take the lock; raises `DeployError` if another administrator took it first."""
         for host, other in held(self.site).items():
             tell(text("replacing the lock held by {who} since {since}", who=other.who, since=other.since), host)
         self._own = holder(self.site.command, datetime.now(UTC))

@@ -47,7 +47,7 @@ class Facts(Connect):
     name, says = "facts", "look at all machines"
 
     def run(self, tell: Tell) -> None:
-        """Look, and keep what was found, and when."""
+        """Collect the facts, and record when."""
         began = time.time()
         result = self.site.play("facts", tell, self.site.machines)
         for machine in self.site.machines:
@@ -57,7 +57,7 @@ class Facts(Connect):
 
 
 def refuse_other_version(site: Site) -> None:
-    """Raise `DeployError` where the cluster has another version of Kubernetes than the artifacts.
+    """Raise `DeployError` if the cluster's Kubernetes version differs from the artifacts'.
 
     Programs of another version are only ever put in place by an upgrade: in its order, on nodes that were drained.
     """
@@ -80,7 +80,7 @@ def refuse_other_version(site: Site) -> None:
 
 
 def refuse_other_nodes(site: Site) -> None:
-    """Raise `DeployError` for a machine that is another node of the cluster than the lists say."""
+    """Raise `DeployError` for a machine that is a different node than the lists say."""
     nodes = nodes_in(fact.host for fact in site.facts.values())
     verdicts = [(machine, check_node(machine, site.facts[machine.name].host, nodes)) for machine in site.machines]
     wrong = [(machine, verdict) for machine, verdict in verdicts if verdict.level is Level.FAIL]

@@ -42,7 +42,7 @@ def images_named(path: Path) -> tuple[str, ...]:
 
 
 def _flannel(written: str, pods: str) -> str:
-    """flannel's settings get the network, and each daemon is told the address that its node has in the cluster.
+    """flannel's settings get the network, and each daemon gets the address of its node in the cluster.
 
     By itself it takes the link of the default route, which a machine without one, or with two links, has not or has
     elsewhere. Empty if there is no place for either.
@@ -71,7 +71,7 @@ def _flannel(written: str, pods: str) -> str:
 
 
 def _tell_address(container: dict[str, Any]) -> None:
-    """Unless whoever has written the manifest has named an interface."""
+    """Tell the daemon its node's address, unless the manifest names an interface."""
     given: Sequence[str] = container.get("args", ())
     if any(word.lstrip("-").startswith("iface") for word in given):
         return

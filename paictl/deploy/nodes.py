@@ -109,7 +109,7 @@ def patiently(ask: Callable[[], Answer]) -> Answer:
 
 
 def lacks_network(reason: str) -> bool:
-    """Whether a node is not Ready for this reason: nobody has set up a network for its pods."""
+    """Whether a node is not Ready because no network for pods has been set up."""
     return "NetworkPluginNotReady" in reason
 
 
@@ -121,11 +121,11 @@ class AllReady(Connect):
     def run(self, tell: Tell) -> None:
         """Wait; raises `DeployError` with what the API says of the nodes that are not.
 
-        Nodes that wait for the network which the user brings are left waiting: it is set up through the API.
+        Do not wait for nodes that lack only the user's own network: that is set up through the API.
         """
         client, end = api(self.site), time.monotonic() + self.site.timeout
         wanted = {machine.name for machine in self.site.machines}
-        said_of: Collection[str] = ()
+        reported: Collection[str] = ()
         while True:
             waiting = not_ready(client, wanted)
             if not waiting:
@@ -139,8 +139,8 @@ class AllReady(Connect):
                 code = ExitCode.PARTIAL if len(waiting) < len(wanted) else ExitCode.NEGATIVE
                 hint = text("for details: paictl deploy verify; to wait longer: paictl deploy apply --timeout SECONDS")
                 raise DeployError(text("not Ready: {said}", said=reasons), exit_code=code, hint=hint)
-            if waiting.keys() != said_of:
-                said_of = waiting.keys()
+            if waiting.keys() != reported:
+                reported = waiting.keys()
                 tell(text("waiting for {names}", names=", ".join(sorted(waiting)[:4])), "")
             time.sleep(_POLL)
         tell(f"{len(wanted)}/{len(wanted)}", "hosts")

@@ -69,7 +69,7 @@ def namespaces_of(client: KubeClient) -> dict[str, Any]:
 
 
 def weaker(client: KubeClient, wanted: Levels) -> list[str]:
-    """Namespaces that do not enforce the level that is wanted, each with the one that it enforces."""
+    """Namespaces that do not enforce the desired level, each with the level that it enforces."""
     there = namespaces_of(client)
     lines: list[str] = []
     for name, level in wanted.items():

@@ -61,7 +61,7 @@ class PushProgress:
         self._moved = clock()
 
     def __call__(self) -> bool:
-        """Look, and tell what is new if it is time."""
+        """Report new progress if `EVERY` seconds have passed; True to stop a push that has stalled."""
         if self._clock() - self._reported >= EVERY:
             self._reported = self._clock()
             for path in sorted(self._folder.iterdir()):

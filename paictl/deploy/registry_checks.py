@@ -24,7 +24,7 @@ _SECONDS: Final = 60
 def registry_findings(deployment: Deployment, options: SshOptions) -> tuple[NodeCheck, ...]:
     """One finding for each machine and registry with an account; none where there are no accounts.
 
-    Accounts reach the machines over standard input: they are in no command line and no file.
+    Accounts are sent over standard input, so that no command line and no file contains them.
     """
     asked = tuple(accounts_to_try(deployment.settings))
     if not asked:
@@ -71,7 +71,7 @@ def _findings(node: str, result: HostResult, hosts: list[str]) -> Iterator[NodeC
 
 
 def _read(result: HostResult, count: int) -> list[tuple[str, str]] | None:
-    """What a machine answered; None where that is not what was asked."""
+    """A machine's answers; None if the script failed or printed anything else."""
     if not result.ok:
         return None
     try:

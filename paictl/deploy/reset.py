@@ -24,7 +24,7 @@ _OF_EVERY_CLUSTER = frozenset({"kube-system", "kube-public", "kube-node-lease"})
 
 @frozen
 class ResetLoss:
-    """What a reset destroys, as far as the API could be asked; `asked` says whether it answered."""
+    """What a reset destroys, according to the API; `asked` says whether it answered."""
 
     machines: tuple[str, ...]
     whole: bool

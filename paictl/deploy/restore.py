@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from paictl.deploy import node_dns, storage_class
-from paictl.deploy.archive import SNAPSHOT, Backup, Masters, Told, raise_for, unpack
+from paictl.deploy.archive import SNAPSHOT, Backup, JsonObject, Masters, raise_for, unpack
 from paictl.deploy.inventory import Deployment, hosts_of
 from paictl.deploy.locking import locked
 from paictl.deploy.nodes import READY_SECONDS, nodes_of, not_ready, patiently
@@ -55,7 +55,7 @@ class OtherClusterError(PaictlError):
 
 @frozen
 class Examined:
-    """What the masters said: `begun` is the instant at which the restore was begun that this one goes on with."""
+    """What the masters said: `begun` is the start time of the restore that this one resumes."""
 
     members: str
     begun: str
@@ -75,8 +75,8 @@ def examine(backup: Backup, deployment: Deployment, options: SshOptions) -> Exam
         return judge(backup, Masters(fleet).all("look"))
 
 
-def judge(backup: Backup, answers: Mapping[str, Told]) -> Examined:
-    """What follows from what the masters told; pure."""
+def judge(backup: Backup, answers: Mapping[str, JsonObject]) -> Examined:
+    """Judge the masters' answers; pure. Raises `PaictlError` if the backup does not fit them."""
     notes: list[str] = []
     for name, answer in answers.items():
         _refuse_another(backup, name, answer)
@@ -98,7 +98,7 @@ def judge(backup: Backup, answers: Mapping[str, Told]) -> Examined:
     return Examined(members, min(begun, default=""), tuple(notes))
 
 
-def _refuse_another(backup: Backup, host: str, answer: Told) -> None:
+def _refuse_another(backup: Backup, host: str, answer: JsonObject) -> None:
     here, there = version_of(answer["kubernetes"]), version_of(backup.manifest.kubernetes)
     if (here.major, here.minor) != (there.major, there.minor):
         message = text("the backup is of Kubernetes {there}, {host} has {here}", there=there, host=host, here=here)
@@ -113,7 +113,7 @@ def _refuse_another(backup: Backup, host: str, answer: Told) -> None:
 
 
 def loss_since(backup: Backup, client: KubeClient | None) -> tuple[str, ...]:
-    """What a restore takes away, for people; as far as the API can be asked."""
+    """What a restore removes, in sentences, according to the API."""
     at = backup.manifest.created
     lines = [text("everything written since {at}: jobs, users, tokens, configuration", at=at)]
     try:
@@ -182,7 +182,7 @@ def _exchange(masters: Masters, tell: Tell) -> None:
         masters.all("stop")
     except DeployError:
         tell(text("not all masters could be stopped: the others keep running"), "")
-        masters.ask("start")  # best effort: what failed is told by the error
+        masters.ask("start")  # best effort: the error says what failed
         raise
     masters.all("swap")
     tell(text("starting the control plane"), "")
@@ -193,10 +193,10 @@ def _exchange(masters: Masters, tell: Tell) -> None:
 def settle(
     deployment: Deployment, client: KubeClient, options: SshOptions, tell: Tell, seconds: float = READY_SECONDS
 ) -> tuple[str, ...]:
-    """Wait until all machines are nodes that are Ready and say so now; names of nodes that are in no list.
+    """Wait until all machines report Ready again; return the names of nodes that are in no list.
 
-    A kubelet whose node the backup does not know is started again: only then it announces itself. Raises `DeployError`
-    with those that are not Ready within so many seconds.
+    Restart each kubelet whose node the backup does not contain: a kubelet registers only at its start. Raises
+    `DeployError` with those that are not Ready within so many seconds.
     """
     before = patiently(lambda: _signs(client))
     names = {machine.name for machine in deployment.machines}
@@ -205,7 +205,7 @@ def settle(
     if lost:
         tell(text("the backup does not contain {names}: restarting their kubelets", names=", ".join(lost[:8])), "")
         with Fleet(hosts_of(deployment).only(lost), options) as fleet:
-            fleet.run("systemctl restart kubelet", manner=_KUBELET)  # one that is not reached is told as not Ready
+            fleet.run("systemctl restart kubelet", manner=_KUBELET)  # unreachable ones are reported as not Ready
     end = time.monotonic() + seconds
     tell(text("waiting for the nodes"), "")
     while waiting := {**_silent(client, names, before), **not_ready(client, names)}:

@@ -300,7 +300,7 @@ def _proxy(mode: str) -> str:
 
 
 def _notes(document: Document, extra: Mapping[str, str]) -> Iterator[str]:
-    """What is written and has no effect, so that nobody waits for it."""
+    """A note for each setting in the file that has no effect."""
     for name in (name for name in _IDLE if name in document.top):
         yield text("{name} has no effect: machines get containerd and kubeadm, not Docker and Kubespray", name=name)
     unknown = extra.keys() - _FOLLOWED

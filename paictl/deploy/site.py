@@ -1,4 +1,4 @@
-"""What the phases of one deployment share: what is wished, the open connections, what was found."""
+"""What the phases of one deployment share: the desired state, the open connections, the facts."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class JoinCredentials:
 
 @dataclass(slots=True)
 class Site:
-    """One deployment while it goes on; `private` is a folder that nobody else can read and that is removed."""
+    """A running deployment; `private` is a folder that only its owner can read and that is removed at the end."""
 
     desired: Desired
     session: AnsibleSession
@@ -149,7 +149,7 @@ def pack_folder() -> Iterator[Path]:
     """A folder for what is pushed, of this run alone: another deployment may be at work and tidies up at its end."""
     above = cache_folder() / "packs"
     above.mkdir(mode=0o700, parents=True, exist_ok=True)
-    for old in above.iterdir():  # left by a run that was killed; without its process nobody needs them
+    for old in above.iterdir():  # left by a run that was killed: without its process they have no use
         if not _runs(old.name):
             shutil.rmtree(old, ignore_errors=True)
     folder = above / str(os.getpid())

@@ -51,7 +51,7 @@ def manifest_of(wanted: StorageClass | None) -> str:
 
 
 def strangers(client: KubeClient) -> list[str]:
-    """Objects under our names that somebody else has made."""
+    """Objects with our names that paictl did not create."""
     named = {f"storageclass {NAME}": _CLASS, f"namespace {NAMESPACE}": f"/api/v1/namespaces/{NAMESPACE}"}
     there = ((name, find(client, path)) for name, path in named.items())
     return [name for name, item in there if item and (item["metadata"].get("labels") or {}).get(PART_OF) != OURS]

@@ -1,4 +1,4 @@
-"""An upgrade of all machines to another version of Kubernetes: what is wished, its run folder, its phases."""
+"""An upgrade of all machines to another version of Kubernetes: the target, the run's folder, the phases."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def upgrade(
 ) -> Upgraded:  # fmt: skip
     """Upgrade what is left to upgrade; raises `PaictlError` with the first failure.
 
-    What was done is known from the machines alone, so that it may be called again at any time, by anybody.
+    The machines alone say what was done, so any administrator can run it again at any time.
     """
     about: dict[str, Any] = {**wish_of(desired), "upgrade": str(wish.target)}
     secrets = desired.deployment.secrets

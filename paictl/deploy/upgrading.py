@@ -137,7 +137,7 @@ class UpgradeFacts:
 
 
 def look(client: KubeClient) -> UpgradeFacts:
-    """Ask the API for all that tells versions."""
+    """Ask the API for everything that shows versions."""
     query = {"labelSelector": "tier=control-plane"}
     pods = [pod for _, page in client.list(f"{_SYSTEM}/pods", query) for pod in page]
     try:
@@ -222,7 +222,7 @@ class _Machines(UpgradePhase):
         return "" if self.batches() else text("all have {version}", version=self.work.wish.target)
 
     def run(self, tell: Tell) -> None:
-        """One batch after the other; the first that fails ends it."""
+        """Upgrade batch by batch; stop at the first that fails."""
         done, of = 0, sum(map(len, self.batches()))
         for batch in self.batches():
             tell(text("upgrading {hosts} ({done} of {of} done)", hosts=_names(batch), done=done, of=of), "")
@@ -337,7 +337,7 @@ def retag(client: KubeClient, tags: Mapping[str, str]) -> None:
 
 
 def wait_for(client: KubeClient, names: Sequence[str], target: Version, seconds: float = READY_SECONDS) -> None:
-    """Wait until nodes are Ready with a version; raises `DeployError` with what is said of the others."""
+    """Wait until nodes are Ready with a version; raises `DeployError` with the reasons of those that are not."""
     end = time.monotonic() + seconds
     while waiting := _waiting(client, names, target):
         if time.monotonic() > end:
@@ -348,7 +348,7 @@ def wait_for(client: KubeClient, names: Sequence[str], target: Version, seconds:
 
 
 def _waiting(client: KubeClient, names: Sequence[str], target: Version) -> dict[str, str]:
-    """Why nodes are not Ready with a version. Ready may be what kubelet said before it was started again."""
+    """Why nodes are not Ready with a version. Ready may date from before the kubelet's restart."""
     reasons = not_ready(client, set(names))
     try:
         nodes = nodes_of(client)

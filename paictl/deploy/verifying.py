@@ -158,7 +158,7 @@ def certificate_findings(certificates: Certificates, now: datetime) -> tuple[Nod
 
 
 def clock_findings(certificates: Certificates) -> tuple[NodeCheck, ...]:
-    """Whether each machine's clock goes as the one here: certificates, tokens and leases are judged by it."""
+    """Whether each machine's clock agrees with ours: certificates, tokens and leases depend on it."""
     return tuple(NodeCheck(_CLOCK, host, *_clock(ahead)) for host, ahead in certificates.clocks.items())
 
 
@@ -170,7 +170,7 @@ def _clock(ahead: float) -> tuple[CheckState, str]:
 
 
 def expired_problem(certificates: Certificates, now: datetime) -> PaictlError | None:
-    """What to say where certificates have ended, which is why the API does not answer; None where none has."""
+    """The error for expired certificates, the reason why the API does not answer; None if none has expired."""
     ended = certificates.ended(now)
     if not ended:
         return None
@@ -389,7 +389,7 @@ def _cache_log(node: str) -> str:
 
 
 def device_finding(node: str, wanted: tuple[str, int], pod: Mapping[str, Any]) -> NodeCheck:
-    """What became of a pod that wanted all devices of a node; where others have some, nothing is said about them."""
+    """The result of a pod that asked for all devices of a node; skipped if other pods use some of them."""
     kind, count = wanted
     status = pod.get("status", {})
     if status.get("phase") == "Succeeded":

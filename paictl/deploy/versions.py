@@ -30,7 +30,7 @@ class Version:
 
 
 def version_of(written: str) -> Version:
-    """Read `v1.37.1`, `1.37.1` or `v1.37.1+maker`; raises `PaictlError` for what is none."""
+    """Read `v1.37.1`, `1.37.1` or `v1.37.1+maker`; raises `PaictlError` for anything else."""
     match = _FORM.fullmatch(written)
     if match is None:
         hint = text("give the full version, for example {example}", example="v1.37.1")

@@ -114,7 +114,7 @@ def check_hosts(
     promises: Mapping[str, PromisedDevices] | None = None,
     heard: Callable[[str], object] = lambda _: None,
 ) -> PreflightReport:
-    """Look at all machines of a deployment and judge them; `heard` is told the name of each that has answered or not.
+    """Check all machines of a deployment; `heard` gets the name of each once it has answered or failed.
 
     Nothing is changed anywhere. Raises `PaictlError` only for what is wrong here, as a key file that is not there.
     """
@@ -156,7 +156,7 @@ def judged_quickly(
 
 
 def facts_of(result: HostResult) -> Facts | None:
-    """The facts that the script told, or None."""
+    """The facts that the script printed, or None."""
     if not result.ok:
         return None
     try:
@@ -194,7 +194,7 @@ def _wish(
 
 
 def _reached(result: HostResult) -> dict[str, PreflightVerdict]:
-    """What the way to a host says: signed in, root, Python."""
+    """The checks of the connection to a host: signed in, root, Python."""
     new = text("new host key trusted: {key}", key=result.new_key) if result.new_key else text("signed in")
     match result.reach:
         case CommandStatus.DONE if facts_of(result) is not None:

@@ -216,7 +216,7 @@ def check_sysctls(facts: Facts, _: DesiredHost) -> PreflightVerdict:
 
 
 def check_kubernetes(facts: Facts, wish: DesiredHost) -> PreflightVerdict:
-    """No Kubernetes of somebody else, and no other cluster of ours."""
+    """No Kubernetes that paictl did not deploy, and no other cluster that it did."""
     others = facts["others"]
     if others["begun"] and others["begun"] == wish.cluster:
         return fine(text("deployed by paictl"))

@@ -52,7 +52,7 @@ def check_address(facts: Facts, wish: DesiredHost) -> PreflightVerdict:
 
 
 def check_api(facts: Facts, _: DesiredHost) -> PreflightVerdict:
-    """The host gets to where the API will be; that nothing listens there yet is as good."""
+    """The host can reach the API's address; a refused connection is as good, as nothing listens there yet."""
     reached = facts["network"]["reached"]
     if not reached:
         return fine("-")

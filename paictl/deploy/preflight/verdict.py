@@ -66,12 +66,12 @@ FINE = PreflightVerdict(Level.OK)
 
 
 def fine(finding: str) -> PreflightVerdict:
-    """All is well, and what was found."""
+    """The check passed."""
     return PreflightVerdict(Level.OK, finding)
 
 
 def warn(finding: str, wanted: str, fix: str) -> PreflightVerdict:
-    """It works, but."""
+    """It works, but should be fixed."""
     return PreflightVerdict(Level.WARN, finding, wanted, fix)
 
 
@@ -81,5 +81,5 @@ def fail(finding: str, wanted: str, fix: str) -> PreflightVerdict:
 
 
 def unknown(finding: str) -> PreflightVerdict:
-    """Could not be found out."""
+    """The check could not be made."""
     return PreflightVerdict(Level.UNKNOWN, finding)
